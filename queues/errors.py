@@ -1,0 +1,93 @@
+"""The exceptions of penstock.
+
+All of them derive from `Error`, and each also from the built-in exception a caller would expect, so that both
+``except penstock.Error`` and ``except ValueError`` do what they say.
+"""
+
+from __future__ import annotations
+
+import builtins
+
+__all__ = [
+    "ArgumentTypeError",
+    "BuildError",
+    "ClosedError",
+    "DeviceNotFoundError",
+    "DriverError",
+    "Error",
+    "InvalidArgumentError",
+    "NotSupportedError",
+    "OutOfMemoryError",
+    "TimeoutError",
+]
+
+
+class Error(Exception):
+    """Base class of everything penstock raises on purpose."""
+
+
+class DeviceNotFoundError(Error, LookupError):
+    """No device matches what was asked for, or the one that does cannot be used; the message lists what there is."""
+
+
+class InvalidArgumentError(Error, ValueError):
+    """An argument has the right type but a value that cannot work: a size, a range, a buffer of another device."""
+
+
+class ArgumentTypeError(Error, TypeError):
+    """An argument has the wrong type, or there are too many or too few of them."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """The device, or the host on the device's behalf, has not enough memory for this allocation."""
+
+
+class ClosedError(Error, RuntimeError):
+    """A queue, buffer, event or other object was used after it had been closed."""
+
+
+class DriverError(Error, RuntimeError):
+    """A driver call failed.
+
+    Parameters
+    ----------
+    message
+        What the user reads.
+    call
+        Name of the driver function, for example ``"clEnqueueNDRangeKernel"``.
+    code
+        What the driver returned.
+    name
+        The driver's own name for that code, for example ``"CL_INVALID_WORK_GROUP_SIZE"``.
+    """
+
+    # Defaults, and state in __dict__ rather than in args, so that copies and pickles keep all of it.
+    def __init__(self, message: str = "", *, call: str = "", code: int = 0, name: str = "") -> None:
+        super().__init__(message)
+        self.call = call
+        self.code = code
+        self.name = name
+
+
+class BuildError(Error, RuntimeError):
+    """A program did not build.
+
+    Parameters
+    ----------
+    message
+        What the user reads.
+    log
+        The compiler's whole output.
+    """
+
+    def __init__(self, message: str = "", *, log: str = "") -> None:
+        super().__init__(message)
+        self.log = log
+
+
+class TimeoutError(Error, builtins.TimeoutError):
+    """A wait with a timeout gave up before the device was done; nothing was cancelled, and waiting again is fine."""
+
+
+class NotSupportedError(Error, NotImplementedError):
+    """The device, its driver or this version of penstock cannot do this."""
