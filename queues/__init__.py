@@ -1,0 +1,1 @@
+"""Devices, queues, kernels, buffers and the path of a launch."""

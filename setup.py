@@ -1,0 +1,156 @@
+"""Builds what is compiled; everything that is only said, not done, is in pyproject.toml.
+
+The folders ``queues``, ``events`` and ``sync`` at the root are the packages ``penstock.queues`` and so on. setuptools maps
+them when it installs; Cython and type checkers know no such map, so ``build/view/penstock`` shows them the layout that an
+installed penstock has. Every ``.pyx`` file in these folders becomes a module: there is no list to keep up to date.
+"""
+
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build import build as setuptools_build
+from setuptools.command.build_ext import build_ext as setuptools_build_ext
+
+ROOT = Path(__file__).resolve().parent
+ROOMS = ("queues", "events", "sync")
+VIEW = Path("build", "view")
+LINUX = sys.platform.startswith("linux")
+
+NO_COMPILER = """
+penstock compiles its core and found no C++ compiler (looked for: {name}). It needs one that knows C++17:
+    Debian, Ubuntu    apt-get install g++
+    Fedora, RHEL      dnf install gcc-c++
+    macOS             xcode-select --install
+    conda             conda install -c conda-forge cxx-compiler
+Another one is taken from the environment variable CXX.
+"""
+NO_HEADERS = """
+penstock compiles its core and found no Python.h in {folder}. It needs the headers of this very Python:
+    Debian, Ubuntu    apt-get install python3-dev
+    Fedora, RHEL      dnf install python3-devel
+A Python from python.org, conda, pyenv or uv has them already.
+"""
+
+
+def packages():
+    """Every folder with an ``__init__.py``, under the name it is imported by."""
+    found = []
+    for room in ("penstock", *ROOMS):
+        for init in sorted(Path(room).rglob("__init__.py")):
+            parts = init.parent.parts
+            found.append(".".join(parts if room == "penstock" else ("penstock", *parts)))
+    return found
+
+
+def extensions():
+    """One extension module for every ``.pyx`` file."""
+    sources = sorted(source for room in ROOMS for source in Path(room).rglob("*.pyx"))
+    return [
+        Extension(
+            ".".join(("penstock", *source.with_suffix("").parts)),
+            [source.as_posix()],
+            language="c++",
+            # dlopen and threads were libraries of their own before glibc 2.34.
+            libraries=["dl"] if LINUX else [],
+            extra_link_args=["-pthread"] if LINUX else [],
+        )
+        for source in sources
+    ]
+
+
+def make_view():
+    """Make ``build/view/penstock``: the layout of an installed penstock, as symbolic links to the folders at the root."""
+    package = VIEW / "penstock"
+    shutil.rmtree(package, ignore_errors=True)
+    package.mkdir(parents=True)
+    entries = {room: Path(room) for room in ROOMS}
+    entries.update((entry.name, entry) for entry in Path("penstock").iterdir() if entry.name != "__pycache__")
+    for name, target in entries.items():
+        if not target.exists():
+            continue
+        try:
+            (package / name).symlink_to(target.resolve(), target_is_directory=target.is_dir())
+        except (OSError, NotImplementedError):  # Windows without the privilege, or a file system that has none
+            if target.is_dir():
+                shutil.copytree(target, package / name)
+            else:
+                shutil.copy2(target, package / name)
+
+
+class build(setuptools_build):
+    """Build from scratch: setuptools would pack what an earlier build left behind into the wheel."""
+
+    def run(self):
+        shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
+
+
+class build_ext(setuptools_build_ext):
+    """Compile with Cython, across the folders, as C++17."""
+
+    def finalize_options(self):
+        if self.inplace:
+            # An editable install would build in a temporary folder, and compile everything each time.
+            self.build_lib = str(Path("build", "inplace"))
+            self.build_temp = str(Path("build", "inplace", "objects"))
+        super().finalize_options()
+        if self.parallel is None:
+            self.parallel = min(os.cpu_count() or 1, 4)
+
+    def run(self):
+        make_view()
+        if self.extensions:
+            self.translate()
+        super().run()
+
+    def translate(self):
+        """Translate Cython to C++. Not when this file is loaded: pip loads it several times only to ask questions."""
+        import Cython
+        from Cython.Build import cythonize
+
+        translated = cythonize(
+            [Extension(extension.name, list(extension.sources), language="c++") for extension in self.extensions],
+            include_path=[str(VIEW)],
+            build_dir=str(Path("build", f"cython-{Cython.__version__}")),
+            nthreads=self.parallel if sys.platform != "win32" else 0,
+            language_level=3,
+            compiler_directives={"binding": True, "embedsignature": False},
+            force=bool(self.force),
+        )
+        by_name = {extension.name: extension for extension in translated}
+        for extension in self.extensions:  # setuptools keeps notes on these objects, so they stay and only learn
+            extension.sources = by_name[extension.name].sources
+            extension.depends = by_name[extension.name].depends
+
+    def build_extensions(self):
+        if self.compiler.compiler_type == "msvc":
+            flags = ["/std:c++17", "/O2", "/EHsc"]
+        else:
+            self.require_compiler()
+            flags = ["-std=c++17", "-O2", "-fvisibility=hidden"]
+            if LINUX:
+                flags.append("-pthread")
+            if not self.debug:
+                flags.append("-g0")  # many Pythons were built with -g and hand that on: ten times the size
+        for extension in self.extensions:
+            extension.extra_compile_args = flags
+            extension.define_macros = [] if self.debug else [("NDEBUG", None)]
+        super().build_extensions()
+
+    def require_compiler(self):
+        """End with advice, rather than with a page of output, when the compiler or Python's headers are missing."""
+        command = getattr(self.compiler, "compiler_so_cxx", None) or self.compiler.compiler_cxx or self.compiler.compiler_so
+        if not shutil.which(command[0]):
+            raise SystemExit(NO_COMPILER.format(name=command[0]))
+        folder = sysconfig.get_path("include")
+        if not any(Path(include, "Python.h").exists() for include in [folder, *self.include_dirs]):
+            raise SystemExit(NO_HEADERS.format(folder=folder))
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    setup(packages=packages(), ext_modules=extensions(), cmdclass={"build": build, "build_ext": build_ext})

@@ -1,0 +1,1 @@
+"""Epochs, clocks and the waits between queues."""
