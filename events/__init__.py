@@ -1,1 +1,1 @@
-"""Events, markers and what keeps resources alive until the device is done with them."""
+"""Events, the markers they are made of, and the anchors that keep things alive until the device is done."""

@@ -1,1 +1,1 @@
-"""Devices, queues, kernels, buffers and the path of a launch."""
+"""Device, Queue, Kernel, Buffer and the launch path; one folder per driver."""

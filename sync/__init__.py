@@ -1,1 +1,1 @@
-"""Epochs, clocks and the waits between queues."""
+"""Epochs, clocks and waits between queues, the null-queue rules, finish."""

@@ -1,1 +1,1 @@
-"""The OpenCL driver."""
+"""The OpenCL driver: everything that knows what a `cl_command_queue` is."""

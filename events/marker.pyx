@@ -1,0 +1,54 @@
+"""Where a driver event comes to live, and where it goes back to."""
+
+from libc.stdint cimport uint64_t
+from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
+
+from penstock.queues.driver cimport Driver
+from penstock.sync.clock cimport Clock, complete_clock, release_clock, retain_clock
+from penstock.sync.epochs cimport Epochs, completed_epoch, raise_completed, release_epochs, retain_epochs
+
+
+cdef Marker* new_marker(
+    Epochs* queue, uint64_t epoch, Clock* clock, void* event, const Driver* driver, void* context, bint timed
+) noexcept nogil:
+    cdef Marker* marker = new Marker()
+    marker.references.store(1, memory_order_relaxed)
+    marker.queue = retain_epochs(queue)
+    marker.epoch = epoch
+    marker.clock = retain_clock(clock)
+    marker.event = event
+    marker.driver = driver
+    marker.context = context
+    marker.timed = timed
+    return marker
+
+
+cdef Marker* retain_marker(Marker* marker) noexcept nogil:
+    marker.references.fetch_add(1, memory_order_relaxed)
+    return marker
+
+
+cdef void release_marker(Marker* marker) noexcept nogil:
+    if marker.references.fetch_sub(1, memory_order_acq_rel) == 1:
+        if marker.event != NULL:
+            marker.driver.release_event(marker.event)
+        release_clock(marker.clock)
+        release_epochs(marker.queue)
+        del marker
+
+
+cdef void note_done(Marker* marker) noexcept nogil:
+    """The driver says so: its queue has reached this epoch, and everything that was ordered before it is done too."""
+    raise_completed(marker.queue, marker.epoch)
+    complete_clock(marker.clock)
+
+
+cdef int poll_marker(Marker* marker) noexcept nogil:
+    """1 done, 0 not yet, negative: the driver's error code. Never blocks."""
+    cdef int status
+    if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
+        return 1
+    status = marker.driver.event_status(marker.event)
+    if status != 0:
+        note_done(marker)
+    return status

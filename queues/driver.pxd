@@ -1,0 +1,63 @@
+"""The table of operations that each driver folder implements, and the few types that cross it.
+
+Everything here runs without the GIL and may be called with a queue's lock held. Nothing outside a driver's folder knows
+what is behind the handles.
+"""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+# 0, or (which call failed) << 32 | (the driver's error code as 32 bits): the driver's `explain` turns it into words.
+# Negative: penstock's own, below.
+ctypedef int64_t Status
+
+cdef enum:
+    QUEUE_CLOSED = -1
+    NO_PLAN = -2
+
+ctypedef void (*Wake)(void* data) noexcept nogil
+
+
+cdef struct Memory:
+    void* handle  # the driver's memory object; NULL for host memory and for plain addresses
+    uint64_t address  # where it begins, this view's offset included; 0 when the device has no addresses
+    size_t offset  # of this view in `handle`
+    bint host
+
+
+cdef struct Waits:
+    uint32_t count
+    void** events
+
+
+cdef struct Driver:
+    # -- the launch path
+    Status (*launch)(
+        void* queue, void* kernel, int dimensions, const size_t* global_size, const size_t* local_size, Waits waits
+    ) noexcept nogil
+    Status (*set_pointer)(void* kernel, uint32_t index, const Memory* memory) noexcept nogil
+    # value NULL: local memory of that size
+    Status (*set_value)(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil
+    # -- other commands; `event` may be NULL when the caller needs none
+    Status (*copy)(
+        void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
+    ) noexcept nogil
+    Status (*fill)(
+        void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
+    ) noexcept nogil
+    # an event that is signalled when everything before it is done; submitted to the device before it returns
+    Status (*marker)(void* queue, Waits waits, void** event) noexcept nogil
+    Status (*barrier)(void* queue, Waits waits) noexcept nogil
+    # the queue goes no further until `gate` is opened; when it arrives there, `wake(data)` is called (wake may be NULL)
+    Status (*hold)(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil
+    Status (*open_gate)(void* gate, bint failed) noexcept nogil
+    # -- the host's side
+    Status (*finish)(void* queue) noexcept nogil  # blocks
+    Status (*wait_events)(Waits events) noexcept nogil  # blocks until all are signalled; one host synchronize
+    int (*event_status)(void* event) noexcept nogil  # 1 done, 0 not yet, negative: the driver's error code
+    Status (*event_time)(void* event, uint64_t* nanoseconds) noexcept nogil  # of a timed event that is done
+    # an event of this context that is signalled when the other context's event is
+    Status (*bridge)(void* context, void* event, void** bridged) noexcept nogil
+    void (*retain_event)(void* event) noexcept nogil
+    void (*release_event)(void* event) noexcept nogil
+    void (*release_kernel)(void* kernel) noexcept nogil
+    void (*release_queue)(void* queue) noexcept nogil

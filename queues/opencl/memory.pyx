@@ -1,0 +1,48 @@
+"""Device memory: shared virtual memory where the device has it, so that a buffer has an address."""
+
+from libc.stdint cimport uint64_t, uintptr_t
+
+from penstock.queues.opencl.calls cimport cl, cl_int
+
+from penstock.queues.errors import OutOfMemoryError
+
+cdef enum:
+    CL_MEM_READ_WRITE = 1 << 0
+    CL_MEM_USE_HOST_PTR = 1 << 3
+
+
+cdef class DeviceMemory:
+    """One allocation, freed when this object is. Whoever drops the last reference knows that the device is done with it.
+
+    With addresses, the memory is a coarse-grained SVM allocation. On CPU devices a memory object lies over it as well
+    (OpenCL 3.0, clCreateBuffer with CL_MEM_USE_HOST_PTR of an SVM pointer shares the memory), because as an argument it
+    is three times cheaper to set there.
+    """
+
+    cdef readonly uintptr_t handle
+    cdef readonly uint64_t address
+    cdef readonly size_t nbytes
+    cdef object context  # a pyopencl.Context: must outlive what is allocated in it
+
+    def __init__(self, context, size_t nbytes, bint addresses, bint memory_object):
+        cdef void* native = <void*> <uintptr_t> context.int_ptr
+        cdef cl_int error = 0
+        self.context = context
+        self.nbytes = nbytes
+        if addresses:
+            # alignment 0 means the largest type the device knows, which suits every element type
+            self.address = <uintptr_t> cl.SVMAlloc(native, CL_MEM_READ_WRITE, nbytes, 0)
+            if self.address == 0:
+                raise OutOfMemoryError(f"clSVMAlloc returned no memory for {nbytes} bytes")
+        if memory_object:
+            self.handle = <uintptr_t> cl.CreateBuffer(
+                native, CL_MEM_READ_WRITE | (CL_MEM_USE_HOST_PTR if addresses else 0), nbytes,
+                <void*> <uintptr_t> self.address, &error)
+            if error != 0:
+                raise OutOfMemoryError(f"clCreateBuffer failed for {nbytes} bytes: error {error}")
+
+    def __dealloc__(self):
+        if self.handle:
+            cl.ReleaseMemObject(<void*> self.handle)
+        if self.address:
+            cl.SVMFree(<void*> <uintptr_t> self.context.int_ptr, <void*> <uintptr_t> self.address)

@@ -1,0 +1,271 @@
+"""The OpenCL side of the table of operations (`penstock.queues.driver`)."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport free, malloc
+
+from penstock.queues.driver cimport Driver, Memory, Status, Waits, Wake
+from penstock.queues.opencl.calls cimport (
+    CALL_CreateUserEvent, CALL_EnqueueBarrierWithWaitList, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer,
+    CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemcpy,
+    CALL_EnqueueSVMMemFill, CALL_EnqueueWriteBuffer, CALL_Finish, CALL_Flush, CALL_GetEventProfilingInfo,
+    CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer, CALL_SetUserEventStatus, CALL_WaitForEvents,
+    Call, cl, cl_int, cl_uint
+)
+
+cdef enum:
+    CL_COMPLETE = 0
+    CL_OUT_OF_HOST_MEMORY = -6
+    CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3
+    CL_PROFILING_COMMAND_END = 0x1283
+
+
+cdef inline Status outcome(Call call, cl_int error) noexcept nogil:
+    if error == 0:
+        return 0
+    return (<int64_t> call << 32) | <uint32_t> error
+
+
+cdef inline void* const* events_of(Waits waits) noexcept nogil:
+    """OpenCL wants NULL, not an empty list."""
+    return waits.events if waits.count else NULL
+
+
+cdef Status launch(
+    void* queue, void* kernel, int dimensions, const size_t* global_size, const size_t* local_size, Waits waits
+) noexcept nogil:
+    return outcome(CALL_EnqueueNDRangeKernel, cl.EnqueueNDRangeKernel(
+        queue, kernel, dimensions, NULL, global_size, local_size, waits.count, events_of(waits), NULL))
+
+
+cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
+    # Where there are both, the memory object is the cheaper argument; it always means offset 0. Only CPU devices have
+    # both: NVIDIA's driver refuses a memory object for a parameter that was ever given an address.
+    if memory.handle != NULL and memory.offset == 0 or memory.address == 0:
+        return outcome(CALL_SetKernelArg, cl.SetKernelArg(kernel, index, sizeof(void*), &memory.handle))
+    return outcome(
+        CALL_SetKernelArgSVMPointer, cl.SetKernelArgSVMPointer(kernel, index, <void*> <uintptr_t> memory.address))
+
+
+cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
+    return outcome(CALL_SetKernelArg, cl.SetKernelArg(kernel, index, size, value))
+
+
+cdef Status copy(
+    void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    cdef void* to_address = <void*> <uintptr_t> to.address
+    cdef void* source_address = <void*> <uintptr_t> source.address
+    cdef void* const* events = events_of(waits)
+    if to.handle != NULL and source.handle != NULL:
+        return outcome(CALL_EnqueueCopyBuffer, cl.EnqueueCopyBuffer(
+            queue, source.handle, to.handle, source.offset, to.offset, nbytes, waits.count, events, event))
+    if source.handle != NULL and to.host:
+        return outcome(CALL_EnqueueReadBuffer, cl.EnqueueReadBuffer(
+            queue, source.handle, False, source.offset, nbytes, to_address, waits.count, events, event))
+    if to.handle != NULL and source.host:
+        return outcome(CALL_EnqueueWriteBuffer, cl.EnqueueWriteBuffer(
+            queue, to.handle, False, to.offset, nbytes, source_address, waits.count, events, event))
+    return outcome(CALL_EnqueueSVMMemcpy, cl.EnqueueSVMMemcpy(
+        queue, False, to_address, source_address, nbytes, waits.count, events, event))
+
+
+cdef Status fill(
+    void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    if to.handle != NULL:
+        return outcome(CALL_EnqueueFillBuffer, cl.EnqueueFillBuffer(
+            queue, to.handle, pattern, pattern_size, to.offset, nbytes, waits.count, events_of(waits), event))
+    return outcome(CALL_EnqueueSVMMemFill, cl.EnqueueSVMMemFill(
+        queue, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes, waits.count, events_of(waits), event))
+
+
+cdef Status flush(void* queue) noexcept nogil:
+    return outcome(CALL_Flush, cl.Flush(queue))
+
+
+cdef Status marker(void* queue, Waits waits, void** event) noexcept nogil:
+    # A marker with a wait list waits for that list; that it also comes after the queue's earlier commands, and that the
+    # later ones come after it, is the in-order queue's doing (OpenCL 3.0, 5.11). Other queues may only wait for it once
+    # it is flushed (5.15).
+    cdef cl_int error = cl.EnqueueMarkerWithWaitList(queue, waits.count, events_of(waits), event)
+    if error != 0:
+        return outcome(CALL_EnqueueMarkerWithWaitList, error)
+    cdef Status status = flush(queue)
+    if status != 0:
+        cl.ReleaseEvent(event[0])
+        event[0] = NULL
+    return status
+
+
+cdef Status barrier(void* queue, Waits waits) noexcept nogil:
+    return outcome(CALL_EnqueueBarrierWithWaitList, cl.EnqueueBarrierWithWaitList(
+        queue, waits.count, events_of(waits), NULL))
+
+
+cdef struct Arrival:
+    Wake wake
+    void* data
+
+
+cdef void on_arrival(void* event, cl_int status, void* data) noexcept nogil:
+    """Called on a driver thread: hands on and returns, because a driver's callback must not wait, for the GIL least."""
+    cdef Arrival arrival = (<Arrival*> data)[0]
+    free(data)
+    arrival.wake(arrival.data)
+
+
+cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
+    cdef cl_int error
+    cdef Status status
+    cdef void* reached = NULL
+    cdef Arrival* arrival = NULL
+    gate[0] = cl.CreateUserEvent(context, &error)
+    if error != 0:
+        return outcome(CALL_CreateUserEvent, error)
+    if wake == NULL:
+        status = outcome(CALL_EnqueueBarrierWithWaitList, cl.EnqueueBarrierWithWaitList(
+            queue, waits.count, events_of(waits), NULL)) if waits.count else 0
+    else:
+        status = outcome(CALL_EnqueueMarkerWithWaitList, cl.EnqueueMarkerWithWaitList(
+            queue, waits.count, events_of(waits), &reached))
+    if status == 0:
+        status = outcome(CALL_EnqueueBarrierWithWaitList, cl.EnqueueBarrierWithWaitList(queue, 1, gate, NULL))
+        if status == 0 and wake != NULL:
+            # From here on `wake` may be called, even before this returns.
+            arrival = <Arrival*> malloc(sizeof(Arrival))
+            if arrival == NULL:
+                status = outcome(CALL_SetEventCallback, CL_OUT_OF_HOST_MEMORY)
+            else:
+                arrival.wake = wake
+                arrival.data = data
+                status = outcome(CALL_SetEventCallback, cl.SetEventCallback(reached, CL_COMPLETE, on_arrival, arrival))
+        if status != 0:
+            free(arrival)
+            cl.SetUserEventStatus(gate[0], CL_COMPLETE)  # what was already submitted must not hold the queue for ever
+    if reached != NULL:
+        cl.ReleaseEvent(reached)
+    if status != 0:
+        cl.ReleaseEvent(gate[0])
+        gate[0] = NULL
+        return status
+    flush(queue)
+    return 0
+
+
+cdef Status open_gate(void* gate, bint failed) noexcept nogil:
+    """A user event set to an error ends the commands behind it with that error instead of running them."""
+    return outcome(CALL_SetUserEventStatus, cl.SetUserEventStatus(gate, -1 if failed else CL_COMPLETE))
+
+
+cdef Status finish(void* queue) noexcept nogil:
+    return outcome(CALL_Finish, cl.Finish(queue))
+
+
+cdef Status wait_events(Waits events) noexcept nogil:
+    return outcome(CALL_WaitForEvents, cl.WaitForEvents(events.count, events.events))
+
+
+cdef int event_status(void* event) noexcept nogil:
+    cdef cl_int status = 0
+    cdef cl_int error = cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL)
+    if error != 0:
+        return error
+    if status > 0:
+        return 0
+    return 1 if status == CL_COMPLETE else status
+
+
+cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:
+    return outcome(CALL_GetEventProfilingInfo, cl.GetEventProfilingInfo(
+        event, CL_PROFILING_COMMAND_END, sizeof(uint64_t), nanoseconds, NULL))
+
+
+cdef void pass_on(void* event, cl_int status, void* bridged) noexcept nogil:
+    cl.SetUserEventStatus(bridged, status if status < 0 else CL_COMPLETE)
+    cl.ReleaseEvent(bridged)
+
+
+cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
+    """Events of another context cannot be waited on (OpenCL 3.0, 5.11): a user event stands in for one."""
+    cdef cl_int error
+    bridged[0] = cl.CreateUserEvent(context, &error)
+    if error != 0:
+        return outcome(CALL_CreateUserEvent, error)
+    cl.RetainEvent(bridged[0])  # the callback's own reference
+    error = cl.SetEventCallback(event, CL_COMPLETE, pass_on, bridged[0])
+    if error != 0:
+        cl.ReleaseEvent(bridged[0])
+        cl.ReleaseEvent(bridged[0])
+        bridged[0] = NULL
+    return outcome(CALL_SetEventCallback, error)
+
+
+cdef void retain_event(void* event) noexcept nogil:
+    cl.RetainEvent(event)
+
+
+cdef void release_event(void* event) noexcept nogil:
+    cl.ReleaseEvent(event)
+
+
+cdef void release_kernel(void* kernel) noexcept nogil:
+    cl.ReleaseKernel(kernel)
+
+
+cdef void release_queue(void* queue) noexcept nogil:
+    cl.ReleaseCommandQueue(queue)
+
+
+cdef Driver table
+table.launch = launch
+table.set_pointer = set_pointer
+table.set_value = set_value
+table.copy = copy
+table.fill = fill
+table.marker = marker
+table.barrier = barrier
+table.hold = hold
+table.open_gate = open_gate
+table.finish = finish
+table.wait_events = wait_events
+table.event_status = event_status
+table.event_time = event_time
+table.bridge = bridge
+table.retain_event = retain_event
+table.release_event = release_event
+table.release_kernel = release_kernel
+table.release_queue = release_queue
+
+
+def table_address():
+    """Where the table of operations is, for the Device to hand to its queues."""
+    return <uintptr_t> &table
+
+
+def probe_argument_size(kernel, index, limit):
+    """Bytes of a by-value parameter whose type the driver names but penstock does not know; 0 when none is accepted.
+
+    The driver refuses every size but the right one (CL_INVALID_ARG_SIZE, OpenCL 3.0, clSetKernelArg).
+    """
+    cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
+    cdef size_t size
+    cdef bytes zeros = bytes(limit)
+    cdef const char* value = zeros
+    for size in range(1, <size_t> limit + 1):
+        if cl.SetKernelArg(handle, index, size, value) == 0:
+            return size
+    return 0
+
+
+def retain_queue(queue):
+    """The handle of a pyopencl queue, with a reference of its own."""
+    cdef void* handle = <void*> <uintptr_t> queue.int_ptr
+    cl.RetainCommandQueue(handle)
+    return <uintptr_t> handle
+
+
+def retain_kernel(kernel):
+    """The handle of a pyopencl kernel, with a reference of its own."""
+    cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
+    cl.RetainKernel(handle)
+    return <uintptr_t> handle

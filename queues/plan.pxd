@@ -1,0 +1,51 @@
+"""Plans: what is remembered between launches of one kernel on one queue.
+
+Kernels of OpenCL and Level Zero are stateful: two threads that set arguments of one `cl_kernel` give wrong results on one
+CPU runtime and a crash on another. So each plan owns a kernel object of its own, and the lock of its queue guards it.
+"""
+
+from libc.stdint cimport uint32_t, uint64_t
+from libcpp.vector cimport vector
+
+from penstock.queues.driver cimport Driver, Memory, Status
+
+
+cdef enum ParameterKind:
+    POINTER
+    VALUE
+    LOCAL
+
+
+cdef struct Parameter:
+    ParameterKind kind
+    char code  # of a scalar value, as in the struct module; 'V' for bytes of exactly `size`; 0 for a pointer
+    uint32_t size  # bytes of the argument as the device sees it
+    uint32_t offset  # in the packed block
+    uint32_t width  # bytes in the packed block
+
+
+cdef struct PackedPointer:
+    # The handle or address alone does not tell whether an argument changed: both are used again after a free, and a
+    # driver may have looked up the old allocation when the argument was set. The id of an allocation is never reused.
+    uint64_t allocation
+    Memory memory
+
+
+cdef cppclass Plan:
+    const Driver* driver
+    void* kernel  # owned
+    uint64_t kernel_id
+    vector[Parameter] parameters
+    vector[char] values  # the packed block as last set
+    vector[char] known  # per argument: 0 when it was never set, or setting it failed
+    bint all_known
+    uint64_t argument_bytes  # what a launch would set if nothing were remembered
+
+
+cdef Plan* new_plan(
+    const Driver* driver, void* kernel, uint64_t kernel_id, const Parameter* parameters, size_t count, size_t packed_size
+) noexcept nogil
+cdef void delete_plan(Plan* plan) noexcept nogil
+cdef Status set_changed_arguments(
+    Plan* plan, const char* packed, uint64_t* bytes_set, uint64_t* bytes_skipped, uint32_t* failed_at
+) noexcept nogil

@@ -1,0 +1,103 @@
+"""What a queue and a device are below Python: everything that is touched without the GIL.
+
+A `QueueState` is owned by reference count: its Queue holds one, its device's registry holds one for as long as work may
+be outstanding, and the null queue's list holds one while it is entered there, so that closing or losing a queue does not
+end the ordering it stands for.
+"""
+
+from libc.stdint cimport int32_t, uint64_t
+from libcpp.atomic cimport atomic
+from libcpp.unordered_map cimport unordered_map
+from libcpp.vector cimport vector
+from libcpp.deque cimport deque
+
+from cpython.object cimport PyObject
+
+from penstock.events.marker cimport Marker
+from penstock.queues.driver cimport Driver
+from penstock.queues.plan cimport Plan
+from penstock.sync.clock cimport Clock
+from penstock.sync.epochs cimport Epochs
+
+
+cdef extern from "<mutex>" namespace "std" nogil:
+    cdef cppclass mutex:
+        void lock()
+        bint try_lock()
+        void unlock()
+
+
+cdef cppclass Statistics:
+    uint64_t launches
+    uint64_t copies
+    uint64_t fills
+    uint64_t host_functions
+    uint64_t markers_made
+    uint64_t markers_shared
+    uint64_t waits_made
+    uint64_t waits_elided_completed
+    uint64_t waits_elided_ordered
+    uint64_t events_made
+    uint64_t host_syncs
+    uint64_t arg_bytes_set
+    uint64_t arg_bytes_skipped
+
+
+cdef struct QueueAnchor:
+    uint64_t epoch  # kept until the queue has completed it
+    PyObject* thing  # owned
+
+
+cdef struct DeviceAnchor:
+    Clock* after  # kept until all of this is done; owned
+    PyObject* thing  # owned
+
+
+cdef cppclass QueueState:
+    atomic[int32_t] references
+    mutex lock  # guards all below but the atomics
+    const Driver* driver
+    void* handle
+    DeviceState* device  # retained
+    Epochs* epochs  # retained
+    bint is_null
+    bint blocking
+    bint timing
+    bint closed
+    Clock* clock
+    Marker* marker  # of the newest epoch anyone asked for
+    vector[Marker*] pending  # waits that count as commands already but that no command has carried yet
+    atomic[uint64_t] null_seen  # the null queue's epoch that this queue needs no wait for any more
+    bint listed
+    QueueState* next_listed
+    unordered_map[uint64_t, Plan*] plans  # by kernel id
+    Plan* last_plan
+    Statistics counts
+    deque[QueueAnchor] anchors  # by ascending epoch
+
+
+cdef cppclass DeviceState:
+    atomic[int32_t] references
+    const Driver* driver
+    void* context
+    uint64_t keeps_gil_below  # a launch may keep the GIL while fewer commands than this can be in flight
+    QueueState* null_queue  # not retained: the null queue's Queue belongs to the Device
+    atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first
+    mutex registry_lock  # guards all below
+    vector[QueueState*] queues  # by ascending queue id; each retained
+    vector[DeviceAnchor] anchors
+    Statistics retired  # the counts of queues that are gone
+    uint64_t host_syncs  # waits of the host for an event or for the whole device
+    atomic[int32_t] open_holds  # gates not opened yet: OpenCL forbids releasing anything but events meanwhile
+
+
+cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t keeps_gil_below) noexcept nogil
+cdef void release_device_state(DeviceState* device) noexcept nogil
+cdef QueueState* new_queue_state(
+    DeviceState* device, void* handle, uint64_t queue_id, bint is_null, bint blocking, bint timing
+) noexcept nogil
+cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil
+cdef void release_queue_state(QueueState* queue) noexcept nogil
+cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil
+cdef Clock* outstanding_work(DeviceState* device) noexcept nogil
+cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil

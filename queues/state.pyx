@@ -1,0 +1,125 @@
+"""Making, counting and ending queue and device states."""
+
+from libc.stdint cimport uint64_t
+from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
+from libcpp.unordered_map cimport unordered_map
+from libcpp.vector cimport vector
+from cython.operator cimport dereference, preincrement
+
+from penstock.events.marker cimport release_marker
+from penstock.queues.driver cimport Driver
+from penstock.queues.plan cimport Plan, delete_plan
+from penstock.sync.clock cimport Clock, ClockEntry, clock_of_entries, release_clock
+from penstock.sync.epochs cimport is_empty, new_epochs, release_epochs, submitted_epoch
+
+
+cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t keeps_gil_below) noexcept nogil:
+    cdef DeviceState* device = new DeviceState()
+    device.references.store(1, memory_order_relaxed)
+    device.driver = driver
+    device.context = context
+    device.keeps_gil_below = keeps_gil_below
+    device.null_queue = NULL
+    device.listed.store(NULL)
+    device.host_syncs = 0
+    device.open_holds.store(0)
+    return device
+
+
+cdef void release_device_state(DeviceState* device) noexcept nogil:
+    # By the time the last reference goes no queue is registered (each holds one) and the Device has emptied the anchors.
+    if device.references.fetch_sub(1, memory_order_acq_rel) == 1:
+        del device
+
+
+cdef QueueState* new_queue_state(
+    DeviceState* device, void* handle, uint64_t queue_id, bint is_null, bint blocking, bint timing
+) noexcept nogil:
+    """A state with two references, the caller's and the registry's; it owns the driver's `handle` from here on."""
+    cdef QueueState* queue = new QueueState()
+    queue.references.store(2, memory_order_relaxed)
+    queue.driver = device.driver
+    queue.handle = handle
+    device.references.fetch_add(1, memory_order_relaxed)
+    queue.device = device
+    queue.epochs = new_epochs(queue_id)
+    queue.is_null = is_null
+    queue.blocking = blocking
+    queue.timing = timing
+    queue.closed = False
+    queue.clock = NULL
+    queue.marker = NULL
+    queue.null_seen.store(0)
+    queue.listed = False
+    queue.next_listed = NULL
+    queue.last_plan = NULL
+    device.registry_lock.lock()
+    device.queues.push_back(queue)
+    device.registry_lock.unlock()
+    return queue
+
+
+cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil:
+    queue.references.fetch_add(1, memory_order_relaxed)
+    return queue
+
+
+cdef void release_queue_state(QueueState* queue) noexcept nogil:
+    """The last reference goes only after the registry's has, and that goes only when the work is done and anchors gone."""
+    cdef size_t i
+    cdef unordered_map[uint64_t, Plan*].iterator plan
+    if queue.references.fetch_sub(1, memory_order_acq_rel) != 1:
+        return
+    plan = queue.plans.begin()
+    while plan != queue.plans.end():
+        delete_plan(dereference(plan).second)
+        preincrement(plan)
+    for i in range(queue.pending.size()):
+        release_marker(queue.pending[i])
+    if queue.marker != NULL:
+        release_marker(queue.marker)
+    release_clock(queue.clock)
+    queue.driver.release_queue(queue.handle)
+    release_epochs(queue.epochs)
+    release_device_state(queue.device)
+    del queue
+
+
+cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil:
+    """All queues that may have work outstanding, each retained for the caller, by ascending id."""
+    cdef size_t i
+    device.registry_lock.lock()
+    into.reserve(device.queues.size())
+    for i in range(device.queues.size()):
+        into.push_back(retain_queue_state(device.queues[i]))
+    device.registry_lock.unlock()
+
+
+cdef Clock* outstanding_work(DeviceState* device) noexcept nogil:
+    """A new reference to the clock of everything submitted to any queue of the device and not known to be done."""
+    cdef vector[ClockEntry] entries
+    cdef size_t i
+    device.registry_lock.lock()
+    for i in range(device.queues.size()):
+        if not is_empty(device.queues[i].epochs):
+            entries.push_back(ClockEntry(device.queues[i].epochs, submitted_epoch(device.queues[i].epochs)))
+    # under the lock still: an unregistered queue's epochs may be gone once it is released
+    cdef Clock* clock = clock_of_entries(entries)
+    device.registry_lock.unlock()
+    return clock
+
+
+cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil:
+    into.launches += counts.launches
+    into.copies += counts.copies
+    into.fills += counts.fills
+    into.host_functions += counts.host_functions
+    into.markers_made += counts.markers_made
+    into.markers_shared += counts.markers_shared
+    into.waits_made += counts.waits_made
+    into.waits_elided_completed += counts.waits_elided_completed
+    into.waits_elided_ordered += counts.waits_elided_ordered
+    into.events_made += counts.events_made
+    into.host_syncs += counts.host_syncs
+    into.arg_bytes_set += counts.arg_bytes_set
+    into.arg_bytes_skipped += counts.arg_bytes_skipped

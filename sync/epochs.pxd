@@ -1,0 +1,61 @@
+"""Epochs: how far a queue has been filled, and how far it is known to be done.
+
+Two counters and nothing else, so that markers and clocks can hold them without holding the queue: a queue's clock names
+other queues' epochs, and if it named the queues themselves two that waited on each other would keep each other alive.
+"""
+
+from libc.stdint cimport int32_t, uint64_t
+from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_acquire, memory_order_relaxed, memory_order_release
+
+
+cdef cppclass Epochs:
+    atomic[int32_t] references
+    uint64_t queue_id  # never used again, so that a clock can never mistake a new queue for a dead one
+    atomic[uint64_t] submitted  # written under the queue's lock, read by anyone
+    atomic[uint64_t] completed  # only ever raised
+
+
+cdef inline Epochs* new_epochs(uint64_t queue_id) noexcept nogil:
+    cdef Epochs* epochs = new Epochs()
+    epochs.references.store(1, memory_order_relaxed)
+    epochs.queue_id = queue_id
+    epochs.submitted.store(0, memory_order_relaxed)
+    epochs.completed.store(0, memory_order_relaxed)
+    return epochs
+
+
+cdef inline Epochs* retain_epochs(Epochs* epochs) noexcept nogil:
+    epochs.references.fetch_add(1, memory_order_relaxed)
+    return epochs
+
+
+cdef inline void release_epochs(Epochs* epochs) noexcept nogil:
+    if epochs.references.fetch_sub(1, memory_order_acq_rel) == 1:
+        del epochs
+
+
+cdef inline uint64_t submitted_epoch(Epochs* epochs) noexcept nogil:
+    return epochs.submitted.load(memory_order_acquire)
+
+
+cdef inline uint64_t completed_epoch(Epochs* epochs) noexcept nogil:
+    return epochs.completed.load(memory_order_acquire)
+
+
+cdef inline bint is_empty(Epochs* epochs) noexcept nogil:
+    """Two loads, no lock, no driver call. ``completed`` is read first: it can only be behind what is submitted by then."""
+    cdef uint64_t completed = completed_epoch(epochs)
+    return completed == submitted_epoch(epochs)
+
+
+cdef inline void advance_submitted(Epochs* epochs) noexcept nogil:
+    """One more command. The queue's lock is held, so a plain store is enough."""
+    epochs.submitted.store(epochs.submitted.load(memory_order_relaxed) + 1, memory_order_release)
+
+
+cdef inline void raise_completed(Epochs* epochs, uint64_t epoch) noexcept nogil:
+    """Never lowers: a finish that began earlier may report later."""
+    cdef uint64_t known = epochs.completed.load(memory_order_relaxed)
+    while known < epoch:
+        if epochs.completed.compare_exchange_weak(known, epoch, memory_order_release):
+            return

@@ -1,0 +1,87 @@
+"""Which queue waits for which, decided here and nowhere else.
+
+Every command goes through `begin_command` (which waits must it carry?) and then either `commit_command` (the driver took
+it) or `abort_command` (it did not: nothing advances, nothing joins, queues taken off the null queue's list go back). The
+launch path takes `is_ready_to_launch` and `count_command` instead when there is nothing to gather.
+"""
+
+from libc.stdint cimport uint64_t
+from libcpp.atomic cimport memory_order_acquire, memory_order_relaxed, memory_order_release
+from libcpp.vector cimport vector
+
+from penstock.events.marker cimport Marker
+from penstock.queues.driver cimport Status, Waits
+from penstock.queues.state cimport DeviceState, QueueState, retain_queue_state
+from penstock.sync.clock cimport Clock
+from penstock.sync.epochs cimport advance_submitted, completed_epoch, submitted_epoch
+
+
+cdef cppclass Order:
+    """The waits that the next command of a queue carries, and what its success will change."""
+    vector[Marker*] markers  # gathered for this command; retained
+    vector[void*] events  # theirs, after those of the queue's pending waits
+    Clock* clock  # what the queue is ordered after once the command is submitted; owned
+    vector[QueueState*] taken  # queues taken off the null queue's list, with the list's references
+    uint64_t null_epoch
+    uint64_t elided_completed
+    uint64_t elided_ordered
+
+
+cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:
+    """Two integers compared. Says yes too often, never too seldom: the gathering then drops what needs no wait."""
+    if queue.is_null:
+        return queue.device.listed.load(memory_order_acquire) != NULL
+    return (
+        queue.blocking
+        and queue.null_seen.load(memory_order_relaxed) != submitted_epoch(queue.device.null_queue.epochs)
+    )
+
+
+cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
+    """Nothing to gather, and so few commands in flight that the driver cannot block. The queue is locked."""
+    return (
+        not queue.closed
+        and queue.pending.empty()
+        and not owes_null_wait(queue)
+        and submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) < queue.device.keeps_gil_below
+    )
+
+
+cdef inline void push_on_list(QueueState* queue) noexcept nogil:
+    """The queue is locked; the list takes over a reference to it."""
+    cdef QueueState* head = queue.device.listed.load(memory_order_relaxed)
+    queue.listed = True
+    queue.next_listed = head
+    while not queue.device.listed.compare_exchange_weak(head, queue, memory_order_release):
+        queue.next_listed = head
+
+
+cdef inline void enter_list(QueueState* queue) noexcept nogil:
+    """The first command after the last null-queue wait puts a blocking queue into its device's list, which owns it."""
+    if queue.blocking and not queue.listed and not queue.is_null:
+        push_on_list(retain_queue_state(queue))
+
+
+cdef inline void count_command(QueueState* queue) noexcept nogil:
+    """The driver took a command that carried no wait. The queue is locked."""
+    advance_submitted(queue.epochs)
+    enter_list(queue)
+
+
+cdef inline Waits waits_of(Order* order) noexcept nogil:
+    cdef Waits waits
+    waits.count = <unsigned int> order.events.size()
+    waits.events = order.events.data()
+    return waits
+
+
+# All may block in the driver or on a lock: never called with the GIL held.
+cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil  # leaves the queue locked on success
+cdef void commit_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
+cdef void abort_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
+cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil
+cdef Status record_marker(QueueState* queue, bint timed, Marker** marker) noexcept nogil
+cdef Status finish_queue(QueueState* queue) noexcept nogil
+cdef Status finish_device(DeviceState* device) noexcept nogil
+cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil
+cdef Status mark_for_closing(QueueState* queue) noexcept nogil

@@ -1,0 +1,475 @@
+"""The wait rules: HIP's legacy null stream, waits dropped when they order nothing, one host synchronize to finish.
+
+Locks: a queue's own, and null -> blocking while the null queue gathers. Every other waiter takes the producer's marker
+first, unlocks, then locks itself, so two queues that wait on each other from two threads cannot deadlock.
+"""
+
+from libc.stdint cimport uint64_t
+from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
+from libcpp.vector cimport vector
+
+from penstock.events.marker cimport Marker, new_marker, note_done, release_marker, retain_marker
+from penstock.queues.driver cimport QUEUE_CLOSED, Status, Waits
+from penstock.queues.state cimport DeviceState, QueueState, registered_queues, release_queue_state
+from penstock.sync.clock cimport Clock, clock_epoch, complete_clock, joined_clock, release_clock, retain_clock
+from penstock.sync.epochs cimport completed_epoch, is_empty, raise_completed, submitted_epoch
+
+
+cdef void init_order(Order* order) noexcept nogil:
+    order.clock = NULL
+    order.null_epoch = 0
+    order.elided_completed = 0
+    order.elided_ordered = 0
+
+
+cdef void end_order(Order* order) noexcept nogil:
+    """Drop what the order still owns; no lock is held, because releasing an event is a driver call."""
+    cdef size_t i
+    for i in range(order.markers.size()):
+        release_marker(order.markers[i])
+    order.markers.clear()
+    release_clock(order.clock)
+    order.clock = NULL
+    for i in range(order.taken.size()):
+        release_queue_state(order.taken[i])
+    order.taken.clear()
+
+
+cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil:
+    cdef Waits waits
+    cdef size_t i
+    for i in range(queue.pending.size()):
+        events.push_back(queue.pending[i].event)
+    waits.count = <unsigned int> events.size()
+    waits.events = events.data()
+    return waits
+
+
+cdef void drop_pending(QueueState* queue) noexcept nogil:
+    cdef size_t i
+    for i in range(queue.pending.size()):
+        release_marker(queue.pending[i])
+    queue.pending.clear()
+
+
+cdef Status carry_pending(QueueState* queue) noexcept nogil:
+    """Submit the waits that no command has carried yet. The queue is locked."""
+    cdef vector[void*] events
+    cdef Status status
+    if queue.pending.empty():
+        return 0
+    status = queue.driver.barrier(queue.handle, waits_of_pending(queue, events))
+    if status == 0:
+        drop_pending(queue)
+    return status
+
+
+cdef void keep_marker(QueueState* queue, Marker* marker) noexcept nogil:
+    """Make it the queue's live marker; it takes the caller's reference."""
+    if queue.marker != NULL:
+        release_marker(queue.marker)
+    queue.marker = marker
+
+
+cdef Status take_marker(QueueState* queue, Marker** marker) noexcept nogil:
+    """A new reference to the marker of everything submitted to this queue so far. The queue is locked.
+
+    At most one is made for an epoch. A queue with nothing outstanding needs no driver event at all.
+    """
+    cdef uint64_t epoch = submitted_epoch(queue.epochs)
+    cdef void* event = NULL
+    cdef vector[void*] events
+    cdef Status status
+    if queue.marker != NULL and queue.marker.epoch == epoch:
+        if queue.marker.event != NULL:
+            queue.counts.markers_shared += 1
+    else:
+        if not is_empty(queue.epochs):
+            status = queue.driver.marker(queue.handle, waits_of_pending(queue, events), &event)
+            if status != 0:
+                return status
+            drop_pending(queue)
+            queue.counts.markers_made += 1
+            queue.counts.events_made += 1
+        keep_marker(queue, new_marker(
+            queue.epochs, epoch, queue.clock, event, queue.driver, queue.device.context, False))
+    marker[0] = retain_marker(queue.marker)
+    return 0
+
+
+cdef bint needs_no_wait(QueueState* queue, Clock* clock, Marker* marker, Order* order) noexcept nogil:
+    """Is work that is ordered after ``clock`` already ordered after the marker?"""
+    if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
+        order.elided_completed += 1
+        return True
+    if marker.queue == queue.epochs or clock_epoch(clock, marker.queue) >= marker.epoch:
+        order.elided_ordered += 1
+        return True
+    return False
+
+
+cdef void add_wait(Order* order, Marker* marker) noexcept nogil:
+    """The order takes over the reference."""
+    cdef Clock* joined = joined_clock(order.clock, marker.clock, marker.queue, marker.epoch)
+    order.markers.push_back(marker)
+    order.events.push_back(marker.event)
+    release_clock(order.clock)
+    order.clock = joined
+
+
+cdef void put_back(Order* order) noexcept nogil:
+    """Queues taken off the list by a command that failed return to it, each with the list's reference."""
+    cdef size_t i
+    cdef QueueState* queue
+    for i in range(order.taken.size()):
+        queue = order.taken[i]
+        queue.lock.lock()
+        if queue.listed:  # a command came meanwhile and entered it anew
+            queue.lock.unlock()
+            release_queue_state(queue)
+        else:
+            push_on_list(queue)
+            queue.lock.unlock()
+    order.taken.clear()
+
+
+cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil:
+    """The null queue, locked, waits for each blocking queue with new work that it is not ordered after."""
+    cdef QueueState* queue = null_queue.device.listed.exchange(NULL, memory_order_acq_rel)
+    cdef Marker* marker
+    cdef Status status
+    cdef size_t i
+    # Read the whole chain first: once a queue is unlisted, its next command may enter it anew and rewrite its link.
+    while queue != NULL:
+        order.taken.push_back(queue)
+        queue = queue.next_listed
+    for i in range(order.taken.size()):
+        queue = order.taken[i]
+        marker = NULL
+        status = 0
+        queue.lock.lock()
+        queue.listed = False
+        if is_empty(queue.epochs):
+            order.elided_completed += 1
+        elif clock_epoch(order.clock, queue.epochs) >= submitted_epoch(queue.epochs):
+            order.elided_ordered += 1
+        else:
+            status = take_marker(queue, &marker)
+        queue.lock.unlock()
+        if status != 0:
+            return status
+        if marker != NULL:
+            add_wait(order, marker)
+    return 0
+
+
+cdef Status take_null_marker(QueueState* queue, Marker** marker, Order* order) noexcept nogil:
+    """What a blocking queue, not locked, must wait for on the null queue; NULL when nothing."""
+    cdef QueueState* null_queue = queue.device.null_queue
+    cdef uint64_t epoch = submitted_epoch(null_queue.epochs)
+    cdef bint ordered
+    cdef Status status
+    order.null_epoch = epoch
+    if queue.null_seen.load(memory_order_relaxed) == epoch:
+        return 0
+    if completed_epoch(null_queue.epochs) >= epoch:
+        order.elided_completed += 1
+        return 0
+    queue.lock.lock()
+    ordered = clock_epoch(queue.clock, null_queue.epochs) >= epoch
+    queue.lock.unlock()
+    if ordered:
+        order.elided_ordered += 1
+        return 0
+    null_queue.lock.lock()
+    status = take_marker(null_queue, marker)
+    null_queue.lock.unlock()
+    if status == 0:
+        order.null_epoch = marker[0].epoch
+    return status
+
+
+cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
+    """Lock the queue and gather what its next command must wait for. On failure it is unlocked and as it was."""
+    cdef Marker* null_marker = NULL
+    cdef Status status
+    cdef size_t i
+    init_order(order)
+    if queue.blocking and not queue.is_null:
+        status = take_null_marker(queue, &null_marker, order)
+        if status != 0:
+            return status
+    queue.lock.lock()
+    order.clock = retain_clock(queue.clock)
+    for i in range(queue.pending.size()):
+        order.events.push_back(queue.pending[i].event)
+    if queue.closed:
+        status = QUEUE_CLOSED
+    elif queue.is_null:
+        status = gather_blocking(queue, order)
+    else:
+        status = 0
+    if null_marker != NULL:
+        if status != 0 or needs_no_wait(queue, order.clock, null_marker, order):
+            release_marker(null_marker)
+        else:
+            add_wait(order, null_marker)
+    if status != 0:
+        abort_command(queue, order)
+    return status
+
+
+cdef void settle(QueueState* queue, Order* order) noexcept nogil:
+    """Remember that what was looked at needs no wait any more; the queue is locked."""
+    queue.counts.waits_elided_completed += order.elided_completed
+    queue.counts.waits_elided_ordered += order.elided_ordered
+    if order.null_epoch > queue.null_seen.load(memory_order_relaxed):
+        queue.null_seen.store(order.null_epoch, memory_order_relaxed)
+
+
+cdef void join_gathered(QueueState* queue, Order* order) noexcept nogil:
+    """The queue, locked, is ordered after all that the order gathered, from the epoch about to be counted on."""
+    cdef Clock* clock = queue.clock
+    queue.counts.waits_made += order.markers.size()
+    queue.clock = order.clock
+    order.clock = clock  # released with the order, after unlocking
+
+
+cdef void apply_command(QueueState* queue, Order* order) noexcept nogil:
+    drop_pending(queue)
+    join_gathered(queue, order)
+    settle(queue, order)
+    count_command(queue)
+
+
+cdef void commit_command(QueueState* queue, Order* order) noexcept nogil:
+    """The driver took the command and the waits with it: epoch, clock and list follow. Unlocks."""
+    apply_command(queue, order)
+    queue.lock.unlock()
+    end_order(order)
+
+
+cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
+    """The command was not submitted: nothing advances and nothing joins. Unlocks.
+
+    The null queue stays locked until the list has its queues back: in between, another of its commands would find none.
+    """
+    put_back(order)
+    queue.lock.unlock()
+    end_order(order)
+
+
+cdef void conclude(QueueState* queue, Order* order) noexcept nogil:
+    """Nothing had to be waited for and no command was needed. Unlocks."""
+    settle(queue, order)
+    queue.lock.unlock()
+    end_order(order)
+
+
+cdef bint drops_wait(QueueState* queue, Marker* marker) noexcept nogil:
+    cdef Order order
+    init_order(&order)
+    if not needs_no_wait(queue, queue.clock, marker, &order):
+        return False
+    settle(queue, &order)
+    return True
+
+
+cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept nogil:
+    """Wait for a marker the caller keeps; one of another context through an event of this one."""
+    cdef void* bridged = NULL
+    cdef Status status
+    if marker.context == queue.device.context:
+        add_wait(order, retain_marker(marker))
+        return 0
+    status = queue.driver.bridge(queue.device.context, marker.event, &bridged)
+    if status == 0:
+        queue.counts.events_made += 1
+        add_wait(order, new_marker(
+            marker.queue, marker.epoch, marker.clock, bridged, queue.driver, queue.device.context, False))
+    return status
+
+
+cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
+    """An edge from the marker to the queue's next command. A wait that is dropped changes nothing but a counter.
+
+    One that is not counts as a command at once, though a later command carries it: otherwise one host thread could see
+    the queue as empty while the edge is outstanding.
+    """
+    cdef Order order
+    cdef Status status
+    cdef bint dropped, covered
+    cdef size_t i
+    queue.lock.lock()
+    status = QUEUE_CLOSED if queue.closed else 0
+    dropped = status == 0 and drops_wait(queue, marker)
+    queue.lock.unlock()
+    if status != 0 or dropped:
+        return status
+    status = begin_command(queue, &order)
+    if status != 0:
+        return status
+    covered = needs_no_wait(queue, order.clock, marker, &order)
+    if covered and order.markers.empty():  # the producer finished, or another thread waited, since we looked
+        conclude(queue, &order)
+        return 0
+    if not covered:
+        status = add_marker(queue, marker, &order)
+        if status != 0:
+            abort_command(queue, &order)
+            return status
+    for i in range(order.markers.size()):
+        queue.pending.push_back(retain_marker(order.markers[i]))
+    join_gathered(queue, &order)
+    settle(queue, &order)
+    count_command(queue)
+    queue.lock.unlock()
+    end_order(&order)
+    return 0
+
+
+cdef Status record_marker(QueueState* queue, bint timed, Marker** marker) noexcept nogil:
+    """A new reference to the marker of this point. A record is a command: it obeys the null-queue rules.
+
+    It shares the queue's marker when nothing was submitted since that was made and there is nothing new to wait for;
+    a timed record always is a command of its own.
+    """
+    cdef Order order
+    cdef void* event = NULL
+    cdef Status status = begin_command(queue, &order)
+    if status != 0:
+        return status
+    if not timed and order.markers.empty():
+        status = take_marker(queue, marker)
+        if status == 0:
+            conclude(queue, &order)
+        else:
+            abort_command(queue, &order)
+        return status
+    status = queue.driver.marker(queue.handle, waits_of(&order), &event)
+    if status != 0:
+        abort_command(queue, &order)
+        return status
+    apply_command(queue, &order)
+    queue.counts.markers_made += 1
+    queue.counts.events_made += 1
+    keep_marker(queue, new_marker(
+        queue.epochs, submitted_epoch(queue.epochs), queue.clock, event, queue.driver, queue.device.context, timed))
+    marker[0] = retain_marker(queue.marker)
+    queue.lock.unlock()
+    end_order(&order)
+    return 0
+
+
+cdef Status order_null_after_blocking(QueueState* queue) noexcept nogil:
+    """Finishing the null queue speaks for the blocking queues too. Leaves it locked on success."""
+    cdef Order order
+    cdef Status status = begin_command(queue, &order)
+    if status != 0:
+        return status
+    if order.markers.empty():
+        conclude(queue, &order)
+    else:
+        status = queue.driver.barrier(queue.handle, waits_of(&order))
+        if status != 0:
+            abort_command(queue, &order)
+            return status
+        commit_command(queue, &order)
+    queue.lock.lock()
+    return 0
+
+
+cdef Status finish_queue(QueueState* queue) noexcept nogil:
+    """Block until everything submitted to the queue so far is done; one host synchronize, none when known empty.
+
+    Epoch and clock are taken together and `completed` rises to that epoch: a command submitted while this waits is not
+    taken for done.
+    """
+    cdef Status status = 0
+    cdef uint64_t epoch
+    cdef Clock* clock
+    if queue.is_null:
+        status = order_null_after_blocking(queue)
+        if status != 0:
+            return status
+    else:
+        queue.lock.lock()
+    status = carry_pending(queue)
+    epoch = submitted_epoch(queue.epochs)
+    if status != 0 or completed_epoch(queue.epochs) >= epoch:
+        queue.lock.unlock()
+        return status
+    clock = retain_clock(queue.clock)
+    queue.counts.host_syncs += 1
+    queue.lock.unlock()
+    status = queue.driver.finish(queue.handle)
+    if status == 0:
+        raise_completed(queue.epochs, epoch)
+        complete_clock(clock)
+    release_clock(clock)
+    return status
+
+
+cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil:
+    """Block until the marker is reached; one host synchronize, none when it is known to be."""
+    cdef Waits waits
+    cdef Status status
+    if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
+        return 0
+    waits.count = 1
+    waits.events = &marker.event
+    device.registry_lock.lock()
+    device.host_syncs += 1
+    device.registry_lock.unlock()
+    status = marker.driver.wait_events(waits)
+    if status == 0:
+        note_done(marker)
+    return status
+
+
+cdef Status finish_device(DeviceState* device) noexcept nogil:
+    """Block until every queue of the device is done: a marker of each that has work, and one host synchronize for all."""
+    cdef vector[QueueState*] queues
+    cdef vector[Marker*] markers
+    cdef vector[void*] events
+    cdef Marker* marker
+    cdef Waits waits
+    cdef Status status = 0
+    cdef size_t i
+    registered_queues(device, queues)
+    for i in range(queues.size()):
+        if status == 0 and not is_empty(queues[i].epochs):
+            queues[i].lock.lock()
+            status = take_marker(queues[i], &marker)
+            queues[i].lock.unlock()
+            if status == 0:
+                markers.push_back(marker)
+                if marker.event != NULL:
+                    events.push_back(marker.event)
+    if status == 0 and not events.empty():
+        waits.count = <unsigned int> events.size()
+        waits.events = events.data()
+        device.registry_lock.lock()
+        device.host_syncs += 1
+        device.registry_lock.unlock()
+        status = device.driver.wait_events(waits)
+    for i in range(markers.size()):
+        if status == 0:
+            note_done(markers[i])
+        release_marker(markers[i])
+    for i in range(queues.size()):
+        release_queue_state(queues[i])
+    return status
+
+
+cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
+    """No command comes after this. What is outstanding gets a marker, by which its end can be noticed without a sync."""
+    cdef Marker* marker = NULL
+    cdef Status status
+    queue.lock.lock()
+    queue.closed = True
+    status = take_marker(queue, &marker)
+    queue.lock.unlock()
+    if marker != NULL:
+        release_marker(marker)
+    return status
