@@ -44,7 +44,7 @@ cdef cppclass Statistics:
 
 
 cdef struct QueueAnchor:
-    uint64_t epoch  # kept until the queue has completed it
+    Marker* after  # kept until this is reached; owned. Not flushed, so nobody else may wait for it
     PyObject* thing  # owned
 
 
@@ -88,6 +88,9 @@ cdef cppclass DeviceState:
     vector[DeviceAnchor] anchors
     Statistics retired  # the counts of queues that are gone
     uint64_t host_syncs  # waits of the host for an event or for the whole device
+    vector[uint64_t] dead_kernels  # whose plans are still to be dropped from the queues
+    atomic[int32_t] orphans  # queues whose Queue is gone, still registered
+    atomic[uint64_t] closings  # how many allocations were closed: what was bound before must look again
     atomic[int32_t] open_holds  # gates not opened yet: OpenCL forbids releasing anything but events meanwhile
 
 

@@ -23,6 +23,8 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.listed.store(NULL)
     device.host_syncs = 0
     device.open_holds.store(0)
+    device.orphans.store(0)
+    device.closings.store(0)
     return device
 
 

@@ -79,6 +79,9 @@ cdef inline Waits waits_of(Order* order) noexcept nogil:
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil  # leaves the queue locked on success
 cdef void commit_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef void abort_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
+cdef void apply_command(QueueState* queue, Order* order) noexcept nogil  # commit_command up to the unlocking
+cdef void end_order(Order* order) noexcept nogil  # after the unlocking
+cdef Status take_marker(QueueState* queue, Marker** marker) noexcept nogil  # the queue is locked
 cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil
 cdef Status record_marker(QueueState* queue, bint timed, Marker** marker) noexcept nogil
 cdef Status finish_queue(QueueState* queue) noexcept nogil

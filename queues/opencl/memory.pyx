@@ -1,5 +1,6 @@
 """Device memory: shared virtual memory where the device has it, so that a buffer has an address."""
 
+cimport cython
 from libc.stdint cimport uint64_t, uintptr_t
 
 from penstock.queues.opencl.calls cimport cl, cl_int
@@ -11,6 +12,7 @@ cdef enum:
     CL_MEM_USE_HOST_PTR = 1 << 3
 
 
+@cython.no_gc_clear  # the context is needed to free
 cdef class DeviceMemory:
     """One allocation, freed when this object is. Whoever drops the last reference knows that the device is done with it.
 

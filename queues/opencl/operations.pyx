@@ -40,7 +40,9 @@ cdef Status launch(
 cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
     # Where there are both, the memory object is the cheaper argument; it always means offset 0. Only CPU devices have
     # both: NVIDIA's driver refuses a memory object for a parameter that was ever given an address.
-    if memory.handle != NULL and memory.offset == 0 or memory.address == 0:
+    if memory.handle != NULL and memory.offset == 0:
+        return outcome(CALL_SetKernelArg, cl.SetKernelArg(kernel, index, sizeof(void*), &memory.handle))
+    if cl.SetKernelArgSVMPointer == NULL:  # only a null pointer has neither handle nor address
         return outcome(CALL_SetKernelArg, cl.SetKernelArg(kernel, index, sizeof(void*), &memory.handle))
     return outcome(
         CALL_SetKernelArgSVMPointer, cl.SetKernelArgSVMPointer(kernel, index, <void*> <uintptr_t> memory.address))

@@ -1,0 +1,8 @@
+"""Anchors: what keeps a resource alive until the device is done with it."""
+
+from penstock.queues.state cimport DeviceState, QueueState
+
+
+cdef void anchor_on_device(DeviceState* device, object thing)
+cdef void collect_queue(QueueState* queue)
+cdef void collect_device(DeviceState* device)

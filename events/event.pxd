@@ -1,0 +1,16 @@
+"""Events as Python sees them."""
+
+from penstock.events.marker cimport Marker
+from penstock.queues.state cimport DeviceState
+
+
+cdef class Event:
+    cdef DeviceState* state  # retained
+    cdef Marker* marker  # retained; NULL until first recorded
+    cdef readonly object device
+    cdef readonly bint timing
+    cdef object queue  # that recorded it last
+
+
+cdef Event new_event(object device, DeviceState* state, bint timing)
+cdef void set_marker(Event event, Marker* marker, object queue)

@@ -1,0 +1,151 @@
+"""Events: a named point in a queue, waited for by the host or by other queues."""
+
+from libc.stdint cimport uint64_t
+from libcpp.atomic cimport memory_order_relaxed
+
+from penstock.events.anchors cimport collect_device
+from penstock.events.marker cimport Marker, poll_marker, release_marker, retain_marker
+from penstock.queues.driver cimport Status
+from penstock.queues.state cimport DeviceState, release_device_state
+from penstock.sync.ordering cimport wait_on_host
+
+from penstock.queues.errors import ArgumentTypeError, InvalidArgumentError
+from penstock.queues.host_functions import refuse_on_host_thread
+
+
+cdef Event new_event(object device, DeviceState* state, bint timing):
+    cdef Event event = Event.__new__(Event)
+    state.references.fetch_add(1, memory_order_relaxed)
+    event.state = state
+    event.device = device
+    event.timing = timing
+    return event
+
+
+cdef void set_marker(Event event, Marker* marker, object queue):
+    """Record it anew; the event takes over the reference. Those who wait already hold the old marker themselves."""
+    cdef Marker* old = event.marker
+    event.marker = marker
+    event.queue = queue
+    if old != NULL:
+        release_marker(old)
+
+
+cdef class Event:
+    """A point in a queue: done when everything submitted to the queue before it was recorded is done.
+
+    Made by `Queue.record` or `Device.event`; calling the class raises. It may be recorded again, on any queue of its
+    device: whoever waited before waits for the point they saw (HIP, hipEventRecord). One that was never recorded counts
+    as done (HIP, hipStreamWaitEvent and hipEventQuery).
+
+    Attributes
+    ----------
+    device : Device
+    timing : bool
+        Whether it can be used for `elapsed`.
+    """
+
+    def __init__(self, *args, **kwargs):
+        raise ArgumentTypeError("an Event is made by Queue.record or Device.event")
+
+    def __dealloc__(self):
+        if self.marker != NULL:
+            release_marker(self.marker)
+        if self.state != NULL:
+            release_device_state(self.state)
+
+    @property
+    def recorded(self):
+        """Whether it was recorded at least once."""
+        return self.marker != NULL
+
+    def query(self):
+        """Whether its point has been reached; never blocks.
+
+        Raises
+        ------
+        DriverError
+            When the driver reports that a command before it failed.
+        """
+        cdef Marker* marker
+        cdef int status
+        if self.marker == NULL:
+            return True
+        marker = retain_marker(self.marker)
+        with nogil:
+            status = poll_marker(marker)
+            release_marker(marker)
+        if status < 0:
+            self.device._raise_execution_error(status, repr(self))
+        return status == 1
+
+    @property
+    def done(self):
+        """The same as `query()`."""
+        return self.query()
+
+    def wait(self):
+        """Block until its point has been reached: one host synchronize, none if it is known to be.
+
+        Raises
+        ------
+        DriverError
+            When a command before it failed.
+        Exception
+            What a host function of its queue raised meanwhile.
+        """
+        cdef Marker* marker
+        cdef Status status
+        if self.marker == NULL:
+            return
+        refuse_on_host_thread("Event.wait()")
+        marker = retain_marker(self.marker)
+        queue = self.queue
+        with nogil:
+            status = wait_on_host(self.state, marker)
+            release_marker(marker)
+        if status != 0:
+            self.device._raise(status, repr(self))
+        collect_device(self.state)
+        self.device._raise_host_error(queue)
+
+    def elapsed(self, start):
+        """Milliseconds from `start` to this event, as a float; 0.5 µs or better resolution on the drivers known.
+
+        Both must be recorded with timing, and be done.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When either has no timing, was never recorded, or is not done yet (HIP, hipEventElapsedTime).
+        """
+        if not isinstance(start, Event):
+            raise ArgumentTypeError(f"elapsed() needs an Event, not {type(start).__name__}")
+        return (self._time() - (<Event> start)._time()) / 1e6
+
+    def __sub__(self, start):
+        """Milliseconds: ``end - start``."""
+        if not isinstance(start, Event):
+            return NotImplemented
+        return self.elapsed(start)
+
+    def _time(self):
+        """Nanoseconds of the device's clock when the point was reached."""
+        cdef uint64_t nanoseconds = 0
+        cdef Status status
+        if self.marker == NULL:
+            raise InvalidArgumentError("elapsed time of an Event that was never recorded")
+        if not self.marker.timed:
+            raise InvalidArgumentError("elapsed time of an Event that was recorded without timing")
+        if not self.query():
+            raise InvalidArgumentError("elapsed time of an Event that is not done yet: wait for it first")
+        status = self.marker.driver.event_time(self.marker.event, &nanoseconds)
+        if status != 0:
+            self.device._raise(status, repr(self))
+        return nanoseconds
+
+    def __repr__(self):
+        if self.marker == NULL:
+            return f"<penstock.Event on {self.device.name}, never recorded>"
+        return (
+            f"<penstock.Event at epoch {self.marker.epoch} of queue {self.marker.queue.queue_id} on {self.device.name}>")

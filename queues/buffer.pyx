@@ -1,0 +1,233 @@
+"""Buffers: typed, contiguous views of device memory, made by a Device."""
+
+import itertools
+import math
+import operator
+
+import numpy as np
+cimport cython
+from libc.stdint cimport uint64_t, uintptr_t
+from libcpp.atomic cimport memory_order_relaxed
+
+from penstock.events.anchors cimport anchor_on_device
+from penstock.queues.state cimport DeviceState, release_device_state
+
+from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
+
+_ids = itertools.count(1)  # never used again: an equal id means the same allocation
+
+
+@cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has anchored it
+cdef class Allocation:
+    """One piece of device memory, shared by the buffers that view it."""
+
+    def __dealloc__(self):
+        if self.state != NULL:
+            if self.native is not None:
+                anchor_on_device(self.state, self.native)
+            release_device_state(self.state)
+
+    cdef close(self):
+        if not self.closed:
+            self.closed = True
+            self.state.closings.fetch_add(1)
+            anchor_on_device(self.state, self.native)
+            self.native = None
+
+
+cdef Allocation new_allocation(object device, DeviceState* state, object native):
+    cdef Allocation allocation = Allocation.__new__(Allocation)
+    state.references.fetch_add(1, memory_order_relaxed)
+    allocation.state = state
+    allocation.device = device
+    allocation.native = native
+    allocation.id = next(_ids)
+    return allocation
+
+
+cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype):
+    cdef Buffer buffer = Buffer.__new__(Buffer)
+    cdef object native = allocation.native
+    buffer.allocation = allocation
+    buffer.shape = shape
+    buffer.dtype = dtype
+    buffer.nbytes = math.prod(shape) * dtype.itemsize
+    buffer.memory.handle = <void*> <uintptr_t> native.handle
+    buffer.memory.address = native.address + offset if native.address else 0
+    buffer.memory.offset = buffer.start = offset
+    buffer.memory.host = False
+    return buffer
+
+
+cdef class Buffer:
+    """A typed, C-contiguous view of device memory.
+
+    Made by `Device.empty`, `Device.zeros` and `Device.array`, and by slicing another buffer; calling the class raises.
+    Slices and reshaped views share the memory: closing any of them closes all. Memory that is closed, or whose last
+    view is dropped, is given back when the work submitted until then is done; neither blocks.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    nbytes : int
+    """
+
+    def __init__(self, *args, **kwargs):
+        raise ArgumentTypeError("a Buffer is made by Device.empty, Device.zeros or Device.array")
+
+    @property
+    def device(self):
+        """The Device this memory belongs to."""
+        return self.allocation.device
+
+    @property
+    def address(self):
+        """Where it begins in the device's address space, for pointer arithmetic.
+
+        Raises
+        ------
+        NotSupportedError
+            On devices without shared virtual memory: their memory has no addresses.
+        """
+        self._check_open()
+        if self.memory.address == 0:
+            raise NotSupportedError(f"memory of {self.device.name} has no addresses (no shared virtual memory)")
+        return self.memory.address
+
+    @property
+    def size(self):
+        """Number of elements."""
+        return self.nbytes // self.dtype.itemsize
+
+    @property
+    def ndim(self):
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def itemsize(self):
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def closed(self):
+        """Whether the memory was given back."""
+        return self.allocation.closed
+
+    def _check_open(self):
+        if self.allocation.closed:
+            raise ClosedError("this Buffer is closed")
+
+    def __len__(self):
+        if not self.shape:
+            raise ArgumentTypeError("len() of a 0-dimensional Buffer")
+        return self.shape[0]
+
+    def __getitem__(self, key):
+        """A view of part of the first axis: ``buf[i]``, ``buf[a:b]``; steps other than 1 are refused."""
+        self._check_open()
+        if not self.shape:
+            raise ArgumentTypeError("a 0-dimensional Buffer cannot be sliced")
+        row = self.nbytes // self.shape[0] if self.shape[0] else 0
+        if isinstance(key, slice):
+            start, stop, step = key.indices(self.shape[0])
+            if step != 1:
+                raise InvalidArgumentError(f"a Buffer is contiguous: slices have step 1, not {step}")
+            return self._part(start * row, (max(stop - start, 0), *self.shape[1:]), self.dtype)
+        try:
+            index = operator.index(key)
+        except TypeError:
+            raise ArgumentTypeError(
+                f"a Buffer is indexed by an int or a slice of its first axis, not {type(key).__name__}") from None
+        if not -self.shape[0] <= index < self.shape[0]:
+            raise IndexError(f"index {index} is out of range for a Buffer of {self.shape[0]} rows")
+        return self._part(index % self.shape[0] * row, self.shape[1:], self.dtype)
+
+    def reshape(self, *shape):
+        """The same memory under another shape of equal size; one dimension may be -1."""
+        self._check_open()
+        if len(shape) == 1 and not isinstance(shape[0], int):
+            shape = tuple(shape[0])
+        try:
+            new = np.broadcast_to(np.int8(0), self.shape).reshape(shape).shape if -1 in shape else shape
+        except ValueError:
+            raise InvalidArgumentError(f"cannot reshape {self.shape} to {shape}") from None
+        if math.prod(new) != self.size:
+            raise InvalidArgumentError(f"cannot reshape {self.shape} ({self.size} elements) to {shape}")
+        return self._part(0, tuple(new), self.dtype)
+
+    def view(self, dtype):
+        """The same memory as another element type; the last axis must divide."""
+        self._check_open()
+        new = np.dtype(dtype)
+        last = (self.shape[-1] if self.shape else 1) * self.dtype.itemsize
+        if last % new.itemsize:
+            raise InvalidArgumentError(f"{last} bytes of the last axis are no whole number of {new}")
+        shape = (*self.shape[:-1], last // new.itemsize) if self.shape else ()
+        return self._part(0, shape, new)
+
+    def _part(self, size_t offset, tuple shape, object dtype):
+        """A view `offset` bytes further on."""
+        cdef Buffer part = new_buffer(self.allocation, self.start + offset, shape, dtype)
+        # The driver may need an object of its own for a part, or have to refuse it.
+        self.device._adapt_view(part, self.allocation.native)
+        return part
+
+    def _use_part(self, part):
+        """The driver's object for exactly this view, which lives as long as the view."""
+        cdef uintptr_t handle = part.int_ptr
+        self.part = part
+        self.memory.handle = <void*> handle
+        self.memory.offset = 0
+
+    def get(self, out=None, queue=None):
+        """Copy to the host and wait for it.
+
+        Parameters
+        ----------
+        out : writable C-contiguous array of the same dtype and size, optional
+            Made when not given.
+        queue : Queue, optional
+            The queue that copies: the thread's current one, else the null queue.
+
+        Returns
+        -------
+        numpy.ndarray
+
+        Blocks until the copy, and so everything before it on that queue, is done.
+        """
+        self._check_open()
+        if queue is None:
+            queue = self.device.current_queue
+        if out is None:
+            out = np.empty(self.shape, self.dtype)
+        queue.copy(out, self)
+        queue.finish()
+        return out
+
+    def set(self, host, queue=None):
+        """Copy from the host: ``queue.copy(self, host)`` on the thread's current queue, else the null queue.
+
+        `host` is converted to this buffer's dtype and broadcast to its shape. It may be reused as soon as this returns.
+        """
+        self._check_open()
+        if queue is None:
+            queue = self.device.current_queue
+        host = np.ascontiguousarray(np.broadcast_to(np.asarray(host, self.dtype), self.shape))
+        queue.copy(self, host)
+
+    def close(self):
+        """Give the memory back, once the work submitted until now is done. Does not block; twice is fine."""
+        self.allocation.close()
+
+    def __enter__(self):
+        self._check_open()
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+    def __repr__(self):
+        state = " closed" if self.allocation.closed else ""
+        return f"<penstock.Buffer {self.shape} {self.dtype} on {self.device.name}{state}>"

@@ -1,0 +1,429 @@
+"""Devices: the owner of queues, buffers, programs and events."""
+
+import atexit
+import importlib
+import math
+import operator
+import threading
+import weakref
+from collections import deque
+
+import numpy as np
+cimport cython
+from libc.stdint cimport uintptr_t
+from libcpp.vector cimport vector
+
+from penstock.events.anchors cimport collect_device, collect_queue
+from penstock.events.event cimport new_event
+from penstock.queues.buffer cimport Allocation, Buffer, new_allocation, new_buffer
+from penstock.queues.driver cimport Driver, Status
+from penstock.queues.kernel cimport new_kernel
+from penstock.queues.queue cimport Queue, new_queue
+from penstock.queues.state cimport (
+    DeviceState, QueueState, Statistics, add_statistics, new_device_state, registered_queues, release_device_state,
+    release_queue_state
+)
+from penstock.sync.ordering cimport finish_device
+
+from penstock.queues.errors import (
+    ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, OutOfMemoryError
+)
+from penstock.queues.host_functions import refuse_on_host_thread
+from penstock.queues.program import Program
+from penstock.queues.host_memory import is_pinned, remember
+from penstock.queues.stats import Stats
+
+_live = weakref.WeakSet()
+
+
+class _CurrentQueues(threading.local):
+    """Per thread: the queues entered with ``with``, innermost last."""
+
+    def __init__(self):
+        self.stack = []
+
+
+class _ThreadQueue:
+    """Goes with its thread; the queue goes back to the device for the next thread."""
+
+    def __init__(self, queue, idle):
+        self.queue = queue
+        self.idle = idle
+
+    def __del__(self):
+        self.idle.append(self.queue)
+
+
+@cython.no_gc_clear
+cdef class Device:
+    """A device, and the owner of the queues, buffers, programs and events made for it.
+
+    Parameters
+    ----------
+    filter : str, optional
+        dpctl's filter words, any part of ``backend:type:index``: ``"opencl:cpu"``, ``"gpu:1"``, ``"cpu"``. Without one
+        the environment's PENSTOCK_DEVICE decides, else the preferred usable device.
+    timing : bool
+        Whether the null queue and the per-thread queues, and other queues unless said otherwise, can take timed records.
+        On the drivers measured (Intel CPU, PoCL, NVIDIA) it costs nothing measurable per launch.
+
+    Attributes
+    ----------
+    name : str
+        Its full filter, ``backend:type:index``.
+    info : DeviceInfo
+
+    Raises
+    ------
+    DeviceNotFoundError
+        When nothing usable matches; the message lists what there is.
+
+    Closing it, also by ``with``, finishes all work first. Objects made for it keep it alive.
+    """
+
+    cdef DeviceState* state
+    cdef readonly object info
+    cdef readonly object driver
+    cdef readonly bint timing
+    cdef readonly bint closed
+    cdef object _null_queue
+    cdef object _threads
+    cdef object _idle_thread_queues
+    cdef object _currents
+    cdef object _host_errors
+    cdef object __weakref__
+
+    def __init__(self, filter=None, *, timing=False):
+        from penstock.devices import select
+
+        if self.state != NULL:
+            raise Error("this Device is already made")
+        self.info = select(filter)
+        self.timing = timing
+        self.driver = importlib.import_module(f"penstock.queues.{self.info.backend.replace('_', '')}.device").open_device(
+            self.info)
+        self.state = new_device_state(
+            <const Driver*> <uintptr_t> self.driver.table, <void*> <uintptr_t> self.driver.context_handle,
+            self.driver.keeps_gil_below)
+        self._threads = threading.local()
+        self._idle_thread_queues = deque()
+        self._currents = _CurrentQueues()
+        self._host_errors = deque()
+        native, handle = self.driver.create_queue(0, timing)
+        self._null_queue = new_queue(self, self.state, native, handle, True, True, timing, 0)
+        self.state.null_queue = (<Queue> self._null_queue).state
+        _live.add(self)
+        remember(self)
+
+    def __dealloc__(self):
+        if self.state != NULL:
+            release_device_state(self.state)
+
+    # -- what it is
+
+    @property
+    def name(self):
+        """Its full filter, ``backend:type:index``."""
+        return self.info.name
+
+    @property
+    def stats(self):
+        """The counters of all its queues, those that are gone included, and its own waits; a `Stats`."""
+        cdef Statistics counts
+        cdef vector[QueueState*] queues
+        cdef size_t i
+        with nogil:
+            registered_queues(self.state, queues)
+            self.state.registry_lock.lock()
+            counts = self.state.retired
+            counts.host_syncs += self.state.host_syncs
+            self.state.registry_lock.unlock()
+            for i in range(queues.size()):
+                queues[i].lock.lock()
+                add_statistics(counts, queues[i].counts)
+                queues[i].lock.unlock()
+                release_queue_state(queues[i])
+        return Stats(
+            counts.launches, counts.copies, counts.fills, counts.host_functions, counts.markers_made,
+            counts.markers_shared, counts.waits_made, counts.waits_elided_completed, counts.waits_elided_ordered,
+            counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped)
+
+    # -- queues
+
+    @property
+    def null_queue(self):
+        """HIP's legacy default stream: implicitly ordered against every blocking queue of this device."""
+        self._check_open()
+        return self._null_queue
+
+    @property
+    def per_thread_queue(self):
+        """This thread's default queue: a blocking queue, handed on to another thread when this one ends."""
+        self._check_open()
+        try:
+            return self._threads.own.queue
+        except AttributeError:
+            pass
+        try:
+            queue = self._idle_thread_queues.popleft()
+        except IndexError:
+            queue = self.queue()
+        self._threads.own = _ThreadQueue(queue, self._idle_thread_queues)
+        return queue
+
+    @property
+    def current_queue(self):
+        """The queue this thread entered last with ``with queue:``, else the null queue."""
+        self._check_open()
+        stack = self._currents.stack
+        return stack[-1] if stack else self._null_queue
+
+    def _push_current(self, queue):
+        self._currents.stack.append(queue)
+
+    def _pop_current(self, queue):
+        stack = self._currents.stack
+        if not stack or stack[-1] is not queue:
+            raise Error(f"{queue!r} is not this thread's current queue")
+        stack.pop()
+
+    def queue(self, blocking=True, priority=0, timing=None):
+        """Make a queue.
+
+        Parameters
+        ----------
+        blocking : bool
+            Whether it is ordered against the null queue, as in HIP's default; False is hipStreamNonBlocking.
+        priority : int
+            Lower is more urgent; clamped to what the driver has (HIP, hipStreamCreateWithPriority): -1 to 1 where it has
+            cl_khr_priority_hints, else 0.
+        timing : bool, optional
+            Whether events recorded on it can be timed; the device's setting when not given.
+        """
+        self._check_open()
+        for name, value in (("blocking", blocking), ("timing", timing)):
+            if not isinstance(value, (bool, np.bool_)) and (name, value) != ("timing", None):
+                raise ArgumentTypeError(f"queue: {name} is a bool, not {type(value).__name__}")
+        try:
+            priority = operator.index(priority)
+        except TypeError:
+            raise ArgumentTypeError(f"queue: priority is an int, not {type(priority).__name__}") from None
+        if timing is None:
+            timing = self.timing
+        collect_device(self.state)
+        priority = min(max(priority, min(self.driver.priorities)), max(self.driver.priorities))
+        native, handle = self.driver.create_queue(priority, timing)
+        return new_queue(self, self.state, native, handle, False, blocking, timing, priority)
+
+    def event(self, timing=False):
+        """An event to be recorded later with ``queue.record(event)``."""
+        self._check_open()
+        return new_event(self, self.state, timing)
+
+    # -- memory
+
+    def empty(self, shape, dtype="f4"):
+        """A buffer with unspecified contents.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+        dtype : numpy dtype, "f4" by default
+
+        Raises
+        ------
+        InvalidArgumentError
+            A negative dimension, or a dtype that holds Python objects.
+        OutOfMemoryError
+            Only after what was closed and is still in use has been waited for; that wait blocks.
+        """
+        self._check_open()
+        shape = _read_shape(shape)
+        try:
+            dtype = np.dtype(dtype)
+        except TypeError as error:
+            raise ArgumentTypeError(f"dtype: {error}") from None
+        if dtype.hasobject or dtype.itemsize == 0:
+            raise InvalidArgumentError(f"device memory cannot hold elements of {dtype!r}")
+        allocation = new_allocation(self, self.state, self._allocate(math.prod(shape) * dtype.itemsize))
+        return new_buffer(allocation, 0, shape, dtype)
+
+    def _allocate(self, nbytes):
+        collect_device(self.state)
+        try:
+            return self.driver.allocate(nbytes)
+        except OutOfMemoryError:
+            if (self.state.anchors.empty() and self.state.orphans.load() == 0) or self.state.open_holds.load() != 0:
+                raise
+        self.finish()  # what is waiting to be given back becomes free
+        return self.driver.allocate(nbytes)
+
+    def zeros(self, shape, dtype="f4"):
+        """A buffer of zeros, filled on the thread's current queue (see `empty`)."""
+        buffer = self.empty(shape, dtype)
+        if buffer.nbytes:
+            self.current_queue.fill(buffer.reshape(-1).view(np.uint8), 0)
+        return buffer
+
+    def array(self, host, dtype=None):
+        """A buffer with a copy of `host`, anything `numpy.asarray` takes; copied on the thread's current queue."""
+        try:
+            host = np.asarray(host, dtype, order="C")
+        except (TypeError, ValueError) as error:
+            raise ArgumentTypeError(f"array: {error}") from None
+        buffer = self.empty(host.shape, host.dtype)
+        self.current_queue.copy(buffer, host)
+        return buffer
+
+    def _adapt_view(self, Buffer view, native):
+        part = self.driver.part(native, view.start, view.nbytes)
+        if part is not None:
+            view._use_part(part)
+
+    def _is_pinned(self, host):
+        return is_pinned(host, self)
+
+    # -- programs
+
+    def program(self, source, options=()):
+        """Build a program.
+
+        Parameters
+        ----------
+        source : str or bytes
+            OpenCL C, or SPIR-V.
+        options : str or sequence of str
+            For the compiler, such as ``"-cl-fast-relaxed-math"``.
+
+        Returns
+        -------
+        Program
+
+        Raises
+        ------
+        BuildError
+            With the compiler's log in its message and as ``.log``.
+
+        Blocks while it compiles.
+        """
+        self._check_open()
+        if not isinstance(source, (str, bytes, bytearray)):
+            raise ArgumentTypeError(f"program: source is OpenCL C as str or SPIR-V as bytes, not {type(source).__name__}")
+        if isinstance(options, str):
+            options = options.split()
+        if isinstance(source, bytearray):
+            source = bytes(source)
+        return Program(self, self.driver.build(source, tuple(options)), self._make_kernel)
+
+    def _make_kernel(self, native):
+        return new_kernel(self, self.state, native)
+
+    # -- sync and life
+
+    def finish(self):
+        """Block until all queues are done: one host synchronize whatever their number (HIP, hipDeviceSynchronize).
+
+        Raises
+        ------
+        DriverError
+            When the driver reports a failure.
+        Exception
+            What a host function raised since the last synchronize.
+        """
+        cdef Status status
+        self._check_open()
+        refuse_on_host_thread("Device.finish()")
+        with nogil:
+            status = finish_device(self.state)
+        if status != 0:
+            self._raise(status, f"finish of {self!r}")
+        self._collect_all()
+        self._raise_host_error(None)
+
+    def _collect_all(self):
+        cdef vector[QueueState*] queues
+        cdef size_t i
+        registered_queues(self.state, queues)
+        for i in range(queues.size()):
+            collect_queue(queues[i])
+            release_queue_state(queues[i])
+        collect_device(self.state)
+
+    def close(self):
+        """Finish all work, then close. Using it or what was made for it afterwards is an error. Twice is fine.
+
+        Blocks until the work is done.
+        """
+        if self.closed:
+            return
+        try:
+            self.finish()
+        finally:
+            self.closed = True
+            self._null_queue.close()
+            _live.discard(self)
+
+    def __enter__(self):
+        self._check_open()
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+    def _check_open(self):
+        if self.closed:
+            raise ClosedError(f"{self!r} is closed")
+
+    def __repr__(self):
+        return f"<penstock.Device {self.info.name}: {self.info.description}>"
+
+    # -- errors
+
+    def _raise(self, status, what):
+        """The exception for a failed driver call."""
+        call, code, name = self.driver.explain(status)
+        message = f"{call} failed: {name} ({what})"
+        if self.driver.is_out_of_memory(code):
+            raise OutOfMemoryError(message)
+        raise DriverError(message, call=call, code=code, name=name)
+
+    def _raise_execution_error(self, code, what):
+        """The exception for a command that the driver took and that failed on the device."""
+        name = self.driver.error_name(code)
+        raise DriverError(f"a command failed on the device: {name} ({what})", call="", code=code, name=name)
+
+    def _keep_host_error(self, queue, error):
+        self._host_errors.append((queue, error))
+
+    def _raise_host_error(self, queue):
+        """The oldest exception of a host function of this queue; the null queue and None speak for the others."""
+        if not self._host_errors:
+            return
+        for entry in list(self._host_errors):
+            raised_on, error = entry
+            if queue is None or raised_on is queue or (queue.is_null and raised_on.blocking):
+                self._host_errors.remove(entry)
+                raise error
+
+
+def _read_shape(shape):
+    try:
+        shape = (operator.index(shape),)
+    except TypeError:
+        try:
+            shape = tuple(map(operator.index, shape))
+        except TypeError:
+            raise ArgumentTypeError(f"a shape is an int or a tuple of ints, not {shape!r}") from None
+    if any(extent < 0 for extent in shape):
+        raise InvalidArgumentError(f"a shape has no negative dimension: {shape}")
+    return shape
+
+
+@atexit.register
+def _finish_all():
+    """Drivers do not like to be unloaded while they work. Host functions were stopped before this."""
+    for device in list(_live):
+        try:
+            device.close()
+        except BaseException:  # noqa: BLE001 - at exit nobody is left to tell
+            pass

@@ -1,0 +1,232 @@
+"""One thread runs all host functions, one after the other, in the order in which queues arrive at them.
+
+The driver's callback must neither take the GIL nor wait: it puts the call on a list and wakes that thread. The thread
+runs the Python function and then opens the gate that holds the queue.
+"""
+
+import atexit
+import threading
+
+cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libcpp cimport bool as cbool
+from libcpp.atomic cimport memory_order_relaxed
+from libcpp.deque cimport deque
+from libcpp.unordered_set cimport unordered_set
+
+from penstock.events.anchors cimport collect_device
+from penstock.queues.driver cimport Driver, Status, Wake
+from penstock.queues.state cimport DeviceState, QueueState, mutex, release_device_state
+from penstock.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
+
+from penstock.queues.errors import Error
+
+cdef extern from "<condition_variable>" namespace "std" nogil:
+    cdef cppclass condition_variable_any:
+        void wait(mutex& lock)
+        void notify_one()
+
+
+cdef cppclass Call:
+    PyObject* function  # owned
+    PyObject* queue  # owned
+    void* gate
+    const Driver* driver
+    DeviceState* device  # retained
+
+
+cdef mutex lock
+cdef condition_variable_any arrived
+cdef deque[Call*] ready
+cdef unordered_set[Call*] outstanding  # submitted, and not open again
+cdef cbool stopping = False
+
+
+cdef void wake(void* data) noexcept nogil:
+    lock.lock()
+    ready.push_back(<Call*> data)
+    lock.unlock()
+    arrived.notify_one()
+
+
+cdef Call* next_call() noexcept nogil:
+    """Blocks; NULL when the interpreter ends."""
+    cdef Call* call = NULL
+    lock.lock()
+    while ready.empty() and not stopping:
+        arrived.wait(lock)
+    if not stopping:
+        call = ready.front()
+        ready.pop_front()
+    lock.unlock()
+    return call
+
+
+cdef void open_call(Call* call, bint failed) noexcept nogil:
+    """Let the queue go on; the gate's handle ends here."""
+    call.driver.open_gate(call.gate, failed)
+    call.driver.release_event(call.gate)
+    call.device.open_holds.fetch_sub(1)
+    release_device_state(call.device)
+
+
+def _run():
+    """The host thread."""
+    cdef Call* call
+    while True:
+        with nogil:
+            call = next_call()
+        if call == NULL:
+            return
+        queue = <object> call.queue
+        try:
+            (<object> call.function)()
+        except BaseException as error:  # whatever it is belongs to whoever synchronizes next, not to this thread
+            queue.device._keep_host_error(queue, error)
+        Py_DECREF(<object> call.function)
+        Py_DECREF(queue)
+        del queue
+        with nogil:
+            lock.lock()
+            outstanding.erase(call)
+            lock.unlock()
+            open_call(call, False)
+            del call
+
+
+_thread = None
+_thread_lock = threading.Lock()
+
+
+def refuse_on_host_thread(what):
+    """Waiting for a queue inside a host function could be waiting for itself, so no wait is allowed there, as in HIP."""
+    if _thread is not None and threading.get_ident() == _thread.ident:
+        raise Error(f"{what} inside a host function: it holds a queue, and the wait could be for that one")
+
+
+def _start():
+    global _thread
+    if _thread is None:
+        with _thread_lock:
+            if _thread is None:
+                thread = threading.Thread(target=_run, name="penstock host functions", daemon=True)
+                thread.start()
+                _thread = thread
+
+
+@atexit.register
+def _stop():
+    """Host functions that have not run by now never will; their queues end with an error instead of waiting for ever."""
+    cdef unordered_set[Call*] left
+    cdef Call* call
+    global stopping
+    with nogil:
+        lock.lock()
+        stopping = True
+        left.swap(outstanding)
+        ready.clear()
+        lock.unlock()
+        arrived.notify_one()
+    for call in left:
+        with nogil:
+            call.driver.open_gate(call.gate, True)
+    # The thread may be inside a function that never returns; it is a daemon, so nobody has to wait for it.
+
+
+cdef int submit_host_function(object queue, QueueState* state, object function) except -1:
+    cdef Order order
+    cdef Status status
+    cdef Call* call
+    _start()
+    call = new Call()
+    call.gate = NULL
+    call.driver = state.driver
+    state.device.references.fetch_add(1, memory_order_relaxed)
+    call.device = state.device
+    Py_INCREF(function)
+    Py_INCREF(queue)
+    call.function = <PyObject*> function
+    call.queue = <PyObject*> queue
+    with nogil:
+        lock.lock()
+        outstanding.insert(call)
+        lock.unlock()
+        status = begin_command(state, &order)
+        if status == 0:
+            state.device.open_holds.fetch_add(1)
+            status = state.driver.hold(state.handle, state.device.context, waits_of(&order), wake, call, &call.gate)
+            if status == 0:
+                state.counts.host_functions += 1
+                state.counts.events_made += 2
+                commit_command(state, &order)
+            else:
+                state.device.open_holds.fetch_sub(1)
+                abort_command(state, &order)
+        if status != 0:
+            lock.lock()
+            outstanding.erase(call)
+            lock.unlock()
+            release_device_state(call.device)
+            del call
+    if status != 0:
+        Py_DECREF(function)
+        Py_DECREF(queue)
+        queue._raise(status, "host function")
+    return 0
+
+
+@cython.no_gc_clear
+cdef class Gate:
+    """Holds a queue until it is opened: what tests make queues busy with. Dropping the last reference opens it."""
+
+    def open(self, failed=False):
+        """Let the queue go on; with ``failed`` what is behind the gate ends with an error. Twice is fine."""
+        if self.opened:
+            return
+        self.opened = True
+        cdef bint as_failed = failed
+        with nogil:
+            self.driver.open_gate(self.handle, as_failed)
+            self.driver.release_event(self.handle)
+        self.device.open_holds.fetch_sub(1)
+        collect_device(self.device)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.open()
+
+    def __dealloc__(self):
+        if self.handle != NULL:
+            if not self.opened:
+                self.driver.open_gate(self.handle, False)
+                self.driver.release_event(self.handle)
+                self.device.open_holds.fetch_sub(1)
+            release_device_state(self.device)
+
+
+cdef Gate submit_gate(object queue, QueueState* state):
+    cdef Order order
+    cdef Status status
+    cdef Gate gate = Gate.__new__(Gate)
+    cdef void* handle = NULL
+    with nogil:
+        status = begin_command(state, &order)
+        if status == 0:
+            state.device.open_holds.fetch_add(1)
+            status = state.driver.hold(state.handle, state.device.context, waits_of(&order), NULL, NULL, &handle)
+            if status == 0:
+                state.counts.events_made += 1
+                commit_command(state, &order)
+            else:
+                state.device.open_holds.fetch_sub(1)
+                abort_command(state, &order)
+    if status != 0:
+        queue._raise(status, "gate")
+    gate.handle = handle
+    gate.driver = state.driver
+    state.device.references.fetch_add(1, memory_order_relaxed)
+    gate.device = state.device
+    return gate

@@ -1,0 +1,27 @@
+"""Kernels: what their parameters are, and how arguments are packed for them."""
+
+from libc.stdint cimport uint64_t
+
+from penstock.queues.plan cimport Parameter
+from penstock.queues.state cimport DeviceState
+
+
+cdef class Kernel:
+    cdef DeviceState* state  # retained
+    cdef readonly object device
+    cdef readonly str name
+    cdef readonly tuple parameters
+    cdef object native  # the driver's kernel, from which plans get theirs
+    cdef Parameter* layout
+    cdef Py_ssize_t count
+    cdef size_t packed_size
+    cdef uint64_t id
+    cdef bint closed
+    cdef size_t max_block  # work-items of a group
+    cdef size_t max_block_axis[3]
+    cdef size_t required_block[3]  # 0: none
+    cdef size_t local_bytes  # a group's at most
+
+
+cdef int pack_arguments(Kernel kernel, tuple arguments, char* packed) except -1
+cdef Kernel new_kernel(object device, DeviceState* state, object native)

@@ -1,0 +1,352 @@
+"""Kernels, and the packing of Python arguments into the bytes the driver gets."""
+
+import itertools
+import operator
+
+import numpy as np
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_AsLongLong, PyLong_AsUnsignedLongLong
+from libc.math cimport isinf
+from libc.stdint cimport (
+    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+)
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+from libcpp.atomic cimport memory_order_relaxed
+
+from penstock.events.anchors cimport anchor_on_device
+from penstock.queues.buffer cimport Buffer
+from penstock.queues.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter, ParameterKind
+from penstock.queues.state cimport DeviceState, release_device_state
+
+from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+
+_ids = itertools.count(1)  # never used again, so a plan can never be taken for another kernel's
+
+cdef extern from "Python.h":
+    bint PyLong_CheckExact(object)
+
+
+cdef class Local:
+    """An argument for a parameter in local memory: ``ps.local(nbytes)`` bytes for each group."""
+
+    cdef readonly size_t nbytes
+
+    def __init__(self, nbytes):
+        nbytes = operator.index(nbytes)
+        if nbytes < 1:
+            raise InvalidArgumentError(f"local memory of {nbytes} bytes: at least 1 is needed")
+        self.nbytes = nbytes
+
+    def __repr__(self):
+        return f"penstock.local({self.nbytes})"
+
+
+cdef object argument_error(Kernel kernel, Py_ssize_t index, str problem, object kind):
+    parameter = kernel.parameters[index]
+    return kind(
+        f"kernel {kernel.name!r}, argument {index} ({parameter.type_name} {parameter.name}): {problem}")
+
+
+cdef int64_t signed_value(Kernel kernel, Py_ssize_t i, object value, int bits) except? -1:
+    cdef int64_t number
+    cdef int64_t limit = <int64_t> ((<uint64_t> 1 << (bits - 1)) - 1)
+    if not PyLong_CheckExact(value):
+        value = whole_number(kernel, i, value)
+    try:
+        number = PyLong_AsLongLong(value)
+    except OverflowError:
+        raise out_of_range(kernel, i, value) from None
+    if number > limit or number < -limit - 1:
+        raise out_of_range(kernel, i, value)
+    return number
+
+
+cdef uint64_t unsigned_value(Kernel kernel, Py_ssize_t i, object value, int bits) except? 0:
+    cdef uint64_t number
+    if not PyLong_CheckExact(value):
+        value = whole_number(kernel, i, value)
+    try:
+        number = PyLong_AsUnsignedLongLong(value)
+    except OverflowError:
+        raise out_of_range(kernel, i, value) from None
+    if bits < 64 and number >> bits:
+        raise out_of_range(kernel, i, value)
+    return number
+
+
+cdef object out_of_range(Kernel kernel, Py_ssize_t i, object value):
+    return argument_error(kernel, i, f"{value} is out of its range", InvalidArgumentError)
+
+
+cdef object whole_number(Kernel kernel, Py_ssize_t i, object value):
+    """Bools, NumPy integers and whatever else is an index; a float is not, even when it is whole."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise argument_error(kernel, i, f"needs an integer, not {type(value).__name__}", ArgumentTypeError) from None
+
+
+cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
+    if PyFloat_CheckExact(value):
+        return PyFloat_AS_DOUBLE(value)
+    if isinstance(value, (Buffer, str, bytes)) or not hasattr(value, "__float__"):
+        raise argument_error(kernel, i, f"needs a number, not {type(value).__name__}", ArgumentTypeError)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise argument_error(kernel, i, f"needs a number, not {value!r}", ArgumentTypeError) from None
+    except OverflowError:
+        raise out_of_range(kernel, i, value) from None
+
+
+cdef int pack_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot) except -1:
+    cdef Buffer buffer
+    if type(value) is Buffer:
+        buffer = <Buffer> value
+        if buffer.allocation.closed:
+            raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
+        if buffer.allocation.state != kernel.state:
+            raise argument_error(
+                kernel, i, f"this Buffer belongs to {buffer.device.name}, the kernel to {kernel.device.name}",
+                InvalidArgumentError)
+        slot.allocation = buffer.allocation.id
+        slot.memory = buffer.memory
+        return 0
+    if value is not None:
+        raise argument_error(kernel, i, f"needs a Buffer or None, not {type(value).__name__}", ArgumentTypeError)
+    memset(slot, 0, sizeof(PackedPointer))
+    return 0
+
+
+cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
+    """A vector, half or struct: anything with the buffer protocol and the right number of bytes, or numbers for a vector."""
+    cdef Parameter* parameter = &kernel.layout[i]
+    cdef Py_buffer view
+    dtype = kernel.parameters[i].dtype
+    if dtype is not None and not isinstance(value, (bytes, bytearray, memoryview)):
+        try:
+            value = np.ascontiguousarray(value)
+        except (TypeError, ValueError):
+            raise argument_error(kernel, i, f"needs {dtype} values, not {value!r}", ArgumentTypeError) from None
+        if not np.can_cast(value.dtype, dtype.base, "same_kind") or isinstance(value.dtype, np.dtypes.ObjectDType):
+            raise argument_error(
+                kernel, i, f"needs {dtype.base} values, not {value.dtype}", ArgumentTypeError)
+        if value.size != (dtype.shape[0] if dtype.shape else 1):
+            raise argument_error(
+                kernel, i, f"needs {dtype.shape[0] if dtype.shape else 1} values, not {value.size}",
+                InvalidArgumentError)
+        value = value.astype(dtype.base)
+    try:
+        PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
+    except (TypeError, ValueError, BufferError):
+        raise argument_error(
+            kernel, i, f"needs {parameter.size} bytes (a NumPy value, bytes or a ctypes structure), "
+            f"not {type(value).__name__}", ArgumentTypeError) from None
+    try:
+        # a vector of three is as large as one of four; its last element is never looked at
+        if view.len != parameter.size and not (dtype is not None and view.len == dtype.itemsize):
+            raise argument_error(
+                kernel, i, f"needs {parameter.size} bytes, not {view.len}", InvalidArgumentError)
+        memset(slot, 0, parameter.width)
+        memcpy(slot, view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+    return 0
+
+
+cdef int pack_local(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
+    if type(value) is not Local:
+        raise argument_error(kernel, i, f"needs penstock.local(nbytes), not {type(value).__name__}", ArgumentTypeError)
+    if (<Local> value).nbytes > kernel.local_bytes:
+        raise argument_error(
+            kernel, i, f"{(<Local> value).nbytes} bytes of local memory: the device has {kernel.local_bytes}",
+            InvalidArgumentError)
+    (<uint64_t*> slot)[0] = (<Local> value).nbytes
+    return 0
+
+
+@cython.boundscheck(False)
+@cython.wraparound(False)
+cdef int pack_arguments(Kernel kernel, tuple arguments, char* packed) except -1:
+    """Check the arguments and lay their bytes out, each in its slot, unused bytes zero; the driver sees nothing yet."""
+    cdef Py_ssize_t i
+    cdef char code
+    cdef char* slot
+    cdef object value
+    cdef double real
+    if len(arguments) != kernel.count:
+        raise ArgumentTypeError(
+            f"kernel {kernel.name!r} takes {kernel.count} arguments ({len(arguments)} given): {kernel.signature}")
+    for i in range(kernel.count):
+        slot = packed + kernel.layout[i].offset
+        value = arguments[i]
+        code = kernel.layout[i].code
+        if code == 0:
+            pack_pointer(kernel, i, value, <PackedPointer*> slot)
+            continue
+        if code == c"i":
+            (<int64_t*> slot)[0] = <uint32_t> signed_value(kernel, i, value, 32)
+        elif code == c"f":
+            real = real_value(kernel, i, value)
+            (<uint64_t*> slot)[0] = 0
+            (<float*> slot)[0] = <float> real
+            if isinf((<float*> slot)[0]) and not isinf(real):
+                raise out_of_range(kernel, i, value)
+        elif code == c"d":
+            (<double*> slot)[0] = real_value(kernel, i, value)
+        elif code == c"I":
+            (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 32)
+        elif code == c"q":
+            (<int64_t*> slot)[0] = signed_value(kernel, i, value, 64)
+        elif code == c"Q":
+            (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 64)
+        elif code == c"h":
+            (<uint64_t*> slot)[0] = <uint16_t> signed_value(kernel, i, value, 16)
+        elif code == c"H":
+            (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 16)
+        elif code == c"b":
+            (<uint64_t*> slot)[0] = <uint8_t> signed_value(kernel, i, value, 8)
+        elif code == c"B":
+            (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 8)
+        elif code == c"L":
+            pack_local(kernel, i, value, slot)
+        else:
+            pack_bytes(kernel, i, value, slot)
+    return 0
+
+
+cdef Kernel new_kernel(object device, DeviceState* state, object native):
+    """``native`` is the driver's: name, parameters, limits and `create()`."""
+    cdef Kernel kernel = Kernel.__new__(Kernel)
+    cdef Parameter* layout
+    cdef Py_ssize_t i
+    cdef size_t offset = 0
+    state.references.fetch_add(1, memory_order_relaxed)
+    kernel.state = state
+    kernel.device = device
+    kernel.native = native
+    kernel.name = native.name
+    kernel.parameters = tuple(native.parameters)
+    kernel.id = next(_ids)
+    kernel.count = len(kernel.parameters)
+    kernel.layout = <Parameter*> calloc(max(kernel.count, 1), sizeof(Parameter))
+    if kernel.layout == NULL:
+        raise MemoryError()
+    for i in range(kernel.count):
+        parameter = kernel.parameters[i]
+        layout = &kernel.layout[i]
+        layout.offset = <uint32_t> offset
+        layout.size = parameter.nbytes
+        if parameter.kind == "pointer":
+            layout.kind = POINTER
+            layout.width = sizeof(PackedPointer)
+        elif parameter.kind == "local":
+            layout.kind = LOCAL
+            layout.code = c"L"
+            layout.width = 8
+        else:
+            layout.kind = VALUE
+            layout.code = <char> ord(parameter.code)
+            layout.width = (parameter.nbytes + 7) // 8 * 8
+        offset += layout.width
+    kernel.packed_size = offset
+    kernel.max_block = native.max_block
+    kernel.local_bytes = native.local_bytes
+    for i in range(3):
+        kernel.max_block_axis[i] = native.max_block_axis[i]
+        kernel.required_block[i] = native.required_block[i]
+    return kernel
+
+
+@cython.no_gc_clear
+cdef class Kernel:
+    """A kernel of a Program: ``program["name"]``. Calling the class raises.
+
+    It may be launched from any thread and on any queue of its device: each (kernel, queue) pair has arguments of its
+    own.
+
+    Attributes
+    ----------
+    name : str
+    parameters : tuple of Parameter
+        Name, kind, type and bytes of each, as the driver reports them.
+    device : Device
+    """
+
+    def __init__(self, *args, **kwargs):
+        raise ArgumentTypeError("a Kernel comes from a Program: program['name']")
+
+    def __dealloc__(self):
+        free(self.layout)
+        if self.state != NULL:
+            if not self.closed:
+                self._forget_plans()
+                anchor_on_device(self.state, self.native)
+            release_device_state(self.state)
+
+    cdef void _forget_plans(self) noexcept:
+        self.state.registry_lock.lock()
+        self.state.dead_kernels.push_back(self.id)
+        self.state.registry_lock.unlock()
+
+    @property
+    def signature(self):
+        """The kernel's declaration, as far as the driver tells."""
+        return f"{self.name}({', '.join(f'{p.type_name} {p.name}' for p in self.parameters)})"
+
+    @property
+    def max_block_size(self):
+        """Work-items that a group of this kernel can have on its device."""
+        return self.max_block
+
+    def _create(self):
+        """The handle of a new driver kernel, owned by whoever called."""
+        if self.closed:
+            raise ClosedError(f"kernel {self.name!r} is closed")
+        return self.native.create()
+
+    def bind(self, queue, grid, block, *args):
+        """Check and pack everything once: ``kernel.bind(queue, grid, block, *args)()`` only makes the driver call.
+
+        Returns
+        -------
+        BoundLaunch
+            Keeps the queue and the buffers alive.
+
+        Raises
+        ------
+        Error
+            As `Queue.launch`.
+        """
+        return queue._bind(self, grid, block, args)
+
+    def __getitem__(self, configuration):
+        """``kernel[grid, block](*args)`` or ``kernel[grid, block, queue](*args)``: a launch in subscript form.
+
+        Without a queue it goes to the thread's current one (``with queue:``), else to the null queue.
+        """
+        if not isinstance(configuration, tuple) or len(configuration) not in (2, 3):
+            raise ArgumentTypeError("a launch is kernel[grid, block](...) or kernel[grid, block, queue](...)")
+        grid, block, *rest = configuration
+        queue = rest[0] if rest else self.device.current_queue
+        return lambda *args: queue.launch(self, grid, block, *args)
+
+    def close(self):
+        """Give the kernel back once what was launched is done. Does not block; twice is fine. Bound launches live on."""
+        if not self.closed:
+            self.closed = True
+            self._forget_plans()
+            anchor_on_device(self.state, self.native)
+            self.native = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+    def __repr__(self):
+        return f"<penstock.Kernel {self.signature} on {self.device.name}{' closed' if self.closed else ''}>"

@@ -1,0 +1,252 @@
+"""One OpenCL device: its context, and how to make queues, memory and kernels on it."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+import pyopencl as cl
+
+from penstock.queues import errors
+from penstock.queues.opencl import calls, operations
+from penstock.queues.opencl.memory import DeviceMemory
+
+CL_QUEUE_PROPERTIES = 0x1093
+CL_QUEUE_PROFILING_ENABLE = 1 << 1
+CL_QUEUE_PRIORITY_KHR = 0x1096
+SPIRV_MAGIC = {b"\x03\x02\x23\x07", b"\x07\x23\x02\x03"}
+
+# How many commands a queue can surely take before an enqueue blocks. NVIDIA's driver takes 1021 behind a running kernel
+# (H100, driver 580); CPU runtimes keep a list of any length (100,000 behind a gate, measured on Intel's and PoCL).
+NEVER_BLOCKS = 2**63
+KEEPS_GIL_BELOW = 256
+
+# Penstock's priorities, lower is more urgent as in HIP, and cl_khr_priority_hints' bits.
+PRIORITIES = {-1: 1 << 0, 0: 1 << 1, 1: 1 << 2}
+
+SCALARS = {
+    "char": ("b", 1), "uchar": ("B", 1), "short": ("h", 2), "ushort": ("H", 2), "int": ("i", 4), "uint": ("I", 4),
+    "long": ("q", 8), "ulong": ("Q", 8), "float": ("f", 4), "double": ("d", 8), "half": ("V", 2),
+    "unsigned char": ("B", 1), "unsigned short": ("H", 2), "unsigned int": ("I", 4), "unsigned long": ("Q", 8),
+}  # fmt: skip
+NUMPY_NAMES = {
+    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
+    "float": "f4", "double": "f8", "half": "f2",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel.
+
+    Attributes
+    ----------
+    name, type_name : str
+        As in the source, as far as the driver tells.
+    kind : "pointer", "value" or "local"
+    code : str
+        The struct module's code of a scalar; "V" for other values; "" for pointers.
+    nbytes : int
+        Size of the argument.
+    dtype : numpy.dtype or None
+        Of vectors and halves.
+    """
+
+    name: str
+    type_name: str
+    kind: str
+    code: str
+    nbytes: int
+    dtype: np.dtype | None = None
+
+
+class OpenCLKernel:
+    """A kernel as the driver has it: what it takes, what limits it, and copies for plans."""
+
+    def __init__(self, device: OpenCLDevice, program: cl.Program, name: str):
+        self.name = name
+        self._program = program
+        kernel = cl.Kernel(program, name)
+        self._device = device
+        self.parameters = [self._parameter(kernel, index) for index in range(kernel.num_args)]
+        info = kernel.get_work_group_info
+        self.max_block = info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device.native)
+        self.max_block_axis = (device.native.max_work_item_sizes + [1, 1])[:3]
+        self.required_block = tuple(info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device.native))
+        self.local_bytes = device.native.local_mem_size
+
+    def _parameter(self, kernel: cl.Kernel, index: int) -> Parameter:
+        info = cl.kernel_arg_info
+        try:
+            name = kernel.get_arg_info(index, info.NAME)
+            type_name = kernel.get_arg_info(index, info.TYPE_NAME)
+            address = kernel.get_arg_info(index, info.ADDRESS_QUALIFIER)
+        except cl.RuntimeError as error:
+            raise errors.NotSupportedError(
+                f"kernel {self.name!r}: the driver does not tell the types of its parameters ({error}); "
+                "SPIR-V needs names and types kept, OpenCL C is built with -cl-kernel-arg-info"
+            ) from None
+        qualifier = cl.kernel_arg_address_qualifier
+        if address in (qualifier.GLOBAL, qualifier.CONSTANT):
+            return Parameter(name, type_name, "pointer", "", 8)
+        if address == qualifier.LOCAL:
+            return Parameter(name, type_name, "local", "L", 8)
+        if type_name == "size_t":
+            type_name, code = "size_t", ("Q" if self._device.native.address_bits == 64 else "I")
+            return Parameter(name, type_name, "value", code, self._device.native.address_bits // 8)
+        if type_name in SCALARS:
+            code, nbytes = SCALARS[type_name]
+            dtype = np.dtype("f2") if type_name == "half" else None
+            return Parameter(name, type_name, "value", code, nbytes, dtype)
+        base = type_name.rstrip("0123456789")
+        lanes = type_name[len(base) :]
+        if base in NUMPY_NAMES and lanes in {"2", "3", "4", "8", "16"}:
+            dtype = np.dtype((NUMPY_NAMES[base], (int(lanes),)))
+            nbytes = dtype.base.itemsize * (4 if lanes == "3" else int(lanes))
+            return Parameter(name, type_name, "value", "V", nbytes, dtype)
+        nbytes = operations.probe_argument_size(kernel, index, self._device.native.max_parameter_size)
+        if nbytes == 0:
+            raise errors.NotSupportedError(
+                f"kernel {self.name!r}, parameter {index} ({type_name} {name}): images, samplers and pipes are not "
+                "supported"
+            )
+        return Parameter(name, type_name, "value", "V", nbytes)
+
+    def create(self) -> int:
+        """The handle of a new kernel object, owned by whoever called."""
+        return operations.retain_kernel(cl.Kernel(self._program, self.name))
+
+
+class OpenCLDevice:
+    """What `penstock.Device` needs of a driver, for one OpenCL device.
+
+    Attributes
+    ----------
+    table, context_handle : int
+        Addresses of the table of operations and of the cl_context.
+    keeps_gil_below : int
+        In-flight commands up to which an enqueue surely does not block.
+    """
+
+    backend = "opencl"
+
+    def __init__(self, info):
+        calls.load()
+        self.info = info
+        self.native: cl.Device = info.native
+        self.context = cl.Context([self.native])
+        self.context_handle = self.context.int_ptr
+        self.table = operations.table_address()
+        is_cpu = bool(self.native.type & cl.device_type.CPU)
+        try:
+            self.has_addresses = bool(self.native.svm_capabilities & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
+        except cl.Error:  # an OpenCL 1.x device does not know the question
+            self.has_addresses = False
+        # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so only one kind is used
+        # there; on CPUs both work on the same parameter (measured), and the memory object is the cheaper one to set.
+        self.has_memory_objects = is_cpu or not self.has_addresses
+        self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
+        self.priorities = tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
+
+    # -- queues
+
+    def create_queue(self, priority: int, timing: bool) -> tuple[cl.CommandQueue, int]:
+        """An in-order queue and its handle with a reference of its own."""
+        properties = CL_QUEUE_PROFILING_ENABLE if timing else 0
+        if priority and len(self.priorities) > 1:
+            queue = cl.CommandQueue(
+                self.context,
+                self.native,
+                [CL_QUEUE_PROPERTIES, properties, CL_QUEUE_PRIORITY_KHR, PRIORITIES[priority], 0],
+            )
+        else:
+            queue = cl.CommandQueue(self.context, self.native, properties=properties)
+        return queue, operations.retain_queue(queue)
+
+    # -- memory
+
+    def allocate(self, nbytes: int) -> DeviceMemory:
+        """Device memory; zero bytes get one, because no driver allocates nothing."""
+        limit = self.native.max_mem_alloc_size
+        if nbytes > limit:
+            raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
+        return DeviceMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects)
+
+    def part(self, memory: DeviceMemory, offset: int, nbytes: int):
+        """A memory object for part of an allocation, where a part has no address; None where it has."""
+        if self.has_addresses or (offset == 0 and nbytes == memory.nbytes) or nbytes == 0:
+            return None
+        alignment = self.native.mem_base_addr_align // 8
+        if offset % alignment:
+            raise errors.NotSupportedError(
+                f"a slice that begins at byte {offset}: {self.info.name} has no addresses, and its parts of a buffer "
+                f"begin at multiples of {alignment} bytes"
+            )
+        parent = cl.MemoryObject.from_int_ptr(memory.handle, retain=True)
+        return parent.get_sub_region(offset, nbytes)
+
+    def pinned(self, nbytes: int):
+        """Host memory that the device reads and writes without staging: (address, object that owns it)."""
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        try:
+            buffer = cl.Buffer(self.context, flags, max(nbytes, 1))
+            queue = cl.CommandQueue(self.context, self.native)
+            array, event = cl.enqueue_map_buffer(
+                queue, buffer, cl.map_flags.READ | cl.map_flags.WRITE, 0, (max(nbytes, 1),), np.uint8
+            )
+            event.wait()
+        except cl.MemoryError as error:
+            raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
+        return array.ctypes.data, (array, buffer, queue)
+
+    # -- programs
+
+    def build(self, source: str | bytes, options: tuple[str, ...]) -> dict[str, OpenCLKernel]:
+        """Kernels by name, from OpenCL C or SPIR-V.
+
+        Raises
+        ------
+        BuildError
+            With the driver's log.
+        """
+        spirv = isinstance(source, bytes)
+        if spirv and source[:4] not in SPIRV_MAGIC:
+            raise errors.InvalidArgumentError("program: these bytes are not SPIR-V; pass OpenCL C as str")
+        if spirv and "cl_khr_il_program" not in self.native.extensions and not getattr(self.native, "il_version", ""):
+            raise errors.NotSupportedError(f"{self.info.name} takes no SPIR-V, only OpenCL C")
+        try:
+            program = cl.Program(self.context, source)
+            built = program.build(["-cl-kernel-arg-info", *options], devices=[self.native], cache_dir=False)
+        except (cl.RuntimeError, cl.LogicError) as error:
+            log = self._log(program) if "program" in locals() else ""
+            raise errors.BuildError(f"the program does not build on {self.info.name}\n{log or error}", log=log) from None
+        names = [name for name in built.kernel_names.split(";") if name]
+        return {name: OpenCLKernel(self, built, name) for name in names}
+
+    def _log(self, program: cl.Program) -> str:
+        try:
+            return program.get_build_info(self.native, cl.program_build_info.LOG).strip("\0 \n")
+        except cl.Error:
+            return ""
+
+    # -- errors
+
+    def explain(self, status: int) -> tuple[str, int, str]:
+        """(call, code, name of the code) of a failed operation."""
+        code = ctypes.c_int32(status & 0xFFFFFFFF).value
+        return calls.CALL_NAMES.get(status >> 32, "OpenCL"), code, self.error_name(code)
+
+    def error_name(self, code: int) -> str:
+        """CL_…, of an OpenCL error code."""
+        name = cl.status_code.to_string(code, default_format="%d")
+        return f"CL_{name}" if not name.lstrip("-").isdigit() else f"error {code}"
+
+    def is_out_of_memory(self, code: int) -> bool:
+        """Whether the code says that memory ran out."""
+        return code in (-4, -5, -6)
+
+
+def open_device(info) -> OpenCLDevice:
+    """What every driver folder's ``device`` module has: the driver's side of a `penstock.Device`."""
+    return OpenCLDevice(info)

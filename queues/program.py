@@ -1,0 +1,72 @@
+"""Programs: source or SPIR-V, built for one device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+
+
+class Program:
+    """Kernels built from one source; made by `Device.program`.
+
+    ``program["name"]`` is a `Kernel`, the same object each time. Iterating gives the names.
+
+    Attributes
+    ----------
+    device : Device
+    """
+
+    def __init__(self, device, natives: dict, make_kernel):
+        if not callable(make_kernel):
+            raise ArgumentTypeError("a Program is made by Device.program")
+        self.device = device
+        self._natives = natives
+        self._make_kernel = make_kernel
+        self._kernels: dict = {}
+        self.closed = False
+
+    @property
+    def kernel_names(self) -> tuple[str, ...]:
+        """The names of its kernels."""
+        return tuple(self._natives)
+
+    def __getitem__(self, name: str):
+        if self.closed:
+            raise ClosedError("this Program is closed")
+        if not isinstance(name, str):
+            raise ArgumentTypeError(f"a kernel's name is a str, not {type(name).__name__}")
+        if name not in self._natives:
+            raise InvalidArgumentError(
+                f"the program has no kernel {name!r}; it has {', '.join(map(repr, self._natives)) or 'none'}"
+            )
+        if name not in self._kernels:
+            self._kernels[name] = self._make_kernel(self._natives[name])
+        return self._kernels[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._natives)
+
+    def __len__(self) -> int:
+        return len(self._natives)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._natives
+
+    def close(self) -> None:
+        """Close its kernels. What was launched still runs; twice is fine."""
+        self.closed = True
+        for kernel in self._kernels.values():
+            kernel.close()
+        self._natives = {}
+
+    def __enter__(self) -> Program:
+        if self.closed:
+            raise ClosedError("this Program is closed")
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<penstock.Program ({', '.join(self._natives)}) on {self.device.name}>"

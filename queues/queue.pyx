@@ -1,0 +1,564 @@
+"""Queues: commands of one queue run in the order they were submitted in."""
+
+import itertools
+import time
+
+import numpy as np
+cimport cython
+from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_XDECREF, Py_XINCREF
+from libc.stdint cimport uintptr_t
+
+from penstock.events.anchors cimport collect_device, collect_queue
+from penstock.events.event cimport Event, new_event, set_marker
+from penstock.events.marker cimport Marker, new_marker, poll_marker, release_marker, retain_marker
+from penstock.queues.buffer cimport Buffer
+from penstock.queues.driver cimport QUEUE_CLOSED, Memory, Status
+from penstock.queues.host_functions cimport submit_gate, submit_host_function
+from penstock.queues.kernel cimport Kernel
+from penstock.queues.launch cimport bind, launch
+from penstock.queues.state cimport (
+    DeviceState, QueueAnchor, QueueState, Statistics, new_queue_state, release_queue_state
+)
+from penstock.sync.epochs cimport is_empty, submitted_epoch
+from penstock.sync.ordering cimport (
+    Order, abort_command, apply_command, begin_command, commit_command, end_order, finish_queue, mark_for_closing,
+    record_marker, take_marker, wait_for_marker, waits_of
+)
+
+from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, TimeoutError
+from penstock.queues.host_functions import refuse_on_host_thread
+from penstock.queues.stats import Stats
+
+_ids = itertools.count(1)
+
+
+cdef Queue new_queue(
+    object device, DeviceState* state, object native, size_t handle, bint is_null, bint blocking, bint timing,
+    object priority
+):
+    cdef Queue queue = Queue.__new__(Queue)
+    queue.state = new_queue_state(state, <void*> <uintptr_t> handle, next(_ids), is_null, blocking, timing)
+    queue.device = device
+    queue.priority = priority
+    queue.native = native
+    return queue
+
+
+cdef object stats_of(const Statistics& counts):
+    return Stats(
+        counts.launches, counts.copies, counts.fills, counts.host_functions, counts.markers_made,
+        counts.markers_shared, counts.waits_made, counts.waits_elided_completed, counts.waits_elided_ordered,
+        counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped)
+
+
+@cython.no_gc_clear
+cdef class Queue:
+    """An in-order queue of one device; HIP calls it a stream.
+
+    Made by `Device.queue`; calling the class raises. Any thread may use it: each command is atomic. Two queues are equal
+    when they are the same object. ``with queue:`` makes it the thread's current queue and closes nothing.
+
+    Attributes
+    ----------
+    device : Device
+    priority : int
+        As the driver granted it: lower is more urgent, 0 is normal.
+    """
+
+    def __init__(self, *args, **kwargs):
+        raise ArgumentTypeError("a Queue is made by Device.queue")
+
+    def __dealloc__(self):
+        # The work goes on; the device's registry keeps what is below until it is done.
+        if self.state != NULL:
+            self.state.device.orphans.fetch_add(1)
+            release_queue_state(self.state)
+
+    # -- what it is
+
+    @property
+    def id(self):
+        """A number no other queue of this process has or will have."""
+        return self.state.epochs.queue_id
+
+    @property
+    def blocking(self):
+        """Whether it is ordered against the null queue (HIP: made without hipStreamNonBlocking)."""
+        return self.state.blocking
+
+    @property
+    def is_null(self):
+        """Whether it is its device's null queue."""
+        return self.state.is_null
+
+    @property
+    def timing(self):
+        """Whether events recorded here can be timed."""
+        return self.state.timing
+
+    @property
+    def closed(self):
+        """Whether it was closed."""
+        return self.state.closed
+
+    @property
+    def empty(self):
+        """Whether everything submitted is known to be done: two loads, no lock, no driver call. See `query`."""
+        return is_empty(self.state.epochs)
+
+    @property
+    def epoch(self):
+        """The number of commands submitted so far."""
+        return self.state.epochs.submitted.load()
+
+    @property
+    def completed(self):
+        """The highest epoch known to be done."""
+        return self.state.epochs.completed.load()
+
+    @property
+    def stats(self):
+        """The counters of this queue, a `Stats`."""
+        cdef Statistics counts
+        with nogil:
+            self.state.lock.lock()
+            counts = self.state.counts
+            self.state.lock.unlock()
+        return stats_of(counts)
+
+    # -- commands
+
+    def launch(self, Kernel kernel not None, grid, block, *args):
+        """Launch `kernel` on `grid` groups of `block` work-items each.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        grid, block : int or tuple of 1 to 3 int
+            Groups, and work-items per group, as in HIP; not OpenCL's global size.
+        *args
+            One for each parameter: a `Buffer` or None for a pointer, a number for a scalar, anything with the buffer
+            protocol and the right size (NumPy values, bytes, ctypes structures) for a vector or structure,
+            ``ps.local(nbytes)`` for local memory.
+
+        Does not wait for the kernel. It blocks only while the device's own queue is full, without the GIL.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError, ClosedError
+            Before the driver sees anything; the queue is as it was.
+        DriverError
+            When the driver refuses; nothing was submitted.
+        """
+        launch(self, self.state, kernel, grid, block, args)
+
+    def _bind(self, Kernel kernel not None, grid, block, tuple args):
+        self._check_open()
+        return bind(self, self.state, kernel, grid, block, args)
+
+    def copy(self, dst, src):
+        """Copy all of `src` to `dst`: buffers, or C-contiguous host memory (NumPy arrays, anything with a buffer).
+
+        Both have the same number of bytes. Host memory that is pageable may be reused as soon as this returns when it is
+        the source: its bytes are staged. As destination it holds the result once the copy is done, after `finish` or an
+        event; it is kept alive until then. Pinned memory (`penstock.host_empty`) is not staged: neither read nor write it
+        before the copy is done.
+
+        Does not wait for the copy, but may block while the driver stages pageable memory.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError, ClosedError, DriverError
+        """
+        cdef Buffer buffer
+        if isinstance(dst, Buffer) and isinstance(src, Buffer):
+            self._copy_buffers(dst, src)
+        elif isinstance(dst, Buffer):
+            self._upload(dst, src)
+        elif isinstance(src, Buffer):
+            self._download(dst, src)
+        else:
+            raise ArgumentTypeError(
+                f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
+
+    def _copy_buffers(self, Buffer dst, Buffer src):
+        if dst.allocation.state != self.state.device and src.allocation.state == self.state.device:
+            raise InvalidArgumentError(
+                f"copy to another device ({dst.device.name}) is submitted on a queue of that device")
+        self._check_size(dst.nbytes, src.nbytes)
+        self._check_buffer(dst, "dst")
+        if src.allocation.state != self.state.device:
+            self._copy_between_devices(dst, src)
+            return
+        self._check_buffer(src, "src")
+        if dst.allocation is src.allocation and (
+            dst.start < src.start + src.nbytes and src.start < dst.start + dst.nbytes
+        ):
+            raise InvalidArgumentError("copy between overlapping parts of one Buffer")
+        self._submit_copy(&dst.memory, &src.memory, dst.nbytes, None)
+
+    def _copy_between_devices(self, Buffer dst, Buffer src):
+        """Through the host: the other device's null queue, which comes after all its blocking work, reads first."""
+        if src.allocation.closed:
+            raise ClosedError("copy: src is closed")
+        host = np.empty(src.nbytes, np.uint8)
+        other = src.device.null_queue
+        other.copy(host, src.reshape(-1).view(np.uint8))
+        self.wait(other)
+        cdef Memory memory = host_memory(host.ctypes.data)
+        self._submit_copy(&dst.memory, &memory, dst.nbytes, host)
+
+    def _upload(self, Buffer dst, src):
+        cdef Py_buffer view
+        cdef Memory memory
+        self._check_buffer(dst, "dst")
+        open_view(src, &view, False)
+        try:
+            self._check_size(dst.nbytes, view.len)
+            if self.device._is_pinned(src):
+                staged = src
+                memory = host_memory(<uintptr_t> view.buf)
+            else:
+                staged = stage(&view)
+                memory = host_memory(staged.ctypes.data)
+            self._submit_copy(&dst.memory, &memory, dst.nbytes, staged)
+        finally:
+            PyBuffer_Release(&view)
+
+    def _download(self, dst, Buffer src):
+        cdef Py_buffer view
+        cdef Memory memory
+        self._check_buffer(src, "src")
+        open_view(dst, &view, True)
+        try:
+            self._check_size(view.len, src.nbytes)
+            memory = host_memory(<uintptr_t> view.buf)
+            # a memoryview as anchor keeps more than the object alive: its memory cannot be moved or resized meanwhile
+            self._submit_copy(&memory, &src.memory, src.nbytes, memoryview(dst))
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef _submit_copy(self, Memory* dst, Memory* src, size_t nbytes, anchor):
+        """Host memory of an asynchronous copy is anchored; the copy's own event tells when it can go."""
+        cdef Order order
+        cdef Status status
+        cdef QueueState* state = self.state
+        cdef void* event = NULL
+        cdef bint anchored = anchor is not None
+        cdef PyObject* thing = <PyObject*> anchor
+        if nbytes == 0:
+            return
+        Py_XINCREF(thing)
+        with nogil:
+            status = begin_command(state, &order)
+            if status == 0:
+                status = state.driver.copy(
+                    state.handle, dst, src, nbytes, waits_of(&order), &event if anchored else NULL)
+                if status != 0:
+                    abort_command(state, &order)
+                else:
+                    state.counts.copies += 1
+                    apply_command(state, &order)
+                    if anchored:
+                        state.counts.events_made += 1
+                        state.anchors.push_back(QueueAnchor(
+                            new_marker(state.epochs, submitted_epoch(state.epochs), state.clock, event, state.driver,
+                                       state.device.context, False),
+                            thing))
+                    state.lock.unlock()
+                    end_order(&order)
+        if status != 0 or not anchored:
+            Py_XDECREF(thing)
+        if status != 0:
+            self._raise(status, "copy")
+        collect_queue(state)
+
+    def fill(self, Buffer buf not None, value):
+        """Set every element of `buf` to `value`, converted to its dtype.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the value does not fit the dtype, or an element has a size the device cannot fill with (OpenCL: a power
+            of two up to 128 bytes).
+        ClosedError, DriverError
+        """
+        cdef Order order
+        cdef Status status
+        cdef QueueState* state = self.state
+        self._check_buffer(buf, "buf")
+        pattern = self._pattern(buf, value)
+        cdef const unsigned char[::1] view = pattern
+        cdef size_t size = len(pattern)
+        if buf.nbytes == 0:
+            return
+        with nogil:
+            status = begin_command(state, &order)
+            if status == 0:
+                # the drivers copy the pattern before they return
+                status = state.driver.fill(
+                    state.handle, &buf.memory, &view[0], size, buf.nbytes, waits_of(&order), NULL)
+                if status == 0:
+                    state.counts.fills += 1
+                    commit_command(state, &order)
+                else:
+                    abort_command(state, &order)
+        if status != 0:
+            self._raise(status, "fill")
+
+    def _pattern(self, Buffer buf, value):
+        try:
+            element = np.array(value, buf.dtype) if buf.dtype.kind in "iub" and isinstance(value, (int, np.integer)) \
+                else np.asarray(value).astype(buf.dtype, casting="same_kind")
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidArgumentError(f"fill: {value!r} does not fit {buf.dtype} ({error})") from None
+        if element.ndim:
+            raise InvalidArgumentError(f"fill needs one value, not an array of shape {element.shape}")
+        pattern = element.tobytes()
+        if len(set(pattern)) == 1 and len(pattern) & (len(pattern) - 1):
+            pattern = pattern[:1]
+        if len(pattern) > 128 or len(pattern) & (len(pattern) - 1):
+            raise InvalidArgumentError(
+                f"fill: an element of {len(pattern)} bytes; the device fills with 1, 2, 4, … 128")
+        return pattern
+
+    def host(self, function):
+        """Call ``function()`` on penstock's host thread when the queue gets there; the queue waits until it returns.
+
+        It may submit work, but not wait for any. What it raises is raised by the next `finish` of this queue or of its
+        device, or `wait` for an event of this queue. Host functions run one at a time.
+
+        Does not block.
+        """
+        if not callable(function):
+            raise ArgumentTypeError(f"host() needs something to call, not {type(function).__name__}")
+        submit_host_function(self, self.state, function)
+
+    def _gate(self):
+        """Hold the queue until the returned gate is opened; for tests."""
+        return submit_gate(self, self.state)
+
+    # -- order
+
+    def record(self, event=None, timing=False):
+        """Mark this point of the queue.
+
+        Parameters
+        ----------
+        event : Event, optional
+            To be recorded again; a new one is made when not given. One made with timing is recorded with timing.
+        timing : bool
+            Whether the event can be used for `Event.elapsed`. Needs a queue made with timing; a timed record is a
+            command of its own.
+
+        Returns
+        -------
+        Event
+        """
+        cdef Marker* marker = NULL
+        cdef Status status
+        cdef bint timed = timing
+        if event is None:
+            event = new_event(self.device, self.state.device, timed)
+        elif not isinstance(event, Event):
+            raise ArgumentTypeError(f"record() needs an Event, not {type(event).__name__}")
+        elif (<Event> event).state != self.state.device:
+            raise InvalidArgumentError(f"record: this Event belongs to {event.device.name}, {self!r} does not")
+        timed = timed or (<Event> event).timing
+        if timed and not self.state.timing:
+            raise InvalidArgumentError(
+                f"record with timing on {self!r}: it was made without; use Device.queue(timing=True)")
+        with nogil:
+            status = record_marker(self.state, timed, &marker)
+        if status != 0:
+            self._raise(status, "record")
+        set_marker(event, marker, self)
+        return event
+
+    def wait(self, event_or_queue):
+        """What is submitted here from now on starts only when the event is done, or what was submitted to the queue.
+
+        Does not block. Makes no driver call for an event that was never recorded, is done, or that this queue is
+        already ordered after.
+        """
+        cdef Marker* marker = NULL
+        cdef Status status
+        cdef Queue producer
+        if isinstance(event_or_queue, Event):
+            if (<Event> event_or_queue).marker == NULL:
+                return
+            if (<Event> event_or_queue).state.driver != self.state.driver:
+                raise InvalidArgumentError("wait: the event belongs to another driver's device")
+            marker = retain_marker((<Event> event_or_queue).marker)
+        elif isinstance(event_or_queue, Queue):
+            producer = event_or_queue
+            if producer is self:
+                return
+            if producer.state.driver != self.state.driver:
+                raise InvalidArgumentError("wait: the queue belongs to another driver's device")
+            producer._check_open()
+            with nogil:
+                status = record_marker(producer.state, False, &marker)
+            if status != 0:
+                producer._raise(status, "wait")
+        else:
+            raise ArgumentTypeError(f"wait() needs an Event or a Queue, not {type(event_or_queue).__name__}")
+        with nogil:
+            status = wait_for_marker(self.state, marker)
+            release_marker(marker)
+        if status != 0:
+            self._raise(status, "wait")
+
+    def query(self):
+        """Whether everything submitted is done; asks the driver, never blocks (HIP, hipStreamQuery).
+
+        The null queue speaks for the blocking queues too.
+        """
+        cdef Marker* marker = NULL
+        cdef Status status
+        cdef int reached
+        self._check_open()
+        with nogil:
+            status = self.take_speaking_marker(&marker)
+            if status == 0:
+                reached = poll_marker(marker)
+                release_marker(marker)
+        if status != 0:
+            self._raise(status, "query")
+        if reached < 0:
+            self.device._raise_execution_error(reached, repr(self))
+        return reached == 1
+
+    cdef Status take_speaking_marker(self, Marker** marker) noexcept nogil:
+        """The marker of all that querying or finishing this queue speaks for; a blocking queue's own commands only."""
+        cdef Status status
+        if self.state.is_null:
+            return record_marker(self.state, False, marker)
+        self.state.lock.lock()
+        status = take_marker(self.state, marker)
+        self.state.lock.unlock()
+        return status
+
+    def finish(self, timeout=None):
+        """Block until everything submitted so far is done: one host synchronize, none when it is known to be.
+
+        The null queue finishes the blocking queues too (HIP, hipStreamSynchronize of the null stream).
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds. Ctrl-C is delivered at once with a timeout, and when finish returns without.
+
+        Raises
+        ------
+        TimeoutError
+            When it is not done by then; the queue is as it was.
+        DriverError
+            When the driver reports a failure.
+        Exception
+            What a host function of this queue raised.
+        """
+        cdef Status status
+        self._check_open()
+        refuse_on_host_thread("Queue.finish()")
+        if timeout is not None:
+            self._finish_within(timeout)
+        else:
+            with nogil:
+                status = finish_queue(self.state)
+            if status != 0:
+                self._raise(status, "finish")
+        collect_queue(self.state)
+        collect_device(self.state.device)
+        self.device._raise_host_error(self)
+
+    def _finish_within(self, timeout):
+        end = time.monotonic() + timeout
+        pause = 20e-6
+        while not self.query():
+            PyErr_CheckSignals()
+            left = end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"{self!r} is not done after {timeout} s")
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, 1e-3)
+
+    # -- life
+
+    def close(self):
+        """No more commands. What was submitted still runs, in order, and others may still wait for it. Twice is fine."""
+        cdef Status status
+        if self.state.closed:
+            return
+        if self.state.is_null and not self.device.closed:
+            raise InvalidArgumentError("the null queue lives as long as its device: close the Device")
+        with nogil:
+            status = mark_for_closing(self.state)
+        collect_queue(self.state)
+        if status != 0:
+            self._raise(status, "close")
+
+    def __enter__(self):
+        self._check_open()
+        self.device._push_current(self)
+        return self
+
+    def __exit__(self, *exc_info):
+        self.device._pop_current(self)
+
+    def _check_open(self):
+        if self.state.closed:
+            raise ClosedError(f"{self!r} is closed")
+
+    def _check_buffer(self, Buffer buffer, what):
+        self._check_open()
+        if buffer.allocation.closed:
+            raise ClosedError(f"{what} is closed")
+        if buffer.allocation.state != self.state.device:
+            raise InvalidArgumentError(f"{what} belongs to {buffer.device.name}, {self!r} does not")
+
+    def _check_size(self, size_t to, size_t source):
+        if to != source:
+            raise InvalidArgumentError(f"copy of {source} bytes to {to} bytes: both must be the same")
+
+    def _raise(self, status, what):
+        """The exception for a failed operation."""
+        if status == QUEUE_CLOSED:
+            raise ClosedError(f"{self!r} is closed")
+        self.device._raise(status, f"{what} on {self!r}")
+
+    def __repr__(self):
+        kind = "null queue" if self.state.is_null else "queue" if self.state.blocking else "non-blocking queue"
+        return f"<penstock.Queue: {kind} {self.id} of {self.device.name}>"
+
+
+cdef Memory host_memory(uintptr_t address):
+    cdef Memory memory
+    memory.handle = NULL
+    memory.address = address
+    memory.offset = 0
+    memory.host = True
+    return memory
+
+
+cdef int open_view(object host, Py_buffer* view, bint writable) except -1:
+    try:
+        PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
+    except (TypeError, BufferError, ValueError) as error:
+        raise ArgumentTypeError(
+            f"copy needs a Buffer or {'writable, ' if writable else ''}C-contiguous host memory, "
+            f"not this {type(host).__name__} ({error})") from None
+    return 0
+
+
+cdef object stage(Py_buffer* view):
+    """A copy of the bytes that nobody else can change."""
+    cdef const unsigned char[::1] source
+    staged = np.empty(view.len, np.uint8)
+    if view.len:
+        source = <const unsigned char[:view.len]> (<unsigned char*> view.buf)
+        staged[:] = source
+    return staged
