@@ -12,7 +12,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from setuptools import Extension, setup
+from setuptools import Command, Extension, setup
 from setuptools.command.build import build as setuptools_build
 from setuptools.command.build_ext import build_ext as setuptools_build_ext
 
@@ -90,6 +90,21 @@ class build(setuptools_build):
         super().run()
 
 
+class view(Command):
+    """Make ``build/view`` and nothing else, for a type checker."""
+
+    user_options = []
+
+    def initialize_options(self):
+        pass
+
+    def finalize_options(self):
+        pass
+
+    def run(self):
+        make_view()
+
+
 class build_ext(setuptools_build_ext):
     """Compile with Cython, across the folders, as C++17."""
 
@@ -154,4 +169,4 @@ class build_ext(setuptools_build_ext):
 
 if __name__ == "__main__":
     os.chdir(ROOT)
-    setup(packages=packages(), ext_modules=extensions(), cmdclass={"build": build, "build_ext": build_ext})
+    setup(packages=packages(), ext_modules=extensions(), cmdclass={"build": build, "build_ext": build_ext, "view": view})

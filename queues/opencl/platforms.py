@@ -36,8 +36,8 @@ PLATFORM_NOT_FOUND_KHR = -1001
 
 # A folder or a file in one of these *replaces* the loader's own search: whoever sets it means exactly that.
 REPLACES_SEARCH = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH")
-# Libraries named here are added to the search. The Khronos loader reads it; ocl-icd does not, and that is what pyopencl's
-# wheels bundle.
+# Libraries named here are added to the search. The Khronos loader reads it; ocl-icd, bundled by pyopencl's wheels, does
+# not.
 ADDS_TO_SEARCH = "OCL_ICD_FILENAMES"
 
 
