@@ -11,6 +11,7 @@ import shutil
 import sys
 import sysconfig
 from pathlib import Path
+from typing import ClassVar
 
 from setuptools import Command, Extension, setup
 from setuptools.command.build import build as setuptools_build
@@ -93,7 +94,7 @@ class build(setuptools_build):
 class view(Command):
     """Make ``build/view`` and nothing else, for a type checker."""
 
-    user_options = []
+    user_options: ClassVar[list] = []
 
     def initialize_options(self):
         pass
@@ -169,4 +170,6 @@ class build_ext(setuptools_build_ext):
 
 if __name__ == "__main__":
     os.chdir(ROOT)
-    setup(packages=packages(), ext_modules=extensions(), cmdclass={"build": build, "build_ext": build_ext, "view": view})
+    setup(
+        packages=packages(), ext_modules=extensions(), cmdclass={"build": build, "build_ext": build_ext, "view": view}
+    )

@@ -1,5 +1,6 @@
-from penstock.devices import select
 from penstock.queues.errors import Error
+
+from penstock.devices import select
 
 
 def pytest_report_header():

@@ -3,16 +3,18 @@ import threading
 from dataclasses import replace
 
 import pytest
-
-from penstock import devices as listing
-from penstock.devices import devices, parse, select
 from penstock.queues.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError, NotSupportedError
 from penstock.queues.info import DeviceInfo
 from penstock.queues.opencl import platforms
 
+from penstock import devices as listing
+from penstock.devices import devices, parse, select
+
 from .processes import output_of
 
-needs_intel = pytest.mark.skipif(platforms.intel_cpu_runtime() is None, reason="Intel's CPU runtime is not from pip here")
+needs_intel = pytest.mark.skipif(
+    platforms.intel_cpu_runtime() is None, reason="Intel's CPU runtime is not from pip here"
+)
 
 # Prints what discovery finds, after what stands in BEFORE.
 REPORT = """

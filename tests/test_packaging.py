@@ -129,7 +129,9 @@ def test_a_build_in_place_compiles_what_changed_and_leaves_no_generated_source(c
 def test_the_view_has_the_layout_of_an_installed_penstock(checkout):
     output_of("setup.py", "--quiet", "view", cwd=checkout)
     view = checkout / "build/view/penstock"
-    assert {path.name for path in view.iterdir()} == {path.name for path in (checkout / "penstock").iterdir()} | {*ROOMS}
+    assert {path.name for path in view.iterdir()} == {path.name for path in (checkout / "penstock").iterdir()} | {
+        *ROOMS
+    }
     assert (view / "queues/opencl/large.pyx").read_text() == (checkout / "queues/opencl/large.pyx").read_text()
 
 
@@ -144,7 +146,9 @@ def test_without_symbolic_links_the_view_is_a_copy(checkout):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="another compiler")
 def test_a_missing_compiler_is_said_plainly(checkout):
-    done = python("setup.py", "build_ext", "--inplace", "--force", cwd=checkout, CXX="no-such-compiler", CC="no-such-compiler")
+    done = python(
+        "setup.py", "build_ext", "--inplace", "--force", cwd=checkout, CXX="no-such-compiler", CC="no-such-compiler"
+    )
     assert done.returncode != 0
     assert "no-such-compiler" in done.stderr
     assert "apt-get install g++" in done.stderr
@@ -157,6 +161,6 @@ def test_every_source_becomes_a_module_and_every_folder_a_package(monkeypatch):
     names = {extension.name for extension in rules["extensions"]()}
     sources = [path for room in ROOMS for path in Path(room).rglob("*.pyx")]
     assert names == {".".join(("penstock", *path.with_suffix("").parts)) for path in sources}
-    folders = {path.parent for room in ROOMS for path in Path(room).rglob("*.py*")} - {Path("__pycache__")}
+    folders = {path.parent for room in ROOMS for path in Path(room).rglob("*.py*")}
     folders = {folder for folder in folders if folder.name != "__pycache__"}
     assert {".".join(("penstock", *folder.parts)) for folder in folders} <= set(rules["packages"]())
