@@ -1,8 +1,9 @@
 """Builds what is compiled; everything that is only said, not done, is in pyproject.toml.
 
-The folders ``queues``, ``events`` and ``sync`` at the root are the packages ``penstock.queues`` and so on. setuptools maps
-them when it installs; Cython and type checkers know no such map, so ``build/view/penstock`` shows them the layout that an
-installed penstock has. Every ``.pyx`` file in these folders becomes a module: there is no list to keep up to date.
+The folders ``queues``, ``events`` and ``sync`` at the root are the packages ``penstock.queues`` and so on. setuptools
+maps them when it installs; Cython and type checkers know no such map, so ``build/view/penstock`` shows them the layout
+that an installed penstock has. Every ``.pyx`` file in these folders becomes a module: there is no list to keep up to
+date.
 """
 
 import os
@@ -10,8 +11,9 @@ import shutil
 import sys
 import sysconfig
 from pathlib import Path
+from typing import ClassVar
 
-from setuptools import Extension, setup
+from setuptools import Command, Extension, setup
 from setuptools.command.build import build as setuptools_build
 from setuptools.command.build_ext import build_ext as setuptools_build_ext
 
@@ -63,7 +65,7 @@ def extensions():
 
 
 def make_view():
-    """Make ``build/view/penstock``: the layout of an installed penstock, as symbolic links to the folders at the root."""
+    """Make ``build/view/penstock``: the layout of an installed penstock, in symbolic links to the root."""
     package = VIEW / "penstock"
     shutil.rmtree(package, ignore_errors=True)
     package.mkdir(parents=True)
@@ -87,6 +89,21 @@ class build(setuptools_build):
     def run(self):
         shutil.rmtree(self.build_lib, ignore_errors=True)
         super().run()
+
+
+class view(Command):
+    """Make ``build/view`` and nothing else, for a type checker."""
+
+    user_options: ClassVar[list] = []
+
+    def initialize_options(self):
+        pass
+
+    def finalize_options(self):
+        pass
+
+    def run(self):
+        make_view()
 
 
 class build_ext(setuptools_build_ext):
@@ -143,7 +160,7 @@ class build_ext(setuptools_build_ext):
 
     def require_compiler(self):
         """End with advice, rather than with a page of output, when the compiler or Python's headers are missing."""
-        command = getattr(self.compiler, "compiler_so_cxx", None) or self.compiler.compiler_cxx or self.compiler.compiler_so
+        command = getattr(self.compiler, "compiler_so_cxx", None) or self.compiler.compiler_cxx
         if not shutil.which(command[0]):
             raise SystemExit(NO_COMPILER.format(name=command[0]))
         folder = sysconfig.get_path("include")
@@ -153,4 +170,6 @@ class build_ext(setuptools_build_ext):
 
 if __name__ == "__main__":
     os.chdir(ROOT)
-    setup(packages=packages(), ext_modules=extensions(), cmdclass={"build": build, "build_ext": build_ext})
+    setup(
+        packages=packages(), ext_modules=extensions(), cmdclass={"build": build, "build_ext": build_ext, "view": view}
+    )

@@ -1,0 +1,70 @@
+# make demo, make test, make check: each makes a virtual environment, installs what it needs from PyPI, and runs.
+# Needed beforehand: Python 3.10 or newer with pip, and a C++ compiler. Another Python: make PYTHON=python3.12 test
+# What is installed and built is said on stderr; the first line on stdout names the device.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+SOURCES := $(shell find queues events sync -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.hpp')
+
+# cython-lint runs pycodestyle from the PATH.
+export PATH := $(abspath $(BIN)):$(PATH)
+
+.NOTPARALLEL:
+.SECONDARY:
+.PHONY: help demo test check bench clean
+
+help:
+	@echo "make demo    process a photograph on several queues, and write demo.png"
+	@echo "make test    run the tests; ARGS='-k name' goes to pytest"
+	@echo "make check   formatting, linting and types"
+	@echo "make bench   what a launch costs here; ARGS='--json' goes to the benchmark"
+	@echo "make clean   remove all that was built"
+
+demo: $(VENV)/with-cpu,demo $(VENV)/built
+	@$(BIN)/python -m penstock default
+	@$(BIN)/python -m examples.photo $(ARGS)
+
+test: $(VENV)/with-cpu,test $(VENV)/built
+	@$(BIN)/python -m penstock default
+	@$(BIN)/python -m pytest $(ARGS)
+
+bench: $(VENV)/with-cpu $(VENV)/built
+	@$(BIN)/python -m penstock default
+	@$(BIN)/python -m microbench launch $(ARGS)
+
+check: $(VENV)/with-check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/cython-lint queues events sync
+	$(BIN)/python setup.py --quiet view
+	$(BIN)/mypy
+
+# Modules are compiled next to their sources, where an editable install finds them.
+$(VENV)/built: $(SOURCES) setup.py $(VENV)/python
+	@echo "penstock: compiling what changed" >&2
+	@$(BIN)/python setup.py --quiet build_ext --inplace >&2
+	@touch $@
+
+# with-a,b is penstock with the extras a and b. The build is not isolated, so that the same Cython builds it every time.
+$(VENV)/with-%: pyproject.toml setup.py $(VENV)/python
+	@echo "penstock: installing into $(VENV) ($*)" >&2
+	@$(PIP) --no-build-isolation --editable '.[$*]' >&2
+	@touch $@
+
+# Debian's Python can make a virtual environment without pip only, unless root installs python3-venv: then the pip that is
+# there puts one in.
+$(VENV)/python: pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 10) or sys.exit( \
+	    "penstock needs Python 3.10 or newer and $(PYTHON) is %d.%d: make PYTHON=python3.12 ..." % v[:2])'
+	@echo "penstock: making $(VENV) with $$($(PYTHON) --version)" >&2
+	@$(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 || { $(PYTHON) -m venv --clear --without-pip $(VENV) && \
+	    $(PYTHON) -m pip --quiet --python $(BIN)/python install pip >&2; }
+	@$(PIP) 'setuptools>=77' 'Cython>=3.1' >&2
+	@touch $@
+
+clean:
+	rm -rf build dist $(VENV) *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache demo.png
+	find queues events sync -name '*.so' -delete
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

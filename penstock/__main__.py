@@ -1,0 +1,92 @@
+"""The command line: ``penstock devices`` and ``penstock default``, also as ``python -m penstock``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from penstock.devices import DeviceInfo, devices, inventory, select
+from penstock.queues.errors import Error
+
+__all__ = ["main"]
+
+app = typer.Typer(
+    help="Streams on in-order queues of OpenCL devices.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command("devices")
+def list_devices(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List what can be used, and what was found but cannot be, with the reason and what to do."""
+    there = devices()
+    default = next((device.name for device in there if device.usable), None)
+    if as_json:
+        listed = [
+            {field.name: getattr(device, field.name) for field in dataclasses.fields(device) if field.name != "native"}
+            for device in there
+        ]
+        absence = "" if there else inventory(there)
+        print(json.dumps({"devices": listed, "default": default, "absence": absence}, indent=2, ensure_ascii=False))
+        return
+    if not there:
+        print(inventory(there))
+        return
+    # Into a file or a pipe a table is as wide as it has to be, for whoever reads it later.
+    console = Console() if sys.stdout.isatty() else Console(width=200)
+    table = Table("name", "device", "platform", "version")
+    table.add_column("units", justify="right")
+    table.add_column("memory", justify="right")
+    table.add_column("usable")
+    for device in there:
+        table.add_row(
+            f"[bold]{device.name}[/]",
+            escape(device.description),
+            escape(device.platform),
+            escape(" ".join(device.version.split()[:2])),  # what follows is the driver's, and long
+            str(device.compute_units or ""),
+            f"{device.memory / 2**30:.1f} GiB" if device.memory else "",
+            state(device, device.name == default),
+        )
+    console.print(table)
+
+
+def state(device: DeviceInfo, is_default: bool) -> str:
+    """Say whether a device can be used, and if not why and what to do, in the markup of rich."""
+    if device.usable:
+        return "[green]yes[/], the default" if is_default else "[green]yes[/]"
+    return f"[red]no:[/] {escape(device.reason)}\n[yellow]do:[/] {escape(device.advice)}"
+
+
+@app.command("default")
+def show_default() -> None:
+    """Say in one line which device is used when a program names none; exit with 2 if there is none."""
+    try:
+        device = select()
+    except Error as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    print(f"device: {device.name}  {device.platform} · {device.description}")
+
+
+def main() -> None:
+    """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a device's name must not end the program on an ASCII terminal
+    app(prog_name="penstock")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Lists the devices of all drivers, and selects one by dpctl's filter words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from penstock.queues.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError, NotSupportedError
+from penstock.queues.info import DeviceInfo
+from penstock.queues.opencl import platforms as opencl
+
+__all__ = ["DeviceInfo", "devices", "select"]
+
+VARIABLE = "PENSTOCK_DEVICE"
+KINDS = ("cpu", "gpu", "accelerator", "custom")
+BACKENDS = ("opencl", "level_zero", "sycl")
+# Words with a meaning already, so that nobody's program changes its meaning when the driver arrives.
+NOT_YET = ("level_zero", "sycl")
+
+
+def devices() -> list[DeviceInfo]:
+    """Return every device that was found, the unusable ones with the reason and what to do.
+
+    They come in the order of preference: the first usable one is the default device.
+    """
+    return opencl.discover()
+
+
+def select(words: str | None = None) -> DeviceInfo:
+    """Return the device that `words` name.
+
+    Parameters
+    ----------
+    words
+        dpctl's filter: any of ``backend:kind:index`` in this order, for example ``"cpu"``, ``"opencl"``, ``"gpu:1"``,
+        ``"opencl:cpu:0"``, ``"0"``. An index counts the devices that the other words match, in the order of
+        `devices`; without one it is the first usable device that matches. None means what the environment variable
+        ``PENSTOCK_DEVICE`` says, and if that is not set, the first usable device.
+
+    Raises
+    ------
+    DeviceNotFoundError
+        If nothing matches, or only devices that cannot be used. The message lists what there is and why.
+    InvalidArgumentError
+        If a word is not known.
+    NotSupportedError
+        If the words ask for a driver that penstock does not have yet.
+    """
+    if words is not None and not isinstance(words, str):
+        raise ArgumentTypeError(f"a device is selected by a str such as 'opencl:cpu:0', not by {type(words).__name__}")
+    asked = words
+    origin = ""
+    if asked is None:
+        asked = os.environ.get(VARIABLE, "")
+        origin = f" (from the environment variable {VARIABLE})" if asked else ""
+    backend, kind, index = parse(asked, origin)
+
+    there = devices()
+    matching = [d for d in there if backend in (None, d.backend) and kind in (None, d.kind)]
+    if index is not None:
+        matching = matching[index : index + 1]
+    for device in matching:
+        if device.usable:
+            return device
+    if not asked.strip():
+        problem = "there is no device that can be used"
+    elif matching:
+        problem = f"the device {asked!r}{origin} cannot be used"
+    else:
+        problem = f"no device matches {asked!r}{origin}"
+    raise DeviceNotFoundError(f"{problem}; {inventory(there)}")
+
+
+def parse(words: str, origin: str = "") -> tuple[str | None, str | None, int | None]:
+    """Split filter words into backend, kind and index; None for each that is not given."""
+    backend = kind = index = None
+    for word in filter(None, (part.strip().lower() for part in words.split(":"))):
+        if word in BACKENDS and (backend, kind, index) == (None, None, None):
+            backend = word
+        elif word in KINDS and (kind, index) == (None, None):
+            kind = word
+        elif word.isdecimal() and index is None:
+            index = int(word)
+        else:
+            known = word in BACKENDS or word in KINDS or word.isdecimal()
+            wrong = f"{word!r} is out of place" if known else f"{word!r} is not known"
+            raise InvalidArgumentError(
+                f"device {words!r}{origin}: {wrong}; a device is selected by backend:kind:index or any part of it in "
+                f"this order, where backend is one of {', '.join(BACKENDS)} and kind one of {', '.join(KINDS)}"
+            )
+    if backend in NOT_YET:
+        raise NotSupportedError(f"device {words!r}{origin}: penstock has no {backend} driver yet, only opencl")
+    return backend, kind, index
+
+
+def inventory(there: Sequence[DeviceInfo]) -> str:
+    """Say which devices there are, and why those that cannot be used cannot, for the end of an error message."""
+    if not there:
+        return opencl.absence()
+    lines = ["what there is:"]
+    for device in there:
+        lines.append(f"  {device.name}  {device.platform} · {device.description}")
+        if not device.usable:
+            lines += [f"    not usable: {device.reason}", f"    what to do: {device.advice}"]
+    return "\n".join(lines)

@@ -1,0 +1,85 @@
+import json
+import re
+import shutil
+import subprocess
+import sysconfig
+
+import pytest
+
+from penstock.devices import devices
+
+from .processes import output_of, python
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _some_device():
+    if not any(device.usable for device in devices()):
+        pytest.skip("no usable device")
+
+
+def test_the_table_lists_every_device():
+    listed = json.loads(output_of("-m", "penstock", "devices", "--json"))["devices"]
+    table = output_of("-m", "penstock", "devices")
+    assert listed
+    for device in listed:
+        assert device["name"] in table
+        assert device["description"] in table
+    assert "the default" in table
+
+
+def test_json_has_every_attribute_but_the_drivers_object():
+    answer = json.loads(output_of("-m", "penstock", "devices", "--json"))
+    assert answer["default"] in [device["name"] for device in answer["devices"] if device["usable"]]
+    assert answer["absence"] == ""
+    for device in answer["devices"]:
+        assert "native" not in device
+        assert device["reason"] if not device["usable"] else device["memory"] > 0
+
+
+def test_default_is_one_line_that_names_the_device():
+    lines = output_of("-m", "penstock", "default").splitlines()
+    assert len(lines) == 1
+    assert re.fullmatch(r"device: \w+:\w+:\d+  .+ · .+", lines[0])
+
+
+def test_default_obeys_the_environment():
+    name = json.loads(output_of("-m", "penstock", "devices", "--json"))["default"]
+    assert f"device: {name} " in output_of("-m", "penstock", "default", PENSTOCK_DEVICE=name)
+
+
+@pytest.mark.parametrize(("words", "message"), [("toaster", "'toaster' is not known"), ("cpu:99", "no device matches")])
+def test_default_exits_with_2_and_says_what_is_wrong_with_the_environment(words, message):
+    done = python("-m", "penstock", "default", PENSTOCK_DEVICE=words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert "PENSTOCK_DEVICE" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_driver_at_all(tmp_path):
+    done = python("-m", "penstock", "default", OCL_ICD_VENDORS=tmp_path)
+    assert done.returncode == 2
+    assert "no device that can be used" in done.stderr
+    listed = python("-m", "penstock", "devices", OCL_ICD_VENDORS=tmp_path)
+    assert listed.returncode == 0
+    assert "OCL_ICD_VENDORS" in listed.stdout
+
+
+def test_an_ascii_terminal_is_good_enough():
+    assert "device: " in output_of("-m", "penstock", "default", PYTHONIOENCODING="ascii")
+    assert "opencl:" in output_of("-m", "penstock", "devices", PYTHONIOENCODING="ascii")
+    json.loads(output_of("-m", "penstock", "devices", "--json", PYTHONIOENCODING="ascii"))
+
+
+def test_the_installed_script_is_the_same():
+    script = shutil.which("penstock", path=sysconfig.get_path("scripts"))
+    if script is None:
+        pytest.skip("penstock is not installed as a script here")
+    done = subprocess.run([script, "--help"], capture_output=True, text=True, check=True)
+    assert "devices" in done.stdout
+    assert "default" in done.stdout
+
+
+def test_a_word_that_is_no_command_is_an_error():
+    assert python("-m", "penstock", "toaster").returncode == 2
