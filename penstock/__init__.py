@@ -1,1 +1,48 @@
-"""HIP-style streams on in-order queues of OpenCL, Level Zero and SYCL devices."""
+"""HIP-style streams on in-order queues of OpenCL devices, from Python, at the cost of the driver call itself."""
+
+from penstock.devices import devices
+from penstock.events.event import Event
+from penstock.queues.buffer import Buffer
+from penstock.queues.device import Device
+from penstock.queues.errors import (
+    ArgumentTypeError,
+    BuildError,
+    ClosedError,
+    DeviceNotFoundError,
+    DriverError,
+    Error,
+    InvalidArgumentError,
+    NotSupportedError,
+    OutOfMemoryError,
+    TimeoutError,
+)
+from penstock.queues.host_memory import host_empty
+from penstock.queues.kernel import Kernel, local
+from penstock.queues.launch import BoundLaunch
+from penstock.queues.program import Program
+from penstock.queues.queue import Queue
+from penstock.queues.stats import Stats
+
+__all__ = [
+    "ArgumentTypeError",
+    "BoundLaunch",
+    "Buffer",
+    "BuildError",
+    "ClosedError",
+    "Device",
+    "DeviceNotFoundError",
+    "DriverError",
+    "Error",
+    "Event",
+    "InvalidArgumentError",
+    "Kernel",
+    "NotSupportedError",
+    "OutOfMemoryError",
+    "Program",
+    "Queue",
+    "Stats",
+    "TimeoutError",
+    "devices",
+    "host_empty",
+    "local",
+]

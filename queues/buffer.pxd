@@ -12,6 +12,7 @@ cdef class Allocation:
     cdef readonly object device
     cdef readonly uint64_t id
     cdef readonly bint closed
+    cdef close(self)
 
 
 cdef class Buffer:

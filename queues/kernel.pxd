@@ -21,6 +21,7 @@ cdef class Kernel:
     cdef size_t max_block_axis[3]
     cdef size_t required_block[3]  # 0: none
     cdef size_t local_bytes  # a group's at most
+    cdef void _forget_plans(self) noexcept
 
 
 cdef int pack_arguments(Kernel kernel, tuple arguments, char* packed) except -1

@@ -44,6 +44,9 @@ cdef class Local:
         return f"penstock.local({self.nbytes})"
 
 
+local = Local  # ps.local(nbytes)
+
+
 cdef object argument_error(Kernel kernel, Py_ssize_t index, str problem, object kind):
     parameter = kernel.parameters[index]
     return kind(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import re
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,9 +94,6 @@ class OpenCLKernel:
             return Parameter(name, type_name, "pointer", "", 8)
         if address == qualifier.LOCAL:
             return Parameter(name, type_name, "local", "L", 8)
-        if type_name == "size_t":
-            type_name, code = "size_t", ("Q" if self._device.native.address_bits == 64 else "I")
-            return Parameter(name, type_name, "value", code, self._device.native.address_bits // 8)
         if type_name in SCALARS:
             code, nbytes = SCALARS[type_name]
             dtype = np.dtype("f2") if type_name == "half" else None
@@ -217,18 +216,14 @@ class OpenCLDevice:
             raise errors.NotSupportedError(f"{self.info.name} takes no SPIR-V, only OpenCL C")
         try:
             program = cl.Program(self.context, source)
-            built = program.build(["-cl-kernel-arg-info", *options], devices=[self.native], cache_dir=False)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", cl.CompilerWarning)  # a log without an error is not worth a warning
+                built = program.build(["-cl-kernel-arg-info", *options], devices=[self.native], cache_dir=False)
         except (cl.RuntimeError, cl.LogicError) as error:
-            log = self._log(program) if "program" in locals() else ""
-            raise errors.BuildError(f"the program does not build on {self.info.name}\n{log or error}", log=log) from None
+            log = compiler_log(str(error))
+            raise errors.BuildError(f"the program does not build on {self.info.name}\n{log}", log=log) from None
         names = [name for name in built.kernel_names.split(";") if name]
         return {name: OpenCLKernel(self, built, name) for name in names}
-
-    def _log(self, program: cl.Program) -> str:
-        try:
-            return program.get_build_info(self.native, cl.program_build_info.LOG).strip("\0 \n")
-        except cl.Error:
-            return ""
 
     # -- errors
 
@@ -245,6 +240,12 @@ class OpenCLDevice:
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code says that memory ran out."""
         return code in (-4, -5, -6)
+
+
+def compiler_log(message: str) -> str:
+    """The driver's own log out of pyopencl's message, which wraps it in the call, the device and the options."""
+    log = re.sub(r"(?s)^.*?\nBuild on <[^\n]*>:\n", "", message)
+    return re.sub(r"(?s)\n\(options: .*$", "", log).strip("\0 \n")
 
 
 def open_device(info) -> OpenCLDevice:
