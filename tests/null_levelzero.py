@@ -80,11 +80,11 @@ MARK = "PENSTOCK_NULL_LEVELZERO"
 MANIFEST = "manifest.json"
 
 
-class Unavailable(RuntimeError):
+class UnavailableError(RuntimeError):
     """The driver cannot be had here; the message says why and what would help."""
 
 
-class Damaged(RuntimeError):
+class DamagedError(RuntimeError):
     """What is in the cache is not what was fetched."""
 
 
@@ -94,13 +94,21 @@ def cache_folder() -> Path:
     return Path(root).absolute() / "null-levelzero"
 
 
+def compiled_folder() -> Path:
+    """Where the driver keeps what it compiled; used by it only if it exists."""
+    return cache_folder() / "compiled"
+
+
 # --- what is in the cache ---------------------------------------------------------------------------------------------
 
 
 def sha256(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def files_below(folder: Path) -> Iterator[Path]:
@@ -116,17 +124,17 @@ def seal(folder: Path, versions: Mapping[str, str]) -> None:
 
 
 def verify(folder: Path) -> None:
-    """Raise `Damaged` unless every file that was sealed is still there with its checksum."""
+    """Raise `DamagedError` unless every file that was sealed is still there with its checksum."""
     try:
         expected = json.loads((folder / MANIFEST).read_text())["sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Damaged(f"{folder / MANIFEST} cannot be read ({error}); {_again(folder)}") from error
+        raise DamagedError(f"{folder / MANIFEST} cannot be read ({error}); {_again(folder)}") from error
     for name, checksum in expected.items():
         path = folder / name
         if not path.is_file():
-            raise Damaged(f"{path} is missing; {_again(folder)}")
+            raise DamagedError(f"{path} is missing; {_again(folder)}")
         if sha256(path) != checksum:
-            raise Damaged(f"{path} does not have the checksum it was fetched with; {_again(folder)}")
+            raise DamagedError(f"{path} does not have the checksum it was fetched with; {_again(folder)}")
 
 
 def _again(folder: Path) -> str:
@@ -148,11 +156,15 @@ def ensure(refresh: bool = False) -> Path:
         try:
             cache.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise Unavailable(f"the cache folder cannot be made: {error}; set PENSTOCK_CACHE to another one") from error
+            raise UnavailableError(
+                f"the cache folder cannot be made: {error}; set PENSTOCK_CACHE to another one"
+            ) from error
         with filelock.FileLock(cache / "lock"):
             if refresh or not ready.exists():
                 _replace(cache, ready)
     verify(ready)
+    with contextlib.suppress(OSError):  # a cache that cannot be written to can still be used
+        compiled_folder().mkdir(exist_ok=True)
     return ready / "root"
 
 
@@ -174,10 +186,12 @@ def fetch(folder: Path) -> None:
     """Make `folder`: the packages below `debs`, unpacked below `root`, and the manifest."""
     for tool in ("apt-get", "dpkg", "dpkg-deb"):
         if shutil.which(tool) is None:
-            raise Unavailable(f"{tool} is not installed; the driver comes from Debian packages (Debian or Ubuntu only)")
+            raise UnavailableError(
+                f"{tool} is not installed; the driver comes from Debian packages (Debian or Ubuntu only)"
+            )
     architecture = _output("dpkg", "--print-architecture").strip()
     if architecture != ARCHITECTURE:
-        raise Unavailable(f"the driver exists for {ARCHITECTURE} only; this machine's packages are {architecture}")
+        raise UnavailableError(f"the driver exists for {ARCHITECTURE} only; this machine's packages are {architecture}")
 
     print(f"fetching Intel's Level Zero driver (about 75 MB) into {cache_folder()}", file=sys.stderr)
     debs, root = folder / "debs", folder / "root"
@@ -194,7 +208,7 @@ def fetch(folder: Path) -> None:
         _output("dpkg", "-x", str(deb), str(root))
     missing = set(PACKAGES) - versions.keys()
     if missing:
-        raise Unavailable(f"apt-get downloaded no package for {', '.join(sorted(missing))}")
+        raise UnavailableError(f"apt-get downloaded no package for {', '.join(sorted(missing))}")
     seal(folder, versions)
 
 
@@ -210,7 +224,9 @@ def debian_archive() -> str:
     for _, _, address in targets:  # origin and label are only known once `apt-get update` has run
         if urlsplit(address).path.rstrip("/").endswith("/debian"):
             return address
-    raise Unavailable("apt has no Debian archive configured here; set PENSTOCK_DEBIAN_MIRROR to the address of one")
+    raise UnavailableError(
+        "apt has no Debian archive configured here; set PENSTOCK_DEBIAN_MIRROR to the address of one"
+    )
 
 
 def _apt_configuration(own: Path, archive: str) -> Path:
@@ -243,7 +259,7 @@ APT::Update::Error-Mode "any";
 
 
 def _output(*command: str, cwd: Path | None = None, doing: str = "") -> str:
-    """The standard output of a command; `Unavailable`, with the end of what it said, if it fails."""
+    """The standard output of a command; `UnavailableError`, with the end of what it said, if it fails."""
     done = subprocess.run(
         command,
         cwd=cwd,
@@ -255,7 +271,7 @@ def _output(*command: str, cwd: Path | None = None, doing: str = "") -> str:
     )
     if done.returncode:
         said = "\n  ".join((done.stdout + done.stderr).strip().splitlines()[-6:])
-        raise Unavailable(f"{doing or 'running ' + command[0]} failed (is there a network?):\n  {said}")
+        raise UnavailableError(f"{doing or 'running ' + command[0]} failed (is there a network?):\n  {said}")
     return done.stdout
 
 
@@ -266,6 +282,7 @@ def environment(root: Path, devices: int = 1, validate: bool = False, base: Mapp
     """The environment of a command that runs under the driver."""
     result = {**base, **NULL_HARDWARE, MARK: str(root)}
     result["ZE_ENABLE_ALT_DRIVERS"] = str(root / LIBRARIES / "libze_intel_gpu.so.1")
+    result.setdefault("NEO_CACHE_DIR", str(compiled_folder()))
     if devices > 1:
         result["CreateMultipleRootDevices"] = str(devices)
     if validate:
@@ -284,13 +301,13 @@ def command_line(root: Path, command: Sequence[str]) -> list[str]:
     else:
         found = shutil.which(program) or (program if os.path.isfile(program) else None)
         if found is None:
-            raise Unavailable(f"there is no command {program!r}")
+            raise UnavailableError(f"there is no command {program!r}")
         program = os.path.abspath(found)
         with open(program, "rb") as file:
             first = file.readline(256)
         if not first.startswith(b"\x7fELF"):
             if not program.endswith(".py") and not (first.startswith(b"#!") and b"python" in first):
-                raise Unavailable(f"{program} is neither a script of Python nor a compiled program")
+                raise UnavailableError(f"{program} is neither a script of Python nor a compiled program")
             program, arguments = sys.executable, [program, *arguments]
 
     folders = [str(root / LIBRARIES), sysconfig.get_config_var("LIBDIR") or "", f"/{LIBRARIES}"]
@@ -320,6 +337,7 @@ def child_command(*command: str, devices: int = 1, validate: bool = False) -> tu
 
 
 def main() -> None:
+    """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.null_levelzero",
         description="Run a command under Intel's Level Zero driver with null hardware: no GPU, nothing executes.",
@@ -339,7 +357,7 @@ def main() -> None:
             if not options.command:
                 return
             command = command_line(root, options.command)
-        except (Unavailable, Damaged) as error:
+        except (UnavailableError, DamagedError) as error:
             sys.exit(f"null_levelzero: {error}")
         sys.stdout.flush()
         os.execve(command[0], command, environment(root, options.devices, options.validate))

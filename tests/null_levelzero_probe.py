@@ -124,6 +124,7 @@ def compiled(source: bytes) -> bytes:
 
 
 def main() -> None:
+    """Go through it all once."""
     call("zeInit", 0)
     driver = handles("zeDriverGet")[0]
     devices = handles("zeDeviceGet", driver)
