@@ -17,10 +17,15 @@ from libcpp.unordered_set cimport unordered_set
 
 from penstock.events.anchors cimport collect_device
 from penstock.queues.driver cimport Driver, Status, Wake
-from penstock.queues.state cimport DeviceState, QueueState, mutex, release_device_state
+from penstock.queues.state cimport DeviceState, QueueState, release_device_state
 from penstock.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
 
 from penstock.queues.errors import Error
+
+cdef extern from "<mutex>" namespace "std" nogil:
+    cdef cppclass mutex:
+        void lock()
+        void unlock()
 
 cdef extern from "<condition_variable>" namespace "std" nogil:
     cdef cppclass condition_variable_any:

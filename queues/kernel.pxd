@@ -6,6 +6,12 @@ from penstock.queues.plan cimport Parameter
 from penstock.queues.state cimport DeviceState
 
 
+cdef struct Geometry:
+    int dimensions
+    size_t global_size[3]
+    size_t local_size[3]
+
+
 cdef class Kernel:
     cdef DeviceState* state  # retained
     cdef readonly object device
@@ -21,6 +27,9 @@ cdef class Kernel:
     cdef size_t max_block_axis[3]
     cdef size_t required_block[3]  # 0: none
     cdef size_t local_bytes  # a group's at most
+    cdef object last_grid  # of the launch before, on whichever queue; None when they cannot be compared by identity
+    cdef object last_block
+    cdef Geometry geometry  # what they came to
     cdef void _forget_plans(self) noexcept
 
 

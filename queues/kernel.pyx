@@ -8,6 +8,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLong, PyLong_AsUnsignedLongLong
+from cpython.tuple cimport PyTuple_GET_ITEM
 from libc.math cimport isinf
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
@@ -27,6 +28,7 @@ _ids = itertools.count(1)  # never used again, so a plan can never be taken for 
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
+    long long PyLong_AsLongLongAndOverflow(object, int* overflow)  # never raises for an int
 
 
 cdef class Local:
@@ -105,23 +107,22 @@ cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
         raise out_of_range(kernel, i, value) from None
 
 
-cdef int pack_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot) except -1:
-    cdef Buffer buffer
-    if type(value) is Buffer:
-        buffer = <Buffer> value
-        if buffer.allocation.closed:
-            raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
-        if buffer.allocation.state != kernel.state:
-            raise argument_error(
-                kernel, i, f"this Buffer belongs to {buffer.device.name}, the kernel to {kernel.device.name}",
-                InvalidArgumentError)
-        slot.allocation = buffer.allocation.id
-        slot.memory = buffer.memory
+cdef inline bint is_open_buffer(Kernel kernel, Buffer buffer):
+    return not buffer.allocation.closed and buffer.allocation.state == kernel.state
+
+
+cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot) except -1:
+    """None is a null pointer; everything else is an error."""
+    if value is None:
+        memset(slot, 0, sizeof(PackedPointer))
         return 0
-    if value is not None:
+    if type(value) is not Buffer:
         raise argument_error(kernel, i, f"needs a Buffer or None, not {type(value).__name__}", ArgumentTypeError)
-    memset(slot, 0, sizeof(PackedPointer))
-    return 0
+    if value.closed:
+        raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
+    raise argument_error(
+        kernel, i, f"this Buffer belongs to {value.device.name}, the kernel to {kernel.device.name}",
+        InvalidArgumentError)
 
 
 cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
@@ -171,8 +172,6 @@ cdef int pack_local(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
     return 0
 
 
-@cython.boundscheck(False)
-@cython.wraparound(False)
 cdef int pack_arguments(Kernel kernel, tuple arguments, char* packed) except -1:
     """Check the arguments and lay their bytes out, each in its slot, unused bytes zero; the driver sees nothing yet."""
     cdef Py_ssize_t i
@@ -180,18 +179,29 @@ cdef int pack_arguments(Kernel kernel, tuple arguments, char* packed) except -1:
     cdef char* slot
     cdef object value
     cdef double real
+    cdef PackedPointer* pointer
+    cdef int64_t number
+    cdef int overflow = 0
     if len(arguments) != kernel.count:
         raise ArgumentTypeError(
             f"kernel {kernel.name!r} takes {kernel.count} arguments ({len(arguments)} given): {kernel.signature}")
     for i in range(kernel.count):
         slot = packed + kernel.layout[i].offset
-        value = arguments[i]
+        value = <object> PyTuple_GET_ITEM(arguments, i)
         code = kernel.layout[i].code
         if code == 0:
-            pack_pointer(kernel, i, value, <PackedPointer*> slot)
+            pointer = <PackedPointer*> slot
+            if type(value) is Buffer and is_open_buffer(kernel, <Buffer> value):
+                pointer.allocation = (<Buffer> value).allocation.id
+                pointer.memory = (<Buffer> value).memory
+            else:
+                pack_other_pointer(kernel, i, value, pointer)
             continue
         if code == c"i":
-            (<int64_t*> slot)[0] = <uint32_t> signed_value(kernel, i, value, 32)
+            number = PyLong_AsLongLongAndOverflow(value, &overflow) if PyLong_CheckExact(value) else (1 << 40)
+            if number != <int32_t> number or overflow:
+                number = signed_value(kernel, i, value, 32)
+            (<int64_t*> slot)[0] = <uint32_t> number
         elif code == c"f":
             real = real_value(kernel, i, value)
             (<uint64_t*> slot)[0] = 0

@@ -16,7 +16,7 @@ from cython.operator cimport dereference
 from penstock.events.anchors cimport anchor_on_device, collect_device
 from penstock.queues.buffer cimport Buffer
 from penstock.queues.driver cimport NO_PLAN, QUEUE_CLOSED, Status, Waits
-from penstock.queues.kernel cimport Kernel, pack_arguments
+from penstock.queues.kernel cimport Geometry, Kernel, pack_arguments
 from penstock.queues.plan cimport Plan, delete_plan, new_plan, set_changed_arguments
 from penstock.queues.state cimport QueueState, release_queue_state, retain_queue_state
 from penstock.sync.ordering cimport (
@@ -94,8 +94,14 @@ cdef int check_block(Kernel kernel, const size_t* block) except -1:
     return 0
 
 
-cdef int read_geometry(Kernel kernel, object grid, object block, Geometry* geometry) except -1:
-    """Groups and work-items per group, as in HIP, to the global size the drivers want."""
+cdef bint is_plain(object value):
+    """An int, or a tuple of ints: the same object always means the same sizes."""
+    return type(value) is int or type(value) is tuple and all([type(extent) is int for extent in value])
+
+
+cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
+    """Groups and work-items per group, as in HIP, to the global size the drivers want; kept in the kernel."""
+    cdef Geometry geometry
     cdef size_t groups[3]
     cdef int i, dimensions, block_dimensions
     dimensions = extents(kernel, "grid", grid, groups)
@@ -105,10 +111,21 @@ cdef int read_geometry(Kernel kernel, object grid, object block, Geometry* geome
     check_block(kernel, geometry.local_size)
     geometry.dimensions = dimensions
     for i in range(3):
-        # a division only when it could matter
-        if (groups[i] | geometry.local_size[i]) >> 31 and groups[i] > (<size_t> 1 << 63) // geometry.local_size[i]:
+        if groups[i] > (<size_t> 1 << 63) // geometry.local_size[i]:
             raise InvalidArgumentError(f"kernel {kernel.name!r}: grid of {groups[i]} groups is too large")
         geometry.global_size[i] = groups[i] * geometry.local_size[i]
+    # The kernel keeps the objects, or their addresses could come to be those of others.
+    kernel.last_grid = grid if is_plain(grid) else None
+    kernel.last_block = block if is_plain(block) else None
+    kernel.geometry = geometry
+    return 0
+
+
+cdef inline int read_geometry(Kernel kernel, object grid, object block, Geometry* geometry) except -1:
+    """Most launches of a kernel come with the very objects of the launch before: small ints and constant tuples."""
+    if grid is not kernel.last_grid or block is not kernel.last_block or grid is None or block is None:
+        work_out_geometry(kernel, grid, block)
+    geometry[0] = kernel.geometry
     return 0
 
 
