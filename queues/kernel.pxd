@@ -1,5 +1,6 @@
 """Kernels: what their parameters are, and how arguments are packed for them."""
 
+from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
 from penstock.queues.plan cimport Parameter
@@ -33,5 +34,5 @@ cdef class Kernel:
     cdef void _forget_plans(self) noexcept
 
 
-cdef int pack_arguments(Kernel kernel, tuple arguments, char* packed) except -1
+cdef int pack_arguments(Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed) except -1
 cdef Kernel new_kernel(object device, DeviceState* state, object native)

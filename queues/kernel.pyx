@@ -8,7 +8,7 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLong, PyLong_AsUnsignedLongLong
-from cpython.tuple cimport PyTuple_GET_ITEM
+from cpython.object cimport PyObject
 from libc.math cimport isinf
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
@@ -172,7 +172,7 @@ cdef int pack_local(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
     return 0
 
 
-cdef int pack_arguments(Kernel kernel, tuple arguments, char* packed) except -1:
+cdef int pack_arguments(Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed) except -1:
     """Check the arguments and lay their bytes out, each in its slot, unused bytes zero; the driver sees nothing yet."""
     cdef Py_ssize_t i
     cdef char code
@@ -182,12 +182,12 @@ cdef int pack_arguments(Kernel kernel, tuple arguments, char* packed) except -1:
     cdef PackedPointer* pointer
     cdef int64_t number
     cdef int overflow = 0
-    if len(arguments) != kernel.count:
+    if count != kernel.count:
         raise ArgumentTypeError(
-            f"kernel {kernel.name!r} takes {kernel.count} arguments ({len(arguments)} given): {kernel.signature}")
+            f"kernel {kernel.name!r} takes {kernel.count} arguments ({count} given): {kernel.signature}")
     for i in range(kernel.count):
         slot = packed + kernel.layout[i].offset
-        value = <object> PyTuple_GET_ITEM(arguments, i)
+        value = <object> arguments[i]
         code = kernel.layout[i].code
         if code == 0:
             pointer = <PackedPointer*> slot

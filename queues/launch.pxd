@@ -1,5 +1,6 @@
 """The launch path."""
 
+from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 
 from penstock.queues.driver cimport Status
@@ -8,11 +9,19 @@ from penstock.queues.plan cimport Plan
 from penstock.queues.state cimport QueueState
 
 
-cdef int launch(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments) except -1
+cdef extern from "Python.h":
+    ctypedef object (*vectorcallfunc)(object, PyObject* const*, size_t, PyObject*)
+
+
+cdef int launch(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    Py_ssize_t count
+) except -1
 cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments)
 
 
 cdef class BoundLaunch:
+    cdef vectorcallfunc vectorcall
     cdef QueueState* state  # retained
     cdef Plan* plan
     cdef Geometry geometry
