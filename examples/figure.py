@@ -58,7 +58,7 @@ def draw(output: Path, photo: np.ndarray, finder, steepest: float, trace: Trace)
         draw_edges(edges_axes, finder)
         draw_histogram(counts_axes, finder.histogram, steepest)
         draw_timeline(below.subplots(), finder, bars, arrows)
-        figure.savefig(output, dpi=110)
+        figure.savefig(output, dpi=100)
 
 
 def draw_photo(axes: Axes, photo: np.ndarray, finder) -> None:
