@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
@@ -11,7 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from penstock import Queue
+
 from .trace import Arrow, Bar, Trace
+
+if TYPE_CHECKING:
+    from .photo import EdgeFinder
 
 INK, FAINT, PAPER = "#1f2430", "#8a91a0", "#ffffff"
 # Told apart by those who see few colours, too; from Paul Tol's schemes.
@@ -45,7 +51,7 @@ STYLE = {
 }
 
 
-def draw(output: Path, photo: np.ndarray, finder, steepest: float, trace: Trace) -> None:
+def draw(output: Path, photo: np.ndarray, finder: EdgeFinder, steepest: float, trace: Trace) -> None:
     """Write the picture of an `EdgeFinder`'s last run, which `trace` has seen."""
     bars, arrows = trace.bars, trace.arrows
     with mpl.rc_context(STYLE):
@@ -61,7 +67,7 @@ def draw(output: Path, photo: np.ndarray, finder, steepest: float, trace: Trace)
         figure.savefig(output, dpi=100)
 
 
-def draw_photo(axes: Axes, photo: np.ndarray, finder) -> None:
+def draw_photo(axes: Axes, photo: np.ndarray, finder: EdgeFinder) -> None:
     """The photograph under the grid of its tiles."""
     axes.imshow(photo)
     for row in finder.grid[1:]:
@@ -77,7 +83,7 @@ def draw_photo(axes: Axes, photo: np.ndarray, finder) -> None:
     axes.set_title("in: a photograph, and the queue of each tile")
 
 
-def draw_edges(axes: Axes, finder) -> None:
+def draw_edges(axes: Axes, finder: EdgeFinder) -> None:
     """The edges, dark on white."""
     axes.imshow(finder.result, cmap="gray_r", vmin=0, vmax=float(np.quantile(finder.result, 0.995)))
     axes.set_axis_off()
@@ -95,7 +101,7 @@ def draw_histogram(axes: Axes, histogram: np.ndarray, steepest: float) -> None:
     axes.set_title("the null queue's sum of all tiles' histograms")
 
 
-def draw_timeline(axes: Axes, finder, bars: list[Bar], arrows: list[Arrow]) -> None:
+def draw_timeline(axes: Axes, finder: EdgeFinder, bars: list[Bar], arrows: list[Arrow]) -> None:
     """One row per queue, in time; the arrows are the waits between queues that were made."""
     queues = [*finder.queues, finder.device.null_queue]
     row = {queue: i for i, queue in enumerate(queues)}
@@ -127,7 +133,7 @@ def draw_timeline(axes: Axes, finder, bars: list[Bar], arrows: list[Arrow]) -> N
     axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(handles), **LEGEND)
 
 
-def draw_arrow(axes: Axes, arrow: Arrow, row: dict, height: float) -> None:
+def draw_arrow(axes: Axes, arrow: Arrow, row: dict[Queue, int], height: float) -> None:
     """From the producer's row, when it got there, to the consumer's, when that went on."""
     start, stop = row[arrow.producer], row[arrow.consumer]
     half = height / 2 if stop > start else -height / 2

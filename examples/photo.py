@@ -161,7 +161,7 @@ class EdgeFinder:
                 *size,
                 *place,
             )
-        tile.blurred = queue.record()
+        tile.blurred = queue.record(timing=trace is not None)
 
     def _find_edges(self, tile: Tile, trace: Trace | None) -> None:
         queue, size = tile.queue, (tile.width, tile.height)
