@@ -44,15 +44,15 @@ def photograph() -> np.ndarray:
     return skimage.data.astronaut()
 
 
-def bell() -> np.ndarray:
-    """The weights of the blur: a Gaussian, cut off at RADIUS."""
+def gaussian() -> np.ndarray:
+    """The weights of the blur: a bell, cut off at RADIUS."""
     weights = np.exp(-0.5 * (np.arange(-RADIUS, RADIUS + 1) / SIGMA) ** 2)
     return (weights / weights.sum()).astype("f4")
 
 
-def groups(pixels: int, block: int) -> int:
-    """How many groups of `block` work-items cover so many pixels."""
-    return -(-pixels // block)
+def cover(width: int, height: int) -> tuple[int, int]:
+    """The grid of groups that has a work-item for every pixel."""
+    return -(-width // BLOCK[0]), -(-height // BLOCK[1])
 
 
 @dataclass(eq=False)
@@ -83,7 +83,7 @@ class EdgeFinder:
         self.rows, self.columns = photo.shape[:2]
         self.program = device.program(KERNELS.read_text())
         self.queues = [device.queue() for _ in range(queues)]
-        self.weights = device.array(bell())
+        self.weights = device.array(gaussian())
         self.blurred = device.empty((self.rows, self.columns))
         self.histograms = device.empty((tiles * tiles, BINS), "u4")
         self.total = device.empty(BINS, "u4")
@@ -144,23 +144,11 @@ class EdgeFinder:
         with stage(trace, queue, "upload", tile):
             queue.copy(tile.rgb, tile.source)
         with stage(trace, queue, "blur", tile):
-            across, down = groups(tile.width, BLOCK[0]), groups(tile.height, BLOCK[1])
-            with_halo = groups(tile.height + 2 * RADIUS, BLOCK[1])
-            place = (tile.left, tile.top, self.columns)
-            queue.launch(
-                self.program["blur_rows"], (across, with_halo), BLOCK, tile.rgb, tile.grey, self.weights, RADIUS, *size
-            )
-            queue.launch(
-                self.program["blur_columns"],
-                (across, down),
-                BLOCK,
-                tile.grey,
-                self.blurred,
-                self.weights,
-                RADIUS,
-                *size,
-                *place,
-            )
+            along_rows, along_columns = self.program["blur_rows"], self.program["blur_columns"]
+            bell, place = (self.weights, RADIUS), (tile.left, tile.top, self.columns)
+            with_halo = cover(tile.width, tile.height + 2 * RADIUS)
+            queue.launch(along_rows, with_halo, BLOCK, tile.rgb, tile.grey, *bell, *size)
+            queue.launch(along_columns, cover(*size), BLOCK, tile.grey, self.blurred, *bell, *size, *place)
         tile.blurred = queue.record(timing=trace is not None)
 
     def _find_edges(self, tile: Tile, trace: Trace | None) -> None:
@@ -171,9 +159,8 @@ class EdgeFinder:
             else:
                 queue.wait(neighbour.blurred)
         with stage(trace, queue, "edges", tile):
-            grid = (groups(tile.width, BLOCK[0]), groups(tile.height, BLOCK[1]))
             place = (tile.left, tile.top, self.columns, self.rows)
-            queue.launch(self.program["find_edges"], grid, BLOCK, self.blurred, tile.edges, *size, *place)
+            queue.launch(self.program["find_edges"], cover(*size), BLOCK, self.blurred, tile.edges, *size, *place)
         with stage(trace, queue, "histogram", tile):
             queue.fill(tile.histogram, 0)
             args = (tile.edges, tile.histogram, ps.local(4 * BINS), tile.edges.size, BINS, BINS / STEEPEST)
