@@ -149,7 +149,7 @@ class EdgeFinder:
             with_halo = cover(tile.width, tile.height + 2 * RADIUS)
             queue.launch(along_rows, with_halo, BLOCK, tile.rgb, tile.grey, *bell, *size)
             queue.launch(along_columns, cover(*size), BLOCK, tile.grey, self.blurred, *bell, *size, *place)
-        tile.blurred = queue.record(timing=trace is not None)
+        tile.blurred = trace.end_of(queue) if trace else queue.record()
 
     def _find_edges(self, tile: Tile, trace: Trace | None) -> None:
         queue, size = tile.queue, (tile.width, tile.height)

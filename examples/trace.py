@@ -64,6 +64,10 @@ class Trace:
         end = self._last[queue] = queue.record(timing=True)
         self._stages.append((queue, name, tile, begin, end))
 
+    def end_of(self, queue: ps.Queue) -> ps.Event:
+        """The event that ended the last stage of this queue."""
+        return self._last[queue]
+
     def wait(self, consumer: ps.Queue, producer: ps.Queue, event: ps.Event) -> None:
         """``consumer.wait(event)``, remembered unless it was dropped. The event ends a stage of the producer."""
         made = consumer.stats.waits_made
