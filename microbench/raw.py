@@ -38,9 +38,9 @@ def function(name: str) -> ctypes.c_void_p:
 class RawLoop:
     """Launches of one kernel on one queue, from C."""
 
-    def __init__(self, queue: pyopencl.CommandQueue, kernel: pyopencl.Kernel):
+    def __init__(self, queue: pyopencl.CommandQueue, kernel: pyopencl.Kernel, *kept: object):
         self._library = library()
-        self._kept = (queue, kernel)
+        self._kept = (queue, kernel, *kept)  # whose handles and arguments are used
         self._queue = ctypes.c_void_p(queue.int_ptr)
         self._kernel = ctypes.c_void_p(kernel.int_ptr)
         self._enqueue = function("clEnqueueNDRangeKernel")

@@ -28,7 +28,7 @@ from penstock.sync.ordering cimport finish_device
 from penstock.queues.errors import (
     ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, OutOfMemoryError
 )
-from penstock.queues.host_functions import refuse_on_host_thread
+from penstock.queues.host_functions import refuse_on_host_thread, stop
 from penstock.queues.program import Program
 from penstock.queues.host_memory import is_pinned, remember
 from penstock.queues.stats import Stats
@@ -421,7 +421,8 @@ def _read_shape(shape):
 
 @atexit.register
 def _finish_all():
-    """Drivers do not like to be unloaded while they work. Host functions were stopped before this."""
+    """Drivers do not like to be unloaded while they work; what holds their queues for ever has to end first."""
+    stop()
     for device in list(_live):
         try:
             device.close()

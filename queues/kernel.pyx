@@ -28,6 +28,9 @@ _ids = itertools.count(1)  # never used again, so a plan can never be taken for 
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
+    ctypedef struct PyTypeObject:
+        pass
+    bint Py_IS_TYPE(PyObject*, PyTypeObject*)
     long long PyLong_AsLongLongAndOverflow(object, int* overflow)  # never raises for an int
 
 
@@ -175,59 +178,75 @@ cdef int pack_local(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
 cdef int pack_arguments(Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed) except -1:
     """Check the arguments and lay their bytes out, each in its slot, unused bytes zero; the driver sees nothing yet."""
     cdef Py_ssize_t i
-    cdef char code
-    cdef char* slot
-    cdef object value
-    cdef double real
+    cdef Parameter* parameter
     cdef PackedPointer* pointer
+    cdef PyObject* value  # borrowed, not counted: the caller keeps the arguments
+    cdef char* slot
     cdef int64_t number
-    cdef int overflow = 0
+    cdef int overflow
     if count != kernel.count:
         raise ArgumentTypeError(
             f"kernel {kernel.name!r} takes {kernel.count} arguments ({count} given): {kernel.signature}")
-    for i in range(kernel.count):
-        slot = packed + kernel.layout[i].offset
-        value = <object> arguments[i]
-        code = kernel.layout[i].code
-        if code == 0:
-            pointer = <PackedPointer*> slot
-            if type(value) is Buffer and is_open_buffer(kernel, <Buffer> value):
+    for i in range(count):
+        parameter = kernel.layout + i
+        value = arguments[i]
+        slot = packed + parameter.offset
+        if parameter.code == 0:
+            if Py_IS_TYPE(value, <PyTypeObject*> Buffer) and is_open_buffer(kernel, <Buffer> value):
+                pointer = <PackedPointer*> slot
                 pointer.allocation = (<Buffer> value).allocation.id
                 pointer.memory = (<Buffer> value).memory
-            else:
-                pack_other_pointer(kernel, i, value, pointer)
-            continue
-        if code == c"i":
-            number = PyLong_AsLongLongAndOverflow(value, &overflow) if PyLong_CheckExact(value) else (1 << 40)
-            if number != <int32_t> number or overflow:
-                number = signed_value(kernel, i, value, 32)
-            (<int64_t*> slot)[0] = <uint32_t> number
-        elif code == c"f":
-            real = real_value(kernel, i, value)
-            (<uint64_t*> slot)[0] = 0
-            (<float*> slot)[0] = <float> real
-            if isinf((<float*> slot)[0]) and not isinf(real):
-                raise out_of_range(kernel, i, value)
-        elif code == c"d":
-            (<double*> slot)[0] = real_value(kernel, i, value)
-        elif code == c"I":
-            (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 32)
-        elif code == c"q":
-            (<int64_t*> slot)[0] = signed_value(kernel, i, value, 64)
-        elif code == c"Q":
-            (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 64)
-        elif code == c"h":
-            (<uint64_t*> slot)[0] = <uint16_t> signed_value(kernel, i, value, 16)
-        elif code == c"H":
-            (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 16)
-        elif code == c"b":
-            (<uint64_t*> slot)[0] = <uint8_t> signed_value(kernel, i, value, 8)
-        elif code == c"B":
-            (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 8)
-        elif code == c"L":
-            pack_local(kernel, i, value, slot)
-        else:
-            pack_bytes(kernel, i, value, slot)
+                continue
+        elif parameter.code == c"i":
+            if PyLong_CheckExact(<object> value):
+                number = PyLong_AsLongLongAndOverflow(<object> value, &overflow)
+                if number == <int32_t> number and not overflow:
+                    (<uint64_t*> slot)[0] = <uint32_t> number
+                    continue
+        elif parameter.code == c"f":
+            if PyFloat_CheckExact(<object> value):
+                (<uint64_t*> slot)[0] = 0
+                (<float*> slot)[0] = <float> PyFloat_AS_DOUBLE(<object> value)
+                if not isinf((<float*> slot)[0]):
+                    continue
+        pack_argument(kernel, i, <object> value, slot)
+    return 0
+
+
+cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
+    """All that the loop above does not do in place."""
+    cdef char code = kernel.layout[i].code
+    cdef double real
+    if code == 0:
+        pack_other_pointer(kernel, i, value, <PackedPointer*> slot)
+    elif code == c"i":
+        (<uint64_t*> slot)[0] = <uint32_t> signed_value(kernel, i, value, 32)
+    elif code == c"f":
+        real = real_value(kernel, i, value)
+        (<uint64_t*> slot)[0] = 0
+        (<float*> slot)[0] = <float> real
+        if isinf((<float*> slot)[0]) and not isinf(real):
+            raise out_of_range(kernel, i, value)
+    elif code == c"d":
+        (<double*> slot)[0] = real_value(kernel, i, value)
+    elif code == c"I":
+        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 32)
+    elif code == c"q":
+        (<int64_t*> slot)[0] = signed_value(kernel, i, value, 64)
+    elif code == c"Q":
+        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 64)
+    elif code == c"h":
+        (<uint64_t*> slot)[0] = <uint16_t> signed_value(kernel, i, value, 16)
+    elif code == c"H":
+        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 16)
+    elif code == c"b":
+        (<uint64_t*> slot)[0] = <uint8_t> signed_value(kernel, i, value, 8)
+    elif code == c"B":
+        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 8)
+    elif code == c"L":
+        pack_local(kernel, i, value, slot)
+    else:
+        pack_bytes(kernel, i, value, slot)
     return 0
 
 

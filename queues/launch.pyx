@@ -19,7 +19,7 @@ from penstock.events.anchors cimport anchor_on_device, collect_device
 from penstock.queues.buffer cimport Buffer
 from penstock.queues.driver cimport NO_PLAN, QUEUE_CLOSED, Status, Waits
 from penstock.queues.kernel cimport Geometry, Kernel, pack_arguments
-from penstock.queues.plan cimport Plan, delete_plan, new_plan, set_changed_arguments
+from penstock.queues.plan cimport Plan, are_unchanged, delete_plan, new_plan, set_changed_arguments
 from penstock.queues.state cimport QueueState, release_queue_state, retain_queue_state
 from penstock.sync.ordering cimport (
     Order, abort_command, begin_command, commit_command, count_command, is_ready_to_launch, waits_of
@@ -131,12 +131,14 @@ cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
     return 0
 
 
-cdef inline int read_geometry(Kernel kernel, object grid, object block, Geometry* geometry) except -1:
-    """Most launches of a kernel come with the very objects of the launch before: small ints and constant tuples."""
+cdef inline const Geometry* read_geometry(Kernel kernel, object grid, object block) except NULL:
+    """Most launches of a kernel come with the very objects of the launch before: small ints and constant tuples.
+
+    Valid while the GIL is kept: a launch of the kernel from another thread may change it.
+    """
     if grid is not kernel.last_grid or block is not kernel.last_block or grid is None or block is None:
         work_out_geometry(kernel, grid, block)
-    geometry[0] = kernel.geometry
-    return 0
+    return &kernel.geometry
 
 
 # -- the launch path
@@ -157,10 +159,14 @@ cdef inline Status submit(
     QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, Waits waits, uint32_t* failed_at
 ) noexcept nogil:
     """Set what changed, call the driver. The queue is locked; nothing has advanced yet."""
-    cdef Status status = set_changed_arguments(
-        plan, packed, &state.counts.arg_bytes_set, &state.counts.arg_bytes_skipped, failed_at)
-    if status != 0:
-        return status
+    cdef Status status
+    if are_unchanged(plan, packed):
+        state.counts.arg_bytes_skipped += plan.argument_bytes
+    else:
+        status = set_changed_arguments(
+            plan, packed, &state.counts.arg_bytes_set, &state.counts.arg_bytes_skipped, failed_at)
+        if status != 0:
+            return status
     status = state.driver.launch(
         state.handle, plan.kernel, geometry.dimensions, geometry.global_size, geometry.local_size, waits)
     if status == 0:
@@ -216,21 +222,24 @@ cdef int launch(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     Py_ssize_t count
 ) except -1:
-    cdef Geometry geometry
+    cdef const Geometry* geometry
+    cdef Geometry kept
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef Status status = NO_PLAN
     cdef char* packed
     if kernel.state != state.device or kernel.closed:
         refuse_kernel(queue, kernel)
-    read_geometry(kernel, grid, block, &geometry)
     packed = <char*> alloca(kernel.packed_size)
-    pack_arguments(kernel, arguments, count, packed)
+    pack_arguments(kernel, arguments, count, packed)  # may run Python code, so before the geometry is read
+    geometry = read_geometry(kernel, grid, block)
     if state.lock.try_lock():
-        status = launch_ready(state, kernel.id, &geometry, packed, &failed_at)
+        status = launch_ready(state, kernel.id, geometry, packed, &failed_at)
         state.lock.unlock()
+    if status == NO_PLAN:
+        kept = geometry[0]
     while status == NO_PLAN:
         with nogil:
-            status = launch_gathered(state, kernel.id, &geometry, packed, &failed_at)
+            status = launch_gathered(state, kernel.id, &kept, packed, &failed_at)
         if status == NO_PLAN:
             add_plan(queue, state, kernel)
     if status != 0:
@@ -302,7 +311,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     if kernel.state != state.device or kernel.closed:
         refuse_kernel(queue, kernel)
     bound.closings = state.device.closings.load()
-    read_geometry(kernel, grid, block, &bound.geometry)
+    bound.geometry = read_geometry(kernel, grid, block)[0]
     packed = <char*> alloca(kernel.packed_size)
     pack_arguments(kernel, (<PyTupleObject*> arguments).ob_item, len(arguments), packed)
     owner.plan = create_plan(state, kernel)
