@@ -19,7 +19,7 @@ from microbench import launch as launches
 from microbench.interleaved import Measured, ratio_interval
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
-console = Console(soft_wrap=True)
+console = Console(width=None if sys.stdout.isatty() else 130)
 
 
 @app.callback()
@@ -54,7 +54,7 @@ def row(name: str, above: Measured, below: Measured) -> Row:
 def show(title: str, rows: list[Row], below: str = "C loop") -> None:
     """Print a table."""
     table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for heading in ("µs min", "µs median", f"÷ {below}, min", "median", "95 %"):
         table.add_column(heading, justify="right")
     for line in rows:

@@ -59,6 +59,7 @@ cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object
     return buffer
 
 
+@cython.no_gc_clear
 cdef class Buffer:
     """A typed, C-contiguous view of device memory.
 
@@ -75,6 +76,10 @@ cdef class Buffer:
 
     def __init__(self, *args, **kwargs):
         raise ArgumentTypeError("a Buffer is made by Device.empty, Device.zeros or Device.array")
+
+    def __dealloc__(self):
+        if self.part is not None:
+            anchor_on_device(self.allocation.state, self.part)
 
     @property
     def device(self):
@@ -144,6 +149,13 @@ cdef class Buffer:
             raise IndexError(f"index {index} is out of range for a Buffer of {self.shape[0]} rows")
         return self._part(index % self.shape[0] * row, self.shape[1:], self.dtype)
 
+    def __setitem__(self, key, host):
+        """``buf[a:b] = host``: `set` of that part."""
+        self[key].set(host)
+
+    def __array__(self, *args, **kwargs):
+        raise ArgumentTypeError("a Buffer is device memory: copy it to the host with .get()")
+
     def reshape(self, *shape):
         """The same memory under another shape of equal size; one dimension may be -1."""
         self._check_open()
@@ -202,6 +214,8 @@ cdef class Buffer:
             queue = self.device.current_queue
         if out is None:
             out = np.empty(self.shape, self.dtype)
+        elif isinstance(out, np.ndarray) and out.dtype != self.dtype:
+            raise InvalidArgumentError(f"get: out is of {out.dtype}, the Buffer of {self.dtype}")
         queue.copy(out, self)
         queue.finish()
         return out

@@ -13,7 +13,7 @@ cimport cython
 from libc.stdint cimport uintptr_t
 from libcpp.vector cimport vector
 
-from penstock.events.anchors cimport collect_device, collect_queue
+from penstock.events.anchors cimport anchor_on_device, collect_device, collect_queue
 from penstock.events.event cimport new_event
 from penstock.queues.buffer cimport Allocation, Buffer, new_allocation, new_buffer
 from penstock.queues.driver cimport Driver, Status
@@ -279,6 +279,10 @@ cdef class Device:
         part = self.driver.part(native, view.start, view.nbytes)
         if part is not None:
             view._use_part(part)
+
+    def _keep_until_done(self, thing):
+        """Drop `thing` only when all work submitted so far is done and no gate is closed."""
+        anchor_on_device(self.state, thing)
 
     def _is_pinned(self, host):
         return is_pinned(host, self)

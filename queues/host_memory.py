@@ -15,8 +15,12 @@ class PinnedMemory:
 
     def __init__(self, device, nbytes: int):
         self.device = device
-        address, self._owner = device.driver.pinned(nbytes)
+        address, self._owner = device.driver.pinned(nbytes)  # last, because __del__ looks for it
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
+
+    def __del__(self) -> None:
+        if hasattr(self, "_owner"):
+            self.device._keep_until_done(self._owner)
 
 
 def host_empty(shape, dtype="f4", device=None) -> np.ndarray:
@@ -42,7 +46,10 @@ def host_empty(shape, dtype="f4", device=None) -> np.ndarray:
         device = _latest() if _latest is not None else None
         if device is None or device.closed:
             raise InvalidArgumentError("host_empty: make a Device first, or pass device=")
-    dtype = np.dtype(dtype)
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError as error:
+        raise ArgumentTypeError(f"dtype: {error}") from None
     if dtype.hasobject:
         raise InvalidArgumentError(f"pinned memory cannot hold elements of {dtype!r}")
     try:

@@ -2,6 +2,7 @@
 
 import itertools
 import operator
+from functools import partial
 
 import numpy as np
 cimport cython
@@ -364,7 +365,10 @@ cdef class Kernel:
             raise ArgumentTypeError("a launch is kernel[grid, block](...) or kernel[grid, block, queue](...)")
         grid, block, *rest = configuration
         queue = rest[0] if rest else self.device.current_queue
-        return lambda *args: queue.launch(self, grid, block, *args)
+        return partial(queue.launch, self, grid, block)
+
+    def __call__(self, *args):
+        raise ArgumentTypeError(f"a launch needs grid and block: {self.name}[grid, block](...)")
 
     def close(self):
         """Give the kernel back once what was launched is done. Does not block; twice is fine. Bound launches live on."""

@@ -146,14 +146,14 @@ cdef class Queue:
 
     # launch(kernel, grid, block, *args) is added below the class
 
-    def _bind(self, Kernel kernel not None, grid, block, tuple args):
+    def _bind(self, Kernel kernel, grid, block, tuple args):
         self._check_open()
         return bind(self, self.state, kernel, grid, block, args)
 
     def copy(self, dst, src):
         """Copy all of `src` to `dst`: buffers, or C-contiguous host memory (NumPy arrays, anything with a buffer).
 
-        Both have the same number of bytes. Host memory that is pageable may be reused as soon as this returns when it is
+        Both have the same number of bytes; dtypes are not looked at. Host memory that is pageable may be reused as soon as this returns when it is
         the source: its bytes are staged. As destination it holds the result once the copy is done, after `finish` or an
         event; it is kept alive until then. Pinned memory (`penstock.host_empty`) is not staged: neither read nor write it
         before the copy is done.
@@ -164,7 +164,6 @@ cdef class Queue:
         ------
         ArgumentTypeError, InvalidArgumentError, ClosedError, DriverError
         """
-        cdef Buffer buffer
         if isinstance(dst, Buffer) and isinstance(src, Buffer):
             self._copy_buffers(dst, src)
         elif isinstance(dst, Buffer):
@@ -267,7 +266,7 @@ cdef class Queue:
             self._raise(status, "copy")
         collect_queue(state)
 
-    def fill(self, Buffer buf not None, value):
+    def fill(self, buf, value):
         """Set every element of `buf` to `value`, converted to its dtype.
 
         Raises
@@ -280,18 +279,22 @@ cdef class Queue:
         cdef Order order
         cdef Status status
         cdef QueueState* state = self.state
-        self._check_buffer(buf, "buf")
-        pattern = self._pattern(buf, value)
+        cdef Buffer buffer
+        if not isinstance(buf, Buffer):
+            raise ArgumentTypeError(f"fill needs a Buffer, not {type(buf).__name__}")
+        buffer = buf
+        self._check_buffer(buffer, "buf")
+        pattern = self._pattern(buffer, value)
         cdef const unsigned char[::1] view = pattern
         cdef size_t size = len(pattern)
-        if buf.nbytes == 0:
+        if buffer.nbytes == 0:
             return
         with nogil:
             status = begin_command(state, &order)
             if status == 0:
                 # the drivers copy the pattern before they return
                 status = state.driver.fill(
-                    state.handle, &buf.memory, &view[0], size, buf.nbytes, waits_of(&order), NULL)
+                    state.handle, &buffer.memory, &view[0], size, buffer.nbytes, waits_of(&order), NULL)
                 if status == 0:
                     state.counts.fills += 1
                     commit_command(state, &order)
@@ -366,7 +369,7 @@ cdef class Queue:
             status = record_marker(self.state, timed, &marker)
         if status != 0:
             self._raise(status, "record")
-        set_marker(event, marker, self)
+        set_marker(event, marker, timed, self)
         return event
 
     def wait(self, event_or_queue):
@@ -390,9 +393,12 @@ cdef class Queue:
                 return
             if producer.state.driver != self.state.driver:
                 raise InvalidArgumentError("wait: the queue belongs to another driver's device")
-            producer._check_open()
             with nogil:
                 status = record_marker(producer.state, False, &marker)
+                if status == QUEUE_CLOSED:  # what was submitted before it closed can still be waited for
+                    producer.state.lock.lock()
+                    status = take_marker(producer.state, &marker)
+                    producer.state.lock.unlock()
             if status != 0:
                 producer._raise(status, "wait")
         else:
@@ -410,7 +416,7 @@ cdef class Queue:
         """
         cdef Marker* marker = NULL
         cdef Status status
-        cdef int reached
+        cdef int reached = 0
         self._check_open()
         with nogil:
             status = self.take_speaking_marker(&marker)
@@ -467,6 +473,10 @@ cdef class Queue:
         self.device._raise_host_error(self)
 
     def _finish_within(self, timeout):
+        try:
+            timeout = float(timeout)
+        except (TypeError, ValueError):
+            raise ArgumentTypeError(f"finish: timeout is a number of seconds, not {timeout!r}") from None
         end = time.monotonic() + timeout
         pause = 20e-6
         while not self.query():

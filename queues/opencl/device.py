@@ -134,6 +134,7 @@ class OpenCLDevice:
         calls.load()
         self.info = info
         self.native: cl.Device = info.native
+        self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once, for as long as it lives
         self.context = cl.Context([self.native])
         self.context_handle = self.context.int_ptr
         self.table = operations.table_address()
@@ -190,14 +191,15 @@ class OpenCLDevice:
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
         try:
             buffer = cl.Buffer(self.context, flags, max(nbytes, 1))
-            queue = cl.CommandQueue(self.context, self.native)
+            if self._map_queue is None:
+                self._map_queue = cl.CommandQueue(self.context, self.native)
             array, event = cl.enqueue_map_buffer(
-                queue, buffer, cl.map_flags.READ | cl.map_flags.WRITE, 0, (max(nbytes, 1),), np.uint8
+                self._map_queue, buffer, cl.map_flags.READ | cl.map_flags.WRITE, 0, (max(nbytes, 1),), np.uint8
             )
             event.wait()
         except cl.MemoryError as error:
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
-        return array.ctypes.data, (array, buffer, queue)
+        return array.ctypes.data, (array, buffer)
 
     # -- programs
 
