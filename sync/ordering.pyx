@@ -133,34 +133,39 @@ cdef void put_back(Order* order) noexcept nogil:
     order.taken.clear()
 
 
-cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil:
-    """The null queue, locked, waits for each blocking queue with new work that it is not ordered after."""
-    cdef QueueState* queue = null_queue.device.listed.exchange(NULL, memory_order_acq_rel)
-    cdef Marker* marker
-    cdef Status status
-    cdef size_t i
+cdef void take_list(DeviceState* device, vector[QueueState*]& queues) noexcept nogil:
+    """All of the null queue's list, with the list's references; the null queue is locked."""
+    cdef QueueState* queue = device.listed.exchange(NULL, memory_order_acq_rel)
     # Read the whole chain first: once a queue is unlisted, its next command may enter it anew and rewrite its link.
     while queue != NULL:
-        order.taken.push_back(queue)
+        queues.push_back(queue)
         queue = queue.next_listed
+
+
+cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil:
+    """The null queue, locked, waits for each blocking queue with new work that it is not ordered after."""
+    cdef QueueState* queue
+    cdef Marker* marker
+    cdef Status status = 0
+    cdef size_t i
+    take_list(null_queue.device, order.taken)
     for i in range(order.taken.size()):
         queue = order.taken[i]
         marker = NULL
-        status = 0
         queue.lock.lock()
         queue.listed = False
-        if is_empty(queue.epochs):
+        if status != 0:
+            pass  # an earlier one failed: this one is only unlisted, because it is put back with all others
+        elif is_empty(queue.epochs):
             order.elided_completed += 1
         elif clock_epoch(order.clock, queue.epochs) >= submitted_epoch(queue.epochs):
             order.elided_ordered += 1
         else:
             status = take_marker(queue, &marker)
         queue.lock.unlock()
-        if status != 0:
-            return status
         if marker != NULL:
             add_wait(order, marker)
-    return 0
+    return status
 
 
 cdef Status take_null_marker(QueueState* queue, Marker** marker, Order* order) noexcept nogil:
