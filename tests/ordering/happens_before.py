@@ -127,7 +127,7 @@ class Recorded:
             queue.done_when_waiting = self.done
         queue.pending |= 1 << operation
 
-    def read(self, calls, handle, operation=None, may=0, needs_marker=False):
+    def read(self, calls, handle, operation=None, may=None, needs_marker=False):
         """Follow the calls of one operation; `handle` is the queue it is an operation of. Returns what it comes after.
 
         A wait for what it `may` not come after is refused, and so is one for what the queue was ordered after before

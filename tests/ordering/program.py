@@ -14,9 +14,10 @@ from ..observer import observe
 from .happens_before import OrderError, Recorded, Rules, check, operations_in
 
 SIZE = 64
+# No names of OpenCL functions: PoCL renames kernels that have one.
 SOURCE = """
-kernel void step(global uint *a, uint k) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + k; }
-kernel void mix(global uint *a, global const uint *b, uint k)
+kernel void advance(global uint *a, uint k) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + k; }
+kernel void combine(global uint *a, global const uint *b, uint k)
 {
     a[get_global_id(0)] = a[get_global_id(0)] * 5 + b[get_global_id(0)] + k;
 }
@@ -141,12 +142,12 @@ class Program:
 
     def step(self, queue, memory, k):
         with self.command(queue, writes=[memory]):
-            queue.launch(self.kernels["step"], SIZE // 16, 16, memory.buffer, k)
+            queue.launch(self.kernels["advance"], SIZE // 16, 16, memory.buffer, k)
         memory.model[:] = memory.model * np.uint32(3) + np.uint32(k)
 
     def mix(self, queue, memory, other, k):
         with self.command(queue, writes=[memory], reads=[other]):
-            queue.launch(self.kernels["mix"], SIZE // 16, 16, memory.buffer, other.buffer, k)
+            queue.launch(self.kernels["combine"], SIZE // 16, 16, memory.buffer, other.buffer, k)
         memory.model[:] = memory.model * np.uint32(5) + other.model + np.uint32(k)
 
     def copy(self, queue, to, source):
