@@ -168,6 +168,32 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
     return status
 
 
+cdef void unlist_idle(DeviceState* device) noexcept nogil:
+    """Take queues that have nothing outstanding off the null queue's list, which keeps those alive that are gone.
+
+    Without this a program that never uses the null queue would keep every blocking queue it ever made. Does nothing
+    while another thread submits to the null queue: that may take long, and the next time will do.
+    """
+    cdef QueueState* null_queue = device.null_queue
+    cdef vector[QueueState*] listed
+    cdef vector[QueueState*] idle
+    cdef size_t i
+    if null_queue == NULL or not null_queue.lock.try_lock():
+        return
+    take_list(device, listed)
+    for i in range(listed.size()):
+        listed[i].lock.lock()
+        if is_empty(listed[i].epochs):
+            listed[i].listed = False
+            idle.push_back(listed[i])
+        else:
+            push_on_list(listed[i])
+        listed[i].lock.unlock()
+    null_queue.lock.unlock()
+    for i in range(idle.size()):
+        release_queue_state(idle[i])
+
+
 cdef Status take_null_marker(QueueState* queue, Marker** marker, Order* order) noexcept nogil:
     """What a blocking queue, not locked, must wait for on the null queue; NULL when nothing."""
     cdef QueueState* null_queue = queue.device.null_queue
