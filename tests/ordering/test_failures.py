@@ -269,6 +269,8 @@ def test_a_queue_closed_after_a_failed_marker_still_counts(device, kernels, buff
 
 
 def test_a_failed_gate_ends_what_is_behind_it_and_nothing_else(device, kernels, buffer):
+    if device.info.platform == "Portable Computing Language":
+        pytest.skip("PoCL 3.1 aborts the process when a user event is set to an error (pocl_update_event_failed)")
     held, other = device.queue(blocking=False), device.queue(blocking=False)
     gate = held._gate()
     launch(held, kernels, buffer)
