@@ -53,6 +53,7 @@ class Program:
         self.rules = Rules()
         self.recorded = Recorded(calls.kind)
         self.operations = 0
+        self.owners = {}  # operation -> handle of its queue
         self.gates = {}  # operation -> Gate, those that are closed
         self.told = 0  # what the program knows to be done, because it waited
         self.hosts = []
@@ -67,8 +68,15 @@ class Program:
     def adopt(self, queue):
         handle = self.calls.handle_of(queue)
         if handle not in self.of:
+            self.recorded.queues.pop(handle, None)  # of a queue that is gone
             self.of[handle] = (queue, self.rules.add(handle, queue.is_null, queue.blocking))
         return queue
+
+    def forget(self, queue):
+        """Hold no reference to the queue; its work stays what it is. No more operations may be asked of it."""
+        handle = self.calls.handle_of(queue)
+        del self.of[handle]
+        self.rules.queues[f"gone {self.operations} {handle}"] = self.rules.queues.pop(handle)
 
     def queue(self, blocking=True):
         return self.adopt(self.device.queue(blocking=blocking))
@@ -105,6 +113,7 @@ class Program:
         known = self.recorded.done
         yield operation
         self.operations += 1
+        self.owners[operation] = rule.handle
         self.rules.command(rule, operation)
         main = self.recorded.read(self.submitted(), rule.handle, operation, may, needs_marker)
         if self.strict:
@@ -129,14 +138,24 @@ class Program:
         if racing:
             raise ValueError(f"this would {what} memory that operations {operations_in(racing)} may still use")
 
-    def may_touch(self, queue, writes=(), reads=()):
+    def racing(self, queue, writes=(), reads=()):
+        """The operations that a command of this queue touching this memory would race with."""
         must, _ = self.before(queue)
         conflicts = 0
         for memory in writes:
             conflicts |= memory.writers | memory.readers
         for memory in reads:
             conflicts |= memory.writers
-        return not conflicts & ~must & ~self.told
+        return operations_in(conflicts & ~must & ~self.told)
+
+    def order_after(self, queue, operations):
+        """Wait for the queues of these operations; False when one of them is gone or closed."""
+        handles = dict.fromkeys(self.owners[operation] for operation in operations)
+        if any(handle not in self.of or self.of[handle][0].closed for handle in handles):
+            return False
+        for handle in handles:
+            self.wait(queue, self.of[handle][0])
+        return True
 
     # -- operations
 
