@@ -31,6 +31,7 @@ from penstock.queues.errors import (
 from penstock.queues.host_functions import refuse_on_host_thread
 from penstock.queues.program import Program
 from penstock.queues.host_memory import is_pinned, remember
+from penstock.queues.layout import read_dtype, read_shape
 from penstock.queues.stats import Stats
 
 _live = weakref.WeakSet()
@@ -238,13 +239,8 @@ cdef class Device:
             Only after what was closed and is still in use has been waited for; that wait blocks.
         """
         self._check_open()
-        shape = _read_shape(shape)
-        try:
-            dtype = np.dtype(dtype)
-        except TypeError as error:
-            raise ArgumentTypeError(f"dtype: {error}") from None
-        if dtype.hasobject or dtype.itemsize == 0:
-            raise InvalidArgumentError(f"device memory cannot hold elements of {dtype!r}")
+        shape = read_shape(shape)
+        dtype = read_dtype(dtype)
         allocation = new_allocation(self, self.state, self._allocate(math.prod(shape) * dtype.itemsize))
         return new_buffer(allocation, 0, shape, dtype)
 
@@ -404,19 +400,6 @@ cdef class Device:
             if queue is None or raised_on is queue or (queue.is_null and raised_on.blocking):
                 self._host_errors.remove(entry)
                 raise error
-
-
-def _read_shape(shape):
-    try:
-        shape = (operator.index(shape),)
-    except TypeError:
-        try:
-            shape = tuple(map(operator.index, shape))
-        except TypeError:
-            raise ArgumentTypeError(f"a shape is an int or a tuple of ints, not {shape!r}") from None
-    if any(extent < 0 for extent in shape):
-        raise InvalidArgumentError(f"a shape has no negative dimension: {shape}")
-    return shape
 
 
 @atexit.register

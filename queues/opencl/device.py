@@ -187,6 +187,9 @@ class OpenCLDevice:
 
     def pinned(self, nbytes: int):
         """Host memory that the device reads and writes without staging: (address, object that owns it)."""
+        limit = self.native.max_mem_alloc_size
+        if nbytes > limit:
+            raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: the driver gives at most {limit}")
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
         try:
             buffer = cl.Buffer(self.context, flags, max(nbytes, 1))
