@@ -30,6 +30,7 @@ from penstock.sync.ordering cimport (
 
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, TimeoutError
 from penstock.queues.host_functions import refuse_on_host_thread
+from penstock.queues.layout import convert
 from penstock.queues.stats import Stats
 
 _ids = itertools.count(1)
@@ -131,7 +132,7 @@ cdef class Queue:
 
     # -- commands
 
-    def launch(self, Kernel kernel not None, grid, block, *args):
+    def launch(self, kernel, grid, block, *args):
         """Launch `kernel` on `grid` groups of `block` work-items each.
 
         Parameters
@@ -153,7 +154,9 @@ cdef class Queue:
         DriverError
             When the driver refuses; nothing was submitted.
         """
-        launch(self, self.state, kernel, grid, block, args)
+        if type(kernel) is not Kernel:
+            raise ArgumentTypeError(f"launch() needs a Kernel, not {type(kernel).__name__}")
+        launch(self, self.state, <Kernel> kernel, grid, block, args)
 
     def _bind(self, Kernel kernel not None, grid, block, tuple args):
         self._check_open()
@@ -236,8 +239,9 @@ cdef class Queue:
         try:
             self._check_size(view.len, src.nbytes)
             memory = host_memory(<uintptr_t> view.buf)
-            # a memoryview as anchor keeps more than the object alive: its memory cannot be moved or resized meanwhile
-            self._submit_copy(&memory, &src.memory, src.nbytes, memoryview(dst))
+            # a view as anchor keeps more than the object alive: its memory cannot be moved or resized meanwhile
+            view_of = dst.view() if isinstance(dst, np.ndarray) else memoryview(dst)
+            self._submit_copy(&memory, &src.memory, src.nbytes, view_of)
         finally:
             PyBuffer_Release(&view)
 
@@ -276,7 +280,7 @@ cdef class Queue:
             self._raise(status, "copy")
         collect_queue(state)
 
-    def fill(self, Buffer buf not None, value):
+    def fill(self, buf, value):
         """Set every element of `buf` to `value`, converted to its dtype.
 
         Raises
@@ -289,18 +293,21 @@ cdef class Queue:
         cdef Order order
         cdef Status status
         cdef QueueState* state = self.state
-        self._check_buffer(buf, "buf")
-        pattern = self._pattern(buf, value)
+        if not isinstance(buf, Buffer):
+            raise ArgumentTypeError(f"fill() needs a Buffer, not {type(buf).__name__}")
+        cdef Buffer buffer = buf
+        self._check_buffer(buffer, "buf")
+        pattern = self._pattern(buffer, value)
         cdef const unsigned char[::1] view = pattern
         cdef size_t size = len(pattern)
-        if buf.nbytes == 0:
+        if buffer.nbytes == 0:
             return
         with nogil:
             status = begin_command(state, &order)
             if status == 0:
                 # the drivers copy the pattern before they return
                 status = state.driver.fill(
-                    state.handle, &buf.memory, &view[0], size, buf.nbytes, waits_of(&order), NULL)
+                    state.handle, &buffer.memory, &view[0], size, buffer.nbytes, waits_of(&order), NULL)
                 if status == 0:
                     state.counts.fills += 1
                     commit_command(state, &order)
@@ -311,14 +318,13 @@ cdef class Queue:
 
     def _pattern(self, Buffer buf, value):
         try:
-            element = np.array(value, buf.dtype) if buf.dtype.kind in "iub" and isinstance(value, (int, np.integer)) \
-                else np.asarray(value).astype(buf.dtype, casting="same_kind")
+            element = convert(value, buf.dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(f"fill: {value!r} does not fit {buf.dtype} ({error})") from None
         if element.ndim:
             raise InvalidArgumentError(f"fill needs one value, not an array of shape {element.shape}")
         pattern = element.tobytes()
-        if len(set(pattern)) == 1 and len(pattern) & (len(pattern) - 1):
+        if len(set(pattern)) == 1:
             pattern = pattern[:1]
         if len(pattern) > 128 or len(pattern) & (len(pattern) - 1):
             raise InvalidArgumentError(
@@ -545,6 +551,8 @@ cdef Memory host_memory(uintptr_t address):
 
 
 cdef int open_view(object host, Py_buffer* view, bint writable) except -1:
+    if (isinstance(host, np.ndarray) and host.dtype.hasobject) or (isinstance(host, memoryview) and "O" in host.format):
+        raise ArgumentTypeError("copy: references to Python objects are no bytes to copy")
     try:
         PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
     except (TypeError, BufferError, ValueError) as error:

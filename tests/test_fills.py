@@ -95,8 +95,8 @@ def test_it_comes_in_order(device, queue, hold, program):
         ("u1", 256), ("u1", -1), ("i1", 128), ("i4", 1 << 31), ("i4", 1 << 100), ("u8", -1), ("u8", 1 << 64),
         ("i4", np.int64(1 << 31)), ("u1", np.int64(-1)), ("u1", np.array(256)), ("i4", 1.5), ("i4", 2.0), ("i4", "x"),
         ("i4", 1j), ("f4", 1j), ("f4", "1"), ("f4", 1e39), ("f2", 1e6), ("f2", 70000), ("i4", None), ("f4", None),
-        ("f4", [1, 2]), ("i4", [1]), ("i4", np.zeros(3, "i4")), ("f4", object()), ("?", 2), ("?", "no"),
-        (PAIR, 5), (PAIR, (1, 2, 3)), ("V8", b"123"), ("i4", np.zeros(0, "i4")), ("S4", "abcde"), ("c8", 1e39),
+        ("f4", [1, 2]), ("i4", [1]), ("i4", np.zeros(3, "i4")), ("f4", object()), ("?", "no"),
+        (PAIR, 5), (PAIR, (1, 2, 3)), ("i4", np.zeros(0, "i4")), ("S4", "abcde"), ("c8", 1e39),
     ],
 )  # fmt: skip
 def test_values_that_do_not_fit_are_refused(device, queue, refuses, dtype, value):
