@@ -220,7 +220,9 @@ def test_a_download_arrives_when_the_queue_gets_there(device, queue, hold, progr
 # What is refused
 
 
-@pytest.mark.parametrize("host", [np.zeros(20, "i4")[::2], np.zeros((4, 5), "f2", order="F"), np.zeros((4, 6), "i2")[:, 1:]])
+@pytest.mark.parametrize(
+    "host", [np.zeros(20, "i4")[::2], np.zeros((4, 5), "f2", order="F"), np.zeros((4, 6), "i2")[:, 1:]]
+)
 def test_memory_that_is_not_contiguous_is_refused(device, queue, refuses, host):
     buffer = device.zeros(10, "i4")
     for attempt in (lambda: queue.copy(buffer, host), lambda: queue.copy(host, buffer)):
