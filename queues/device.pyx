@@ -303,13 +303,17 @@ cdef class Device:
         Blocks while it compiles.
         """
         self._check_open()
-        if not isinstance(source, (str, bytes, bytearray)):
+        if not isinstance(source, (str, bytes, bytearray, memoryview)):
             raise ArgumentTypeError(f"program: source is OpenCL C as str or SPIR-V as bytes, not {type(source).__name__}")
-        if isinstance(options, str):
-            options = options.split()
-        if isinstance(source, bytearray):
+        try:
+            options = tuple(options.split() if isinstance(options, str) else options)
+            if not all(isinstance(option, str) for option in options):
+                raise TypeError
+        except TypeError:
+            raise ArgumentTypeError("program: options are a str or a sequence of str") from None
+        if not isinstance(source, str):
             source = bytes(source)
-        return Program(self, self.driver.build(source, tuple(options)), self._make_kernel)
+        return Program(self, self.driver.build(source, options), self._make_kernel)
 
     def _make_kernel(self, native):
         return new_kernel(self, self.state, native)

@@ -149,9 +149,9 @@ def test_halves(device, queue, refuses):
 
 def test_bytes_beside_each_other_do_not_run_into_each_other(device, queue):
     kernel = device.program(
-        "kernel void mix(global long *r, char a, ulong b, uchar c, short d, float e, int f, ushort g) "
+        "kernel void mixed(global long *r, char a, ulong b, uchar c, short d, float e, int f, ushort g) "
         "{ r[0] = a; r[1] = b; r[2] = c; r[3] = d; r[4] = e; r[5] = f; r[6] = g; }"
-    )["mix"]
+    )["mixed"]
     result = device.zeros(7, "i8")
     queue.launch(kernel, 1, 1, result, -1, 1 << 40, 255, -2, -3.0, -4, 65535)
     assert result.get(queue=queue).tolist() == [-1, 1 << 40, 255, -2, -3, -4, 65535]
@@ -221,7 +221,7 @@ def test_vectors_of_another_length_are_refused(queue, taker, refuses, value, spa
 @pytest.mark.parametrize(
     ("name", "value"),
     [("int2", (1.0, 2.0)), ("int2", "ab"), ("float2", "ab"), ("float2", (1j, 0)), ("int2", None), ("float2", {}),
-     ("int2", (1, None)), ("float2", ([1], [2, 3]))],
+     ("int2", (1, None))],
 )  # fmt: skip
 def test_vectors_are_not_made_from_other_things(queue, taker, refuses, name, value, spare):
     with refuses(ps.ArgumentTypeError, TypeError, "argument 1", f"{name} value"):
