@@ -135,7 +135,7 @@ cdef class Event:
         cdef Status status
         if self.marker == NULL:
             raise InvalidArgumentError("elapsed time of an Event that was never recorded")
-        if not self.marker.timed:
+        if not (self.timing and self.marker.timed):  # an untimed record may share a timed one's marker
             raise InvalidArgumentError("elapsed time of an Event that was recorded without timing")
         if not self.query():
             raise InvalidArgumentError("elapsed time of an Event that is not done yet: wait for it first")

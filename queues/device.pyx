@@ -23,7 +23,7 @@ from penstock.queues.state cimport (
     DeviceState, QueueState, Statistics, add_statistics, new_device_state, registered_queues, release_device_state,
     release_queue_state
 )
-from penstock.sync.ordering cimport finish_device
+from penstock.sync.ordering cimport finish_device, mark_for_closing
 
 from penstock.queues.errors import (
     ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, OutOfMemoryError
@@ -161,12 +161,13 @@ cdef class Device:
     def per_thread_queue(self):
         """This thread's default queue: a blocking queue, handed on to another thread when this one ends."""
         self._check_open()
-        try:
-            return self._threads.own.queue
-        except AttributeError:
-            pass
+        own = getattr(self._threads, "own", None)
+        if own is not None and not own.queue.closed:
+            return own.queue
         try:
             queue = self._idle_thread_queues.popleft()
+            while queue.closed:
+                queue = self._idle_thread_queues.popleft()
         except IndexError:
             queue = self.queue()
         self._threads.own = _ThreadQueue(queue, self._idle_thread_queues)
@@ -360,8 +361,18 @@ cdef class Device:
             self.finish()
         finally:
             self.closed = True
-            self._null_queue.close()
+            self._close_queues()
             _live.discard(self)
+
+    def _close_queues(self):
+        """Whoever still has one of them is told that it is closed."""
+        cdef vector[QueueState*] queues
+        cdef size_t i
+        with nogil:
+            registered_queues(self.state, queues)
+            for i in range(queues.size()):
+                mark_for_closing(queues[i])
+                release_queue_state(queues[i])
 
     def __enter__(self):
         self._check_open()

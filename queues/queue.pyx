@@ -382,6 +382,7 @@ cdef class Queue:
         if status != 0:
             self._raise(status, "record")
         set_marker(event, marker, self)
+        (<Event> event).timing = timed
         return event
 
     def wait(self, event_or_queue):
@@ -393,6 +394,7 @@ cdef class Queue:
         cdef Marker* marker = NULL
         cdef Status status
         cdef Queue producer
+        self._check_open()
         if isinstance(event_or_queue, Event):
             if (<Event> event_or_queue).marker == NULL:
                 return
