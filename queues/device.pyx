@@ -116,8 +116,17 @@ cdef class Device:
         _live.add(self)
         remember(self)
 
+    def __del__(self):
+        # Nobody can use it any more, and nothing here may block. Device and null queue hold each other, so this is where
+        # the two come apart; work that is still outstanding goes on.
+        if self.state != NULL:
+            self.closed = True
+            self._close_queues()
+            self._null_queue = None
+
     def __dealloc__(self):
         if self.state != NULL:
+            collect_device(self.state)
             release_device_state(self.state)
 
     # -- what it is
