@@ -484,6 +484,11 @@ cdef class Queue:
         self.device._raise_host_error(self)
 
     def _finish_within(self, timeout):
+        if not hasattr(timeout, "__float__"):
+            raise ArgumentTypeError(f"finish: timeout is a number of seconds, not {type(timeout).__name__}")
+        timeout = float(timeout)
+        if timeout != timeout:
+            raise InvalidArgumentError("finish: timeout is nan, which never comes")
         end = time.monotonic() + timeout
         pause = 20e-6
         while not self.query():
