@@ -14,6 +14,7 @@ from penstock.queues.errors import (
     InvalidArgumentError,
     NotSupportedError,
     OutOfMemoryError,
+    OutOfRangeError,
     TimeoutError,
 )
 from penstock.queues.host_memory import host_empty
@@ -38,6 +39,7 @@ __all__ = [
     "Kernel",
     "NotSupportedError",
     "OutOfMemoryError",
+    "OutOfRangeError",
     "Program",
     "Queue",
     "Stats",

@@ -24,6 +24,7 @@ from penstock.queues.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Paramete
 from penstock.queues.state cimport DeviceState, release_device_state
 
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+from penstock.queues.layout import convert
 
 _ids = itertools.count(1)  # never used again, so a plan can never be taken for another kernel's
 
@@ -41,9 +42,12 @@ cdef class Local:
     cdef readonly size_t nbytes
 
     def __init__(self, nbytes):
-        nbytes = operator.index(nbytes)
-        if nbytes < 1:
-            raise InvalidArgumentError(f"local memory of {nbytes} bytes: at least 1 is needed")
+        try:
+            nbytes = operator.index(nbytes)
+        except TypeError:
+            raise ArgumentTypeError(f"local(nbytes) needs an int, not {type(nbytes).__name__}") from None
+        if not 1 <= nbytes < 1 << 63:
+            raise InvalidArgumentError(f"local memory of {nbytes} bytes: at least 1 is needed, and no more than fits")
         self.nbytes = nbytes
 
     def __repr__(self):
@@ -135,18 +139,16 @@ cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
     cdef Py_buffer view
     dtype = kernel.parameters[i].dtype
     if dtype is not None and not isinstance(value, (bytes, bytearray, memoryview)):
+        lanes = dtype.shape[0] if dtype.shape else 1
         try:
-            value = np.ascontiguousarray(value)
-        except (TypeError, ValueError):
-            raise argument_error(kernel, i, f"needs {dtype} values, not {value!r}", ArgumentTypeError) from None
-        if not np.can_cast(value.dtype, dtype.base, "same_kind") or isinstance(value.dtype, np.dtypes.ObjectDType):
+            value = np.ascontiguousarray(convert(value, dtype.base))
+        except TypeError as error:
             raise argument_error(
-                kernel, i, f"needs {dtype.base} values, not {value.dtype}", ArgumentTypeError)
-        if value.size != (dtype.shape[0] if dtype.shape else 1):
-            raise argument_error(
-                kernel, i, f"needs {dtype.shape[0] if dtype.shape else 1} values, not {value.size}",
-                InvalidArgumentError)
-        value = value.astype(dtype.base)
+                kernel, i, f"needs {dtype.base} values, not {value!r} ({error})", ArgumentTypeError) from None
+        except ValueError as error:
+            raise argument_error(kernel, i, str(error), InvalidArgumentError) from None
+        if value.size != lanes:
+            raise argument_error(kernel, i, f"needs {lanes} values, not {value.size}", InvalidArgumentError)
     try:
         PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
     except (TypeError, ValueError, BufferError):
@@ -249,6 +251,14 @@ cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot) ex
     else:
         pack_bytes(kernel, i, value, slot)
     return 0
+
+
+cdef object check_queue(object queue):
+    from penstock.queues.queue import Queue  # which imports this module
+
+    if not isinstance(queue, Queue):
+        raise ArgumentTypeError(f"a launch needs a Queue, not {type(queue).__name__}")
+    return queue
 
 
 cdef Kernel new_kernel(object device, DeviceState* state, object native):
@@ -354,7 +364,7 @@ cdef class Kernel:
         Error
             As `Queue.launch`.
         """
-        return queue._bind(self, grid, block, args)
+        return check_queue(queue)._bind(self, grid, block, args)
 
     def __getitem__(self, configuration):
         """``kernel[grid, block](*args)`` or ``kernel[grid, block, queue](*args)``: a launch in subscript form.
@@ -364,7 +374,7 @@ cdef class Kernel:
         if not isinstance(configuration, tuple) or len(configuration) not in (2, 3):
             raise ArgumentTypeError("a launch is kernel[grid, block](...) or kernel[grid, block, queue](...)")
         grid, block, *rest = configuration
-        queue = rest[0] if rest else self.device.current_queue
+        queue = check_queue(rest[0]) if rest else self.device.current_queue
         return partial(queue.launch, self, grid, block)
 
     def __call__(self, *args):
@@ -379,6 +389,8 @@ cdef class Kernel:
             self.native = None
 
     def __enter__(self):
+        if self.closed:
+            raise ClosedError(f"kernel {self.name!r} is closed")
         return self
 
     def __exit__(self, *exc_info):

@@ -6,6 +6,8 @@ the driver is called, and the epoch advances. When nothing has to be gathered an
 an event once the plan is there.
 """
 
+import operator
+
 cimport cython
 from cpython.long cimport PyLong_AsSsize_t
 from cpython.object cimport PyObject
@@ -53,10 +55,14 @@ no_waits.events = NULL
 cdef Py_ssize_t extent(Kernel kernel, str what, object value) except -1:
     cdef Py_ssize_t number
     if not PyLong_CheckExact(value):
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
+        try:
+            if isinstance(value, bool):
+                raise TypeError
+            value = operator.index(value)
+        except TypeError:
             raise ArgumentTypeError(
-                f"kernel {kernel.name!r}: {what} is an int or a tuple of 1 to 3 ints, not of {type(value).__name__}")
-        value = value.__index__()
+                f"kernel {kernel.name!r}: {what} is an int or a tuple of 1 to 3 ints, not of {type(value).__name__}"
+            ) from None
     try:
         number = PyLong_AsSsize_t(value)
     except OverflowError:

@@ -17,7 +17,7 @@ class Program:
     device : Device
     """
 
-    def __init__(self, device, natives: dict, make_kernel):
+    def __init__(self, device: Any = None, natives: Any = None, make_kernel: Any = None) -> None:
         if not callable(make_kernel):
             raise ArgumentTypeError("a Program is made by Device.program")
         self.device = device

@@ -30,6 +30,7 @@ from penstock.sync.ordering cimport (
 
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, TimeoutError
 from penstock.queues.host_functions import refuse_on_host_thread
+from penstock.queues.layout import convert
 from penstock.queues.stats import Stats
 
 cdef extern from "Python.h":
@@ -226,8 +227,9 @@ cdef class Queue:
         try:
             self._check_size(view.len, src.nbytes)
             memory = host_memory(<uintptr_t> view.buf)
-            # a memoryview as anchor keeps more than the object alive: its memory cannot be moved or resized meanwhile
-            self._submit_copy(&memory, &src.memory, src.nbytes, memoryview(dst))
+            # a view as anchor keeps more than the object alive: its memory cannot be moved or resized meanwhile
+            view_of = dst.view() if isinstance(dst, np.ndarray) else memoryview(dst)
+            self._submit_copy(&memory, &src.memory, src.nbytes, view_of)
         finally:
             PyBuffer_Release(&view)
 
@@ -279,10 +281,9 @@ cdef class Queue:
         cdef Order order
         cdef Status status
         cdef QueueState* state = self.state
-        cdef Buffer buffer
         if not isinstance(buf, Buffer):
-            raise ArgumentTypeError(f"fill needs a Buffer, not {type(buf).__name__}")
-        buffer = buf
+            raise ArgumentTypeError(f"fill() needs a Buffer, not {type(buf).__name__}")
+        cdef Buffer buffer = buf
         self._check_buffer(buffer, "buf")
         pattern = self._pattern(buffer, value)
         cdef const unsigned char[::1] view = pattern
@@ -305,14 +306,13 @@ cdef class Queue:
 
     def _pattern(self, Buffer buf, value):
         try:
-            element = np.array(value, buf.dtype) if buf.dtype.kind in "iub" and isinstance(value, (int, np.integer)) \
-                else np.asarray(value).astype(buf.dtype, casting="same_kind")
+            element = convert(value, buf.dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(f"fill: {value!r} does not fit {buf.dtype} ({error})") from None
         if element.ndim:
             raise InvalidArgumentError(f"fill needs one value, not an array of shape {element.shape}")
         pattern = element.tobytes()
-        if len(set(pattern)) == 1 and len(pattern) & (len(pattern) - 1):
+        if len(set(pattern)) == 1:
             pattern = pattern[:1]
         if len(pattern) > 128 or len(pattern) & (len(pattern) - 1):
             raise InvalidArgumentError(
@@ -381,6 +381,7 @@ cdef class Queue:
         cdef Marker* marker = NULL
         cdef Status status
         cdef Queue producer
+        self._check_open()
         if isinstance(event_or_queue, Event):
             if (<Event> event_or_queue).marker == NULL:
                 return
@@ -473,10 +474,11 @@ cdef class Queue:
         self.device._raise_host_error(self)
 
     def _finish_within(self, timeout):
-        try:
-            timeout = float(timeout)
-        except (TypeError, ValueError):
-            raise ArgumentTypeError(f"finish: timeout is a number of seconds, not {timeout!r}") from None
+        if not hasattr(timeout, "__float__"):
+            raise ArgumentTypeError(f"finish: timeout is a number of seconds, not {type(timeout).__name__}")
+        timeout = float(timeout)
+        if timeout != timeout:
+            raise InvalidArgumentError("finish: timeout is nan, which never comes")
         end = time.monotonic() + timeout
         pause = 20e-6
         while not self.query():
@@ -598,6 +600,8 @@ cdef Memory host_memory(uintptr_t address):
 
 
 cdef int open_view(object host, Py_buffer* view, bint writable) except -1:
+    if (isinstance(host, np.ndarray) and host.dtype.hasobject) or (isinstance(host, memoryview) and "O" in host.format):
+        raise ArgumentTypeError("copy: references to Python objects are no bytes to copy")
     try:
         PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
     except (TypeError, BufferError, ValueError) as error:

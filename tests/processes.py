@@ -15,12 +15,18 @@ _pyopencl = importlib.util.find_spec("pyopencl")
 BUNDLED_DRIVERS = bool(_pyopencl and _pyopencl.origin and any(Path(_pyopencl.origin).parent.glob(".libs/*.icd")))
 
 
-def python(*arguments, cwd=ROOT, **environment):
+def python(*arguments, cwd=ROOT, timeout=None, **environment):
     """Run Python with these arguments, in an environment that chooses no device but by `environment`."""
     env = {name: value for name, value in os.environ.items() if name not in READ_BY_DISCOVERY}
     env |= {name: str(value) for name, value in environment.items()}
     return subprocess.run(
-        [sys.executable, *map(str, arguments)], cwd=cwd, env=env, capture_output=True, text=True, encoding="utf-8"
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=timeout,
     )
 
 
