@@ -95,7 +95,7 @@ cdef class Device:
     cdef object __weakref__
 
     def __init__(self, filter=None, *, timing=False):
-        from penstock.devices import select
+        from penstock.selection import select
 
         if self.state != NULL:
             raise Error("this Device is already made")

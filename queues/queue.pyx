@@ -396,10 +396,6 @@ cdef class Queue:
                 raise InvalidArgumentError("wait: the queue belongs to another driver's device")
             with nogil:
                 status = record_marker(producer.state, False, &marker)
-                if status == QUEUE_CLOSED:  # what was submitted before it closed can still be waited for
-                    producer.state.lock.lock()
-                    status = take_marker(producer.state, &marker)
-                    producer.state.lock.unlock()
             if status != 0:
                 producer._raise(status, "wait")
         else:
@@ -492,7 +488,7 @@ cdef class Queue:
     # -- life
 
     def close(self):
-        """No more commands. What was submitted still runs, in order, and others may still wait for it. Twice is fine."""
+        """No more commands. What was submitted still runs, in order; events recorded here stay good. Twice is fine."""
         cdef Status status
         if self.state.closed:
             return

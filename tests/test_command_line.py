@@ -6,7 +6,7 @@ import sysconfig
 
 import pytest
 
-from penstock.devices import devices
+from penstock.selection import devices
 
 from .processes import BUNDLED_DRIVERS, output_of, python
 

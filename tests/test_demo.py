@@ -1,7 +1,7 @@
 import matplotlib.image
 import pytest
 
-from penstock.devices import devices
+from penstock.selection import devices
 
 from .processes import python
 

@@ -7,8 +7,8 @@ from penstock.queues.errors import ArgumentTypeError, DeviceNotFoundError, Inval
 from penstock.queues.info import DeviceInfo
 from penstock.queues.opencl import platforms
 
-from penstock import devices as listing
-from penstock.devices import devices, parse, select
+from penstock import selection as listing
+from penstock.selection import devices, parse, select
 
 from .processes import BUNDLED_DRIVERS, output_of
 

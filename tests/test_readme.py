@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from penstock.devices import devices
+from penstock.selection import devices
 
 from .processes import ROOT, output_of
 
