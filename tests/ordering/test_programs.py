@@ -12,7 +12,7 @@ import penstock as ps
 
 from .program import SOURCE, program_on
 
-settings.register_profile("ordering", max_examples=150, derandomize=True, deadline=None, database=None)
+settings.register_profile("ordering", max_examples=400, derandomize=True, deadline=None, database=None)
 # For a long search: HYPOTHESIS_ORDERING=20000
 if os.environ.get("HYPOTHESIS_ORDERING"):
     settings.register_profile(
