@@ -42,6 +42,26 @@ def test_steady_launches_make_one_call_and_nothing_else(device, kernels, buffer,
         queue.finish()
 
 
+def test_two_integers_are_compared_and_nothing_is_gathered(device, kernels, buffer, calls):
+    """A blocking queue looks at the null queue's work once, not at every launch."""
+    queue = device.queue()
+    gate = device.null_queue._gate()
+    launch(device.null_queue, kernels, buffer)
+    for done in (False, True):
+        launch(queue, kernels, buffer)
+        first, stats = len(calls), queue.stats
+        for _ in range(10):
+            launch(queue, kernels, buffer)
+        assert calls.names(first) == [LAUNCH] * 10
+        changed = queue.stats - stats
+        assert (changed.waits_made, changed.waits_elided) == (0, 0)
+        if not done:
+            gate.open()
+            device.finish()
+            launch(device.null_queue, kernels, buffer)
+            device.null_queue.finish()
+
+
 def test_only_changed_arguments_are_set(device, kernels, buffer, calls):
     queue = device.queue(blocking=False)
     other = device.zeros(64, "u4")

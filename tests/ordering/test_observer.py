@@ -90,15 +90,15 @@ def test_it_fails_the_call_it_was_told_to(device, kernels):
     queue = device.queue(blocking=False)
     with observe(device) as calls:
         launch(queue, kernels, buffer)
-        calls.fail("clEnqueueNDRangeKernel", -5, after=2)
+        calls.fail("clEnqueueNDRangeKernel", -36, after=2)
         failed = []
         for k in range(5):
             try:
                 launch(queue, kernels, buffer)
             except ps.Error as error:
                 failed.append((k, error.code, error.call))
-        assert failed == [(2, -5, "clEnqueueNDRangeKernel")]
-        assert [call.status for call in calls.log if call.injected] == [-5]
+        assert failed == [(2, -36, "clEnqueueNDRangeKernel")]
+        assert [call.status for call in calls.log if call.injected] == [-36]
         with pytest.raises(ValueError, match="no call is named 'clNothing'"):
             calls.fail("clNothing", -5)
         calls.fail("clEnqueueNDRangeKernel", -5)

@@ -180,6 +180,38 @@ def test_nothing_is_claimed_done_that_is_not(device, threaded, how, kind):
     assert next(checked) > 0
 
 
+@pytest.mark.parametrize("how", ["finish", "event", "device", "null"])
+def test_what_is_submitted_while_the_host_waits_is_not_taken_for_done(device, threaded, how):
+    """Epoch and clock are those of the moment the wait began."""
+    device.finish()
+    queue, late = device.queue(), device.queue(blocking=False)
+    gate = queue._gate()
+    queue.launch(threaded["add"], 1, 1, device.empty(64, "u4"), 0, 1)
+    event = queue.record()
+    wait = {
+        "finish": queue.finish, "event": event.wait, "device": device.finish, "null": device.null_queue.finish
+    }[how]  # fmt: skip
+    submitted, host_syncs = queue.epoch, device.stats.host_syncs
+
+    def submit():
+        while device.stats.host_syncs == host_syncs:
+            time.sleep(1e-4)
+        time.sleep(0.02)  # it counts before it waits
+        submit.gate = late._gate()
+        submit.event = late.record()
+        queue.wait(submit.event)
+        gate.open()
+
+    together(wait, submit)
+    assert (queue.completed, queue.epoch, queue.empty) == (submitted, submitted + 1, False)
+    assert late.completed == 0
+    assert not submit.event.done
+    submit.gate.open()
+    device.finish()
+    assert queue.empty
+    assert late.empty
+
+
 def test_a_host_function_among_many_commands_in_flight(device, threaded):
     """While one queue is held with thousands of commands and a host function, another thread launches and takes the GIL."""
     held, other = device.queue(blocking=False), device.queue(blocking=False)
