@@ -276,6 +276,7 @@ def test_a_failed_gate_ends_what_is_behind_it_and_nothing_else(device, kernels, 
     launch(held, kernels, buffer)
     gate.open(failed=True)
     second = device.zeros(64, "u4")
+    device.null_queue.finish()
     launch(other, kernels, second)
     other.finish()
     assert (second.get(queue=other) == 1).all()
