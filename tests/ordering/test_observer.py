@@ -42,12 +42,12 @@ def test_a_device_opened_meanwhile_is_observed_too(device):
         assert calls.count("clEnqueueFillBuffer") == 1
 
 
-def test_what_it_notes_of_a_call(device, kernels):
+def test_what_it_notes_of_a_call(device, kernels, hold):
     buffer = device.zeros(64, "u4")
     device.finish()
     with observe(device) as calls:
         first, second = device.queue(blocking=False), device.queue(blocking=False)
-        gate = first._gate()
+        gate = hold(first)
         event = first.record()
         second.wait(event)
         launch(second, kernels, buffer)

@@ -181,11 +181,11 @@ def test_nothing_is_claimed_done_that_is_not(device, threaded, how, kind):
 
 
 @pytest.mark.parametrize("how", ["finish", "event", "device", "null"])
-def test_what_is_submitted_while_the_host_waits_is_not_taken_for_done(device, threaded, how):
+def test_what_is_submitted_while_the_host_waits_is_not_taken_for_done(device, threaded, how, hold):
     """Epoch and clock are those of the moment the wait began."""
     device.finish()
     queue, late = device.queue(), device.queue(blocking=False)
-    gate = queue._gate()
+    gate = hold(queue)
     queue.launch(threaded["add"], 1, 1, device.empty(64, "u4"), 0, 1)
     event = queue.record()
     wait = {
@@ -197,7 +197,7 @@ def test_what_is_submitted_while_the_host_waits_is_not_taken_for_done(device, th
         while device.stats.host_syncs == host_syncs:
             time.sleep(1e-4)
         time.sleep(0.02)  # it counts before it waits
-        submit.gate = late._gate()
+        submit.gate = hold(late)
         submit.event = late.record()
         queue.wait(submit.event)
         gate.open()
@@ -212,14 +212,14 @@ def test_what_is_submitted_while_the_host_waits_is_not_taken_for_done(device, th
     assert late.empty
 
 
-def test_a_host_function_among_many_commands_in_flight(device, threaded):
+def test_a_host_function_among_many_commands_in_flight(device, threaded, hold):
     """While one queue is held with thousands of commands and a host function, another thread launches and takes the GIL."""
     held, other = device.queue(blocking=False), device.queue(blocking=False)
     a, b = zeros(device, 64), zeros(device, 64)
     ran = []
 
     def fill_up():
-        gate = held._gate()
+        gate = hold(held)
         for k in range(3000):
             held.launch(threaded["add"], 1, 1, a, 0, 1)
             if k % 100 == 0:
