@@ -1,6 +1,6 @@
 """HIP-style streams on in-order queues of OpenCL devices, from Python, at the cost of the driver call itself."""
 
-from penstock.devices import devices
+from penstock.selection import devices
 from penstock.events.event import Event
 from penstock.queues.buffer import Buffer
 from penstock.queues.device import Device
@@ -14,6 +14,7 @@ from penstock.queues.errors import (
     InvalidArgumentError,
     NotSupportedError,
     OutOfMemoryError,
+    OutOfRangeError,
     TimeoutError,
 )
 from penstock.queues.host_memory import host_empty
@@ -38,6 +39,7 @@ __all__ = [
     "Kernel",
     "NotSupportedError",
     "OutOfMemoryError",
+    "OutOfRangeError",
     "Program",
     "Queue",
     "Stats",

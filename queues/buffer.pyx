@@ -12,7 +12,10 @@ from libcpp.atomic cimport memory_order_relaxed
 from penstock.events.anchors cimport anchor_on_device
 from penstock.queues.state cimport DeviceState, release_device_state
 
-from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
+from penstock.queues.errors import (
+    ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
+)
+from penstock.queues.layout import read_dtype, read_shape
 
 _ids = itertools.count(1)  # never used again: an equal id means the same allocation
 
@@ -59,6 +62,7 @@ cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object
     return buffer
 
 
+@cython.no_gc_clear
 cdef class Buffer:
     """A typed, C-contiguous view of device memory.
 
@@ -75,6 +79,10 @@ cdef class Buffer:
 
     def __init__(self, *args, **kwargs):
         raise ArgumentTypeError("a Buffer is made by Device.empty, Device.zeros or Device.array")
+
+    def __dealloc__(self):
+        if self.part is not None:
+            anchor_on_device(self.allocation.state, self.part)
 
     @property
     def device(self):
@@ -131,7 +139,10 @@ cdef class Buffer:
             raise ArgumentTypeError("a 0-dimensional Buffer cannot be sliced")
         row = self.nbytes // self.shape[0] if self.shape[0] else 0
         if isinstance(key, slice):
-            start, stop, step = key.indices(self.shape[0])
+            try:
+                start, stop, step = key.indices(self.shape[0])
+            except (TypeError, ValueError) as error:
+                raise ArgumentTypeError(f"a slice of a Buffer: {error}") from None
             if step != 1:
                 raise InvalidArgumentError(f"a Buffer is contiguous: slices have step 1, not {step}")
             return self._part(start * row, (max(stop - start, 0), *self.shape[1:]), self.dtype)
@@ -141,31 +152,40 @@ cdef class Buffer:
             raise ArgumentTypeError(
                 f"a Buffer is indexed by an int or a slice of its first axis, not {type(key).__name__}") from None
         if not -self.shape[0] <= index < self.shape[0]:
-            raise IndexError(f"index {index} is out of range for a Buffer of {self.shape[0]} rows")
+            raise OutOfRangeError(f"index {index} is out of range for a Buffer of {self.shape[0]} rows")
         return self._part(index % self.shape[0] * row, self.shape[1:], self.dtype)
+
+    def __setitem__(self, key, host):
+        """``buf[a:b] = host``: `set` of that part."""
+        self[key].set(host)
+
+    def __array__(self, *args, **kwargs):
+        raise ArgumentTypeError("a Buffer is device memory: copy it to the host with .get()")
 
     def reshape(self, *shape):
         """The same memory under another shape of equal size; one dimension may be -1."""
         self._check_open()
-        if len(shape) == 1 and not isinstance(shape[0], int):
-            shape = tuple(shape[0])
-        try:
-            new = np.broadcast_to(np.int8(0), self.shape).reshape(shape).shape if -1 in shape else shape
-        except ValueError:
-            raise InvalidArgumentError(f"cannot reshape {self.shape} to {shape}") from None
-        if math.prod(new) != self.size:
+        shape = read_shape(shape[0] if len(shape) == 1 else shape, -1)
+        if -1 in shape:
+            rest = -math.prod(shape)  # of the other dimensions, if there is one -1
+            if shape.count(-1) == 1 and rest > 0 and self.size % rest == 0:
+                shape = tuple(self.size // rest if extent == -1 else extent for extent in shape)
+        if math.prod(shape) != self.size or -1 in shape:
             raise InvalidArgumentError(f"cannot reshape {self.shape} ({self.size} elements) to {shape}")
-        return self._part(0, tuple(new), self.dtype)
+        return self._part(0, shape, self.dtype)
 
     def view(self, dtype):
         """The same memory as another element type; the last axis must divide."""
         self._check_open()
-        new = np.dtype(dtype)
-        last = (self.shape[-1] if self.shape else 1) * self.dtype.itemsize
+        new = read_dtype(dtype)
+        if not self.shape:
+            if new.itemsize != self.dtype.itemsize:
+                raise InvalidArgumentError(f"a 0-dimensional Buffer of {self.dtype} cannot be viewed as {new}")
+            return self._part(0, (), new)
+        last = self.shape[-1] * self.dtype.itemsize
         if last % new.itemsize:
             raise InvalidArgumentError(f"{last} bytes of the last axis are no whole number of {new}")
-        shape = (*self.shape[:-1], last // new.itemsize) if self.shape else ()
-        return self._part(0, shape, new)
+        return self._part(0, (*self.shape[:-1], last // new.itemsize), new)
 
     def _part(self, size_t offset, tuple shape, object dtype):
         """A view `offset` bytes further on."""
@@ -198,10 +218,14 @@ cdef class Buffer:
         Blocks until the copy, and so everything before it on that queue, is done.
         """
         self._check_open()
-        if queue is None:
-            queue = self.device.current_queue
+        queue = self._queue(queue)
         if out is None:
             out = np.empty(self.shape, self.dtype)
+        elif not isinstance(out, np.ndarray):
+            raise ArgumentTypeError(f"get: out is a NumPy array, not {type(out).__name__}")
+        elif out.dtype != self.dtype or out.size != self.size:
+            raise InvalidArgumentError(
+                f"get: out has {out.size} elements of {out.dtype}, this Buffer {self.size} of {self.dtype}")
         queue.copy(out, self)
         queue.finish()
         return out
@@ -212,10 +236,23 @@ cdef class Buffer:
         `host` is converted to this buffer's dtype and broadcast to its shape. It may be reused as soon as this returns.
         """
         self._check_open()
+        queue = self._queue(queue)
+        try:
+            host = np.asarray(host, self.dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArgumentTypeError(f"set: no array of {self.dtype} ({error})") from None
+        try:
+            host = np.broadcast_to(host, self.shape)
+        except ValueError:
+            raise InvalidArgumentError(f"set: an array of shape {host.shape} does not fit {self.shape}") from None
+        queue.copy(self, np.asarray(host, order="C"))
+
+    def _queue(self, queue):
         if queue is None:
-            queue = self.device.current_queue
-        host = np.ascontiguousarray(np.broadcast_to(np.asarray(host, self.dtype), self.shape))
-        queue.copy(self, host)
+            return self.device.current_queue
+        if not hasattr(type(queue), "copy") or not hasattr(type(queue), "finish"):
+            raise ArgumentTypeError(f"a Queue copies, not {type(queue).__name__}")
+        return queue
 
     def close(self):
         """Give the memory back, once the work submitted until now is done. Does not block; twice is fine."""

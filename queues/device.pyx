@@ -13,7 +13,7 @@ cimport cython
 from libc.stdint cimport uintptr_t
 from libcpp.vector cimport vector
 
-from penstock.events.anchors cimport collect_device, collect_queue
+from penstock.events.anchors cimport anchor_on_device, collect_device, collect_queue
 from penstock.events.event cimport new_event
 from penstock.queues.buffer cimport Allocation, Buffer, new_allocation, new_buffer
 from penstock.queues.driver cimport Driver, Status
@@ -23,14 +23,15 @@ from penstock.queues.state cimport (
     DeviceState, QueueState, Statistics, add_statistics, new_device_state, registered_queues, release_device_state,
     release_queue_state
 )
-from penstock.sync.ordering cimport finish_device
+from penstock.sync.ordering cimport finish_device, mark_for_closing
 
 from penstock.queues.errors import (
     ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, OutOfMemoryError
 )
-from penstock.queues.host_functions import refuse_on_host_thread
+from penstock.queues.host_functions import refuse_on_host_thread, stop
 from penstock.queues.program import Program
 from penstock.queues.host_memory import is_pinned, remember
+from penstock.queues.layout import read_dtype, read_shape
 from penstock.queues.stats import Stats
 
 _live = weakref.WeakSet()
@@ -94,7 +95,7 @@ cdef class Device:
     cdef object __weakref__
 
     def __init__(self, filter=None, *, timing=False):
-        from penstock.devices import select
+        from penstock.selection import select
 
         if self.state != NULL:
             raise Error("this Device is already made")
@@ -115,8 +116,17 @@ cdef class Device:
         _live.add(self)
         remember(self)
 
+    def __del__(self):
+        # Nobody can use it any more, and nothing here may block. Device and null queue hold each other, so this is where
+        # the two come apart; work that is still outstanding goes on.
+        if self.state != NULL:
+            self.closed = True
+            self._close_queues()
+            self._null_queue = None
+
     def __dealloc__(self):
         if self.state != NULL:
+            collect_device(self.state)
             release_device_state(self.state)
 
     # -- what it is
@@ -160,12 +170,13 @@ cdef class Device:
     def per_thread_queue(self):
         """This thread's default queue: a blocking queue, handed on to another thread when this one ends."""
         self._check_open()
-        try:
-            return self._threads.own.queue
-        except AttributeError:
-            pass
+        own = getattr(self._threads, "own", None)
+        if own is not None and not own.queue.closed:
+            return own.queue
         try:
             queue = self._idle_thread_queues.popleft()
+            while queue.closed:
+                queue = self._idle_thread_queues.popleft()
         except IndexError:
             queue = self.queue()
         self._threads.own = _ThreadQueue(queue, self._idle_thread_queues)
@@ -238,13 +249,8 @@ cdef class Device:
             Only after what was closed and is still in use has been waited for; that wait blocks.
         """
         self._check_open()
-        shape = _read_shape(shape)
-        try:
-            dtype = np.dtype(dtype)
-        except TypeError as error:
-            raise ArgumentTypeError(f"dtype: {error}") from None
-        if dtype.hasobject or dtype.itemsize == 0:
-            raise InvalidArgumentError(f"device memory cannot hold elements of {dtype!r}")
+        shape = read_shape(shape)
+        dtype = read_dtype(dtype)
         allocation = new_allocation(self, self.state, self._allocate(math.prod(shape) * dtype.itemsize))
         return new_buffer(allocation, 0, shape, dtype)
 
@@ -280,6 +286,10 @@ cdef class Device:
         if part is not None:
             view._use_part(part)
 
+    def _keep_until_done(self, thing):
+        """Drop `thing` only when all work submitted so far is done and no gate is closed."""
+        anchor_on_device(self.state, thing)
+
     def _is_pinned(self, host):
         return is_pinned(host, self)
 
@@ -307,13 +317,17 @@ cdef class Device:
         Blocks while it compiles.
         """
         self._check_open()
-        if not isinstance(source, (str, bytes, bytearray)):
+        if not isinstance(source, (str, bytes, bytearray, memoryview)):
             raise ArgumentTypeError(f"program: source is OpenCL C as str or SPIR-V as bytes, not {type(source).__name__}")
-        if isinstance(options, str):
-            options = options.split()
-        if isinstance(source, bytearray):
+        try:
+            options = tuple(options.split() if isinstance(options, str) else options)
+            if not all(isinstance(option, str) for option in options):
+                raise TypeError
+        except TypeError:
+            raise ArgumentTypeError("program: options are a str or a sequence of str") from None
+        if not isinstance(source, str):
             source = bytes(source)
-        return Program(self, self.driver.build(source, tuple(options)), self._make_kernel)
+        return Program(self, self.driver.build(source, options), self._make_kernel)
 
     def _make_kernel(self, native):
         return new_kernel(self, self.state, native)
@@ -360,8 +374,18 @@ cdef class Device:
             self.finish()
         finally:
             self.closed = True
-            self._null_queue.close()
+            self._close_queues()
             _live.discard(self)
+
+    def _close_queues(self):
+        """Whoever still has one of them is told that it is closed."""
+        cdef vector[QueueState*] queues
+        cdef size_t i
+        with nogil:
+            registered_queues(self.state, queues)
+            for i in range(queues.size()):
+                mark_for_closing(queues[i])
+                release_queue_state(queues[i])
 
     def __enter__(self):
         self._check_open()
@@ -406,22 +430,10 @@ cdef class Device:
                 raise error
 
 
-def _read_shape(shape):
-    try:
-        shape = (operator.index(shape),)
-    except TypeError:
-        try:
-            shape = tuple(map(operator.index, shape))
-        except TypeError:
-            raise ArgumentTypeError(f"a shape is an int or a tuple of ints, not {shape!r}") from None
-    if any(extent < 0 for extent in shape):
-        raise InvalidArgumentError(f"a shape has no negative dimension: {shape}")
-    return shape
-
-
 @atexit.register
 def _finish_all():
-    """Drivers do not like to be unloaded while they work. Host functions were stopped before this."""
+    """Drivers do not like to be unloaded while they work; what holds their queues for ever has to end first."""
+    stop()
     for device in list(_live):
         try:
             device.close()

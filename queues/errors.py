@@ -18,6 +18,7 @@ __all__ = [
     "InvalidArgumentError",
     "NotSupportedError",
     "OutOfMemoryError",
+    "OutOfRangeError",
     "TimeoutError",
 ]
 
@@ -32,6 +33,10 @@ class DeviceNotFoundError(Error, LookupError):
 
 class InvalidArgumentError(Error, ValueError):
     """An argument has the right type but a value that cannot work: a size, a range, a buffer of another device."""
+
+
+class OutOfRangeError(InvalidArgumentError, IndexError):
+    """An index is outside of the first axis of a buffer."""
 
 
 class ArgumentTypeError(Error, TypeError):

@@ -4,8 +4,8 @@ The driver's callback must neither take the GIL nor wait: it puts the call on a 
 runs the Python function and then opens the gate that holds the queue.
 """
 
-import atexit
 import threading
+import weakref
 
 cimport cython
 from cpython.object cimport PyObject
@@ -17,10 +17,15 @@ from libcpp.unordered_set cimport unordered_set
 
 from penstock.events.anchors cimport collect_device
 from penstock.queues.driver cimport Driver, Status, Wake
-from penstock.queues.state cimport DeviceState, QueueState, mutex, release_device_state
+from penstock.queues.state cimport DeviceState, QueueState, release_device_state
 from penstock.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
 
 from penstock.queues.errors import Error
+
+cdef extern from "<mutex>" namespace "std" nogil:
+    cdef cppclass mutex:
+        void lock()
+        void unlock()
 
 cdef extern from "<condition_variable>" namespace "std" nogil:
     cdef cppclass condition_variable_any:
@@ -95,6 +100,7 @@ def _run():
             del call
 
 
+_gates = weakref.WeakSet()
 _thread = None
 _thread_lock = threading.Lock()
 
@@ -115,9 +121,11 @@ def _start():
                 _thread = thread
 
 
-@atexit.register
-def _stop():
-    """Host functions that have not run by now never will; their queues end with an error instead of waiting for ever."""
+def stop():
+    """At exit: host functions that have not run by now never will, and gates that are closed never open.
+
+    Their queues end with an error instead of waiting for ever.
+    """
     cdef unordered_set[Call*] left
     cdef Call* call
     global stopping
@@ -131,6 +139,8 @@ def _stop():
     for call in left:
         with nogil:
             call.driver.open_gate(call.gate, True)
+    for gate in list(_gates):
+        gate.open(failed=True)
     # The thread may be inside a function that never returns; it is a daemon, so nobody has to wait for it.
 
 
@@ -229,4 +239,5 @@ cdef Gate submit_gate(object queue, QueueState* state):
     gate.driver = state.driver
     state.device.references.fetch_add(1, memory_order_relaxed)
     gate.device = state.device
+    _gates.add(gate)
     return gate

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import operator
+import math
 import weakref
 
 import numpy as np
 
 from penstock.queues.errors import ArgumentTypeError, InvalidArgumentError
+from penstock.queues.layout import read_dtype, read_shape
 
 
 class PinnedMemory:
@@ -15,8 +16,12 @@ class PinnedMemory:
 
     def __init__(self, device, nbytes: int):
         self.device = device
-        address, self._owner = device.driver.pinned(nbytes)
+        address, self._owner = device.driver.pinned(nbytes)  # last, because __del__ looks for it
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
+
+    def __del__(self) -> None:
+        if hasattr(self, "_owner"):
+            self.device._keep_until_done(self._owner)
 
 
 def host_empty(shape, dtype="f4", device=None) -> np.ndarray:
@@ -42,16 +47,12 @@ def host_empty(shape, dtype="f4", device=None) -> np.ndarray:
         device = _latest() if _latest is not None else None
         if device is None or device.closed:
             raise InvalidArgumentError("host_empty: make a Device first, or pass device=")
-    dtype = np.dtype(dtype)
-    if dtype.hasobject:
-        raise InvalidArgumentError(f"pinned memory cannot hold elements of {dtype!r}")
-    try:
-        extents = tuple(map(operator.index, shape)) if np.iterable(shape) else (operator.index(shape),)
-    except TypeError:
-        raise ArgumentTypeError(f"a shape is an int or a tuple of ints, not {shape!r}") from None
-    if any(extent < 0 for extent in extents):
-        raise InvalidArgumentError(f"a shape has no negative dimension: {extents}")
-    count = int(np.prod(extents, dtype=np.int64))
+    elif not hasattr(type(device), "null_queue"):
+        raise ArgumentTypeError(f"host_empty: device is a Device, not {type(device).__name__}")
+    device._check_open()
+    dtype = read_dtype(dtype)
+    extents = read_shape(shape)
+    count = math.prod(extents)
     return np.asarray(PinnedMemory(device, count * dtype.itemsize)).view(dtype).reshape(extents)
 
 

@@ -17,7 +17,7 @@ class Program:
     device : Device
     """
 
-    def __init__(self, device, natives: dict, make_kernel):
+    def __init__(self, device: Any = None, natives: Any = None, make_kernel: Any = None) -> None:
         if not callable(make_kernel):
             raise ArgumentTypeError("a Program is made by Device.program")
         self.device = device
@@ -58,7 +58,13 @@ class Program:
         self.closed = True
         for kernel in self._kernels.values():
             kernel.close()
+        if self._natives:
+            self.device._keep_until_done(self._natives)
         self._natives = {}
+
+    def __del__(self) -> None:
+        if getattr(self, "_natives", None):
+            self.device._keep_until_done(self._natives)
 
     def __enter__(self) -> Program:
         if self.closed:

@@ -30,7 +30,21 @@ from penstock.sync.ordering cimport (
 
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, TimeoutError
 from penstock.queues.host_functions import refuse_on_host_thread
+from penstock.queues.layout import convert
 from penstock.queues.stats import Stats
+
+cdef extern from "Python.h":
+    ctypedef void (*PyCFunction)()
+    ctypedef struct PyMethodDef:
+        const char* ml_name
+        PyCFunction ml_meth
+        int ml_flags
+        const char* ml_doc
+    ctypedef struct PyTypeObject:
+        PyObject* tp_dict
+    int METH_FASTCALL
+    object PyDescr_NewMethod(PyTypeObject*, PyMethodDef*)
+    void PyType_Modified(PyTypeObject*)
 
 _ids = itertools.count(1)
 
@@ -131,38 +145,16 @@ cdef class Queue:
 
     # -- commands
 
-    def launch(self, Kernel kernel not None, grid, block, *args):
-        """Launch `kernel` on `grid` groups of `block` work-items each.
+    # launch(kernel, grid, block, *args) is added below the class
 
-        Parameters
-        ----------
-        kernel : Kernel
-        grid, block : int or tuple of 1 to 3 int
-            Groups, and work-items per group, as in HIP; not OpenCL's global size.
-        *args
-            One for each parameter: a `Buffer` or None for a pointer, a number for a scalar, anything with the buffer
-            protocol and the right size (NumPy values, bytes, ctypes structures) for a vector or structure,
-            ``ps.local(nbytes)`` for local memory.
-
-        Does not wait for the kernel. It blocks only while the device's own queue is full, without the GIL.
-
-        Raises
-        ------
-        ArgumentTypeError, InvalidArgumentError, ClosedError
-            Before the driver sees anything; the queue is as it was.
-        DriverError
-            When the driver refuses; nothing was submitted.
-        """
-        launch(self, self.state, kernel, grid, block, args)
-
-    def _bind(self, Kernel kernel not None, grid, block, tuple args):
+    def _bind(self, Kernel kernel, grid, block, tuple args):
         self._check_open()
         return bind(self, self.state, kernel, grid, block, args)
 
     def copy(self, dst, src):
         """Copy all of `src` to `dst`: buffers, or C-contiguous host memory (NumPy arrays, anything with a buffer).
 
-        Both have the same number of bytes. Host memory that is pageable may be reused as soon as this returns when it is
+        Both have the same number of bytes; dtypes are not looked at. Host memory that is pageable may be reused as soon as this returns when it is
         the source: its bytes are staged. As destination it holds the result once the copy is done, after `finish` or an
         event; it is kept alive until then. Pinned memory (`penstock.host_empty`) is not staged: neither read nor write it
         before the copy is done.
@@ -173,7 +165,6 @@ cdef class Queue:
         ------
         ArgumentTypeError, InvalidArgumentError, ClosedError, DriverError
         """
-        cdef Buffer buffer
         if isinstance(dst, Buffer) and isinstance(src, Buffer):
             self._copy_buffers(dst, src)
         elif isinstance(dst, Buffer):
@@ -236,8 +227,9 @@ cdef class Queue:
         try:
             self._check_size(view.len, src.nbytes)
             memory = host_memory(<uintptr_t> view.buf)
-            # a memoryview as anchor keeps more than the object alive: its memory cannot be moved or resized meanwhile
-            self._submit_copy(&memory, &src.memory, src.nbytes, memoryview(dst))
+            # a view as anchor keeps more than the object alive: its memory cannot be moved or resized meanwhile
+            view_of = dst.view() if isinstance(dst, np.ndarray) else memoryview(dst)
+            self._submit_copy(&memory, &src.memory, src.nbytes, view_of)
         finally:
             PyBuffer_Release(&view)
 
@@ -276,7 +268,7 @@ cdef class Queue:
             self._raise(status, "copy")
         collect_queue(state)
 
-    def fill(self, Buffer buf not None, value):
+    def fill(self, buf, value):
         """Set every element of `buf` to `value`, converted to its dtype.
 
         Raises
@@ -289,18 +281,21 @@ cdef class Queue:
         cdef Order order
         cdef Status status
         cdef QueueState* state = self.state
-        self._check_buffer(buf, "buf")
-        pattern = self._pattern(buf, value)
+        if not isinstance(buf, Buffer):
+            raise ArgumentTypeError(f"fill() needs a Buffer, not {type(buf).__name__}")
+        cdef Buffer buffer = buf
+        self._check_buffer(buffer, "buf")
+        pattern = self._pattern(buffer, value)
         cdef const unsigned char[::1] view = pattern
         cdef size_t size = len(pattern)
-        if buf.nbytes == 0:
+        if buffer.nbytes == 0:
             return
         with nogil:
             status = begin_command(state, &order)
             if status == 0:
                 # the drivers copy the pattern before they return
                 status = state.driver.fill(
-                    state.handle, &buf.memory, &view[0], size, buf.nbytes, waits_of(&order), NULL)
+                    state.handle, &buffer.memory, &view[0], size, buffer.nbytes, waits_of(&order), NULL)
                 if status == 0:
                     state.counts.fills += 1
                     commit_command(state, &order)
@@ -311,14 +306,13 @@ cdef class Queue:
 
     def _pattern(self, Buffer buf, value):
         try:
-            element = np.array(value, buf.dtype) if buf.dtype.kind in "iub" and isinstance(value, (int, np.integer)) \
-                else np.asarray(value).astype(buf.dtype, casting="same_kind")
+            element = convert(value, buf.dtype)
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(f"fill: {value!r} does not fit {buf.dtype} ({error})") from None
         if element.ndim:
             raise InvalidArgumentError(f"fill needs one value, not an array of shape {element.shape}")
         pattern = element.tobytes()
-        if len(set(pattern)) == 1 and len(pattern) & (len(pattern) - 1):
+        if len(set(pattern)) == 1:
             pattern = pattern[:1]
         if len(pattern) > 128 or len(pattern) & (len(pattern) - 1):
             raise InvalidArgumentError(
@@ -375,7 +369,7 @@ cdef class Queue:
             status = record_marker(self.state, timed, &marker)
         if status != 0:
             self._raise(status, "record")
-        set_marker(event, marker, self)
+        set_marker(event, marker, timed, self)
         return event
 
     def wait(self, event_or_queue):
@@ -387,6 +381,7 @@ cdef class Queue:
         cdef Marker* marker = NULL
         cdef Status status
         cdef Queue producer
+        self._check_open()
         if isinstance(event_or_queue, Event):
             if (<Event> event_or_queue).marker == NULL:
                 return
@@ -399,7 +394,6 @@ cdef class Queue:
                 return
             if producer.state.driver != self.state.driver:
                 raise InvalidArgumentError("wait: the queue belongs to another driver's device")
-            producer._check_open()
             with nogil:
                 status = record_marker(producer.state, False, &marker)
             if status != 0:
@@ -419,7 +413,7 @@ cdef class Queue:
         """
         cdef Marker* marker = NULL
         cdef Status status
-        cdef int reached
+        cdef int reached = 0
         self._check_open()
         with nogil:
             status = self.take_speaking_marker(&marker)
@@ -476,6 +470,11 @@ cdef class Queue:
         self.device._raise_host_error(self)
 
     def _finish_within(self, timeout):
+        if not hasattr(timeout, "__float__"):
+            raise ArgumentTypeError(f"finish: timeout is a number of seconds, not {type(timeout).__name__}")
+        timeout = float(timeout)
+        if timeout != timeout:
+            raise InvalidArgumentError("finish: timeout is nan, which never comes")
         end = time.monotonic() + timeout
         pause = 20e-6
         while not self.query():
@@ -489,7 +488,7 @@ cdef class Queue:
     # -- life
 
     def close(self):
-        """No more commands. What was submitted still runs, in order, and others may still wait for it. Twice is fine."""
+        """No more commands. What was submitted still runs, in order; events recorded here stay good. Twice is fine."""
         cdef Status status
         if self.state.closed:
             return
@@ -535,6 +534,58 @@ cdef class Queue:
         return f"<penstock.Queue: {kind} {self.id} of {self.device.name}>"
 
 
+cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count):
+    if count < 3:
+        raise ArgumentTypeError(f"launch(kernel, grid, block, *args) takes at least 3 arguments ({count} given)")
+    kernel = <object> arguments[0]
+    if type(kernel) is not Kernel:
+        raise ArgumentTypeError(f"launch needs a Kernel, not {type(kernel).__name__}")
+    launch(
+        self, (<Queue> self).state, <Kernel> kernel, <object> arguments[1], <object> arguments[2], arguments + 3,
+        count - 3)
+    return None
+
+
+cdef PyMethodDef launch_definition
+launch_definition.ml_name = "launch"
+launch_definition.ml_meth = <PyCFunction> launch_method
+launch_definition.ml_flags = METH_FASTCALL
+launch_definition.ml_doc = b"""launch($self, kernel, grid, block, /, *args)
+--
+
+Launch `kernel` on `grid` groups of `block` work-items each.
+
+Parameters
+----------
+kernel : Kernel
+grid, block : int or tuple of 1 to 3 int
+    Groups, and work-items per group, as in HIP; not OpenCL's global size.
+*args
+    One for each parameter: a `Buffer` or None for a pointer, a number for a scalar, anything with the buffer protocol and
+    the right size (NumPy values, bytes, ctypes structures) for a vector or structure, ``ps.local(nbytes)`` for local
+    memory.
+
+Does not wait for the kernel. It blocks only while the device's own queue is full, without the GIL.
+
+Raises
+------
+ArgumentTypeError, InvalidArgumentError, ClosedError
+    Before the driver sees anything; the queue is as it was.
+DriverError
+    When the driver refuses; nothing was submitted.
+"""
+
+
+cdef void add_launch_method():
+    # By hand, because a Cython method would put the arguments into a tuple first: 40 ns of a launch.
+    cdef PyTypeObject* queue_type = <PyTypeObject*> Queue
+    (<dict> queue_type.tp_dict)["launch"] = PyDescr_NewMethod(queue_type, &launch_definition)
+    PyType_Modified(queue_type)
+
+
+add_launch_method()
+
+
 cdef Memory host_memory(uintptr_t address):
     cdef Memory memory
     memory.handle = NULL
@@ -545,6 +596,8 @@ cdef Memory host_memory(uintptr_t address):
 
 
 cdef int open_view(object host, Py_buffer* view, bint writable) except -1:
+    if (isinstance(host, np.ndarray) and host.dtype.hasobject) or (isinstance(host, memoryview) and "O" in host.format):
+        raise ArgumentTypeError("copy: references to Python objects are no bytes to copy")
     try:
         PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
     except (TypeError, BufferError, ValueError) as error:

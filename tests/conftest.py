@@ -1,6 +1,13 @@
+import contextlib
+
+import pytest
 from penstock.queues.errors import Error
 
-from penstock.devices import select
+import penstock as ps
+from penstock.selection import devices, select
+
+from . import kernels as sources
+from .refusals import refused
 
 
 def pytest_report_header():
@@ -9,3 +16,94 @@ def pytest_report_header():
     except Error as error:
         return f"device: none, {error}"
     return f"device: {device.name}  {device.platform} · {device.description}"
+
+
+def devices_to_test():
+    """The default device and every CPU; only the one that PENSTOCK_DEVICE names, if it does."""
+    import os
+
+    try:
+        default = select().name
+    except Error:
+        return [None]  # the fixture then fails with the reason and what to do
+    if os.environ.get("PENSTOCK_DEVICE"):
+        return [default]
+    return [default, *(d.name for d in devices() if d.usable and d.kind == "cpu" and d.name != default)]
+
+
+@pytest.fixture(scope="session", params=devices_to_test(), ids=str)
+def device(request):
+    """A test that uses this runs once on each device."""
+    with ps.Device(request.param) as device:
+        yield device
+
+
+@pytest.fixture(scope="session")
+def program(device):
+    return device.program(sources.SOURCE)
+
+
+@pytest.fixture
+def hold(device):
+    """``hold(queue)``: the queue goes no further until the returned gate is opened, at the latest when the test ends."""
+    gates = []
+
+    def hold(queue):
+        gates.append(queue._gate())
+        return gates[-1]
+
+    yield hold
+    for gate in gates:
+        gate.open()
+
+
+@pytest.fixture
+def make_queue(device, hold):
+    """``make_queue(…)`` is ``device.queue(…)``; closed when the test ends, and what host functions raised is forgotten."""
+    made = []
+
+    def make_queue(**options):
+        made.append(device.queue(**options))
+        return made[-1]
+
+    yield make_queue
+    for queue in made:
+        if not queue.closed:
+            with contextlib.suppress(ps.TimeoutError):
+                queue.query()
+            queue.close()
+
+
+@pytest.fixture
+def queue(make_queue):
+    return make_queue()
+
+
+@pytest.fixture
+def works(device, program):
+    """``works(queue)``: a launch on it does what it should."""
+    values = iter(range(1, 1 << 30))
+
+    def works(queue):
+        value = next(values)
+        with device.empty(100, "i4") as buffer:
+            queue.launch(program["fill"], 10, 10, buffer, value)
+            assert buffer.get(queue=queue).tolist() == [value] * 100
+
+    return works
+
+
+@pytest.fixture
+def refuses(queue, works):
+    """``with refuses(ps.X, builtin, "word", …):`` what is done inside raises that and leaves the queue as it was."""
+
+    @contextlib.contextmanager
+    def refuses(kind, builtin, *words):
+        works(queue)
+        before = queue.epoch, queue.stats
+        with refused(kind, builtin, *words):
+            yield
+        assert (queue.epoch, queue.stats) == before
+        works(queue)
+
+    return refuses

@@ -5,19 +5,22 @@ from __future__ import annotations
 import ctypes
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pyopencl as cl
 
-from penstock.queues import errors
+from penstock.queues import errors, spirv
 from penstock.queues.opencl import calls, operations
 from penstock.queues.opencl.memory import DeviceMemory
 
 CL_QUEUE_PROPERTIES = 0x1093
 CL_QUEUE_PROFILING_ENABLE = 1 << 1
 CL_QUEUE_PRIORITY_KHR = 0x1096
-SPIRV_MAGIC = {b"\x03\x02\x23\x07", b"\x07\x23\x02\x03"}
+
+# Types that are handles of the host's objects rather than values.
+OBJECTS = re.compile(r"(image\w*_t|sampler_t|event_t|clk_event_t|queue_t|reserve_id_t|pipe\b.*)$")
 
 # How many commands a queue can surely take before an enqueue blocks. NVIDIA's driver takes 1021 behind a running kernel
 # (H100, driver 580); CPU runtimes keep a list of any length (100,000 behind a gate, measured on Intel's and PoCL).
@@ -64,21 +67,39 @@ class Parameter:
 
 
 class OpenCLKernel:
-    """A kernel as the driver has it: what it takes, what limits it, and copies for plans."""
+    """A kernel as the driver has it: what it takes, what limits it, and copies for plans.
 
-    def __init__(self, device: OpenCLDevice, program: cl.Program, name: str):
+    Parameters
+    ----------
+    size_of
+        ``size_of(type_name)``: bytes of a type of the source.
+    declared
+        The parameters as its SPIR-V declares them; None for OpenCL C, where the driver tells.
+    """
+
+    def __init__(
+        self,
+        device: OpenCLDevice,
+        program: cl.Program,
+        name: str,
+        size_of: Callable[[str], int],
+        declared: list[spirv.Declared] | None,
+    ):
         self.name = name
         self._program = program
-        kernel = cl.Kernel(program, name)
         self._device = device
-        self.parameters = [self._parameter(kernel, index) for index in range(kernel.num_args)]
+        self._size_of = size_of
+        kernel = cl.Kernel(program, name)
+        if declared is None:
+            declared = [self._declared(kernel, index) for index in range(kernel.num_args)]
+        self.parameters = [self._parameter(kernel, index, *facts) for index, facts in enumerate(declared)]
         info = kernel.get_work_group_info
         self.max_block = info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device.native)
-        self.max_block_axis = (device.native.max_work_item_sizes + [1, 1])[:3]
+        self.max_block_axis = [*device.native.max_work_item_sizes, 1, 1][:3]
         self.required_block = tuple(info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device.native))
         self.local_bytes = device.native.local_mem_size
 
-    def _parameter(self, kernel: cl.Kernel, index: int) -> Parameter:
+    def _declared(self, kernel: cl.Kernel, index: int) -> spirv.Declared:
         info = cl.kernel_arg_info
         try:
             name = kernel.get_arg_info(index, info.NAME)
@@ -86,30 +107,36 @@ class OpenCLKernel:
             address = kernel.get_arg_info(index, info.ADDRESS_QUALIFIER)
         except cl.RuntimeError as error:
             raise errors.NotSupportedError(
-                f"kernel {self.name!r}: the driver does not tell the types of its parameters ({error}); "
-                "SPIR-V needs names and types kept, OpenCL C is built with -cl-kernel-arg-info"
+                f"kernel {self.name!r}: the driver does not tell the types of its parameters ({error})"
             ) from None
         qualifier = cl.kernel_arg_address_qualifier
         if address in (qualifier.GLOBAL, qualifier.CONSTANT):
-            return Parameter(name, type_name, "pointer", "", 8)
-        if address == qualifier.LOCAL:
-            return Parameter(name, type_name, "local", "L", 8)
-        if type_name in SCALARS:
-            code, nbytes = SCALARS[type_name]
-            dtype = np.dtype("f2") if type_name == "half" else None
-            return Parameter(name, type_name, "value", code, nbytes, dtype)
-        base = type_name.rstrip("0123456789")
-        lanes = type_name[len(base) :]
-        if base in NUMPY_NAMES and lanes in {"2", "3", "4", "8", "16"}:
-            dtype = np.dtype((NUMPY_NAMES[base], (int(lanes),)))
-            nbytes = dtype.base.itemsize * (4 if lanes == "3" else int(lanes))
-            return Parameter(name, type_name, "value", "V", nbytes, dtype)
-        nbytes = operations.probe_argument_size(kernel, index, self._device.native.max_parameter_size)
-        if nbytes == 0:
+            return spirv.Declared(name, type_name, "pointer", 8)
+        return spirv.Declared(name, type_name, "local" if address == qualifier.LOCAL else "value", 0)
+
+    def _parameter(self, kernel: cl.Kernel, index: int, name: str, type_name: str, kind: str, nbytes: int) -> Parameter:
+        if OBJECTS.match(type_name):
             raise errors.NotSupportedError(
                 f"kernel {self.name!r}, parameter {index} ({type_name} {name}): images, samplers and pipes are not "
                 "supported"
             )
+        if kind == "pointer":
+            return Parameter(name, type_name, "pointer", "", 8)
+        if kind == "local":
+            return Parameter(name, type_name, "local", "L", 8)
+        if type_name in SCALARS:
+            code, nbytes = SCALARS[type_name]
+            half = np.dtype("f2") if type_name == "half" else None
+            return Parameter(name, type_name, "value", code, nbytes, half)
+        base = type_name.rstrip("0123456789")
+        lanes = type_name[len(base) :]
+        if base in NUMPY_NAMES and lanes in {"2", "3", "4", "8", "16"}:
+            vector = np.dtype((NUMPY_NAMES[base], (int(lanes),)))
+            nbytes = vector.base.itemsize * (4 if lanes == "3" else int(lanes))
+            return Parameter(name, type_name, "value", "V", nbytes, vector)
+        nbytes = nbytes or operations.probe_argument_size(kernel, index, self._device.native.max_parameter_size)
+        if nbytes == 0:
+            nbytes = self._size_of(type_name)
         return Parameter(name, type_name, "value", "V", nbytes)
 
     def create(self) -> int:
@@ -134,6 +161,7 @@ class OpenCLDevice:
         calls.load()
         self.info = info
         self.native: cl.Device = info.native
+        self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once, for as long as it lives
         self.context = cl.Context([self.native])
         self.context_handle = self.context.int_ptr
         self.table = operations.table_address()
@@ -187,17 +215,21 @@ class OpenCLDevice:
 
     def pinned(self, nbytes: int):
         """Host memory that the device reads and writes without staging: (address, object that owns it)."""
+        limit = self.native.max_mem_alloc_size
+        if nbytes > limit:
+            raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: the driver gives at most {limit}")
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
         try:
             buffer = cl.Buffer(self.context, flags, max(nbytes, 1))
-            queue = cl.CommandQueue(self.context, self.native)
+            if self._map_queue is None:
+                self._map_queue = cl.CommandQueue(self.context, self.native)
             array, event = cl.enqueue_map_buffer(
-                queue, buffer, cl.map_flags.READ | cl.map_flags.WRITE, 0, (max(nbytes, 1),), np.uint8
+                self._map_queue, buffer, cl.map_flags.READ | cl.map_flags.WRITE, 0, (max(nbytes, 1),), np.uint8
             )
             event.wait()
         except cl.MemoryError as error:
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
-        return array.ctypes.data, (array, buffer, queue)
+        return array.ctypes.data, (array, buffer)
 
     # -- programs
 
@@ -209,21 +241,51 @@ class OpenCLDevice:
         BuildError
             With the driver's log.
         """
-        spirv = isinstance(source, bytes)
-        if spirv and source[:4] not in SPIRV_MAGIC:
-            raise errors.InvalidArgumentError("program: these bytes are not SPIR-V; pass OpenCL C as str")
-        if spirv and "cl_khr_il_program" not in self.native.extensions and not getattr(self.native, "il_version", ""):
-            raise errors.NotSupportedError(f"{self.info.name} takes no SPIR-V, only OpenCL C")
+        declared = None
+        if isinstance(source, bytes):
+            try:
+                declared = spirv.kernels_of(source)
+            except ValueError as error:
+                raise errors.InvalidArgumentError(
+                    f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
+                ) from None
+            if "cl_khr_il_program" not in self.native.extensions and not getattr(self.native, "il_version", ""):
+                raise errors.NotSupportedError(f"{self.info.name} takes no SPIR-V, only OpenCL C")
+        program = self._compile(source, options)
+
+        def size_of(type_name: str) -> int:
+            return self._size_of(source, options, type_name)
+
+        try:
+            names = [name for name in program.kernel_names.split(";") if name]
+        except cl.Error:  # Intel's CPU runtime says so of a program without kernels
+            names = []
+        return {name: OpenCLKernel(self, program, name, size_of, (declared or {}).get(name)) for name in names}
+
+    def _compile(self, source: str | bytes, options: tuple[str, ...]) -> cl.Program:
         try:
             program = cl.Program(self.context, source)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)  # a log without an error is not worth a warning
-                built = program.build(["-cl-kernel-arg-info", *options], devices=[self.native], cache_dir=False)
+                return program.build(["-cl-kernel-arg-info", *options], devices=[self.native], cache_dir=False)
         except (cl.RuntimeError, cl.LogicError) as error:
             log = compiler_log(str(error))
             raise errors.BuildError(f"the program does not build on {self.info.name}\n{log}", log=log) from None
-        names = [name for name in built.kernel_names.split(";") if name]
-        return {name: OpenCLKernel(self, built, name) for name in names}
+
+    def _size_of(self, source: str | bytes, options: tuple[str, ...], type_name: str) -> int:
+        """Bytes of a type of the source, where the driver does not check the size of arguments (PoCL's does not).
+
+        The compiler is asked: it evaluates the size for an attribute, and that can be read without running anything.
+        """
+        probe = f"\nkernel __attribute__((reqd_work_group_size(sizeof({type_name}), 1, 1))) void penstock_size(void) {{ }}\n"
+        try:
+            kernel = cl.Kernel(self._compile(f"{source!s}{probe}", options), "penstock_size")
+        except (errors.BuildError, cl.Error) as error:
+            raise errors.NotSupportedError(
+                f"the driver of {self.info.name} does not tell the size of the parameter type {type_name!r}: {error}"
+            ) from None
+        nbytes: int = kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self.native)[0]
+        return nbytes
 
     # -- errors
 

@@ -245,18 +245,21 @@ def table_address():
 
 
 def probe_argument_size(kernel, index, limit):
-    """Bytes of a by-value parameter whose type the driver names but penstock does not know; 0 when none is accepted.
+    """Bytes of a by-value parameter whose type the driver names but penstock does not know; 0 when that does not tell.
 
-    The driver refuses every size but the right one (CL_INVALID_ARG_SIZE, OpenCL 3.0, clSetKernelArg).
+    A driver should refuse every size but the right one (CL_INVALID_ARG_SIZE, OpenCL 3.0, clSetKernelArg); PoCL's takes
+    any, which shows.
     """
     cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
-    cdef size_t size
+    cdef size_t size, found = 0
     cdef bytes zeros = bytes(limit)
     cdef const char* value = zeros
     for size in range(1, <size_t> limit + 1):
         if cl.SetKernelArg(handle, index, size, value) == 0:
-            return size
-    return 0
+            if found:
+                return 0
+            found = size
+    return found
 
 
 def retain_queue(queue):

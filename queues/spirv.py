@@ -1,0 +1,168 @@
+"""Reads what a SPIR-V module says about its kernels: no driver call tells it, or not all drivers do.
+
+Numbers are from the SPIR-V specification: opcodes (3.32), decorations (3.20) and storage classes (3.7).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+__all__ = ["Declared", "kernels_of"]
+
+MAGIC = 0x07230203
+HEADER_WORDS = 5
+NAME, STRING, MEMORY_MODEL, ENTRY_POINT = 5, 7, 14, 15
+INT, FLOAT, VECTOR, ARRAY, STRUCT, POINTER, FUNCTION_TYPE = 21, 22, 23, 28, 30, 32, 33
+CONSTANT, FUNCTION, PARAMETER, FUNCTION_END, DECORATE = 43, 54, 55, 56, 71
+KERNEL_MODEL = 6
+PACKED = 10
+WORKGROUP, PRIVATE_TO_CALL = 4, 7
+
+INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long"}
+FLOATS = {16: "half", 32: "float", 64: "double"}
+
+
+class Declared(NamedTuple):
+    """A parameter as declared: `kind` is "pointer", "local" or "value"; `nbytes` is of structures passed by value."""
+
+    name: str
+    type_name: str
+    kind: str
+    nbytes: int
+
+
+def kernels_of(module: bytes) -> dict[str, list[Declared]]:
+    """The parameters of each kernel.
+
+    Raises
+    ------
+    ValueError
+        When these bytes are no whole module. Drivers are not robust here: Intel's CPU runtime (2026.2.0) ends the
+        process when it gets a module that was cut off.
+    """
+    return _Module(module).kernels()
+
+
+def _words_of(module: bytes) -> tuple[int, ...]:
+    if len(module) % 4 or len(module) < 4 * HEADER_WORDS:
+        raise ValueError(f"{len(module)} bytes are no whole number of words")
+    for order in "<>":
+        words = struct.unpack(f"{order}{len(module) // 4}I", module)
+        if words[0] == MAGIC:
+            return words
+    raise ValueError(f"the first word is {words[0]:#x}, not {MAGIC:#x}")
+
+
+def _text(words: tuple[int, ...]) -> str:
+    return struct.pack(f"<{len(words)}I", *words).split(b"\0")[0].decode(errors="replace")
+
+
+class _Module:
+    def __init__(self, module: bytes) -> None:
+        self.names: dict[int, str] = {}
+        self.strings: list[str] = []
+        self.types: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self.constants: dict[int, int] = {}
+        self.packed: set[int] = set()
+        self.entries: dict[str, int] = {}
+        self.parameters: dict[int, list[tuple[int, int]]] = {}  # of a function: (id, type) of each
+        function = None
+        complete = False
+        for opcode, operands in self._instructions(_words_of(module)):
+            if opcode == NAME:
+                self.names[operands[0]] = _text(operands[1:])
+            elif opcode == STRING:
+                self.strings.append(_text(operands[1:]))
+            elif opcode == ENTRY_POINT and operands[0] == KERNEL_MODEL:
+                self.entries[_text(operands[2:])] = operands[1]
+            elif opcode in (INT, FLOAT, VECTOR, ARRAY, STRUCT, POINTER, FUNCTION_TYPE):
+                self.types[operands[0]] = (opcode, operands[1:])
+            elif opcode == CONSTANT:
+                self.constants[operands[1]] = operands[2]
+            elif opcode == DECORATE and operands[1] == PACKED:
+                self.packed.add(operands[0])
+            elif opcode == FUNCTION:
+                function = operands[1]
+                self.parameters[function] = []
+            elif opcode == PARAMETER and function is not None:
+                self.parameters[function].append((operands[1], operands[0]))
+            elif opcode == FUNCTION_END:
+                function = None
+            complete = complete or opcode == MEMORY_MODEL
+        if not complete or function is not None or not self.parameters.keys() >= set(self.entries.values()):
+            raise ValueError("the module was cut off")
+
+    @staticmethod
+    def _instructions(words: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
+        at = HEADER_WORDS
+        while at < len(words):
+            count, opcode = words[at] >> 16, words[at] & 0xFFFF
+            if count == 0 or at + count > len(words):
+                raise ValueError("the module was cut off, or is not one")
+            yield opcode, words[at + 1 : at + count]
+            at += count
+
+    def kernels(self) -> dict[str, list[Declared]]:
+        found = {}
+        for kernel, function in self.entries.items():
+            in_source = self._types_in_source(kernel)
+            parameters = self.parameters[function]
+            if len(in_source) != len(parameters):
+                in_source = [""] * len(parameters)
+            found[kernel] = [
+                self._declared(self.names.get(identity, f"argument_{index}"), kind, in_source[index])
+                for index, (identity, kind) in enumerate(parameters)
+            ]
+        return found
+
+    def _types_in_source(self, kernel: str) -> list[str]:
+        """Translators from OpenCL C leave them in a string, because integers of SPIR-V have no sign."""
+        prefix = f"kernel_arg_type.{kernel}."
+        for text in self.strings:
+            if text.startswith(prefix):
+                return text[len(prefix) :].rstrip(",").split(",")
+        return []
+
+    def _declared(self, name: str, kind: int, in_source: str) -> Declared:
+        opcode, operands = self.types.get(kind, (0, ()))
+        if opcode == POINTER:
+            storage, pointed = operands[0], operands[1]
+            if storage == PRIVATE_TO_CALL:  # a structure passed by value
+                return Declared(name, in_source or "struct", "value", self._layout(pointed)[0])
+            type_name = in_source or f"{self._type_name(pointed)}*"
+            return Declared(name, type_name, "local" if storage == WORKGROUP else "pointer", 8)
+        return Declared(name, in_source or self._type_name(kind), "value", self._layout(kind)[0])
+
+    def _type_name(self, kind: int) -> str:
+        opcode, operands = self.types.get(kind, (0, ()))
+        if opcode in (INT, FLOAT):
+            return (INTEGERS if opcode == INT else FLOATS).get(operands[0], "struct")
+        if opcode == VECTOR:
+            return f"{self._type_name(operands[0])}{operands[1]}"
+        return "struct" if opcode in (STRUCT, ARRAY) else "void"
+
+    def _layout(self, kind: int) -> tuple[int, int]:
+        """(bytes, alignment) as OpenCL C lays it out; 0 bytes when it has none, as an image."""
+        opcode, operands = self.types.get(kind, (0, ()))
+        if opcode in (INT, FLOAT):
+            return operands[0] // 8, operands[0] // 8
+        if opcode == POINTER:
+            return 8, 8
+        if opcode == VECTOR:
+            nbytes = self._layout(operands[0])[0] * (4 if operands[1] == 3 else operands[1])
+            return nbytes, nbytes
+        if opcode == ARRAY:
+            nbytes, alignment = self._layout(operands[0])
+            return nbytes * self.constants.get(operands[1], 0), alignment
+        if opcode == STRUCT:
+            end, widest = 0, 1
+            for member in operands:
+                nbytes, alignment = self._layout(member)
+                if kind in self.packed or not alignment:
+                    alignment = 1
+                end = -(-end // alignment) * alignment + nbytes
+                widest = max(widest, alignment)
+            return -(-end // widest) * widest, widest
+        return 0, 0
