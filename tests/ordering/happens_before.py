@@ -1,8 +1,8 @@
 """What was submitted, against what HIP's rules require.
 
 `Rules` says, from the program alone, which operations must come before which. `Recorded` says, from the driver calls
-alone, which do: commands of one queue run in order, and a command runs after the events it waits for. Neither looks into
-penstock. `check` compares the two after each operation of a program that one thread runs.
+alone, which do: commands of one queue run in order, and a command runs after the events it waits for. Neither looks
+into penstock. `check` compares the two after each operation of a program that one thread runs.
 
 Sets of operations are integers with one bit for each.
 """
@@ -34,8 +34,8 @@ class RuleQueue:
 class Rules:
     """HIP's rules.
 
-    `must` is what they require. `may` adds what penstock is allowed to add: a wait that it drops, because its work is done
-    or ordered already, need not act as a command of its queue, and a query or finish of the null queue may.
+    `must` is what they require. `may` adds what penstock is allowed to add: a wait that it drops, because its work
+    is done or ordered already, need not act as a command of its queue, and a query or finish of the null queue may.
     """
 
     def __init__(self):
@@ -195,7 +195,9 @@ class Recorded:
             if not adds:
                 raise OrderError(f"the wait for event {event} adds nothing: {call}")
             if may is not None and not adds & may:
-                raise OrderError(f"no rule asks for the wait for event {event}, operations {operations_in(adds)}: {call}")
+                raise OrderError(
+                    f"no rule asks for the wait for event {event}, operations {operations_in(adds)}: {call}"
+                )
             after |= self.events[event]
         return after
 

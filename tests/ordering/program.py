@@ -329,7 +329,7 @@ class Program:
 
 @contextmanager
 def program_on(device, built, strict=True):
-    """A `Program`, observed; compares memory with the model at the end, and opens what gates are closed if that fails."""
+    """A `Program`, observed; compares memory with the model at the end, and opens its gates if that fails."""
     device.finish()
     with observe(device) as calls:
         program = Program(device, built, calls, strict)

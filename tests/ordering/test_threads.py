@@ -213,7 +213,7 @@ def test_what_is_submitted_while_the_host_waits_is_not_taken_for_done(device, th
 
 
 def test_a_host_function_among_many_commands_in_flight(device, threaded, hold):
-    """While one queue is held with thousands of commands and a host function, another thread launches and takes the GIL."""
+    """One queue is held with thousands of commands and host functions; another thread launches and takes the GIL."""
     held, other = device.queue(blocking=False), device.queue(blocking=False)
     a, b = zeros(device, 64), zeros(device, 64)
     ran = []
