@@ -61,8 +61,8 @@ cdef extern from *:
     static std::mutex lock;  // guards all below
     static std::vector<Call> log;
     static std::vector<Failure> failures;
-    static std::unordered_map<uintptr_t, int64_t> serials;     // of the newest event with this handle: handles come again
-    static std::unordered_map<int64_t, int64_t> references;    // by serial, of events made while observed
+    static std::unordered_map<uintptr_t, int64_t> serials;   // of the newest event with this handle: they come again
+    static std::unordered_map<int64_t, int64_t> references;  // by serial, of events made while observed
     static int64_t newest = 0;
 
     static int64_t serial_of(uintptr_t event) {
@@ -288,7 +288,8 @@ def count():
 def read(size_t first):
     """The calls from the one with this index on, as tuples.
 
-    (name, object, kernel, serials of the events waited for, serial of the event made or meant, detail, status, injected)
+    (name, object, kernel, serials of the events waited for, serial of the event made or meant, detail, status,
+    injected)
     """
     cdef vector[Seen] found
     cdef size_t i
@@ -302,7 +303,7 @@ def read(size_t first):
 
 
 def fail(name, int64_t code, uint64_t after):
-    """Let the call of this name that comes after so many others of it return the code without reaching the driver."""
+    """Let a later call of this name, after so many others of it, return the code without reaching the driver."""
     if name not in NAMES:
         raise ValueError(f"no call is named {name!r}")
     add_failure(NAMES.index(name), code, after)

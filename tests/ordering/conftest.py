@@ -2,6 +2,7 @@ import pytest
 
 import penstock as ps
 
+from ..observer import observe
 from .program import SOURCE, program_on
 
 
@@ -14,6 +15,38 @@ def device():
 @pytest.fixture(scope="module")
 def kernels(device):
     return device.program(SOURCE)
+
+
+class Holder:
+    """Holds queues; what is still held when the test ends, or fails, goes on then."""
+
+    def __init__(self):
+        self.gates = []
+
+    def __call__(self, queue):
+        self.gates.append(queue._gate())
+        return self.gates[-1]
+
+    def open(self):
+        for gate in self.gates:
+            gate.open()
+
+
+@pytest.fixture
+def hold():
+    holder = Holder()
+    yield holder
+    holder.open()
+
+
+@pytest.fixture
+def calls(device, kernels, hold):
+    """The driver calls of the test."""
+    device.finish()
+    with observe(device) as calls:
+        yield calls
+    hold.open()
+    device.finish()
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """What was submitted, against what HIP's rules require.
 
 `Rules` says, from the program alone, which operations must come before which. `Recorded` says, from the driver calls
-alone, which do: commands of one queue run in order, and a command runs after the events it waits for. Neither looks into
-penstock. `check` compares the two after each operation of a program that one thread runs.
+alone, which do: commands of one queue run in order, and a command runs after the events it waits for. Neither looks
+into penstock. `check` compares the two after each operation of a program that one thread runs.
 
 Sets of operations are integers with one bit for each.
 """
@@ -34,8 +34,8 @@ class RuleQueue:
 class Rules:
     """HIP's rules.
 
-    `must` is what they require. `may` adds what penstock is allowed to add: a wait that it drops, because its work is done
-    or ordered already, need not act as a command of its queue, and a query or finish of the null queue may.
+    `must` is what they require. `may` adds what penstock is allowed to add: a wait that it drops, because its work
+    is done or ordered already, need not act as a command of its queue, and a query or finish of the null queue may.
     """
 
     def __init__(self):
@@ -102,6 +102,7 @@ class Rules:
 @dataclass
 class SubmittedQueue:
     before: int = 0  # operations that its next command comes after
+    gone: bool = False  # so it gets a marker at some point, to notice by when it is done
     ends_in_marker: bool = False  # and nothing came after that
     pending: int = 0  # waits that no command has carried yet: they are operations too
     done_when_waiting: int = 0  # what was known done at the first of them
@@ -128,7 +129,9 @@ class Recorded:
         queue.pending |= 1 << operation
 
     def read(self, calls, handle, operation=None, may=None, needs_marker=False):
-        """Follow the calls of one operation; `handle` is the queue it is an operation of. Returns what it comes after.
+        """Follow the calls of one operation; `handle` is the queue it is an operation of.
+
+        Returns what it comes after, and what was known to be done when it was submitted.
 
         A wait for what it `may` not come after is refused, and so is one for what the queue was ordered after before
         this operation, or what was known to be done.
@@ -141,7 +144,7 @@ class Recorded:
             raise OrderError(f"operation {operation} submitted nothing to its queue: {[call.name for call in calls]}")
         markers = {}
         awaited = set()
-        main = 0
+        main = done_at_main = 0
         for i, call in enumerate(calls):
             kind = self.kind(call)
             if kind in commands:
@@ -153,11 +156,12 @@ class Recorded:
                 if kind == "marker":
                     if queue.ends_in_marker and not call.waits and not needs_marker:
                         raise OrderError(f"a second marker was made where the queue had one: {call}")
-                    markers[call.event] = call
+                    if not queue.gone:
+                        markers[call.event] = call
                 queue.ends_in_marker = kind == "marker"
                 queue.pending = 0
                 if is_main:
-                    main = after
+                    main, done_at_main = after, self.done
                     after |= 1 << operation
                 queue.before = after
                 if call.event:
@@ -176,7 +180,7 @@ class Recorded:
             unused = set(markers) - awaited
             if unused:
                 raise OrderError(f"nobody waits for the markers {[markers[event] for event in unused]}")
-        return main
+        return main, done_at_main
 
     def come_after(self, queue, call, before, done, may):
         if queue.pending:
@@ -191,7 +195,9 @@ class Recorded:
             if not adds:
                 raise OrderError(f"the wait for event {event} adds nothing: {call}")
             if may is not None and not adds & may:
-                raise OrderError(f"no rule asks for the wait for event {event}, operations {operations_in(adds)}: {call}")
+                raise OrderError(
+                    f"no rule asks for the wait for event {event}, operations {operations_in(adds)}: {call}"
+                )
             after |= self.events[event]
         return after
 

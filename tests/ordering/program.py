@@ -76,6 +76,7 @@ class Program:
         """Hold no reference to the queue; its work stays what it is. No more operations may be asked of it."""
         handle = self.calls.handle_of(queue)
         del self.of[handle]
+        self.recorded.queue(handle).gone = True
         self.rules.queues[f"gone {self.operations} {handle}"] = self.rules.queues.pop(handle)
 
     def queue(self, blocking=True):
@@ -110,12 +111,11 @@ class Program:
             self.refuse_race(memory.writers | memory.readers, must, "write")
         for memory in reads:
             self.refuse_race(memory.writers, must, "read")
-        known = self.recorded.done
         yield operation
         self.operations += 1
         self.owners[operation] = rule.handle
         self.rules.command(rule, operation)
-        main = self.recorded.read(self.submitted(), rule.handle, operation, may, needs_marker)
+        main, known = self.recorded.read(self.submitted(), rule.handle, operation, may, needs_marker)
         if self.strict:
             check(operation, main, must, may, known)
         for memory in writes:
@@ -329,7 +329,7 @@ class Program:
 
 @contextmanager
 def program_on(device, built, strict=True):
-    """A `Program`, observed; compares memory with the model at the end, and opens what gates are closed if that fails."""
+    """A `Program`, observed; compares memory with the model at the end, and opens its gates if that fails."""
     device.finish()
     with observe(device) as calls:
         program = Program(device, built, calls, strict)

@@ -4,17 +4,7 @@ from collections import Counter
 
 import pytest
 
-from ..observer import observe
-
 LAUNCH = "clEnqueueNDRangeKernel"
-
-
-@pytest.fixture
-def calls(device, kernels):
-    device.finish()
-    with observe(device) as calls:
-        yield calls
-    device.finish()
 
 
 @pytest.fixture
@@ -40,6 +30,26 @@ def test_steady_launches_make_one_call_and_nothing_else(device, kernels, buffer,
         made = device.stats - stats
         assert (made.launches, made.events_made, made.markers_made, made.waits_made) == (200, 0, 0, 0)
         queue.finish()
+
+
+def test_two_integers_are_compared_and_nothing_is_gathered(device, kernels, buffer, calls, hold):
+    """A blocking queue looks at the null queue's work once, not at every launch."""
+    queue = device.queue()
+    gate = hold(device.null_queue)
+    launch(device.null_queue, kernels, buffer)
+    for done in (False, True):
+        launch(queue, kernels, buffer)
+        first, stats = len(calls), queue.stats
+        for _ in range(10):
+            launch(queue, kernels, buffer)
+        assert calls.names(first) == [LAUNCH] * 10
+        changed = queue.stats - stats
+        assert (changed.waits_made, changed.waits_elided) == (0, 0)
+        if not done:
+            gate.open()
+            device.finish()
+            launch(device.null_queue, kernels, buffer)
+            device.null_queue.finish()
 
 
 def test_only_changed_arguments_are_set(device, kernels, buffer, calls):
@@ -82,9 +92,9 @@ def test_a_launch_beside_1024_idle_queues(device, kernels, buffer, calls, blocki
     del idle
 
 
-def test_a_null_launch_beside_busy_queues_without_new_work(device, kernels, buffer, calls):
+def test_a_null_launch_beside_busy_queues_without_new_work(device, kernels, buffer, calls, hold):
     queues = [device.queue() for _ in range(64)]
-    gates = [queue._gate() for queue in queues]
+    gates = [hold(queue) for queue in queues]
     for queue in queues:
         launch(queue, kernels, buffer)
     first = len(calls)
@@ -118,9 +128,9 @@ def test_finishing_a_queue_is_one_synchronize(device, kernels, buffer, calls):
         assert (queue.stats - stats).host_syncs == 1
 
 
-def test_finishing_a_device_is_one_synchronize(device, kernels, buffer, calls):
+def test_finishing_a_device_is_one_synchronize(device, kernels, buffer, calls, hold):
     queues = [device.queue(blocking=i % 2 == 0) for i in range(64)]
-    gates = [queue._gate() for queue in queues[:4]]
+    gates = [hold(queue) for queue in queues[:4]]
     for queue in queues:
         launch(queue, kernels, buffer)
     for gate in gates:
@@ -172,9 +182,9 @@ def test_events_do_not_pile_up(device, kernels, buffer, calls):
     assert len(calls.events_alive()) <= 1
 
 
-def test_emptiness_asks_nobody(device, kernels, buffer, calls):
+def test_emptiness_asks_nobody(device, kernels, buffer, calls, hold):
     queue = device.queue(blocking=False)
-    gate = queue._gate()
+    gate = hold(queue)
     launch(queue, kernels, buffer)
     first = len(calls)
     for _ in range(10):
@@ -186,11 +196,11 @@ def test_emptiness_asks_nobody(device, kernels, buffer, calls):
     assert queue.empty
 
 
-def test_statistics_are_those_of_the_calls(device, kernels, buffer, calls):
+def test_statistics_are_those_of_the_calls(device, kernels, buffer, calls, hold):
     """What the stats claim was made is what the driver was asked for."""
     stats, first = device.stats, len(calls)
     queues = [device.queue() for _ in range(6)]
-    gate = queues[0]._gate()
+    gate = hold(queues[0])
     for k in range(60):
         queue = queues[k % 6]
         launch(queue, kernels, buffer, k // 2)

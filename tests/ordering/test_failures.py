@@ -4,18 +4,8 @@ import pytest
 
 import penstock as ps
 
-from ..observer import observe
-
 OUT_OF_RESOURCES = -5
 INVALID_EVENT_WAIT_LIST = -57
-
-
-@pytest.fixture
-def calls(device, kernels):
-    device.finish()
-    with observe(device) as calls:
-        yield calls
-    device.finish()
 
 
 @pytest.fixture
@@ -24,10 +14,10 @@ def buffer(device):
 
 
 @pytest.fixture
-def busy(device, calls, kernels, buffer):
+def busy(device, calls, kernels, buffer, hold):
     """Three blocking queues with a command behind a gate each."""
     queues = [device.queue() for _ in range(3)]
-    gates = [queue._gate() for queue in queues]
+    gates = [hold(queue) for queue in queues]
     for queue in queues:
         launch(queue, kernels, buffer)
     yield queues
@@ -119,11 +109,11 @@ def test_the_flush_of_a_marker_that_fails_leaks_no_event(device, kernels, buffer
 @pytest.mark.parametrize("name", [
     "clEnqueueNDRangeKernel", "clSetKernelArg", "clEnqueueWriteBuffer", "clEnqueueMarkerWithWaitList",
 ])  # fmt: skip
-def test_a_blocking_command_that_fails_still_waits_for_null_next_time(device, kernels, buffer, calls, name):
+def test_a_blocking_command_that_fails_still_waits_for_null_next_time(device, kernels, buffer, calls, name, hold):
     null, queue = device.null_queue, device.queue()
     launch(queue, kernels, buffer)
     queue.finish()
-    gate = null._gate()
+    gate = hold(null)
     launch(null, kernels, buffer)
     before = state_of(queue)
     calls.fail(name, OUT_OF_RESOURCES)
@@ -268,14 +258,15 @@ def test_a_queue_closed_after_a_failed_marker_still_counts(device, kernels, buff
     assert len(waits_of_next_null_launch(device, kernels, buffer, calls)) == 3
 
 
-def test_a_failed_gate_ends_what_is_behind_it_and_nothing_else(device, kernels, buffer):
+def test_a_failed_gate_ends_what_is_behind_it_and_nothing_else(device, kernels, buffer, hold):
     if device.info.platform == "Portable Computing Language":
         pytest.skip("PoCL 3.1 aborts the process when a user event is set to an error (pocl_update_event_failed)")
     held, other = device.queue(blocking=False), device.queue(blocking=False)
-    gate = held._gate()
+    gate = hold(held)
     launch(held, kernels, buffer)
     gate.open(failed=True)
     second = device.zeros(64, "u4")
+    device.null_queue.finish()
     launch(other, kernels, second)
     other.finish()
     assert (second.get(queue=other) == 1).all()

@@ -9,16 +9,6 @@ import pytest
 
 import penstock as ps
 
-from ..observer import observe
-
-
-@pytest.fixture
-def calls(device, kernels):
-    device.finish()
-    with observe(device) as calls:
-        yield calls
-    device.finish()
-
 
 def launch(queue, kernels, buffer, k=1):
     queue.launch(kernels["advance"], 4, 16, buffer, k)
@@ -26,13 +16,13 @@ def launch(queue, kernels, buffer, k=1):
 
 @pytest.mark.parametrize("how", ["close", "drop", "close and drop"])
 @pytest.mark.parametrize("listed_before", [True, False])
-def test_null_work_comes_after_a_queue_that_is_gone(device, kernels, calls, how, listed_before):
+def test_null_work_comes_after_a_queue_that_is_gone(device, kernels, calls, how, listed_before, hold):
     buffer = device.zeros(64, "u4")
     if not listed_before:
         device.finish()
         device.null_queue.fill(buffer, 0)  # so that the gate below is the first command after a null-queue wait
     queue = device.queue()
-    gate = queue._gate()
+    gate = hold(queue)
     launch(queue, kernels, buffer, 5)
     handle = calls.handle_of(queue)
     if "close" in how:
@@ -54,11 +44,11 @@ def test_null_work_comes_after_a_queue_that_is_gone(device, kernels, calls, how,
     assert (buffer.get() == 5 * 3 + 7).all()
 
 
-def test_another_queue_waits_for_one_that_is_gone(device, kernels, calls):
+def test_another_queue_waits_for_one_that_is_gone(device, kernels, calls, hold):
     queue, other = device.queue(blocking=False), device.queue(blocking=False)
     buffer = device.array(np.zeros(64, "u4"))
     device.finish()
-    gate = queue._gate()
+    gate = hold(queue)
     launch(queue, kernels, buffer, 5)
     event = queue.record()
     del queue
@@ -103,11 +93,11 @@ def device_queues(calls, first):
     return [call for call in calls.since(first) if call.name == "clRetainCommandQueue"]
 
 
-def test_queues_that_are_gone_while_held_stay_until_the_gate_opens(device, kernels, calls):
+def test_queues_that_are_gone_while_held_stay_until_the_gate_opens(device, kernels, calls, hold):
     buffer = device.zeros(64, "u4")
     device.finish()
     queue = device.queue()
-    gate = queue._gate()
+    gate = hold(queue)
     launch(queue, kernels, buffer)
     before = device.stats
     del queue
@@ -136,7 +126,7 @@ def test_ids_of_queues_are_never_used_again(device):
         assert other.null_queue.id not in seen
 
 
-def test_a_dropped_gate_opens(device, kernels):
+def test_a_dropped_gate_opens(device):
     queue = device.queue()
     gate = queue._gate()
     assert not queue.query()
@@ -145,9 +135,9 @@ def test_a_dropped_gate_opens(device, kernels):
     queue.finish()
 
 
-def test_a_waiter_keeps_the_marker_that_its_event_no_longer_has(device, kernels, calls):
+def test_a_waiter_keeps_the_marker_that_its_event_no_longer_has(device, kernels, calls, hold):
     queue, other = device.queue(blocking=False), device.queue(blocking=False)
-    gate = queue._gate()
+    gate = hold(queue)
     event = queue.record()
     other.wait(event)
     queue.record(event)
@@ -160,14 +150,14 @@ def test_a_waiter_keeps_the_marker_that_its_event_no_longer_has(device, kernels,
     other.finish()
 
 
-def test_the_per_thread_queue_of_a_dead_thread_keeps_its_place_in_the_order(device, kernels, calls):
+def test_the_per_thread_queue_of_a_dead_thread_keeps_its_place_in_the_order(device, kernels, calls, hold):
     buffer = device.zeros(64, "u4")
     device.finish()
     gates = []
 
     def work():
         queue = device.per_thread_queue
-        gates.append(queue._gate())
+        gates.append(hold(queue))
         launch(queue, kernels, buffer, 5)
 
     thread = threading.Thread(target=work)

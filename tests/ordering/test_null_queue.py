@@ -97,7 +97,8 @@ def test_every_command_of_the_null_queue_comes_after_blocking_work(program, what
         program.gate(third)
         program.wait(program.null, third)
     program.step(other, memory, 3)  # after the null queue's command, and so after the first queue's
-    assert program.null.stats.waits_made and other.stats.waits_made == 1
+    assert program.null.stats.waits_made >= 1
+    assert other.stats.waits_made == 1
 
 
 @pytest.mark.parametrize("what", ["step", "copy", "upload", "fill", "host", "record", "wait", "gate"])

@@ -12,11 +12,12 @@ import penstock as ps
 
 from .program import SOURCE, program_on
 
-settings.register_profile("ordering", max_examples=150, derandomize=True, deadline=None, database=None)
+settings.register_profile("ordering", max_examples=400, derandomize=True, deadline=None, database=None)
 # For a long search: HYPOTHESIS_ORDERING=20000
 if os.environ.get("HYPOTHESIS_ORDERING"):
     settings.register_profile(
-        "ordering", max_examples=int(os.environ["HYPOTHESIS_ORDERING"]), derandomize=False, deadline=None, database=None)
+        "ordering", max_examples=int(os.environ["HYPOTHESIS_ORDERING"]), derandomize=False, deadline=None, database=None
+    )
 
 QUEUES = ("null", "blocking", "blocking", "non-blocking", "non-blocking", "per-thread")
 MEMORIES = 3
@@ -25,8 +26,8 @@ TOUCHING = {"step", "mix", "copy", "upload", "fill"}
 
 steps = st.tuples(
     st.sampled_from([
-        *["step"] * 6, "mix", "mix", "copy", "upload", "fill", "record", "record", "wait", "wait", "wait queue", "host", "gate",
-        "gate", "open", "query", "query point", "finish", "finish point", "finish device", "close", "drop",
+        *["step"] * 6, "mix", "mix", "copy", "upload", "fill", "record", "record", "wait", "wait", "wait queue", "host",
+        "gate", "gate", "open", "query", "query point", "finish", "finish point", "finish device", "close", "drop",
     ]),
     st.integers(0, len(QUEUES) - 1),
     st.integers(0, 5),

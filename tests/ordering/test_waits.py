@@ -349,14 +349,14 @@ def test_what_was_recorded_on_an_empty_queue_is_done(program):
     assert program.calls.names(first) == []
 
 
-def test_results_and_not_only_calls(device, kernels):
+def test_results_and_not_only_calls(device, kernels, hold):
     """A longer chain across queues of all kinds, unobserved, held back by a gate, and compared with NumPy."""
     queues = [device.null_queue, device.queue(), device.queue(blocking=False), device.per_thread_queue]
     buffer = device.array(np.arange(16, dtype="u4"))
     device.finish()
     expected = np.arange(16, dtype="u4")
     previous = queues[0]
-    gate = previous._gate()
+    gate = hold(previous)
     for k in range(400):
         queue = queues[(k * 7 + k // 5) % 4]
         queue.wait(previous)
