@@ -28,7 +28,7 @@ from penstock.sync.ordering cimport finish_device, mark_for_closing
 from penstock.queues.errors import (
     ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, OutOfMemoryError
 )
-from penstock.queues.host_functions import refuse_on_host_thread
+from penstock.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
 from penstock.queues.program import Program
 from penstock.queues.host_memory import is_pinned, remember
 from penstock.queues.layout import read_dtype, read_shape
@@ -428,7 +428,8 @@ cdef class Device:
 
 @atexit.register
 def _finish_all():
-    """Drivers do not like to be unloaded while they work. Host functions were stopped before this."""
+    """Drivers do not like to be unloaded while they work."""
+    stop_host_functions()  # exit handlers run last first, so its own has not run yet
     for device in list(_live):
         try:
             device.close()

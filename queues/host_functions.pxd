@@ -9,6 +9,7 @@ cdef class Gate:
     cdef const Driver* driver
     cdef DeviceState* device  # retained
     cdef readonly bint opened
+    cdef object __weakref__
 
 
 cdef int submit_host_function(object queue, QueueState* state, object function) except -1
