@@ -21,56 +21,156 @@ device.finish()
 print("began", flush=True)
 """
 
-ENDINGS = {
-    "nothing": "",
-    "device never used": "fresh = ps.Device()",
-    "work in flight": "for _ in range(500): add[10, 100, queue](buffer, 1); other.wait(queue); other.copy(out, buffer)",
-    "a gate that is closed": "gate = queue._gate(); add[10, 100, queue](buffer, 1); queue.copy(out, buffer)",
-    "a gate that is closed, and waits for it":
-        "gate = queue._gate(); event = queue.record(); other.wait(event); null.launch(add, 10, 100, buffer, 1)",
-    "a gate that is closed, in a cycle":
-        "class C: pass\nc = C(); c.me = c; c.gate = queue._gate(); add[10, 100, queue](buffer, 1); del c",
-    "a gate that is closed, kept by a module": "sys.gate = queue._gate(); add[10, 100, queue](buffer, 1)",
-    "a gate that is closed, its queue gone": "gate = queue._gate(); add[10, 100, queue](buffer, 1); del queue; gc.collect()",
-    "a host function that was not reached":
-        "gate = queue._gate(); queue.host(lambda: print('never')); add[10, 100, queue](buffer, 1)",
-    "a host function that is running":
-        "running = threading.Event(); queue.host(lambda: (running.set(), time.sleep(1e6))); running.wait(); "
-        "add[10, 100, queue](buffer, 1)",
-    "a host function that waits for a lock":
-        "lock = threading.Lock(); lock.acquire(); running = threading.Event(); "
-        "queue.host(lambda: (running.set(), lock.acquire())); running.wait(); queue.host(lambda: None)",
-    "a host function that keeps the interpreter busy":
-        "running = threading.Event()\ndef spin():\n    running.set()\n    while True: pass\n"
-        "queue.host(spin); running.wait(); add[10, 100, queue](buffer, 1)",
-    "many host functions": "for _ in range(1000): queue.host(lambda: None); other.host(lambda: None)",
-    "a host function that raised": "queue.host(lambda: 1 / 0); event = queue.record(); [0 for _ in iter(event.query, True)]",
-    "a host function that launches": "def again():\n    queue.launch(add, 10, 100, buffer, 1)\n    queue.host(again)\nagain()",
-    "copies in flight":
-        "gate = queue._gate(); queue.copy(pinned, buffer); queue.copy(buffer, out); queue.copy(out, buffer); del out, pinned",
-    "memory closed in flight": "gate = queue._gate(); add[10, 100, queue](buffer, 1); buffer.close()",
-    "a bound launch": "go = add.bind(queue, 10, 100, buffer, 1); go(); sys.go = go",
-    "a recorded event": "sys.event = queue.record(); null.record(sys.event)",
-    "everything closed": "queue.close(); other.close(); buffer.close(); program.close(); device.close()",
-    "the device closed only": "add[10, 100, queue](buffer, 1); device.close()",
-    "queues closed with work": "gate = queue._gate(); add[10, 100, queue](buffer, 1); queue.close(); gate.open()",
-    "two devices": "b = ps.Device(); q = b.queue(); gate = q._gate(); queue.wait(q); add[10, 100, queue](buffer, 1)",
-    "a thread that ended with a queue of its own":
-        "t = threading.Thread(target=lambda: device.per_thread_queue.launch(add, 10, 100, buffer, 1)); t.start(); t.join()",
-    "a thread that still works":
-        "def work():\n    try:\n        while True: queue.launch(add, 10, 100, buffer, 1); queue.finish()\n    except ps.ClosedError: pass\n"
-        "threading.Thread(target=work, daemon=True).start(); [0 for _ in iter(lambda: queue.epoch > 50, True)]",
-    "a thread that waits for ever":
-        "gate = queue._gate(); before = queue.stats.host_syncs\n"
-        "threading.Thread(target=queue.finish, daemon=True).start()\n"
-        "[0 for _ in iter(lambda: queue.stats.host_syncs > before, True)]",
-    "inside with": "queue.__enter__(); add[10, 100](buffer, 1)",
-    "an atexit handler that uses it": "import atexit; atexit.register(lambda: (add[10, 100, queue](buffer, 1), buffer.get()))",
-    "modules gone": "sys.modules.clear()",
-    "the names in sys": "sys.everything = dict(globals())",
-    "no exit handlers": "queue._gate(); sys.stdout.flush(); import os; os._exit(0)",
-    "sys.exit": "gate = queue._gate(); add[10, 100, queue](buffer, 1); sys.exit(0)",
-}  # fmt: skip
+# What the program did last, by name.
+ENDINGS = """\
+== nothing
+== device never used
+fresh = ps.Device()
+== work in flight
+for _ in range(500):
+    add[10, 100, queue](buffer, 1)
+    other.wait(queue)
+    other.copy(out, buffer)
+== a gate that is closed
+gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+queue.copy(out, buffer)
+== a gate that is closed, and waits for it
+gate = queue._gate()
+event = queue.record()
+other.wait(event)
+null.launch(add, 10, 100, buffer, 1)
+== a gate that is closed, in a cycle
+class C:
+    pass
+c = C()
+c.me = c
+c.gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+del c
+== a gate that is closed, kept by a module
+sys.gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+== a gate that is closed, its queue gone
+gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+del queue
+gc.collect()
+== a host function that was not reached
+gate = queue._gate()
+queue.host(lambda: print('never'))
+add[10, 100, queue](buffer, 1)
+== a host function that is running
+running = threading.Event()
+queue.host(lambda: (running.set(), time.sleep(1e6)))
+running.wait()
+add[10, 100, queue](buffer, 1)
+== a host function that waits for a lock
+lock = threading.Lock()
+lock.acquire()
+running = threading.Event()
+queue.host(lambda: (running.set(), lock.acquire()))
+running.wait()
+queue.host(lambda: None)
+== a host function that keeps the interpreter busy
+running = threading.Event()
+def spin():
+    running.set()
+    while True:
+        pass
+queue.host(spin)
+running.wait()
+add[10, 100, queue](buffer, 1)
+== many host functions
+for _ in range(1000):
+    queue.host(lambda: None)
+    other.host(lambda: None)
+== a host function that raised
+queue.host(lambda: 1 / 0)
+event = queue.record()
+[0 for _ in iter(event.query, True)]
+== a host function that launches
+def again():
+    queue.launch(add, 10, 100, buffer, 1)
+    queue.host(again)
+again()
+== copies in flight
+gate = queue._gate()
+queue.copy(pinned, buffer)
+queue.copy(buffer, out)
+queue.copy(out, buffer)
+del out, pinned
+== memory closed in flight
+gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+buffer.close()
+== a bound launch
+go = add.bind(queue, 10, 100, buffer, 1)
+go()
+sys.go = go
+== a recorded event
+sys.event = queue.record()
+null.record(sys.event)
+== everything closed
+queue.close()
+other.close()
+buffer.close()
+program.close()
+device.close()
+== the device closed only
+add[10, 100, queue](buffer, 1)
+device.close()
+== queues closed with work
+gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+queue.close()
+gate.open()
+== two devices
+b = ps.Device()
+q = b.queue()
+gate = q._gate()
+queue.wait(q)
+add[10, 100, queue](buffer, 1)
+== a thread that ended with a queue of its own
+t = threading.Thread(target=lambda: device.per_thread_queue.launch(add, 10, 100, buffer, 1))
+t.start()
+t.join()
+== a thread that still works
+def work():
+    try:
+        while True:
+            queue.launch(add, 10, 100, buffer, 1)
+            queue.finish()
+    except ps.ClosedError:
+        pass
+threading.Thread(target=work, daemon=True).start()
+[0 for _ in iter(lambda: queue.epoch > 50, True)]
+== a thread that waits for ever
+gate = queue._gate()
+before = queue.stats.host_syncs
+threading.Thread(target=queue.finish, daemon=True).start()
+[0 for _ in iter(lambda: queue.stats.host_syncs > before, True)]
+== inside with
+queue.__enter__()
+add[10, 100](buffer, 1)
+== an atexit handler that uses it
+import atexit
+atexit.register(lambda: (add[10, 100, queue](buffer, 1), buffer.get()))
+== modules gone
+sys.modules.clear()
+== the names in sys
+sys.everything = dict(globals())
+== no exit handlers
+queue._gate()
+sys.stdout.flush()
+import os
+os._exit(0)
+== sys.exit
+gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+sys.exit(0)
+"""
+ENDINGS = dict(part.partition("\n")[::2] for part in ENDINGS.split("== ")[1:])
 
 
 def ends_well(device, code, returncode=0):
