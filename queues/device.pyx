@@ -28,7 +28,7 @@ from penstock.sync.ordering cimport finish_device, mark_for_closing
 from penstock.queues.errors import (
     ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, OutOfMemoryError
 )
-from penstock.queues.host_functions import refuse_on_host_thread, stop
+from penstock.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
 from penstock.queues.program import Program
 from penstock.queues.host_memory import is_pinned, remember
 from penstock.queues.layout import read_dtype, read_shape
@@ -433,7 +433,7 @@ cdef class Device:
 @atexit.register
 def _finish_all():
     """Drivers do not like to be unloaded while they work; what holds their queues for ever has to end first."""
-    stop()
+    stop_host_functions()
     for device in list(_live):
         try:
             device.close()

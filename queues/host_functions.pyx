@@ -31,6 +31,7 @@ cdef extern from "<condition_variable>" namespace "std" nogil:
     cdef cppclass condition_variable_any:
         void wait(mutex& lock)
         void notify_one()
+        void notify_all()
 
 
 cdef cppclass Call:
@@ -44,7 +45,9 @@ cdef cppclass Call:
 cdef mutex lock
 cdef condition_variable_any arrived
 cdef deque[Call*] ready
+cdef condition_variable_any submitted
 cdef unordered_set[Call*] outstanding  # submitted, and not open again
+cdef int submitting = 0  # of those the gates are not there yet
 cdef cbool stopping = False
 
 
@@ -122,9 +125,11 @@ def _start():
 
 
 def stop():
-    """At exit: host functions that have not run by now never will, and gates that are closed never open.
+    """Nothing holds a queue any more, because the interpreter ends: neither a gate nor a host function.
 
-    Their queues end with an error instead of waiting for ever.
+    Host functions that have not run by now never will. Their queues go on without them rather than end with an error:
+    a user event set to an error makes PoCL abort the process as soon as a command waits for it (3.1, seen), and Intel's
+    CPU runtime runs what is behind it all the same.
     """
     cdef unordered_set[Call*] left
     cdef Call* call
@@ -132,23 +137,38 @@ def stop():
     with nogil:
         lock.lock()
         stopping = True
+        while submitting != 0:
+            submitted.wait(lock)
         left.swap(outstanding)
         ready.clear()
         lock.unlock()
         arrived.notify_one()
     for call in left:
         with nogil:
-            call.driver.open_gate(call.gate, True)
+            call.driver.open_gate(call.gate, False)
     for gate in list(_gates):
-        gate.open(failed=True)
+        gate.open()
     # The thread may be inside a function that never returns; it is a daemon, so nobody has to wait for it.
 
 
+_gates = weakref.WeakSet()
+
+
 cdef int submit_host_function(object queue, QueueState* state, object function) except -1:
+    global submitting
     cdef Order order
     cdef Status status
     cdef Call* call
+    cdef bint ending
     _start()
+    with nogil:
+        lock.lock()
+        ending = stopping
+        if not ending:
+            submitting += 1
+        lock.unlock()
+    if ending:
+        raise Error(f"host() on {queue!r}: the interpreter ends, and calls no more host functions")
     call = new Call()
     call.gate = NULL
     call.driver = state.driver
@@ -173,10 +193,13 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
             else:
                 state.device.open_holds.fetch_sub(1)
                 abort_command(state, &order)
+        lock.lock()
         if status != 0:
-            lock.lock()
             outstanding.erase(call)
-            lock.unlock()
+        submitting -= 1
+        lock.unlock()
+        submitted.notify_all()
+        if status != 0:
             release_device_state(call.device)
             del call
     if status != 0:

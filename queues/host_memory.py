@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import weakref
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
+from numpy.typing import DTypeLike
 from penstock.queues.errors import ArgumentTypeError, InvalidArgumentError
-from penstock.queues.layout import read_dtype, read_shape
+from penstock.queues.layout import ShapeLike, read_dtype, read_shape
+
+if TYPE_CHECKING:
+    from penstock.queues.device import Device
 
 
 class PinnedMemory:
     """One allocation, seen by NumPy through the array interface; the arrays made from it keep it alive."""
 
-    def __init__(self, device, nbytes: int):
+    def __init__(self, device: Device, nbytes: int) -> None:
         self.device = device
         address, self._owner = device.driver.pinned(nbytes)  # last, because __del__ looks for it
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
@@ -24,7 +28,9 @@ class PinnedMemory:
             self.device._keep_until_done(self._owner)
 
 
-def host_empty(shape, dtype="f4", device=None) -> np.ndarray:
+def host_empty(
+    shape: ShapeLike, dtype: DTypeLike = "f4", device: Device | None = None
+) -> np.ndarray[Any, np.dtype[Any]]:
     """A NumPy array in pinned host memory, contents unspecified.
 
     `Queue.copy` to and from it, or a C-contiguous part of it, is truly asynchronous and not staged: neither read nor
@@ -44,28 +50,34 @@ def host_empty(shape, dtype="f4", device=None) -> np.ndarray:
     OutOfMemoryError
     """
     if device is None:
-        device = _latest() if _latest is not None else None
-        if device is None or device.closed:
-            raise InvalidArgumentError("host_empty: make a Device first, or pass device=")
+        device = _latest()
     elif not hasattr(type(device), "null_queue"):
         raise ArgumentTypeError(f"host_empty: device is a Device, not {type(device).__name__}")
     device._check_open()
-    dtype = read_dtype(dtype)
+    element = read_dtype(dtype)
     extents = read_shape(shape)
-    count = math.prod(extents)
-    return np.asarray(PinnedMemory(device, count * dtype.itemsize)).view(dtype).reshape(extents)
+    pinned = np.asarray(PinnedMemory(device, math.prod(extents) * element.itemsize))
+    return pinned.view(element).reshape(extents)
 
 
-_latest = None
+_made: list[weakref.ref[Device]] = []
 
 
-def remember(device) -> None:
-    """The Device that `host_empty` uses without being told."""
-    global _latest
-    _latest = weakref.ref(device)
+def remember(device: Device) -> None:
+    """One of the devices that `host_empty` may use without being told."""
+    _made[:] = [other for other in _made if (known := other()) is not None and not known.closed]
+    _made.append(weakref.ref(device))
 
 
-def is_pinned(host: object, device) -> bool:
+def _latest() -> Device:
+    for made in reversed(_made):
+        device = made()
+        if device is not None and not device.closed:
+            return device
+    raise InvalidArgumentError("host_empty: make a Device first, or pass device=")
+
+
+def is_pinned(host: object, device: Device) -> bool:
     """Whether this is an array in pinned memory of the device, or a view of one."""
     while isinstance(host, np.ndarray):
         host = host.base

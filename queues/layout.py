@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
-
 from penstock.queues.errors import ArgumentTypeError, InvalidArgumentError
 
-__all__ = ["convert", "read_dtype", "read_shape"]
+__all__ = ["ShapeLike", "convert", "read_dtype", "read_shape"]
+
+ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 
 
 def read_shape(shape: Any, least: int = 0) -> tuple[int, ...]:
@@ -31,7 +32,7 @@ def read_shape(shape: Any, least: int = 0) -> tuple[int, ...]:
 def read_dtype(dtype: Any) -> np.dtype[Any]:
     """A dtype whose elements are bytes that can be copied."""
     try:
-        read = np.dtype(dtype)
+        read: np.dtype[Any] = np.dtype(dtype)
     except TypeError as error:
         raise ArgumentTypeError(f"dtype: {error}") from None
     if read.hasobject or read.itemsize == 0:

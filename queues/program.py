@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from penstock.queues.device import Device
+    from penstock.queues.kernel import Kernel
 
 
 class Program:
@@ -20,10 +25,10 @@ class Program:
     def __init__(self, device: Any = None, natives: Any = None, make_kernel: Any = None) -> None:
         if not callable(make_kernel):
             raise ArgumentTypeError("a Program is made by Device.program")
-        self.device = device
+        self.device: Device = device
         self._natives = natives
         self._make_kernel = make_kernel
-        self._kernels: dict = {}
+        self._kernels: dict[str, Kernel] = {}
         self.closed = False
 
     @property
@@ -31,7 +36,7 @@ class Program:
         """The names of its kernels."""
         return tuple(self._natives)
 
-    def __getitem__(self, name: str):
+    def __getitem__(self, name: str) -> Kernel:
         if self.closed:
             raise ClosedError("this Program is closed")
         if not isinstance(name, str):

@@ -93,6 +93,8 @@ class _Module:
             complete = complete or opcode == MEMORY_MODEL
         if not complete or function is not None or not self.parameters.keys() >= set(self.entries.values()):
             raise ValueError("the module was cut off")
+        if not self.entries:
+            raise ValueError("the module has no kernel, or was cut off")
 
     @staticmethod
     def _instructions(words: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:

@@ -85,7 +85,7 @@ cdef Status take_marker(QueueState* queue, Marker** marker) noexcept nogil:
             queue.counts.markers_shared += 1
     else:
         if not is_empty(queue.epochs):
-            status = queue.driver.marker(queue.handle, waits_of_pending(queue, events), &event)
+            status = queue.driver.marker(queue.handle, waits_of_pending(queue, events), False, &event)
             if status != 0:
                 return status
             drop_pending(queue)
@@ -377,7 +377,7 @@ cdef Status record_marker(QueueState* queue, bint timed, Marker** marker) noexce
         else:
             abort_command(queue, &order)
         return status
-    status = queue.driver.marker(queue.handle, waits_of(&order), &event)
+    status = queue.driver.marker(queue.handle, waits_of(&order), timed, &event)
     if status != 0:
         abort_command(queue, &order)
         return status

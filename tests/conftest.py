@@ -1,4 +1,5 @@
 import contextlib
+import os
 
 import pytest
 from penstock.queues.errors import Error
@@ -10,18 +11,8 @@ from . import kernels as sources
 from .refusals import refused
 
 
-def pytest_report_header():
-    try:
-        device = select()
-    except Error as error:
-        return f"device: none, {error}"
-    return f"device: {device.name}  {device.platform} · {device.description}"
-
-
 def devices_to_test():
     """The default device and every CPU; only the one that PENSTOCK_DEVICE names, if it does."""
-    import os
-
     try:
         default = select().name
     except Error:
@@ -29,6 +20,14 @@ def devices_to_test():
     if os.environ.get("PENSTOCK_DEVICE"):
         return [default]
     return [default, *(d.name for d in devices() if d.usable and d.kind == "cpu" and d.name != default)]
+
+
+def pytest_report_header():
+    known = {device.name: device for device in devices()}
+    return [
+        f"device: {name}  {known[name].platform} · {known[name].description}" if name else "device: none"
+        for name in devices_to_test()
+    ]
 
 
 @pytest.fixture(scope="session", params=devices_to_test(), ids=str)
@@ -45,7 +44,7 @@ def program(device):
 
 @pytest.fixture
 def hold(device):
-    """``hold(queue)``: the queue goes no further until the returned gate is opened, at the latest when the test ends."""
+    """``hold(queue)``: the queue goes no further until the gate it returns is opened, at the latest by the end."""
     gates = []
 
     def hold(queue):
@@ -59,7 +58,7 @@ def hold(device):
 
 @pytest.fixture
 def make_queue(device, hold):
-    """``make_queue(…)`` is ``device.queue(…)``; closed when the test ends, and what host functions raised is forgotten."""
+    """``make_queue(…)`` is ``device.queue(…)``, closed when the test ends."""
     made = []
 
     def make_queue(**options):
@@ -68,10 +67,7 @@ def make_queue(device, hold):
 
     yield make_queue
     for queue in made:
-        if not queue.closed:
-            with contextlib.suppress(ps.TimeoutError):
-                queue.query()
-            queue.close()
+        queue.close()
 
 
 @pytest.fixture

@@ -34,6 +34,12 @@ def instruction(opcode, *words):
     return [(len(words) + 1) << 16 | opcode, *words]
 
 
+def assemble(instructions, bound):
+    """The bytes of a module in which all ids are below `bound`."""
+    words = [MAGIC, VERSION_1_0, 0, bound, 0, *(word for line in instructions for word in line)]
+    return struct.pack(f"<{len(words)}I", *words)
+
+
 def fill_module(name="fill"):
     """``kernel void fill(global int *values, int value) { values[get_global_id(0)] = value; }``"""
     (ulong, ulong3, pointer_to_input, uint, pointer, void, function, invocation, fill, values, value, start, ids, x,
@@ -68,5 +74,4 @@ def fill_module(name="fill"):
         instruction(OP_RETURN),
         instruction(OP_FUNCTION_END),
     ]
-    words = [MAGIC, VERSION_1_0, 0, types + 1, 0, *(word for line in body for word in line)]
-    return struct.pack(f"<{len(words)}I", *words)
+    return assemble(body, bound=types + 1)

@@ -289,7 +289,7 @@ def test_timing_needs_a_queue_made_with_it(device, make_queue, refuses, queue):
 
 def test_events_are_compared_by_identity(queue):
     first, second = queue.record(), queue.record()
-    assert first == first  # noqa: PLR0124
+    assert first == first
     assert first != second
     assert len({first, second, first}) == 2
 

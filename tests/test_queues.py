@@ -60,7 +60,7 @@ def test_ids_are_never_used_again(device):
 
 def test_queues_are_compared_by_identity(device, make_queue):
     first, second = make_queue(), make_queue()
-    assert first == first  # noqa: PLR0124
+    assert first == first
     assert first != second
     assert len({first, second, device.null_queue, device.null_queue}) == 3
 

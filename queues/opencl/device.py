@@ -7,11 +7,12 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
-
 from penstock.queues import errors, spirv
+from penstock.queues.info import DeviceInfo
 from penstock.queues.opencl import calls, operations
 from penstock.queues.opencl.memory import DeviceMemory
 
@@ -102,8 +103,8 @@ class OpenCLKernel:
     def _declared(self, kernel: cl.Kernel, index: int) -> spirv.Declared:
         info = cl.kernel_arg_info
         try:
-            name = kernel.get_arg_info(index, info.NAME)
-            type_name = kernel.get_arg_info(index, info.TYPE_NAME)
+            name = str(kernel.get_arg_info(index, info.NAME))
+            type_name = str(kernel.get_arg_info(index, info.TYPE_NAME))
             address = kernel.get_arg_info(index, info.ADDRESS_QUALIFIER)
         except cl.RuntimeError as error:
             raise errors.NotSupportedError(
@@ -157,7 +158,7 @@ class OpenCLDevice:
 
     backend = "opencl"
 
-    def __init__(self, info):
+    def __init__(self, info: DeviceInfo) -> None:
         calls.load()
         self.info = info
         self.native: cl.Device = info.native
@@ -180,13 +181,11 @@ class OpenCLDevice:
 
     def create_queue(self, priority: int, timing: bool) -> tuple[cl.CommandQueue, int]:
         """An in-order queue and its handle with a reference of its own."""
-        properties = CL_QUEUE_PROFILING_ENABLE if timing else 0
+        # pyopencl's stubs want enumerations where its functions take ints
+        properties: Any = CL_QUEUE_PROFILING_ENABLE if timing else 0
         if priority and len(self.priorities) > 1:
-            queue = cl.CommandQueue(
-                self.context,
-                self.native,
-                [CL_QUEUE_PROPERTIES, properties, CL_QUEUE_PRIORITY_KHR, PRIORITIES[priority], 0],
-            )
+            properties = [CL_QUEUE_PROPERTIES, properties, CL_QUEUE_PRIORITY_KHR, PRIORITIES[priority], 0]
+            queue = cl.CommandQueue(self.context, self.native, properties)
         else:
             queue = cl.CommandQueue(self.context, self.native, properties=properties)
         return queue, operations.retain_queue(queue)
@@ -200,7 +199,7 @@ class OpenCLDevice:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
         return DeviceMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects)
 
-    def part(self, memory: DeviceMemory, offset: int, nbytes: int):
+    def part(self, memory: DeviceMemory, offset: int, nbytes: int) -> Any:
         """A memory object for part of an allocation, where a part has no address; None where it has."""
         if self.has_addresses or (offset == 0 and nbytes == memory.nbytes) or nbytes == 0:
             return None
@@ -210,22 +209,22 @@ class OpenCLDevice:
                 f"a slice that begins at byte {offset}: {self.info.name} has no addresses, and its parts of a buffer "
                 f"begin at multiples of {alignment} bytes"
             )
-        parent = cl.MemoryObject.from_int_ptr(memory.handle, retain=True)
+        parent: Any = cl.MemoryObject.from_int_ptr(memory.handle, retain=True)
         return parent.get_sub_region(offset, nbytes)
 
-    def pinned(self, nbytes: int):
+    def pinned(self, nbytes: int) -> tuple[int, Any]:
         """Host memory that the device reads and writes without staging: (address, object that owns it)."""
         limit = self.native.max_mem_alloc_size
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: the driver gives at most {limit}")
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        enqueue_map: Any = cl.enqueue_map_buffer
+        both: Any = cl.map_flags.READ | cl.map_flags.WRITE
         try:
             buffer = cl.Buffer(self.context, flags, max(nbytes, 1))
             if self._map_queue is None:
                 self._map_queue = cl.CommandQueue(self.context, self.native)
-            array, event = cl.enqueue_map_buffer(
-                self._map_queue, buffer, cl.map_flags.READ | cl.map_flags.WRITE, 0, (max(nbytes, 1),), np.uint8
-            )
+            array, event = enqueue_map(self._map_queue, buffer, both, 0, (max(nbytes, 1),), np.uint8)
             event.wait()
         except cl.MemoryError as error:
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
@@ -267,7 +266,11 @@ class OpenCLDevice:
             program = cl.Program(self.context, source)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)  # a log without an error is not worth a warning
-                return program.build(["-cl-kernel-arg-info", *options], devices=[self.native], cache_dir=False)
+                no_cache: Any = False  # the stubs do not know that it may be turned off
+                built: cl.Program = program.build(
+                    ["-cl-kernel-arg-info", *options], devices=[self.native], cache_dir=no_cache
+                )
+                return built
         except (cl.RuntimeError, cl.LogicError) as error:
             log = compiler_log(str(error))
             raise errors.BuildError(f"the program does not build on {self.info.name}\n{log}", log=log) from None
@@ -277,7 +280,8 @@ class OpenCLDevice:
 
         The compiler is asked: it evaluates the size for an attribute, and that can be read without running anything.
         """
-        probe = f"\nkernel __attribute__((reqd_work_group_size(sizeof({type_name}), 1, 1))) void penstock_size(void) {{ }}\n"
+        attribute = f"__attribute__((reqd_work_group_size(sizeof({type_name}), 1, 1)))"
+        probe = f"\nkernel {attribute} void penstock_size(void) {{ }}\n"
         try:
             kernel = cl.Kernel(self._compile(f"{source!s}{probe}", options), "penstock_size")
         except (errors.BuildError, cl.Error) as error:
@@ -296,7 +300,8 @@ class OpenCLDevice:
 
     def error_name(self, code: int) -> str:
         """CL_…, of an OpenCL error code."""
-        name = cl.status_code.to_string(code, default_format="%d")
+        status_code: Any = cl.status_code
+        name = status_code.to_string(code, default_format="%d")
         return f"CL_{name}" if not name.lstrip("-").isdigit() else f"error {code}"
 
     def is_out_of_memory(self, code: int) -> bool:
@@ -310,6 +315,6 @@ def compiler_log(message: str) -> str:
     return re.sub(r"(?s)\n\(options: .*$", "", log).strip("\0 \n")
 
 
-def open_device(info) -> OpenCLDevice:
+def open_device(info: DeviceInfo) -> OpenCLDevice:
     """What every driver folder's ``device`` module has: the driver's side of a `penstock.Device`."""
     return OpenCLDevice(info)

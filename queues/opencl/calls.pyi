@@ -1,0 +1,3 @@
+CALL_NAMES: dict[int, str]
+
+def load() -> None: ...
