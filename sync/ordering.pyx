@@ -8,7 +8,7 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
-from penstock.events.marker cimport Marker, new_marker, note_done, release_marker, retain_marker
+from penstock.events.marker cimport Marker, new_marker, note_done, poll_marker, release_marker, retain_marker
 from penstock.queues.driver cimport QUEUE_CLOSED, Status, Waits
 from penstock.queues.state cimport DeviceState, QueueState, registered_queues, release_queue_state
 from penstock.sync.clock cimport Clock, clock_epoch, complete_clock, joined_clock, release_clock, retain_clock
@@ -504,3 +504,18 @@ cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
     if marker != NULL:
         release_marker(marker)
     return status
+
+
+cdef void notice_end(QueueState* queue) noexcept nogil:
+    """Ask the driver whether a queue that gets no more commands is done. The null queue may be gathering it meanwhile."""
+    cdef Marker* marker = NULL
+    queue.lock.lock()
+    queue.closed = True
+    if queue.marker != NULL and queue.marker.epoch == submitted_epoch(queue.epochs):
+        marker = retain_marker(queue.marker)
+    else:
+        take_marker(queue, &marker)  # if that fails the next look tries again
+    queue.lock.unlock()
+    if marker != NULL:
+        poll_marker(marker)
+        release_marker(marker)
