@@ -17,7 +17,7 @@ from penstock.queues.state cimport (
     release_queue_state
 )
 from penstock.sync.clock cimport Clock, clock_is_done, release_clock
-from penstock.sync.epochs cimport is_empty, submitted_epoch
+from penstock.sync.epochs cimport is_empty
 from penstock.sync.ordering cimport notice_end, unlist_idle
 
 

@@ -458,6 +458,13 @@ cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil:
     return status
 
 
+cdef void finish_each(vector[QueueState*]& queues) noexcept nogil:
+    """After a command failed: the driver need not have waited for the others, and does not say which it was."""
+    cdef size_t i
+    for i in range(queues.size()):
+        finish_queue(queues[i])
+
+
 cdef Status finish_device(DeviceState* device) noexcept nogil:
     """Block until every queue of the device is done: a marker of each that has work, and one host synchronize for all."""
     cdef vector[QueueState*] queues
@@ -484,6 +491,8 @@ cdef Status finish_device(DeviceState* device) noexcept nogil:
         device.host_syncs += 1
         device.registry_lock.unlock()
         status = device.driver.wait_events(waits)
+        if status != 0:
+            finish_each(queues)
     for i in range(markers.size()):
         if status == 0:
             note_done(markers[i])
