@@ -44,11 +44,15 @@ cdef void note_done(Marker* marker) noexcept nogil:
 
 
 cdef int poll_marker(Marker* marker) noexcept nogil:
-    """1 done, 0 not yet, negative: the driver's error code. Never blocks."""
+    """1 done, 0 not yet, negative: the driver's error code. Never blocks.
+
+    After an error nothing is known to be done: a marker that fails because one of its waits failed may do so while
+    other queues it waits for, and its own, are still at work.
+    """
     cdef int status
     if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
         return 1
     status = marker.driver.event_status(marker.event)
-    if status != 0:
+    if status == 1:
         note_done(marker)
     return status

@@ -8,7 +8,7 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
-from penstock.events.marker cimport Marker, new_marker, note_done, release_marker, retain_marker
+from penstock.events.marker cimport Marker, new_marker, note_done, poll_marker, release_marker, retain_marker
 from penstock.queues.driver cimport QUEUE_CLOSED, Status, Waits
 from penstock.queues.state cimport DeviceState, QueueState, registered_queues, release_queue_state
 from penstock.sync.clock cimport Clock, clock_epoch, complete_clock, joined_clock, release_clock, retain_clock
@@ -458,6 +458,13 @@ cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil:
     return status
 
 
+cdef void finish_each(vector[QueueState*]& queues) noexcept nogil:
+    """After a command failed: the driver need not have waited for the others, and does not say which it was."""
+    cdef size_t i
+    for i in range(queues.size()):
+        finish_queue(queues[i])
+
+
 cdef Status finish_device(DeviceState* device) noexcept nogil:
     """Block until every queue of the device is done: a marker of each that has work, and one host synchronize for all."""
     cdef vector[QueueState*] queues
@@ -484,6 +491,8 @@ cdef Status finish_device(DeviceState* device) noexcept nogil:
         device.host_syncs += 1
         device.registry_lock.unlock()
         status = device.driver.wait_events(waits)
+        if status != 0:
+            finish_each(queues)
     for i in range(markers.size()):
         if status == 0:
             note_done(markers[i])
@@ -504,3 +513,18 @@ cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
     if marker != NULL:
         release_marker(marker)
     return status
+
+
+cdef void notice_end(QueueState* queue) noexcept nogil:
+    """Ask the driver whether a queue that gets no more commands is done. The null queue may be gathering it meanwhile."""
+    cdef Marker* marker = NULL
+    queue.lock.lock()
+    queue.closed = True
+    if queue.marker != NULL and queue.marker.epoch == submitted_epoch(queue.epochs):
+        marker = retain_marker(queue.marker)
+    else:
+        take_marker(queue, &marker)  # if that fails the next look tries again
+    queue.lock.unlock()
+    if marker != NULL:
+        poll_marker(marker)
+        release_marker(marker)

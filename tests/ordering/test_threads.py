@@ -1,5 +1,6 @@
 """Several host threads: nothing lost, nothing claimed too early, nobody waiting for ever."""
 
+import contextlib
 import faulthandler
 import itertools
 import sys
@@ -8,6 +9,8 @@ import time
 
 import numpy as np
 import pytest
+
+import penstock as ps
 
 SOURCE = """
 kernel void add(global uint *a, uint at, uint value) { a[at] += value; }
@@ -322,6 +325,49 @@ def test_no_work_is_lost_between_the_null_queue_and_blocking_queues(device, thre
         assert (each.get()[: len(lowest[i])] >= np.array(lowest[i], "u4")).all()
     final = counters.get()[::32]
     assert list(final) == submitted
+
+
+def test_no_work_is_lost_when_commands_of_the_null_queue_fail(device, threaded, calls):
+    """Two threads use the null queue. Where one's command fails, the other's must find the list whole."""
+    n = 1500
+    counter = zeros(device, 64)
+    rows = [zeros(device, n) for _ in range(2)]
+    queue, null = device.queue(), device.null_queue
+    submitted = [0]
+    lowest = [[], []]
+    running = threading.Event()
+    running.set()
+
+    def add():
+        while running.is_set():
+            queue.launch(threaded["add"], 1, 1, counter, 0, 1)
+            submitted[0] += 1
+
+    def gather(i):
+        try:
+            for row in range(n):
+                calls.fail("clEnqueueNDRangeKernel", -5)  # the next one, whoever's it is
+                while True:
+                    seen = submitted[0]
+                    try:
+                        null.launch(threaded["note"], 1, 1, counter, rows[i], row, 1)
+                    except ps.Error:
+                        continue
+                    break
+                lowest[i].append(seen)
+        finally:
+            running.clear()
+
+    def add_with_failures():
+        while running.is_set():
+            with contextlib.suppress(ps.Error):
+                add()
+
+    together(lambda: gather(0), lambda: gather(1), add_with_failures)
+    device.finish()
+    for i in range(2):
+        assert (rows[i].get()[: len(lowest[i])] >= np.array(lowest[i], "u4")).all()
+    assert counter.get()[0] == submitted[0]
 
 
 def test_everyone_finishes(device, threaded):

@@ -3,6 +3,10 @@
 import numpy as np
 import pytest
 
+import penstock as ps
+
+from .program import SOURCE
+
 
 def launches_only(names):
     return [name for name in names if name != "clSetKernelArg"] == ["clEnqueueNDRangeKernel"]
@@ -152,6 +156,21 @@ def test_a_wait_covers_what_the_producer_was_ordered_after_when_the_marker_was_m
     assert last.stats.waits_made == 2
 
 
+def test_a_wait_for_an_early_point_is_none_for_what_came_later(program, held):
+    producer, memory = held
+    queue, other = program.queue(blocking=False), program.memory()
+    early = program.record(producer)
+    program.step(producer, other, 5)
+    late = program.record(producer)
+    program.wait(queue, early)
+    program.step(queue, memory, 2)
+    with pytest.raises(ValueError, match="may still use"):
+        program.step(queue, other, 3)
+    assert not program.wait(queue, late)
+    program.step(queue, other, 3)
+    assert queue.stats.waits_made == 2
+
+
 def test_a_later_epoch_of_an_ordered_queue_is_waited_for(program, held):
     producer, memory = held
     queue = program.queue(blocking=False)
@@ -187,6 +206,30 @@ def test_completion_travels_along_clocks(program):
     assert program.wait(outsider, queues[0])
     assert program.calls.names(first) == []
     assert outsider.stats.waits_elided_completed == 1
+
+
+@pytest.mark.parametrize("timing", [False, True])
+def test_a_record_that_had_to_wait_passes_on_what_it_waited_for(device, kernels, calls, hold, timing):
+    """Its marker is a command of the null queue, with waits of its own."""
+    with ps.Device(timing=True) as fresh:
+        queue, free = fresh.queue(), fresh.queue(blocking=False)
+        buffer = fresh.array(np.zeros(64, "u4"))
+        fresh.finish()
+        launches = fresh.program(SOURCE)
+        gate = hold(queue)
+        queue.launch(launches["advance"], 4, 16, buffer, 1)
+        early = queue.record()
+        event = fresh.null_queue.record(timing=timing)
+        free.wait(event)
+        stats, first = free.stats, len(calls)
+        free.wait(early)
+        assert (free.stats - stats).waits_elided_ordered == 1
+        assert calls.names(first) == []
+        gate.open()
+        event.wait()
+        assert queue.empty
+        assert fresh.null_queue.empty
+        assert not free.empty
 
 
 def test_completion_travels_from_an_event_and_from_a_query(program):
