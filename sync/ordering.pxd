@@ -21,6 +21,7 @@ cdef cppclass Order:
     vector[Marker*] markers  # gathered for this command; retained
     vector[void*] events  # theirs, after those of the queue's pending waits
     Clock* clock  # what the queue is ordered after once the command is submitted; owned
+    const Clock* covered  # a marker's, found to be in `clock` already: the markers that a null command gathers share it
     vector[QueueState*] taken  # queues taken off the null queue's list, with the list's references
     uint64_t null_epoch
     uint64_t elided_completed

@@ -8,15 +8,16 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
-from penstock.events.marker cimport Marker, new_marker, note_done, poll_marker, release_marker, retain_marker
+from penstock.events.marker cimport Marker, clock_after, new_marker, note_done, poll_marker, release_marker, retain_marker
 from penstock.queues.driver cimport QUEUE_CLOSED, Status, Waits
 from penstock.queues.state cimport DeviceState, QueueState, registered_queues, release_queue_state
-from penstock.sync.clock cimport Clock, clock_epoch, complete_clock, joined_clock, release_clock, retain_clock
+from penstock.sync.clock cimport Clock, clock_epoch, complete_clock, covers, merged, raised_clock, release_clock, retain_clock
 from penstock.sync.epochs cimport completed_epoch, is_empty, raise_completed, submitted_epoch
 
 
 cdef void init_order(Order* order) noexcept nogil:
     order.clock = NULL
+    order.covered = NULL
     order.null_epoch = 0
     order.elided_completed = 0
     order.elided_ordered = 0
@@ -110,9 +111,16 @@ cdef bint needs_no_wait(QueueState* queue, Clock* clock, Marker* marker, Order* 
 
 cdef void add_wait(Order* order, Marker* marker) noexcept nogil:
     """The order takes over the reference."""
-    cdef Clock* joined = joined_clock(order.clock, marker.clock, marker.queue, marker.epoch)
+    cdef Clock* after
+    cdef Clock* joined
     order.markers.push_back(marker)
     order.events.push_back(marker.event)
+    if marker.clock == order.covered or covers(order.clock, marker.clock):
+        order.covered = marker.clock
+        order.clock = raised_clock(order.clock, marker.queue, marker.epoch)
+        return
+    after = clock_after(marker)
+    joined = retain_clock(after) if covers(after, order.clock) else merged(order.clock, after)
     release_clock(order.clock)
     order.clock = joined
 
