@@ -35,6 +35,14 @@ def function(name: str) -> ctypes.c_void_p:
     return ctypes.cast(getattr(ctypes.CDLL(pyopencl._cl.__file__), name), ctypes.c_void_p)
 
 
+def set_address(kernel: pyopencl.Kernel, index: int, address: int) -> None:
+    """Set a pointer argument to an address of shared virtual memory."""
+    call = ctypes.CDLL(pyopencl._cl.__file__).clSetKernelArgSVMPointer
+    error = call(ctypes.c_void_p(kernel.int_ptr), ctypes.c_uint32(index), ctypes.c_void_p(address))
+    if error:
+        raise RuntimeError(f"clSetKernelArgSVMPointer failed: {error}")
+
+
 class RawLoop:
     """Launches of one kernel on one queue, from C."""
 

@@ -82,6 +82,7 @@ cdef void open_call(Call* call, bint failed) noexcept nogil:
 def _run():
     """The host thread."""
     cdef Call* call
+    cdef size_t mine
     while True:
         with nogil:
             call = next_call()
@@ -97,13 +98,13 @@ def _run():
         del queue
         with nogil:
             lock.lock()
-            outstanding.erase(call)
+            mine = outstanding.erase(call)
             lock.unlock()
-            open_call(call, False)
-            del call
+            if mine:  # else the interpreter ends, and `stop` is opening the gate
+                open_call(call, False)
+                del call
 
 
-_gates = weakref.WeakSet()
 _thread = None
 _thread_lock = threading.Lock()
 
