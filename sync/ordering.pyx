@@ -8,10 +8,14 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
-from penstock.events.marker cimport Marker, clock_after, new_marker, note_done, poll_marker, release_marker, retain_marker
+from penstock.events.marker cimport (
+    Marker, clock_after, new_marker, note_done, poll_marker, release_marker, retain_marker
+)
 from penstock.queues.driver cimport QUEUE_CLOSED, Status, Waits
 from penstock.queues.state cimport DeviceState, QueueState, registered_queues, release_queue_state
-from penstock.sync.clock cimport Clock, clock_epoch, complete_clock, covers, merged, raised_clock, release_clock, retain_clock
+from penstock.sync.clock cimport (
+    Clock, clock_epoch, complete_clock, covers, merged, raised_clock, release_clock, retain_clock
+)
 from penstock.sync.epochs cimport completed_epoch, is_empty, raise_completed, submitted_epoch
 
 
