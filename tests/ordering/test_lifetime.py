@@ -9,7 +9,6 @@ import pytest
 
 import penstock as ps
 
-
 SLOW = """
 kernel void slow(global uint *a, uint rounds)
 {

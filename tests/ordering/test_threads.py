@@ -298,6 +298,8 @@ def test_no_work_is_lost_between_the_null_queue_and_blocking_queues(device, thre
 
     def gathering():
         try:
+            while not all(submitted[:n_queues]):
+                time.sleep(0)
             for row in range(n_null):
                 expected[row] = submitted[:n_queues]
                 queue = null
