@@ -252,6 +252,18 @@ def test_clocks_that_are_shared_do_not_change(program, held):
     assert second._clock == shared
 
 
+def test_a_null_command_is_ordered_after_what_those_it_gathered_waited_for(program):
+    first, second = (program.queue(blocking=False) for _ in range(2))
+    a, b = program.queue(), program.queue()
+    for queue in (first, second):
+        program.gate(queue)
+    program.wait(program.null, first)
+    program.wait(b, second)
+    program.wait(a, first)  # listed last, so gathered first: nothing new in its clock
+    program.step(program.null, program.memory(), 1)
+    assert program.null._clock.keys() >= {first.id, second.id, a.id, b.id}
+
+
 def test_a_null_command_is_ordered_after_all_it_gathered(program):
     queues = [program.queue() for _ in range(5)]
     for queue in queues:
