@@ -254,14 +254,15 @@ def test_clocks_that_are_shared_do_not_change(program, held):
 
 def test_a_null_command_is_ordered_after_what_those_it_gathered_waited_for(program):
     first, second = (program.queue(blocking=False) for _ in range(2))
-    a, b = program.queue(), program.queue()
+    a, b, c = (program.queue() for _ in range(3))
     for queue in (first, second):
         program.gate(queue)
     program.wait(program.null, first)
-    program.wait(b, second)
-    program.wait(a, first)  # listed last, so gathered first: nothing new in its clock
+    program.wait(c, second)
+    program.wait(b, first)
+    program.wait(a, first)  # listed last, so gathered first; the next has nothing new in its clock, and the last has
     program.step(program.null, program.memory(), 1)
-    assert program.null._clock.keys() >= {first.id, second.id, a.id, b.id}
+    assert program.null._clock.keys() >= {first.id, second.id, a.id, b.id, c.id}
 
 
 def test_a_null_command_is_ordered_after_all_it_gathered(program):
