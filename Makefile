@@ -23,7 +23,6 @@ help:
 	@echo "make clean   remove all that was built"
 
 demo: $(VENV)/with-cpu,demo $(VENV)/built
-	@$(BIN)/python -m penstock default
 	@$(BIN)/python -m examples.photo $(ARGS)
 
 test: $(VENV)/with-cpu,test $(VENV)/built

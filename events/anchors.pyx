@@ -18,7 +18,7 @@ from penstock.queues.state cimport (
 )
 from penstock.sync.clock cimport Clock, clock_is_done, release_clock
 from penstock.sync.epochs cimport is_empty, submitted_epoch
-from penstock.sync.ordering cimport mark_for_closing
+from penstock.sync.ordering cimport mark_for_closing, unlist_idle
 
 
 cdef void anchor_on_device(DeviceState* device, object thing):
@@ -107,22 +107,29 @@ cdef void retire_orphans(DeviceState* device):
     cdef vector[QueueState*] retired
     cdef QueueState* queue
     cdef size_t i, kept = 0
+    cdef bint listed = False
     registered_queues(device, queues)
     for i in range(queues.size()):
         queue = queues[i]
-        if queue.references.load() == 2:  # the registry's and this look's
+        if queue.references.load() == 2 + queue.listed:  # the registry's, this look's and the list's: no Queue is left
             with nogil:
                 if queue.marker == NULL or queue.marker.epoch != submitted_epoch(queue.epochs):
                     mark_for_closing(queue)
                 if queue.marker != NULL:
                     poll_marker(queue.marker)
             collect_queue(queue)
+            listed = listed or (queue.listed and is_empty(queue.epochs))
         release_queue_state(queue)
+    if listed:
+        with nogil:
+            unlist_idle(device)
     device.registry_lock.lock()
     for i in range(device.queues.size()):
         queue = device.queues[i]
         if queue.references.load() == 1 and is_empty(queue.epochs) and queue.anchors.empty():
             add_statistics(device.retired, queue.counts)
+            if queue == device.null_queue:
+                device.null_queue = NULL  # its Device is gone, so no more commands come
             retired.push_back(queue)
         else:
             device.queues[kept] = queue

@@ -13,4 +13,4 @@ cdef class Event:
 
 
 cdef Event new_event(object device, DeviceState* state, bint timing)
-cdef void set_marker(Event event, Marker* marker, object queue)
+cdef void set_marker(Event event, Marker* marker, bint timed, object queue)

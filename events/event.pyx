@@ -22,10 +22,11 @@ cdef Event new_event(object device, DeviceState* state, bint timing):
     return event
 
 
-cdef void set_marker(Event event, Marker* marker, object queue):
+cdef void set_marker(Event event, Marker* marker, bint timed, object queue):
     """Record it anew; the event takes over the reference. Those who wait already hold the old marker themselves."""
     cdef Marker* old = event.marker
     event.marker = marker
+    event.timing = timed
     event.queue = queue
     if old != NULL:
         release_marker(old)
@@ -42,7 +43,7 @@ cdef class Event:
     ----------
     device : Device
     timing : bool
-        Whether it can be used for `elapsed`.
+        Whether it can be used for `elapsed`: it was made with timing, or last recorded with it.
     """
 
     def __init__(self, *args, **kwargs):
@@ -135,7 +136,7 @@ cdef class Event:
         cdef Status status
         if self.marker == NULL:
             raise InvalidArgumentError("elapsed time of an Event that was never recorded")
-        if not (self.timing and self.marker.timed):  # an untimed record may share a timed one's marker
+        if not self.timing:
             raise InvalidArgumentError("elapsed time of an Event that was recorded without timing")
         if not self.query():
             raise InvalidArgumentError("elapsed time of an Event that is not done yet: wait for it first")

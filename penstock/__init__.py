@@ -1,6 +1,6 @@
 """HIP-style streams on in-order queues of OpenCL devices, from Python, at the cost of the driver call itself."""
 
-from penstock.devices import devices
+from penstock.selection import devices
 from penstock.events.event import Event
 from penstock.queues.buffer import Buffer
 from penstock.queues.device import Device

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.devices import DeviceInfo, devices, inventory, select
+from penstock.selection import DeviceInfo, devices, inventory, select
 from penstock.queues.errors import Error
 
 __all__ = ["main"]

@@ -62,6 +62,7 @@ cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object
     return buffer
 
 
+@cython.no_gc_clear
 cdef class Buffer:
     """A typed, C-contiguous view of device memory.
 
@@ -78,6 +79,10 @@ cdef class Buffer:
 
     def __init__(self, *args, **kwargs):
         raise ArgumentTypeError("a Buffer is made by Device.empty, Device.zeros or Device.array")
+
+    def __dealloc__(self):
+        if self.part is not None:
+            anchor_on_device(self.allocation.state, self.part)
 
     @property
     def device(self):
@@ -149,6 +154,13 @@ cdef class Buffer:
         if not -self.shape[0] <= index < self.shape[0]:
             raise OutOfRangeError(f"index {index} is out of range for a Buffer of {self.shape[0]} rows")
         return self._part(index % self.shape[0] * row, self.shape[1:], self.dtype)
+
+    def __setitem__(self, key, host):
+        """``buf[a:b] = host``: `set` of that part."""
+        self[key].set(host)
+
+    def __array__(self, *args, **kwargs):
+        raise ArgumentTypeError("a Buffer is device memory: copy it to the host with .get()")
 
     def reshape(self, *shape):
         """The same memory under another shape of equal size; one dimension may be -1."""

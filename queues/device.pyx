@@ -13,7 +13,7 @@ cimport cython
 from libc.stdint cimport uintptr_t
 from libcpp.vector cimport vector
 
-from penstock.events.anchors cimport collect_device, collect_queue
+from penstock.events.anchors cimport anchor_on_device, collect_device, collect_queue
 from penstock.events.event cimport new_event
 from penstock.queues.buffer cimport Allocation, Buffer, new_allocation, new_buffer
 from penstock.queues.driver cimport Driver, Status
@@ -28,7 +28,7 @@ from penstock.sync.ordering cimport finish_device, mark_for_closing
 from penstock.queues.errors import (
     ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, OutOfMemoryError
 )
-from penstock.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
+from penstock.queues.host_functions import refuse_on_host_thread, stop
 from penstock.queues.program import Program
 from penstock.queues.host_memory import is_pinned, remember
 from penstock.queues.layout import read_dtype, read_shape
@@ -95,7 +95,7 @@ cdef class Device:
     cdef object __weakref__
 
     def __init__(self, filter=None, *, timing=False):
-        from penstock.devices import select
+        from penstock.selection import select
 
         if self.state != NULL:
             raise Error("this Device is already made")
@@ -286,6 +286,10 @@ cdef class Device:
         if part is not None:
             view._use_part(part)
 
+    def _keep_until_done(self, thing):
+        """Drop `thing` only when all work submitted so far is done and no gate is closed."""
+        anchor_on_device(self.state, thing)
+
     def _is_pinned(self, host):
         return is_pinned(host, self)
 
@@ -428,8 +432,8 @@ cdef class Device:
 
 @atexit.register
 def _finish_all():
-    """Drivers do not like to be unloaded while they work."""
-    stop_host_functions()  # exit handlers run last first, so its own has not run yet
+    """Drivers do not like to be unloaded while they work; what holds their queues for ever has to end first."""
+    stop()
     for device in list(_live):
         try:
             device.close()

@@ -21,7 +21,7 @@ cdef struct Memory:
     void* handle  # the driver's memory object; NULL for host memory and for plain addresses
     uint64_t address  # where it begins, this view's offset included; 0 when the device has no addresses
     size_t offset  # of this view in `handle`
-    bint host
+    uint64_t host  # a whole word, so that packed pointers have no padding to differ in
 
 
 cdef struct Waits:

@@ -4,7 +4,6 @@ The driver's callback must neither take the GIL nor wait: it puts the call on a 
 runs the Python function and then opens the gate that holds the queue.
 """
 
-import atexit
 import threading
 import weakref
 
@@ -18,10 +17,15 @@ from libcpp.unordered_set cimport unordered_set
 
 from penstock.events.anchors cimport collect_device
 from penstock.queues.driver cimport Driver, Status, Wake
-from penstock.queues.state cimport DeviceState, QueueState, mutex, release_device_state
+from penstock.queues.state cimport DeviceState, QueueState, release_device_state
 from penstock.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
 
 from penstock.queues.errors import Error
+
+cdef extern from "<mutex>" namespace "std" nogil:
+    cdef cppclass mutex:
+        void lock()
+        void unlock()
 
 cdef extern from "<condition_variable>" namespace "std" nogil:
     cdef cppclass condition_variable_any:
@@ -42,7 +46,7 @@ cdef mutex lock
 cdef condition_variable_any arrived
 cdef deque[Call*] ready
 cdef condition_variable_any submitted
-cdef unordered_set[Call*] outstanding  # submitted, and not open again
+cdef unordered_set[Call*] outstanding  # submitted, and not open again; who takes a call out opens it
 cdef int submitting = 0  # of those the gates are not there yet
 cdef cbool stopping = False
 
@@ -78,6 +82,7 @@ cdef void open_call(Call* call, bint failed) noexcept nogil:
 def _run():
     """The host thread."""
     cdef Call* call
+    cdef bint mine
     while True:
         with nogil:
             call = next_call()
@@ -93,12 +98,14 @@ def _run():
         del queue
         with nogil:
             lock.lock()
-            outstanding.erase(call)
+            mine = outstanding.erase(call) == 1
             lock.unlock()
-            open_call(call, False)
-            del call
+            if mine:  # else `stop` has opened it
+                open_call(call, False)
+                del call
 
 
+_gates = weakref.WeakSet()
 _thread = None
 _thread_lock = threading.Lock()
 
@@ -119,13 +126,11 @@ def _start():
                 _thread = thread
 
 
-@atexit.register
 def stop():
-    """Nothing holds a queue any more, because the interpreter ends: neither a gate nor a host function.
+    """At exit: host functions that have not run by now never will, and gates that are closed open.
 
-    Host functions that have not run by now never will. Their queues go on without them rather than end with an error:
-    a user event set to an error makes PoCL abort the process as soon as a command waits for it (3.1, seen), and Intel's
-    CPU runtime runs what is behind it all the same.
+    Their queues go on rather than end with an error: a user event set to an error makes PoCL (3.1) abort the process as
+    soon as something waits for it, and Intel's CPU runtime runs what is behind it all the same.
     """
     cdef unordered_set[Call*] left
     cdef Call* call
@@ -145,9 +150,6 @@ def stop():
     for gate in list(_gates):
         gate.open()
     # The thread may be inside a function that never returns; it is a daemon, so nobody has to wait for it.
-
-
-_gates = weakref.WeakSet()
 
 
 cdef int submit_host_function(object queue, QueueState* state, object function) except -1:

@@ -20,8 +20,12 @@ class PinnedMemory:
 
     def __init__(self, device: Device, nbytes: int) -> None:
         self.device = device
-        address, self._owner = device.driver.pinned(nbytes)
+        address, self._owner = device.driver.pinned(nbytes)  # last, because __del__ looks for it
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
+
+    def __del__(self) -> None:
+        if hasattr(self, "_owner"):
+            self.device._keep_until_done(self._owner)
 
 
 def host_empty(

@@ -1,9 +1,16 @@
 """Kernels: what their parameters are, and how arguments are packed for them."""
 
+from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
 from penstock.queues.plan cimport Parameter
 from penstock.queues.state cimport DeviceState
+
+
+cdef struct Geometry:
+    int dimensions
+    size_t global_size[3]
+    size_t local_size[3]
 
 
 cdef class Kernel:
@@ -21,8 +28,11 @@ cdef class Kernel:
     cdef size_t max_block_axis[3]
     cdef size_t required_block[3]  # 0: none
     cdef size_t local_bytes  # a group's at most
+    cdef object last_grid  # of the launch before, on whichever queue; None when they cannot be compared by identity
+    cdef object last_block
+    cdef Geometry geometry  # what they came to
     cdef void _forget_plans(self) noexcept
 
 
-cdef int pack_arguments(Kernel kernel, tuple arguments, char* packed) except -1
+cdef int pack_arguments(Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed) except -1
 cdef Kernel new_kernel(object device, DeviceState* state, object native)

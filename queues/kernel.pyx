@@ -2,12 +2,14 @@
 
 import itertools
 import operator
+from functools import partial
 
 import numpy as np
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLong, PyLong_AsUnsignedLongLong
+from cpython.object cimport PyObject
 from libc.math cimport isinf
 from libc.stdint cimport (
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
@@ -28,6 +30,10 @@ _ids = itertools.count(1)  # never used again, so a plan can never be taken for 
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
+    ctypedef struct PyTypeObject:
+        pass
+    bint Py_IS_TYPE(PyObject*, PyTypeObject*)
+    long long PyLong_AsLongLongAndOverflow(object, int* overflow)  # never raises for an int
 
 
 cdef class Local:
@@ -109,23 +115,22 @@ cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
         raise out_of_range(kernel, i, value) from None
 
 
-cdef int pack_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot) except -1:
-    cdef Buffer buffer
-    if type(value) is Buffer:
-        buffer = <Buffer> value
-        if buffer.allocation.closed:
-            raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
-        if buffer.allocation.state != kernel.state:
-            raise argument_error(
-                kernel, i, f"this Buffer belongs to {buffer.device.name}, the kernel to {kernel.device.name}",
-                InvalidArgumentError)
-        slot.allocation = buffer.allocation.id
-        slot.memory = buffer.memory
+cdef inline bint is_open_buffer(Kernel kernel, Buffer buffer):
+    return not buffer.allocation.closed and buffer.allocation.state == kernel.state
+
+
+cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot) except -1:
+    """None is a null pointer; everything else is an error."""
+    if value is None:
+        memset(slot, 0, sizeof(PackedPointer))
         return 0
-    if value is not None:
+    if type(value) is not Buffer:
         raise argument_error(kernel, i, f"needs a Buffer or None, not {type(value).__name__}", ArgumentTypeError)
-    memset(slot, 0, sizeof(PackedPointer))
-    return 0
+    if value.closed:
+        raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
+    raise argument_error(
+        kernel, i, f"this Buffer belongs to {value.device.name}, the kernel to {kernel.device.name}",
+        InvalidArgumentError)
 
 
 cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
@@ -173,53 +178,78 @@ cdef int pack_local(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
     return 0
 
 
-@cython.boundscheck(False)
-@cython.wraparound(False)
-cdef int pack_arguments(Kernel kernel, tuple arguments, char* packed) except -1:
+cdef int pack_arguments(Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed) except -1:
     """Check the arguments and lay their bytes out, each in its slot, unused bytes zero; the driver sees nothing yet."""
     cdef Py_ssize_t i
-    cdef char code
+    cdef Parameter* parameter
+    cdef PackedPointer* pointer
+    cdef PyObject* value  # borrowed, not counted: the caller keeps the arguments
     cdef char* slot
-    cdef object value
-    cdef double real
-    if len(arguments) != kernel.count:
+    cdef int64_t number
+    cdef int overflow
+    if count != kernel.count:
         raise ArgumentTypeError(
-            f"kernel {kernel.name!r} takes {kernel.count} arguments ({len(arguments)} given): {kernel.signature}")
-    for i in range(kernel.count):
-        slot = packed + kernel.layout[i].offset
+            f"kernel {kernel.name!r} takes {kernel.count} arguments ({count} given): {kernel.signature}")
+    for i in range(count):
+        parameter = kernel.layout + i
         value = arguments[i]
-        code = kernel.layout[i].code
-        if code == 0:
-            pack_pointer(kernel, i, value, <PackedPointer*> slot)
-            continue
-        if code == c"i":
-            (<int64_t*> slot)[0] = <uint32_t> signed_value(kernel, i, value, 32)
-        elif code == c"f":
-            real = real_value(kernel, i, value)
-            (<uint64_t*> slot)[0] = 0
-            (<float*> slot)[0] = <float> real
-            if isinf((<float*> slot)[0]) and not isinf(real):
-                raise out_of_range(kernel, i, value)
-        elif code == c"d":
-            (<double*> slot)[0] = real_value(kernel, i, value)
-        elif code == c"I":
-            (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 32)
-        elif code == c"q":
-            (<int64_t*> slot)[0] = signed_value(kernel, i, value, 64)
-        elif code == c"Q":
-            (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 64)
-        elif code == c"h":
-            (<uint64_t*> slot)[0] = <uint16_t> signed_value(kernel, i, value, 16)
-        elif code == c"H":
-            (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 16)
-        elif code == c"b":
-            (<uint64_t*> slot)[0] = <uint8_t> signed_value(kernel, i, value, 8)
-        elif code == c"B":
-            (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 8)
-        elif code == c"L":
-            pack_local(kernel, i, value, slot)
-        else:
-            pack_bytes(kernel, i, value, slot)
+        slot = packed + parameter.offset
+        if parameter.code == 0:
+            if Py_IS_TYPE(value, <PyTypeObject*> Buffer) and is_open_buffer(kernel, <Buffer> value):
+                pointer = <PackedPointer*> slot
+                pointer.allocation = (<Buffer> value).allocation.id
+                pointer.memory = (<Buffer> value).memory
+                continue
+        elif parameter.code == c"i":
+            if PyLong_CheckExact(<object> value):
+                number = PyLong_AsLongLongAndOverflow(<object> value, &overflow)
+                if number == <int32_t> number and not overflow:
+                    (<uint64_t*> slot)[0] = <uint32_t> number
+                    continue
+        elif parameter.code == c"f":
+            if PyFloat_CheckExact(<object> value):
+                (<uint64_t*> slot)[0] = 0
+                (<float*> slot)[0] = <float> PyFloat_AS_DOUBLE(<object> value)
+                if not isinf((<float*> slot)[0]):
+                    continue
+        pack_argument(kernel, i, <object> value, slot)
+    return 0
+
+
+cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
+    """All that the loop above does not do in place."""
+    cdef char code = kernel.layout[i].code
+    cdef double real
+    if code == 0:
+        pack_other_pointer(kernel, i, value, <PackedPointer*> slot)
+    elif code == c"i":
+        (<uint64_t*> slot)[0] = <uint32_t> signed_value(kernel, i, value, 32)
+    elif code == c"f":
+        real = real_value(kernel, i, value)
+        (<uint64_t*> slot)[0] = 0
+        (<float*> slot)[0] = <float> real
+        if isinf((<float*> slot)[0]) and not isinf(real):
+            raise out_of_range(kernel, i, value)
+    elif code == c"d":
+        (<double*> slot)[0] = real_value(kernel, i, value)
+    elif code == c"I":
+        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 32)
+    elif code == c"q":
+        (<int64_t*> slot)[0] = signed_value(kernel, i, value, 64)
+    elif code == c"Q":
+        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 64)
+    elif code == c"h":
+        (<uint64_t*> slot)[0] = <uint16_t> signed_value(kernel, i, value, 16)
+    elif code == c"H":
+        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 16)
+    elif code == c"b":
+        (<uint64_t*> slot)[0] = <uint8_t> signed_value(kernel, i, value, 8)
+    elif code == c"B":
+        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 8)
+    elif code == c"L":
+        pack_local(kernel, i, value, slot)
+    else:
+        pack_bytes(kernel, i, value, slot)
     return 0
 
 
@@ -345,7 +375,10 @@ cdef class Kernel:
             raise ArgumentTypeError("a launch is kernel[grid, block](...) or kernel[grid, block, queue](...)")
         grid, block, *rest = configuration
         queue = check_queue(rest[0]) if rest else self.device.current_queue
-        return lambda *args: queue.launch(self, grid, block, *args)
+        return partial(queue.launch, self, grid, block)
+
+    def __call__(self, *args):
+        raise ArgumentTypeError(f"a launch needs grid and block: {self.name}[grid, block](...)")
 
     def close(self):
         """Give the kernel back once what was launched is done. Does not block; twice is fine. Bound launches live on."""

@@ -1,25 +1,27 @@
 """The launch path."""
 
+from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 
 from penstock.queues.driver cimport Status
-from penstock.queues.kernel cimport Kernel
+from penstock.queues.kernel cimport Geometry, Kernel
 from penstock.queues.plan cimport Plan
 from penstock.queues.state cimport QueueState
 
 
-cdef struct Geometry:
-    int dimensions
-    size_t global_size[3]
-    size_t local_size[3]
+cdef extern from "Python.h":
+    ctypedef object (*vectorcallfunc)(object, PyObject* const*, size_t, PyObject*)
 
 
-cdef int read_geometry(Kernel kernel, object grid, object block, Geometry* geometry) except -1
-cdef int launch(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments) except -1
+cdef int launch(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    Py_ssize_t count
+) except -1
 cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments)
 
 
 cdef class BoundLaunch:
+    cdef vectorcallfunc vectorcall
     cdef QueueState* state  # retained
     cdef Plan* plan
     cdef Geometry geometry

@@ -10,16 +10,18 @@ import operator
 
 cimport cython
 from cpython.long cimport PyLong_AsSsize_t
+from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+from libcpp.atomic cimport memory_order_relaxed
 from libcpp.unordered_map cimport unordered_map
 from cython.operator cimport dereference
 
 from penstock.events.anchors cimport anchor_on_device, collect_device
 from penstock.queues.buffer cimport Buffer
 from penstock.queues.driver cimport NO_PLAN, QUEUE_CLOSED, Status, Waits
-from penstock.queues.kernel cimport Kernel, pack_arguments
-from penstock.queues.plan cimport Plan, delete_plan, new_plan, set_changed_arguments
+from penstock.queues.kernel cimport Geometry, Kernel, pack_arguments
+from penstock.queues.plan cimport Plan, are_unchanged, delete_plan, new_plan, set_changed_arguments
 from penstock.queues.state cimport QueueState, release_queue_state, retain_queue_state
 from penstock.sync.ordering cimport (
     Order, abort_command, begin_command, commit_command, count_command, is_ready_to_launch, waits_of
@@ -32,6 +34,14 @@ cdef extern from "<alloca.h>":
 
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
+    Py_ssize_t PyVectorcall_NARGS(size_t)
+    ctypedef struct PyTupleObject:
+        PyObject** ob_item
+    unsigned long Py_TPFLAGS_HAVE_VECTORCALL
+    ctypedef struct PyTypeObject:
+        unsigned long tp_flags
+        Py_ssize_t tp_vectorcall_offset
+    void PyType_Modified(PyTypeObject*)
 
 cdef uint32_t NO_ARGUMENT = 0xFFFFFFFF
 cdef Waits no_waits
@@ -100,8 +110,14 @@ cdef int check_block(Kernel kernel, const size_t* block) except -1:
     return 0
 
 
-cdef int read_geometry(Kernel kernel, object grid, object block, Geometry* geometry) except -1:
-    """Groups and work-items per group, as in HIP, to the global size the drivers want."""
+cdef bint is_plain(object value):
+    """An int, or a tuple of ints: the same object always means the same sizes."""
+    return type(value) is int or type(value) is tuple and all([type(extent) is int for extent in value])
+
+
+cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
+    """Groups and work-items per group, as in HIP, to the global size the drivers want; kept in the kernel."""
+    cdef Geometry geometry
     cdef size_t groups[3]
     cdef int i, dimensions, block_dimensions
     dimensions = extents(kernel, "grid", grid, groups)
@@ -111,11 +127,24 @@ cdef int read_geometry(Kernel kernel, object grid, object block, Geometry* geome
     check_block(kernel, geometry.local_size)
     geometry.dimensions = dimensions
     for i in range(3):
-        # a division only when it could matter
-        if (groups[i] | geometry.local_size[i]) >> 31 and groups[i] > (<size_t> 1 << 63) // geometry.local_size[i]:
+        if groups[i] > (<size_t> 1 << 63) // geometry.local_size[i]:
             raise InvalidArgumentError(f"kernel {kernel.name!r}: grid of {groups[i]} groups is too large")
         geometry.global_size[i] = groups[i] * geometry.local_size[i]
+    # The kernel keeps the objects, or their addresses could come to be those of others.
+    kernel.last_grid = grid if is_plain(grid) else None
+    kernel.last_block = block if is_plain(block) else None
+    kernel.geometry = geometry
     return 0
+
+
+cdef inline const Geometry* read_geometry(Kernel kernel, object grid, object block) except NULL:
+    """Most launches of a kernel come with the very objects of the launch before: small ints and constant tuples.
+
+    Valid while the GIL is kept: a launch of the kernel from another thread may change it.
+    """
+    if grid is not kernel.last_grid or block is not kernel.last_block or grid is None or block is None:
+        work_out_geometry(kernel, grid, block)
+    return &kernel.geometry
 
 
 # -- the launch path
@@ -136,10 +165,14 @@ cdef inline Status submit(
     QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, Waits waits, uint32_t* failed_at
 ) noexcept nogil:
     """Set what changed, call the driver. The queue is locked; nothing has advanced yet."""
-    cdef Status status = set_changed_arguments(
-        plan, packed, &state.counts.arg_bytes_set, &state.counts.arg_bytes_skipped, failed_at)
-    if status != 0:
-        return status
+    cdef Status status
+    if are_unchanged(plan, packed):
+        state.counts.arg_bytes_skipped += plan.argument_bytes
+    else:
+        status = set_changed_arguments(
+            plan, packed, &state.counts.arg_bytes_set, &state.counts.arg_bytes_skipped, failed_at)
+        if status != 0:
+            return status
     status = state.driver.launch(
         state.handle, plan.kernel, geometry.dimensions, geometry.global_size, geometry.local_size, waits)
     if status == 0:
@@ -191,22 +224,28 @@ cdef Status launch_gathered(
     return status
 
 
-cdef int launch(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments) except -1:
-    cdef Geometry geometry
+cdef int launch(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    Py_ssize_t count
+) except -1:
+    cdef const Geometry* geometry
+    cdef Geometry kept
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef Status status = NO_PLAN
     cdef char* packed
     if kernel.state != state.device or kernel.closed:
         refuse_kernel(queue, kernel)
-    read_geometry(kernel, grid, block, &geometry)
     packed = <char*> alloca(kernel.packed_size)
-    pack_arguments(kernel, arguments, packed)
+    pack_arguments(kernel, arguments, count, packed)  # may run Python code, so before the geometry is read
+    geometry = read_geometry(kernel, grid, block)
     if state.lock.try_lock():
-        status = launch_ready(state, kernel.id, &geometry, packed, &failed_at)
+        status = launch_ready(state, kernel.id, geometry, packed, &failed_at)
         state.lock.unlock()
+    if status == NO_PLAN:
+        kept = geometry[0]
     while status == NO_PLAN:
         with nogil:
-            status = launch_gathered(state, kernel.id, &geometry, packed, &failed_at)
+            status = launch_gathered(state, kernel.id, &kept, packed, &failed_at)
         if status == NO_PLAN:
             add_plan(queue, state, kernel)
     if status != 0:
@@ -278,11 +317,12 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     if kernel.state != state.device or kernel.closed:
         refuse_kernel(queue, kernel)
     bound.closings = state.device.closings.load()
-    read_geometry(kernel, grid, block, &bound.geometry)
+    bound.geometry = read_geometry(kernel, grid, block)[0]
     packed = <char*> alloca(kernel.packed_size)
-    pack_arguments(kernel, arguments, packed)
+    pack_arguments(kernel, (<PyTupleObject*> arguments).ob_item, len(arguments), packed)
     owner.plan = create_plan(state, kernel)
     bound.state = retain_queue_state(state)
+    bound.vectorcall = call_bound
     bound.queue = queue
     bound.kernel = kernel
     bound.arguments = arguments
@@ -320,6 +360,33 @@ cdef Status launch_bound_gathered(QueueState* state, Plan* plan, const Geometry*
     return status
 
 
+cdef int launch_bound(BoundLaunch bound) except -1:
+    cdef QueueState* state = bound.state
+    cdef Status status = NO_PLAN
+    if state.device.closings.load(memory_order_relaxed) != bound.closings:
+        bound._check_arguments()
+    if state.lock.try_lock():
+        if is_ready_to_launch(state):
+            status = submit_bound(state, bound.plan, &bound.geometry, no_waits)
+            if status == 0:
+                count_command(state)
+        state.lock.unlock()
+    if status == NO_PLAN:
+        with nogil:
+            status = launch_bound_gathered(state, bound.plan, &bound.geometry)
+    if status != 0:
+        raise_launch_error(bound.queue, bound.kernel, status, NO_ARGUMENT)
+    return 0
+
+
+cdef object call_bound(object bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
+    """PEP 590: without this a call would make an empty tuple first."""
+    if PyVectorcall_NARGS(flags) or keywords != NULL:
+        raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
+    launch_bound(<BoundLaunch> bound)
+    return None
+
+
 @cython.no_gc_clear
 cdef class BoundLaunch:
     """A launch with its queue, geometry and arguments checked and packed once; calling it only makes the driver call.
@@ -344,21 +411,7 @@ cdef class BoundLaunch:
             release_queue_state(self.state)
 
     def __call__(self):
-        cdef QueueState* state = self.state
-        cdef Status status = NO_PLAN
-        if state.device.closings.load() != self.closings:
-            self._check_arguments()
-        if state.lock.try_lock():
-            if is_ready_to_launch(state):
-                status = submit_bound(state, self.plan, &self.geometry, no_waits)
-                if status == 0:
-                    count_command(state)
-            state.lock.unlock()
-        if status == NO_PLAN:
-            with nogil:
-                status = launch_bound_gathered(state, self.plan, &self.geometry)
-        if status != 0:
-            raise_launch_error(self.queue, self.kernel, status, NO_ARGUMENT)
+        launch_bound(self)
 
     def _check_arguments(self):
         """Something was closed since the arguments were last looked at."""
@@ -373,3 +426,15 @@ cdef class BoundLaunch:
 
     def __repr__(self):
         return f"<penstock.BoundLaunch of {self.kernel.name!r} on {self.queue}>"
+
+
+cdef void enable_vectorcall():
+    # Cython has no word for it; the type is ready and nobody has used it yet.
+    cdef PyTypeObject* bound_type = <PyTypeObject*> BoundLaunch
+    cdef BoundLaunch probe = BoundLaunch.__new__(BoundLaunch)
+    bound_type.tp_vectorcall_offset = <char*> &probe.vectorcall - <char*> <void*> probe
+    bound_type.tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL
+    PyType_Modified(bound_type)
+
+
+enable_vectorcall()

@@ -49,3 +49,16 @@ cdef void delete_plan(Plan* plan) noexcept nogil
 cdef Status set_changed_arguments(
     Plan* plan, const char* packed, uint64_t* bytes_set, uint64_t* bytes_skipped, uint32_t* failed_at
 ) noexcept nogil
+
+
+cdef inline bint are_unchanged(const Plan* plan, const char* packed) noexcept nogil:
+    """Are these the arguments that the plan's kernel has? The block is a whole number of words, and small."""
+    cdef const uint64_t* known = <const uint64_t*> plan.values.data()
+    cdef const uint64_t* given = <const uint64_t*> packed
+    cdef size_t i
+    if not plan.all_known:
+        return False
+    for i in range(plan.values.size() // 8):
+        if known[i] != given[i]:
+            return False
+    return True

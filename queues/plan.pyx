@@ -45,14 +45,10 @@ cdef Status set_changed_arguments(
 
     On failure the argument being set is unknown from then on, those before it are set, and `failed_at` names it.
     """
-    cdef size_t size = plan.values.size()
     cdef Parameter* parameter
     cdef char* value
     cdef uint32_t i
     cdef Status status
-    if plan.all_known and memcmp(plan.values.data(), packed, size) == 0:
-        bytes_skipped[0] += plan.argument_bytes
-        return 0
     for i in range(<uint32_t> plan.parameters.size()):
         parameter = &plan.parameters[i]
         value = &plan.values[parameter.offset]

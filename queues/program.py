@@ -63,7 +63,13 @@ class Program:
         self.closed = True
         for kernel in self._kernels.values():
             kernel.close()
+        if self._natives:
+            self.device._keep_until_done(self._natives)
         self._natives = {}
+
+    def __del__(self) -> None:
+        if getattr(self, "_natives", None):
+            self.device._keep_until_done(self._natives)
 
     def __enter__(self) -> Program:
         if self.closed:

@@ -33,6 +33,19 @@ from penstock.queues.host_functions import refuse_on_host_thread
 from penstock.queues.layout import convert
 from penstock.queues.stats import Stats
 
+cdef extern from "Python.h":
+    ctypedef void (*PyCFunction)()
+    ctypedef struct PyMethodDef:
+        const char* ml_name
+        PyCFunction ml_meth
+        int ml_flags
+        const char* ml_doc
+    ctypedef struct PyTypeObject:
+        PyObject* tp_dict
+    int METH_FASTCALL
+    object PyDescr_NewMethod(PyTypeObject*, PyMethodDef*)
+    void PyType_Modified(PyTypeObject*)
+
 _ids = itertools.count(1)
 
 
@@ -132,40 +145,16 @@ cdef class Queue:
 
     # -- commands
 
-    def launch(self, kernel, grid, block, *args):
-        """Launch `kernel` on `grid` groups of `block` work-items each.
+    # launch(kernel, grid, block, *args) is added below the class
 
-        Parameters
-        ----------
-        kernel : Kernel
-        grid, block : int or tuple of 1 to 3 int
-            Groups, and work-items per group, as in HIP; not OpenCL's global size.
-        *args
-            One for each parameter: a `Buffer` or None for a pointer, a number for a scalar, anything with the buffer
-            protocol and the right size (NumPy values, bytes, ctypes structures) for a vector or structure,
-            ``ps.local(nbytes)`` for local memory.
-
-        Does not wait for the kernel. It blocks only while the device's own queue is full, without the GIL.
-
-        Raises
-        ------
-        ArgumentTypeError, InvalidArgumentError, ClosedError
-            Before the driver sees anything; the queue is as it was.
-        DriverError
-            When the driver refuses; nothing was submitted.
-        """
-        if type(kernel) is not Kernel:
-            raise ArgumentTypeError(f"launch() needs a Kernel, not {type(kernel).__name__}")
-        launch(self, self.state, <Kernel> kernel, grid, block, args)
-
-    def _bind(self, Kernel kernel not None, grid, block, tuple args):
+    def _bind(self, Kernel kernel, grid, block, tuple args):
         self._check_open()
         return bind(self, self.state, kernel, grid, block, args)
 
     def copy(self, dst, src):
         """Copy all of `src` to `dst`: buffers, or C-contiguous host memory (NumPy arrays, anything with a buffer).
 
-        Both have the same number of bytes. Host memory that is pageable may be reused as soon as this returns when it is
+        Both have the same number of bytes; dtypes are not looked at. Host memory that is pageable may be reused as soon as this returns when it is
         the source: its bytes are staged. As destination it holds the result once the copy is done, after `finish` or an
         event; it is kept alive until then. Pinned memory (`penstock.host_empty`) is not staged: neither read nor write it
         before the copy is done.
@@ -176,7 +165,6 @@ cdef class Queue:
         ------
         ArgumentTypeError, InvalidArgumentError, ClosedError, DriverError
         """
-        cdef Buffer buffer
         if isinstance(dst, Buffer) and isinstance(src, Buffer):
             self._copy_buffers(dst, src)
         elif isinstance(dst, Buffer):
@@ -381,8 +369,7 @@ cdef class Queue:
             status = record_marker(self.state, timed, &marker)
         if status != 0:
             self._raise(status, "record")
-        set_marker(event, marker, self)
-        (<Event> event).timing = timed
+        set_marker(event, marker, timed, self)
         return event
 
     def wait(self, event_or_queue):
@@ -407,7 +394,6 @@ cdef class Queue:
                 return
             if producer.state.driver != self.state.driver:
                 raise InvalidArgumentError("wait: the queue belongs to another driver's device")
-            producer._check_open()
             with nogil:
                 status = record_marker(producer.state, False, &marker)
             if status != 0:
@@ -427,7 +413,7 @@ cdef class Queue:
         """
         cdef Marker* marker = NULL
         cdef Status status
-        cdef int reached
+        cdef int reached = 0
         self._check_open()
         with nogil:
             status = self.take_speaking_marker(&marker)
@@ -502,7 +488,7 @@ cdef class Queue:
     # -- life
 
     def close(self):
-        """No more commands. What was submitted still runs, in order, and others may still wait for it. Twice is fine."""
+        """No more commands. What was submitted still runs, in order; events recorded here stay good. Twice is fine."""
         cdef Status status
         if self.state.closed:
             return
@@ -546,6 +532,58 @@ cdef class Queue:
     def __repr__(self):
         kind = "null queue" if self.state.is_null else "queue" if self.state.blocking else "non-blocking queue"
         return f"<penstock.Queue: {kind} {self.id} of {self.device.name}>"
+
+
+cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count):
+    if count < 3:
+        raise ArgumentTypeError(f"launch(kernel, grid, block, *args) takes at least 3 arguments ({count} given)")
+    kernel = <object> arguments[0]
+    if type(kernel) is not Kernel:
+        raise ArgumentTypeError(f"launch needs a Kernel, not {type(kernel).__name__}")
+    launch(
+        self, (<Queue> self).state, <Kernel> kernel, <object> arguments[1], <object> arguments[2], arguments + 3,
+        count - 3)
+    return None
+
+
+cdef PyMethodDef launch_definition
+launch_definition.ml_name = "launch"
+launch_definition.ml_meth = <PyCFunction> launch_method
+launch_definition.ml_flags = METH_FASTCALL
+launch_definition.ml_doc = b"""launch($self, kernel, grid, block, /, *args)
+--
+
+Launch `kernel` on `grid` groups of `block` work-items each.
+
+Parameters
+----------
+kernel : Kernel
+grid, block : int or tuple of 1 to 3 int
+    Groups, and work-items per group, as in HIP; not OpenCL's global size.
+*args
+    One for each parameter: a `Buffer` or None for a pointer, a number for a scalar, anything with the buffer protocol and
+    the right size (NumPy values, bytes, ctypes structures) for a vector or structure, ``ps.local(nbytes)`` for local
+    memory.
+
+Does not wait for the kernel. It blocks only while the device's own queue is full, without the GIL.
+
+Raises
+------
+ArgumentTypeError, InvalidArgumentError, ClosedError
+    Before the driver sees anything; the queue is as it was.
+DriverError
+    When the driver refuses; nothing was submitted.
+"""
+
+
+cdef void add_launch_method():
+    # By hand, because a Cython method would put the arguments into a tuple first: 40 ns of a launch.
+    cdef PyTypeObject* queue_type = <PyTypeObject*> Queue
+    (<dict> queue_type.tp_dict)["launch"] = PyDescr_NewMethod(queue_type, &launch_definition)
+    PyType_Modified(queue_type)
+
+
+add_launch_method()
 
 
 cdef Memory host_memory(uintptr_t address):

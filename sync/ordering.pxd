@@ -88,3 +88,4 @@ cdef Status finish_queue(QueueState* queue) noexcept nogil
 cdef Status finish_device(DeviceState* device) noexcept nogil
 cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil
+cdef void unlist_idle(DeviceState* device) noexcept nogil

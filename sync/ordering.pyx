@@ -133,34 +133,65 @@ cdef void put_back(Order* order) noexcept nogil:
     order.taken.clear()
 
 
-cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil:
-    """The null queue, locked, waits for each blocking queue with new work that it is not ordered after."""
-    cdef QueueState* queue = null_queue.device.listed.exchange(NULL, memory_order_acq_rel)
-    cdef Marker* marker
-    cdef Status status
-    cdef size_t i
+cdef void take_list(DeviceState* device, vector[QueueState*]& queues) noexcept nogil:
+    """All of the null queue's list, with the list's references; the null queue is locked."""
+    cdef QueueState* queue = device.listed.exchange(NULL, memory_order_acq_rel)
     # Read the whole chain first: once a queue is unlisted, its next command may enter it anew and rewrite its link.
     while queue != NULL:
-        order.taken.push_back(queue)
+        queues.push_back(queue)
         queue = queue.next_listed
+
+
+cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil:
+    """The null queue, locked, waits for each blocking queue with new work that it is not ordered after."""
+    cdef QueueState* queue
+    cdef Marker* marker
+    cdef Status status = 0
+    cdef size_t i
+    take_list(null_queue.device, order.taken)
     for i in range(order.taken.size()):
         queue = order.taken[i]
         marker = NULL
-        status = 0
         queue.lock.lock()
         queue.listed = False
-        if is_empty(queue.epochs):
+        if status != 0:
+            pass  # an earlier one failed: this one is only unlisted, because it is put back with all others
+        elif is_empty(queue.epochs):
             order.elided_completed += 1
         elif clock_epoch(order.clock, queue.epochs) >= submitted_epoch(queue.epochs):
             order.elided_ordered += 1
         else:
             status = take_marker(queue, &marker)
         queue.lock.unlock()
-        if status != 0:
-            return status
         if marker != NULL:
             add_wait(order, marker)
-    return 0
+    return status
+
+
+cdef void unlist_idle(DeviceState* device) noexcept nogil:
+    """Take queues that have nothing outstanding off the null queue's list, which keeps those alive that are gone.
+
+    Without this a program that never uses the null queue would keep every blocking queue it ever made. Does nothing
+    while another thread submits to the null queue: that may take long, and the next time will do.
+    """
+    cdef QueueState* null_queue = device.null_queue
+    cdef vector[QueueState*] listed
+    cdef vector[QueueState*] idle
+    cdef size_t i
+    if null_queue == NULL or not null_queue.lock.try_lock():
+        return
+    take_list(device, listed)
+    for i in range(listed.size()):
+        listed[i].lock.lock()
+        if is_empty(listed[i].epochs):
+            listed[i].listed = False
+            idle.push_back(listed[i])
+        else:
+            push_on_list(listed[i])
+        listed[i].lock.unlock()
+    null_queue.lock.unlock()
+    for i in range(idle.size()):
+        release_queue_state(idle[i])
 
 
 cdef Status take_null_marker(QueueState* queue, Marker** marker, Order* order) noexcept nogil:

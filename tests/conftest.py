@@ -5,7 +5,7 @@ import pytest
 from penstock.queues.errors import Error
 
 import penstock as ps
-from penstock.devices import devices, select
+from penstock.selection import devices, select
 
 from . import kernels as sources
 from .refusals import refused

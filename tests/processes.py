@@ -1,5 +1,6 @@
 """Runs Python in a process of its own: OpenCL's loader reads the environment once, so each case needs a fresh one."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -7,6 +8,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 READ_BY_DISCOVERY = ("PENSTOCK_DEVICE", "OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")
+
+# pip install pyopencl[pocl] puts a driver into pyopencl's own folder, which its loader reads whatever the environment
+# says.
+_pyopencl = importlib.util.find_spec("pyopencl")
+BUNDLED_DRIVERS = bool(_pyopencl and _pyopencl.origin and any(Path(_pyopencl.origin).parent.glob(".libs/*.icd")))
 
 
 def python(*arguments, cwd=ROOT, timeout=None, **environment):

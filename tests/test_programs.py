@@ -7,7 +7,7 @@ import penstock as ps
 from . import spirv
 from .refusals import refused
 
-ONE_TWO = "kernel void one(global int *a) { a[0] = N; } kernel void two(void) { }"
+ONE_TWO = "kernel void one(global int *a) { a[0] = N; } kernel void two(void) { mem_fence(CLK_GLOBAL_MEM_FENCE); }"
 
 
 def test_a_program_is_a_mapping_of_names_to_kernels(device):

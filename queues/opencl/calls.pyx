@@ -19,6 +19,8 @@ def load():
     ImportError
         When that loader is too old to have one of the functions (SVM ones may be missing).
     """
+    if cl.EnqueueNDRangeKernel != NULL:
+        return
     library = ctypes.CDLL(pyopencl._cl.__file__)
 
     def find(name):

@@ -162,6 +162,7 @@ class OpenCLDevice:
         calls.load()
         self.info = info
         self.native: cl.Device = info.native
+        self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once, for as long as it lives
         self.context = cl.Context([self.native])
         self.context_handle = self.context.int_ptr
         self.table = operations.table_address()
@@ -221,12 +222,13 @@ class OpenCLDevice:
         both: Any = cl.map_flags.READ | cl.map_flags.WRITE
         try:
             buffer = cl.Buffer(self.context, flags, max(nbytes, 1))
-            queue = cl.CommandQueue(self.context, self.native)
-            array, event = enqueue_map(queue, buffer, both, 0, (max(nbytes, 1),), np.uint8)
+            if self._map_queue is None:
+                self._map_queue = cl.CommandQueue(self.context, self.native)
+            array, event = enqueue_map(self._map_queue, buffer, both, 0, (max(nbytes, 1),), np.uint8)
             event.wait()
         except cl.MemoryError as error:
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
-        return array.ctypes.data, (array, buffer, queue)
+        return array.ctypes.data, (array, buffer)
 
     # -- programs
 

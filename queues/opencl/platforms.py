@@ -83,7 +83,7 @@ def _look_once() -> Found:
     try:
         import pyopencl as cl
     except ImportError as error:
-        return Found([], f"pyopencl cannot be imported ({error}): pip install pyopencl")
+        return Found([], f"pyopencl cannot be imported ({error}): pip install --upgrade pyopencl")
 
     runtime = intel_cpu_runtime()
     try:
@@ -168,7 +168,7 @@ def first_line(text: str) -> str:
 
 def _advice(platform: str, kind: str) -> str:
     if platform == POCL and kind == "cpu":
-        return f"the PoCL that pip installs does not know CPUs newer than itself; {GET_CPU_RUNTIME}"
+        return f"PoCL, above all the old one that pip installs, fails on CPUs newer than itself; {GET_CPU_RUNTIME}"
     if platform == INTEL_CPU:
         return "pip install --upgrade intel-opencl-rt intel-cmplr-lib-rt"
     if kind == "cpu":

@@ -1,0 +1,92 @@
+"""What ran when: timed events around the stages of a program, and the waits between queues that were really made."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import penstock as ps
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A stage on a queue. Times are milliseconds since the trace began."""
+
+    queue: ps.Queue
+    stage: str
+    tile: int | None
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A wait: `consumer` did not go on at `end` before `producer` was past `begin`."""
+
+    producer: ps.Queue
+    consumer: ps.Queue
+    begin: float
+    end: float
+    held: bool  # whether the consumer was there first, and had to wait
+
+
+class Trace:
+    """Times the stages of one run. The device must have been made with ``timing=True``.
+
+    A stage begins when its queue has passed everything before it, waits included, and ends when the queue is past its
+    last command: a device that is busy with other queues makes a bar longer, as it makes the stage take longer.
+    """
+
+    def __init__(self, device: ps.Device):
+        self._null_queue = device.null_queue
+        self._origin = device.null_queue.record(timing=True)
+        self._origin.wait()  # or the first command of every queue would wait for it
+        self._stages: list[tuple[ps.Queue, str, int | None, ps.Event, ps.Event]] = []
+        self._waits: list[tuple[ps.Queue, ps.Queue, ps.Event, ps.Event, ps.Event]] = []
+        self._pending = defaultdict(list)  # by consumer: what its next stage waits for
+        self._last: dict[ps.Queue, ps.Event] = {}  # the end of the last stage of each queue
+
+    @contextmanager
+    def stage(self, queue: ps.Queue, name: str, tile: int | None = None) -> Iterator[None]:
+        """Record events before and after what is submitted inside."""
+        busy = [other for other in self._last if not other.empty]
+        made = queue.stats.waits_made
+        begin = queue.record(timing=True)
+        made = queue.stats.waits_made - made
+        if queue is self._null_queue and made:  # by its rule, not by anybody's call
+            self._pending[queue] = [(other, self._last[other]) for other in busy if other is not queue]
+            assert made == len(self._pending[queue])
+        previous = self._last.get(queue, self._origin)
+        self._waits += [(producer, queue, event, previous, begin) for producer, event in self._pending.pop(queue, [])]
+        yield
+        end = self._last[queue] = queue.record(timing=True)
+        self._stages.append((queue, name, tile, begin, end))
+
+    def end_of(self, queue: ps.Queue) -> ps.Event:
+        """The event that ended the last stage of this queue."""
+        return self._last[queue]
+
+    def wait(self, consumer: ps.Queue, producer: ps.Queue, event: ps.Event) -> None:
+        """``consumer.wait(event)``, remembered unless it was dropped. The event ends a stage of the producer."""
+        made = consumer.stats.waits_made
+        consumer.wait(event)
+        if consumer.stats.waits_made > made:
+            self._pending[consumer].append((producer, event))
+
+    @property
+    def bars(self) -> list[Bar]:
+        """Every stage, once the device is finished."""
+        return [
+            Bar(queue, name, tile, begin - self._origin, end - self._origin)
+            for queue, name, tile, begin, end in self._stages
+        ]
+
+    @property
+    def arrows(self) -> list[Arrow]:
+        """Every wait that was made, once the device is finished."""
+        return [
+            Arrow(producer, consumer, event - self._origin, begin - self._origin, event - previous > 0)
+            for producer, consumer, event, previous, begin in self._waits
+        ]

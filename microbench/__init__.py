@@ -1,0 +1,1 @@
+"""Microbenchmarks: what a call costs next to the same driver calls in a compiled C loop, in the same process and run."""

@@ -1,0 +1,134 @@
+"""``python -m microbench launch``: tables, and JSON with ``--json``."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+import penstock as ps
+from microbench import launch as launches
+from microbench.interleaved import Measured, ratio_interval
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
+console = Console(width=None if sys.stdout.isatty() else 130)
+
+
+@app.callback()
+def main() -> None:
+    """Microbenchmarks of penstock: ratios to the same driver calls in a compiled C loop, in one process and run."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: microseconds a call, and ratios to the C loop of the same rounds."""
+
+    name: str
+    minimum: float
+    median: float
+    ratio_of_minimums: float
+    ratio_of_medians: float
+    interval: tuple[float, float]
+
+
+def row(name: str, above: Measured, below: Measured) -> Row:
+    """A measurement against its floor; the interval is the bootstrap's 95 % of the ratio of the medians."""
+    return Row(
+        name,
+        above.minimum,
+        above.median,
+        above.minimum / below.minimum,
+        above.median / below.median,
+        ratio_interval(above, below),
+    )
+
+
+def show(title: str, rows: list[Row], below: str = "C loop") -> None:
+    """Print a table."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("", no_wrap=True)
+    for heading in ("µs min", "µs median", f"÷ {below}, min", "median", "95 %"):
+        table.add_column(heading, justify="right")
+    for line in rows:
+        low, high = line.interval
+        table.add_row(
+            line.name,
+            f"{line.minimum:.3f}",
+            f"{line.median:.3f}",
+            f"{line.ratio_of_minimums:.3f}",
+            f"{line.ratio_of_medians:.3f}",
+            f"{low:.3f}–{high:.3f}",
+        )
+    console.print(table)
+
+
+def beside_rows(found: dict[int, dict[str, Measured]]) -> list[Row]:
+    """For each number of queues: the C loop's A/A pair, then the launch."""
+    rows = []
+    for count, measured in found.items():
+        floor = measured[launches.FLOOR]
+        rows.append(row(f"{count:5} queues: {launches.AGAIN}", measured[launches.AGAIN], floor))
+        rows.append(row(f"{count:5} queues: {launches.LAUNCH}", measured[launches.LAUNCH], floor))
+    return rows
+
+
+@app.command()
+def launch(
+    device: Annotated[str | None, typer.Option(help="Filter words, as for penstock.Device.")] = None,
+    calls: Annotated[int, typer.Option(help="Launches of one sample.")] = 300,
+    rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Write everything as JSON; - prints it.")] = None,
+) -> None:
+    """What a launch costs, in every way to launch, and beside idle and busy queues."""
+    with ps.Device(device) as opened, Progress(console=Console(stderr=True), transient=True) as progress:
+        console.print(f"device: {opened.name}  {opened.info.platform} · {opened.info.description}")
+        subject = launches.Subject(opened)
+        counts = [0, 1, 8, 32, 64, 256, 1024]
+        task = progress.add_task("measuring", total=6)
+        results: dict[str, list[Row]] = {}
+        for held in (True, False):
+            measured = launches.ways_to_launch(subject, calls, rounds, held)
+            title = f"One blocking queue, {'held by a gate while it is filled' if held else 'running freely'}"
+            results[title] = [row(name, value, measured[launches.FLOOR]) for name, value in measured.items()]
+            progress.advance(task)
+        for blocking in (True, False):
+            found = launches.beside_idle(subject, blocking, counts, calls, rounds)
+            title = f"The {'null queue' if blocking else 'non-blocking queue'} beside idle blocking queues"
+            results[title] = beside_rows(found)
+            progress.advance(task)
+        busy = {count: launches.beside_busy(subject, count, calls, rounds) for count in (0, 64)}
+        results["The null queue beside non-empty blocking queues without new work, all held"] = beside_rows(busy)
+        progress.advance(task, 2)
+    for title, rows in results.items():
+        show(f"{title}; {calls} launches a sample, {rounds} rounds", rows)
+    if json_path is not None:
+        report = json.dumps(
+            {
+                "device": opened.name,
+                "description": opened.info.description,
+                "platform": opened.info.platform,
+                "driver": opened.info.driver_version,
+                "python": platform.python_version(),
+                "calls": calls,
+                "rounds": rounds,
+                "tables": {title: [asdict(line) for line in rows] for title, rows in results.items()},
+            },
+            indent=1,
+            ensure_ascii=False,
+        )
+        if str(json_path) == "-":
+            print(report)
+        else:
+            json_path.write_text(report + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(app())

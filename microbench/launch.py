@@ -1,0 +1,148 @@
+"""What a launch costs: penstock and pyopencl next to the C loop, and beside idle and busy queues.
+
+A round takes every subject once, in an order shuffled anew. Before each the queue is finished; in the *held* state it is
+then held by a gate while it is filled, so that on a CPU device the kernels do not compete with the launches for the
+cores. A gate that opens takes all of it away, untimed.
+"""
+
+from __future__ import annotations
+
+import timeit
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import pyopencl as cl
+
+import penstock as ps
+from microbench.interleaved import Measured, Sample, measure
+from microbench.raw import RawLoop
+
+SOURCE = "kernel void fill(global float *a, int n) { if ((int)get_global_id(0) < n) a[get_global_id(0)] = n; }"
+FLOOR = "C loop"
+AGAIN = "C loop again (A/A)"
+LAUNCH = "queue.launch"
+
+
+def timed(statement: str, setup: str = "pass", **names: object) -> Sample:
+    """A sample of a Python statement; the turns of the loop, some 10 ns each, are in it."""
+    return timeit.Timer(statement, setup, globals=names).timeit
+
+
+class Subject:
+    """One kernel and its arguments, launched as one group of one work-item."""
+
+    def __init__(self, device: ps.Device):
+        self.device = device
+        self.buffer = device.zeros(1024)
+        self.kernel = device.program(SOURCE)["fill"]
+        self._raw_program = cl.Program(device.driver.context, SOURCE).build(cache_dir=False)
+
+    def raw_kernel(self) -> tuple[cl.Kernel, cl.Buffer]:
+        """A kernel object of its own for those who launch without penstock, and its buffer."""
+        kernel = cl.Kernel(self._raw_program, "fill")
+        buffer = cl.Buffer(self.device.driver.context, cl.mem_flags.READ_WRITE, 4096)
+        kernel.set_args(buffer, np.int32(100))
+        return kernel, buffer
+
+    def raw_loop(self, queue: ps.Queue) -> RawLoop:
+        """The C loop on the queue's own driver queue."""
+        return RawLoop(queue.native, *self.raw_kernel())
+
+    def launches(self, queue: ps.Queue) -> Sample:
+        """`Queue.launch` with the same arguments each time."""
+        return timed("launch(kernel, 1, 1, buffer, 100)", launch=queue.launch, kernel=self.kernel, buffer=self.buffer)
+
+
+@contextmanager
+def state_of(queue: ps.Queue, held: bool) -> Iterator[None]:
+    """The queue finished, and held or not, for one sample; finished again after it."""
+    queue.native.finish()  # the C loop's launches are none that penstock knows
+    queue.finish()
+    gate = queue._gate() if held else None
+    yield
+    if gate is not None:
+        gate.open()
+    queue.native.finish()
+    queue.finish()
+
+
+def ways_to_launch(subject: Subject, calls: int, rounds: int, held: bool) -> dict[str, Measured]:
+    """The same launch in every way there is, on one blocking queue."""
+    queue = subject.device.queue()
+    kernel, buffer = subject.kernel, subject.buffer
+    raw = subject.raw_loop(queue)
+    other_kernel, other_buffer = subject.raw_kernel()
+    names = {"native": queue.native, "kernel": other_kernel, "buffer": other_buffer, "number": np.int32(100)}
+    samples: dict[str, Sample] = {
+        FLOOR: raw,
+        AGAIN: raw,
+        LAUNCH: subject.launches(queue),
+        "bound launch": timed("go()", go=kernel.bind(queue, 1, 1, buffer, 100)),
+        "kernel[grid, block, queue](…)": timed("kernel[1, 1, queue](buffer, 100)", kernel=kernel, queue=queue, buffer=buffer),
+        "C loop, one int set each time": lambda n: raw.changing(n, 1),
+        "queue.launch, one int changed": timed(
+            "launch(kernel, 1, 1, buffer, next(numbers))",
+            "import itertools; numbers = itertools.count()",
+            launch=queue.launch,
+            kernel=kernel,
+            buffer=buffer,
+        ),
+        "pyopencl enqueue_nd_range_kernel": timed(
+            "enqueue(native, kernel, (1,), (1,))", enqueue=cl.enqueue_nd_range_kernel, **names
+        ),
+        "pyopencl kernel(queue, …)": timed("kernel(native, (1,), (1,), buffer, number)", **names),
+    }
+    measured = measure(samples, calls, rounds, lambda: state_of(queue, held))
+    queue.close()
+    return measured
+
+
+def beside_idle(
+    subject: Subject, blocking: bool, counts: list[int], calls: int, rounds: int
+) -> dict[int, dict[str, Measured]]:
+    """Launches on the null queue, or on a non-blocking one, beside idle blocking queues.
+
+    The counts are taken up and down in turn, or time would be confused with the number of queues.
+    """
+    device = subject.device
+    queue = device.null_queue if blocking else device.queue(blocking=False)
+    raw = subject.raw_loop(queue)
+    samples: dict[str, Sample] = {FLOOR: raw, AGAIN: raw, LAUNCH: subject.launches(queue)}
+    sweeps = 4
+    found: dict[int, list[dict[str, Measured]]] = {count: [] for count in counts}
+    for sweep in range(sweeps):
+        idle: list[ps.Queue] = []
+        for count in sorted(counts, reverse=sweep % 2 == 1):
+            idle.extend(device.queue() for _ in range(count - len(idle)))
+            del idle[count:]
+            device.finish()  # those that were dropped are gone now
+            found[count].append(measure(samples, calls, max(rounds // sweeps, 2), lambda: state_of(queue, True)))
+    return {count: {name: Measured.joined(part[name] for part in parts) for name in samples} for count, parts in found.items()}
+
+
+def beside_busy(subject: Subject, count: int, calls: int, rounds: int) -> dict[str, Measured]:
+    """Null-queue launches beside blocking queues held at gates, without new work since the last null-queue launch."""
+    device, queue = subject.device, subject.device.null_queue
+    raw = subject.raw_loop(queue)
+    samples: dict[str, Sample] = {FLOOR: raw, AGAIN: raw, LAUNCH: subject.launches(queue)}
+
+    @contextmanager
+    def busy() -> Iterator[None]:
+        with ExitStack() as gates:
+            others = [device.queue() for _ in range(max(count, 1))]
+            # Beside none, the null queue is held by a non-blocking queue it waits for: full of work in both cases.
+            holder = device.queue(blocking=False)
+            if not count:
+                others = []
+                gates.enter_context(holder._gate())
+                queue.wait(holder)
+            for other in others:
+                gates.enter_context(other._gate())
+                other.launch(subject.kernel, 1, 1, subject.buffer, 100)
+            queue.launch(subject.kernel, 1, 1, subject.buffer, 100)  # orders the null queue after all of them
+            yield
+        device.finish()
+        queue.native.finish()
+
+    return measure(samples, calls, rounds, busy)

@@ -1,0 +1,77 @@
+"""Watches the driver calls of a device, whatever its driver: each driver folder has an ``observer`` module."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from contextlib import contextmanager
+from typing import NamedTuple
+
+
+class Call(NamedTuple):
+    """One driver call, after it returned. Events are serial numbers, which are never used again."""
+
+    name: str
+    object: int  # its first argument: the handle of a queue, kernel, event or context
+    kernel: int
+    waits: tuple[int, ...]
+    event: int  # that it made, or is about; 0 for none
+    detail: int
+    status: int
+    injected: bool
+
+
+class Calls:
+    """What was called since `observe` began."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    @property
+    def log(self):
+        return self.since(0)
+
+    def __len__(self):
+        return self.driver.count()
+
+    def since(self, first):
+        return [Call(*fields) for fields in self.driver.read(first)]
+
+    def names(self, first=0):
+        """Of all calls from the given one on, in order."""
+        return [call.name for call in self.since(first)]
+
+    def counts(self, first=0):
+        return Counter(self.names(first))
+
+    def count(self, name, first=0):
+        return self.counts(first)[name]
+
+    def kinds(self, first=0):
+        """How many calls of each kind; those that touch only the life of objects and arguments are "other"."""
+        return Counter(map(self.driver.kind_of, self.names(first)))
+
+    def kind(self, call):
+        return self.driver.kind_of(call.name)
+
+    def fail(self, name, code, after=0):
+        """Let a later call of this name return `code` without reaching the driver: the next one, or `after` more."""
+        self.driver.fail(name, code, after)
+
+    def events_alive(self):
+        return self.driver.events_alive()
+
+    def handle_of(self, queue):
+        return self.driver.handle_of(queue)
+
+
+@contextmanager
+def observe(device):
+    """Observe the driver of `device` until the block ends. Not nested; the log can be read afterwards."""
+    backend = device.info.backend.replace("_", "")
+    driver = importlib.import_module(f"penstock.queues.{backend}.observer")
+    driver.start()
+    try:
+        yield Calls(driver)
+    finally:
+        driver.stop()

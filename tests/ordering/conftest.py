@@ -1,0 +1,56 @@
+import pytest
+
+import penstock as ps
+
+from ..observer import observe
+from .program import SOURCE, program_on
+
+
+@pytest.fixture(scope="module")
+def device():
+    with ps.Device() as device:
+        yield device
+
+
+@pytest.fixture(scope="module")
+def kernels(device):
+    return device.program(SOURCE)
+
+
+class Holder:
+    """Holds queues; what is still held when the test ends, or fails, goes on then."""
+
+    def __init__(self):
+        self.gates = []
+
+    def __call__(self, queue):
+        self.gates.append(queue._gate())
+        return self.gates[-1]
+
+    def open(self):
+        for gate in self.gates:
+            gate.open()
+
+
+@pytest.fixture
+def hold():
+    holder = Holder()
+    yield holder
+    holder.open()
+
+
+@pytest.fixture
+def calls(device, kernels, hold):
+    """The driver calls of the test."""
+    device.finish()
+    with observe(device) as calls:
+        yield calls
+    hold.open()
+    device.finish()
+
+
+@pytest.fixture
+def program(device, kernels):
+    """Checks results and order of what the test does by it."""
+    with program_on(device, kernels) as program:
+        yield program

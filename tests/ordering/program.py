@@ -1,0 +1,342 @@
+"""Programs that check themselves: each operation runs on the device, on a sequential model, and against the rules.
+
+The model executes in the order of submission. A program is free of races when each operation that touches memory is
+ordered, by the rules, after all earlier ones that conflict with it; its memory at the end must then equal the model's.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+
+from ..observer import observe
+from .happens_before import OrderError, Recorded, Rules, check, operations_in
+
+SIZE = 64
+# No names of OpenCL functions: PoCL renames kernels that have one.
+SOURCE = """
+kernel void advance(global uint *a, uint k) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + k; }
+kernel void combine(global uint *a, global const uint *b, uint k)
+{
+    a[get_global_id(0)] = a[get_global_id(0)] * 5 + b[get_global_id(0)] + k;
+}
+"""
+
+
+class Memory:
+    """A buffer, its model, and which operations touched it."""
+
+    def __init__(self, device, initial):
+        self.buffer = device.empty(SIZE, "u4")
+        self.model = np.full(SIZE, initial, "u4")
+        self.writers = 0
+        self.readers = 0
+
+
+class Point:
+    """An event of the program: what it stands for."""
+
+    def __init__(self, event):
+        self.event = event
+        self.stands_for = (0, 0)
+
+
+class Program:
+    """Runs operations one after the other, from one thread, and checks each. Use it by `program_on`."""
+
+    def __init__(self, device, built, calls, strict=True):
+        self.device = device
+        self.kernels = built
+        self.calls = calls
+        self.strict = strict
+        self.rules = Rules()
+        self.recorded = Recorded(calls.kind)
+        self.operations = 0
+        self.owners = {}  # operation -> handle of its queue
+        self.gates = {}  # operation -> Gate, those that are closed
+        self.told = 0  # what the program knows to be done, because it waited
+        self.hosts = []
+        self.memories = []
+        self.read = len(calls)
+        self.of = {}
+        self.aside = None
+        self.null = self.adopt(device.null_queue)
+
+    # -- objects
+
+    def adopt(self, queue):
+        handle = self.calls.handle_of(queue)
+        if handle not in self.of:
+            self.recorded.queues.pop(handle, None)  # of a queue that is gone
+            self.of[handle] = (queue, self.rules.add(handle, queue.is_null, queue.blocking))
+        return queue
+
+    def forget(self, queue):
+        """Hold no reference to the queue; its work stays what it is. No more operations may be asked of it."""
+        handle = self.calls.handle_of(queue)
+        del self.of[handle]
+        self.recorded.queue(handle).gone = True
+        self.rules.queues[f"gone {self.operations} {handle}"] = self.rules.queues.pop(handle)
+
+    def queue(self, blocking=True):
+        return self.adopt(self.device.queue(blocking=blocking))
+
+    def rule(self, queue):
+        return self.of[self.calls.handle_of(queue)][1]
+
+    def memory(self, initial=1):
+        """Filled and finished on a queue of its own, whatever is held."""
+        memory = Memory(self.device, initial)
+        if self.aside is None:
+            self.aside = self.queue(blocking=False)
+        self.fill(self.aside, memory, initial)
+        self.finish(self.aside)
+        self.memories.append(memory)
+        return memory
+
+    # -- what each operation has in common
+
+    def submitted(self):
+        calls = self.calls.since(self.read)
+        self.read += len(calls)
+        return calls
+
+    @contextmanager
+    def command(self, queue, writes=(), reads=(), needs_marker=False):
+        rule = self.rule(queue)
+        operation = self.operations
+        must, may = self.before(queue)
+        for memory in writes:
+            self.refuse_race(memory.writers | memory.readers, must, "write")
+        for memory in reads:
+            self.refuse_race(memory.writers, must, "read")
+        yield operation
+        self.operations += 1
+        self.owners[operation] = rule.handle
+        self.rules.command(rule, operation)
+        main, known = self.recorded.read(self.submitted(), rule.handle, operation, may, needs_marker)
+        if self.strict:
+            check(operation, main, must, may, known)
+        for memory in writes:
+            memory.writers, memory.readers = 1 << operation, 0
+        for memory in reads:
+            memory.readers |= 1 << operation
+
+    def before(self, queue):
+        """What the next command of the queue must, and may, come after; changes nothing."""
+        rule = self.rule(queue)
+        must, may = rule.must, rule.may
+        others = self.rules.queues.values() if rule.null else [self.rules.null] if rule.blocking else []
+        for other in others:
+            if other.blocking:
+                must, may = must | other.must, may | other.may
+        return must, may
+
+    def refuse_race(self, earlier, must, what):
+        racing = earlier & ~must & ~self.told
+        if racing:
+            raise ValueError(f"this would {what} memory that operations {operations_in(racing)} may still use")
+
+    def racing(self, queue, writes=(), reads=()):
+        """The operations that a command of this queue touching this memory would race with."""
+        must, _ = self.before(queue)
+        conflicts = 0
+        for memory in writes:
+            conflicts |= memory.writers | memory.readers
+        for memory in reads:
+            conflicts |= memory.writers
+        return operations_in(conflicts & ~must & ~self.told)
+
+    def order_after(self, queue, operations):
+        """Wait for the queues of these operations; False when one of them is gone or closed."""
+        handles = dict.fromkeys(self.owners[operation] for operation in operations)
+        if any(handle not in self.of or self.of[handle][0].closed for handle in handles):
+            return False
+        for handle in handles:
+            self.wait(queue, self.of[handle][0])
+        return True
+
+    # -- operations
+
+    def step(self, queue, memory, k):
+        with self.command(queue, writes=[memory]):
+            queue.launch(self.kernels["advance"], SIZE // 16, 16, memory.buffer, k)
+        memory.model[:] = memory.model * np.uint32(3) + np.uint32(k)
+
+    def mix(self, queue, memory, other, k):
+        with self.command(queue, writes=[memory], reads=[other]):
+            queue.launch(self.kernels["combine"], SIZE // 16, 16, memory.buffer, other.buffer, k)
+        memory.model[:] = memory.model * np.uint32(5) + other.model + np.uint32(k)
+
+    def copy(self, queue, to, source):
+        with self.command(queue, writes=[to], reads=[source]):
+            queue.copy(to.buffer, source.buffer)
+        to.model[:] = source.model
+
+    def upload(self, queue, to, value):
+        host = np.full(SIZE, value, "u4")
+        with self.command(queue, writes=[to]):
+            queue.copy(to.buffer, host)
+        to.model[:] = host
+        host[:] = 0  # it was staged
+
+    def fill(self, queue, memory, value):
+        with self.command(queue, writes=[memory]):
+            queue.fill(memory.buffer, value)
+        memory.model[:] = value
+
+    def host(self, queue):
+        """A host function that notes its number."""
+        ran = self.hosts
+        with self.command(queue, needs_marker=True) as operation:
+            queue.host(lambda: ran.append(operation))
+        return operation
+
+    def gate(self, queue):
+        with self.command(queue) as operation:
+            gate = queue._gate()
+        self.gates[operation] = gate
+        return operation
+
+    def open(self, operation=None):
+        """Open one gate, or all of them."""
+        for each in [operation] if operation is not None else list(self.gates):
+            self.gates.pop(each).open()
+        self.recorded.read(self.submitted(), 0)
+
+    def record(self, queue, point=None):
+        epoch = queue.epoch
+        event = queue.record() if point is None else queue.record(point.event)
+        point = point or Point(event)
+        point.stands_for = self.follow(queue, epoch, self.rules.record)
+        return point
+
+    def wait(self, queue, what):
+        """For a Point, or for another queue."""
+        rule = self.rule(queue)
+        must_before = rule.must
+        epoch = queue.epoch
+        if isinstance(what, Point):
+            queue.wait(what.event)
+            stands_for = what.stands_for
+            self.recorded.read(self.submitted(), rule.handle)
+        else:
+            producer = what.epoch
+            queue.wait(what)
+            stands_for = (0, 0) if what is queue else self.follow(what, producer, self.rules.record)
+        operation = self.new_operation(queue, epoch)
+        self.rules.wait(rule, stands_for, operation)
+        if operation is not None:
+            self.recorded.wait(rule.handle, operation)
+        else:
+            left = stands_for[0] & ~must_before & ~self.recorded.done
+            if left and self.strict:
+                raise OrderError(f"a wait for operations {operations_in(left)} was dropped")
+        return operation is None
+
+    def finish(self, queue):
+        rule = self.rule(queue)
+        self.open_what_holds(queue)
+        must, epoch = self.rules.speaks_for(rule), queue.epoch
+        queue.finish()
+        self.follow(queue, epoch, self.spoke)
+        self.now_done(must)
+
+    def finish_device(self):
+        self.open()
+        self.device.finish()
+        self.recorded.read(self.submitted(), 0)
+        everything = 0
+        for rule in self.rules.queues.values():
+            everything |= rule.must
+        self.now_done(everything)
+
+    def finish_point(self, point):
+        """The host waits for the event."""
+        self.open()
+        point.event.wait()
+        self.recorded.read(self.submitted(), 0)
+        self.now_done(point.stands_for[0])
+
+    def query(self, queue):
+        must, epoch = self.rules.speaks_for(self.rule(queue)), queue.epoch
+        done = queue.query()
+        self.follow(queue, epoch, self.spoke)
+        if done:
+            self.now_done(must)
+        return done
+
+    def query_point(self, point):
+        done = point.event.done
+        self.recorded.read(self.submitted(), 0)
+        if done:
+            self.now_done(point.stands_for[0])
+        return done
+
+    def close(self, queue):
+        queue.close()
+        self.recorded.read(self.submitted(), self.rule(queue).handle)
+
+    def new_operation(self, queue, epoch):
+        """The number of what was a command of the queue though it need not have been one; None when it was none."""
+        if queue.epoch == epoch:
+            return None
+        self.operations += 1
+        return self.operations - 1
+
+    def follow(self, queue, epoch, rule):
+        """What the rule says, after a record, query or finish of the queue."""
+        operation = self.new_operation(queue, epoch)
+        result = rule(self.rule(queue), operation)
+        self.recorded.read(self.submitted(), self.rule(queue).handle, operation, self.before(queue)[1], True)
+        return result
+
+    def spoke(self, rule, operation):
+        self.rules.add_command(rule, operation, required=False)
+
+    def now_done(self, must):
+        """The host was told that all of `must` is done."""
+        missing = must & ~self.recorded.done
+        if missing and self.strict:
+            raise OrderError(f"operations {operations_in(missing)} were said to be done, and nobody asked the driver")
+        closed = [operation for operation in self.gates if must >> operation & 1]
+        if closed:
+            raise OrderError(f"operations {closed} were said to be done while their gates are closed")
+        self.told |= must
+
+    def open_what_holds(self, queue):
+        """Finishing a queue behind a closed gate would not return."""
+        rule = self.rule(queue)
+        rules = [rule, *(other for other in self.rules.queues.values() if rule.null and other.blocking)]
+        waits_for = 0
+        for each in rules:
+            waits_for |= each.must | self.recorded.queue(each.handle).before
+        for operation in list(self.gates):
+            if waits_for >> operation & 1:
+                self.open(operation)
+
+    # -- the end
+
+    def compare(self):
+        """Finish all, and compare memory with the model."""
+        self.finish_device()
+        for i, memory in enumerate(self.memories):
+            got = memory.buffer.get()
+            assert np.array_equal(got, memory.model), f"memory {i} is {got[:4]}…, not {memory.model[:4]}…"
+        self.read = len(self.calls)
+
+
+@contextmanager
+def program_on(device, built, strict=True):
+    """A `Program`, observed; compares memory with the model at the end, and opens its gates if that fails."""
+    device.finish()
+    with observe(device) as calls:
+        program = Program(device, built, calls, strict)
+        try:
+            yield program
+            program.compare()
+        finally:
+            for gate in program.gates.values():
+                gate.open()
+            device.finish()

@@ -1,0 +1,272 @@
+"""A driver call that fails after waits were gathered: nothing has happened, and others go on."""
+
+import pytest
+
+import penstock as ps
+
+OUT_OF_RESOURCES = -5
+INVALID_EVENT_WAIT_LIST = -57
+
+
+@pytest.fixture
+def buffer(device):
+    return device.zeros(64, "u4")
+
+
+@pytest.fixture
+def busy(device, calls, kernels, buffer, hold):
+    """Three blocking queues with a command behind a gate each."""
+    queues = [device.queue() for _ in range(3)]
+    gates = [hold(queue) for queue in queues]
+    for queue in queues:
+        launch(queue, kernels, buffer)
+    yield queues
+    for gate in gates:
+        gate.open()
+
+
+def launch(queue, kernels, buffer, k=1):
+    queue.launch(kernels["advance"], 4, 16, buffer, k)
+
+
+def state_of(queue):
+    """All that must not change; markers already made are kept and counted."""
+    changing = ("markers_made", "markers_shared", "events_made", "arg_bytes_set", "arg_bytes_skipped")
+    stats = {name: value for name, value in vars(queue.stats).items() if name not in changing}
+    return queue.epoch, queue.completed, queue.empty, stats
+
+
+def waits_of_next_null_launch(device, kernels, buffer, calls):
+    first = len(calls)
+    launch(device.null_queue, kernels, buffer)
+    (call,) = (call for call in calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    return call.waits
+
+
+def null_commands(device, kernels, buffer):
+    null = device.null_queue
+    small = bytes(buffer.nbytes)
+    return {
+        "clEnqueueNDRangeKernel": lambda: launch(null, kernels, buffer),
+        "clSetKernelArg": lambda: launch(null, kernels, buffer, 77),
+        "clEnqueueWriteBuffer": lambda: null.copy(buffer, small),
+        "clEnqueueReadBuffer": lambda: null.copy(bytearray(buffer.nbytes), buffer),
+        "clEnqueueFillBuffer": lambda: null.fill(buffer, 3),
+        "clEnqueueMarkerWithWaitList": null.record,
+        "clEnqueueBarrierWithWaitList": null.finish,
+    }
+
+
+@pytest.mark.parametrize("name", [
+    "clEnqueueNDRangeKernel", "clSetKernelArg", "clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clEnqueueFillBuffer",
+    "clEnqueueMarkerWithWaitList", "clEnqueueBarrierWithWaitList",
+])  # fmt: skip
+def test_a_null_command_that_fails_leaves_all_as_it_was(device, kernels, buffer, calls, busy, name):
+    launch(device.null_queue, kernels, buffer)  # its plan and its waits
+    for queue in busy:
+        launch(queue, kernels, buffer, 2)
+    before, alive = state_of(device.null_queue), len(calls.events_alive())
+    after = 3 if name == "clEnqueueMarkerWithWaitList" else 0  # those of the queues it waits for come first
+    first = len(calls)
+    calls.fail(name, OUT_OF_RESOURCES, after)
+    with pytest.raises(ps.Error, match=f"{name}.*CL_OUT_OF_RESOURCES"):
+        null_commands(device, kernels, buffer)[name]()
+    assert [call.name for call in calls.log if call.injected] == [name]
+    assert state_of(device.null_queue) == before
+    assert len(calls.events_alive()) <= alive + 3  # the markers of the three are kept, and nothing else
+    assert len(waits_of_next_null_launch(device, kernels, buffer, calls)) == 3
+    made = [call for call in calls.since(first) if calls.kind(call) == "marker" and not call.injected]
+    assert len(made) == 3  # once for the failed command, then shared
+    assert waits_of_next_null_launch(device, kernels, buffer, calls) == ()
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_a_marker_that_fails_while_gathering_leaves_all_queues_listed(device, kernels, buffer, calls, busy, failing):
+    launch(device.null_queue, kernels, buffer, 5)
+    for queue in busy:
+        launch(queue, kernels, buffer, 2)
+    before = state_of(device.null_queue)
+    calls.fail("clEnqueueMarkerWithWaitList", OUT_OF_RESOURCES, failing)
+    with pytest.raises(ps.Error, match="clEnqueueMarkerWithWaitList"):
+        launch(device.null_queue, kernels, buffer)
+    assert state_of(device.null_queue) == before
+    launch(busy[1], kernels, buffer, 3)  # one of them goes on meanwhile
+    assert len(waits_of_next_null_launch(device, kernels, buffer, calls)) == 3
+    for queue in busy:  # and they enter the list again
+        launch(queue, kernels, buffer, 2)
+    assert len(waits_of_next_null_launch(device, kernels, buffer, calls)) == 3
+
+
+def test_the_flush_of_a_marker_that_fails_leaks_no_event(device, kernels, buffer, calls, busy):
+    alive = calls.events_alive()
+    calls.fail("clFlush", OUT_OF_RESOURCES)
+    with pytest.raises(ps.Error, match="clFlush"):
+        busy[0].record()
+    assert calls.events_alive() == alive
+    assert len(waits_of_next_null_launch(device, kernels, buffer, calls)) == 3
+
+
+@pytest.mark.parametrize("name", [
+    "clEnqueueNDRangeKernel", "clSetKernelArg", "clEnqueueWriteBuffer", "clEnqueueMarkerWithWaitList",
+])  # fmt: skip
+def test_a_blocking_command_that_fails_still_waits_for_null_next_time(device, kernels, buffer, calls, name, hold):
+    null, queue = device.null_queue, device.queue()
+    launch(queue, kernels, buffer)
+    queue.finish()
+    gate = hold(null)
+    launch(null, kernels, buffer)
+    before = state_of(queue)
+    calls.fail(name, OUT_OF_RESOURCES)
+    with pytest.raises(ps.Error, match=name):
+        queue.copy(buffer, bytes(256)) if "Write" in name else launch(queue, kernels, buffer, 9)
+    assert state_of(queue) == before
+    first = len(calls)
+    launch(queue, kernels, buffer, 9)
+    (call,) = (call for call in calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    assert len(call.waits) == 1
+    assert queue.stats.waits_made == 1
+    gate.open()
+
+
+def test_a_failed_command_keeps_waits_that_wait_to_be_carried(device, kernels, buffer, calls, busy):
+    queue = device.queue(blocking=False)
+    for other in busy:
+        queue.wait(other)
+    launch_fails = ("clEnqueueNDRangeKernel", lambda: launch(queue, kernels, buffer))
+    copy_fails = ("clEnqueueWriteBuffer", lambda: queue.copy(buffer, bytes(256)))
+    marker_fails = ("clEnqueueMarkerWithWaitList", queue.record)
+    query_fails = ("clEnqueueMarkerWithWaitList", queue.query)
+    barrier_fails = ("clEnqueueBarrierWithWaitList", queue.finish)
+    hold_fails = ("clEnqueueBarrierWithWaitList", queue._gate)
+    user_event_fails = ("clCreateUserEvent", queue._gate)
+    for name, command in (
+        launch_fails, copy_fails, marker_fails, query_fails, barrier_fails, hold_fails, user_event_fails
+    ):  # fmt: skip
+        before, alive = state_of(queue), calls.events_alive()
+        calls.fail(name, OUT_OF_RESOURCES)
+        with pytest.raises(ps.Error, match=name):
+            command()
+        assert state_of(queue) == before
+        assert calls.events_alive() == alive
+    first = len(calls)
+    launch(queue, kernels, buffer)
+    (call,) = (call for call in calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    assert len(call.waits) == 3
+
+
+def test_a_failed_finish_is_no_finish(device, kernels, buffer, calls):
+    queue = device.queue(blocking=False)
+    launch(queue, kernels, buffer)
+    calls.fail("clFinish", OUT_OF_RESOURCES)
+    with pytest.raises(ps.Error, match="clFinish"):
+        queue.finish()
+    assert not queue.empty
+    calls.fail("clWaitForEvents", INVALID_EVENT_WAIT_LIST)
+    with pytest.raises(ps.Error, match="clWaitForEvents"):
+        device.finish()
+    assert not queue.empty
+    device.finish()
+    assert queue.empty
+
+
+def test_the_argument_being_set_is_unknown_after_a_failure(device, kernels, buffer, calls):
+    queue = device.queue(blocking=False)
+    launch(queue, kernels, buffer, 1)
+    queue.finish()
+    buffer.set(1)
+    device.finish()
+    calls.fail("clSetKernelArg", OUT_OF_RESOURCES)
+    with pytest.raises(ps.Error, match=r"clSetKernelArg.*argument 1 \(uint k\)"):
+        launch(queue, kernels, buffer, 2)
+    first = len(calls)
+    launch(queue, kernels, buffer, 1)  # what it was before: set again all the same
+    assert calls.names(first) == ["clSetKernelArg", "clEnqueueNDRangeKernel"]
+    assert (buffer.get(queue=queue) == 4).all()
+
+
+def test_arguments_set_before_a_failed_launch_stay_known(device, kernels, buffer, calls):
+    queue = device.queue(blocking=False)
+    launch(queue, kernels, buffer, 1)
+    calls.fail("clEnqueueNDRangeKernel", OUT_OF_RESOURCES)
+    with pytest.raises(ps.Error, match="clEnqueueNDRangeKernel"):
+        launch(queue, kernels, buffer, 2)
+    first = len(calls)
+    launch(queue, kernels, buffer, 2)
+    assert calls.names(first) == ["clEnqueueNDRangeKernel"]
+
+
+def test_a_bound_launch_that_fails(device, kernels, buffer, calls, busy):
+    null = device.null_queue
+    bound = kernels["advance"].bind(null, 4, 16, buffer, 1)
+    before = state_of(null)
+    calls.fail("clEnqueueNDRangeKernel", OUT_OF_RESOURCES)
+    with pytest.raises(ps.Error, match="clEnqueueNDRangeKernel"):
+        bound()
+    assert state_of(null) == before
+    first = len(calls)
+    bound()
+    (call,) = (call for call in calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    assert len(call.waits) == 3
+
+
+@pytest.mark.parametrize("name", ["clCreateUserEvent", "clEnqueueMarkerWithWaitList", "clEnqueueBarrierWithWaitList",
+                                  "clSetEventCallback"])  # fmt: skip
+def test_a_host_function_that_fails_does_not_run_and_holds_nothing(device, kernels, buffer, calls, name):
+    queue = device.queue(blocking=False)
+    launch(queue, kernels, buffer)
+    before, alive = state_of(queue), calls.events_alive()
+    ran = []
+    calls.fail(name, OUT_OF_RESOURCES)
+    with pytest.raises(ps.Error, match=name):
+        queue.host(lambda: ran.append(1))
+    assert state_of(queue) == before
+    assert calls.events_alive() == alive
+    launch(queue, kernels, buffer)
+    queue.host(lambda: ran.append(2))
+    queue.finish()
+    assert ran == [2]
+
+
+def test_other_queues_go_on_after_a_failure(device, kernels, buffer, calls):
+    queues = [device.queue(blocking=False) for _ in range(3)]
+    buffers = [device.zeros(64, "u4") for _ in queues]
+    device.finish()
+    failed = 0
+    for k in range(60):
+        if k % 10 == 3:
+            calls.fail("clEnqueueNDRangeKernel", OUT_OF_RESOURCES)
+        try:
+            launch(queues[k % 3], kernels, buffers[k % 3], 1)
+        except ps.Error:
+            failed += 1
+    assert failed == 6
+    device.finish()
+    total = 0
+    for each in buffers:
+        value, launches = int(each.get()[0]), 0
+        while value:
+            value, launches = (value - 1) // 3, launches + 1
+        total += launches
+    assert total == 54
+    assert sum(queue.epoch for queue in queues) == 54 == sum(queue.stats.launches for queue in queues)
+
+
+def test_a_queue_closed_after_a_failed_marker_still_counts(device, kernels, buffer, calls, busy):
+    calls.fail("clEnqueueMarkerWithWaitList", OUT_OF_RESOURCES)
+    with pytest.raises(ps.Error, match="clEnqueueMarkerWithWaitList"):
+        busy[0].close()
+    assert len(waits_of_next_null_launch(device, kernels, buffer, calls)) == 3
+
+
+def test_a_failed_gate_ends_what_is_behind_it_and_nothing_else(device, kernels, buffer, hold):
+    if device.info.platform == "Portable Computing Language":
+        pytest.skip("PoCL 3.1 aborts the process when a user event is set to an error (pocl_update_event_failed)")
+    held, other = device.queue(blocking=False), device.queue(blocking=False)
+    gate = hold(held)
+    launch(held, kernels, buffer)
+    gate.open(failed=True)
+    second = device.zeros(64, "u4")
+    device.null_queue.finish()
+    launch(other, kernels, second)
+    other.finish()
+    assert (second.get(queue=other) == 1).all()

@@ -1,0 +1,187 @@
+"""What closing or dropping a queue ends, and what it does not."""
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+
+def launch(queue, kernels, buffer, k=1):
+    queue.launch(kernels["advance"], 4, 16, buffer, k)
+
+
+@pytest.mark.parametrize("how", ["close", "drop", "close and drop"])
+@pytest.mark.parametrize("listed_before", [True, False])
+def test_null_work_comes_after_a_queue_that_is_gone(device, kernels, calls, how, listed_before, hold):
+    buffer = device.zeros(64, "u4")
+    if not listed_before:
+        device.finish()
+        device.null_queue.fill(buffer, 0)  # so that the gate below is the first command after a null-queue wait
+    queue = device.queue()
+    gate = hold(queue)
+    launch(queue, kernels, buffer, 5)
+    handle = calls.handle_of(queue)
+    if "close" in how:
+        queue.close()
+        queue.close()
+        with pytest.raises(ps.ClosedError):
+            launch(queue, kernels, buffer)
+    if "drop" in how:
+        del queue
+        gc.collect()
+    first = len(calls)
+    launch(device.null_queue, kernels, buffer, 7)
+    (call,) = (call for call in calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    assert len(call.waits) == 1
+    assert not device.null_queue.query()
+    assert handle not in [call.object for call in calls.log if call.name == "clReleaseCommandQueue"]
+    gate.open()
+    device.null_queue.finish()
+    assert (buffer.get() == 5 * 3 + 7).all()
+
+
+def test_another_queue_waits_for_one_that_is_gone(device, kernels, calls, hold):
+    queue, other = device.queue(blocking=False), device.queue(blocking=False)
+    buffer = device.array(np.zeros(64, "u4"))
+    device.finish()
+    gate = hold(queue)
+    launch(queue, kernels, buffer, 5)
+    event = queue.record()
+    del queue
+    gc.collect()
+    other.wait(event)
+    launch(other, kernels, buffer, 7)
+    assert not other.query()
+    gate.open()
+    other.finish()
+    assert (buffer.get(queue=other) == 5 * 3 + 7).all()
+    assert event.done
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+@pytest.mark.parametrize("use_null", [True, False])
+def test_queues_that_are_gone_are_retired_and_counted(device, kernels, calls, blocking, use_null):
+    buffer = device.zeros(64, "u4")
+    device.finish()
+    before, first = device.stats, len(calls)
+    for k in range(40):
+        queue = device.queue(blocking=blocking)
+        launch(queue, kernels, buffer, k)
+        if use_null and k % 8 == 0:
+            launch(device.null_queue, kernels, buffer, k)
+        if k % 3 == 0:
+            queue.finish()
+        if k % 2:
+            queue.close()
+    del queue
+    device.finish()
+    for _ in range(3):
+        device.queue()  # looks for queues that are gone
+    released = calls.count("clReleaseCommandQueue", first)
+    assert released >= 40
+    assert len(calls.events_alive()) <= 1 + len(device_queues(calls, first)) - released
+    made = device.stats - before
+    assert made.launches == 40 + 5 * use_null
+    assert made.host_syncs == calls.count("clFinish", first) + calls.count("clWaitForEvents", first) >= 14
+
+
+def device_queues(calls, first):
+    return [call for call in calls.since(first) if call.name == "clRetainCommandQueue"]
+
+
+def test_queues_that_are_gone_while_held_stay_until_the_gate_opens(device, kernels, calls, hold):
+    buffer = device.zeros(64, "u4")
+    device.finish()
+    queue = device.queue()
+    gate = hold(queue)
+    launch(queue, kernels, buffer)
+    before = device.stats
+    del queue
+    first = len(calls)
+    for _ in range(5):
+        device.queue()
+    assert calls.count("clReleaseCommandQueue", first) == 0
+    gate.open()
+    device.finish()
+    device.queue()
+    assert calls.count("clReleaseCommandQueue", first) >= 1
+    assert (device.stats - before).launches == 0
+
+
+def test_ids_of_queues_are_never_used_again(device):
+    seen = set()
+    for _ in range(50):
+        queue = device.queue()
+        assert queue.id not in seen
+        assert queue.id > max(seen, default=0)
+        seen.add(queue.id)
+        del queue
+        device.finish()
+    with ps.Device() as other:
+        assert other.queue().id not in seen
+        assert other.null_queue.id not in seen
+
+
+def test_a_dropped_gate_opens(device):
+    queue = device.queue()
+    gate = queue._gate()
+    assert not queue.query()
+    del gate
+    gc.collect()
+    queue.finish()
+
+
+def test_a_waiter_keeps_the_marker_that_its_event_no_longer_has(device, kernels, calls, hold):
+    queue, other = device.queue(blocking=False), device.queue(blocking=False)
+    gate = hold(queue)
+    event = queue.record()
+    other.wait(event)
+    queue.record(event)
+    del event
+    assert len(calls.events_alive()) >= 2  # the gate and the marker, which nobody has given to the driver yet
+    buffer = device.array(np.zeros(64, "u4"))
+    launch(other, kernels, buffer)
+    assert not other.query()
+    gate.open()
+    other.finish()
+
+
+def test_the_per_thread_queue_of_a_dead_thread_keeps_its_place_in_the_order(device, kernels, calls, hold):
+    buffer = device.zeros(64, "u4")
+    device.finish()
+    gates = []
+
+    def work():
+        queue = device.per_thread_queue
+        gates.append(hold(queue))
+        launch(queue, kernels, buffer, 5)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    gc.collect()
+    launch(device.null_queue, kernels, buffer, 7)
+    assert not device.null_queue.query()
+    gates.pop().open()
+    device.finish()
+    assert (buffer.get() == 5 * 3 + 7).all()
+
+
+def test_queues_that_waited_for_each_other_do_not_keep_each_other(device, kernels, calls):
+    a, b = device.queue(blocking=False), device.queue(blocking=False)
+    for _ in range(3):
+        a.wait(b)
+        b.wait(a)
+        launch(a, kernels, device.zeros(64, "u4"))
+    references = [weakref.ref(a), weakref.ref(b)]
+    first = len(calls)
+    del a, b
+    assert [reference() for reference in references] == [None, None]
+    device.finish()
+    device.queue()
+    device.queue()
+    assert calls.count("clReleaseCommandQueue", first) >= 2

@@ -1,0 +1,137 @@
+"""The observer of driver calls itself."""
+
+import threading
+
+import pytest
+
+import penstock as ps
+
+from ..observer import observe
+
+
+def launch(queue, kernels, buffer, k=1):
+    queue.launch(kernels["advance"], 4, 16, buffer, k)
+
+
+def test_it_sees_calls_only_while_it_is_on(device, kernels):
+    buffer = device.zeros(64, "u4")
+    queue = device.queue()
+    with observe(device) as calls:
+        launch(queue, kernels, buffer)
+        seen = len(calls)
+    launch(queue, kernels, buffer, 2)
+    queue.finish()
+    assert len(calls) == seen > 0
+    with observe(device) as again:
+        assert again.log == []
+
+
+def test_it_is_not_nested_and_ends_with_its_block(device, kernels):
+    with observe(device) as calls, pytest.raises(RuntimeError, match="observed already"), observe(device):
+        pass
+    with pytest.raises(ZeroDivisionError), observe(device):
+        raise ZeroDivisionError
+    with observe(device):
+        pass
+    assert calls.log is not None
+
+
+def test_a_device_opened_meanwhile_is_observed_too(device):
+    with observe(device) as calls, ps.Device() as other:
+        other.zeros(4).get()
+        assert calls.count("clEnqueueFillBuffer") == 1
+
+
+def test_what_it_notes_of_a_call(device, kernels, hold):
+    buffer = device.zeros(64, "u4")
+    device.finish()
+    with observe(device) as calls:
+        first, second = device.queue(blocking=False), device.queue(blocking=False)
+        gate = hold(first)
+        event = first.record()
+        second.wait(event)
+        launch(second, kernels, buffer)
+        assert not event.done
+        gate.open()
+        event.wait()
+        device.finish()
+    created = next(call for call in calls.log if call.name == "clCreateUserEvent")
+    held = next(call for call in calls.log if call.name == "clEnqueueBarrierWithWaitList")
+    marker = next(call for call in calls.log if call.name == "clEnqueueMarkerWithWaitList")
+    launched = next(call for call in calls.log if call.name == "clEnqueueNDRangeKernel")
+    asked = next(call for call in calls.log if call.name == "clGetEventInfo")
+    opened = next(call for call in calls.log if call.name == "clSetUserEventStatus")
+    waited = next(call for call in calls.log if call.name == "clWaitForEvents")
+    assert held.waits == (created.event,)
+    assert held.object == marker.object == calls.handle_of(first)
+    assert marker.event not in (0, created.event)
+    assert launched.waits == waited.waits == (marker.event,)
+    assert launched.object == calls.handle_of(second)
+    assert launched.kernel
+    assert launched.event == 0
+    assert (asked.event, asked.detail > 0) == (marker.event, True)
+    assert (opened.event, opened.detail, opened.status) == (created.event, 0, 0)
+
+
+def test_serials_are_not_used_again_though_handles_are(device, kernels):
+    buffer = device.zeros(64, "u4")
+    queue = device.queue(blocking=False)
+    with observe(device) as calls:
+        for k in range(200):
+            launch(queue, kernels, buffer, k)
+            queue.record().wait()
+        made = [call.event for call in calls.log if call.name == "clEnqueueMarkerWithWaitList"]
+        assert len(made) == len(set(made)) == 200
+        assert calls.events_alive() == [made[-1]]
+
+
+def test_it_fails_the_call_it_was_told_to(device, kernels):
+    buffer = device.zeros(64, "u4")
+    queue = device.queue(blocking=False)
+    with observe(device) as calls:
+        launch(queue, kernels, buffer)
+        calls.fail("clEnqueueNDRangeKernel", -36, after=2)
+        failed = []
+        for k in range(5):
+            try:
+                launch(queue, kernels, buffer)
+            except ps.Error as error:
+                failed.append((k, error.code, error.call))
+        assert failed == [(2, -36, "clEnqueueNDRangeKernel")]
+        assert [call.status for call in calls.log if call.injected] == [-36]
+        with pytest.raises(ValueError, match="no call is named 'clNothing'"):
+            calls.fail("clNothing", -5)
+        calls.fail("clEnqueueNDRangeKernel", -5)
+    launch(queue, kernels, buffer)  # what was planned ends with it
+    assert queue.epoch == 1 + 4 + 1
+    queue.finish()
+
+
+@pytest.mark.parametrize("name", ["clSVMAlloc", "clCreateBuffer"])
+def test_it_fails_allocations(device, name):
+    with observe(device) as calls:
+        if name == "clSVMAlloc":
+            device.zeros(4)
+            if not calls.count(name):
+                pytest.skip("this device has no shared virtual memory")
+        for _ in range(2):  # the second try is after what was closed is waited for
+            calls.fail(name, -6)
+        with pytest.raises(ps.OutOfMemoryError, match=name):
+            device.empty(4)
+
+
+def test_it_loses_nothing_under_contention(device, kernels):
+    buffer = device.zeros(64, "u4")
+    queues = [device.queue(blocking=False) for _ in range(4)]
+    device.finish()
+    with observe(device) as calls:
+        threads = [
+            threading.Thread(target=lambda queue=queue: [launch(queue, kernels, buffer) for _ in range(500)])
+            for queue in queues
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        device.finish()
+    assert calls.count("clEnqueueNDRangeKernel") == 2000

@@ -1,0 +1,120 @@
+"""Random programs: memory at the end is what HIP's rules allow, and the driver calls are those they ask for.
+
+Each program is free of races by those rules, so there is one right result. Gates make queues really lag.
+"""
+
+import os
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import penstock as ps
+
+from .program import SOURCE, program_on
+
+settings.register_profile("ordering", max_examples=400, derandomize=True, deadline=None, database=None)
+# For a long search: HYPOTHESIS_ORDERING=20000
+if os.environ.get("HYPOTHESIS_ORDERING"):
+    settings.register_profile(
+        "ordering", max_examples=int(os.environ["HYPOTHESIS_ORDERING"]), derandomize=False, deadline=None, database=None
+    )
+
+QUEUES = ("null", "blocking", "blocking", "non-blocking", "non-blocking", "per-thread")
+MEMORIES = 3
+POINTS = 3
+TOUCHING = {"step", "mix", "copy", "upload", "fill"}
+
+steps = st.tuples(
+    st.sampled_from([
+        *["step"] * 6, "mix", "mix", "copy", "upload", "fill", "record", "record", "wait", "wait", "wait queue", "host",
+        "gate", "gate", "open", "query", "query point", "finish", "finish point", "finish device", "close", "drop",
+    ]),
+    st.integers(0, len(QUEUES) - 1),
+    st.integers(0, 5),
+    st.booleans(),
+)  # fmt: skip
+
+
+class Player:
+    """Turns drawn numbers into operations that are allowed at that point."""
+
+    def __init__(self, program):
+        self.program = program
+        self.queues = [self.make(kind) for kind in QUEUES]
+        self.memories = [program.memory(i + 1) for i in range(MEMORIES)]
+        self.points = [None] * POINTS
+
+    def make(self, kind):
+        if kind == "null":
+            return self.program.null
+        if kind == "per-thread":
+            return self.program.adopt(self.program.device.per_thread_queue)
+        return self.program.queue(blocking=kind == "blocking")
+
+    def touch(self, what, queue, number, insist):
+        a, b = self.memories[number % MEMORIES], self.memories[(number + 1) % MEMORIES]
+        reads = [b] if what in ("mix", "copy") else []
+        racing = self.program.racing(queue, [a], reads)
+        if racing and not (insist and self.program.order_after(queue, racing)):
+            return
+        if self.program.racing(queue, [a], reads):
+            return
+        arguments = {"mix": (a, b, number), "copy": (a, b)}.get(what, (a, number + 1))
+        getattr(self.program, what)(queue, *arguments)
+
+    def play(self, what, slot, number, insist):
+        program, queue, at = self.program, self.queues[slot], number % POINTS
+        if what in TOUCHING:
+            self.touch(what, queue, number, insist)
+        elif what == "record":
+            self.points[at] = program.record(queue, self.points[at] if insist else None)
+        elif what == "wait":
+            if self.points[at]:
+                program.wait(queue, self.points[at])
+        elif what == "wait queue":
+            program.wait(queue, self.queues[number % len(QUEUES)])
+        elif what == "open":
+            if program.gates:
+                program.open(list(program.gates)[number % len(program.gates)])
+        elif what == "query point":
+            if self.points[at]:
+                program.query_point(self.points[at])
+        elif what == "finish point":
+            if self.points[at]:
+                program.finish_point(self.points[at])
+        elif what == "finish device":
+            if insist:
+                program.finish_device()
+        elif what in ("close", "drop"):
+            if QUEUES[slot] in ("blocking", "non-blocking"):
+                if what == "close" or insist:
+                    program.close(queue)
+                if what == "drop":
+                    program.forget(queue)
+                self.queues[slot] = queue = self.make(QUEUES[slot])
+        else:
+            getattr(program, what)(queue)
+
+
+@settings(settings.get_profile("ordering"), suppress_health_check=list(HealthCheck))
+@given(st.lists(steps, min_size=1, max_size=60))
+@example([("gate", 1, 0, True), ("step", 1, 0, True), ("step", 0, 1, True), ("step", 2, 0, True), ("step", 3, 2, True)])
+@example([("gate", 3, 0, True), ("step", 3, 0, True), ("wait queue", 0, 3, True), ("step", 2, 0, True)])
+def test_random_programs(device, kernels, program_steps):
+    with program_on(device, kernels) as program:
+        player = Player(program)
+        for step in program_steps:
+            player.play(*step)
+        program.finish_device()
+        assert len(set(program.hosts)) == len(program.hosts)
+        assert all(queue.empty for queue in player.queues)
+
+
+@settings(settings.get_profile("ordering"), max_examples=15, suppress_health_check=list(HealthCheck))
+@given(st.lists(steps, min_size=1, max_size=40))
+def test_random_programs_on_a_device_just_made(program_steps):
+    """The first command, wait or finish of each queue of a device, the null queue's included."""
+    with ps.Device() as device, program_on(device, device.program(SOURCE)) as program:
+        player = Player(program)
+        for step in program_steps:
+            player.play(*step)

@@ -1,0 +1,441 @@
+"""Several host threads: nothing lost, nothing claimed too early, nobody waiting for ever."""
+
+import faulthandler
+import itertools
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+SOURCE = """
+kernel void add(global uint *a, uint at, uint value) { a[at] += value; }
+kernel void add_atomically(global uint *a, uint at) { atomic_inc(a + at); }
+// what is in the first n places of `from`, each a line of memory apart, as row `row` of `to`
+kernel void note(global const volatile uint *from, global uint *to, uint row, uint n)
+{
+    for (uint i = 0; i < n; i++)
+        to[row * n + i] = from[i * 32];
+}
+"""
+LIMIT = 120
+
+
+@pytest.fixture(autouse=True)
+def hurried():
+    """Threads take turns far more often than they otherwise do."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.fixture(scope="module")
+def threaded(device):
+    return device.program(SOURCE)
+
+
+def together(*functions):
+    """Run all at once and return when all have; what one raises is raised. Stacks are printed if they do not end."""
+    barrier = threading.Barrier(len(functions))
+    errors = []
+
+    def run(function):
+        try:
+            barrier.wait()
+            function()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(function,), daemon=True) for function in functions]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + LIMIT
+    for thread in threads:
+        thread.join(max(end - time.monotonic(), 0))
+    if any(thread.is_alive() for thread in threads):
+        faulthandler.dump_traceback(all_threads=True)
+        pytest.fail(f"not done after {LIMIT} s")
+    if errors:
+        raise errors[0]
+
+
+def zeros(device, n):
+    buffer = device.array(np.zeros(n, "u4"))
+    device.finish()
+    return buffer
+
+
+@pytest.mark.parametrize("which", ["one queue", "two queues", "null and blocking", "per-thread"])
+@pytest.mark.parametrize("bound", [False, True])
+def test_two_threads_on_one_kernel(device, threaded, which, bound):
+    n = 50_000
+    buffers = [zeros(device, 64) for _ in range(2)]
+    shared = device.queue()
+    stats = device.stats
+
+    def work(i):
+        queue = {
+            "one queue": lambda: shared,
+            "two queues": lambda: device.queue(blocking=False),
+            "null and blocking": lambda: [device.null_queue, shared][i],
+            "per-thread": lambda: device.per_thread_queue,
+        }[which]()
+        kernel = threaded["add"]
+        if bound:
+            launches = [kernel.bind(queue, 1, 1, buffers[i], at, value) for at, value in ((0, 1), (i + 1, i + 2))]
+            for k in range(n):
+                launches[k % 2]()
+        else:
+            for k in range(n):
+                queue.launch(kernel, 1, 1, buffers[i], 0 if k % 2 == 0 else i + 1, 1 if k % 2 == 0 else i + 2)
+        queue.finish()
+
+    together(lambda: work(0), lambda: work(1))
+    for i, buffer in enumerate(buffers):
+        expected = np.zeros(64, "u4")
+        expected[0], expected[i + 1] = n // 2, n // 2 * (i + 2)
+        assert np.array_equal(buffer.get(), expected)
+    assert (device.stats - stats).launches == 2 * n
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_two_queues_that_wait_for_each_other(device, threaded, blocking):
+    n = 8000
+    queues = [device.queue(blocking=blocking) for _ in range(2)]
+    buffers = [zeros(device, 64) for _ in queues]
+
+    def work(i):
+        for k in range(n):
+            queues[i].wait(queues[1 - i])
+            queues[i].launch(threaded["add"], 1, 1, buffers[i], 0, 1)
+            if blocking and k % 16 == i:
+                device.null_queue.launch(threaded["add"], 1, 1, buffers[i], 1 + i, 1)
+
+    together(lambda: work(0), lambda: work(1))
+    device.finish()
+    for i, buffer in enumerate(buffers):
+        got = buffer.get()
+        assert got[0] == n
+        assert got[1 + i] == (n // 16 if blocking else 0)
+
+
+@pytest.mark.parametrize("how", ["finish", "query", "empty", "event", "device", "finish of another"])
+@pytest.mark.parametrize("kind", ["non-blocking", "blocking", "null"])
+def test_nothing_is_claimed_done_that_is_not(device, threaded, how, kind):
+    """The buffer counts what ran; `completed` and `empty` may never be ahead of it."""
+    n = 8000
+    counter = zeros(device, 64)
+    queue = device.null_queue if kind == "null" else device.queue(blocking=kind == "blocking")
+    other, reader = device.queue(blocking=False), device.queue(blocking=False)
+    queue.finish()
+    start = queue.epoch
+    running = threading.Event()
+    running.set()
+    checked = itertools.count()
+    value = np.zeros(1, "u4")
+
+    def submit():
+        try:
+            for _ in range(n):
+                queue.launch(threaded["add"], 1, 1, counter, 0, 1)
+        finally:
+            running.clear()
+
+    def ran():
+        reader.copy(value, counter[:1])
+        reader.finish()
+        return int(value[0])
+
+    def look():
+        while running.is_set():
+            submitted = queue.epoch
+            if how == "finish":
+                queue.finish()
+                assert queue.completed >= submitted
+            elif how == "query":
+                queue.query()
+            elif how == "event":
+                queue.record().wait()
+                assert queue.completed >= submitted
+            elif how == "device":
+                device.finish()
+                assert queue.completed >= submitted
+            elif how == "finish of another":
+                other.wait(queue)
+                other.finish()
+                assert queue.completed >= submitted
+            submitted, empty, completed = queue.epoch, queue.empty, queue.completed
+            done = ran()
+            assert done >= completed - start
+            if empty:
+                assert done >= submitted - start
+            next(checked)
+
+    together(submit, look)
+    queue.finish()
+    assert ran() == n == queue.completed - start == queue.epoch - start
+    assert queue.empty
+    assert next(checked) > 0
+
+
+@pytest.mark.parametrize("how", ["finish", "event", "device", "null"])
+def test_what_is_submitted_while_the_host_waits_is_not_taken_for_done(device, threaded, how, hold):
+    """Epoch and clock are those of the moment the wait began."""
+    device.finish()
+    queue, late = device.queue(), device.queue(blocking=False)
+    gate = hold(queue)
+    queue.launch(threaded["add"], 1, 1, device.empty(64, "u4"), 0, 1)
+    event = queue.record()
+    wait = {
+        "finish": queue.finish, "event": event.wait, "device": device.finish, "null": device.null_queue.finish
+    }[how]  # fmt: skip
+    submitted, host_syncs = queue.epoch, device.stats.host_syncs
+
+    def submit():
+        while device.stats.host_syncs == host_syncs:
+            time.sleep(1e-4)
+        time.sleep(0.02)  # it counts before it waits
+        submit.gate = hold(late)
+        submit.event = late.record()
+        queue.wait(submit.event)
+        gate.open()
+
+    together(wait, submit)
+    assert (queue.completed, queue.epoch, queue.empty) == (submitted, submitted + 1, False)
+    assert late.completed == 0
+    assert not submit.event.done
+    submit.gate.open()
+    device.finish()
+    assert queue.empty
+    assert late.empty
+
+
+def test_a_host_function_among_many_commands_in_flight(device, threaded, hold):
+    """One queue is held with thousands of commands and host functions; another thread launches and takes the GIL."""
+    held, other = device.queue(blocking=False), device.queue(blocking=False)
+    a, b = zeros(device, 64), zeros(device, 64)
+    ran = []
+
+    def fill_up():
+        gate = hold(held)
+        for k in range(3000):
+            held.launch(threaded["add"], 1, 1, a, 0, 1)
+            if k % 100 == 0:
+                held.host(lambda: ran.append(int(np.sum(np.arange(1000)))))
+        gate.open()
+        held.finish()
+
+    def go_on():
+        for _ in range(3000):
+            other.launch(threaded["add"], 1, 1, b, 0, 1)
+            sum(range(50))
+        other.finish()
+
+    together(fill_up, go_on)
+    assert len(ran) == 30
+    assert a.get()[0] == b.get()[0] == 3000
+
+
+def test_host_functions_that_launch(device, threaded):
+    queue, other = device.queue(blocking=False), device.queue(blocking=False)
+    buffer = zeros(device, 64)
+    n = 200
+
+    def launch_more():
+        other.launch(threaded["add"], 1, 1, buffer, 1, 1)
+        queue.launch(threaded["add"], 1, 1, buffer, 0, 1)
+
+    def submit():
+        for _ in range(n):
+            queue.host(launch_more)
+            queue.launch(threaded["add"], 1, 1, buffer, 0, 1)
+        queue.finish()
+
+    def disturb():
+        for _ in range(n):
+            queue.query()
+            other.finish()
+
+    together(submit, disturb)
+    queue.finish()
+    other.finish()
+    got = buffer.get()
+    assert (got[0], got[1]) == (2 * n, n)
+
+
+@pytest.mark.parametrize("gather", ["launch", "record", "finish", "wait"])
+def test_no_work_is_lost_between_the_null_queue_and_blocking_queues(device, threaded, gather):
+    """What a thread had submitted when another began a command is ordered before it, both ways."""
+    n_queues, n_null = 3, 1000
+    counters = zeros(device, 32 * (n_queues + 1))  # of each blocking queue, and of the null queue
+    queues = [device.queue() for _ in range(n_queues)]
+    free = device.queue(blocking=False)
+    submitted = [0] * (n_queues + 1)
+    noted = zeros(device, n_null * n_queues)
+    expected = np.zeros((n_null, n_queues), "u4")
+    rows = 20_000
+    notes = [zeros(device, rows) for _ in queues]
+    lowest = [[] for _ in queues]
+    running = threading.Event()
+    running.set()
+    null = device.null_queue
+    at_null = 32 * n_queues
+    null_counter = counters[at_null:]
+
+    def blocking(i):
+        while running.is_set() and len(lowest[i]) < rows:
+            queues[i].launch(threaded["add"], 1, 1, counters, 32 * i, 1)
+            submitted[i] += 1
+            lowest[i].append(submitted[n_queues])
+            queues[i].launch(threaded["note"], 1, 1, null_counter, notes[i], len(lowest[i]) - 1, 1)
+            if len(lowest[i]) % 64 == 0:
+                queues[i].finish()
+
+    def gathering():
+        try:
+            for row in range(n_null):
+                expected[row] = submitted[:n_queues]
+                queue = null
+                if gather == "record":
+                    free.wait(null.record())
+                    queue = free
+                elif gather == "finish":
+                    null.finish()
+                    queue = free
+                elif gather == "wait":
+                    free.wait(null)
+                    queue = free
+                queue.launch(threaded["note"], 1, 1, counters, noted, row, n_queues)
+                null.launch(threaded["add"], 1, 1, counters, at_null, 1)
+                submitted[n_queues] += 1
+        finally:
+            running.clear()
+
+    together(gathering, *(lambda i=i: blocking(i) for i in range(n_queues)))
+    device.finish()
+    got = noted.get().reshape(n_null, n_queues)
+    assert (got >= expected).all()
+    assert expected[-1].sum() > 0
+    for i, each in enumerate(notes):
+        assert (each.get()[: len(lowest[i])] >= np.array(lowest[i], "u4")).all()
+    final = counters.get()[::32]
+    assert list(final) == submitted
+
+
+def test_everyone_finishes(device, threaded):
+    n, n_threads = 300, 4
+    counters = zeros(device, 32 * n_threads)
+    null = device.null_queue
+
+    def work(i):
+        queue = device.queue(blocking=i % 2 == 0)
+        for k in range(n):
+            queue.launch(threaded["add"], 1, 1, counters, 32 * i, 1)
+            (queue.finish, device.finish, null.finish, queue.record().wait)[k % 4]()
+            if k % 4 != 2 or queue.blocking:
+                assert queue.empty
+            if k % 10 == 0:
+                null.launch(threaded["add"], 1, 1, counters, 32 * i + 1 + i, 1)
+
+    together(*(lambda i=i: work(i) for i in range(n_threads)))
+    device.finish()
+    got = counters.get()
+    assert list(got[::32]) == [n] * n_threads
+    assert [got[32 * i + 1 + i] for i in range(n_threads)] == [n // 10] * n_threads
+
+
+def test_one_queue_finished_by_many(device, threaded):
+    queue = device.queue()
+    counter = zeros(device, 64)
+
+    def work():
+        for _ in range(500):
+            queue.launch(threaded["add"], 1, 1, counter, 0, 1)
+            queue.finish()
+
+    together(*[work] * 4)
+    assert queue.empty
+    assert counter.get()[0] == 2000
+
+
+def test_queues_come_and_go_while_the_null_queue_gathers(device, threaded):
+    counter = zeros(device, 64)
+    n, n_threads = 150, 3
+    running = threading.Event()
+    running.set()
+    stats = device.stats
+
+    def come_and_go():
+        for k in range(n):
+            queue = device.queue(blocking=k % 4 != 0)
+            for _ in range(3):
+                queue.launch(threaded["add_atomically"], 1, 1, counter, 0)
+            if k % 3 == 0:
+                queue.close()
+            elif k % 3 == 1:
+                queue.finish()
+
+    def gather():
+        launched = 0
+        while running.is_set():
+            device.null_queue.launch(threaded["add_atomically"], 1, 1, counter, 1)
+            launched += 1
+            if launched % 20 == 0:
+                device.null_queue.finish()
+        gather.launched = launched
+
+    def all_come_and_go():
+        together(*[come_and_go] * n_threads)
+        running.clear()
+
+    together(all_come_and_go, gather)
+    device.finish()
+    got = counter.get()
+    assert (got[0], got[1]) == (n * n_threads * 3, gather.launched)
+    assert (device.stats - stats).launches == n * n_threads * 3 + gather.launched
+
+
+def test_an_event_recorded_and_asked_by_many(device, threaded):
+    event = device.event()
+    counter = zeros(device, 64)
+    running = threading.Event()
+    running.set()
+
+    def record(i):
+        queue = device.queue(blocking=i == 0)
+        for _ in range(1500):
+            queue.launch(threaded["add_atomically"], 1, 1, counter, 0)
+            queue.record(event)
+        running.clear()
+
+    def ask():
+        queue = device.queue(blocking=False)
+        while running.is_set():
+            event.query()
+            queue.wait(event)
+            repr(event)
+            queue.launch(threaded["add_atomically"], 1, 1, counter, 1)
+
+    together(lambda: record(0), lambda: record(1), ask)
+    device.finish()
+    assert event.done
+    assert counter.get()[0] == 3000
+
+
+def test_statistics_are_exact_under_contention(device, threaded):
+    counter = zeros(device, 64)
+    queue = device.queue()
+    before = queue.stats
+
+    def work():
+        for k in range(2000):
+            queue.launch(threaded["add_atomically"], 1, 1, counter, k % 2)
+            assert queue.stats.launches <= 8000
+
+    together(*[work] * 4)
+    queue.finish()
+    made = queue.stats - before
+    assert made.launches == 8000 == queue.epoch
+    assert made.arg_bytes_set + made.arg_bytes_skipped == 8000 * 12

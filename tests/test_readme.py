@@ -1,0 +1,34 @@
+"""What the pages show is run as it stands, and prints what the comments behind its prints say."""
+
+import re
+
+import pytest
+
+from penstock.selection import devices
+
+from .processes import ROOT, output_of
+
+PRINTS = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
+
+pytestmark = pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device")
+
+
+def program_of(page):
+    """The Python blocks of a page as one program, each line with the number it has on the page."""
+    lines, inside = [], False
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("```"):
+            inside = line == "```python"
+            line = ""
+        lines.append(line if inside else "")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/concepts.md"])
+def test_what_a_page_shows_runs_and_prints_what_it_says(page, tmp_path):
+    program = program_of(ROOT / page)
+    script = tmp_path / f"{page.replace('/', '_')}.py"
+    script.write_text(program, encoding="utf-8")
+    expected = PRINTS.findall(program)
+    assert expected
+    assert output_of(script).splitlines() == expected
