@@ -8,10 +8,14 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
-from penstock.events.marker cimport Marker, clock_after, new_marker, note_done, poll_marker, release_marker, retain_marker
+from penstock.events.marker cimport (
+    Marker, clock_after, new_marker, note_done, poll_marker, release_marker, retain_marker
+)
 from penstock.queues.driver cimport QUEUE_CLOSED, Status, Waits
 from penstock.queues.state cimport DeviceState, QueueState, registered_queues, release_queue_state
-from penstock.sync.clock cimport Clock, clock_epoch, complete_clock, covers, merged, raised_clock, release_clock, retain_clock
+from penstock.sync.clock cimport (
+    Clock, clock_epoch, complete_clock, covers, merged, raised_clock, release_clock, retain_clock
+)
 from penstock.sync.epochs cimport completed_epoch, is_empty, raise_completed, submitted_epoch
 
 
@@ -474,7 +478,9 @@ cdef void finish_each(vector[QueueState*]& queues) noexcept nogil:
 
 
 cdef Status finish_device(DeviceState* device) noexcept nogil:
-    """Block until every queue of the device is done: a marker of each that has work, and one host synchronize for all."""
+    """Block until every queue of the device is done: a marker of each that has work, and one host synchronize for
+    all.
+    """
     cdef vector[QueueState*] queues
     cdef vector[Marker*] markers
     cdef vector[void*] events
@@ -511,7 +517,9 @@ cdef Status finish_device(DeviceState* device) noexcept nogil:
 
 
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
-    """No command comes after this. What is outstanding gets a marker, by which its end can be noticed without a sync."""
+    """No command comes after this. What is outstanding gets a marker, by which its end can be noticed without a
+    sync.
+    """
     cdef Marker* marker = NULL
     cdef Status status
     queue.lock.lock()
@@ -524,7 +532,9 @@ cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
 
 
 cdef void notice_end(QueueState* queue) noexcept nogil:
-    """Ask the driver whether a queue that gets no more commands is done. The null queue may be gathering it meanwhile."""
+    """Ask the driver whether a queue that gets no more commands is done. The null queue may be gathering it
+    meanwhile.
+    """
     cdef Marker* marker = NULL
     queue.lock.lock()
     queue.closed = True

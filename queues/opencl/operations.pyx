@@ -9,7 +9,7 @@ from penstock.queues.opencl.calls cimport (
     CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemcpy,
     CALL_EnqueueSVMMemFill, CALL_EnqueueWriteBuffer, CALL_Finish, CALL_Flush, CALL_GetEventProfilingInfo,
     CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer, CALL_SetUserEventStatus, CALL_WaitForEvents,
-    Call, cl, cl_int, cl_uint
+    Call, cl, cl_int
 )
 
 cdef enum:
