@@ -22,6 +22,7 @@ from penstock.queues.launch cimport bind, launch
 from penstock.queues.state cimport (
     DeviceState, QueueAnchor, QueueState, Statistics, new_queue_state, release_queue_state
 )
+from penstock.sync.clock cimport Clock, release_clock, retain_clock
 from penstock.sync.epochs cimport is_empty, submitted_epoch
 from penstock.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, commit_command, end_order, finish_queue, mark_for_closing,
@@ -132,6 +133,24 @@ cdef class Queue:
     def completed(self):
         """The highest epoch known to be done."""
         return self.state.epochs.completed.load()
+
+    @property
+    def _clock(self):
+        """What it is ordered after and not known to be done: epochs by queue id; for tests."""
+        cdef Clock* clock
+        cdef size_t i
+        with nogil:
+            self.state.lock.lock()
+            clock = retain_clock(self.state.clock)
+            self.state.lock.unlock()
+        try:
+            return {
+                clock.entries[i].queue.queue_id: clock.entries[i].epoch
+                for i in range(0 if clock == NULL else clock.entries.size())
+            }
+        finally:
+            with nogil:
+                release_clock(clock)
 
     @property
     def stats(self):

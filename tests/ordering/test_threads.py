@@ -298,6 +298,8 @@ def test_no_work_is_lost_between_the_null_queue_and_blocking_queues(device, thre
 
     def gathering():
         try:
+            while not all(submitted[:n_queues]):
+                time.sleep(0)
             for row in range(n_null):
                 expected[row] = submitted[:n_queues]
                 queue = null
@@ -468,6 +470,42 @@ def test_an_event_recorded_and_asked_by_many(device, threaded):
     device.finish()
     assert event.done
     assert counter.get()[0] == 3000
+
+
+def test_commands_of_all_kinds_on_one_queue_are_counted_once(device, threaded):
+    """Some keep the GIL and some do not; none may be lost from the epoch."""
+    n = 3000
+    queue, other = device.queue(), device.queue(blocking=False)
+    counter, aside = zeros(device, 64), zeros(device, 4096)
+    small = np.zeros(64, "u4")
+    before = queue.epoch
+
+    def launch():
+        for _ in range(n):
+            queue.launch(threaded["add"], 1, 1, counter, 0, 1)
+
+    def fill():
+        for k in range(n):
+            queue.fill(aside, k)
+
+    def copy():
+        for _ in range(n):
+            queue.copy(aside[:64], small)
+
+    def wait():
+        for _ in range(n // 10):
+            other.launch(threaded["add"], 1, 1, counter, 32, 1)
+            queue.wait(other)
+
+    together(launch, fill, copy, launch, wait)
+    waits = queue.stats.waits_made
+    queue.finish()
+    assert queue.epoch - before == 4 * n + waits
+    assert queue.empty
+    other.finish()
+    got = counter.get()
+    assert (got[0], got[32]) == (2 * n, n // 10)
+    assert queue.stats.launches == 2 * n
 
 
 def test_statistics_are_exact_under_contention(device, threaded):

@@ -171,6 +171,86 @@ def test_a_wait_for_an_early_point_is_none_for_what_came_later(program, held):
     assert queue.stats.waits_made == 2
 
 
+def test_the_later_epoch_of_two_is_what_it_is_ordered_after(program, held):
+    """Told by the producer itself and, of an earlier point, by another queue; in both orders."""
+    producer, memory = held
+    middle, first, second = (program.queue(blocking=False) for _ in range(3))
+    program.wait(middle, producer)
+    program.step(middle, memory, 2)
+    other = program.memory()
+    program.step(producer, other, 5)
+    late = program.record(producer)
+    for queue, order in ((first, (late, middle)), (second, (middle, late))):
+        for each in order:
+            program.wait(queue, each)
+        assert queue._clock == {producer.id: producer.epoch, middle.id: middle.epoch}
+        epoch = queue.epoch
+        assert program.wait(queue, late)
+        assert queue.epoch == epoch
+        program.step(queue, program.memory(), 3)
+
+
+def test_clocks_name_only_what_is_not_known_to_be_done(program, held):
+    producer, _ = held
+    others = [program.queue(blocking=False) for _ in range(3)]
+    queue, last = program.queue(blocking=False), program.queue(blocking=False)
+    for other in others:
+        program.step(other, program.memory(), 1)
+        program.wait(queue, other)
+    assert queue._clock == {other.id: 1 for other in others}
+    for other in others:
+        program.finish(other)
+    program.wait(queue, producer)
+    assert queue._clock == {producer.id: producer.epoch}
+    program.wait(last, queue)
+    assert last._clock == {producer.id: producer.epoch, queue.id: queue.epoch}
+    program.finish_device()
+    assert not program.gates
+    program.gate(producer)
+    program.wait(last, producer)
+    assert last._clock == {producer.id: producer.epoch}
+
+
+def test_clocks_that_are_shared_do_not_change(program, held):
+    """Two queues wait for one marker, then for others: each has its own clock from there on."""
+    producer, _ = held
+    first, second, third = (program.queue(blocking=False) for _ in range(3))
+    more = [program.queue(blocking=False) for _ in range(2)]
+    for each in more:
+        program.gate(each)
+    point = program.record(producer)
+    shared = {producer.id: producer.epoch}
+    program.wait(first, point)
+    program.wait(second, point)
+    assert first._clock == second._clock == shared
+    program.wait(first, more[0])
+    assert (first._clock, second._clock) == (shared | {more[0].id: 1}, shared)
+    program.wait(third, first)
+    before = third._clock
+    program.wait(first, more[1])
+    program.gate(producer)
+    program.wait(first, producer)
+    assert third._clock == before
+    program.wait(second, point)
+    assert second._clock == shared
+
+
+def test_a_null_command_is_ordered_after_all_it_gathered(program):
+    queues = [program.queue() for _ in range(5)]
+    for queue in queues:
+        program.gate(queue)
+    memory = program.memory()
+    program.step(program.null, memory, 1)
+    assert program.null._clock == {queue.id: queue.epoch for queue in queues}
+    for queue in queues:
+        program.step(queue, program.memory(), 1)
+    null = {program.null.id: program.null.epoch}
+    for queue in queues:
+        assert queue._clock == null | {other.id: 1 for other in queues}
+    program.step(program.null, memory, 2)
+    assert program.null._clock | null == null | {queue.id: 2 for queue in queues}
+
+
 def test_a_later_epoch_of_an_ordered_queue_is_waited_for(program, held):
     producer, memory = held
     queue = program.queue(blocking=False)
