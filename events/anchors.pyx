@@ -17,8 +17,8 @@ from penstock.queues.state cimport (
     release_queue_state
 )
 from penstock.sync.clock cimport Clock, clock_is_done, release_clock
-from penstock.sync.epochs cimport is_empty, submitted_epoch
-from penstock.sync.ordering cimport mark_for_closing, unlist_idle
+from penstock.sync.epochs cimport is_empty
+from penstock.sync.ordering cimport notice_end, unlist_idle
 
 
 cdef void anchor_on_device(DeviceState* device, object thing):
@@ -113,10 +113,7 @@ cdef void retire_orphans(DeviceState* device):
         queue = queues[i]
         if queue.references.load() == 2 + queue.listed:  # the registry's, this look's and the list's: no Queue is left
             with nogil:
-                if queue.marker == NULL or queue.marker.epoch != submitted_epoch(queue.epochs):
-                    mark_for_closing(queue)
-                if queue.marker != NULL:
-                    poll_marker(queue.marker)
+                notice_end(queue)
             collect_queue(queue)
             listed = listed or (queue.listed and is_empty(queue.epochs))
         release_queue_state(queue)

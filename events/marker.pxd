@@ -13,6 +13,7 @@ cdef cppclass Marker:
     Epochs* queue  # retained
     uint64_t epoch
     Clock* clock  # retained: what the queue was ordered after when the marker was made
+    atomic[Clock*] after  # retained: that, and the marker; made when first asked for, and shared by all who wait
     void* event  # owned; NULL when the queue had nothing outstanding
     const Driver* driver
     void* context  # the device it belongs to: events of another cannot be waited on without a bridge
@@ -25,5 +26,6 @@ cdef Marker* new_marker(
 ) noexcept nogil
 cdef Marker* retain_marker(Marker* marker) noexcept nogil
 cdef void release_marker(Marker* marker) noexcept nogil
+cdef Clock* clock_after(Marker* marker) noexcept nogil
 cdef void note_done(Marker* marker) noexcept nogil
 cdef int poll_marker(Marker* marker) noexcept nogil

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
@@ -60,7 +61,7 @@ def show(title: str, rows: list[Row], below: str = "C loop") -> None:
     for line in rows:
         low, high = line.interval
         table.add_row(
-            line.name,
+            escape(line.name),
             f"{line.minimum:.3f}",
             f"{line.median:.3f}",
             f"{line.ratio_of_minimums:.3f}",

@@ -35,6 +35,14 @@ def function(name: str) -> ctypes.c_void_p:
     return ctypes.cast(getattr(ctypes.CDLL(pyopencl._cl.__file__), name), ctypes.c_void_p)
 
 
+def set_address(kernel: pyopencl.Kernel, index: int, address: int) -> None:
+    """Set a pointer argument to an address of shared virtual memory."""
+    call = ctypes.CDLL(pyopencl._cl.__file__).clSetKernelArgSVMPointer
+    error = call(ctypes.c_void_p(kernel.int_ptr), ctypes.c_uint32(index), ctypes.c_void_p(address))
+    if error:
+        raise RuntimeError(f"clSetKernelArgSVMPointer failed: {error}")
+
+
 class RawLoop:
     """Launches of one kernel on one queue, from C."""
 
@@ -48,9 +56,7 @@ class RawLoop:
 
     def __call__(self, n: int) -> float:
         """Seconds that n launches take."""
-        return self._checked(
-            self._library.launches(self._enqueue, self._queue, self._kernel, ctypes.c_size_t(n))
-        )
+        return self._checked(self._library.launches(self._enqueue, self._queue, self._kernel, ctypes.c_size_t(n)))
 
     def changing(self, n: int, index: int) -> float:
         """The same with one int argument set each time."""

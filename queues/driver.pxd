@@ -42,10 +42,12 @@ cdef struct Driver:
         void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
     ) noexcept nogil
     Status (*fill)(
-        void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
+        void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void**
+        event
     ) noexcept nogil
-    # an event that is signalled when everything before it is done; submitted to the device before it returns
-    Status (*marker)(void* queue, Waits waits, void** event) noexcept nogil
+    # an event that is signalled when everything before it is done, with the time of it if `timed`; submitted to the
+    # device before it returns
+    Status (*marker)(void* queue, Waits waits, bint timed, void** event) noexcept nogil
     Status (*barrier)(void* queue, Waits waits) noexcept nogil
     # the queue goes no further until `gate` is opened; when it arrives there, `wake(data)` is called (wake may be NULL)
     Status (*hold)(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil

@@ -16,7 +16,7 @@ from libcpp.deque cimport deque
 from libcpp.unordered_set cimport unordered_set
 
 from penstock.events.anchors cimport collect_device
-from penstock.queues.driver cimport Driver, Status, Wake
+from penstock.queues.driver cimport Driver, Status
 from penstock.queues.state cimport DeviceState, QueueState, release_device_state
 from penstock.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
 
@@ -46,7 +46,7 @@ cdef mutex lock
 cdef condition_variable_any arrived
 cdef deque[Call*] ready
 cdef condition_variable_any submitted
-cdef unordered_set[Call*] outstanding  # submitted, and not open again; who takes a call out opens it
+cdef unordered_set[Call*] outstanding  # submitted, and not open again
 cdef int submitting = 0  # of those the gates are not there yet
 cdef cbool stopping = False
 
@@ -82,7 +82,7 @@ cdef void open_call(Call* call, bint failed) noexcept nogil:
 def _run():
     """The host thread."""
     cdef Call* call
-    cdef bint mine
+    cdef size_t mine
     while True:
         with nogil:
             call = next_call()
@@ -98,20 +98,21 @@ def _run():
         del queue
         with nogil:
             lock.lock()
-            mine = outstanding.erase(call) == 1
+            mine = outstanding.erase(call)
             lock.unlock()
-            if mine:  # else `stop` has opened it
+            if mine:  # else the interpreter ends, and `stop` is opening the gate
                 open_call(call, False)
                 del call
 
 
-_gates = weakref.WeakSet()
 _thread = None
 _thread_lock = threading.Lock()
 
 
 def refuse_on_host_thread(what):
-    """Waiting for a queue inside a host function could be waiting for itself, so no wait is allowed there, as in HIP."""
+    """Waiting for a queue inside a host function could be waiting for itself, so no wait is allowed there, as in
+    HIP.
+    """
     if _thread is not None and threading.get_ident() == _thread.ident:
         raise Error(f"{what} inside a host function: it holds a queue, and the wait could be for that one")
 
@@ -127,10 +128,11 @@ def _start():
 
 
 def stop():
-    """At exit: host functions that have not run by now never will, and gates that are closed open.
+    """Nothing holds a queue any more, because the interpreter ends: neither a gate nor a host function.
 
-    Their queues go on rather than end with an error: a user event set to an error makes PoCL (3.1) abort the process as
-    soon as something waits for it, and Intel's CPU runtime runs what is behind it all the same.
+    Host functions that have not run by now never will. Their queues go on without them rather than end with an error:
+    a user event set to an error makes PoCL abort the process as soon as a command waits for it (3.1, seen), and Intel's
+    CPU runtime runs what is behind it all the same.
     """
     cdef unordered_set[Call*] left
     cdef Call* call
@@ -150,6 +152,9 @@ def stop():
     for gate in list(_gates):
         gate.open()
     # The thread may be inside a function that never returns; it is a daemon, so nobody has to wait for it.
+
+
+_gates = weakref.WeakSet()
 
 
 cdef int submit_host_function(object queue, QueueState* state, object function) except -1:

@@ -1,7 +1,7 @@
 """Joining clocks, and what follows from a clock whose queue is done."""
 
 from libc.stdint cimport uint64_t
-from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
+from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from penstock.sync.epochs cimport Epochs, completed_epoch, raise_completed, release_epochs, retain_epochs
@@ -57,7 +57,30 @@ cdef Clock* clock_of_entries(const vector[ClockEntry]& entries) noexcept nogil:
     return clock
 
 
+cdef bint covers(const Clock* clock, const Clock* other) noexcept nogil:
+    """Is all that the other one names done, or ordered before by this one?"""
+    cdef size_t i = 0, j, n = 0
+    cdef const ClockEntry* entry
+    if other == NULL or other == clock:
+        return True
+    if clock != NULL:
+        n = clock.entries.size()
+    for j in range(other.entries.size()):
+        entry = &other.entries[j]
+        # equal pointers are the rule, and an id is a cache miss away
+        while i < n and clock.entries[i].queue != entry.queue and (
+            clock.entries[i].queue.queue_id < entry.queue.queue_id
+        ):
+            i += 1
+        if i < n and clock.entries[i].queue == entry.queue and clock.entries[i].epoch >= entry.epoch:
+            continue
+        if entry.epoch > completed_epoch(entry.queue):
+            return False
+    return True
+
+
 cdef Clock* merged(const Clock* first, const Clock* second) noexcept nogil:
+    """A new clock: the later epoch of each queue; completed ones dropped."""
     cdef vector[ClockEntry] entries
     cdef size_t i = 0, j = 0, n = 0, m = 0
     cdef ClockEntry a, b
@@ -66,36 +89,63 @@ cdef Clock* merged(const Clock* first, const Clock* second) noexcept nogil:
     if second != NULL:
         m = second.entries.size()
     entries.reserve(n + m)
-    while i < n or j < m:
-        if j == m or (i < n and first.entries[i].queue.queue_id < second.entries[j].queue.queue_id):
-            entries.push_back(first.entries[i])
-            i += 1
-        elif i == n or second.entries[j].queue.queue_id < first.entries[i].queue.queue_id:
-            entries.push_back(second.entries[j])
-            j += 1
-        else:
-            a = first.entries[i]
-            b = second.entries[j]
+    while i < n and j < m:
+        a = first.entries[i]
+        b = second.entries[j]
+        if a.queue == b.queue:
             entries.push_back(a if a.epoch >= b.epoch else b)
             i += 1
             j += 1
+        elif a.queue.queue_id < b.queue.queue_id:
+            entries.push_back(a)
+            i += 1
+        else:
+            entries.push_back(b)
+            j += 1
+    while i < n:
+        entries.push_back(first.entries[i])
+        i += 1
+    while j < m:
+        entries.push_back(second.entries[j])
+        j += 1
     return clock_of_entries(entries)
 
 
-cdef Clock* joined_clock(Clock* first, Clock* second, Epochs* queue, uint64_t epoch) noexcept nogil:
-    """A new reference to: first, second and (queue, epoch), the later epoch of each queue; completed ones dropped."""
-    cdef vector[ClockEntry] single
-    single.push_back(ClockEntry(queue, epoch))
-    cdef Clock* one = clock_of_entries(single)
-    cdef Clock* both = merged(first, second)
-    cdef Clock* all_three = merged(both, one)
-    release_clock(both)
-    release_clock(one)
-    return all_three
+cdef Clock* raised_clock(Clock* clock, Epochs* queue, uint64_t epoch) noexcept nogil:
+    """The clock, with this epoch of this queue in it; takes over the caller's reference.
+
+    Changed in place when nobody else has a reference, so that a queue that waits for many others copies its clock once.
+    """
+    cdef size_t low = 0, high, middle
+    cdef vector[ClockEntry] entries
+    cdef Clock* single
+    cdef Clock* result
+    if clock == NULL or clock.references.load(memory_order_acquire) != 1:
+        entries.push_back(ClockEntry(queue, epoch))
+        single = clock_of_entries(entries)
+        if clock == NULL:
+            return single
+        result = merged(clock, single)
+        release_clock(single)
+        release_clock(clock)
+        return result
+    high = clock.entries.size()
+    while low < high:
+        middle = (low + high) // 2
+        if clock.entries[middle].queue.queue_id < queue.queue_id:
+            low = middle + 1
+        else:
+            high = middle
+    if low < clock.entries.size() and clock.entries[low].queue == queue:
+        if clock.entries[low].epoch < epoch:
+            clock.entries[low].epoch = epoch
+    else:
+        clock.entries.insert(clock.entries.begin() + low, ClockEntry(retain_epochs(queue), epoch))
+    return clock
 
 
 cdef void complete_clock(const Clock* clock) noexcept nogil:
-    """What a done epoch was ordered after is done too: raise those queues' ``completed`` without asking their driver."""
+    """What a done epoch was ordered after is done too: raise those queues' ``completed`` and ask no driver."""
     cdef size_t i
     if clock != NULL:
         for i in range(clock.entries.size()):

@@ -1,8 +1,8 @@
 """Which queue waits for which, decided here and nowhere else.
 
-Every command goes through `begin_command` (which waits must it carry?) and then either `commit_command` (the driver took
-it) or `abort_command` (it did not: nothing advances, nothing joins, queues taken off the null queue's list go back). The
-launch path takes `is_ready_to_launch` and `count_command` instead when there is nothing to gather.
+Every command goes through `begin_command` (which waits must it carry?) and then either `commit_command` (the driver
+took it) or `abort_command` (it did not: nothing advances, nothing joins, queues taken off the null queue's list go
+back). The launch path takes `is_ready_to_launch` and `count_command` instead when there is nothing to gather.
 """
 
 from libc.stdint cimport uint64_t
@@ -21,6 +21,7 @@ cdef cppclass Order:
     vector[Marker*] markers  # gathered for this command; retained
     vector[void*] events  # theirs, after those of the queue's pending waits
     Clock* clock  # what the queue is ordered after once the command is submitted; owned
+    const Clock* covered  # a marker's, found to be in `clock` already: the markers that a null command gathers share it
     vector[QueueState*] taken  # queues taken off the null queue's list, with the list's references
     uint64_t null_epoch
     uint64_t elided_completed
@@ -88,4 +89,5 @@ cdef Status finish_queue(QueueState* queue) noexcept nogil
 cdef Status finish_device(DeviceState* device) noexcept nogil
 cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil
+cdef void notice_end(QueueState* queue) noexcept nogil
 cdef void unlist_idle(DeviceState* device) noexcept nogil

@@ -8,15 +8,20 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
-from penstock.events.marker cimport Marker, new_marker, note_done, release_marker, retain_marker
+from penstock.events.marker cimport (
+    Marker, clock_after, new_marker, note_done, poll_marker, release_marker, retain_marker
+)
 from penstock.queues.driver cimport QUEUE_CLOSED, Status, Waits
 from penstock.queues.state cimport DeviceState, QueueState, registered_queues, release_queue_state
-from penstock.sync.clock cimport Clock, clock_epoch, complete_clock, joined_clock, release_clock, retain_clock
+from penstock.sync.clock cimport (
+    Clock, clock_epoch, complete_clock, covers, merged, raised_clock, release_clock, retain_clock
+)
 from penstock.sync.epochs cimport completed_epoch, is_empty, raise_completed, submitted_epoch
 
 
 cdef void init_order(Order* order) noexcept nogil:
     order.clock = NULL
+    order.covered = NULL
     order.null_epoch = 0
     order.elided_completed = 0
     order.elided_ordered = 0
@@ -85,7 +90,7 @@ cdef Status take_marker(QueueState* queue, Marker** marker) noexcept nogil:
             queue.counts.markers_shared += 1
     else:
         if not is_empty(queue.epochs):
-            status = queue.driver.marker(queue.handle, waits_of_pending(queue, events), &event)
+            status = queue.driver.marker(queue.handle, waits_of_pending(queue, events), False, &event)
             if status != 0:
                 return status
             drop_pending(queue)
@@ -110,9 +115,16 @@ cdef bint needs_no_wait(QueueState* queue, Clock* clock, Marker* marker, Order* 
 
 cdef void add_wait(Order* order, Marker* marker) noexcept nogil:
     """The order takes over the reference."""
-    cdef Clock* joined = joined_clock(order.clock, marker.clock, marker.queue, marker.epoch)
+    cdef Clock* after
+    cdef Clock* joined
     order.markers.push_back(marker)
     order.events.push_back(marker.event)
+    if marker.clock == order.covered or covers(order.clock, marker.clock):
+        order.covered = marker.clock
+        order.clock = raised_clock(order.clock, marker.queue, marker.epoch)
+        return
+    after = clock_after(marker)
+    joined = retain_clock(after) if covers(after, order.clock) else merged(order.clock, after)
     release_clock(order.clock)
     order.clock = joined
 
@@ -377,7 +389,7 @@ cdef Status record_marker(QueueState* queue, bint timed, Marker** marker) noexce
         else:
             abort_command(queue, &order)
         return status
-    status = queue.driver.marker(queue.handle, waits_of(&order), &event)
+    status = queue.driver.marker(queue.handle, waits_of(&order), timed, &event)
     if status != 0:
         abort_command(queue, &order)
         return status
@@ -458,8 +470,17 @@ cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil:
     return status
 
 
+cdef void finish_each(vector[QueueState*]& queues) noexcept nogil:
+    """After a command failed: the driver need not have waited for the others, and does not say which it was."""
+    cdef size_t i
+    for i in range(queues.size()):
+        finish_queue(queues[i])
+
+
 cdef Status finish_device(DeviceState* device) noexcept nogil:
-    """Block until every queue of the device is done: a marker of each that has work, and one host synchronize for all."""
+    """Block until every queue of the device is done: a marker of each that has work, and one host synchronize for
+    all.
+    """
     cdef vector[QueueState*] queues
     cdef vector[Marker*] markers
     cdef vector[void*] events
@@ -484,6 +505,8 @@ cdef Status finish_device(DeviceState* device) noexcept nogil:
         device.host_syncs += 1
         device.registry_lock.unlock()
         status = device.driver.wait_events(waits)
+        if status != 0:
+            finish_each(queues)
     for i in range(markers.size()):
         if status == 0:
             note_done(markers[i])
@@ -494,7 +517,9 @@ cdef Status finish_device(DeviceState* device) noexcept nogil:
 
 
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
-    """No command comes after this. What is outstanding gets a marker, by which its end can be noticed without a sync."""
+    """No command comes after this. What is outstanding gets a marker, by which its end can be noticed without a
+    sync.
+    """
     cdef Marker* marker = NULL
     cdef Status status
     queue.lock.lock()
@@ -504,3 +529,20 @@ cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
     if marker != NULL:
         release_marker(marker)
     return status
+
+
+cdef void notice_end(QueueState* queue) noexcept nogil:
+    """Ask the driver whether a queue that gets no more commands is done. The null queue may be gathering it
+    meanwhile.
+    """
+    cdef Marker* marker = NULL
+    queue.lock.lock()
+    queue.closed = True
+    if queue.marker != NULL and queue.marker.epoch == submitted_epoch(queue.epochs):
+        marker = retain_marker(queue.marker)
+    else:
+        take_marker(queue, &marker)  # if that fails the next look tries again
+    queue.lock.unlock()
+    if marker != NULL:
+        poll_marker(marker)
+        release_marker(marker)

@@ -9,7 +9,7 @@ from penstock.queues.opencl.calls cimport (
     CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemcpy,
     CALL_EnqueueSVMMemFill, CALL_EnqueueWriteBuffer, CALL_Finish, CALL_Flush, CALL_GetEventProfilingInfo,
     CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer, CALL_SetUserEventStatus, CALL_WaitForEvents,
-    Call, cl, cl_int, cl_uint
+    Call, cl, cl_int
 )
 
 cdef enum:
@@ -85,13 +85,22 @@ cdef Status flush(void* queue) noexcept nogil:
     return outcome(CALL_Flush, cl.Flush(queue))
 
 
-cdef Status marker(void* queue, Waits waits, void** event) noexcept nogil:
+cdef Status marker(void* queue, Waits waits, bint timed, void** event) noexcept nogil:
     # A marker with a wait list waits for that list; that it also comes after the queue's earlier commands, and that the
     # later ones come after it, is the in-order queue's doing (OpenCL 3.0, 5.11). Other queues may only wait for it once
     # it is flushed (5.15).
-    cdef cl_int error = cl.EnqueueMarkerWithWaitList(queue, waits.count, events_of(waits), event)
-    if error != 0:
-        return outcome(CALL_EnqueueMarkerWithWaitList, error)
+    #
+    # A timed one with waits is a barrier that carries the event, which means the same here: NVIDIA's driver gives the
+    # event of a marker with a wait list no times (all are 0), and that of a barrier it does.
+    cdef cl_int error
+    if timed and waits.count != 0:
+        error = cl.EnqueueBarrierWithWaitList(queue, waits.count, waits.events, event)
+        if error != 0:
+            return outcome(CALL_EnqueueBarrierWithWaitList, error)
+    else:
+        error = cl.EnqueueMarkerWithWaitList(queue, waits.count, events_of(waits), event)
+        if error != 0:
+            return outcome(CALL_EnqueueMarkerWithWaitList, error)
     cdef Status status = flush(queue)
     if status != 0:
         cl.ReleaseEvent(event[0])

@@ -5,6 +5,7 @@ import pytest
 import penstock as ps
 
 OUT_OF_RESOURCES = -5
+EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST = -14
 INVALID_EVENT_WAIT_LIST = -57
 
 
@@ -161,12 +162,44 @@ def test_a_failed_finish_is_no_finish(device, kernels, buffer, calls):
     with pytest.raises(ps.Error, match="clFinish"):
         queue.finish()
     assert not queue.empty
+    event = queue.record()
     calls.fail("clWaitForEvents", INVALID_EVENT_WAIT_LIST)
     with pytest.raises(ps.Error, match="clWaitForEvents"):
-        device.finish()
+        event.wait()
     assert not queue.empty
-    device.finish()
+    event.wait()
     assert queue.empty
+
+
+def test_a_device_whose_finish_fails_has_waited_for_all_queues(device, kernels, buffer, calls, hold):
+    """The driver may return from it as soon as one command has failed."""
+    queues = [device.queue(blocking=k % 2 == 0) for k in range(4)]
+    for queue in queues:
+        launch(queue, kernels, buffer)
+    calls.fail("clWaitForEvents", EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+    with pytest.raises(ps.Error, match="clWaitForEvents"):
+        device.finish()
+    assert all(queue.empty for queue in queues)
+    device.finish()
+
+
+@pytest.mark.parametrize("ask", ["query", "event", "timeout"])
+def test_asking_in_vain_is_no_answer(device, kernels, buffer, calls, hold, ask):
+    held, queue = device.queue(blocking=False), device.queue(blocking=False)
+    gate = hold(held)
+    queue.wait(held)
+    launch(queue, kernels, buffer)
+    event = queue.record()
+    calls.fail("clGetEventInfo", OUT_OF_RESOURCES)
+    with pytest.raises(ps.Error, match="CL_OUT_OF_RESOURCES"):
+        {"query": queue.query, "event": event.query, "timeout": lambda: queue.finish(timeout=1)}[ask]()
+    assert not queue.empty
+    assert not held.empty
+    assert not event.query()
+    gate.open()
+    queue.finish()
+    assert queue.empty
+    assert held.empty
 
 
 def test_the_argument_being_set_is_unknown_after_a_failure(device, kernels, buffer, calls):

@@ -9,6 +9,17 @@ import pytest
 
 import penstock as ps
 
+SLOW = """
+kernel void slow(global uint *a, uint rounds)
+{
+    uint x = a[0];
+    for (uint i = 0; i < rounds; i++)
+        x = (x ^ (x >> 7)) * 3 + i;
+    a[0] = x | 1;
+}
+"""
+ROUNDS = 30_000_000  # some tens of milliseconds; a gate would keep penstock from looking for queues that are gone
+
 
 def launch(queue, kernels, buffer, k=1):
     queue.launch(kernels["advance"], 4, 16, buffer, k)
@@ -110,6 +121,36 @@ def test_queues_that_are_gone_while_held_stay_until_the_gate_opens(device, kerne
     device.queue()
     assert calls.count("clReleaseCommandQueue", first) >= 1
     assert (device.stats - before).launches == 0
+
+
+def test_a_queue_that_is_gone_and_still_works_is_finished_with_its_device(device, calls):
+    slow = device.program(SLOW)["slow"]
+    buffer = device.array(np.zeros(64, "u4"))
+    reader = device.queue(blocking=False)
+    device.finish()
+    queue = device.queue(blocking=False)
+    queue.launch(slow, 1, 1, buffer, ROUNDS)
+    del queue
+    for _ in range(3):
+        device.queue()  # looks for queues that are gone
+    device.finish()
+    assert buffer.get(queue=reader)[0] & 1
+
+
+def test_a_queue_that_works_stays_listed_when_one_that_is_gone_leaves(device, kernels, calls):
+    slow = device.program(SLOW)["slow"]
+    buffer, other = device.array(np.zeros(64, "u4")), device.zeros(64, "u4")
+    device.finish()
+    queue, gone = device.queue(), device.queue()
+    queue.launch(slow, 1, 1, buffer, ROUNDS)
+    launch(gone, kernels, other)
+    gone.finish()
+    del gone
+    for _ in range(3):
+        device.queue()
+    device.null_queue.copy(other, buffer)
+    device.null_queue.finish()
+    assert other.get(queue=device.queue(blocking=False))[0] & 1
 
 
 def test_ids_of_queues_are_never_used_again(device):

@@ -154,6 +154,19 @@ def test_markers_made_are_the_queues_with_new_work(program):
         assert program.calls.names(first) in (["clEnqueueNDRangeKernel"], ["clSetKernelArg", "clEnqueueNDRangeKernel"])
 
 
+def test_a_queue_that_another_one_waited_for_is_not_waited_for_as_well(program):
+    first, second = program.queue(), program.queue()
+    memory = program.memory()
+    program.gate(first)
+    program.step(first, memory, 1)
+    program.wait(second, program.record(first))
+    program.step(second, memory, 2)
+    stats = program.null.stats
+    program.step(program.null, memory, 3)
+    made = program.null.stats - stats
+    assert (made.waits_made, made.waits_elided_ordered) == (1, 1)
+
+
 def test_one_marker_of_the_null_queue_for_all_blocking_queues(program):
     queues = [program.queue() for _ in range(8)]
     memory = program.memory()

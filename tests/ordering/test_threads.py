@@ -1,5 +1,6 @@
 """Several host threads: nothing lost, nothing claimed too early, nobody waiting for ever."""
 
+import contextlib
 import faulthandler
 import itertools
 import sys
@@ -8,6 +9,8 @@ import time
 
 import numpy as np
 import pytest
+
+import penstock as ps
 
 SOURCE = """
 kernel void add(global uint *a, uint at, uint value) { a[at] += value; }
@@ -295,6 +298,8 @@ def test_no_work_is_lost_between_the_null_queue_and_blocking_queues(device, thre
 
     def gathering():
         try:
+            while not all(submitted[:n_queues]):
+                time.sleep(0)
             for row in range(n_null):
                 expected[row] = submitted[:n_queues]
                 queue = null
@@ -322,6 +327,49 @@ def test_no_work_is_lost_between_the_null_queue_and_blocking_queues(device, thre
         assert (each.get()[: len(lowest[i])] >= np.array(lowest[i], "u4")).all()
     final = counters.get()[::32]
     assert list(final) == submitted
+
+
+def test_no_work_is_lost_when_commands_of_the_null_queue_fail(device, threaded, calls):
+    """Two threads use the null queue. Where one's command fails, the other's must find the list whole."""
+    n = 1500
+    counter = zeros(device, 64)
+    rows = [zeros(device, n) for _ in range(2)]
+    queue, null = device.queue(), device.null_queue
+    submitted = [0]
+    lowest = [[], []]
+    running = threading.Event()
+    running.set()
+
+    def add():
+        while running.is_set():
+            queue.launch(threaded["add"], 1, 1, counter, 0, 1)
+            submitted[0] += 1
+
+    def gather(i):
+        try:
+            for row in range(n):
+                calls.fail("clEnqueueNDRangeKernel", -5)  # the next one, whoever's it is
+                while True:
+                    seen = submitted[0]
+                    try:
+                        null.launch(threaded["note"], 1, 1, counter, rows[i], row, 1)
+                    except ps.Error:
+                        continue
+                    break
+                lowest[i].append(seen)
+        finally:
+            running.clear()
+
+    def add_with_failures():
+        while running.is_set():
+            with contextlib.suppress(ps.Error):
+                add()
+
+    together(lambda: gather(0), lambda: gather(1), add_with_failures)
+    device.finish()
+    for i in range(2):
+        assert (rows[i].get()[: len(lowest[i])] >= np.array(lowest[i], "u4")).all()
+    assert counter.get()[0] == submitted[0]
 
 
 def test_everyone_finishes(device, threaded):
@@ -422,6 +470,42 @@ def test_an_event_recorded_and_asked_by_many(device, threaded):
     device.finish()
     assert event.done
     assert counter.get()[0] == 3000
+
+
+def test_commands_of_all_kinds_on_one_queue_are_counted_once(device, threaded):
+    """Some keep the GIL and some do not; none may be lost from the epoch."""
+    n = 3000
+    queue, other = device.queue(), device.queue(blocking=False)
+    counter, aside = zeros(device, 64), zeros(device, 4096)
+    small = np.zeros(64, "u4")
+    before = queue.epoch
+
+    def launch():
+        for _ in range(n):
+            queue.launch(threaded["add"], 1, 1, counter, 0, 1)
+
+    def fill():
+        for k in range(n):
+            queue.fill(aside, k)
+
+    def copy():
+        for _ in range(n):
+            queue.copy(aside[:64], small)
+
+    def wait():
+        for _ in range(n // 10):
+            other.launch(threaded["add"], 1, 1, counter, 32, 1)
+            queue.wait(other)
+
+    together(launch, fill, copy, launch, wait)
+    waits = queue.stats.waits_made
+    queue.finish()
+    assert queue.epoch - before == 4 * n + waits
+    assert queue.empty
+    other.finish()
+    got = counter.get()
+    assert (got[0], got[32]) == (2 * n, n // 10)
+    assert queue.stats.launches == 2 * n
 
 
 def test_statistics_are_exact_under_contention(device, threaded):

@@ -3,6 +3,10 @@
 import numpy as np
 import pytest
 
+import penstock as ps
+
+from .program import SOURCE
+
 
 def launches_only(names):
     return [name for name in names if name != "clSetKernelArg"] == ["clEnqueueNDRangeKernel"]
@@ -152,6 +156,101 @@ def test_a_wait_covers_what_the_producer_was_ordered_after_when_the_marker_was_m
     assert last.stats.waits_made == 2
 
 
+def test_a_wait_for_an_early_point_is_none_for_what_came_later(program, held):
+    producer, memory = held
+    queue, other = program.queue(blocking=False), program.memory()
+    early = program.record(producer)
+    program.step(producer, other, 5)
+    late = program.record(producer)
+    program.wait(queue, early)
+    program.step(queue, memory, 2)
+    with pytest.raises(ValueError, match="may still use"):
+        program.step(queue, other, 3)
+    assert not program.wait(queue, late)
+    program.step(queue, other, 3)
+    assert queue.stats.waits_made == 2
+
+
+def test_the_later_epoch_of_two_is_what_it_is_ordered_after(program, held):
+    """Told by the producer itself and, of an earlier point, by another queue; in both orders."""
+    producer, memory = held
+    middle, first, second = (program.queue(blocking=False) for _ in range(3))
+    program.wait(middle, producer)
+    program.step(middle, memory, 2)
+    other = program.memory()
+    program.step(producer, other, 5)
+    late = program.record(producer)
+    for queue, order in ((first, (late, middle)), (second, (middle, late))):
+        for each in order:
+            program.wait(queue, each)
+        assert queue._clock == {producer.id: producer.epoch, middle.id: middle.epoch}
+        epoch = queue.epoch
+        assert program.wait(queue, late)
+        assert queue.epoch == epoch
+        program.step(queue, program.memory(), 3)
+
+
+def test_clocks_name_only_what_is_not_known_to_be_done(program, held):
+    producer, _ = held
+    others = [program.queue(blocking=False) for _ in range(3)]
+    queue, last = program.queue(blocking=False), program.queue(blocking=False)
+    for other in others:
+        program.step(other, program.memory(), 1)
+        program.wait(queue, other)
+    assert queue._clock == {other.id: 1 for other in others}
+    for other in others:
+        program.finish(other)
+    program.wait(queue, producer)
+    assert queue._clock == {producer.id: producer.epoch}
+    program.wait(last, queue)
+    assert last._clock == {producer.id: producer.epoch, queue.id: queue.epoch}
+    program.finish_device()
+    assert not program.gates
+    program.gate(producer)
+    program.wait(last, producer)
+    assert last._clock == {producer.id: producer.epoch}
+
+
+def test_clocks_that_are_shared_do_not_change(program, held):
+    """Two queues wait for one marker, then for others: each has its own clock from there on."""
+    producer, _ = held
+    first, second, third = (program.queue(blocking=False) for _ in range(3))
+    more = [program.queue(blocking=False) for _ in range(2)]
+    for each in more:
+        program.gate(each)
+    point = program.record(producer)
+    shared = {producer.id: producer.epoch}
+    program.wait(first, point)
+    program.wait(second, point)
+    assert first._clock == second._clock == shared
+    program.wait(first, more[0])
+    assert (first._clock, second._clock) == (shared | {more[0].id: 1}, shared)
+    program.wait(third, first)
+    before = third._clock
+    program.wait(first, more[1])
+    program.gate(producer)
+    program.wait(first, producer)
+    assert third._clock == before
+    program.wait(second, point)
+    assert second._clock == shared
+
+
+def test_a_null_command_is_ordered_after_all_it_gathered(program):
+    queues = [program.queue() for _ in range(5)]
+    for queue in queues:
+        program.gate(queue)
+    memory = program.memory()
+    program.step(program.null, memory, 1)
+    assert program.null._clock == {queue.id: queue.epoch for queue in queues}
+    for queue in queues:
+        program.step(queue, program.memory(), 1)
+    null = {program.null.id: program.null.epoch}
+    for queue in queues:
+        assert queue._clock == null | {other.id: 1 for other in queues}
+    program.step(program.null, memory, 2)
+    assert program.null._clock | null == null | {queue.id: 2 for queue in queues}
+
+
 def test_a_later_epoch_of_an_ordered_queue_is_waited_for(program, held):
     producer, memory = held
     queue = program.queue(blocking=False)
@@ -187,6 +286,30 @@ def test_completion_travels_along_clocks(program):
     assert program.wait(outsider, queues[0])
     assert program.calls.names(first) == []
     assert outsider.stats.waits_elided_completed == 1
+
+
+@pytest.mark.parametrize("timing", [False, True])
+def test_a_record_that_had_to_wait_passes_on_what_it_waited_for(device, kernels, calls, hold, timing):
+    """Its marker is a command of the null queue, with waits of its own."""
+    with ps.Device(timing=True) as fresh:
+        queue, free = fresh.queue(), fresh.queue(blocking=False)
+        buffer = fresh.array(np.zeros(64, "u4"))
+        fresh.finish()
+        launches = fresh.program(SOURCE)
+        gate = hold(queue)
+        queue.launch(launches["advance"], 4, 16, buffer, 1)
+        early = queue.record()
+        event = fresh.null_queue.record(timing=timing)
+        free.wait(event)
+        stats, first = free.stats, len(calls)
+        free.wait(early)
+        assert (free.stats - stats).waits_elided_ordered == 1
+        assert calls.names(first) == []
+        gate.open()
+        event.wait()
+        assert queue.empty
+        assert fresh.null_queue.empty
+        assert not free.empty
 
 
 def test_completion_travels_from_an_event_and_from_a_query(program):
