@@ -190,6 +190,23 @@ def test_the_later_epoch_of_two_is_what_it_is_ordered_after(program, held):
         program.step(queue, program.memory(), 3)
 
 
+def test_a_clock_takes_the_later_epoch_from_another_queue_and_keeps_its_own(program, held):
+    producer, memory = held
+    queue, middle, other = (program.queue(blocking=False) for _ in range(3))
+    program.gate(other)
+    program.wait(queue, producer)
+    early = queue._clock
+    program.wait(queue, other)
+    program.step(producer, memory, 2)
+    late = program.record(producer)
+    program.wait(middle, late)
+    program.wait(queue, middle)
+    assert early == {producer.id: producer.epoch - 1}
+    assert queue._clock == {producer.id: producer.epoch, other.id: 1, middle.id: 1}
+    assert program.wait(queue, late)
+    program.step(queue, memory, 3)
+
+
 def test_clocks_name_only_what_is_not_known_to_be_done(program, held):
     producer, _ = held
     others = [program.queue(blocking=False) for _ in range(3)]
@@ -233,6 +250,18 @@ def test_clocks_that_are_shared_do_not_change(program, held):
     assert third._clock == before
     program.wait(second, point)
     assert second._clock == shared
+
+
+def test_a_null_command_is_ordered_after_what_those_it_gathered_waited_for(program):
+    first, second = (program.queue(blocking=False) for _ in range(2))
+    a, b = program.queue(), program.queue()
+    for queue in (first, second):
+        program.gate(queue)
+    program.wait(program.null, first)
+    program.wait(b, second)
+    program.wait(a, first)  # listed last, so gathered first: nothing new in its clock
+    program.step(program.null, program.memory(), 1)
+    assert program.null._clock.keys() >= {first.id, second.id, a.id, b.id}
 
 
 def test_a_null_command_is_ordered_after_all_it_gathered(program):
