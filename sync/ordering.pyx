@@ -175,7 +175,10 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
         else:
             status = take_marker(queue, &marker)
         queue.lock.unlock()
-        if marker != NULL:
+        if marker != NULL and marker.event == NULL:  # another thread's finish came in between
+            order.elided_completed += 1
+            release_marker(marker)
+        elif marker != NULL:
             add_wait(order, marker)
     return status
 

@@ -90,17 +90,17 @@ cdef Status marker(void* queue, Waits waits, bint timed, void** event) noexcept 
     # later ones come after it, is the in-order queue's doing (OpenCL 3.0, 5.11). Other queues may only wait for it once
     # it is flushed (5.15).
     #
-    # A timed one with waits is a barrier that carries the event, which means the same here: NVIDIA's driver gives the
-    # event of a marker with a wait list no times (all are 0), and that of a barrier it does.
+    # A timed one leaves its waits to a barrier before it: NVIDIA's driver gives the event of a marker with a wait list
+    # no times (all are 0), and that of a barrier those of the command before it.
     cdef cl_int error
     if timed and waits.count != 0:
-        error = cl.EnqueueBarrierWithWaitList(queue, waits.count, waits.events, event)
+        error = cl.EnqueueBarrierWithWaitList(queue, waits.count, waits.events, NULL)
         if error != 0:
             return outcome(CALL_EnqueueBarrierWithWaitList, error)
-    else:
-        error = cl.EnqueueMarkerWithWaitList(queue, waits.count, events_of(waits), event)
-        if error != 0:
-            return outcome(CALL_EnqueueMarkerWithWaitList, error)
+        waits.count = 0
+    error = cl.EnqueueMarkerWithWaitList(queue, waits.count, events_of(waits), event)
+    if error != 0:
+        return outcome(CALL_EnqueueMarkerWithWaitList, error)
     cdef Status status = flush(queue)
     if status != 0:
         cl.ReleaseEvent(event[0])
