@@ -39,10 +39,10 @@ cdef Status launch(
 
 cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
     # Where there are both, the memory object is the cheaper argument; it always means offset 0. Only CPU devices have
-    # both: NVIDIA's driver refuses a memory object for a parameter that was ever given an address.
-    if memory.handle != NULL and memory.offset == 0:
-        return outcome(CALL_SetKernelArg, cl.SetKernelArg(kernel, index, sizeof(void*), &memory.handle))
-    if cl.SetKernelArgSVMPointer == NULL:  # only a null pointer has neither handle nor address
+    # both: NVIDIA's driver refuses a memory object for a parameter that ever had an address. It also refuses to launch
+    # with a null address, so a null pointer, which has neither, is a null memory object: there, only if none but null
+    # pointers came before it.
+    if memory.address == 0 or memory.handle != NULL and memory.offset == 0:
         return outcome(CALL_SetKernelArg, cl.SetKernelArg(kernel, index, sizeof(void*), &memory.handle))
     return outcome(
         CALL_SetKernelArgSVMPointer, cl.SetKernelArgSVMPointer(kernel, index, <void*> <uintptr_t> memory.address))
