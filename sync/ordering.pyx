@@ -175,7 +175,7 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
         else:
             status = take_marker(queue, &marker)
         queue.lock.unlock()
-        if marker != NULL and marker.event == NULL:  # another thread's finish came in between
+        if marker != NULL and marker.event == NULL:  # found to be done since it was looked at: no lock prevents that
             order.elided_completed += 1
             release_marker(marker)
         elif marker != NULL:

@@ -329,6 +329,35 @@ def test_no_work_is_lost_between_the_null_queue_and_blocking_queues(device, thre
     assert list(final) == submitted
 
 
+def test_queues_that_become_empty_while_the_null_queue_gathers(device, threaded):
+    """Between two looks at a queue another thread may find out that it is done."""
+    counter = zeros(device, 32 * 4)
+    running = threading.Event()
+    running.set()
+    null = device.null_queue
+    count = [0] * 4
+
+    def come_and_finish(i):
+        queue = device.queue()
+        while running.is_set():
+            queue.launch(threaded["add"], 1, 1, counter, 32 * i, 1)
+            count[i] += 1
+            queue.finish()
+
+    def gather():
+        end = time.monotonic() + 2
+        try:
+            while time.monotonic() < end:
+                null.launch(threaded["add"], 1, 1, counter, 96, 1)
+                count[3] += 1
+        finally:
+            running.clear()
+
+    together(gather, *(lambda i=i: come_and_finish(i) for i in range(3)))
+    device.finish()
+    assert list(counter.get()[::32]) == count
+
+
 def test_no_work_is_lost_when_commands_of_the_null_queue_fail(device, threaded, calls):
     """Two threads use the null queue. Where one's command fails, the other's must find the list whole."""
     n = 1500
