@@ -149,4 +149,5 @@ cdef class Event:
         if self.marker == NULL:
             return f"<penstock.Event on {self.device.name}, never recorded>"
         return (
-            f"<penstock.Event at epoch {self.marker.epoch} of queue {self.marker.queue.queue_id} on {self.device.name}>")
+            f"<penstock.Event at epoch {self.marker.epoch} of queue {self.marker.queue.queue_id} "
+            f"on {self.device.name}>")

@@ -40,7 +40,7 @@ cdef void release_marker(Marker* marker) noexcept nogil:
 
 
 cdef Clock* clock_after(Marker* marker) noexcept nogil:
-    """The clock of who waits for the marker and for nothing else, which the marker owns. NULL when all of it is done."""
+    """The clock of who waits for the marker and nothing else, which the marker owns. NULL when all of it is done."""
     cdef Clock* made = marker.after.load(memory_order_acquire)
     cdef Clock* other = NULL
     if made == NULL:

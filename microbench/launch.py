@@ -1,8 +1,8 @@
 """What a launch costs: penstock and pyopencl next to the C loop, and beside idle and busy queues.
 
-A round takes every subject once, in an order shuffled anew. Before each the queue is finished; in the *held* state it is
-then held by a gate while it is filled, so that on a CPU device the kernels do not compete with the launches for the
-cores. A gate that opens takes all of it away, untimed.
+A round takes every subject once, in an order shuffled anew. Before each the queue is finished; in the *held* state it
+is then held by a gate while it is filled, so that on a CPU device the kernels do not compete with the launches for the
+cores. When the gate opens they run, untimed.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def ways_to_launch(subject: Subject, calls: int, rounds: int, held: bool) -> dic
         AGAIN: raw,
         LAUNCH: subject.launches(queue),
         "bound launch": timed("go()", go=kernel.bind(queue, 1, 1, buffer, 100)),
-        "kernel[grid, block, queue](…)": timed("kernel[1, 1, queue](buffer, 100)", kernel=kernel, queue=queue, buffer=buffer),
+        "kernel[grid, block, queue](…)": timed(
+            "kernel[1, 1, queue](buffer, 100)", kernel=kernel, queue=queue, buffer=buffer
+        ),
         "C loop, one int set each time": lambda n: raw.changing(n, 1),
         "queue.launch, one int changed": timed(
             "launch(kernel, 1, 1, buffer, next(numbers))",
@@ -134,7 +136,10 @@ def beside_idle(
             del idle[count:]
             device.finish()  # those that were dropped are gone now
             found[count].append(measure(samples, calls, max(rounds // sweeps, 2), lambda: state_of(queue, True)))
-    return {count: {name: Measured.joined(part[name] for part in parts) for name in samples} for count, parts in found.items()}
+    return {
+        count: {name: Measured.joined(part[name] for part in parts) for name in samples}
+        for count, parts in found.items()
+    }
 
 
 def beside_busy(subject: Subject, count: int, calls: int, rounds: int) -> dict[str, Measured]:

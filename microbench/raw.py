@@ -56,9 +56,7 @@ class RawLoop:
 
     def __call__(self, n: int) -> float:
         """Seconds that n launches take."""
-        return self._checked(
-            self._library.launches(self._enqueue, self._queue, self._kernel, ctypes.c_size_t(n))
-        )
+        return self._checked(self._library.launches(self._enqueue, self._queue, self._kernel, ctypes.c_size_t(n)))
 
     def changing(self, n: int, index: int) -> float:
         """The same with one int argument set each time."""

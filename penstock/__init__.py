@@ -1,6 +1,5 @@
 """HIP-style streams on in-order queues of OpenCL devices, from Python, at the cost of the driver call itself."""
 
-from penstock.selection import devices
 from penstock.events.event import Event
 from penstock.queues.buffer import Buffer
 from penstock.queues.device import Device
@@ -23,6 +22,7 @@ from penstock.queues.launch import BoundLaunch
 from penstock.queues.program import Program
 from penstock.queues.queue import Queue
 from penstock.queues.stats import Stats
+from penstock.selection import devices
 
 __all__ = [
     "ArgumentTypeError",

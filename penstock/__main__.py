@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.selection import DeviceInfo, devices, inventory, select
 from penstock.queues.errors import Error
+from penstock.selection import DeviceInfo, devices, inventory, select
 
 __all__ = ["main"]
 

@@ -6,7 +6,7 @@ import operator
 
 import numpy as np
 cimport cython
-from libc.stdint cimport uint64_t, uintptr_t
+from libc.stdint cimport uintptr_t
 from libcpp.atomic cimport memory_order_relaxed
 
 from penstock.events.anchors cimport anchor_on_device

@@ -15,7 +15,7 @@ from libcpp.vector cimport vector
 
 from penstock.events.anchors cimport anchor_on_device, collect_device, collect_queue
 from penstock.events.event cimport new_event
-from penstock.queues.buffer cimport Allocation, Buffer, new_allocation, new_buffer
+from penstock.queues.buffer cimport Buffer, new_allocation, new_buffer
 from penstock.queues.driver cimport Driver, Status
 from penstock.queues.kernel cimport new_kernel
 from penstock.queues.queue cimport Queue, new_queue
@@ -26,7 +26,7 @@ from penstock.queues.state cimport (
 from penstock.sync.ordering cimport finish_device, mark_for_closing
 
 from penstock.queues.errors import (
-    ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, OutOfMemoryError
+    ArgumentTypeError, ClosedError, DriverError, Error, OutOfMemoryError
 )
 from penstock.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
 from penstock.queues.program import Program
@@ -65,8 +65,8 @@ cdef class Device:
         dpctl's filter words, any part of ``backend:type:index``: ``"opencl:cpu"``, ``"gpu:1"``, ``"cpu"``. Without one
         the environment's PENSTOCK_DEVICE decides, else the preferred usable device.
     timing : bool
-        Whether the null queue and the per-thread queues, and other queues unless said otherwise, can take timed records.
-        On the drivers measured (Intel CPU, PoCL, NVIDIA) it costs nothing measurable per launch.
+        Whether the null queue and the per-thread queues, and other queues unless said otherwise, can take timed
+        records. On the drivers measured (Intel CPU, PoCL, NVIDIA) it costs nothing measurable per launch.
 
     Attributes
     ----------
@@ -101,8 +101,8 @@ cdef class Device:
             raise Error("this Device is already made")
         self.info = select(filter)
         self.timing = timing
-        self.driver = importlib.import_module(f"penstock.queues.{self.info.backend.replace('_', '')}.device").open_device(
-            self.info)
+        folder = self.info.backend.replace("_", "")
+        self.driver = importlib.import_module(f"penstock.queues.{folder}.device").open_device(self.info)
         self.state = new_device_state(
             <const Driver*> <uintptr_t> self.driver.table, <void*> <uintptr_t> self.driver.context_handle,
             self.driver.keeps_gil_below)
@@ -117,8 +117,8 @@ cdef class Device:
         remember(self)
 
     def __del__(self):
-        # Nobody can use it any more, and nothing here may block. Device and null queue hold each other, so this is where
-        # the two come apart; work that is still outstanding goes on.
+        # Nobody can use it any more, and nothing here may block. Device and null queue hold each other, so this is
+        # where the two come apart; work that is still outstanding goes on.
         if self.state != NULL:
             self.closed = True
             self._close_queues()
@@ -206,7 +206,7 @@ cdef class Device:
         blocking : bool
             Whether it is ordered against the null queue, as in HIP's default; False is hipStreamNonBlocking.
         priority : int
-            Lower is more urgent; clamped to what the driver has (HIP, hipStreamCreateWithPriority): -1 to 1 where it has
+            Lower is more urgent; clamped to what the driver has (HIP, hipStreamCreateWithPriority): -1 to 1 with
             cl_khr_priority_hints, else 0.
         timing : bool, optional
             Whether events recorded on it can be timed; the device's setting when not given.
@@ -318,7 +318,8 @@ cdef class Device:
         """
         self._check_open()
         if not isinstance(source, (str, bytes, bytearray, memoryview)):
-            raise ArgumentTypeError(f"program: source is OpenCL C as str or SPIR-V as bytes, not {type(source).__name__}")
+            raise ArgumentTypeError(
+                f"program: source is OpenCL C as str or SPIR-V as bytes, not {type(source).__name__}")
         try:
             options = tuple(options.split() if isinstance(options, str) else options)
             if not all(isinstance(option, str) for option in options):

@@ -42,7 +42,8 @@ cdef struct Driver:
         void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
     ) noexcept nogil
     Status (*fill)(
-        void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
+        void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void**
+        event
     ) noexcept nogil
     # an event that is signalled when everything before it is done, with the time of it if `timed`; submitted to the
     # device before it returns

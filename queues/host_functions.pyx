@@ -16,7 +16,7 @@ from libcpp.deque cimport deque
 from libcpp.unordered_set cimport unordered_set
 
 from penstock.events.anchors cimport collect_device
-from penstock.queues.driver cimport Driver, Status, Wake
+from penstock.queues.driver cimport Driver, Status
 from penstock.queues.state cimport DeviceState, QueueState, release_device_state
 from penstock.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
 
@@ -110,7 +110,9 @@ _thread_lock = threading.Lock()
 
 
 def refuse_on_host_thread(what):
-    """Waiting for a queue inside a host function could be waiting for itself, so no wait is allowed there, as in HIP."""
+    """Waiting for a queue inside a host function could be waiting for itself, so no wait is allowed there, as in
+    HIP.
+    """
     if _thread is not None and threading.get_ident() == _thread.ident:
         raise Error(f"{what} inside a host function: it holds a queue, and the wait could be for that one")
 

@@ -12,7 +12,7 @@ from cpython.long cimport PyLong_AsLongLong, PyLong_AsUnsignedLongLong
 from cpython.object cimport PyObject
 from libc.math cimport isinf
 from libc.stdint cimport (
-    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+    int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 )
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -20,7 +20,7 @@ from libcpp.atomic cimport memory_order_relaxed
 
 from penstock.events.anchors cimport anchor_on_device
 from penstock.queues.buffer cimport Buffer
-from penstock.queues.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter, ParameterKind
+from penstock.queues.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
 from penstock.queues.state cimport DeviceState, release_device_state
 
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
@@ -134,7 +134,7 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
 
 
 cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
-    """A vector, half or struct: anything with the buffer protocol and the right number of bytes, or numbers for a vector."""
+    """A vector, half or struct: the right number of bytes of anything with a buffer, or numbers for a vector."""
     cdef Parameter* parameter = &kernel.layout[i]
     cdef Py_buffer view
     dtype = kernel.parameters[i].dtype
@@ -381,7 +381,7 @@ cdef class Kernel:
         raise ArgumentTypeError(f"a launch needs grid and block: {self.name}[grid, block](...)")
 
     def close(self):
-        """Give the kernel back once what was launched is done. Does not block; twice is fine. Bound launches live on."""
+        """Give the kernel back once its launches are done. Does not block; twice is fine. Bound launches live on."""
         if not self.closed:
             self.closed = True
             self._forget_plans()

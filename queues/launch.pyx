@@ -1,9 +1,9 @@
 """From Python arguments to the driver call.
 
 In order: everything is checked and packed before the lock is taken; under the lock the arguments that changed are set,
-the driver is called, and the epoch advances. When nothing has to be gathered and the driver cannot block, all of that is
-`launch_ready`, with the GIL kept. Otherwise `launch_gathered` does it without the GIL. Neither allocates anything or makes
-an event once the plan is there.
+the driver is called, and the epoch advances. When nothing has to be gathered and the driver cannot block, all of that
+is `launch_ready`, with the GIL kept. Otherwise `launch_gathered` does it without the GIL. Neither allocates anything or
+makes an event once the plan is there.
 """
 
 import operator
@@ -19,7 +19,7 @@ from cython.operator cimport dereference
 
 from penstock.events.anchors cimport anchor_on_device, collect_device
 from penstock.queues.buffer cimport Buffer
-from penstock.queues.driver cimport NO_PLAN, QUEUE_CLOSED, Status, Waits
+from penstock.queues.driver cimport NO_PLAN, Status, Waits
 from penstock.queues.kernel cimport Geometry, Kernel, pack_arguments
 from penstock.queues.plan cimport Plan, are_unchanged, delete_plan, new_plan, set_changed_arguments
 from penstock.queues.state cimport QueueState, release_queue_state, retain_queue_state
@@ -391,8 +391,8 @@ cdef object call_bound(object bound, PyObject* const* arguments, size_t flags, P
 cdef class BoundLaunch:
     """A launch with its queue, geometry and arguments checked and packed once; calling it only makes the driver call.
 
-    Made by `Kernel.bind`. It still takes the queue's lock, obeys the null-queue rules and counts as a command. It may be
-    called from any thread, and keeps its queue, kernel and buffers alive.
+    Made by `Kernel.bind`. It still takes the queue's lock, obeys the null-queue rules and counts as a command. It may
+    be called from any thread, and keeps its queue, kernel and buffers alive.
 
     Raises
     ------

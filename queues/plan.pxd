@@ -1,7 +1,8 @@
 """Plans: what is remembered between launches of one kernel on one queue.
 
-Kernels of OpenCL and Level Zero are stateful: two threads that set arguments of one `cl_kernel` give wrong results on one
-CPU runtime and a crash on another. So each plan owns a kernel object of its own, and the lock of its queue guards it.
+Kernels of OpenCL and Level Zero are stateful: two threads that set arguments of one `cl_kernel` give wrong results on
+one CPU runtime and a crash on another. So each plan owns a kernel object of its own, and the lock of its queue guards
+it.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -43,7 +44,8 @@ cdef cppclass Plan:
 
 
 cdef Plan* new_plan(
-    const Driver* driver, void* kernel, uint64_t kernel_id, const Parameter* parameters, size_t count, size_t packed_size
+    const Driver* driver, void* kernel, uint64_t kernel_id, const Parameter* parameters, size_t count, size_t
+    packed_size
 ) noexcept nogil
 cdef void delete_plan(Plan* plan) noexcept nogil
 cdef Status set_changed_arguments(

@@ -7,7 +7,8 @@ from penstock.queues.driver cimport Driver, Status
 
 
 cdef Plan* new_plan(
-    const Driver* driver, void* kernel, uint64_t kernel_id, const Parameter* parameters, size_t count, size_t packed_size
+    const Driver* driver, void* kernel, uint64_t kernel_id, const Parameter* parameters, size_t count,
+    size_t packed_size
 ) noexcept nogil:
     cdef Plan* plan = new Plan()
     cdef size_t i

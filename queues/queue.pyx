@@ -73,8 +73,8 @@ cdef object stats_of(const Statistics& counts):
 cdef class Queue:
     """An in-order queue of one device; HIP calls it a stream.
 
-    Made by `Device.queue`; calling the class raises. Any thread may use it: each command is atomic. Two queues are equal
-    when they are the same object. ``with queue:`` makes it the thread's current queue and closes nothing.
+    Made by `Device.queue`; calling the class raises. Any thread may use it: each command is atomic. Two queues are
+    equal when they are the same object. ``with queue:`` makes it the thread's current queue and closes nothing.
 
     Attributes
     ----------
@@ -173,10 +173,10 @@ cdef class Queue:
     def copy(self, dst, src):
         """Copy all of `src` to `dst`: buffers, or C-contiguous host memory (NumPy arrays, anything with a buffer).
 
-        Both have the same number of bytes; dtypes are not looked at. Host memory that is pageable may be reused as soon as this returns when it is
-        the source: its bytes are staged. As destination it holds the result once the copy is done, after `finish` or an
-        event; it is kept alive until then. Pinned memory (`penstock.host_empty`) is not staged: neither read nor write it
-        before the copy is done.
+        Both have the same number of bytes; dtypes are not looked at. Host memory that is pageable may be reused as soon
+        as this returns when it is the source: its bytes are staged. As destination it holds the result once the copy is
+        done, after `finish` or an event; it is kept alive until then. Pinned memory (`penstock.host_empty`) is not
+        staged: neither read nor write it before the copy is done.
 
         Does not wait for the copy, but may block while the driver stages pageable memory.
 
@@ -580,9 +580,9 @@ kernel : Kernel
 grid, block : int or tuple of 1 to 3 int
     Groups, and work-items per group, as in HIP; not OpenCL's global size.
 *args
-    One for each parameter: a `Buffer` or None for a pointer, a number for a scalar, anything with the buffer protocol and
-    the right size (NumPy values, bytes, ctypes structures) for a vector or structure, ``ps.local(nbytes)`` for local
-    memory.
+    One for each parameter: a `Buffer` or None for a pointer, a number for a scalar, anything with the buffer protocol
+    and the right size (NumPy values, bytes, ctypes structures) for a vector or structure, ``ps.local(nbytes)`` for
+    local memory.
 
 Does not wait for the kernel. It blocks only while the device's own queue is full, without the GIL.
 

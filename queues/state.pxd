@@ -1,8 +1,8 @@
 """What a queue and a device are below Python: everything that is touched without the GIL.
 
 A `QueueState` is owned by reference count: its Queue holds one, its device's registry holds one for as long as work may
-be outstanding, and the null queue's list holds one while it is entered there, so that closing or losing a queue does not
-end the ordering it stands for.
+be outstanding, and the null queue's list holds one while it is entered there, so that closing or losing a queue does
+not end the ordering it stands for.
 """
 
 from libc.stdint cimport int32_t, uint64_t

@@ -29,7 +29,8 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
 
 
 cdef void release_device_state(DeviceState* device) noexcept nogil:
-    # By the time the last reference goes no queue is registered (each holds one) and the Device has emptied the anchors.
+    # By the time the last reference goes no queue is registered (each holds one) and the Device has emptied the
+    # anchors.
     if device.references.fetch_sub(1, memory_order_acq_rel) == 1:
         del device
 
@@ -67,7 +68,9 @@ cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil:
 
 
 cdef void release_queue_state(QueueState* queue) noexcept nogil:
-    """The last reference goes only after the registry's has, and that goes only when the work is done and anchors gone."""
+    """The last reference goes only after the registry's has, and that goes only when the work is done and anchors
+    gone.
+    """
     cdef size_t i
     cdef unordered_map[uint64_t, Plan*].iterator plan
     if queue.references.fetch_sub(1, memory_order_acq_rel) != 1:

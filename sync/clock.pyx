@@ -145,7 +145,7 @@ cdef Clock* raised_clock(Clock* clock, Epochs* queue, uint64_t epoch) noexcept n
 
 
 cdef void complete_clock(const Clock* clock) noexcept nogil:
-    """What a done epoch was ordered after is done too: raise those queues' ``completed`` without asking their driver."""
+    """What a done epoch was ordered after is done too: raise those queues' ``completed`` and ask no driver."""
     cdef size_t i
     if clock != NULL:
         for i in range(clock.entries.size()):

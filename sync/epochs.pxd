@@ -5,7 +5,9 @@ other queues' epochs, and if it named the queues themselves two that waited on e
 """
 
 from libc.stdint cimport int32_t, uint64_t
-from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_acquire, memory_order_relaxed, memory_order_release
+from libcpp.atomic cimport (
+    atomic, memory_order_acq_rel, memory_order_acquire, memory_order_relaxed, memory_order_release
+)
 
 
 cdef cppclass Epochs:
@@ -43,7 +45,9 @@ cdef inline uint64_t completed_epoch(Epochs* epochs) noexcept nogil:
 
 
 cdef inline bint is_empty(Epochs* epochs) noexcept nogil:
-    """Two loads, no lock, no driver call. ``completed`` is read first: it can only be behind what is submitted by then."""
+    """Two loads, no lock, no driver call. ``completed`` is read first: it can only be behind what is submitted by
+    then.
+    """
     cdef uint64_t completed = completed_epoch(epochs)
     return completed == submitted_epoch(epochs)
 

@@ -1,8 +1,8 @@
 """Which queue waits for which, decided here and nowhere else.
 
-Every command goes through `begin_command` (which waits must it carry?) and then either `commit_command` (the driver took
-it) or `abort_command` (it did not: nothing advances, nothing joins, queues taken off the null queue's list go back). The
-launch path takes `is_ready_to_launch` and `count_command` instead when there is nothing to gather.
+Every command goes through `begin_command` (which waits must it carry?) and then either `commit_command` (the driver
+took it) or `abort_command` (it did not: nothing advances, nothing joins, queues taken off the null queue's list go
+back). The launch path takes `is_ready_to_launch` and `count_command` instead when there is nothing to gather.
 """
 
 from libc.stdint cimport uint64_t

@@ -481,7 +481,9 @@ cdef void finish_each(vector[QueueState*]& queues) noexcept nogil:
 
 
 cdef Status finish_device(DeviceState* device) noexcept nogil:
-    """Block until every queue of the device is done: a marker of each that has work, and one host synchronize for all."""
+    """Block until every queue of the device is done: a marker of each that has work, and one host synchronize for
+    all.
+    """
     cdef vector[QueueState*] queues
     cdef vector[Marker*] markers
     cdef vector[void*] events
@@ -518,7 +520,9 @@ cdef Status finish_device(DeviceState* device) noexcept nogil:
 
 
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
-    """No command comes after this. What is outstanding gets a marker, by which its end can be noticed without a sync."""
+    """No command comes after this. What is outstanding gets a marker, by which its end can be noticed without a
+    sync.
+    """
     cdef Marker* marker = NULL
     cdef Status status
     queue.lock.lock()
@@ -531,7 +535,9 @@ cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
 
 
 cdef void notice_end(QueueState* queue) noexcept nogil:
-    """Ask the driver whether a queue that gets no more commands is done. The null queue may be gathering it meanwhile."""
+    """Ask the driver whether a queue that gets no more commands is done. The null queue may be gathering it
+    meanwhile.
+    """
     cdef Marker* marker = NULL
     queue.lock.lock()
     queue.closed = True

@@ -420,6 +420,11 @@ def test_other_subscripts_are_refused(program, refuses, configuration):
         program["fill"][configuration]
 
 
+def test_a_call_without_geometry_is_refused(program, refuses):
+    with refuses(ps.ArgumentTypeError, TypeError, "fill[grid, block]"):
+        program["fill"](None, 1)
+
+
 @pytest.mark.parametrize("thing", ["queue", 5, object()])
 def test_what_is_no_queue_is_refused(program, refuses, thing):
     with refuses(ps.ArgumentTypeError, TypeError, "Queue", type(thing).__name__):

@@ -173,11 +173,19 @@ sys.exit(0)
 ENDINGS = dict(part.partition("\n")[::2] for part in ENDINGS.split("== ")[1:])
 
 
+# How Intel's runtime (2026.2) aborts, once in some 1,600 ends under load, even of a process whose queues are long done:
+# its static objects go while a thread of its own still uses them. A second end in a row would be no coincidence.
+UNLOADED_TOO_SOON = "Pure virtual function called!"
+
+
 def ends_well(device, code, returncode=0):
-    try:
-        done = python("-c", START + code, PENSTOCK_DEVICE=device.name, timeout=20)
-    except subprocess.TimeoutExpired as error:
-        pytest.fail(f"it hangs: {error.stdout!r} {error.stderr!r}")
+    for _ in range(2):
+        try:
+            done = python("-c", START + code, PENSTOCK_DEVICE=device.name, timeout=20)
+        except subprocess.TimeoutExpired as error:
+            pytest.fail(f"it hangs: {error.stdout!r} {error.stderr!r}")
+        if UNLOADED_TOO_SOON not in done.stderr:
+            break
     assert done.stdout.startswith("began"), done.stderr
     assert "never" not in done.stdout
     assert done.returncode == returncode, done.stderr

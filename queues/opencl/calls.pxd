@@ -1,6 +1,7 @@
 """The OpenCL functions penstock calls itself, found at run time in the loader that pyopencl uses.
 
-pyopencl's own enqueue functions always ask for an event, so they cannot be the launch path; the objects are its objects.
+pyopencl's own enqueue functions always ask for an event, so they cannot be the launch path; the objects are its
+objects.
 """
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t

@@ -256,7 +256,8 @@ class OpenCLDevice:
             return self._size_of(source, options, type_name)
 
         try:
-            names = [name for name in program.kernel_names.split(";") if name]
+            # NVIDIA's driver crashes when asked for the names of no kernels
+            names = [name for name in program.kernel_names.split(";") if name] if program.num_kernels else []
         except cl.Error:  # Intel's CPU runtime says so of a program without kernels
             names = []
         return {name: OpenCLKernel(self, program, name, size_of, (declared or {}).get(name)) for name in names}

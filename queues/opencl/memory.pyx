@@ -14,7 +14,8 @@ cdef enum:
 
 @cython.no_gc_clear  # the context is needed to free
 cdef class DeviceMemory:
-    """One allocation, freed when this object is. Whoever drops the last reference knows that the device is done with it.
+    """One allocation, freed when this object is. Whoever drops the last reference knows that the device is done with
+    it.
 
     With addresses, the memory is a coarse-grained SVM allocation. On CPU devices a memory object lies over it as well
     (OpenCL 3.0, clCreateBuffer with CL_MEM_USE_HOST_PTR of an SVM pointer shares the memory), because as an argument it

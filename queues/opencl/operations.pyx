@@ -9,7 +9,7 @@ from penstock.queues.opencl.calls cimport (
     CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemcpy,
     CALL_EnqueueSVMMemFill, CALL_EnqueueWriteBuffer, CALL_Finish, CALL_Flush, CALL_GetEventProfilingInfo,
     CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer, CALL_SetUserEventStatus, CALL_WaitForEvents,
-    Call, cl, cl_int, cl_uint
+    Call, cl, cl_int
 )
 
 cdef enum:
@@ -39,10 +39,10 @@ cdef Status launch(
 
 cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
     # Where there are both, the memory object is the cheaper argument; it always means offset 0. Only CPU devices have
-    # both: NVIDIA's driver refuses a memory object for a parameter that was ever given an address.
-    if memory.handle != NULL and memory.offset == 0:
-        return outcome(CALL_SetKernelArg, cl.SetKernelArg(kernel, index, sizeof(void*), &memory.handle))
-    if cl.SetKernelArgSVMPointer == NULL:  # only a null pointer has neither handle nor address
+    # both: NVIDIA's driver refuses a memory object for a parameter that ever had an address. It also refuses to launch
+    # with a null address, so a null pointer, which has neither, is a null memory object: there, only if none but null
+    # pointers came before it.
+    if memory.address == 0 or memory.handle != NULL and memory.offset == 0:
         return outcome(CALL_SetKernelArg, cl.SetKernelArg(kernel, index, sizeof(void*), &memory.handle))
     return outcome(
         CALL_SetKernelArgSVMPointer, cl.SetKernelArgSVMPointer(kernel, index, <void*> <uintptr_t> memory.address))
@@ -90,17 +90,17 @@ cdef Status marker(void* queue, Waits waits, bint timed, void** event) noexcept 
     # later ones come after it, is the in-order queue's doing (OpenCL 3.0, 5.11). Other queues may only wait for it once
     # it is flushed (5.15).
     #
-    # A timed one with waits is a barrier that carries the event, which means the same here: NVIDIA's driver gives the
-    # event of a marker with a wait list no times (all are 0), and that of a barrier it does.
+    # A timed one leaves its waits to a barrier before it: NVIDIA's driver gives the event of a marker with a wait list
+    # no times (all are 0), and that of a barrier those of the command before it.
     cdef cl_int error
     if timed and waits.count != 0:
-        error = cl.EnqueueBarrierWithWaitList(queue, waits.count, waits.events, event)
+        error = cl.EnqueueBarrierWithWaitList(queue, waits.count, waits.events, NULL)
         if error != 0:
             return outcome(CALL_EnqueueBarrierWithWaitList, error)
-    else:
-        error = cl.EnqueueMarkerWithWaitList(queue, waits.count, events_of(waits), event)
-        if error != 0:
-            return outcome(CALL_EnqueueMarkerWithWaitList, error)
+        waits.count = 0
+    error = cl.EnqueueMarkerWithWaitList(queue, waits.count, events_of(waits), event)
+    if error != 0:
+        return outcome(CALL_EnqueueMarkerWithWaitList, error)
     cdef Status status = flush(queue)
     if status != 0:
         cl.ReleaseEvent(event[0])
