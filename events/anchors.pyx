@@ -13,33 +13,23 @@ from cython.operator cimport dereference
 from penstock.events.marker cimport poll_marker, release_marker
 from penstock.queues.plan cimport Plan, delete_plan
 from penstock.queues.state cimport (
-    DeviceAnchor, DeviceState, QueueAnchor, QueueState, add_statistics, outstanding_work, registered_queues,
+    DeviceAnchor, DeviceState, QueueAnchor, QueueState, add_statistics, anchor, outstanding_work, registered_queues,
     release_queue_state
 )
-from penstock.sync.clock cimport Clock, clock_is_done, release_clock
+from penstock.sync.clock cimport Clock, clock_is_done, release_clock, retain_clock
 from penstock.sync.epochs cimport is_empty
-from penstock.sync.ordering cimport notice_end, unlist_idle
+from penstock.sync.finish cimport notice_end
+from penstock.sync.ordering cimport unlist_idle
 
 
 cdef void anchor_on_device(DeviceState* device, object thing):
-    """Keep ``thing`` until everything submitted to the device so far is done, and no gate is closed.
-
-    Not only until its own commands are: nobody notes which queues have used an allocation, because that would be a cost
-    of every launch.
-    """
+    """Keep ``thing`` until everything submitted to the device so far is done, and no gate is closed."""
     cdef Clock* after = outstanding_work(device)
     if after == NULL and device.open_holds.load() == 0:
         return
+    release_clock(after)
     Py_INCREF(thing)
-    device.registry_lock.lock()  # never held across a driver call, so it may be taken with the GIL
-    device.anchors.push_back(DeviceAnchor(after, <PyObject*> thing))
-    device.registry_lock.unlock()
-
-
-cdef void drop(vector[PyObject*]& things):
-    cdef size_t i
-    for i in range(things.size()):
-        Py_DECREF(<object> things[i])
+    anchor(device, DeviceAnchor(NULL, <PyObject*> thing, NULL, NULL))
 
 
 cdef void collect_queue(QueueState* queue):
@@ -60,13 +50,12 @@ cdef void collect_queue(QueueState* queue):
         Py_DECREF(<object> done[i].thing)
 
 
-cdef void take_done_anchors(DeviceState* device, vector[PyObject*]& things, vector[Clock*]& clocks) noexcept nogil:
+cdef void take_done_anchors(DeviceState* device, vector[DeviceAnchor]& done) noexcept nogil:
     cdef size_t i, kept = 0
     device.registry_lock.lock()
     for i in range(device.anchors.size()):
         if clock_is_done(device.anchors[i].after):
-            things.push_back(device.anchors[i].thing)
-            clocks.push_back(device.anchors[i].after)
+            done.push_back(device.anchors[i])
         else:
             device.anchors[kept] = device.anchors[i]
             kept += 1
@@ -74,8 +63,25 @@ cdef void take_done_anchors(DeviceState* device, vector[PyObject*]& things, vect
     device.registry_lock.unlock()
 
 
+cdef void let_go(DeviceState* device):
+    """Drop what no outstanding work can use any more."""
+    cdef vector[DeviceAnchor] done
+    cdef size_t i
+    take_done_anchors(device, done)
+    with nogil:
+        for i in range(done.size()):
+            release_clock(done[i].after)
+            if done[i].plan != NULL:
+                delete_plan(done[i].plan)
+            elif done[i].marker != NULL:
+                release_marker(done[i].marker)
+    for i in range(done.size()):
+        if done[i].thing != NULL:
+            Py_DECREF(<object> done[i].thing)
+
+
 cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
-    """Plans of kernels that are gone. Their in-flight launches keep what they need alive in the driver."""
+    """Plans of kernels that are gone; each is kept for the launches that are in flight."""
     cdef vector[uint64_t] dead
     cdef vector[QueueState*] queues
     cdef vector[Plan*] plans
@@ -98,7 +104,7 @@ cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
         queues[i].lock.unlock()
         release_queue_state(queues[i])
     for i in range(plans.size()):
-        delete_plan(plans[i])
+        anchor(device, DeviceAnchor(NULL, NULL, plans[i], NULL))
 
 
 cdef void retire_orphans(DeviceState* device):
@@ -107,7 +113,8 @@ cdef void retire_orphans(DeviceState* device):
     cdef vector[QueueState*] retired
     cdef QueueState* queue
     cdef size_t i, kept = 0
-    cdef bint listed = False
+    cdef bint gone, listed = False
+    cdef Clock* after
     registered_queues(device, queues)
     for i in range(queues.size()):
         queue = queues[i]
@@ -120,10 +127,16 @@ cdef void retire_orphans(DeviceState* device):
     if listed:
         with nogil:
             unlist_idle(device)
+    after = outstanding_work(device)
     device.registry_lock.lock()
     for i in range(device.queues.size()):
         queue = device.queues[i]
-        if queue.references.load() == 1 and is_empty(queue.epochs) and queue.anchors.empty():
+        gone = queue.references.load() == 1 and is_empty(queue.epochs) and queue.anchors.empty()
+        if gone and not queue.retiring:
+            # Work on other queues may still wait for a point of this one, and a driver may look at the queue for that.
+            queue.retiring = True
+            queue.outlives = retain_clock(after)
+        if gone and clock_is_done(queue.outlives):
             add_statistics(device.retired, queue.counts)
             if queue == device.null_queue:
                 device.null_queue = NULL  # its Device is gone, so no more commands come
@@ -133,6 +146,7 @@ cdef void retire_orphans(DeviceState* device):
             kept += 1
     device.queues.resize(kept)
     device.registry_lock.unlock()
+    release_clock(after)
     for i in range(retired.size()):
         device.orphans.fetch_sub(1)
         with nogil:
@@ -141,18 +155,12 @@ cdef void retire_orphans(DeviceState* device):
 
 cdef void collect_device(DeviceState* device):
     """Let go of what no outstanding work can use any more, and of queues that are gone and done."""
-    cdef vector[PyObject*] things
-    cdef vector[Clock*] clocks
-    cdef size_t i
     if device.open_holds.load() != 0:
         return  # releasing anything but events is undefined while a gate is closed (OpenCL, clSetUserEventStatus)
-    if not device.anchors.empty():
-        take_done_anchors(device, things, clocks)
-        for i in range(clocks.size()):
-            release_clock(clocks[i])
-        drop(things)
     if not device.dead_kernels.empty():
         with nogil:
             drop_dead_plans(device)
+    if not device.anchors.empty():
+        let_go(device)
     if device.orphans.load() != 0:
         retire_orphans(device)

@@ -7,7 +7,7 @@ from penstock.events.anchors cimport collect_device
 from penstock.events.marker cimport Marker, poll_marker, release_marker, retain_marker
 from penstock.queues.driver cimport Status
 from penstock.queues.state cimport DeviceState, release_device_state
-from penstock.sync.ordering cimport wait_on_host
+from penstock.sync.finish cimport wait_on_host
 
 from penstock.queues.errors import ArgumentTypeError, InvalidArgumentError
 from penstock.queues.host_functions import refuse_on_host_thread

@@ -17,12 +17,12 @@ cdef cppclass Marker:
     void* event  # owned; NULL when the queue had nothing outstanding
     const Driver* driver
     void* context  # the device it belongs to: events of another cannot be waited on without a bridge
-    bint timed
+    int use  # MarkerUse: who may wait for it
 
 
 # `event` goes over to the marker; the epochs and the clock are retained
 cdef Marker* new_marker(
-    Epochs* queue, uint64_t epoch, Clock* clock, void* event, const Driver* driver, void* context, bint timed
+    Epochs* queue, uint64_t epoch, Clock* clock, void* event, const Driver* driver, void* context, int use
 ) noexcept nogil
 cdef Marker* retain_marker(Marker* marker) noexcept nogil
 cdef void release_marker(Marker* marker) noexcept nogil

@@ -3,13 +3,13 @@
 from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
 
-from penstock.queues.driver cimport Driver
+from penstock.queues.driver cimport FOR_HOST, Driver
 from penstock.sync.clock cimport Clock, complete_clock, raised_clock, release_clock, retain_clock
 from penstock.sync.epochs cimport Epochs, completed_epoch, raise_completed, release_epochs, retain_epochs
 
 
 cdef Marker* new_marker(
-    Epochs* queue, uint64_t epoch, Clock* clock, void* event, const Driver* driver, void* context, bint timed
+    Epochs* queue, uint64_t epoch, Clock* clock, void* event, const Driver* driver, void* context, int use
 ) noexcept nogil:
     cdef Marker* marker = new Marker()
     marker.references.store(1, memory_order_relaxed)
@@ -20,7 +20,7 @@ cdef Marker* new_marker(
     marker.event = event
     marker.driver = driver
     marker.context = context
-    marker.timed = timed
+    marker.use = use if driver.scopes_matter else use | FOR_HOST
     return marker
 
 

@@ -23,7 +23,7 @@ from penstock.queues.state cimport (
     DeviceState, QueueState, Statistics, add_statistics, new_device_state, registered_queues, release_device_state,
     release_queue_state
 )
-from penstock.sync.ordering cimport finish_device, mark_for_closing
+from penstock.sync.finish cimport finish_device, mark_for_closing
 
 from penstock.queues.errors import (
     ArgumentTypeError, ClosedError, DriverError, Error, OutOfMemoryError
@@ -111,7 +111,7 @@ cdef class Device:
         self._currents = _CurrentQueues()
         self._host_errors = deque()
         native, handle = self.driver.create_queue(0, timing)
-        self._null_queue = new_queue(self, self.state, native, handle, True, True, timing, 0)
+        self._null_queue = new_queue(self, self.state, native, handle, True, True, timing, False, 0)
         self.state.null_queue = (<Queue> self._null_queue).state
         _live.add(self)
         remember(self)
@@ -224,7 +224,7 @@ cdef class Device:
         collect_device(self.state)
         priority = min(max(priority, min(self.driver.priorities)), max(self.driver.priorities))
         native, handle = self.driver.create_queue(priority, timing)
-        return new_queue(self, self.state, native, handle, False, blocking, timing, priority)
+        return new_queue(self, self.state, native, handle, False, blocking, timing, False, priority)
 
     def event(self, timing=False):
         """An event to be recorded later with ``queue.record(event)``."""

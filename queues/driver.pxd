@@ -26,18 +26,31 @@ cdef struct Memory:
 
 cdef struct Waits:
     uint32_t count
-    void** events
+    void** events  # the driver may overwrite the list: each is handed to one operation only
+
+
+cdef struct Geometry:
+    int dimensions
+    size_t global_size[3]  # work-items, as OpenCL and SYCL count
+    size_t local_size[3]
+    uint32_t groups[3]  # as HIP and Level Zero count
+
+
+cdef enum MarkerUse:
+    FOR_DEVICE = 0  # only other queues of the device wait for it
+    FOR_HOST = 1  # the host waits for it or asks for it, or another device waits for it
+    TIMED = 2  # and asks when it was reached
 
 
 cdef struct Driver:
+    # -- what it is like
+    bint scopes_matter  # a marker for the device alone must not be waited for by the host
     # -- the launch path
-    Status (*launch)(
-        void* queue, void* kernel, int dimensions, const size_t* global_size, const size_t* local_size, Waits waits
-    ) noexcept nogil
+    Status (*launch)(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil
     Status (*set_pointer)(void* kernel, uint32_t index, const Memory* memory) noexcept nogil
     # value NULL: local memory of that size
     Status (*set_value)(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil
-    # -- other commands; `event` may be NULL when the caller needs none
+    # -- other commands; `event`, one for the host, may be NULL when the caller needs none
     Status (*copy)(
         void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
     ) noexcept nogil
@@ -45,21 +58,24 @@ cdef struct Driver:
         void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void**
         event
     ) noexcept nogil
-    # an event that is signalled when everything before it is done, with the time of it if `timed`; submitted to the
-    # device before it returns
-    Status (*marker)(void* queue, Waits waits, bint timed, void** event) noexcept nogil
+    # an event that is signalled when everything before it is done; submitted to the device before it returns
+    Status (*marker)(void* queue, Waits waits, int use, void** event) noexcept nogil
     Status (*barrier)(void* queue, Waits waits) noexcept nogil
     # the queue goes no further until `gate` is opened; when it arrives there, `wake(data)` is called (wake may be NULL)
     Status (*hold)(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil
     Status (*open_gate)(void* gate, bint failed) noexcept nogil
     # -- the host's side
-    Status (*finish)(void* queue) noexcept nogil  # blocks
-    Status (*wait_events)(Waits events) noexcept nogil  # blocks until all are signalled; one host synchronize
+    # Is everything submitted done? Never blocks; the queue is locked. NULL: it takes a marker to know.
+    Status (*poll)(void* queue, bint* done) noexcept nogil
+    # Blocks, while others submit. NULL: the driver forbids that, and a marker is waited for.
+    Status (*finish)(void* queue) noexcept nogil
+    # Blocks until all are signalled; one host synchronize. A single event is one for the host.
+    Status (*wait_events)(void* context, Waits events) noexcept nogil
     int (*event_status)(void* event) noexcept nogil  # 1 done, 0 not yet, negative: the driver's error code
     Status (*event_time)(void* event, uint64_t* nanoseconds) noexcept nogil  # of a timed event that is done
     # an event of this context that is signalled when the other context's event is
     Status (*bridge)(void* context, void* event, void** bridged) noexcept nogil
-    void (*retain_event)(void* event) noexcept nogil
     void (*release_event)(void* event) noexcept nogil
+    # called when no work that uses them is outstanding
     void (*release_kernel)(void* kernel) noexcept nogil
     void (*release_queue)(void* queue) noexcept nogil

@@ -3,14 +3,9 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
+from penstock.queues.driver cimport Geometry
 from penstock.queues.plan cimport Parameter
 from penstock.queues.state cimport DeviceState
-
-
-cdef struct Geometry:
-    int dimensions
-    size_t global_size[3]
-    size_t local_size[3]
 
 
 cdef class Kernel:

@@ -3,8 +3,8 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 
-from penstock.queues.driver cimport Status
-from penstock.queues.kernel cimport Geometry, Kernel
+from penstock.queues.driver cimport Geometry, Status
+from penstock.queues.kernel cimport Kernel
 from penstock.queues.plan cimport Plan
 from penstock.queues.state cimport QueueState
 

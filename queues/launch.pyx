@@ -19,8 +19,8 @@ from cython.operator cimport dereference
 
 from penstock.events.anchors cimport anchor_on_device, collect_device
 from penstock.queues.buffer cimport Buffer
-from penstock.queues.driver cimport NO_PLAN, Status, Waits
-from penstock.queues.kernel cimport Geometry, Kernel, pack_arguments
+from penstock.queues.driver cimport NO_PLAN, Geometry, Status, Waits
+from penstock.queues.kernel cimport Kernel, pack_arguments
 from penstock.queues.plan cimport Plan, are_unchanged, delete_plan, new_plan, set_changed_arguments
 from penstock.queues.state cimport QueueState, release_queue_state, retain_queue_state
 from penstock.sync.ordering cimport (
@@ -44,6 +44,7 @@ cdef extern from "Python.h":
     void PyType_Modified(PyTypeObject*)
 
 cdef uint32_t NO_ARGUMENT = 0xFFFFFFFF
+cdef size_t MOST_GROUPS = 0xFFFFFFFF  # as in HIP, where they are of type uint32_t
 cdef Waits no_waits
 no_waits.count = 0
 no_waits.events = NULL
@@ -127,8 +128,11 @@ cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
     check_block(kernel, geometry.local_size)
     geometry.dimensions = dimensions
     for i in range(3):
-        if groups[i] > (<size_t> 1 << 63) // geometry.local_size[i]:
-            raise InvalidArgumentError(f"kernel {kernel.name!r}: grid of {groups[i]} groups is too large")
+        if groups[i] > MOST_GROUPS:
+            raise InvalidArgumentError(
+                f"kernel {kernel.name!r}: grid of {groups[i]} groups in dimension {i} is too large, {MOST_GROUPS} is "
+                "the most")
+        geometry.groups[i] = <uint32_t> groups[i]
         geometry.global_size[i] = groups[i] * geometry.local_size[i]
     # The kernel keeps the objects, or their addresses could come to be those of others.
     kernel.last_grid = grid if is_plain(grid) else None
@@ -173,8 +177,7 @@ cdef inline Status submit(
             plan, packed, &state.counts.arg_bytes_set, &state.counts.arg_bytes_skipped, failed_at)
         if status != 0:
             return status
-    status = state.driver.launch(
-        state.handle, plan.kernel, geometry.dimensions, geometry.global_size, geometry.local_size, waits)
+    status = state.driver.launch(state.handle, plan.kernel, geometry, waits)
     if status == 0:
         state.counts.launches += 1
     return status
@@ -339,8 +342,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
 
 
 cdef inline Status submit_bound(QueueState* state, Plan* plan, const Geometry* geometry, Waits waits) noexcept nogil:
-    cdef Status status = state.driver.launch(
-        state.handle, plan.kernel, geometry.dimensions, geometry.global_size, geometry.local_size, waits)
+    cdef Status status = state.driver.launch(state.handle, plan.kernel, geometry, waits)
     if status == 0:
         state.counts.launches += 1
         state.counts.arg_bytes_skipped += plan.argument_bytes

@@ -5,28 +5,27 @@ import time
 
 import numpy as np
 cimport cython
-from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_XDECREF, Py_XINCREF
 from libc.stdint cimport uintptr_t
 
 from penstock.events.anchors cimport collect_device, collect_queue
 from penstock.events.event cimport Event, new_event, set_marker
-from penstock.events.marker cimport Marker, new_marker, poll_marker, release_marker, retain_marker
+from penstock.events.marker cimport Marker, release_marker, retain_marker
 from penstock.queues.buffer cimport Buffer
-from penstock.queues.driver cimport QUEUE_CLOSED, Memory, Status
+from penstock.queues.copies cimport copy, copy_to_staging
+from penstock.queues.driver cimport FOR_DEVICE, FOR_HOST, QUEUE_CLOSED, TIMED, Status
 from penstock.queues.host_functions cimport submit_gate, submit_host_function
 from penstock.queues.kernel cimport Kernel
 from penstock.queues.launch cimport bind, launch
 from penstock.queues.state cimport (
-    DeviceState, QueueAnchor, QueueState, Statistics, new_queue_state, release_queue_state
+    DeviceState, QueueState, Statistics, new_queue_state, release_queue_state
 )
 from penstock.sync.clock cimport Clock, release_clock, retain_clock
-from penstock.sync.epochs cimport is_empty, submitted_epoch
+from penstock.sync.epochs cimport is_empty
+from penstock.sync.finish cimport finish_queue, mark_for_closing, query_queue
 from penstock.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_command, commit_command, end_order, finish_queue, mark_for_closing,
-    record_marker, take_marker, wait_for_marker, waits_of
+    Order, abort_command, begin_command, commit_command, record_marker, wait_for_marker, waits_of
 )
 
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, TimeoutError
@@ -52,10 +51,10 @@ _ids = itertools.count(1)
 
 cdef Queue new_queue(
     object device, DeviceState* state, object native, size_t handle, bint is_null, bint blocking, bint timing,
-    object priority
+    bint adopted, object priority
 ):
     cdef Queue queue = Queue.__new__(Queue)
-    queue.state = new_queue_state(state, <void*> <uintptr_t> handle, next(_ids), is_null, blocking, timing)
+    queue.state = new_queue_state(state, <void*> <uintptr_t> handle, next(_ids), is_null, blocking, timing, adopted)
     queue.device = device
     queue.priority = priority
     queue.native = native
@@ -121,8 +120,11 @@ cdef class Queue:
 
     @property
     def empty(self):
-        """Whether everything submitted is known to be done: two loads, no lock, no driver call. See `query`."""
-        return is_empty(self.state.epochs)
+        """Whether everything submitted is known to be done: two loads, no lock, no driver call. See `query`.
+
+        Never of an adopted queue, which may have got commands that penstock did not see.
+        """
+        return is_empty(self.state.epochs) and not self.state.adopted
 
     @property
     def epoch(self):
@@ -175,7 +177,7 @@ cdef class Queue:
 
         Both have the same number of bytes; dtypes are not looked at. Host memory that is pageable may be reused as soon
         as this returns when it is the source: its bytes are staged. As destination it holds the result once the copy is
-        done, after `finish` or an event; it is kept alive until then. Pinned memory (`penstock.host_empty`) is not
+        done, after `finish` or an event; it is kept alive until then. (On Level Zero the call waits for it, as in CUDA.) Pinned memory (`penstock.host_empty`) is not
         staged: neither read nor write it before the copy is done.
 
         Does not wait for the copy, but may block while the driver stages pageable memory.
@@ -184,108 +186,10 @@ cdef class Queue:
         ------
         ArgumentTypeError, InvalidArgumentError, ClosedError, DriverError
         """
-        if isinstance(dst, Buffer) and isinstance(src, Buffer):
-            self._copy_buffers(dst, src)
-        elif isinstance(dst, Buffer):
-            self._upload(dst, src)
-        elif isinstance(src, Buffer):
-            self._download(dst, src)
-        else:
-            raise ArgumentTypeError(
-                f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
+        copy(self, self.state, dst, src)
 
-    def _copy_buffers(self, Buffer dst, Buffer src):
-        if dst.allocation.state != self.state.device and src.allocation.state == self.state.device:
-            raise InvalidArgumentError(
-                f"copy to another device ({dst.device.name}) is submitted on a queue of that device")
-        self._check_size(dst.nbytes, src.nbytes)
-        self._check_buffer(dst, "dst")
-        if src.allocation.state != self.state.device:
-            self._copy_between_devices(dst, src)
-            return
-        self._check_buffer(src, "src")
-        if dst.allocation is src.allocation and (
-            dst.start < src.start + src.nbytes and src.start < dst.start + dst.nbytes
-        ):
-            raise InvalidArgumentError("copy between overlapping parts of one Buffer")
-        self._submit_copy(&dst.memory, &src.memory, dst.nbytes, None)
-
-    def _copy_between_devices(self, Buffer dst, Buffer src):
-        """Through the host: the other device's null queue, which comes after all its blocking work, reads first."""
-        if src.allocation.closed:
-            raise ClosedError("copy: src is closed")
-        host = np.empty(src.nbytes, np.uint8)
-        other = src.device.null_queue
-        other.copy(host, src.reshape(-1).view(np.uint8))
-        self.wait(other)
-        cdef Memory memory = host_memory(host.ctypes.data)
-        self._submit_copy(&dst.memory, &memory, dst.nbytes, host)
-
-    def _upload(self, Buffer dst, src):
-        cdef Py_buffer view
-        cdef Memory memory
-        self._check_buffer(dst, "dst")
-        open_view(src, &view, False)
-        try:
-            self._check_size(dst.nbytes, view.len)
-            if self.device._is_pinned(src):
-                staged = src
-                memory = host_memory(<uintptr_t> view.buf)
-            else:
-                staged = stage(&view)
-                memory = host_memory(staged.ctypes.data)
-            self._submit_copy(&dst.memory, &memory, dst.nbytes, staged)
-        finally:
-            PyBuffer_Release(&view)
-
-    def _download(self, dst, Buffer src):
-        cdef Py_buffer view
-        cdef Memory memory
-        self._check_buffer(src, "src")
-        open_view(dst, &view, True)
-        try:
-            self._check_size(view.len, src.nbytes)
-            memory = host_memory(<uintptr_t> view.buf)
-            # a view as anchor keeps more than the object alive: its memory cannot be moved or resized meanwhile
-            view_of = dst.view() if isinstance(dst, np.ndarray) else memoryview(dst)
-            self._submit_copy(&memory, &src.memory, src.nbytes, view_of)
-        finally:
-            PyBuffer_Release(&view)
-
-    cdef _submit_copy(self, Memory* dst, Memory* src, size_t nbytes, anchor):
-        """Host memory of an asynchronous copy is anchored; the copy's own event tells when it can go."""
-        cdef Order order
-        cdef Status status
-        cdef QueueState* state = self.state
-        cdef void* event = NULL
-        cdef bint anchored = anchor is not None
-        cdef PyObject* thing = <PyObject*> anchor
-        if nbytes == 0:
-            return
-        Py_XINCREF(thing)
-        with nogil:
-            status = begin_command(state, &order)
-            if status == 0:
-                status = state.driver.copy(
-                    state.handle, dst, src, nbytes, waits_of(&order), &event if anchored else NULL)
-                if status != 0:
-                    abort_command(state, &order)
-                else:
-                    state.counts.copies += 1
-                    apply_command(state, &order)
-                    if anchored:
-                        state.counts.events_made += 1
-                        state.anchors.push_back(QueueAnchor(
-                            new_marker(state.epochs, submitted_epoch(state.epochs), state.clock, event, state.driver,
-                                       state.device.context, False),
-                            thing))
-                    state.lock.unlock()
-                    end_order(&order)
-        if status != 0 or not anchored:
-            Py_XDECREF(thing)
-        if status != 0:
-            self._raise(status, "copy")
-        collect_queue(state)
+    def _copy_to_staging(self, staged, Buffer src):
+        copy_to_staging(self, self.state, staged, src)
 
     def fill(self, buf, value):
         """Set every element of `buf` to `value`, converted to its dtype.
@@ -385,7 +289,7 @@ cdef class Queue:
             raise InvalidArgumentError(
                 f"record with timing on {self!r}: it was made without; use Device.queue(timing=True)")
         with nogil:
-            status = record_marker(self.state, timed, &marker)
+            status = record_marker(self.state, FOR_HOST | TIMED if timed else FOR_HOST, &marker)
         if status != 0:
             self._raise(status, "record")
         set_marker(event, marker, timed, self)
@@ -414,7 +318,8 @@ cdef class Queue:
             if producer.state.driver != self.state.driver:
                 raise InvalidArgumentError("wait: the queue belongs to another driver's device")
             with nogil:
-                status = record_marker(producer.state, False, &marker)
+                status = record_marker(
+                    producer.state, FOR_DEVICE if producer.state.device == self.state.device else FOR_HOST, &marker)
             if status != 0:
                 producer._raise(status, "wait")
         else:
@@ -430,30 +335,16 @@ cdef class Queue:
 
         The null queue speaks for the blocking queues too.
         """
-        cdef Marker* marker = NULL
         cdef Status status
         cdef int reached = 0
         self._check_open()
         with nogil:
-            status = self.take_speaking_marker(&marker)
-            if status == 0:
-                reached = poll_marker(marker)
-                release_marker(marker)
+            status = query_queue(self.state, &reached)
         if status != 0:
             self._raise(status, "query")
         if reached < 0:
             self.device._raise_execution_error(reached, repr(self))
         return reached == 1
-
-    cdef Status take_speaking_marker(self, Marker** marker) noexcept nogil:
-        """The marker of all that querying or finishing this queue speaks for; a blocking queue's own commands only."""
-        cdef Status status
-        if self.state.is_null:
-            return record_marker(self.state, False, marker)
-        self.state.lock.lock()
-        status = take_marker(self.state, marker)
-        self.state.lock.unlock()
-        return status
 
     def finish(self, timeout=None):
         """Block until everything submitted so far is done: one host synchronize, none when it is known to be.
@@ -538,10 +429,6 @@ cdef class Queue:
         if buffer.allocation.state != self.state.device:
             raise InvalidArgumentError(f"{what} belongs to {buffer.device.name}, {self!r} does not")
 
-    def _check_size(self, size_t to, size_t source):
-        if to != source:
-            raise InvalidArgumentError(f"copy of {source} bytes to {to} bytes: both must be the same")
-
     def _raise(self, status, what):
         """The exception for a failed operation."""
         if status == QUEUE_CLOSED:
@@ -603,34 +490,3 @@ cdef void add_launch_method():
 
 
 add_launch_method()
-
-
-cdef Memory host_memory(uintptr_t address):
-    cdef Memory memory
-    memory.handle = NULL
-    memory.address = address
-    memory.offset = 0
-    memory.host = True
-    return memory
-
-
-cdef int open_view(object host, Py_buffer* view, bint writable) except -1:
-    if (isinstance(host, np.ndarray) and host.dtype.hasobject) or (isinstance(host, memoryview) and "O" in host.format):
-        raise ArgumentTypeError("copy: references to Python objects are no bytes to copy")
-    try:
-        PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
-    except (TypeError, BufferError, ValueError) as error:
-        raise ArgumentTypeError(
-            f"copy needs a Buffer or {'writable, ' if writable else ''}C-contiguous host memory, "
-            f"not this {type(host).__name__} ({error})") from None
-    return 0
-
-
-cdef object stage(Py_buffer* view):
-    """A copy of the bytes that nobody else can change."""
-    cdef const unsigned char[::1] source
-    staged = np.empty(view.len, np.uint8)
-    if view.len:
-        source = <const unsigned char[:view.len]> (<unsigned char*> view.buf)
-        staged[:] = source
-    return staged

@@ -79,7 +79,9 @@ cdef struct QueueAnchor:
 
 cdef struct DeviceAnchor:
     Clock* after  # kept until all of this is done; owned
-    PyObject* thing  # owned
+    PyObject* thing  # owned, as the next two are; one of the three is not NULL
+    Plan* plan
+    Marker* marker
 
 
 cdef cppclass QueueState:
@@ -92,6 +94,7 @@ cdef cppclass QueueState:
     bint is_null
     bint blocking
     bint timing
+    bint adopted  # gets commands that are not seen here, so that only the driver knows whether it is empty
     bint closed
     Clock* clock
     Marker* marker  # of the newest epoch anyone asked for
@@ -103,6 +106,8 @@ cdef cppclass QueueState:
     Plan* last_plan
     Statistics counts
     deque[QueueAnchor] anchors  # by ascending epoch
+    bint retiring  # gone and done: it ends when what was outstanding then, and may wait for it, is done
+    Clock* outlives  # that; owned
 
 
 cdef cppclass DeviceState:
@@ -126,10 +131,12 @@ cdef cppclass DeviceState:
 cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t keeps_gil_below) noexcept nogil
 cdef void release_device_state(DeviceState* device) noexcept nogil
 cdef QueueState* new_queue_state(
-    DeviceState* device, void* handle, uint64_t queue_id, bint is_null, bint blocking, bint timing
+    DeviceState* device, void* handle, uint64_t queue_id, bint is_null, bint blocking, bint timing, bint adopted
 ) noexcept nogil
 cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil
 cdef void release_queue_state(QueueState* queue) noexcept nogil
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil
 cdef Clock* outstanding_work(DeviceState* device) noexcept nogil
+cdef void anchor(DeviceState* device, DeviceAnchor what) noexcept nogil
+cdef void anchor_marker(DeviceState* device, Marker* marker) noexcept nogil
 cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil

@@ -6,7 +6,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference, preincrement
 
-from penstock.events.marker cimport release_marker
+from penstock.events.marker cimport Marker, release_marker
 from penstock.queues.driver cimport Driver
 from penstock.queues.plan cimport Plan, delete_plan
 from penstock.sync.clock cimport Clock, ClockEntry, clock_of_entries, release_clock
@@ -36,7 +36,7 @@ cdef void release_device_state(DeviceState* device) noexcept nogil:
 
 
 cdef QueueState* new_queue_state(
-    DeviceState* device, void* handle, uint64_t queue_id, bint is_null, bint blocking, bint timing
+    DeviceState* device, void* handle, uint64_t queue_id, bint is_null, bint blocking, bint timing, bint adopted
 ) noexcept nogil:
     """A state with two references, the caller's and the registry's; it owns the driver's `handle` from here on."""
     cdef QueueState* queue = new QueueState()
@@ -49,6 +49,9 @@ cdef QueueState* new_queue_state(
     queue.is_null = is_null
     queue.blocking = blocking
     queue.timing = timing
+    queue.adopted = adopted
+    queue.retiring = False
+    queue.outlives = NULL
     queue.closed = False
     queue.clock = NULL
     queue.marker = NULL
@@ -84,6 +87,7 @@ cdef void release_queue_state(QueueState* queue) noexcept nogil:
     if queue.marker != NULL:
         release_marker(queue.marker)
     release_clock(queue.clock)
+    release_clock(queue.outlives)
     queue.driver.release_queue(queue.handle)
     release_epochs(queue.epochs)
     release_device_state(queue.device)
@@ -112,6 +116,23 @@ cdef Clock* outstanding_work(DeviceState* device) noexcept nogil:
     cdef Clock* clock = clock_of_entries(entries)
     device.registry_lock.unlock()
     return clock
+
+
+cdef void anchor(DeviceState* device, DeviceAnchor what) noexcept nogil:
+    """Keep it until everything submitted to the device so far is done, and no gate is closed.
+
+    Not only until its own commands are: nobody notes which queues have used what, because that would be a cost of every
+    launch.
+    """
+    what.after = outstanding_work(device)
+    device.registry_lock.lock()  # never held across a driver call, so it may be taken with the GIL
+    device.anchors.push_back(what)
+    device.registry_lock.unlock()
+
+
+cdef void anchor_marker(DeviceState* device, Marker* marker) noexcept nogil:
+    """Takes over the reference."""
+    anchor(device, DeviceAnchor(NULL, NULL, NULL, marker))
 
 
 cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil:

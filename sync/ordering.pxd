@@ -82,12 +82,9 @@ cdef void commit_command(QueueState* queue, Order* order) noexcept nogil  # unlo
 cdef void abort_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef void apply_command(QueueState* queue, Order* order) noexcept nogil  # commit_command up to the unlocking
 cdef void end_order(Order* order) noexcept nogil  # after the unlocking
-cdef Status take_marker(QueueState* queue, Marker** marker) noexcept nogil  # the queue is locked
+cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil  # the queue is locked
+cdef Status carry_pending(QueueState* queue) noexcept nogil  # the queue is locked
+cdef void conclude(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil
-cdef Status record_marker(QueueState* queue, bint timed, Marker** marker) noexcept nogil
-cdef Status finish_queue(QueueState* queue) noexcept nogil
-cdef Status finish_device(DeviceState* device) noexcept nogil
-cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil
-cdef Status mark_for_closing(QueueState* queue) noexcept nogil
-cdef void notice_end(QueueState* queue) noexcept nogil
+cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept nogil
 cdef void unlist_idle(DeviceState* device) noexcept nogil

@@ -1,4 +1,4 @@
-"""The wait rules: HIP's legacy null stream, waits dropped when they order nothing, one host synchronize to finish.
+"""The wait rules: HIP's legacy null stream, and waits dropped when they order nothing.
 
 Locks: a queue's own, and null -> blocking while the null queue gathers. Every other waiter takes the producer's marker
 first, unlocks, then locks itself, so two queues that wait on each other from two threads cannot deadlock.
@@ -8,15 +8,13 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
-from penstock.events.marker cimport (
-    Marker, clock_after, new_marker, note_done, poll_marker, release_marker, retain_marker
-)
-from penstock.queues.driver cimport QUEUE_CLOSED, Status, Waits
-from penstock.queues.state cimport DeviceState, QueueState, registered_queues, release_queue_state
+from penstock.events.marker cimport Marker, clock_after, new_marker, release_marker, retain_marker
+from penstock.queues.driver cimport FOR_DEVICE, QUEUE_CLOSED, TIMED, Status, Waits
+from penstock.queues.state cimport DeviceState, QueueState, anchor_marker, release_queue_state, retain_queue_state
 from penstock.sync.clock cimport (
-    Clock, clock_epoch, complete_clock, covers, merged, raised_clock, release_clock, retain_clock
+    Clock, clock_epoch, covers, merged, raised_clock, release_clock, retain_clock
 )
-from penstock.sync.epochs cimport completed_epoch, is_empty, raise_completed, submitted_epoch
+from penstock.sync.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
 
 
 cdef void init_order(Order* order) noexcept nogil:
@@ -76,28 +74,39 @@ cdef void keep_marker(QueueState* queue, Marker* marker) noexcept nogil:
     queue.marker = marker
 
 
-cdef Status take_marker(QueueState* queue, Marker** marker) noexcept nogil:
+cdef bint is_idle(QueueState* queue) noexcept nogil:
+    """Is nothing outstanding? Of an adopted queue only the driver knows."""
+    return is_empty(queue.epochs) and (not queue.adopted or queue.closed)
+
+
+cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil:
     """A new reference to the marker of everything submitted to this queue so far. The queue is locked.
 
-    At most one is made for an epoch. A queue with nothing outstanding needs no driver event at all.
+    At most one is made for an epoch, or two when the first was for the device alone and the host asks. A queue with
+    nothing outstanding needs no driver event at all. An adopted queue may have got commands that were not seen here:
+    each look counts as one, so that its markers are never shared.
     """
+    if queue.adopted and not queue.closed:
+        advance_submitted(queue.epochs)
     cdef uint64_t epoch = submitted_epoch(queue.epochs)
     cdef void* event = NULL
     cdef vector[void*] events
     cdef Status status
-    if queue.marker != NULL and queue.marker.epoch == epoch:
+    if queue.marker != NULL and queue.marker.epoch == epoch and (
+        queue.marker.event == NULL or use & ~queue.marker.use == 0
+    ):
         if queue.marker.event != NULL:
             queue.counts.markers_shared += 1
     else:
         if not is_empty(queue.epochs):
-            status = queue.driver.marker(queue.handle, waits_of_pending(queue, events), False, &event)
+            status = queue.driver.marker(queue.handle, waits_of_pending(queue, events), use, &event)
             if status != 0:
                 return status
             drop_pending(queue)
             queue.counts.markers_made += 1
             queue.counts.events_made += 1
         keep_marker(queue, new_marker(
-            queue.epochs, epoch, queue.clock, event, queue.driver, queue.device.context, False))
+            queue.epochs, epoch, queue.clock, event, queue.driver, queue.device.context, use))
     marker[0] = retain_marker(queue.marker)
     return 0
 
@@ -168,12 +177,14 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
         queue.listed = False
         if status != 0:
             pass  # an earlier one failed: this one is only unlisted, because it is put back with all others
-        elif is_empty(queue.epochs):
+        elif is_idle(queue):
             order.elided_completed += 1
-        elif clock_epoch(order.clock, queue.epochs) >= submitted_epoch(queue.epochs):
+        elif not queue.adopted and clock_epoch(order.clock, queue.epochs) >= submitted_epoch(queue.epochs):
             order.elided_ordered += 1
         else:
-            status = take_marker(queue, &marker)
+            status = take_marker(queue, FOR_DEVICE, &marker)
+        if queue.adopted and not queue.closed and status == 0:
+            push_on_list(retain_queue_state(queue))  # it may get new work at any time, unseen
         queue.lock.unlock()
         if marker != NULL and marker.event == NULL:  # found to be done since it was looked at: no lock prevents that
             order.elided_completed += 1
@@ -198,7 +209,7 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
     take_list(device, listed)
     for i in range(listed.size()):
         listed[i].lock.lock()
-        if is_empty(listed[i].epochs):
+        if is_idle(listed[i]):
             listed[i].listed = False
             idle.push_back(listed[i])
         else:
@@ -228,7 +239,7 @@ cdef Status take_null_marker(QueueState* queue, Marker** marker, Order* order) n
         order.elided_ordered += 1
         return 0
     null_queue.lock.lock()
-    status = take_marker(null_queue, marker)
+    status = take_marker(null_queue, FOR_DEVICE, marker)
     null_queue.lock.unlock()
     if status == 0:
         order.null_epoch = marker[0].epoch
@@ -332,7 +343,7 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
     if status == 0:
         queue.counts.events_made += 1
         add_wait(order, new_marker(
-            marker.queue, marker.epoch, marker.clock, bridged, queue.driver, queue.device.context, False))
+            marker.queue, marker.epoch, marker.clock, bridged, queue.driver, queue.device.context, FOR_DEVICE))
     return status
 
 
@@ -371,10 +382,13 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
     count_command(queue)
     queue.lock.unlock()
     end_order(&order)
+    if marker.context != queue.device.context:
+        # Its own device does not know of this wait, and a driver may need the queue that it came from until then.
+        anchor_marker(queue.device, retain_marker(marker))
     return 0
 
 
-cdef Status record_marker(QueueState* queue, bint timed, Marker** marker) noexcept nogil:
+cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept nogil:
     """A new reference to the marker of this point. A record is a command: it obeys the null-queue rules.
 
     It shares the queue's marker when nothing was submitted since that was made and there is nothing new to wait for;
@@ -385,14 +399,14 @@ cdef Status record_marker(QueueState* queue, bint timed, Marker** marker) noexce
     cdef Status status = begin_command(queue, &order)
     if status != 0:
         return status
-    if not timed and order.markers.empty():
-        status = take_marker(queue, marker)
+    if not use & TIMED and order.markers.empty():
+        status = take_marker(queue, use, marker)
         if status == 0:
             conclude(queue, &order)
         else:
             abort_command(queue, &order)
         return status
-    status = queue.driver.marker(queue.handle, waits_of(&order), timed, &event)
+    status = queue.driver.marker(queue.handle, waits_of(&order), use, &event)
     if status != 0:
         abort_command(queue, &order)
         return status
@@ -400,152 +414,8 @@ cdef Status record_marker(QueueState* queue, bint timed, Marker** marker) noexce
     queue.counts.markers_made += 1
     queue.counts.events_made += 1
     keep_marker(queue, new_marker(
-        queue.epochs, submitted_epoch(queue.epochs), queue.clock, event, queue.driver, queue.device.context, timed))
+        queue.epochs, submitted_epoch(queue.epochs), queue.clock, event, queue.driver, queue.device.context, use))
     marker[0] = retain_marker(queue.marker)
     queue.lock.unlock()
     end_order(&order)
     return 0
-
-
-cdef Status order_null_after_blocking(QueueState* queue) noexcept nogil:
-    """Finishing the null queue speaks for the blocking queues too. Leaves it locked on success."""
-    cdef Order order
-    cdef Status status = begin_command(queue, &order)
-    if status != 0:
-        return status
-    if order.markers.empty():
-        conclude(queue, &order)
-    else:
-        status = queue.driver.barrier(queue.handle, waits_of(&order))
-        if status != 0:
-            abort_command(queue, &order)
-            return status
-        commit_command(queue, &order)
-    queue.lock.lock()
-    return 0
-
-
-cdef Status finish_queue(QueueState* queue) noexcept nogil:
-    """Block until everything submitted to the queue so far is done; one host synchronize, none when known empty.
-
-    Epoch and clock are taken together and `completed` rises to that epoch: a command submitted while this waits is not
-    taken for done.
-    """
-    cdef Status status = 0
-    cdef uint64_t epoch
-    cdef Clock* clock
-    if queue.is_null:
-        status = order_null_after_blocking(queue)
-        if status != 0:
-            return status
-    else:
-        queue.lock.lock()
-    status = carry_pending(queue)
-    epoch = submitted_epoch(queue.epochs)
-    if status != 0 or completed_epoch(queue.epochs) >= epoch:
-        queue.lock.unlock()
-        return status
-    clock = retain_clock(queue.clock)
-    queue.counts.host_syncs += 1
-    queue.lock.unlock()
-    status = queue.driver.finish(queue.handle)
-    if status == 0:
-        raise_completed(queue.epochs, epoch)
-        complete_clock(clock)
-    release_clock(clock)
-    return status
-
-
-cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil:
-    """Block until the marker is reached; one host synchronize, none when it is known to be."""
-    cdef Waits waits
-    cdef Status status
-    if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
-        return 0
-    waits.count = 1
-    waits.events = &marker.event
-    device.registry_lock.lock()
-    device.host_syncs += 1
-    device.registry_lock.unlock()
-    status = marker.driver.wait_events(waits)
-    if status == 0:
-        note_done(marker)
-    return status
-
-
-cdef void finish_each(vector[QueueState*]& queues) noexcept nogil:
-    """After a command failed: the driver need not have waited for the others, and does not say which it was."""
-    cdef size_t i
-    for i in range(queues.size()):
-        finish_queue(queues[i])
-
-
-cdef Status finish_device(DeviceState* device) noexcept nogil:
-    """Block until every queue of the device is done: a marker of each that has work, and one host synchronize for
-    all.
-    """
-    cdef vector[QueueState*] queues
-    cdef vector[Marker*] markers
-    cdef vector[void*] events
-    cdef Marker* marker
-    cdef Waits waits
-    cdef Status status = 0
-    cdef size_t i
-    registered_queues(device, queues)
-    for i in range(queues.size()):
-        if status == 0 and not is_empty(queues[i].epochs):
-            queues[i].lock.lock()
-            status = take_marker(queues[i], &marker)
-            queues[i].lock.unlock()
-            if status == 0:
-                markers.push_back(marker)
-                if marker.event != NULL:
-                    events.push_back(marker.event)
-    if status == 0 and not events.empty():
-        waits.count = <unsigned int> events.size()
-        waits.events = events.data()
-        device.registry_lock.lock()
-        device.host_syncs += 1
-        device.registry_lock.unlock()
-        status = device.driver.wait_events(waits)
-        if status != 0:
-            finish_each(queues)
-    for i in range(markers.size()):
-        if status == 0:
-            note_done(markers[i])
-        release_marker(markers[i])
-    for i in range(queues.size()):
-        release_queue_state(queues[i])
-    return status
-
-
-cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
-    """No command comes after this. What is outstanding gets a marker, by which its end can be noticed without a
-    sync.
-    """
-    cdef Marker* marker = NULL
-    cdef Status status
-    queue.lock.lock()
-    queue.closed = True
-    status = take_marker(queue, &marker)
-    queue.lock.unlock()
-    if marker != NULL:
-        release_marker(marker)
-    return status
-
-
-cdef void notice_end(QueueState* queue) noexcept nogil:
-    """Ask the driver whether a queue that gets no more commands is done. The null queue may be gathering it
-    meanwhile.
-    """
-    cdef Marker* marker = NULL
-    queue.lock.lock()
-    queue.closed = True
-    if queue.marker != NULL and queue.marker.epoch == submitted_epoch(queue.epochs):
-        marker = retain_marker(queue.marker)
-    else:
-        take_marker(queue, &marker)  # if that fails the next look tries again
-    queue.lock.unlock()
-    if marker != NULL:
-        poll_marker(marker)
-        release_marker(marker)

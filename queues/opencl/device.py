@@ -230,6 +230,12 @@ class OpenCLDevice:
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
         return array.ctypes.data, (array, buffer)
 
+    takes_pageable = True  # as the destination of a copy
+
+    def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Memory for the bytes of a copy that must not change until the device has read them."""
+        return np.empty(nbytes, np.uint8)
+
     # -- programs
 
     def build(self, source: str | bytes, options: tuple[str, ...]) -> dict[str, OpenCLKernel]:

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 
-from penstock.queues.driver cimport Driver, Memory, Status, Waits, Wake
+from penstock.queues.driver cimport TIMED, Driver, Geometry, Memory, Status, Waits, Wake
 from penstock.queues.opencl.calls cimport (
     CALL_CreateUserEvent, CALL_EnqueueBarrierWithWaitList, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer,
     CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemcpy,
@@ -30,11 +30,10 @@ cdef inline void* const* events_of(Waits waits) noexcept nogil:
     return waits.events if waits.count else NULL
 
 
-cdef Status launch(
-    void* queue, void* kernel, int dimensions, const size_t* global_size, const size_t* local_size, Waits waits
-) noexcept nogil:
+cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
     return outcome(CALL_EnqueueNDRangeKernel, cl.EnqueueNDRangeKernel(
-        queue, kernel, dimensions, NULL, global_size, local_size, waits.count, events_of(waits), NULL))
+        queue, kernel, geometry.dimensions, NULL, geometry.global_size, geometry.local_size, waits.count,
+        events_of(waits), NULL))
 
 
 cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
@@ -85,7 +84,7 @@ cdef Status flush(void* queue) noexcept nogil:
     return outcome(CALL_Flush, cl.Flush(queue))
 
 
-cdef Status marker(void* queue, Waits waits, bint timed, void** event) noexcept nogil:
+cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
     # A marker with a wait list waits for that list; that it also comes after the queue's earlier commands, and that the
     # later ones come after it, is the in-order queue's doing (OpenCL 3.0, 5.11). Other queues may only wait for it once
     # it is flushed (5.15).
@@ -93,7 +92,7 @@ cdef Status marker(void* queue, Waits waits, bint timed, void** event) noexcept 
     # A timed one leaves its waits to a barrier before it: NVIDIA's driver gives the event of a marker with a wait list
     # no times (all are 0), and that of a barrier those of the command before it.
     cdef cl_int error
-    if timed and waits.count != 0:
+    if use & TIMED and waits.count != 0:
         error = cl.EnqueueBarrierWithWaitList(queue, waits.count, waits.events, NULL)
         if error != 0:
             return outcome(CALL_EnqueueBarrierWithWaitList, error)
@@ -172,7 +171,7 @@ cdef Status finish(void* queue) noexcept nogil:
     return outcome(CALL_Finish, cl.Finish(queue))
 
 
-cdef Status wait_events(Waits events) noexcept nogil:
+cdef Status wait_events(void* context, Waits events) noexcept nogil:
     return outcome(CALL_WaitForEvents, cl.WaitForEvents(events.count, events.events))
 
 
@@ -211,10 +210,6 @@ cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     return outcome(CALL_SetEventCallback, error)
 
 
-cdef void retain_event(void* event) noexcept nogil:
-    cl.RetainEvent(event)
-
-
 cdef void release_event(void* event) noexcept nogil:
     cl.ReleaseEvent(event)
 
@@ -227,7 +222,8 @@ cdef void release_queue(void* queue) noexcept nogil:
     cl.ReleaseCommandQueue(queue)
 
 
-cdef Driver table
+cdef Driver table  # every entry that is not set is NULL
+table.scopes_matter = False
 table.launch = launch
 table.set_pointer = set_pointer
 table.set_value = set_value
@@ -242,7 +238,6 @@ table.wait_events = wait_events
 table.event_status = event_status
 table.event_time = event_time
 table.bridge = bridge
-table.retain_event = retain_event
 table.release_event = release_event
 table.release_kernel = release_kernel
 table.release_queue = release_queue

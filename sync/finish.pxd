@@ -1,0 +1,13 @@
+"""The host's side: finding out, or waiting, until queues, events and devices are done. Nothing here needs the GIL."""
+
+from penstock.events.marker cimport Marker
+from penstock.queues.driver cimport Status
+from penstock.queues.state cimport DeviceState, QueueState
+
+
+cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil
+cdef Status finish_queue(QueueState* queue) noexcept nogil
+cdef Status finish_device(DeviceState* device) noexcept nogil
+cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil
+cdef Status mark_for_closing(QueueState* queue) noexcept nogil
+cdef void notice_end(QueueState* queue) noexcept nogil
