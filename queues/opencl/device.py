@@ -6,7 +6,7 @@ import ctypes
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,11 @@ from penstock.queues import errors, spirv
 from penstock.queues.info import DeviceInfo
 from penstock.queues.opencl import calls, operations
 from penstock.queues.opencl.memory import DeviceMemory
+from penstock.queues.parameters import read_parameter
 
 CL_QUEUE_PROPERTIES = 0x1093
 CL_QUEUE_PROFILING_ENABLE = 1 << 1
 CL_QUEUE_PRIORITY_KHR = 0x1096
-
-# Types that are handles of the host's objects rather than values.
-OBJECTS = re.compile(r"(image\w*_t|sampler_t|event_t|clk_event_t|queue_t|reserve_id_t|pipe\b.*)$")
 
 # How many commands a queue can surely take before an enqueue blocks. NVIDIA's driver takes 1021 behind a running kernel
 # (H100, driver 580); CPU runtimes keep a list of any length (100,000 behind a gate, measured on Intel's and PoCL).
@@ -30,41 +28,6 @@ KEEPS_GIL_BELOW = 256
 
 # Penstock's priorities, lower is more urgent as in HIP, and cl_khr_priority_hints' bits.
 PRIORITIES = {-1: 1 << 0, 0: 1 << 1, 1: 1 << 2}
-
-SCALARS = {
-    "char": ("b", 1), "uchar": ("B", 1), "short": ("h", 2), "ushort": ("H", 2), "int": ("i", 4), "uint": ("I", 4),
-    "long": ("q", 8), "ulong": ("Q", 8), "float": ("f", 4), "double": ("d", 8), "half": ("V", 2),
-    "unsigned char": ("B", 1), "unsigned short": ("H", 2), "unsigned int": ("I", 4), "unsigned long": ("Q", 8),
-}  # fmt: skip
-NUMPY_NAMES = {
-    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
-    "float": "f4", "double": "f8", "half": "f2",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a kernel.
-
-    Attributes
-    ----------
-    name, type_name : str
-        As in the source, as far as the driver tells.
-    kind : "pointer", "value" or "local"
-    code : str
-        The struct module's code of a scalar; "V" for other values; "" for pointers.
-    nbytes : int
-        Size of the argument.
-    dtype : numpy.dtype or None
-        Of vectors and halves.
-    """
-
-    name: str
-    type_name: str
-    kind: str
-    code: str
-    nbytes: int
-    dtype: np.dtype | None = None
 
 
 class OpenCLKernel:
@@ -93,7 +56,10 @@ class OpenCLKernel:
         kernel = cl.Kernel(program, name)
         if declared is None:
             declared = [self._declared(kernel, index) for index in range(kernel.num_args)]
-        self.parameters = [self._parameter(kernel, index, *facts) for index, facts in enumerate(declared)]
+        self.parameters = [
+            read_parameter(name, index, facts, partial(self._size_of_value, kernel, index, facts.type_name))
+            for index, facts in enumerate(declared)
+        ]
         info = kernel.get_work_group_info
         self.max_block = info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device.native)
         self.max_block_axis = [*device.native.max_work_item_sizes, 1, 1][:3]
@@ -115,30 +81,9 @@ class OpenCLKernel:
             return spirv.Declared(name, type_name, "pointer", 8)
         return spirv.Declared(name, type_name, "local" if address == qualifier.LOCAL else "value", 0)
 
-    def _parameter(self, kernel: cl.Kernel, index: int, name: str, type_name: str, kind: str, nbytes: int) -> Parameter:
-        if OBJECTS.match(type_name):
-            raise errors.NotSupportedError(
-                f"kernel {self.name!r}, parameter {index} ({type_name} {name}): images, samplers and pipes are not "
-                "supported"
-            )
-        if kind == "pointer":
-            return Parameter(name, type_name, "pointer", "", 8)
-        if kind == "local":
-            return Parameter(name, type_name, "local", "L", 8)
-        if type_name in SCALARS:
-            code, nbytes = SCALARS[type_name]
-            half = np.dtype("f2") if type_name == "half" else None
-            return Parameter(name, type_name, "value", code, nbytes, half)
-        base = type_name.rstrip("0123456789")
-        lanes = type_name[len(base) :]
-        if base in NUMPY_NAMES and lanes in {"2", "3", "4", "8", "16"}:
-            vector = np.dtype((NUMPY_NAMES[base], (int(lanes),)))
-            nbytes = vector.base.itemsize * (4 if lanes == "3" else int(lanes))
-            return Parameter(name, type_name, "value", "V", nbytes, vector)
-        nbytes = nbytes or operations.probe_argument_size(kernel, index, self._device.native.max_parameter_size)
-        if nbytes == 0:
-            nbytes = self._size_of(type_name)
-        return Parameter(name, type_name, "value", "V", nbytes)
+    def _size_of_value(self, kernel: cl.Kernel, index: int, type_name: str) -> int:
+        limit = self._device.native.max_parameter_size
+        return operations.probe_argument_size(kernel, index, limit) or self._size_of(type_name)
 
     def create(self) -> int:
         """The handle of a new kernel object, owned by whoever called."""

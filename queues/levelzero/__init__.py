@@ -1,0 +1,1 @@
+"""The Level Zero driver: one in-order immediate command list per queue."""

@@ -1,0 +1,248 @@
+"""The Level Zero functions penstock calls, found at run time in the loader.
+
+Each is named once, in the list below: the table, the numbers in a `Status`, the names in errors and the observer's
+wrappers follow from it. All of them return a ze_result_t.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+ctypedef uint32_t ze_result_t
+ctypedef void (*HostFunction)(void* data) noexcept nogil
+
+
+cdef extern from *:
+    """
+    #ifndef PENSTOCK_LEVELZERO_CALLS
+    #define PENSTOCK_LEVELZERO_CALLS
+    #include <cstddef>
+    #include <cstdint>
+
+    namespace penstock_ze {
+
+    typedef uint32_t Result;
+
+    /* Layouts of the Level Zero specification, version 1.15; docs/levelzero-notes.md has them in a table. */
+    struct ContextDesc { uint32_t stype; const void *next; uint32_t flags; };
+    struct QueueDesc { uint32_t stype; const void *next; uint32_t ordinal, index, flags, mode, priority; };
+    struct EventPoolDesc { uint32_t stype; const void *next; uint32_t flags, count; };
+    struct EventDesc { uint32_t stype; const void *next; uint32_t index, signal, wait; };
+    struct CounterDesc { uint32_t stype; const void *next; uint32_t flags, signal, wait; };
+    struct CounterPoolDesc { uint32_t stype; const void *next; uint32_t flags; };
+    struct DeviceAllocDesc { uint32_t stype; const void *next; uint32_t flags, ordinal; };
+    struct HostAllocDesc { uint32_t stype; const void *next; uint32_t flags; };
+    struct ModuleDesc {
+        uint32_t stype; const void *next; uint32_t format; size_t size; const uint8_t *input; const char *options;
+        const void *constants;
+    };
+    struct KernelDesc { uint32_t stype; const void *next; uint32_t flags; const char *name; };
+    struct KernelProperties {
+        uint32_t stype; void *next; uint32_t arguments, required_group[3], required_subgroups, required_subgroup_size,
+        largest_subgroup_size, largest_subgroups, local_bytes, private_bytes, spill_bytes; uint8_t uuid[32];
+    };
+    struct GroupLimits { uint32_t stype; void *next; uint32_t items; };
+    struct AllocProperties { uint32_t stype; void *next; uint32_t type; uint64_t id, page_size; };
+    struct Timestamps { uint64_t start, end; };
+    struct KernelTimestamps { Timestamps global, context; };
+
+    #define PENSTOCK_ZE(X) \\
+        X(CommandListAppendLaunchKernel, (void *list, void *kernel, const uint32_t *groups, void *signal, \\
+            uint32_t count, void **waits)) \\
+        X(CommandListAppendMemoryCopy, (void *list, void *to, const void *source, size_t nbytes, void *signal, \\
+            uint32_t count, void **waits)) \\
+        X(CommandListAppendMemoryFill, (void *list, void *to, const void *pattern, size_t pattern_size, \\
+            size_t nbytes, void *signal, uint32_t count, void **waits)) \\
+        X(CommandListAppendSignalEvent, (void *list, void *event)) \\
+        X(CommandListAppendWaitOnEvents, (void *list, uint32_t count, void **waits)) \\
+        X(CommandListAppendHostFunction, (void *list, void (*function)(void *), void *data, const void *next, \\
+            void *signal, uint32_t count, void **waits)) \\
+        X(CommandListHostSynchronize, (void *list, uint64_t timeout)) \\
+        X(CommandListCreateImmediate, (void *context, void *device, const QueueDesc *desc, void **list)) \\
+        X(CommandListDestroy, (void *list)) \\
+        X(KernelSetArgumentValue, (void *kernel, uint32_t index, size_t size, const void *value)) \\
+        X(KernelSetGroupSize, (void *kernel, uint32_t x, uint32_t y, uint32_t z)) \\
+        X(KernelCreate, (void *module, const KernelDesc *desc, void **kernel)) \\
+        X(KernelDestroy, (void *kernel)) \\
+        X(KernelGetProperties, (void *kernel, KernelProperties *properties)) \\
+        X(EventCounterBasedCreate, (void *context, void *device, const CounterDesc *desc, void **event)) \\
+        X(EventPoolCreate, (void *context, const EventPoolDesc *desc, uint32_t count, void **devices, void **pool)) \\
+        X(EventPoolDestroy, (void *pool)) \\
+        X(EventCreate, (void *pool, const EventDesc *desc, void **event)) \\
+        X(EventDestroy, (void *event)) \\
+        X(EventHostSynchronize, (void *event, uint64_t timeout)) \\
+        X(EventQueryStatus, (void *event)) \\
+        X(EventHostSignal, (void *event)) \\
+        X(EventHostReset, (void *event)) \\
+        X(EventQueryKernelTimestamp, (void *event, KernelTimestamps *times)) \\
+        X(MemAllocDevice, (void *context, const DeviceAllocDesc *desc, size_t nbytes, size_t alignment, void *device, \\
+            void **address)) \\
+        X(MemAllocHost, (void *context, const HostAllocDesc *desc, size_t nbytes, size_t alignment, void **address)) \\
+        X(MemAllocShared, (void *context, const DeviceAllocDesc *desc, const HostAllocDesc *host, size_t nbytes, \\
+            size_t alignment, void *device, void **address)) \\
+        X(MemFree, (void *context, void *address)) \\
+        X(MemGetAllocProperties, (void *context, const void *address, AllocProperties *properties, void **device)) \\
+        X(ModuleCreate, (void *context, void *device, const ModuleDesc *desc, void **module, void **log)) \\
+        X(ModuleDestroy, (void *module)) \\
+        X(ModuleBuildLogGetString, (void *log, size_t *size, char *text)) \\
+        X(ModuleBuildLogDestroy, (void *log)) \\
+        X(ModuleGetNativeBinary, (void *module, size_t *size, uint8_t *binary)) \\
+        X(ModuleGetKernelNames, (void *module, uint32_t *count, const char **names)) \\
+        X(ContextCreate, (void *driver, const ContextDesc *desc, void **context)) \\
+        X(ContextDestroy, (void *context))
+
+    struct Calls {
+    #define X(name, parameters) Result (*name) parameters;
+        PENSTOCK_ZE(X)
+    #undef X
+    };
+
+    enum Call {
+    #define X(name, parameters) CALL_##name,
+        PENSTOCK_ZE(X)
+    #undef X
+        CALLS
+    };
+
+    static const char *const call_names[] = {
+    #define X(name, parameters) "ze" #name,
+        PENSTOCK_ZE(X)
+    #undef X
+    };
+
+    }
+    #endif
+    """
+    cdef struct ContextDesc "penstock_ze::ContextDesc":
+        uint32_t stype
+    cdef struct QueueDesc "penstock_ze::QueueDesc":
+        uint32_t stype, ordinal, index, flags, mode, priority
+    cdef struct EventPoolDesc "penstock_ze::EventPoolDesc":
+        uint32_t stype, flags, count
+        const void* next
+    cdef struct EventDesc "penstock_ze::EventDesc":
+        uint32_t stype, index, signal, wait
+    cdef struct CounterDesc "penstock_ze::CounterDesc":
+        uint32_t stype, flags, signal, wait
+    cdef struct CounterPoolDesc "penstock_ze::CounterPoolDesc":
+        uint32_t stype, flags
+    cdef struct DeviceAllocDesc "penstock_ze::DeviceAllocDesc":
+        uint32_t stype, flags, ordinal
+    cdef struct HostAllocDesc "penstock_ze::HostAllocDesc":
+        uint32_t stype, flags
+    cdef struct ModuleDesc "penstock_ze::ModuleDesc":
+        uint32_t stype, format
+        size_t size
+        const uint8_t* input
+        const char* options
+    cdef struct KernelDesc "penstock_ze::KernelDesc":
+        uint32_t stype
+        const char* name
+    cdef struct KernelProperties "penstock_ze::KernelProperties":
+        uint32_t stype, arguments
+        void* next
+        uint32_t* required_group
+    cdef struct GroupLimits "penstock_ze::GroupLimits":
+        uint32_t stype, items
+    cdef struct AllocProperties "penstock_ze::AllocProperties":
+        uint32_t stype, type
+        uint64_t id
+    cdef struct Timestamps "penstock_ze::Timestamps":
+        uint64_t start, end
+    cdef struct KernelTimestamps "penstock_ze::KernelTimestamps":
+        Timestamps all "global"
+
+    cdef enum Call "penstock_ze::Call":
+        CALL_CommandListAppendLaunchKernel "penstock_ze::CALL_CommandListAppendLaunchKernel"
+        CALL_CommandListAppendMemoryCopy "penstock_ze::CALL_CommandListAppendMemoryCopy"
+        CALL_CommandListAppendMemoryFill "penstock_ze::CALL_CommandListAppendMemoryFill"
+        CALL_CommandListAppendSignalEvent "penstock_ze::CALL_CommandListAppendSignalEvent"
+        CALL_CommandListAppendWaitOnEvents "penstock_ze::CALL_CommandListAppendWaitOnEvents"
+        CALL_CommandListAppendHostFunction "penstock_ze::CALL_CommandListAppendHostFunction"
+        CALL_CommandListHostSynchronize "penstock_ze::CALL_CommandListHostSynchronize"
+        CALL_CommandListCreateImmediate "penstock_ze::CALL_CommandListCreateImmediate"
+        CALL_KernelSetArgumentValue "penstock_ze::CALL_KernelSetArgumentValue"
+        CALL_KernelSetGroupSize "penstock_ze::CALL_KernelSetGroupSize"
+        CALL_KernelCreate "penstock_ze::CALL_KernelCreate"
+        CALL_KernelGetProperties "penstock_ze::CALL_KernelGetProperties"
+        CALL_EventCounterBasedCreate "penstock_ze::CALL_EventCounterBasedCreate"
+        CALL_EventPoolCreate "penstock_ze::CALL_EventPoolCreate"
+        CALL_EventCreate "penstock_ze::CALL_EventCreate"
+        CALL_EventHostSynchronize "penstock_ze::CALL_EventHostSynchronize"
+        CALL_EventHostSignal "penstock_ze::CALL_EventHostSignal"
+        CALL_EventHostReset "penstock_ze::CALL_EventHostReset"
+        CALL_EventQueryKernelTimestamp "penstock_ze::CALL_EventQueryKernelTimestamp"
+        CALL_MemAllocDevice "penstock_ze::CALL_MemAllocDevice"
+        CALL_MemAllocHost "penstock_ze::CALL_MemAllocHost"
+        CALL_MemAllocShared "penstock_ze::CALL_MemAllocShared"
+        CALL_ModuleCreate "penstock_ze::CALL_ModuleCreate"
+        CALL_ModuleGetNativeBinary "penstock_ze::CALL_ModuleGetNativeBinary"
+        CALL_ModuleGetKernelNames "penstock_ze::CALL_ModuleGetKernelNames"
+        CALL_ContextCreate "penstock_ze::CALL_ContextCreate"
+    cdef int n_calls "penstock_ze::CALLS"
+    cdef const char* const* call_names "penstock_ze::call_names"
+
+    cdef struct Calls "penstock_ze::Calls":
+        ze_result_t (*CommandListAppendLaunchKernel)(
+            void* list, void* kernel, const uint32_t* groups, void* signal, uint32_t count, void** waits
+        ) noexcept nogil
+        ze_result_t (*CommandListAppendMemoryCopy)(
+            void* list, void* to, const void* source, size_t nbytes, void* signal, uint32_t count, void** waits
+        ) noexcept nogil
+        ze_result_t (*CommandListAppendMemoryFill)(
+            void* list, void* to, const void* pattern, size_t pattern_size, size_t nbytes, void* signal, uint32_t count,
+            void** waits
+        ) noexcept nogil
+        ze_result_t (*CommandListAppendSignalEvent)(void* list, void* event) noexcept nogil
+        ze_result_t (*CommandListAppendWaitOnEvents)(void* list, uint32_t count, void** waits) noexcept nogil
+        ze_result_t (*CommandListAppendHostFunction)(
+            void* list, HostFunction function, void* data, const void* next, void* signal, uint32_t count, void** waits
+        ) noexcept nogil
+        ze_result_t (*CommandListHostSynchronize)(void* list, uint64_t timeout) noexcept nogil
+        ze_result_t (*CommandListCreateImmediate)(
+            void* context, void* device, const QueueDesc* desc, void** list
+        ) noexcept nogil
+        ze_result_t (*CommandListDestroy)(void* list) noexcept nogil
+        ze_result_t (*KernelSetArgumentValue)(
+            void* kernel, uint32_t index, size_t size, const void* value
+        ) noexcept nogil
+        ze_result_t (*KernelSetGroupSize)(void* kernel, uint32_t x, uint32_t y, uint32_t z) noexcept nogil
+        ze_result_t (*KernelCreate)(void* module, const KernelDesc* desc, void** kernel) noexcept nogil
+        ze_result_t (*KernelDestroy)(void* kernel) noexcept nogil
+        ze_result_t (*KernelGetProperties)(void* kernel, KernelProperties* properties) noexcept nogil
+        ze_result_t (*EventCounterBasedCreate)(
+            void* context, void* device, const CounterDesc* desc, void** event
+        ) noexcept nogil
+        ze_result_t (*EventPoolCreate)(
+            void* context, const EventPoolDesc* desc, uint32_t count, void** devices, void** pool
+        ) noexcept nogil
+        ze_result_t (*EventPoolDestroy)(void* pool) noexcept nogil
+        ze_result_t (*EventCreate)(void* pool, const EventDesc* desc, void** event) noexcept nogil
+        ze_result_t (*EventDestroy)(void* event) noexcept nogil
+        ze_result_t (*EventHostSynchronize)(void* event, uint64_t timeout) noexcept nogil
+        ze_result_t (*EventQueryStatus)(void* event) noexcept nogil
+        ze_result_t (*EventHostSignal)(void* event) noexcept nogil
+        ze_result_t (*EventHostReset)(void* event) noexcept nogil
+        ze_result_t (*EventQueryKernelTimestamp)(void* event, KernelTimestamps* times) noexcept nogil
+        ze_result_t (*MemAllocDevice)(
+            void* context, const DeviceAllocDesc* desc, size_t nbytes, size_t alignment, void* device, void** address
+        ) noexcept nogil
+        ze_result_t (*MemAllocHost)(
+            void* context, const HostAllocDesc* desc, size_t nbytes, size_t alignment, void** address
+        ) noexcept nogil
+        ze_result_t (*MemAllocShared)(
+            void* context, const DeviceAllocDesc* desc, const HostAllocDesc* host, size_t nbytes, size_t alignment,
+            void* device, void** address
+        ) noexcept nogil
+        ze_result_t (*MemFree)(void* context, void* address) noexcept nogil
+        ze_result_t (*ModuleCreate)(
+            void* context, void* device, const ModuleDesc* desc, void** module, void** log
+        ) noexcept nogil
+        ze_result_t (*ModuleDestroy)(void* module) noexcept nogil
+        ze_result_t (*ModuleBuildLogGetString)(void* log, size_t* size, char* text) noexcept nogil
+        ze_result_t (*ModuleBuildLogDestroy)(void* log) noexcept nogil
+        ze_result_t (*ModuleGetNativeBinary)(void* module, size_t* size, uint8_t* binary) noexcept nogil
+        ze_result_t (*ModuleGetKernelNames)(void* module, uint32_t* count, const char** names) noexcept nogil
+        ze_result_t (*ContextCreate)(void* driver, const ContextDesc* desc, void** context) noexcept nogil
+        ze_result_t (*ContextDestroy)(void* context) noexcept nogil
+
+
+cdef Calls ze

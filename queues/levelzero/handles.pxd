@@ -1,0 +1,96 @@
+"""What is behind the handles of this driver: the driver's own, and what has to be remembered with them."""
+
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libcpp.atomic cimport atomic
+from libcpp.vector cimport vector
+
+from penstock.queues.driver cimport Status
+from penstock.queues.levelzero.calls cimport Call, ze_result_t
+from penstock.queues.state cimport Lock
+
+
+cdef enum EventKind:
+    # as the core's MarkerUse
+    DEVICE_EVENT  # waited for by lists of the device
+    HOST_EVENT  # by the host too, and by other devices
+    TIMED_EVENT
+    GATE_EVENT  # signalled by the host
+    EVENT_KINDS
+
+
+cdef enum EventMode:
+    COUNTER_BASED  # zeEventCounterBasedCreate
+    COUNTER_BASED_POOL  # the event-pool extension of older drivers
+    RESET  # neither: plain events, which must be reset, and not before all that waits for them has
+
+
+cdef cppclass Context:
+    atomic[int32_t] references
+    void* handle
+    void* driver
+
+
+cdef cppclass Device:
+    atomic[int32_t] references  # its owner's, and one for each queue and each event that is not idle
+    Context* context  # shared by the devices of one driver; retained
+    void* handle
+    EventMode mode
+    double nanoseconds_per_tick
+    uint64_t timestamp_mask
+    Lock lock  # guards all below
+    vector[Event*] idle[EVENT_KINDS]  # events to be used again
+    vector[Event*] closing_gates  # opened, but their queue may not have passed them yet
+    vector[void*] pools
+    void* newest_pool[EVENT_KINDS]
+    uint32_t pool_used[EVENT_KINDS]
+    Queue* join  # a list of its own, on which the host waits for many queues at once; NULL until then
+    Lock join_lock  # guards what is appended to that
+
+
+cdef cppclass Event:
+    atomic[int32_t] references
+    void* handle
+    Device* device  # retained while it is not idle
+    Queue* queue  # that signals it; retained, because a counter-based event refers to its list's counter
+    Event* passed  # of a gate: signalled once the queue is past it; NULL until then, and when that is not known
+    EventKind kind
+
+
+cdef struct Held:
+    Event* passed  # once this is signalled
+    vector[Event*] events  # the queue neither signals nor waits for these any more
+
+
+cdef cppclass Queue:
+    atomic[int32_t] references
+    void* list
+    Device* device  # retained
+    vector[Event*] held  # RESET mode only: events that commands of this queue signal or wait for
+    vector[Held*] batches
+
+
+cdef cppclass Kernel:
+    void* handle
+    size_t group[3]
+
+
+cdef inline Status outcome(Call call, ze_result_t error) noexcept nogil:
+    if error == 0:
+        return 0
+    return (<Status> call << 32) | error
+
+
+cdef Device* new_device(void* driver, void* handle, EventMode mode, Status* status) noexcept nogil
+cdef void close_device(Device* device) noexcept nogil
+cdef void release_device(Device* device) noexcept nogil
+cdef Queue* new_queue(Device* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status) noexcept nogil
+cdef Queue* retain_queue(Queue* queue) noexcept nogil
+cdef void release_queue(Queue* queue) noexcept nogil
+cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept nogil
+cdef Event* retain_event(Event* event) noexcept nogil
+cdef void release_event(Event* event) noexcept nogil
+cdef void set_queue(Event* event, Queue* queue) noexcept nogil
+cdef void set_passed(Event* gate, Event* passed) noexcept nogil
+cdef void retire_gate(Event* gate) noexcept nogil
+cdef void recycle_gates(Device* device, bint all_done) noexcept nogil
+cdef Status hold_events(Queue* queue) noexcept nogil

@@ -1,0 +1,383 @@
+"""Making, sharing and ending them. None of this needs the GIL."""
+
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
+from libcpp.vector cimport vector
+
+from penstock.queues.driver cimport Status
+from penstock.queues.levelzero.calls cimport (
+    CALL_CommandListAppendSignalEvent, CALL_CommandListCreateImmediate, CALL_ContextCreate,
+    CALL_EventCounterBasedCreate, CALL_EventCreate, CALL_EventHostReset, CALL_EventPoolCreate, ContextDesc,
+    CounterDesc, CounterPoolDesc, EventDesc, EventPoolDesc, QueueDesc, ze, ze_result_t
+)
+from penstock.queues.state cimport Lock
+
+cdef enum:
+    STYPE_CONTEXT = 0x0D
+    STYPE_QUEUE = 0x0E
+    STYPE_EVENT_POOL = 0x10
+    STYPE_EVENT = 0x11
+    STYPE_COUNTER_POOL = 0x20014
+    STYPE_COUNTER = 0x2003A
+    IN_ORDER = 1 << 1
+    ASYNCHRONOUS = 2
+    POOL_HOST_VISIBLE = 1 << 0
+    POOL_TIMESTAMPS = 1 << 2
+    COUNTER_IMMEDIATE = 1 << 0
+    COUNTER_HOST_VISIBLE = 1 << 2
+    COUNTER_TIMESTAMPS = 1 << 4
+    SCOPE_DEVICE = 1 << 1
+    SCOPE_HOST = 1 << 2
+    OUT_OF_HOST_MEMORY = 0x70000002
+    POOL_SIZE = 64
+    HELD_AT_MOST = 64
+
+
+# -- contexts: one for all devices of a driver, so that they can wait for each other's events
+
+cdef Lock contexts_lock
+cdef vector[Context*] contexts
+
+
+cdef Context* open_context(void* driver, Status* status) noexcept nogil:
+    cdef Context* context = NULL
+    cdef ContextDesc desc
+    cdef size_t i
+    contexts_lock.lock()
+    for i in range(contexts.size()):
+        if contexts[i].driver == driver:
+            context = contexts[i]
+            context.references.fetch_add(1, memory_order_relaxed)
+    if context == NULL:
+        context = new Context()
+        context.references.store(1, memory_order_relaxed)
+        context.driver = driver
+        desc = ContextDesc()
+        desc.stype = STYPE_CONTEXT
+        status[0] = outcome(CALL_ContextCreate, ze.ContextCreate(driver, &desc, &context.handle))
+        if status[0] != 0:
+            del context
+            context = NULL
+        else:
+            contexts.push_back(context)
+    contexts_lock.unlock()
+    return context
+
+
+cdef void close_context(Context* context) noexcept nogil:
+    cdef size_t i
+    contexts_lock.lock()
+    if context.references.fetch_sub(1, memory_order_acq_rel) == 1:
+        for i in range(contexts.size()):
+            if contexts[i] == context:
+                contexts.erase(contexts.begin() + i)
+                break
+        ze.ContextDestroy(context.handle)
+        del context
+    contexts_lock.unlock()
+
+
+# -- devices
+
+
+cdef Device* new_device(void* driver, void* handle, EventMode mode, Status* status) noexcept nogil:
+    cdef Context* context = open_context(driver, status)
+    cdef Device* device
+    cdef int kind
+    if context == NULL:
+        return NULL
+    device = new Device()
+    device.references.store(1, memory_order_relaxed)
+    device.context = context
+    device.handle = handle
+    device.mode = mode
+    device.join = NULL
+    for kind in range(EVENT_KINDS):
+        device.newest_pool[kind] = NULL
+        device.pool_used[kind] = 0
+    return device
+
+
+cdef void close_device(Device* device) noexcept nogil:
+    """Its owner has finished all work and submits no more; gives back the owner's reference."""
+    recycle_gates(device, True)
+    if device.join != NULL:
+        release_queue(device.join)
+        device.join = NULL
+    release_device(device)
+
+
+cdef void release_device(Device* device) noexcept nogil:
+    """The last reference goes when no queue is left and all events are idle again."""
+    cdef size_t i
+    cdef int kind
+    if device.references.fetch_sub(1, memory_order_acq_rel) != 1:
+        return
+    for kind in range(EVENT_KINDS):
+        for i in range(device.idle[kind].size()):
+            ze.EventDestroy(device.idle[kind][i].handle)
+            del device.idle[kind][i]
+    for i in range(device.pools.size()):
+        ze.EventPoolDestroy(device.pools[i])
+    close_context(device.context)
+    del device
+
+
+# -- queues
+
+
+cdef Queue* new_queue(
+    Device* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status
+) noexcept nogil:
+    cdef QueueDesc desc = QueueDesc()
+    cdef void* list = NULL
+    cdef Queue* queue
+    desc.stype = STYPE_QUEUE
+    desc.ordinal = ordinal
+    desc.index = index
+    desc.flags = IN_ORDER
+    desc.mode = ASYNCHRONOUS
+    desc.priority = priority
+    status[0] = outcome(CALL_CommandListCreateImmediate, ze.CommandListCreateImmediate(
+        device.context.handle, device.handle, &desc, &list))
+    if status[0] != 0:
+        return NULL
+    queue = new Queue()
+    queue.references.store(1, memory_order_relaxed)
+    queue.list = list
+    queue.device = device
+    device.references.fetch_add(1, memory_order_relaxed)
+    return queue
+
+
+cdef Queue* retain_queue(Queue* queue) noexcept nogil:
+    queue.references.fetch_add(1, memory_order_relaxed)
+    return queue
+
+
+cdef void release_queue(Queue* queue) noexcept nogil:
+    cdef size_t i, j
+    cdef Device* device
+    if queue.references.fetch_sub(1, memory_order_acq_rel) != 1:
+        return
+    device = queue.device
+    ze.CommandListDestroy(queue.list)
+    for i in range(queue.batches.size()):
+        release_all(queue.batches[i].events)
+        release_event(queue.batches[i].passed)
+        del queue.batches[i]
+    release_all(queue.held)
+    del queue
+    release_device(device)
+
+
+cdef void release_all(vector[Event*]& events) noexcept nogil:
+    cdef size_t i
+    for i in range(events.size()):
+        release_event(events[i])
+    events.clear()
+
+
+# -- events
+
+
+cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept nogil:
+    """An idle event, or a new one; with one reference. NULL on failure."""
+    cdef Event* event = NULL
+    cdef Status made = 0
+    if kind == GATE_EVENT:
+        recycle_gates(device, False)
+    device.lock.lock()
+    if not device.idle[<int> kind].empty():
+        event = device.idle[<int> kind].back()
+        device.idle[<int> kind].pop_back()
+    else:
+        event = new Event()
+        event.kind = kind
+        event.queue = NULL
+        event.passed = NULL
+        made = create_event(device, kind, &event.handle)
+        if made != 0:
+            del event
+            event = NULL
+    device.lock.unlock()
+    if event == NULL:
+        status[0] = made
+        return NULL
+    if (kind == GATE_EVENT or device.mode == RESET) and ze.EventQueryStatus(event.handle) == 0:
+        status[0] = outcome(CALL_EventHostReset, ze.EventHostReset(event.handle))
+        if status[0] != 0:
+            give_back(device, event)
+            return NULL
+    event.references.store(1, memory_order_relaxed)
+    event.device = device
+    device.references.fetch_add(1, memory_order_relaxed)
+    return event
+
+
+cdef void give_back(Device* device, Event* event) noexcept nogil:
+    device.lock.lock()
+    device.idle[<int> event.kind].push_back(event)
+    device.lock.unlock()
+
+
+cdef uint32_t signal_scope(EventKind kind) noexcept nogil:
+    """What its signal makes visible: null hardware shows no difference, a real device does."""
+    return SCOPE_DEVICE if kind == DEVICE_EVENT else SCOPE_HOST
+
+
+cdef uint32_t wait_scope(EventKind kind) noexcept nogil:
+    return SCOPE_HOST if kind == GATE_EVENT else SCOPE_DEVICE
+
+
+cdef Status create_event(Device* device, EventKind kind, void** handle) noexcept nogil:
+    """The device is locked."""
+    cdef CounterDesc desc
+    if kind == GATE_EVENT or device.mode != COUNTER_BASED:
+        return create_in_pool(device, kind, handle)
+    desc = CounterDesc()
+    desc.stype = STYPE_COUNTER
+    desc.flags = COUNTER_IMMEDIATE
+    if kind != DEVICE_EVENT:
+        desc.flags |= COUNTER_HOST_VISIBLE
+    if kind == TIMED_EVENT:
+        desc.flags |= COUNTER_TIMESTAMPS
+    desc.signal = signal_scope(kind)
+    desc.wait = wait_scope(kind)
+    return outcome(CALL_EventCounterBasedCreate, ze.EventCounterBasedCreate(
+        device.context.handle, device.handle, &desc, handle))
+
+
+cdef Status create_in_pool(Device* device, EventKind kind, void** handle) noexcept nogil:
+    cdef EventPoolDesc pool_desc
+    cdef CounterPoolDesc counter_desc
+    cdef EventDesc desc = EventDesc()
+    cdef Status status
+    cdef void* pool = device.newest_pool[<int> kind]
+    if pool == NULL or device.pool_used[<int> kind] == POOL_SIZE:
+        pool_desc = EventPoolDesc()
+        pool_desc.stype = STYPE_EVENT_POOL
+        pool_desc.count = POOL_SIZE
+        if kind != DEVICE_EVENT:
+            pool_desc.flags = POOL_HOST_VISIBLE
+        elif device.mode == RESET:
+            pool_desc.flags = POOL_HOST_VISIBLE  # the host asks whether it may be reset, and resets it
+        if kind == TIMED_EVENT:
+            pool_desc.flags |= POOL_TIMESTAMPS
+        if kind != GATE_EVENT and device.mode == COUNTER_BASED_POOL:
+            counter_desc = CounterPoolDesc()
+            counter_desc.stype = STYPE_COUNTER_POOL
+            counter_desc.flags = COUNTER_IMMEDIATE
+            pool_desc.next = &counter_desc
+        # NULL: for every device of the context, which may wait for each other's events
+        status = outcome(CALL_EventPoolCreate, ze.EventPoolCreate(device.context.handle, &pool_desc, 0, NULL, &pool))
+        if status != 0:
+            return status
+        device.pools.push_back(pool)
+        device.newest_pool[<int> kind] = pool
+        device.pool_used[<int> kind] = 0
+    desc.stype = STYPE_EVENT
+    desc.index = device.pool_used[<int> kind]
+    desc.signal = signal_scope(kind)
+    desc.wait = wait_scope(kind)
+    status = outcome(CALL_EventCreate, ze.EventCreate(pool, &desc, handle))
+    if status == 0:
+        device.pool_used[<int> kind] += 1
+    return status
+
+
+cdef Event* retain_event(Event* event) noexcept nogil:
+    event.references.fetch_add(1, memory_order_relaxed)
+    return event
+
+
+cdef void release_event(Event* event) noexcept nogil:
+    cdef Device* device
+    if event.references.fetch_sub(1, memory_order_acq_rel) != 1:
+        return
+    device = event.device
+    set_queue(event, NULL)
+    give_back(device, event)
+    release_device(device)
+
+
+cdef void set_queue(Event* event, Queue* queue) noexcept nogil:
+    """Which queue signals it: that one's counter is looked at as long as anyone may ask for the event."""
+    cdef Queue* before = event.queue
+    if event.device.mode == RESET:
+        return
+    if queue != NULL:
+        retain_queue(queue)
+    event.queue = queue
+    if before != NULL:
+        release_queue(before)
+
+
+# -- when events may be used again
+
+
+cdef void set_passed(Event* gate, Event* passed) noexcept nogil:
+    """Under the lock: the gate may have been opened, and retired, in the meantime."""
+    gate.device.lock.lock()
+    gate.passed = passed
+    gate.device.lock.unlock()
+
+
+cdef void retire_gate(Event* gate) noexcept nogil:
+    """It was opened; it can be used again when its queue is past it."""
+    gate.device.lock.lock()
+    gate.device.closing_gates.push_back(gate)
+    gate.device.lock.unlock()
+
+
+cdef void recycle_gates(Device* device, bint all_done) noexcept nogil:
+    cdef vector[Event*] passed
+    cdef size_t i, kept = 0
+    device.lock.lock()
+    for i in range(device.closing_gates.size()):
+        if all_done or device.closing_gates[i].passed != NULL and (
+            ze.EventQueryStatus(device.closing_gates[i].passed.handle) == 0
+        ):
+            passed.push_back(device.closing_gates[i])
+        else:
+            device.closing_gates[kept] = device.closing_gates[i]
+            kept += 1
+    device.closing_gates.resize(kept)
+    device.lock.unlock()
+    for i in range(passed.size()):
+        if passed[i].passed != NULL:
+            release_event(passed[i].passed)
+            passed[i].passed = NULL
+        release_event(passed[i])
+
+
+cdef Status hold_events(Queue* queue) noexcept nogil:
+    """RESET mode: a plain event is not reset before every command that signals or waits for it has run.
+
+    The queue keeps those of its commands; from time to time it signals one more, behind which all of them are done. The
+    queue is locked by the core.
+    """
+    cdef Held* batch
+    cdef Status status = 0
+    while not queue.batches.empty() and ze.EventQueryStatus(queue.batches.front().passed.handle) == 0:
+        batch = queue.batches.front()
+        queue.batches.erase(queue.batches.begin())
+        release_all(batch.events)
+        release_event(batch.passed)
+        del batch
+    if queue.held.size() < HELD_AT_MOST:
+        return 0
+    batch = new Held()
+    batch.passed = take_event(queue.device, HOST_EVENT, &status)
+    if batch.passed == NULL:
+        del batch
+        return status
+    status = outcome(CALL_CommandListAppendSignalEvent, ze.CommandListAppendSignalEvent(
+        queue.list, batch.passed.handle))
+    if status != 0:
+        release_event(batch.passed)
+        del batch
+        return status
+    batch.events.swap(queue.held)
+    queue.batches.push_back(batch)
+    return 0

@@ -1,0 +1,8 @@
+"""The driver's objects as Python sees them."""
+
+from penstock.queues.levelzero.handles cimport Device
+
+
+cdef class DeviceHandle:
+    cdef Device* device
+    cdef object __weakref__

@@ -1,0 +1,256 @@
+"""The driver's objects as Python sees them: each ends with its last reference."""
+
+cimport cython
+from cpython.buffer cimport PyBuffer_FillInfo
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
+from libcpp.vector cimport vector
+
+from penstock.queues.driver cimport Status
+from penstock.queues.levelzero.calls cimport (
+    CALL_KernelCreate, CALL_KernelGetProperties, CALL_MemAllocDevice, CALL_MemAllocHost, CALL_MemAllocShared,
+    CALL_ModuleCreate, CALL_ModuleGetKernelNames, CALL_ModuleGetNativeBinary, DeviceAllocDesc, GroupLimits,
+    HostAllocDesc, KernelDesc, KernelProperties, ModuleDesc, ze
+)
+from penstock.queues.levelzero.handles cimport (
+    COUNTER_BASED, COUNTER_BASED_POOL, RESET, Kernel, Queue, close_device, new_device, new_queue, outcome
+)
+
+from penstock.queues.errors import BuildError, DriverError, OutOfMemoryError
+from penstock.queues.levelzero.calls import CALL_NAMES
+from penstock.queues.levelzero.loader import result_name
+
+cdef enum:
+    STYPE_DEVICE_ALLOC = 0x15
+    STYPE_HOST_ALLOC = 0x16
+    STYPE_MODULE = 0x1B
+    STYPE_KERNEL = 0x1D
+    STYPE_KERNEL_PROPERTIES = 0x1E
+    STYPE_GROUP_LIMITS = 0x10013
+    FORMAT_SPIRV = 0
+    FORMAT_NATIVE = 1
+    ALIGNMENT = 128  # of the largest element type, double16
+
+MODES = {"create": COUNTER_BASED, "pool": COUNTER_BASED_POOL, "": RESET}
+OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # of the host, of the device, and too large at all
+
+
+def explain(Status status):
+    """(call, code, name of the code) of a failed operation."""
+    code = status & 0xFFFFFFFF
+    return CALL_NAMES[status >> 32], code, result_name(code)
+
+
+cdef int check(Status status, str what) except -1:
+    """Raise for a failed call."""
+    if status == 0:
+        return 0
+    call, code, name = explain(status)
+    message = f"{call} failed: {name} ({what})"
+    if code in OUT_OF_MEMORY:
+        raise OutOfMemoryError(message)
+    raise DriverError(message, call=call, code=code, name=name)
+
+
+@cython.no_gc_clear
+cdef class DeviceHandle:
+    """A device in the context that it shares with others of its driver.
+
+    Parameters
+    ----------
+    driver, device : int
+        The driver's handles.
+    mode : "create", "pool" or ""
+        How counter-based events are made; "" when they cannot be.
+    nanoseconds_per_tick : float
+    timestamp_bits : int
+        Valid bits of kernel timestamps.
+    """
+
+    def __init__(self, uintptr_t driver, uintptr_t device, mode, double nanoseconds_per_tick, int timestamp_bits):
+        cdef Status status = 0
+        if self.device != NULL:
+            raise TypeError("this DeviceHandle is made already")
+        self.device = new_device(<void*> driver, <void*> device, MODES[mode], &status)
+        check(status, "opening the device")
+        self.device.nanoseconds_per_tick = nanoseconds_per_tick
+        self.device.timestamp_mask = <uint64_t> -1 if timestamp_bits >= 64 else (<uint64_t> 1 << timestamp_bits) - 1
+
+    def __dealloc__(self):
+        if self.device != NULL:
+            close_device(self.device)
+
+    @property
+    def address(self):
+        """Of what the operations know a device by."""
+        return <uintptr_t> self.device
+
+    def create_queue(self, uint32_t ordinal, uint32_t index, uint32_t priority):
+        """An in-order immediate command list: (its own handle, the operations' handle, which its owner releases)."""
+        cdef Status status = 0
+        cdef Queue* queue = new_queue(self.device, ordinal, index, priority, &status)
+        check(status, "making a queue")
+        return <uintptr_t> queue.list, <uintptr_t> queue
+
+
+@cython.no_gc_clear  # the device is needed to free
+cdef class Memory:
+    """Unified shared memory, freed with the last reference. Whoever drops that knows that the device is done with it.
+
+    Host and shared memory has the buffer protocol.
+
+    Parameters
+    ----------
+    kind : "device", "host" or "shared"
+    """
+
+    cdef readonly uintptr_t handle  # none: memory is its address
+    cdef readonly uintptr_t address
+    cdef readonly size_t nbytes
+    cdef readonly str kind
+    cdef DeviceHandle device
+
+    def __init__(self, DeviceHandle device not None, size_t nbytes, str kind="device"):
+        cdef DeviceAllocDesc of_device = DeviceAllocDesc()
+        cdef HostAllocDesc of_host = HostAllocDesc()
+        cdef void* context = device.device.context.handle
+        cdef void* address = NULL
+        cdef Status status
+        of_device.stype = STYPE_DEVICE_ALLOC
+        of_host.stype = STYPE_HOST_ALLOC
+        self.device = device
+        self.nbytes = nbytes
+        self.kind = kind
+        with nogil:
+            if kind == "device":
+                status = outcome(CALL_MemAllocDevice, ze.MemAllocDevice(
+                    context, &of_device, nbytes, ALIGNMENT, device.device.handle, &address))
+            elif kind == "host":
+                status = outcome(CALL_MemAllocHost, ze.MemAllocHost(context, &of_host, nbytes, ALIGNMENT, &address))
+            else:
+                status = outcome(CALL_MemAllocShared, ze.MemAllocShared(
+                    context, &of_device, &of_host, nbytes, ALIGNMENT, device.device.handle, &address))
+        check(status, f"{nbytes} bytes of {kind} memory")
+        self.address = <uintptr_t> address
+
+    def __dealloc__(self):
+        if self.address:
+            ze.MemFree(self.device.device.context.handle, <void*> self.address)
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        if self.kind == "device":
+            raise BufferError("device memory cannot be read by the host")
+        PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
+
+
+cdef class Module:
+    """A compiled program.
+
+    Parameters
+    ----------
+    binary : bytes
+        SPIR-V whose header was checked (the driver's compiler ends the process over a wrong one), or a native binary.
+    native : bool
+        Which of the two.
+    options : str
+        For the compiler.
+
+    Raises
+    ------
+    BuildError
+        With the compiler's log. Blocks while it compiles.
+    """
+
+    cdef void* handle
+    cdef DeviceHandle device
+
+    def __init__(self, DeviceHandle device not None, bytes binary not None, bint native, str options=""):
+        cdef ModuleDesc desc = ModuleDesc()
+        cdef bytes encoded = options.encode()
+        cdef void* log = NULL
+        cdef Status status
+        desc.stype = STYPE_MODULE
+        desc.format = FORMAT_NATIVE if native else FORMAT_SPIRV
+        desc.size = len(binary)
+        desc.input = binary
+        desc.options = encoded
+        self.device = device
+        with nogil:
+            status = outcome(CALL_ModuleCreate, ze.ModuleCreate(
+                device.device.context.handle, device.device.handle, &desc, &self.handle, &log))
+        text = read_log(log)
+        if status != 0:
+            call, code, name = explain(status)
+            if code in OUT_OF_MEMORY:
+                check(status, "building a program")
+            raise BuildError(f"{call} failed: {name}\n{text}", log=text)
+
+    def __dealloc__(self):
+        if self.handle != NULL:
+            ze.ModuleDestroy(self.handle)
+
+    @property
+    def kernel_names(self):
+        """The names of its kernels."""
+        cdef uint32_t count = 0
+        cdef vector[const char*] names
+        check(outcome(CALL_ModuleGetKernelNames, ze.ModuleGetKernelNames(self.handle, &count, NULL)), "kernel names")
+        names.resize(count)
+        check(outcome(CALL_ModuleGetKernelNames, ze.ModuleGetKernelNames(self.handle, &count, names.data())),
+              "kernel names")
+        return [(<bytes> names[i]).decode() for i in range(count)]
+
+    def native_binary(self):
+        """What the compiler made of it."""
+        cdef size_t size = 0
+        check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(self.handle, &size, NULL)), "native binary")
+        binary = bytearray(size)
+        cdef unsigned char[::1] view = binary
+        if size:
+            check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(self.handle, &size, &view[0])),
+                  "native binary")
+        return bytes(binary)
+
+    def limits(self, str name):
+        """(largest number of work-items of a group of a kernel or 0, the group size it was compiled for or zeros)."""
+        cdef void* kernel = self.new_kernel(name)
+        cdef KernelProperties properties = KernelProperties()
+        cdef GroupLimits group = GroupLimits()
+        cdef Status status
+        properties.stype = STYPE_KERNEL_PROPERTIES
+        group.stype = STYPE_GROUP_LIMITS
+        properties.next = &group
+        status = outcome(CALL_KernelGetProperties, ze.KernelGetProperties(kernel, &properties))
+        ze.KernelDestroy(kernel)
+        check(status, f"properties of kernel {name!r}")
+        return group.items, tuple(properties.required_group[i] for i in range(3))
+
+    cdef void* new_kernel(self, str name) except NULL:
+        cdef KernelDesc desc = KernelDesc()
+        cdef bytes encoded = name.encode()
+        cdef void* kernel = NULL
+        desc.stype = STYPE_KERNEL
+        desc.name = encoded
+        check(outcome(CALL_KernelCreate, ze.KernelCreate(self.handle, &desc, &kernel)), f"kernel {name!r}")
+        return kernel
+
+    def create_kernel(self, str name):
+        """The operations' handle of a new kernel object, which its owner releases."""
+        cdef void* handle = self.new_kernel(name)
+        cdef Kernel* kernel = new Kernel()
+        kernel.handle = handle
+        kernel.group[0] = kernel.group[1] = kernel.group[2] = 0
+        return <uintptr_t> kernel
+
+
+cdef str read_log(void* log):
+    cdef size_t size = 0
+    if log == NULL:
+        return ""
+    text = bytearray()
+    cdef char[::1] view
+    if ze.ModuleBuildLogGetString(log, &size, NULL) == 0 and size:
+        text = bytearray(size)
+        view = text
+        ze.ModuleBuildLogGetString(log, &size, &view[0])
+    ze.ModuleBuildLogDestroy(log)
+    return bytes(text).rstrip(b"\0").decode(errors="replace").strip()

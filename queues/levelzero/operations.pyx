@@ -1,0 +1,293 @@
+"""The Level Zero side of the table of operations (`penstock.queues.driver`)."""
+
+from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t, uintptr_t
+from libcpp.vector cimport vector
+
+from penstock.queues.driver cimport FOR_HOST, TIMED, Driver, Geometry, Memory, Status, Waits, Wake
+from penstock.queues.levelzero.calls cimport (
+    CALL_CommandListAppendHostFunction, CALL_CommandListAppendLaunchKernel, CALL_CommandListAppendMemoryCopy,
+    CALL_CommandListAppendMemoryFill, CALL_CommandListAppendSignalEvent, CALL_CommandListAppendWaitOnEvents,
+    CALL_CommandListHostSynchronize, CALL_EventHostSignal, CALL_EventHostSynchronize, CALL_EventQueryKernelTimestamp,
+    CALL_KernelSetArgumentValue, CALL_KernelSetGroupSize, KernelTimestamps, ze, ze_result_t
+)
+from penstock.queues.levelzero.handles cimport (
+    DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, Device, Event, EventKind, Kernel, Queue, hold_events,
+    new_queue, outcome, recycle_gates, release_event as end_event, release_queue as end_queue, retain_event,
+    retire_gate, set_passed, set_queue, take_event
+)
+
+cdef enum:
+    NOT_READY = 1
+    UNSUPPORTED_FEATURE = 0x78000003
+
+
+# -- the launch path
+
+
+cdef inline uint32_t to_handles(void* queue, Waits waits) noexcept nogil:
+    """The driver wants its own handles, in place of ours. Returns how many."""
+    cdef uint32_t i
+    if waits.count and (<Queue*> queue).device.mode == RESET:
+        for i in range(waits.count):
+            (<Queue*> queue).held.push_back(retain_event(<Event*> waits.events[i]))
+    for i in range(waits.count):
+        waits.events[i] = (<Event*> waits.events[i]).handle
+    return waits.count
+
+
+cdef Status set_group(Kernel* kernel, const Geometry* geometry) noexcept nogil:
+    cdef Status status = outcome(CALL_KernelSetGroupSize, ze.KernelSetGroupSize(
+        kernel.handle, <uint32_t> geometry.local_size[0], <uint32_t> geometry.local_size[1],
+        <uint32_t> geometry.local_size[2]))
+    cdef int i
+    for i in range(3):
+        kernel.group[i] = geometry.local_size[i] if status == 0 else 0
+    return status
+
+
+cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
+    cdef Kernel* launched = <Kernel*> kernel
+    cdef Status status
+    if (
+        launched.group[0] != geometry.local_size[0] or launched.group[1] != geometry.local_size[1]
+        or launched.group[2] != geometry.local_size[2]
+    ):
+        status = set_group(launched, geometry)
+        if status != 0:
+            return status
+    return outcome(CALL_CommandListAppendLaunchKernel, ze.CommandListAppendLaunchKernel(
+        (<Queue*> queue).list, launched.handle, geometry.groups, NULL, to_handles(queue, waits), waits.events))
+
+
+cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
+    return outcome(CALL_KernelSetArgumentValue, ze.KernelSetArgumentValue(
+        (<Kernel*> kernel).handle, index, sizeof(void*), &memory.address if memory.address else NULL))
+
+
+cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
+    return outcome(CALL_KernelSetArgumentValue, ze.KernelSetArgumentValue(
+        (<Kernel*> kernel).handle, index, size, value))
+
+
+# -- other commands
+
+
+cdef Event* event_to_signal(Queue* queue, EventKind kind, Status* status) noexcept nogil:
+    """An event that the next command of the queue signals."""
+    cdef Event* event
+    if queue.device.mode == RESET:
+        status[0] = hold_events(queue)
+        if status[0] != 0:
+            return NULL
+    event = take_event(queue.device, kind, status)
+    if event != NULL:
+        if queue.device.mode == RESET:
+            queue.held.push_back(retain_event(event))
+        set_queue(event, queue)
+    return event
+
+
+cdef Status copy(
+    void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    cdef Event* signalled = NULL
+    cdef Status status = 0
+    if event != NULL:
+        signalled = event_to_signal(<Queue*> queue, HOST_EVENT, &status)
+        if signalled == NULL:
+            return status
+    status = outcome(CALL_CommandListAppendMemoryCopy, ze.CommandListAppendMemoryCopy(
+        (<Queue*> queue).list, <void*> <uintptr_t> to.address, <const void*> <uintptr_t> source.address, nbytes,
+        signalled.handle if signalled != NULL else NULL, to_handles(queue, waits), waits.events))
+    if event != NULL:
+        event[0] = conclude(status, signalled)
+    return status
+
+
+cdef inline Event* conclude(Status status, Event* event) noexcept nogil:
+    """Given back if the command that should signal it was refused."""
+    if status != 0:
+        end_event(event)
+        return NULL
+    return event
+
+
+cdef Status fill(
+    void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    cdef Event* signalled = NULL
+    cdef Status status = 0
+    if event != NULL:
+        signalled = event_to_signal(<Queue*> queue, HOST_EVENT, &status)
+        if signalled == NULL:
+            return status
+    status = outcome(CALL_CommandListAppendMemoryFill, ze.CommandListAppendMemoryFill(
+        (<Queue*> queue).list, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes,
+        signalled.handle if signalled != NULL else NULL, to_handles(queue, waits), waits.events))
+    if event != NULL:
+        event[0] = conclude(status, signalled)
+    return status
+
+
+cdef Status signal(Queue* queue, EventKind kind, Event** event) noexcept nogil:
+    cdef Status status = 0
+    event[0] = event_to_signal(queue, kind, &status)
+    if event[0] != NULL:
+        status = outcome(CALL_CommandListAppendSignalEvent, ze.CommandListAppendSignalEvent(
+            queue.list, event[0].handle))
+        event[0] = conclude(status, event[0])
+    return status
+
+
+cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
+    # An immediate list submits at once, so there is nothing to flush.
+    cdef EventKind kind = TIMED_EVENT if use & TIMED else HOST_EVENT if use & FOR_HOST else DEVICE_EVENT
+    cdef Status status = barrier(queue, waits) if waits.count else 0
+    return signal(<Queue*> queue, kind, <Event**> event) if status == 0 else status
+
+
+cdef Status barrier(void* queue, Waits waits) noexcept nogil:
+    return outcome(CALL_CommandListAppendWaitOnEvents, ze.CommandListAppendWaitOnEvents(
+        (<Queue*> queue).list, to_handles(queue, waits), waits.events))
+
+
+cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
+    cdef Queue* held = <Queue*> queue
+    cdef Status status = 0
+    cdef Event* event
+    cdef Event* passed = NULL
+    if wake != NULL and ze.CommandListAppendHostFunction == NULL:
+        return outcome(CALL_CommandListAppendHostFunction, UNSUPPORTED_FEATURE)
+    event = take_event(held.device, GATE_EVENT, &status)
+    if event == NULL:
+        return status
+    gate[0] = event  # before `wake` can be called
+    if waits.count:
+        status = barrier(queue, waits)
+    if status == 0 and wake != NULL:
+        status = outcome(CALL_CommandListAppendHostFunction, ze.CommandListAppendHostFunction(
+            held.list, wake, data, NULL, NULL, 0, NULL))
+    if status == 0:
+        status = outcome(CALL_CommandListAppendWaitOnEvents, ze.CommandListAppendWaitOnEvents(
+            held.list, 1, &event.handle))
+    if status == 0:
+        status = signal(held, HOST_EVENT, &passed)
+    if status != 0:
+        ze.EventHostSignal(event.handle)  # what was already submitted must not hold the queue for ever
+        retire_gate(event)
+        gate[0] = NULL
+        return status
+    set_passed(event, passed)
+    return 0
+
+
+cdef Status open_gate(void* gate, bint failed) noexcept nogil:
+    """There are no errors behind a gate here: the commands run."""
+    return outcome(CALL_EventHostSignal, ze.EventHostSignal((<Event*> gate).handle))
+
+
+# -- the host's side
+
+
+cdef Status poll(void* queue, bint* done) noexcept nogil:
+    cdef ze_result_t error = ze.CommandListHostSynchronize((<Queue*> queue).list, 0)
+    done[0] = error == 0
+    return 0 if error == NOT_READY else outcome(CALL_CommandListHostSynchronize, error)
+
+
+cdef Status join(Device* device, Waits events, Event** joined) noexcept nogil:
+    """An event of all these, on a list that nobody else submits to: on a user's it would block later work there."""
+    cdef Status status = 0
+    device.join_lock.lock()
+    if device.join == NULL:
+        device.join = new_queue(device, 0, 0, 0, &status)
+    if status == 0:
+        status = barrier(device.join, events)
+    if status == 0:
+        status = signal(device.join, HOST_EVENT, joined)
+    device.join_lock.unlock()
+    return status
+
+
+cdef Status wait_events(void* context, Waits events) noexcept nogil:
+    # Not the list is synchronized with but an event: the driver's host synchronize of a list must not meet others who
+    # append to it, and nothing may be locked while the host waits.
+    cdef Event* event = NULL
+    cdef Status status
+    if events.count == 1 and (<Event*> events.events[0]).kind != DEVICE_EVENT:
+        event = retain_event(<Event*> events.events[0])
+    else:
+        status = join(<Device*> context, events, &event)
+        if status != 0:
+            return status
+    status = outcome(CALL_EventHostSynchronize, ze.EventHostSynchronize(event.handle, UINT64_MAX))
+    end_event(event)
+    return status
+
+
+cdef int event_status(void* event) noexcept nogil:
+    cdef ze_result_t error = ze.EventQueryStatus((<Event*> event).handle)
+    if error == NOT_READY:
+        return 0
+    return 1 if error == 0 else -<int> error  # results of this API are positive
+
+
+cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:
+    cdef Event* timed = <Event*> event
+    cdef KernelTimestamps times
+    cdef Status status = outcome(CALL_EventQueryKernelTimestamp, ze.EventQueryKernelTimestamp(timed.handle, &times))
+    nanoseconds[0] = <uint64_t> (
+        <double> (times.all.end & timed.device.timestamp_mask) * timed.device.nanoseconds_per_tick)
+    return status
+
+
+cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
+    """Devices of one driver share a context, in which their lists can wait for each other's events."""
+    cdef Event* of_other = <Event*> event
+    if of_other.device.context != (<Device*> context).context:
+        return outcome(CALL_CommandListAppendWaitOnEvents, UNSUPPORTED_FEATURE)
+    bridged[0] = retain_event(of_other)
+    return 0
+
+
+cdef void release_event(void* event) noexcept nogil:
+    if (<Event*> event).kind == GATE_EVENT:
+        retire_gate(<Event*> event)
+    else:
+        end_event(<Event*> event)
+
+
+cdef void release_kernel(void* kernel) noexcept nogil:
+    ze.KernelDestroy((<Kernel*> kernel).handle)
+    del (<Kernel*> kernel)
+
+
+cdef void release_queue(void* queue) noexcept nogil:
+    recycle_gates((<Queue*> queue).device, False)
+    end_queue(<Queue*> queue)
+
+
+cdef Driver table  # every entry that is not set is NULL
+table.scopes_matter = True
+table.launch = launch
+table.set_pointer = set_pointer
+table.set_value = set_value
+table.copy = copy
+table.fill = fill
+table.marker = marker
+table.barrier = barrier
+table.hold = hold
+table.open_gate = open_gate
+table.poll = poll
+table.wait_events = wait_events
+table.event_status = event_status
+table.event_time = event_time
+table.bridge = bridge
+table.release_event = release_event
+table.release_kernel = release_kernel
+table.release_queue = release_queue
+
+
+def table_address():
+    """Where the table of operations is, for the Device to hand to its queues."""
+    return <uintptr_t> &table
