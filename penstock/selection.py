@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from types import ModuleType
 
 from penstock.queues.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError, NotSupportedError
 from penstock.queues.info import DeviceInfo
+from penstock.queues.levelzero import platforms as level_zero
 from penstock.queues.opencl import platforms as opencl
 
 __all__ = ["DeviceInfo", "devices", "select"]
@@ -15,15 +17,20 @@ VARIABLE = "PENSTOCK_DEVICE"
 KINDS = ("cpu", "gpu", "accelerator", "custom")
 BACKENDS = ("opencl", "level_zero", "sycl")
 # Words with a meaning already, so that nobody's program changes its meaning when the driver arrives.
-NOT_YET = ("level_zero", "sycl")
+NOT_YET = ("sycl",)
+# Each has `discover` and `absence`. In the order of preference: a GPU's own driver before OpenCL's for the same GPU.
+DRIVERS: dict[str, ModuleType] = {"level_zero": level_zero, "opencl": opencl}
 
 
 def devices() -> list[DeviceInfo]:
     """Return every device that was found, the unusable ones with the reason and what to do.
 
-    They come in the order of preference: the first usable one is the default device.
+    They come in the order of preference: the first usable one is the default device. Those of Level Zero come before
+    those of OpenCL, and accelerators last. The first call looks at the machine, and blocks until every driver has
+    started and built a kernel.
     """
-    return opencl.discover()
+    found = [device for driver in DRIVERS.values() for device in driver.discover()]
+    return sorted(found, key=lambda device: device.kind == "accelerator")  # stable: else the drivers' own order
 
 
 def select(words: str | None = None) -> DeviceInfo:
@@ -35,7 +42,8 @@ def select(words: str | None = None) -> DeviceInfo:
         dpctl's filter: any of ``backend:kind:index`` in this order, for example ``"cpu"``, ``"opencl"``, ``"gpu:1"``,
         ``"opencl:cpu:0"``, ``"0"``. An index counts the devices that the other words match, in the order of
         `devices`; without one it is the first usable device that matches. None means what the environment variable
-        ``PENSTOCK_DEVICE`` says, and if that is not set, the first usable device.
+        ``PENSTOCK_DEVICE`` says, and if that is not set, the first usable device. With a backend, no other driver is
+        started.
 
     Raises
     ------
@@ -55,8 +63,7 @@ def select(words: str | None = None) -> DeviceInfo:
         origin = f" (from the environment variable {VARIABLE})" if asked else ""
     backend, kind, index = parse(asked, origin)
 
-    there = devices()
-    matching = [d for d in there if backend in (None, d.backend) and kind in (None, d.kind)]
+    matching = [d for d in (devices() if backend is None else _of(backend)) if kind in (None, d.kind)]
     if index is not None:
         matching = matching[index : index + 1]
     for device in matching:
@@ -68,7 +75,16 @@ def select(words: str | None = None) -> DeviceInfo:
         problem = f"the device {asked!r}{origin} cannot be used"
     else:
         problem = f"no device matches {asked!r}{origin}"
+    why = DRIVERS[backend].absence() if backend else ""
+    there = devices()
+    if why and there:
+        problem = f"{problem}: {why}"
     raise DeviceNotFoundError(f"{problem}; {inventory(there)}")
+
+
+def _of(backend: str) -> list[DeviceInfo]:
+    found: list[DeviceInfo] = DRIVERS[backend].discover()
+    return found
 
 
 def parse(words: str, origin: str = "") -> tuple[str | None, str | None, int | None]:
@@ -89,14 +105,16 @@ def parse(words: str, origin: str = "") -> tuple[str | None, str | None, int | N
                 f"this order, where backend is one of {', '.join(BACKENDS)} and kind one of {', '.join(KINDS)}"
             )
     if backend in NOT_YET:
-        raise NotSupportedError(f"device {words!r}{origin}: penstock has no {backend} driver yet, only opencl")
+        raise NotSupportedError(
+            f"device {words!r}{origin}: penstock has no {backend} driver yet, only {' and '.join(DRIVERS)}"
+        )
     return backend, kind, index
 
 
 def inventory(there: Sequence[DeviceInfo]) -> str:
     """Say which devices there are, and why those that cannot be used cannot, for the end of an error message."""
     if not there:
-        return opencl.absence()
+        return "\n".join(driver.absence() for driver in reversed(DRIVERS.values()))  # what anyone can install first
     lines = ["what there is:"]
     for device in there:
         lines.append(f"  {device.name}  {device.platform} · {device.description}")

@@ -17,7 +17,7 @@ class DeviceInfo:
     name
         ``backend:kind:index``, for example ``"opencl:cpu:0"``: dpctl's filter words, and what `select` takes.
     backend
-        The driver: ``"opencl"``.
+        The driver: ``"level_zero"`` or ``"opencl"``.
     kind
         ``"cpu"``, ``"gpu"``, ``"accelerator"`` or ``"custom"``.
     index
@@ -28,7 +28,7 @@ class DeviceInfo:
     platform
         The name of the driver that has it.
     version
-        What the device implements, for example ``"OpenCL 3.0"``.
+        What the device implements, for example ``"OpenCL 3.0"`` or ``"Level Zero 1.15"``.
     driver_version
         The driver's own version.
     compute_units
@@ -42,7 +42,8 @@ class DeviceInfo:
     advice
         What to do about it; empty if it can be used.
     native
-        The driver's object (a `pyopencl.Device`), or None if the driver could not be loaded.
+        The driver's object (a `pyopencl.Device`, a `penstock.queues.levelzero.platforms.Native`), or None if there is
+        none for a device that cannot be used.
     """
 
     name: str

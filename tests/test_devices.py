@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from penstock.queues.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError, NotSupportedError
 from penstock.queues.info import DeviceInfo
+from penstock.queues.levelzero import platforms as level_zero
 from penstock.queues.opencl import platforms
 
-from penstock import selection as listing
 from penstock.selection import devices, parse, select
 
 from .processes import BUNDLED_DRIVERS, output_of
@@ -42,8 +42,8 @@ def of_intel(found):
 def test_names_are_dpctls_filter_words_and_number_each_kind():
     counted = {}
     for device in devices():
-        assert device.index == counted.get(device.kind, 0)
-        counted[device.kind] = device.index + 1
+        assert device.index == counted.get((device.backend, device.kind), 0)
+        counted[device.backend, device.kind] = device.index + 1
         assert device.name == f"{device.backend}:{device.kind}:{device.index}"
 
 
@@ -79,8 +79,16 @@ assert all(mine is first for found in seen for mine, first in zip(found, seen[0]
 
 
 def test_a_caller_cannot_change_the_list_of_others():
-    devices().clear()
-    assert devices() == platforms.discover()
+    for listed in (devices, platforms.discover, level_zero.discover):
+        before = listed()
+        listed().clear()
+        assert listed() == before
+
+
+def test_level_zero_comes_before_opencl():
+    order = [device.name for device in devices() if device.kind != "accelerator"]
+    both = [*level_zero.discover(), *platforms.discover()]
+    assert order == [device.name for device in both if device.kind != "accelerator"]
 
 
 # Intel's runtime from pip, whose own ICD file is wrong
@@ -228,9 +236,9 @@ def test_first_line(text, line):
 # Selection, on a made-up machine
 
 
-def device(platform, kind, usable=True):
+def device(platform, kind, usable=True, backend="opencl", name=""):
     trouble = {} if usable else {"usable": False, "reason": "it is broken", "advice": "mend it"}
-    return DeviceInfo("", "opencl", kind, 0, f"a {kind}", platform, **trouble)
+    return DeviceInfo(name, backend, kind, 0, f"a {kind}", platform, **trouble)
 
 
 @pytest.fixture
@@ -246,7 +254,9 @@ def machine(monkeypatch):
             device("NVIDIA CUDA", "gpu"),
         ]
     )
-    monkeypatch.setattr(listing, "devices", lambda: found)
+    monkeypatch.setattr(platforms, "discover", lambda: list(found))
+    monkeypatch.setattr(level_zero, "discover", list)
+    monkeypatch.setattr(level_zero, "absence", lambda: "no Level Zero loader: install one")
     return found
 
 
@@ -313,7 +323,7 @@ def test_a_match_that_cannot_be_used_says_why(machine, words):
 
 def test_a_machine_with_nothing_usable_says_why(machine, monkeypatch):
     broken = [replace(device, usable=False, reason="broken", advice="mend it") for device in machine]
-    monkeypatch.setattr(listing, "devices", lambda: broken)
+    monkeypatch.setattr(platforms, "discover", lambda: broken)
     with pytest.raises(DeviceNotFoundError, match="no device that can be used"):
         select()
 
@@ -333,10 +343,70 @@ def test_words_that_make_no_sense(words):
         parse(words)
 
 
-@pytest.mark.parametrize("words", ["level_zero", "level_zero:gpu:0", "sycl:cpu"])
+@pytest.mark.parametrize("words", ["sycl", "sycl:cpu"])
 def test_drivers_that_are_not_there_yet_say_so(words):
     with pytest.raises(NotSupportedError, match="yet"):
         select(words)
+
+
+@pytest.fixture
+def both_drivers(machine, monkeypatch):
+    """The same machine with two devices of Level Zero."""
+    gpu = device("Level Zero", "gpu", backend="level_zero", name="level_zero:gpu:0")
+    npu = device("Level Zero", "accelerator", False, backend="level_zero", name="level_zero:accelerator:0")
+    monkeypatch.setattr(level_zero, "discover", lambda: [gpu, npu])
+    monkeypatch.setattr(level_zero, "absence", lambda: "")
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (None, "level_zero:gpu:0"),
+        ("gpu", "level_zero:gpu:0"),
+        ("gpu:2", "opencl:gpu:1"),
+        ("level_zero", "level_zero:gpu:0"),
+        ("LEVEL_ZERO:gpu:0", "level_zero:gpu:0"),
+        ("opencl", "opencl:gpu:1"),
+        ("opencl:1", "opencl:gpu:1"),
+        ("cpu", "opencl:cpu:0"),
+        ("accelerator", "opencl:accelerator:0"),
+    ],
+)
+def test_selection_among_two_drivers(both_drivers, words, name):
+    assert select(words).name == name
+
+
+def test_accelerators_of_every_driver_come_last(both_drivers):
+    assert [device.name for device in devices()][-2:] == ["level_zero:accelerator:0", "opencl:accelerator:0"]
+
+
+def test_a_driver_that_is_not_asked_for_is_not_started(machine, monkeypatch):
+    def start():
+        pytest.fail("it was started")
+
+    monkeypatch.setattr(level_zero, "discover", start)
+    assert select("opencl").name == "opencl:gpu:1"
+    monkeypatch.setattr(platforms, "discover", start)
+    monkeypatch.setattr(level_zero, "discover", lambda: [device("", "gpu", backend="level_zero", name="mine")])
+    assert select("level_zero:gpu").name == "mine"
+
+
+@pytest.mark.parametrize("words", ["level_zero", "level_zero:gpu:0"])
+def test_level_zero_where_there_is_none_says_what_to_install(machine, words):
+    with pytest.raises(DeviceNotFoundError, match="no Level Zero loader: install one") as error:
+        select(words)
+    for device in machine:
+        assert device.name in str(error.value)
+
+
+def test_where_there_is_nothing_each_driver_says_why(machine, monkeypatch):
+    monkeypatch.setattr(platforms, "discover", list)
+    monkeypatch.setattr(platforms, "absence", lambda: "no OpenCL driver: install that")
+    for words in (None, "level_zero", "opencl:gpu"):
+        with pytest.raises(DeviceNotFoundError) as error:
+            select(words)
+        assert str(error.value).count("no OpenCL driver: install that") == 1
+        assert str(error.value).count("no Level Zero loader: install one") == 1
 
 
 def test_words_of_the_wrong_type():

@@ -1,1 +1,1 @@
-"""The Level Zero driver: one in-order immediate command list per queue."""
+"""The Level Zero driver: everything that knows what a `ze_command_list_handle_t` is."""
