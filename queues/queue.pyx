@@ -3,7 +3,6 @@
 import itertools
 import time
 
-import numpy as np
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
@@ -177,7 +176,7 @@ cdef class Queue:
 
         Both have the same number of bytes; dtypes are not looked at. Host memory that is pageable may be reused as soon
         as this returns when it is the source: its bytes are staged. As destination it holds the result once the copy is
-        done, after `finish` or an event; it is kept alive until then. (On Level Zero the call waits for it, as in CUDA.) Pinned memory (`penstock.host_empty`) is not
+        done, after `finish` or an event; it is kept alive until then (on Level Zero the call waits, as CUDA's do). Pinned memory (`penstock.host_empty`) is not
         staged: neither read nor write it before the copy is done.
 
         Does not wait for the copy, but may block while the driver stages pageable memory.

@@ -22,25 +22,36 @@ cdef extern from *:
     typedef uint32_t Result;
 
     /* Layouts of the Level Zero specification, version 1.15; docs/levelzero-notes.md has them in a table. */
-    struct ContextDesc { uint32_t stype; const void *next; uint32_t flags; };
-    struct QueueDesc { uint32_t stype; const void *next; uint32_t ordinal, index, flags, mode, priority; };
-    struct EventPoolDesc { uint32_t stype; const void *next; uint32_t flags, count; };
-    struct EventDesc { uint32_t stype; const void *next; uint32_t index, signal, wait; };
-    struct CounterDesc { uint32_t stype; const void *next; uint32_t flags, signal, wait; };
-    struct CounterPoolDesc { uint32_t stype; const void *next; uint32_t flags; };
-    struct DeviceAllocDesc { uint32_t stype; const void *next; uint32_t flags, ordinal; };
-    struct HostAllocDesc { uint32_t stype; const void *next; uint32_t flags; };
+    struct ContextDesc { uint32_t stype = 0x0D; const void *next = nullptr; uint32_t flags = 0; };
+    struct QueueDesc {
+        uint32_t stype = 0x0E; const void *next = nullptr;
+        uint32_t ordinal = 0, index = 0, flags = 0, mode = 0, priority = 0;
+    };
+    struct EventPoolDesc { uint32_t stype = 0x10; const void *next = nullptr; uint32_t flags = 0, count = 0; };
+    struct EventDesc { uint32_t stype = 0x11; const void *next = nullptr; uint32_t index = 0, signal = 0, wait = 0; };
+    struct DeviceAllocDesc { uint32_t stype = 0x15; const void *next = nullptr; uint32_t flags = 0, ordinal = 0; };
+    struct HostAllocDesc { uint32_t stype = 0x16; const void *next = nullptr; uint32_t flags = 0; };
+    struct AllocProperties {
+        uint32_t stype = 0x17; void *next = nullptr; uint32_t type = 0; uint64_t id = 0, page_size = 0;
+    };
     struct ModuleDesc {
-        uint32_t stype; const void *next; uint32_t format; size_t size; const uint8_t *input; const char *options;
-        const void *constants;
+        uint32_t stype = 0x1B; const void *next = nullptr; uint32_t format = 0; size_t size = 0;
+        const uint8_t *input = nullptr; const char *options = nullptr; const void *constants = nullptr;
     };
-    struct KernelDesc { uint32_t stype; const void *next; uint32_t flags; const char *name; };
+    struct KernelDesc {
+        uint32_t stype = 0x1D; const void *next = nullptr; uint32_t flags = 0; const char *name = nullptr;
+    };
     struct KernelProperties {
-        uint32_t stype; void *next; uint32_t arguments, required_group[3], required_subgroups, required_subgroup_size,
-        largest_subgroup_size, largest_subgroups, local_bytes, private_bytes, spill_bytes; uint8_t uuid[32];
+        uint32_t stype = 0x1E; void *next = nullptr;
+        uint32_t arguments = 0, required_group[3] = {}, required_subgroups = 0, required_subgroup_size = 0;
+        uint32_t largest_subgroup_size = 0, largest_subgroups = 0, local_bytes = 0, private_bytes = 0, spill_bytes = 0;
+        uint8_t uuid[32] = {};
     };
-    struct GroupLimits { uint32_t stype; void *next; uint32_t items; };
-    struct AllocProperties { uint32_t stype; void *next; uint32_t type; uint64_t id, page_size; };
+    struct GroupLimits { uint32_t stype = 0x10013; void *next = nullptr; uint32_t items = 0; };
+    struct CounterPoolDesc { uint32_t stype = 0x20014; const void *next = nullptr; uint32_t flags = 0; };
+    struct CounterDesc {
+        uint32_t stype = 0x2003A; const void *next = nullptr; uint32_t flags = 0, signal = 0, wait = 0;
+    };
     struct Timestamps { uint64_t start, end; };
     struct KernelTimestamps { Timestamps global, context; };
 
@@ -85,7 +96,6 @@ cdef extern from *:
         X(ModuleBuildLogGetString, (void *log, size_t *size, char *text)) \\
         X(ModuleBuildLogDestroy, (void *log)) \\
         X(ModuleGetNativeBinary, (void *module, size_t *size, uint8_t *binary)) \\
-        X(ModuleGetKernelNames, (void *module, uint32_t *count, const char **names)) \\
         X(ContextCreate, (void *driver, const ContextDesc *desc, void **context)) \\
         X(ContextDestroy, (void *context))
 
@@ -112,38 +122,37 @@ cdef extern from *:
     #endif
     """
     cdef struct ContextDesc "penstock_ze::ContextDesc":
-        uint32_t stype
+        uint32_t flags
     cdef struct QueueDesc "penstock_ze::QueueDesc":
-        uint32_t stype, ordinal, index, flags, mode, priority
+        uint32_t ordinal, index, flags, mode, priority
     cdef struct EventPoolDesc "penstock_ze::EventPoolDesc":
-        uint32_t stype, flags, count
+        uint32_t flags, count
         const void* next
     cdef struct EventDesc "penstock_ze::EventDesc":
-        uint32_t stype, index, signal, wait
+        uint32_t index, signal, wait
     cdef struct CounterDesc "penstock_ze::CounterDesc":
-        uint32_t stype, flags, signal, wait
+        uint32_t flags, signal, wait
     cdef struct CounterPoolDesc "penstock_ze::CounterPoolDesc":
-        uint32_t stype, flags
+        uint32_t flags
     cdef struct DeviceAllocDesc "penstock_ze::DeviceAllocDesc":
-        uint32_t stype, flags, ordinal
+        uint32_t flags, ordinal
     cdef struct HostAllocDesc "penstock_ze::HostAllocDesc":
-        uint32_t stype, flags
+        uint32_t flags
     cdef struct ModuleDesc "penstock_ze::ModuleDesc":
-        uint32_t stype, format
+        uint32_t format
         size_t size
         const uint8_t* input
         const char* options
     cdef struct KernelDesc "penstock_ze::KernelDesc":
-        uint32_t stype
         const char* name
     cdef struct KernelProperties "penstock_ze::KernelProperties":
-        uint32_t stype, arguments
+        uint32_t arguments
         void* next
         uint32_t* required_group
     cdef struct GroupLimits "penstock_ze::GroupLimits":
-        uint32_t stype, items
+        uint32_t items
     cdef struct AllocProperties "penstock_ze::AllocProperties":
-        uint32_t stype, type
+        uint32_t type
         uint64_t id
     cdef struct Timestamps "penstock_ze::Timestamps":
         uint64_t start, end
@@ -175,7 +184,6 @@ cdef extern from *:
         CALL_MemAllocShared "penstock_ze::CALL_MemAllocShared"
         CALL_ModuleCreate "penstock_ze::CALL_ModuleCreate"
         CALL_ModuleGetNativeBinary "penstock_ze::CALL_ModuleGetNativeBinary"
-        CALL_ModuleGetKernelNames "penstock_ze::CALL_ModuleGetKernelNames"
         CALL_ContextCreate "penstock_ze::CALL_ContextCreate"
     cdef int n_calls "penstock_ze::CALLS"
     cdef const char* const* call_names "penstock_ze::call_names"
@@ -240,7 +248,6 @@ cdef extern from *:
         ze_result_t (*ModuleBuildLogGetString)(void* log, size_t* size, char* text) noexcept nogil
         ze_result_t (*ModuleBuildLogDestroy)(void* log) noexcept nogil
         ze_result_t (*ModuleGetNativeBinary)(void* module, size_t* size, uint8_t* binary) noexcept nogil
-        ze_result_t (*ModuleGetKernelNames)(void* module, uint32_t* count, const char** names) noexcept nogil
         ze_result_t (*ContextCreate)(void* driver, const ContextDesc* desc, void** context) noexcept nogil
         ze_result_t (*ContextDestroy)(void* context) noexcept nogil
 

@@ -56,7 +56,7 @@ cdef cppclass Event:
     EventKind kind
 
 
-cdef struct Held:
+cdef cppclass Held:
     Event* passed  # once this is signalled
     vector[Event*] events  # the queue neither signals nor waits for these any more
 
@@ -83,7 +83,9 @@ cdef inline Status outcome(Call call, ze_result_t error) noexcept nogil:
 cdef Device* new_device(void* driver, void* handle, EventMode mode, Status* status) noexcept nogil
 cdef void close_device(Device* device) noexcept nogil
 cdef void release_device(Device* device) noexcept nogil
-cdef Queue* new_queue(Device* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status) noexcept nogil
+cdef Queue* new_queue(
+    Device* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status
+) noexcept nogil
 cdef Queue* retain_queue(Queue* queue) noexcept nogil
 cdef void release_queue(Queue* queue) noexcept nogil
 cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept nogil

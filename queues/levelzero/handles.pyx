@@ -1,6 +1,6 @@
 """Making, sharing and ending them. None of this needs the GIL."""
 
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
@@ -8,17 +8,11 @@ from penstock.queues.driver cimport Status
 from penstock.queues.levelzero.calls cimport (
     CALL_CommandListAppendSignalEvent, CALL_CommandListCreateImmediate, CALL_ContextCreate,
     CALL_EventCounterBasedCreate, CALL_EventCreate, CALL_EventHostReset, CALL_EventPoolCreate, ContextDesc,
-    CounterDesc, CounterPoolDesc, EventDesc, EventPoolDesc, QueueDesc, ze, ze_result_t
+    CounterDesc, CounterPoolDesc, EventDesc, EventPoolDesc, QueueDesc, ze
 )
 from penstock.queues.state cimport Lock
 
 cdef enum:
-    STYPE_CONTEXT = 0x0D
-    STYPE_QUEUE = 0x0E
-    STYPE_EVENT_POOL = 0x10
-    STYPE_EVENT = 0x11
-    STYPE_COUNTER_POOL = 0x20014
-    STYPE_COUNTER = 0x2003A
     IN_ORDER = 1 << 1
     ASYNCHRONOUS = 2
     POOL_HOST_VISIBLE = 1 << 0
@@ -52,8 +46,6 @@ cdef Context* open_context(void* driver, Status* status) noexcept nogil:
         context = new Context()
         context.references.store(1, memory_order_relaxed)
         context.driver = driver
-        desc = ContextDesc()
-        desc.stype = STYPE_CONTEXT
         status[0] = outcome(CALL_ContextCreate, ze.ContextCreate(driver, &desc, &context.handle))
         if status[0] != 0:
             del context
@@ -129,10 +121,9 @@ cdef void release_device(Device* device) noexcept nogil:
 cdef Queue* new_queue(
     Device* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status
 ) noexcept nogil:
-    cdef QueueDesc desc = QueueDesc()
+    cdef QueueDesc desc
     cdef void* list = NULL
     cdef Queue* queue
-    desc.stype = STYPE_QUEUE
     desc.ordinal = ordinal
     desc.index = index
     desc.flags = IN_ORDER
@@ -156,7 +147,7 @@ cdef Queue* retain_queue(Queue* queue) noexcept nogil:
 
 
 cdef void release_queue(Queue* queue) noexcept nogil:
-    cdef size_t i, j
+    cdef size_t i
     cdef Device* device
     if queue.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
@@ -235,8 +226,6 @@ cdef Status create_event(Device* device, EventKind kind, void** handle) noexcept
     cdef CounterDesc desc
     if kind == GATE_EVENT or device.mode != COUNTER_BASED:
         return create_in_pool(device, kind, handle)
-    desc = CounterDesc()
-    desc.stype = STYPE_COUNTER
     desc.flags = COUNTER_IMMEDIATE
     if kind != DEVICE_EVENT:
         desc.flags |= COUNTER_HOST_VISIBLE
@@ -251,12 +240,10 @@ cdef Status create_event(Device* device, EventKind kind, void** handle) noexcept
 cdef Status create_in_pool(Device* device, EventKind kind, void** handle) noexcept nogil:
     cdef EventPoolDesc pool_desc
     cdef CounterPoolDesc counter_desc
-    cdef EventDesc desc = EventDesc()
+    cdef EventDesc desc
     cdef Status status
     cdef void* pool = device.newest_pool[<int> kind]
     if pool == NULL or device.pool_used[<int> kind] == POOL_SIZE:
-        pool_desc = EventPoolDesc()
-        pool_desc.stype = STYPE_EVENT_POOL
         pool_desc.count = POOL_SIZE
         if kind != DEVICE_EVENT:
             pool_desc.flags = POOL_HOST_VISIBLE
@@ -265,8 +252,6 @@ cdef Status create_in_pool(Device* device, EventKind kind, void** handle) noexce
         if kind == TIMED_EVENT:
             pool_desc.flags |= POOL_TIMESTAMPS
         if kind != GATE_EVENT and device.mode == COUNTER_BASED_POOL:
-            counter_desc = CounterPoolDesc()
-            counter_desc.stype = STYPE_COUNTER_POOL
             counter_desc.flags = COUNTER_IMMEDIATE
             pool_desc.next = &counter_desc
         # NULL: for every device of the context, which may wait for each other's events
@@ -276,7 +261,6 @@ cdef Status create_in_pool(Device* device, EventKind kind, void** handle) noexce
         device.pools.push_back(pool)
         device.newest_pool[<int> kind] = pool
         device.pool_used[<int> kind] = 0
-    desc.stype = STYPE_EVENT
     desc.index = device.pool_used[<int> kind]
     desc.signal = signal_scope(kind)
     desc.wait = wait_scope(kind)

@@ -421,18 +421,19 @@ class LevelZero:
 
     Attributes
     ----------
+    library : ctypes.CDLL
     functions : dict[str, Callable[..., int] or None]
         Those looked up so far, None for those that this loader does not have. A test puts its own in here.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self._library = library
+        self.library = library
         self.functions: dict[str, Function | None] = {}
 
     def function(self, name: str) -> Function | None:
         """Return the function of that name, None if this loader does not have it."""
         if name not in self.functions:
-            function: Any = getattr(self._library, name, None)
+            function: Any = getattr(self.library, name, None)
             if function is not None:
                 function.argtypes = PARAMETERS[name]
                 function.restype = c_uint32

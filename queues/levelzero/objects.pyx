@@ -3,13 +3,12 @@
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
-from libcpp.vector cimport vector
 
 from penstock.queues.driver cimport Status
 from penstock.queues.levelzero.calls cimport (
     CALL_KernelCreate, CALL_KernelGetProperties, CALL_MemAllocDevice, CALL_MemAllocHost, CALL_MemAllocShared,
-    CALL_ModuleCreate, CALL_ModuleGetKernelNames, CALL_ModuleGetNativeBinary, DeviceAllocDesc, GroupLimits,
-    HostAllocDesc, KernelDesc, KernelProperties, ModuleDesc, ze
+    CALL_ModuleCreate, CALL_ModuleGetNativeBinary, DeviceAllocDesc, GroupLimits, HostAllocDesc,
+    KernelDesc, KernelProperties, ModuleDesc, ze
 )
 from penstock.queues.levelzero.handles cimport (
     COUNTER_BASED, COUNTER_BASED_POOL, RESET, Kernel, Queue, close_device, new_device, new_queue, outcome
@@ -20,12 +19,6 @@ from penstock.queues.levelzero.calls import CALL_NAMES
 from penstock.queues.levelzero.loader import result_name
 
 cdef enum:
-    STYPE_DEVICE_ALLOC = 0x15
-    STYPE_HOST_ALLOC = 0x16
-    STYPE_MODULE = 0x1B
-    STYPE_KERNEL = 0x1D
-    STYPE_KERNEL_PROPERTIES = 0x1E
-    STYPE_GROUP_LIMITS = 0x10013
     FORMAT_SPIRV = 0
     FORMAT_NATIVE = 1
     ALIGNMENT = 128  # of the largest element type, double16
@@ -110,13 +103,11 @@ cdef class Memory:
     cdef DeviceHandle device
 
     def __init__(self, DeviceHandle device not None, size_t nbytes, str kind="device"):
-        cdef DeviceAllocDesc of_device = DeviceAllocDesc()
-        cdef HostAllocDesc of_host = HostAllocDesc()
+        cdef DeviceAllocDesc of_device
+        cdef HostAllocDesc of_host
         cdef void* context = device.device.context.handle
         cdef void* address = NULL
         cdef Status status
-        of_device.stype = STYPE_DEVICE_ALLOC
-        of_host.stype = STYPE_HOST_ALLOC
         self.device = device
         self.nbytes = nbytes
         self.kind = kind
@@ -164,14 +155,13 @@ cdef class Module:
     cdef DeviceHandle device
 
     def __init__(self, DeviceHandle device not None, bytes binary not None, bint native, str options=""):
-        cdef ModuleDesc desc = ModuleDesc()
+        cdef ModuleDesc desc
         cdef bytes encoded = options.encode()
         cdef void* log = NULL
         cdef Status status
-        desc.stype = STYPE_MODULE
         desc.format = FORMAT_NATIVE if native else FORMAT_SPIRV
         desc.size = len(binary)
-        desc.input = binary
+        desc.input = <const uint8_t*> <const char*> binary
         desc.options = encoded
         self.device = device
         with nogil:
@@ -188,17 +178,6 @@ cdef class Module:
         if self.handle != NULL:
             ze.ModuleDestroy(self.handle)
 
-    @property
-    def kernel_names(self):
-        """The names of its kernels."""
-        cdef uint32_t count = 0
-        cdef vector[const char*] names
-        check(outcome(CALL_ModuleGetKernelNames, ze.ModuleGetKernelNames(self.handle, &count, NULL)), "kernel names")
-        names.resize(count)
-        check(outcome(CALL_ModuleGetKernelNames, ze.ModuleGetKernelNames(self.handle, &count, names.data())),
-              "kernel names")
-        return [(<bytes> names[i]).decode() for i in range(count)]
-
     def native_binary(self):
         """What the compiler made of it."""
         cdef size_t size = 0
@@ -213,11 +192,9 @@ cdef class Module:
     def limits(self, str name):
         """(largest number of work-items of a group of a kernel or 0, the group size it was compiled for or zeros)."""
         cdef void* kernel = self.new_kernel(name)
-        cdef KernelProperties properties = KernelProperties()
-        cdef GroupLimits group = GroupLimits()
+        cdef KernelProperties properties
+        cdef GroupLimits group
         cdef Status status
-        properties.stype = STYPE_KERNEL_PROPERTIES
-        group.stype = STYPE_GROUP_LIMITS
         properties.next = &group
         status = outcome(CALL_KernelGetProperties, ze.KernelGetProperties(kernel, &properties))
         ze.KernelDestroy(kernel)
@@ -225,10 +202,9 @@ cdef class Module:
         return group.items, tuple(properties.required_group[i] for i in range(3))
 
     cdef void* new_kernel(self, str name) except NULL:
-        cdef KernelDesc desc = KernelDesc()
+        cdef KernelDesc desc
         cdef bytes encoded = name.encode()
         cdef void* kernel = NULL
-        desc.stype = STYPE_KERNEL
         desc.name = encoded
         check(outcome(CALL_KernelCreate, ze.KernelCreate(self.handle, &desc, &kernel)), f"kernel {name!r}")
         return kernel

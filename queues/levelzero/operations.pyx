@@ -1,7 +1,6 @@
 """The Level Zero side of the table of operations (`penstock.queues.driver`)."""
 
 from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t, uintptr_t
-from libcpp.vector cimport vector
 
 from penstock.queues.driver cimport FOR_HOST, TIMED, Driver, Geometry, Memory, Status, Waits, Wake
 from penstock.queues.levelzero.calls cimport (
@@ -258,8 +257,9 @@ cdef void release_event(void* event) noexcept nogil:
 
 
 cdef void release_kernel(void* kernel) noexcept nogil:
-    ze.KernelDestroy((<Kernel*> kernel).handle)
-    del (<Kernel*> kernel)
+    cdef Kernel* released = <Kernel*> kernel
+    ze.KernelDestroy(released.handle)
+    del released
 
 
 cdef void release_queue(void* queue) noexcept nogil:

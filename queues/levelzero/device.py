@@ -1,0 +1,162 @@
+"""One Level Zero device: its context, and how to make queues, memory and kernels on it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from penstock.queues import errors, spirv
+from penstock.queues.info import DeviceInfo
+from penstock.queues.levelzero import calls, loader, operations
+from penstock.queues.levelzero.objects import DeviceHandle, Memory, Module, explain
+from penstock.queues.levelzero.platforms import COMPUTE, Native
+from penstock.queues.levelzero.programs import compiled
+from penstock.queues.levelzero.staging import StagingPool
+from penstock.queues.parameters import read_parameter
+
+# How many commands a list can surely take before an append blocks. Null hardware never does. A real device's ring of
+# commands holds more than this; nobody has measured by how much.
+KEEPS_GIL_BELOW = 512
+
+# Penstock's priorities, lower is more urgent as in HIP, and ze_command_queue_priority_t.
+PRIORITIES = {-1: 2, 0: 0, 1: 1}
+
+OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # of the host, of the device, and too large at all
+
+
+class LevelZeroKernel:
+    """A kernel as the driver has it: what it takes, what limits it, and copies for plans."""
+
+    def __init__(self, native: Native, module: Module, name: str, declared: list[spirv.Declared]) -> None:
+        self.name = name
+        self._module = module
+        self.parameters = [
+            read_parameter(name, index, facts, lambda: self._refuse(facts)) for index, facts in enumerate(declared)
+        ]
+        self._check_size(native)
+        items, self.required_block = module.limits(name)
+        self.max_block = items or native.max_group_items
+        self.max_block_axis = native.max_group_size
+        self.local_bytes = native.max_local_bytes
+
+    def _refuse(self, facts: spirv.Declared) -> int:
+        raise errors.NotSupportedError(
+            f"kernel {self.name!r}: its SPIR-V does not tell the size of {facts.type_name} {facts.name}"
+        )
+
+    def _check_size(self, native: Native) -> None:
+        nbytes = sum(parameter.nbytes for parameter in self.parameters if parameter.kind != "local")
+        if nbytes > native.max_argument_bytes:
+            raise errors.NotSupportedError(
+                f"kernel {self.name!r} takes {nbytes} bytes of arguments; the device has {native.max_argument_bytes}"
+            )
+
+    def create(self) -> int:
+        """The operations' handle of a new kernel object, owned by whoever called."""
+        handle: int = self._module.create_kernel(self.name)
+        return handle
+
+
+class LevelZeroDevice:
+    """What `penstock.Device` needs of a driver, for one Level Zero device.
+
+    Attributes
+    ----------
+    table, context_handle : int
+        Addresses of the table of operations and of what they know the device by.
+    keeps_gil_below : int
+        In-flight commands up to which an append surely does not block.
+    clock_wraps : float
+        Nanoseconds after which timestamps begin anew.
+    """
+
+    backend = "level_zero"
+    has_addresses = True
+    has_memory_objects = False
+    takes_pageable = False
+    keeps_gil_below = KEEPS_GIL_BELOW
+
+    def __init__(self, info: DeviceInfo) -> None:
+        calls.load(loader.load().library)
+        self.info = info
+        self.native: Native = info.native
+        self.handle = DeviceHandle(
+            self.native.driver,
+            self.native.device,
+            self.native.counter_based,
+            self.native.timer_resolution_ns,
+            self.native.kernel_timestamp_bits,
+        )
+        self.context_handle: int = self.handle.address
+        self.table = operations.table_address()
+        self.clock_wraps = 2.0**self.native.kernel_timestamp_bits * self.native.timer_resolution_ns
+        lowest, highest = self.native.priorities or (1, -1)
+        self.priorities = tuple(priority for priority in PRIORITIES if highest <= priority <= lowest) or (0,)
+        self._staging = StagingPool(self.handle)
+        # Lists on one (ordinal, index) share an engine, and one that waits can stall its neighbours.
+        self._ordinal = next(o for o, (flags, _, _) in enumerate(self.native.groups) if flags & COMPUTE)
+        self._engines = itertools.cycle(range(self.native.groups[self._ordinal][1]))
+
+    # -- queues
+
+    def create_queue(self, priority: int, timing: bool) -> tuple[int, int]:
+        """An in-order immediate command list: the driver's handle, and the operations'. Any can be timed."""
+        queue: tuple[int, int] = self.handle.create_queue(self._ordinal, next(self._engines), PRIORITIES[priority])
+        return queue
+
+    # -- memory
+
+    def allocate(self, nbytes: int, kind: str = "device") -> Memory:
+        """Unified shared memory of this kind: device, host or shared; zero bytes get one."""
+        limit = self.native.max_allocation
+        if nbytes > limit:
+            raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
+        return Memory(self.handle, max(nbytes, 1), kind)
+
+    def part(self, memory: Memory, offset: int, nbytes: int) -> None:
+        """A part of an allocation needs no object of its own: it has an address."""
+
+    def pinned(self, nbytes: int) -> tuple[int, Any]:
+        """Host memory that the device reads and writes without staging: (address, object that owns it)."""
+        memory = self.allocate(nbytes, "host")
+        return memory.address, memory
+
+    def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Memory for the bytes of a copy that must not change until the device has read them."""
+        return self._staging.take(nbytes)
+
+    # -- programs
+
+    def build(self, source: str | bytes, options: tuple[str, ...]) -> dict[str, LevelZeroKernel]:
+        """Kernels by name, from OpenCL C or SPIR-V.
+
+        Raises
+        ------
+        BuildError
+            With the compiler's log.
+        NotSupportedError
+            For OpenCL C without Intel's offline compiler.
+        """
+        module, kernels = compiled(self.handle, self.info, source, options)
+        return {name: LevelZeroKernel(self.native, module, name, declared) for name, declared in kernels.items()}
+
+    # -- errors
+
+    def explain(self, status: int) -> tuple[str, int, str]:
+        """(call, code, name of the code) of a failed operation."""
+        explained: tuple[str, int, str] = explain(status)
+        return explained
+
+    def error_name(self, code: int) -> str:
+        """ZE_RESULT_…, of an error code; those of commands come negated."""
+        return loader.result_name(abs(code))
+
+    def is_out_of_memory(self, code: int) -> bool:
+        """Whether the code says that memory ran out."""
+        return code in OUT_OF_MEMORY
+
+
+def open_device(info: DeviceInfo) -> LevelZeroDevice:
+    """What every driver folder's ``device`` module has: the driver's side of a `penstock.Device`."""
+    return LevelZeroDevice(info)

@@ -1,0 +1,63 @@
+"""Host memory for the bytes of copies: from pageable memory the driver would copy with the calling thread waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+from penstock.queues.levelzero.objects import DeviceHandle, Memory
+
+SMALLEST = 1 << 12
+KEPT = 64 << 20  # bytes that are kept for the next copies; more is given back
+
+
+class StagingPool:
+    """Blocks of host memory, in powers of two, used again as soon as nobody refers to the array made from one."""
+
+    def __init__(self, device: DeviceHandle) -> None:
+        self._device = device
+        self._idle: dict[int, list[Memory]] = defaultdict(list)
+        self._kept = 0
+        self._lock = threading.RLock()  # the collector may run `give_back` while this thread is in `take`
+
+    def take(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """An array of so many bytes, contents unspecified, which the device reads and writes without the driver's help.
+
+        Raises
+        ------
+        OutOfMemoryError
+        """
+        if nbytes == 0:
+            return np.empty(0, np.uint8)
+        size = max(SMALLEST, 1 << (nbytes - 1).bit_length())
+        with self._lock:
+            idle = self._idle[size]
+            memory = idle.pop() if idle else None
+            self._kept -= size if memory is not None else 0
+        return np.asarray(_Block(self, memory or Memory(self._device, size, "host")))[:nbytes]
+
+    def give_back(self, memory: Memory) -> None:
+        """Keep a block for the next copy, if not too much is kept already."""
+        with self._lock:
+            if self._kept + memory.nbytes <= KEPT:
+                self._idle[memory.nbytes].append(memory)
+                self._kept += memory.nbytes
+
+
+class _Block:
+    """Gives its memory back when the last array made from it is gone."""
+
+    def __init__(self, pool: StagingPool, memory: Memory) -> None:
+        self._pool = pool
+        self._memory = memory
+        self.__array_interface__ = {
+            "shape": (memory.nbytes,),
+            "typestr": "|u1",
+            "data": (memory.address, False),
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        self._pool.give_back(self._memory)
