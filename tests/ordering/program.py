@@ -68,7 +68,10 @@ class Program:
     def adopt(self, queue):
         handle = self.calls.handle_of(queue)
         if handle not in self.of:
-            self.recorded.queues.pop(handle, None)  # of a queue that is gone
+            # Making a queue may have found a dropped one done and freed it, and the new one may have its handle: what
+            # was called so far was about the old one.
+            self.recorded.read(self.submitted(), 0)
+            self.recorded.queues.pop(handle, None)
             self.of[handle] = (queue, self.rules.add(handle, queue.is_null, queue.blocking))
         return queue
 
