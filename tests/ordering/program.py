@@ -233,7 +233,9 @@ class Program:
         if operation is not None:
             self.recorded.wait(rule.handle, operation)
         else:
-            left = stands_for[0] & ~must_before & ~self.recorded.done
+            # Besides what the rules say it comes after: a query of the null queue may have ordered it after more.
+            ordered = must_before | self.recorded.queue(rule.handle).before
+            left = stands_for[0] & ~ordered & ~self.recorded.done
             if left and self.strict:
                 raise OrderError(f"a wait for operations {operations_in(left)} was dropped")
         return operation is None
