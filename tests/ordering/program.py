@@ -198,8 +198,7 @@ class Program:
 
     def gate(self, queue):
         with self.command(queue) as operation:
-            gate = queue._gate()
-        self.gates[operation] = gate
+            self.gates[operation] = queue._gate()  # before the check, which may raise: `program_on` must open it then
         return operation
 
     def open(self, operation=None):

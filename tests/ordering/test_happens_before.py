@@ -111,3 +111,16 @@ def test_a_program_whose_waits_are_lost(device, kernels, lost):
         with pytest.raises(OrderError, match="nobody waits" if lost == "waits" else "is not ordered after"):
             program.step(program.null, memory, 2)
     device.finish()
+
+
+def test_a_gate_that_fails_its_check_is_opened_at_the_end(device, kernels):
+    device.finish()
+    with observe(device) as calls:
+        program = Program(device, kernels, calls)
+        queue = program.queue()
+        calls.since = lambda first: []
+        with pytest.raises(OrderError, match="submitted nothing"):
+            program.gate(queue)
+        assert len(program.gates) == 1  # `program_on` opens these; its last finish would not return otherwise
+        program.gates.popitem()[1].open()
+    device.finish()
