@@ -16,6 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 import penstock as ps
+from microbench import instructions as counting
 from microbench import launch as launches
 from microbench.interleaved import Measured, ratio_interval
 
@@ -129,6 +130,19 @@ def launch(
             print(report)
         else:
             json_path.write_text(report + "\n", encoding="utf-8")
+
+
+@app.command("instructions")
+def count_instructions() -> None:
+    """How many instructions a launch takes, and whose they are, counted by callgrind."""
+    found = counting.instructions()
+    table = Table(title="Instructions of one launch", title_justify="left", title_style="bold")
+    table.add_column("", no_wrap=True)
+    for column in counting.COLUMNS:
+        table.add_column(column, justify="right")
+    for subject, counts in found.items():
+        table.add_row(subject, *(f"{counts[column]:,}" for column in counting.COLUMNS))
+    console.print(table)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,12 @@ def library(source: Path) -> ctypes.CDLL:
         partial = target.with_suffix(f".{os.getpid()}")
         subprocess.run([compiler, "-O2", "-shared", "-fPIC", str(source), "-o", str(partial)], check=True)
         partial.rename(target)  # another process may be at the same
-    loaded = ctypes.CDLL(str(target))
+    return ctypes.CDLL(str(target))
+
+
+def loops(source: Path) -> ctypes.CDLL:
+    """The library of a driver's C loops."""
+    loaded = library(source)
     loaded.launches.restype = loaded.changing_launches.restype = ctypes.c_double
     return loaded
 

@@ -11,7 +11,7 @@ from penstock.queues.levelzero import loader
 
 import penstock as ps
 from microbench.interleaved import Sample
-from microbench.raw import checked, library
+from microbench.raw import checked, loops
 
 
 def called(name: str, *arguments: Any) -> None:
@@ -76,7 +76,7 @@ class RawLoop:
     """Launches of one kernel on one queue, from C."""
 
     def __init__(self, queue: int, kernel: ctypes.c_void_p, *kept: object):
-        self._library = library(Path(__file__).with_suffix(".c"))
+        self._library = loops(Path(__file__).with_suffix(".c"))
         self._kept = kept  # whose addresses are used
         self._queue = ctypes.c_void_p(queue)
         self._kernel = kernel

@@ -12,7 +12,7 @@ import pyopencl as cl
 
 import penstock as ps
 from microbench.interleaved import Sample
-from microbench.raw import checked, library
+from microbench.raw import checked, loops
 
 
 def function(name: str) -> ctypes.c_void_p:
@@ -76,7 +76,7 @@ class RawLoop:
     """Launches of one kernel on one queue, from C."""
 
     def __init__(self, queue: cl.CommandQueue, kernel: cl.Kernel, *kept: object):
-        self._library = library(Path(__file__).with_suffix(".c"))
+        self._library = loops(Path(__file__).with_suffix(".c"))
         self._kept = (queue, kernel, *kept)  # whose handles and arguments are used
         self._queue = ctypes.c_void_p(queue.int_ptr)
         self._kernel = ctypes.c_void_p(kernel.int_ptr)
