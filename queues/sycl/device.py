@@ -1,0 +1,275 @@
+"""One SYCL device: its context, and how to make queues, memory and kernels on it, or take them over from dpctl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from penstock.queues import errors, spirv
+from penstock.queues.info import DeviceInfo
+from penstock.queues.opencl import platforms as opencl
+from penstock.queues.parameters import Parameter, read_parameter
+from penstock.queues.sycl import calls, operations
+from penstock.queues.sycl.objects import Bundle, BundledKernel, SyclContext, UsmMemory, can_pass, create_queue
+
+# How many commands a queue can surely take before a submission blocks. The CPU runtime keeps a list of any length:
+# 40,000 launches behind a running kernel did not block. Of GPUs nobody has measured it; NVIDIA's OpenCL takes 1021.
+NEVER_BLOCKS = 2**63
+KEEPS_GIL_BELOW = 256
+
+HOLDS_ADOPTED = (
+    "a queue of dpctl cannot be held: SYCL has no event that the host sets, and dpctl could submit behind the gate"
+)
+WAITS_FOR_HELD = (
+    "a queue of dpctl cannot wait for what is behind a gate or a host function that has not returned: SYCL knows of it "
+    "only afterwards; finish the other queue first"
+)
+GATE_FAILED = "a command was refused, or was behind a gate that failed"
+
+
+class SyclKernel:
+    """A kernel as SYCL has it: what it takes, what limits it, and copies for plans."""
+
+    def __init__(
+        self,
+        device: SyclDevice,
+        kernel: BundledKernel,
+        name: str,
+        parameters: Iterable[Parameter],
+        required_block: tuple[int, int, int],
+    ) -> None:
+        self.name = name
+        self.parameters = list(parameters)
+        self._kernel = kernel
+        self._codes = [parameter.code for parameter in self.parameters]
+        for index, parameter in enumerate(self.parameters):
+            if not can_pass(parameter.code):
+                raise errors.NotSupportedError(
+                    f"kernel {name!r}, parameter {index} ({parameter.type_name} {parameter.name}): this dpctl passes "
+                    "pointers and numbers only, and neither structures nor local memory; a newer one does"
+                )
+        native = device.native
+        self.max_block = min(kernel.max_block or native.max_work_group_size, native.max_work_group_size)
+        # as ranges of SYCL, whose last dimension is the first here
+        self.max_block_axis = list(reversed(native.max_work_item_sizes3d))
+        self.required_block = required_block
+        self.local_bytes = native.local_mem_size
+
+    def create(self) -> int:
+        """The handle of a new kernel with arguments of its own, owned by whoever called."""
+        return self._kernel.create(self._codes)
+
+
+class SyclDevice:
+    """What `penstock.Device` needs of a driver, for one SYCL device in one context.
+
+    Parameters
+    ----------
+    context : dpctl.SyclContext, optional
+        dpctl's own context for this device when not given, which is the one that `dpctl.SyclQueue` uses.
+
+    Attributes
+    ----------
+    table, context_handle : int
+        Addresses of the table of operations and of what they know the context by.
+    keeps_gil_below : int
+        In-flight commands up to which a submission surely does not block.
+    """
+
+    backend = "sycl"
+    has_addresses = True
+    has_memory_objects = False
+    priorities = (0,)  # dpctl's C interface makes queues of one priority
+
+    def __init__(self, info: DeviceInfo, context: Any = None) -> None:
+        import dpctl
+
+        calls.load()
+        self._dpctl = dpctl
+        self.info = info
+        self.native: Any = info.native
+        self.context: Any = context or dpctl.SyclQueue(self.native).sycl_context
+        # Made here rather than by the first who needs them: they are what memory is allocated and events joined by.
+        self._allocating = dpctl.SyclQueue(self.context, self.native, property="in_order")
+        self._joining = dpctl.SyclQueue(self.context, self.native)
+        self.handle = SyclContext(
+            self.context.addressof_ref(),
+            self.native.addressof_ref(),
+            self._allocating.addressof_ref(),
+            self._joining.addressof_ref(),
+        )
+        self.context_handle: int = self.handle.address
+        self.table = operations.table_address()
+        is_cpu = info.kind == "cpu"
+        self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
+        self.takes_pageable = is_cpu  # where a copy from or to it does not wait (measured)
+        self._compiler: Any = None
+
+    # -- queues
+
+    def create_queue(self, priority: int, timing: bool) -> tuple[Any, int]:
+        """An in-order dpctl.SyclQueue, and the operations' handle of it with a reference of its own."""
+        properties = ("in_order", "enable_profiling") if timing else "in_order"
+        queue = self._dpctl.SyclQueue(self.context, self.native, property=properties)
+        return queue, create_queue(queue.addressof_ref(), False)
+
+    # -- memory
+
+    def allocate(self, nbytes: int) -> UsmMemory:
+        """Device memory; zero bytes get one."""
+        limit = self.native.max_mem_alloc_size
+        if nbytes > limit:
+            raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
+        return UsmMemory(self.handle, max(nbytes, 1))
+
+    def part(self, memory: Any, offset: int, nbytes: int) -> None:
+        """A part of an allocation needs no object of its own: it has an address."""
+
+    def pinned(self, nbytes: int) -> tuple[int, Any]:
+        """Host memory that the device reads and writes without staging: (address, object that owns it)."""
+        memory = UsmMemory(self.handle, max(nbytes, 1), on_host=True)
+        return memory.address, memory
+
+    def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Memory for the bytes of a copy that must not change until the device has read them."""
+        if self.takes_pageable:
+            return np.empty(nbytes, np.uint8)
+        return np.asarray(_HostBytes(UsmMemory(self.handle, max(nbytes, 1), on_host=True), nbytes))
+
+    # -- programs
+
+    def build(self, source: str | bytes, options: tuple[str, ...]) -> dict[str, SyclKernel]:
+        """Kernels by name, from OpenCL C or SPIR-V.
+
+        Raises
+        ------
+        BuildError
+            With the compiler's log, where there is one.
+        NotSupportedError
+            For OpenCL C on a device that only takes SPIR-V.
+        """
+        declared = _declared_in(source) if isinstance(source, bytes) else None
+        over_opencl = self.native.backend.name == "opencl"
+        if declared is None and not over_opencl:
+            raise errors.NotSupportedError(
+                f"{self.info.name} takes SPIR-V only, because SYCL compiles OpenCL C for no other backend than OpenCL; "
+                "compile it with ocloc or clang and pass the bytes"
+            )
+        if over_opencl:
+            facts = self._facts_of_compiler(source, options)
+        else:
+            facts = {
+                name: ([self._parameter(name, index, each) for index, each in enumerate(parameters)], (0, 0, 0))
+                for name, parameters in (declared or {}).items()
+            }
+        if not facts:
+            return {}
+        bundle = Bundle(self.handle, source, " ".join(options))
+        return {name: SyclKernel(self, bundle.kernel(name), name, *each) for name, each in facts.items()}
+
+    def _parameter(self, kernel: str, index: int, declared: spirv.Declared) -> Parameter:
+        def refuse() -> int:
+            raise errors.NotSupportedError(
+                f"kernel {kernel!r}: its SPIR-V does not tell the size of {declared.type_name} {declared.name}"
+            )
+
+        return read_parameter(kernel, index, declared, refuse)
+
+    def _facts_of_compiler(
+        self, source: str | bytes, options: tuple[str, ...]
+    ) -> dict[str, tuple[list[Parameter], tuple[int, int, int]]]:
+        """What each kernel takes and needs. SYCL tells neither that nor the compiler's log; the same driver does when
+        it is asked as an OpenCL driver.
+        """
+        from penstock.queues.opencl.device import OpenCLDevice
+
+        if self._compiler is None:
+            same = (self.info.platform, self.info.description, self.info.driver_version)
+            found = (d for d in opencl.discover() if (d.platform, d.description, d.driver_version) == same)
+            info = next(found, None)
+            if info is None or info.native is None:
+                raise errors.NotSupportedError(
+                    f"{self.info.name}: pyopencl does not find the driver {self.info.platform}, which tells the "
+                    "parameters of kernels; see penstock.devices()"
+                )
+            self._compiler = OpenCLDevice(info)
+        try:
+            kernels = self._compiler.build(source, options)
+        except errors.BuildError as error:
+            raise errors.BuildError(
+                f"the program does not build on {self.info.name}\n{error.log}", log=error.log
+            ) from None
+        return {name: (kernel.parameters, kernel.required_block) for name, kernel in kernels.items()}
+
+    # -- what is dpctl's
+
+    def adopt(self, queue: Any) -> int:
+        """The operations' handle of a dpctl.SyclQueue that others submit to, with a reference of its own."""
+        return create_queue(queue.addressof_ref(), True)
+
+    def usm_interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
+        """``__sycl_usm_array_interface__`` of memory of this context."""
+        return {
+            "data": (address, False),
+            "shape": shape,
+            "strides": None,
+            "typestr": dtype.str,
+            "version": 1,
+            "syclobj": self._allocating,
+        }
+
+    # -- errors
+
+    def explain(self, status: int) -> tuple[str, int, str]:
+        """(call, code, name of the code) of a failed operation.
+
+        Raises
+        ------
+        NotSupportedError
+            For what SYCL cannot do.
+        """
+        what = status >> 32
+        call = calls.CALL_NAMES.get(what)
+        if call is not None:
+            return call, -1, "it returned nothing; with DPCTL_VERBOSITY=error dpctl says why on stderr"
+        reason = calls.REASONS[what]
+        if reason == "HOLDS_ADOPTED":
+            raise errors.NotSupportedError(HOLDS_ADOPTED)
+        if reason == "WAITS_FOR_HELD":
+            raise errors.NotSupportedError(WAITS_FOR_HELD)
+        if reason == "OUT_OF_MEMORY":
+            raise errors.OutOfMemoryError("the host has no memory for a command that is held back")
+        return "SYCL", -1, GATE_FAILED
+
+    def error_name(self, code: int) -> str:
+        """What is known of an error, which is nothing: dpctl's C interface has no codes."""
+        return GATE_FAILED
+
+    def is_out_of_memory(self, code: int) -> bool:
+        """Whether the code says that memory ran out; an allocation that fails says so itself."""
+        return False
+
+
+class _HostBytes:
+    """Host memory as NumPy sees it; arrays made from it keep it alive."""
+
+    def __init__(self, memory: UsmMemory, nbytes: int) -> None:
+        self.memory = memory
+        self.__array_interface__ = {
+            "shape": (nbytes,), "typestr": "|u1", "data": (memory.address, False), "version": 3,
+        }  # fmt: skip
+
+
+def _declared_in(module: bytes) -> dict[str, list[spirv.Declared]]:
+    try:
+        return spirv.kernels_of(module)
+    except ValueError as error:
+        raise errors.InvalidArgumentError(
+            f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
+        ) from None
+
+
+def open_device(info: DeviceInfo) -> SyclDevice:
+    """What every driver folder's ``device`` module has: the driver's side of a `penstock.Device`."""
+    return SyclDevice(info)
