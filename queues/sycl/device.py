@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,6 +19,8 @@ from penstock.queues.sycl.objects import Bundle, BundledKernel, SyclContext, Usm
 # 40,000 launches behind a running kernel did not block. Of GPUs nobody has measured it; NVIDIA's OpenCL takes 1021.
 NEVER_BLOCKS = 2**63
 KEEPS_GIL_BELOW = 256
+
+_serials = itertools.count()
 
 HOLDS_ADOPTED = (
     "a queue of dpctl cannot be held: SYCL has no event that the host sets, and dpctl could submit behind the gate"
@@ -66,11 +70,14 @@ class SyclDevice:
 
     Parameters
     ----------
-    context : dpctl.SyclContext, optional
-        dpctl's own context for this device when not given, which is the one that `dpctl.SyclQueue` uses.
+    queue : dpctl.SyclQueue, optional
+        Whose context it is to be, and which `usm_interface` names. dpctl's own context for this device when not given,
+        which is the one that `dpctl.SyclQueue` uses, and a queue of its own.
 
     Attributes
     ----------
+    serial : int
+        Lower than that of those made later.
     table, context_handle : int
         Addresses of the table of operations and of what they know the context by.
     keeps_gil_below : int
@@ -82,21 +89,22 @@ class SyclDevice:
     has_memory_objects = False
     priorities = (0,)  # dpctl's C interface makes queues of one priority
 
-    def __init__(self, info: DeviceInfo, context: Any = None) -> None:
+    def __init__(self, info: DeviceInfo, queue: Any = None) -> None:
         import dpctl
 
         calls.load()
         self._dpctl = dpctl
         self.info = info
         self.native: Any = info.native
-        self.context: Any = context or dpctl.SyclQueue(self.native).sycl_context
-        # Made here rather than by the first who needs them: they are what memory is allocated and events joined by.
-        self._allocating = dpctl.SyclQueue(self.context, self.native, property="in_order")
+        self.serial = next(_serials)
+        # Memory is allocated through it, and users of that memory find it there; nothing is submitted to it here.
+        self._named = queue or dpctl.SyclQueue(self.native, property="in_order")
+        self.context: Any = self._named.sycl_context
         self._joining = dpctl.SyclQueue(self.context, self.native)
         self.handle = SyclContext(
             self.context.addressof_ref(),
             self.native.addressof_ref(),
-            self._allocating.addressof_ref(),
+            self._named.addressof_ref(),
             self._joining.addressof_ref(),
         )
         self.context_handle: int = self.handle.address
@@ -208,6 +216,38 @@ class SyclDevice:
         """The operations' handle of a dpctl.SyclQueue that others submit to, with a reference of its own."""
         return create_queue(queue.addressof_ref(), True)
 
+    def adopt_memory(self, thing: Any) -> tuple[AdoptedMemory, tuple[int, ...], np.dtype[Any]]:
+        """Memory that something with ``__sycl_usm_array_interface__`` owns, with its shape and element type."""
+        interface = getattr(thing, "__sycl_usm_array_interface__", None)
+        if not isinstance(interface, dict):
+            raise errors.ArgumentTypeError(
+                f"as_buffer needs USM memory (__sycl_usm_array_interface__), not {type(thing).__name__}"
+            )
+        try:
+            address, read_only = interface["data"]
+            shape = tuple(int(extent) for extent in interface["shape"])
+            dtype = np.dtype(interface["typestr"])
+            strides = interface.get("strides")
+            address = int(address or 0) + int(interface.get("offset", 0)) * dtype.itemsize
+        except (KeyError, TypeError, ValueError) as error:
+            raise errors.ArgumentTypeError(
+                f"as_buffer: the __sycl_usm_array_interface__ of this {type(thing).__name__} is not one ({error})"
+            ) from None
+        # dpctl's own memory objects can be written and say that they cannot (0.21, 0.22).
+        if read_only and not isinstance(thing, _memory_classes()):
+            raise errors.InvalidArgumentError(f"as_buffer: this {type(thing).__name__} is read-only")
+        if strides is not None and not _are_contiguous(shape, tuple(strides)):
+            raise errors.InvalidArgumentError(
+                f"as_buffer: this {type(thing).__name__} is not C-contiguous (shape {shape}, strides {tuple(strides)})"
+            )
+        nbytes = math.prod(shape) * dtype.itemsize
+        if nbytes and not self.handle.knows(address):
+            raise errors.InvalidArgumentError(
+                f"as_buffer: the memory of this {type(thing).__name__} belongs to another SYCL context than "
+                f"{self.info.name}'s"
+            )
+        return AdoptedMemory(thing, address, nbytes), shape, dtype
+
     def usm_interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
         """``__sycl_usm_array_interface__`` of memory of this context."""
         return {
@@ -216,7 +256,7 @@ class SyclDevice:
             "strides": None,
             "typestr": dtype.str,
             "version": 1,
-            "syclobj": self._allocating,
+            "syclobj": self._named,
         }
 
     # -- errors
@@ -249,6 +289,35 @@ class SyclDevice:
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code says that memory ran out; an allocation that fails says so itself."""
         return False
+
+
+class AdoptedMemory:
+    """Memory that something else owns, which this keeps alive."""
+
+    handle = 0
+
+    def __init__(self, owner: object, address: int, nbytes: int) -> None:
+        self._owner = owner
+        self.address = address
+        self.nbytes = nbytes
+
+
+def _memory_classes() -> tuple[type, ...]:
+    from dpctl import memory
+
+    return memory.MemoryUSMDevice, memory.MemoryUSMHost, memory.MemoryUSMShared
+
+
+def _are_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether strides, counted in elements, are those of C-contiguous memory."""
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent == 0:
+            return True
+        if extent != 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
 
 
 class _HostBytes:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from penstock.queues.info import DeviceInfo
 from penstock.queues.opencl.platforms import INTEL_CPU, PROBE, first_line, intel_cpu_runtime, shown_to_loader
 
-__all__ = ["absence", "discover"]
+__all__ = ["absence", "describe", "discover"]
 
 INSTALL = "pip install 'penstock[sycl]' for dpctl and a driver that runs on any x86-64 CPU"
 KINDS = {"cpu": "cpu", "gpu": "gpu", "accelerator": "accelerator"}
@@ -71,7 +71,7 @@ def _look_once() -> Found:
     runtime = intel_cpu_runtime()
     with shown_to_loader(runtime):
         natives = dpctl.get_devices()
-    devices = [_describe(dpctl, native) for native in natives]
+    devices = [describe(native) for native in natives]
     if runtime is not None and not any(_platform_name(native) == INTEL_CPU for native in natives):
         devices.append(
             DeviceInfo(
@@ -96,12 +96,14 @@ def _platform_name(native: Any) -> str:
     return str(native.sycl_platform.name).strip()
 
 
-def _describe(dpctl: Any, native: Any) -> DeviceInfo:
-    reason, advice = why_unusable(dpctl, native)
+def describe(native: Any) -> DeviceInfo:
+    """Return what is known of a `dpctl.SyclDevice`, without its index."""
+    reason, advice = why_unusable(native)
+    kind = KINDS.get(native.device_type.name, "custom")
     return DeviceInfo(
-        name="",  # until all are known
+        name=f"sycl:{kind}",
         backend="sycl",
-        kind=KINDS.get(native.device_type.name, "custom"),
+        kind=kind,
         index=0,
         description=native.name.strip(),
         platform=_platform_name(native),
@@ -116,13 +118,14 @@ def _describe(dpctl: Any, native: Any) -> DeviceInfo:
     )
 
 
-def why_unusable(dpctl: Any, native: Any) -> tuple[str, str]:
+def why_unusable(native: Any) -> tuple[str, str]:
     """Return ("", "") for a device that can be used, else the reason and what to do."""
     backend = native.backend.name
     if backend not in LANGUAGES:
         return f"SYCL takes neither OpenCL C nor SPIR-V for {backend}", "use its own driver, if penstock has that"
     if not native.has_aspect_usm_device_allocations:
         return "its driver has no unified shared memory (USM)", f"update this driver, or {INSTALL}"
+    import dpctl
     from dpctl import program
 
     # dpctl is renaming it.
