@@ -17,7 +17,7 @@ __all__ = ["DeviceInfo", "devices", "select"]
 VARIABLE = "PENSTOCK_DEVICE"
 KINDS = ("cpu", "gpu", "accelerator", "custom")
 BACKENDS = ("opencl", "level_zero", "sycl")
-# Each has `discover` and `absence`. In the order of preference: a GPU's own driver before OpenCL's for the same GPU, and
+# Each has `discover` and `absence`. In the order of preference: a GPU's own driver before OpenCL's for the same GPU;
 # SYCL, which drives the devices of the others, last.
 DRIVERS: dict[str, ModuleType] = {"level_zero": level_zero, "opencl": opencl, "sycl": sycl}
 
@@ -26,8 +26,8 @@ def devices() -> list[DeviceInfo]:
     """Return every device that was found, the unusable ones with the reason and what to do.
 
     They come in the order of preference: the first usable one is the default device. Those of Level Zero come before
-    those of OpenCL, those of SYCL after them, and accelerators last. The first call looks at the machine, and blocks until every driver has
-    started and built a kernel.
+    those of OpenCL, those of SYCL after them, and accelerators last. The first call looks at the machine, and blocks
+    until every driver has started and built a kernel.
     """
     found = [device for driver in DRIVERS.values() for device in driver.discover()]
     return sorted(found, key=lambda device: device.kind == "accelerator")  # stable: else the drivers' own order

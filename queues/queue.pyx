@@ -72,8 +72,9 @@ cdef object stats_of(const Statistics& counts):
 cdef class Queue:
     """An in-order queue of one device; HIP calls it a stream.
 
-    Made by `Device.queue` and `Queue.from_dpctl`; calling the class raises. Any thread may use it: each command is atomic. Two queues are
-    equal when they are the same object. ``with queue:`` makes it the thread's current queue and closes nothing.
+    Made by `Device.queue` and `Queue.from_dpctl`; calling the class raises. Any thread may use it: each command is
+    atomic. Two queues are equal when they are the same object. ``with queue:`` makes it the thread's current queue and
+    closes nothing.
 
     Attributes
     ----------

@@ -45,7 +45,8 @@ def load():
     (<void**> &sycl.Queue_Copy)[0] = <void*> <uintptr_t> find("DPCTLQueue_Copy")
     (<void**> &sycl.Queue_Delete)[0] = <void*> <uintptr_t> find("DPCTLQueue_Delete")
     (<void**> &sycl.Event_Wait)[0] = <void*> <uintptr_t> find("DPCTLEvent_Wait")
-    (<void**> &sycl.Event_GetCommandExecutionStatus)[0] = <void*> <uintptr_t> find("DPCTLEvent_GetCommandExecutionStatus")
+    (<void**> &sycl.Event_GetCommandExecutionStatus)[0] = <void*> <uintptr_t> find(
+        "DPCTLEvent_GetCommandExecutionStatus")
     (<void**> &sycl.Event_GetProfilingInfoEnd)[0] = <void*> <uintptr_t> find("DPCTLEvent_GetProfilingInfoEnd")
     (<void**> &sycl.Event_Delete)[0] = <void*> <uintptr_t> find("DPCTLEvent_Delete")
     (<void**> &sycl.RawKernelArg_Create)[0] = <void*> <uintptr_t> find("DPCTLRawKernelArg_Create")
@@ -60,7 +61,8 @@ def load():
     (<void**> &sycl.USM_GetPointerType)[0] = <void*> <uintptr_t> find("DPCTLUSM_GetPointerType")
     (<void**> &sycl.Context_Copy)[0] = <void*> <uintptr_t> find("DPCTLContext_Copy")
     (<void**> &sycl.Context_Delete)[0] = <void*> <uintptr_t> find("DPCTLContext_Delete")
-    (<void**> &sycl.KernelBundle_CreateFromOCLSource)[0] = <void*> <uintptr_t> find("DPCTLKernelBundle_CreateFromOCLSource")
+    (<void**> &sycl.KernelBundle_CreateFromOCLSource)[0] = <void*> <uintptr_t> find(
+        "DPCTLKernelBundle_CreateFromOCLSource")
     (<void**> &sycl.KernelBundle_CreateFromSpirv)[0] = <void*> <uintptr_t> find("DPCTLKernelBundle_CreateFromSpirv")
     (<void**> &sycl.KernelBundle_HasKernel)[0] = <void*> <uintptr_t> find("DPCTLKernelBundle_HasKernel")
     (<void**> &sycl.KernelBundle_GetKernel)[0] = <void*> <uintptr_t> find("DPCTLKernelBundle_GetKernel")

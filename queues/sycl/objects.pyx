@@ -78,7 +78,8 @@ cdef class UsmMemory:
                 self.address = <uintptr_t> sycl.malloc_device(nbytes, self.context.native.queue)
         if self.address == 0:
             call = "DPCTLmalloc_host" if on_host else "DPCTLmalloc_device"
-            raise OutOfMemoryError(f"{call} returned no memory for {nbytes} bytes")
+            what = "pinned host" if on_host else "device"
+            raise OutOfMemoryError(f"{call} returned no {what} memory for {nbytes} bytes")
 
     def __dealloc__(self):
         if self.address:

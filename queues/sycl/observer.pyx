@@ -232,7 +232,7 @@ NAMES = tuple((<bytes> function_names[i]).decode() for i in range(n_functions))
 # are no gates among them: a queue is held by penstock itself, and SYCL sees its commands when they are let go.
 KINDS = {
     "DPCTLQueue_SubmitBarrier": "marker",
-    "DPCTLQueue_SubmitBarrierForEvents": "marker",
+    "DPCTLQueue_SubmitBarrierForEvents": "barrier",
     "DPCTLQueue_Wait": "finish",
     "DPCTLEvent_Wait": "wait",
     "DPCTLEvent_GetCommandExecutionStatus": "query",

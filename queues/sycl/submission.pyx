@@ -1,6 +1,6 @@
 """dpctl's functions with one way of telling that they failed."""
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from penstock.queues.driver cimport Geometry, Status, Waits
