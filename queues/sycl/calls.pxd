@@ -87,6 +87,7 @@ cdef struct Calls:
     void (*WorkGroupMemory_Delete)(void* memory) noexcept nogil
     cbool (*WorkGroupMemory_Available)() noexcept nogil
     void* (*malloc_device)(size_t nbytes, void* queue) noexcept nogil
+    void* (*malloc_shared)(size_t nbytes, void* queue) noexcept nogil
     void* (*malloc_host)(size_t nbytes, void* queue) noexcept nogil
     void (*free_with_context)(void* memory, void* context) noexcept nogil
     int (*USM_GetPointerType)(void* memory, void* context) noexcept nogil

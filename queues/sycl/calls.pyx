@@ -56,6 +56,7 @@ def load():
     (<void**> &sycl.WorkGroupMemory_Delete)[0] = <void*> <uintptr_t> find("DPCTLWorkGroupMemory_Delete")
     (<void**> &sycl.WorkGroupMemory_Available)[0] = <void*> <uintptr_t> find("DPCTLWorkGroupMemory_Available")
     (<void**> &sycl.malloc_device)[0] = <void*> <uintptr_t> find("DPCTLmalloc_device")
+    (<void**> &sycl.malloc_shared)[0] = <void*> <uintptr_t> find("DPCTLmalloc_shared")
     (<void**> &sycl.malloc_host)[0] = <void*> <uintptr_t> find("DPCTLmalloc_host")
     (<void**> &sycl.free_with_context)[0] = <void*> <uintptr_t> find("DPCTLfree_with_context")
     (<void**> &sycl.USM_GetPointerType)[0] = <void*> <uintptr_t> find("DPCTLUSM_GetPointerType")

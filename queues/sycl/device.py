@@ -13,7 +13,15 @@ from penstock.queues.info import DeviceInfo
 from penstock.queues.opencl import platforms as opencl
 from penstock.queues.parameters import Parameter, read_parameter
 from penstock.queues.sycl import calls, operations
-from penstock.queues.sycl.objects import Bundle, BundledKernel, SyclContext, UsmMemory, can_pass, create_queue
+from penstock.queues.sycl.objects import (
+    AdoptedMemory,
+    Bundle,
+    BundledKernel,
+    OwnMemory,
+    SyclContext,
+    can_pass,
+    create_queue,
+)
 
 # How many commands a queue can surely take before a submission blocks. The CPU runtime keeps a list of any length:
 # 40,000 launches behind a running kernel did not block. Of GPUs nobody has measured it; NVIDIA's OpenCL takes 1021.
@@ -87,6 +95,7 @@ class SyclDevice:
     backend = "sycl"
     has_addresses = True
     has_memory_objects = False
+    clock_wraps = 0.0  # nanoseconds after which timestamps begin anew: never
     priorities = (0,)  # dpctl's C interface makes queues of one priority
 
     def __init__(self, info: DeviceInfo, queue: Any = None) -> None:
@@ -124,26 +133,31 @@ class SyclDevice:
 
     # -- memory
 
-    def allocate(self, nbytes: int) -> UsmMemory:
-        """Device memory; zero bytes get one."""
+    def allocate(self, nbytes: int, usm_type: str = "device") -> OwnMemory:
+        """USM memory of this kind: device, shared or host; zero bytes get one."""
+        if not getattr(self.native, f"has_aspect_usm_{usm_type}_allocations"):
+            raise errors.NotSupportedError(f"{usm_type} memory: {self.info.name} has none")
         limit = self.native.max_mem_alloc_size
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
-        return UsmMemory(self.handle, max(nbytes, 1))
+        return OwnMemory(self.handle, max(nbytes, 1), usm_type)
 
     def part(self, memory: Any, offset: int, nbytes: int) -> None:
         """A part of an allocation needs no object of its own: it has an address."""
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
         """Host memory that the device reads and writes without staging: (address, object that owns it)."""
-        memory = UsmMemory(self.handle, max(nbytes, 1), on_host=True)
+        try:
+            memory = self.allocate(nbytes, "host")
+        except errors.OutOfMemoryError as error:
+            raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
         return memory.address, memory
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Memory for the bytes of a copy that must not change until the device has read them."""
         if self.takes_pageable:
             return np.empty(nbytes, np.uint8)
-        return np.asarray(_HostBytes(UsmMemory(self.handle, max(nbytes, 1), on_host=True), nbytes))
+        return np.frombuffer(self.allocate(nbytes, "host"), np.uint8, nbytes)
 
     # -- programs
 
@@ -241,12 +255,13 @@ class SyclDevice:
                 f"as_buffer: this {type(thing).__name__} is not C-contiguous (shape {shape}, strides {tuple(strides)})"
             )
         nbytes = math.prod(shape) * dtype.itemsize
-        if nbytes and not self.handle.knows(address):
+        usm_type = self.handle.usm_type_at(address) if nbytes else "device"
+        if not usm_type:
             raise errors.InvalidArgumentError(
                 f"as_buffer: the memory of this {type(thing).__name__} belongs to another SYCL context than "
                 f"{self.info.name}'s"
             )
-        return AdoptedMemory(thing, address, nbytes), shape, dtype
+        return AdoptedMemory(thing, address, nbytes, usm_type), shape, dtype
 
     def usm_interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
         """``__sycl_usm_array_interface__`` of memory of this context."""
@@ -291,17 +306,6 @@ class SyclDevice:
         return False
 
 
-class AdoptedMemory:
-    """Memory that something else owns, which this keeps alive."""
-
-    handle = 0
-
-    def __init__(self, owner: object, address: int, nbytes: int) -> None:
-        self._owner = owner
-        self.address = address
-        self.nbytes = nbytes
-
-
 def _memory_classes() -> tuple[type, ...]:
     from dpctl import memory
 
@@ -318,16 +322,6 @@ def _are_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
             return False
         expected *= extent
     return True
-
-
-class _HostBytes:
-    """Host memory as NumPy sees it; arrays made from it keep it alive."""
-
-    def __init__(self, memory: UsmMemory, nbytes: int) -> None:
-        self.memory = memory
-        self.__array_interface__ = {
-            "shape": (nbytes,), "typestr": "|u1", "data": (memory.address, False), "version": 3,
-        }  # fmt: skip
 
 
 def _declared_in(module: bytes) -> dict[str, list[spirv.Declared]]:

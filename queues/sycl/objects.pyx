@@ -1,6 +1,7 @@
 """SYCL's objects as Python objects: contexts, memory, programs; and the handles of queues and kernels."""
 
 cimport cython
+from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport uintptr_t
 from libcpp.vector cimport vector
 
@@ -14,6 +15,7 @@ from penstock.queues.sycl.kernels cimport new_kernel
 
 from penstock.queues.errors import BuildError, Error, NotSupportedError, OutOfMemoryError
 
+USM_TYPES = ("", "device", "shared", "host")  # DPCTLSyclUSMType
 ARGUMENT_TYPES = {
     "b": INT8, "B": UINT8, "h": INT16, "H": UINT16, "i": INT32, "I": UINT32, "q": INT64, "Q": UINT64, "f": FLOAT32,
     "d": FLOAT64, "V": RAW_ARGUMENT, "L": WORK_GROUP_MEMORY, "": USM_POINTER,
@@ -52,38 +54,63 @@ cdef class SyclContext:
     def address(self):
         return <uintptr_t> &self.native
 
-    def knows(self, uintptr_t address):
-        """Whether there is USM memory of this context at an address."""
-        return sycl.USM_GetPointerType(<void*> address, self.native.context) > 0
+    def usm_type_at(self, uintptr_t address):
+        """What USM memory of this context there is at an address: device, shared or host; else an empty str."""
+        return USM_TYPES[sycl.USM_GetPointerType(<void*> address, self.native.context)]
 
 
-@cython.no_gc_clear  # the context is needed to free
 cdef class UsmMemory:
-    """One allocation, freed when this object is. Whoever drops the last reference knows that the device is done with
-    it.
-    """
+    """USM memory, which the host sees as well if it is shared or the host's: then it has the buffer protocol."""
 
     cdef readonly uintptr_t address
     cdef readonly uintptr_t handle  # memory here has addresses only
     cdef readonly size_t nbytes
+    cdef readonly str usm_type
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        if self.usm_type == "device":
+            raise BufferError("device memory cannot be read by the host")
+        PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
+
+
+@cython.no_gc_clear  # the context is needed to free
+cdef class OwnMemory(UsmMemory):
+    """One allocation, freed when this object is. Whoever drops the last reference knows that the device is done with
+    it.
+    """
+
     cdef SyclContext context
 
-    def __init__(self, SyclContext context not None, size_t nbytes, bint on_host=False):
+    def __init__(self, SyclContext context not None, size_t nbytes, str usm_type):
+        cdef void* queue = context.native.queue
         self.context = context
         self.nbytes = nbytes
-        with nogil:
-            if on_host:
-                self.address = <uintptr_t> sycl.malloc_host(nbytes, self.context.native.queue)
-            else:
-                self.address = <uintptr_t> sycl.malloc_device(nbytes, self.context.native.queue)
+        self.usm_type = usm_type
+        if usm_type == "device":
+            self.address = <uintptr_t> sycl.malloc_device(nbytes, queue)
+        elif usm_type == "shared":
+            self.address = <uintptr_t> sycl.malloc_shared(nbytes, queue)
+        else:
+            self.address = <uintptr_t> sycl.malloc_host(nbytes, queue)
         if self.address == 0:
-            call = "DPCTLmalloc_host" if on_host else "DPCTLmalloc_device"
-            what = "pinned host" if on_host else "device"
-            raise OutOfMemoryError(f"{call} returned no {what} memory for {nbytes} bytes")
+            raise OutOfMemoryError(f"DPCTLmalloc_{usm_type} returned no memory for {nbytes} bytes")
 
     def __dealloc__(self):
         if self.address:
             sycl.free_with_context(<void*> self.address, self.context.native.context)
+
+
+@cython.no_gc_clear
+cdef class AdoptedMemory(UsmMemory):
+    """Memory that something else owns, which this keeps alive."""
+
+    cdef readonly object owner
+
+    def __init__(self, owner, uintptr_t address, size_t nbytes, str usm_type):
+        self.owner = owner
+        self.address = address
+        self.nbytes = nbytes
+        self.usm_type = usm_type
 
 
 @cython.no_gc_clear

@@ -35,7 +35,8 @@ cdef extern from *:
         X(Queue_Wait, "Queue_Wait") X(Queue_Copy, "Queue_Copy") X(Queue_Delete, "Queue_Delete") \\
         X(Kernel_Copy, "Kernel_Copy") X(Kernel_Delete, "Kernel_Delete") \\
         X(RawKernelArg_Create, "RawKernelArg_Create") X(WorkGroupMemory_Create, "WorkGroupMemory_Create") \\
-        X(malloc_device, "malloc_device") X(malloc_host, "malloc_host") X(free_with_context, "free_with_context")
+        X(malloc_device, "malloc_device") X(malloc_shared, "malloc_shared") \\
+        X(malloc_host, "malloc_host") X(free_with_context, "free_with_context")
 
     namespace penstock_sycl_observer {
 
@@ -239,6 +240,7 @@ KINDS = {
     "DPCTLRawKernelArg_Create": "argument",
     "DPCTLWorkGroupMemory_Create": "argument",
     "DPCTLmalloc_device": "allocate",
+    "DPCTLmalloc_shared": "allocate",
     "DPCTLmalloc_host": "allocate",
 }
 COMMANDS = ("SubmitNDRange", "Memcpy", "MemcpyWithEvents", "Memset", "Fill16", "Fill32", "Fill64", "Fill128")
