@@ -157,7 +157,8 @@ class SyclDevice:
         """Memory for the bytes of a copy that must not change until the device has read them."""
         if self.takes_pageable:
             return np.empty(nbytes, np.uint8)
-        return np.frombuffer(self.allocate(nbytes, "host"), np.uint8, nbytes)
+        memory: Any = self.allocate(nbytes, "host")  # has the buffer protocol
+        return np.frombuffer(memory, np.uint8, nbytes)
 
     # -- programs
 
