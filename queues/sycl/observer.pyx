@@ -248,6 +248,8 @@ LAUNCH = "DPCTLQueue_SubmitNDRange"
 MARKER = "DPCTLQueue_SubmitBarrier"
 BARRIER = "DPCTLQueue_SubmitBarrierForEvents"
 DONE = 3  # the status of an event that is done
+# Whether what is submitted behind a closed gate is seen at once. Here it is seen when the gate opens.
+SEES_WHAT_IS_HELD = False
 
 cdef cbool observing = False
 
