@@ -54,6 +54,6 @@ def program(device, kernels):
     """Checks results and order of what the test does by it."""
     driver = observer_of(device)
     if not getattr(driver, "SEES_WHAT_IS_HELD", True):
-        pytest.skip("penstock itself keeps what is behind a gate, so the driver's calls come when it opens: not checked")
+        pytest.skip("penstock itself keeps what is behind a gate: the driver is called when it opens")
     with program_on(device, kernels) as program:
         yield program
