@@ -6,28 +6,28 @@ import os
 from collections.abc import Sequence
 from types import ModuleType
 
-from penstock.queues.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError, NotSupportedError
+from penstock.queues.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
 from penstock.queues.info import DeviceInfo
 from penstock.queues.levelzero import platforms as level_zero
 from penstock.queues.opencl import platforms as opencl
+from penstock.queues.sycl import platforms as sycl
 
 __all__ = ["DeviceInfo", "devices", "select"]
 
 VARIABLE = "PENSTOCK_DEVICE"
 KINDS = ("cpu", "gpu", "accelerator", "custom")
 BACKENDS = ("opencl", "level_zero", "sycl")
-# Words with a meaning already, so that nobody's program changes its meaning when the driver arrives.
-NOT_YET = ("sycl",)
-# Each has `discover` and `absence`. In the order of preference: a GPU's own driver before OpenCL's for the same GPU.
-DRIVERS: dict[str, ModuleType] = {"level_zero": level_zero, "opencl": opencl}
+# Each has `discover` and `absence`. In the order of preference: a GPU's own driver before OpenCL's for the same GPU;
+# SYCL, which drives the devices of the others, last.
+DRIVERS: dict[str, ModuleType] = {"level_zero": level_zero, "opencl": opencl, "sycl": sycl}
 
 
 def devices() -> list[DeviceInfo]:
     """Return every device that was found, the unusable ones with the reason and what to do.
 
     They come in the order of preference: the first usable one is the default device. Those of Level Zero come before
-    those of OpenCL, and accelerators last. The first call looks at the machine, and blocks until every driver has
-    started and built a kernel.
+    those of OpenCL, those of SYCL after them, and accelerators last. The first call looks at the machine, and blocks
+    until every driver has started and built a kernel.
     """
     found = [device for driver in DRIVERS.values() for device in driver.discover()]
     return sorted(found, key=lambda device: device.kind == "accelerator")  # stable: else the drivers' own order
@@ -51,8 +51,6 @@ def select(words: str | None = None) -> DeviceInfo:
         If nothing matches, or only devices that cannot be used. The message lists what there is and why.
     InvalidArgumentError
         If a word is not known.
-    NotSupportedError
-        If the words ask for a driver that penstock does not have yet.
     """
     if words is not None and not isinstance(words, str):
         raise ArgumentTypeError(f"a device is selected by a str such as 'opencl:cpu:0', not by {type(words).__name__}")
@@ -104,10 +102,6 @@ def parse(words: str, origin: str = "") -> tuple[str | None, str | None, int | N
                 f"device {words!r}{origin}: {wrong}; a device is selected by backend:kind:index or any part of it in "
                 f"this order, where backend is one of {', '.join(BACKENDS)} and kind one of {', '.join(KINDS)}"
             )
-    if backend in NOT_YET:
-        raise NotSupportedError(
-            f"device {words!r}{origin}: penstock has no {backend} driver yet, only {' and '.join(DRIVERS)}"
-        )
     return backend, kind, index
 
 

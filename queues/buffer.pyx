@@ -104,6 +104,18 @@ cdef class Buffer:
         return self.memory.address
 
     @property
+    def __sycl_usm_array_interface__(self):
+        """How dpctl and dpnp use this memory without a copy; only buffers of SYCL devices have it.
+
+        Whoever keeps the memory in use keeps this Buffer alive. It does not wait for work on it.
+        """
+        describe = getattr(self.device.driver, "usm_interface", None)
+        if describe is None:
+            raise AttributeError(f"memory of {self.device.name} is none that SYCL knows")
+        self._check_open()
+        return describe(self.memory.address, self.shape, self.dtype)
+
+    @property
     def usm_type(self):
         """Where the memory is: "device", "shared" or "host" (see `Device.empty`)."""
         self._check_open()

@@ -24,9 +24,10 @@ from penstock.queues.state cimport (
     release_queue_state
 )
 from penstock.sync.finish cimport finish_device, mark_for_closing
+from penstock.sync.ordering cimport enter_list
 
 from penstock.queues.errors import (
-    ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, OutOfMemoryError
+    ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
 from penstock.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
 from penstock.queues.program import Program
@@ -101,10 +102,21 @@ cdef class Device:
 
         if self.state != NULL:
             raise Error("this Device is already made")
-        self.info = select(filter)
+        info = select(filter)
+        folder = info.backend.replace("_", "")
+        self._open(importlib.import_module(f"penstock.queues.{folder}.device").open_device(info), timing)
+
+    @staticmethod
+    def _of(driver):
+        """A Device for what a driver folder opened otherwise than by `select`."""
+        cdef Device device = Device.__new__(Device)
+        device._open(driver, False)
+        return device
+
+    def _open(self, driver, timing):
+        self.info = driver.info
         self.timing = timing
-        folder = self.info.backend.replace("_", "")
-        self.driver = importlib.import_module(f"penstock.queues.{folder}.device").open_device(self.info)
+        self.driver = driver
         self.state = new_device_state(
             <const Driver*> <uintptr_t> self.driver.table, <void*> <uintptr_t> self.driver.context_handle,
             self.driver.keeps_gil_below)
@@ -228,6 +240,15 @@ cdef class Device:
         native, handle = self.driver.create_queue(priority, timing)
         return new_queue(self, self.state, native, handle, False, blocking, timing, False, priority)
 
+    def _adopt(self, native, handle, blocking, timing):
+        """A Queue over a driver's queue that others submit to as well, and may have done already."""
+        cdef Queue queue = new_queue(self, self.state, native, handle, False, blocking, timing, True, 0)
+        with nogil:
+            queue.state.lock.lock()
+            enter_list(queue.state)
+            queue.state.lock.unlock()
+        return queue
+
     def event(self, timing=False):
         """An event to be recorded later with ``queue.record(event)``."""
         self._check_open()
@@ -290,6 +311,30 @@ cdef class Device:
         buffer = self.empty(host.shape, host.dtype, usm_type)
         self.current_queue.copy(buffer, host)
         return buffer
+
+    def as_buffer(self, thing):
+        """A buffer over memory that something else owns, without a copy; SYCL devices only.
+
+        Parameters
+        ----------
+        thing : object with ``__sycl_usm_array_interface__``
+            From dpctl or dpnp: writable, C-contiguous, in USM memory of this device's context. It is kept alive until
+            the buffer is closed or dropped and the work submitted until then is done.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            When it is not that.
+        NotSupportedError
+            On devices of other drivers.
+
+        Work that was submitted to `thing` elsewhere is waited for by nobody: see `Queue.from_dpctl`.
+        """
+        self._check_open()
+        if not hasattr(self.driver, "adopt_memory"):
+            raise NotSupportedError(f"as_buffer: {self.info.name} takes over no memory; SYCL devices do")
+        memory, shape, dtype = self.driver.adopt_memory(thing)
+        return new_buffer(new_allocation(self, self.state, memory), 0, shape, dtype)
 
     def _adapt_view(self, Buffer view, native):
         part = self.driver.part(native, view.start, view.nbytes)
@@ -439,6 +484,11 @@ cdef class Device:
             if queue is None or raised_on is queue or (queue.is_null and raised_on.blocking):
                 self._host_errors.remove(entry)
                 raise error
+
+
+def open_devices():
+    """The devices that are not closed, in no order."""
+    return [device for device in list(_live) if not device.closed]
 
 
 @atexit.register

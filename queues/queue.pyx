@@ -1,5 +1,6 @@
 """Queues: commands of one queue run in the order they were submitted in."""
 
+import importlib
 import itertools
 import time
 
@@ -71,8 +72,9 @@ cdef object stats_of(const Statistics& counts):
 cdef class Queue:
     """An in-order queue of one device; HIP calls it a stream.
 
-    Made by `Device.queue`; calling the class raises. Any thread may use it: each command is atomic. Two queues are
-    equal when they are the same object. ``with queue:`` makes it the thread's current queue and closes nothing.
+    Made by `Device.queue` and `Queue.from_dpctl`; calling the class raises. Any thread may use it: each command is
+    atomic. Two queues are equal when they are the same object. ``with queue:`` makes it the thread's current queue and
+    closes nothing.
 
     Attributes
     ----------
@@ -83,6 +85,31 @@ cdef class Queue:
 
     def __init__(self, *args, **kwargs):
         raise ArgumentTypeError("a Queue is made by Device.queue")
+
+    @staticmethod
+    def from_dpctl(queue, blocking=True):
+        """Adopt an in-order queue of dpctl: what is launched here comes after what dpctl or dpnp submitted to it, and
+        the other way round.
+
+        Its device is the `Device` for its context, made if there is none. It is always taken to have new work, so
+        each wait for it takes a marker of its own, and it is never `empty`. What dpctl submits waits for nothing of
+        penstock's but what was submitted to this very queue. Host functions need a queue of penstock's own.
+
+        Parameters
+        ----------
+        queue : dpctl.SyclQueue
+            Made with ``property="in_order"``. Closing the Queue leaves it as it is.
+        blocking : bool
+            Whether it is ordered against its device's null queue.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            When it is no such queue, or runs out of order.
+        NotSupportedError
+            When dpctl is not installed, or the device has no USM memory.
+        """
+        return importlib.import_module("penstock.queues.sycl.adoption").adopt(queue, blocking)
 
     def __dealloc__(self):
         # The work goes on; the device's registry keeps what is below until it is done.

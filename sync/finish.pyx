@@ -194,6 +194,12 @@ cdef Status finish_device(DeviceState* device) noexcept nogil:
     return status
 
 
+cdef void close_locked(QueueState* queue) noexcept nogil:
+    if queue.adopted and not queue.closed:
+        advance_submitted(queue.epochs)  # for what it got that was not seen here; what comes now is not our concern
+    queue.closed = True
+
+
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
     """No command comes after this. What is outstanding gets a marker, if it takes one to notice its end without a
     sync.
@@ -201,7 +207,7 @@ cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
     cdef Marker* marker = NULL
     cdef Status status
     queue.lock.lock()
-    queue.closed = True
+    close_locked(queue)
     if queue.driver.poll != NULL:
         status = carry_pending(queue)
     else:
@@ -219,7 +225,7 @@ cdef void notice_end(QueueState* queue) noexcept nogil:
     cdef Marker* marker = NULL
     cdef bint done = False
     queue.lock.lock()
-    queue.closed = True
+    close_locked(queue)
     if is_empty(queue.epochs):
         pass
     elif queue.driver.poll != NULL:

@@ -65,11 +65,16 @@ class Calls:
         return self.driver.handle_of(queue)
 
 
+def observer_of(device):
+    """The ``observer`` module of the device's driver folder."""
+    backend = device.info.backend.replace("_", "")
+    return importlib.import_module(f"penstock.queues.{backend}.observer")
+
+
 @contextmanager
 def observe(device):
     """Observe the driver of `device` until the block ends. Not nested; the log can be read afterwards."""
-    backend = device.info.backend.replace("_", "")
-    driver = importlib.import_module(f"penstock.queues.{backend}.observer")
+    driver = observer_of(device)
     driver.start()
     try:
         yield Calls(driver)

@@ -3,10 +3,11 @@ import threading
 from dataclasses import replace
 
 import pytest
-from penstock.queues.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError, NotSupportedError
+from penstock.queues.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
 from penstock.queues.info import DeviceInfo
 from penstock.queues.levelzero import platforms as level_zero
 from penstock.queues.opencl import platforms
+from penstock.queues.sycl import platforms as sycl
 
 from penstock.selection import devices, parse, select
 
@@ -85,10 +86,10 @@ def test_a_caller_cannot_change_the_list_of_others():
         assert listed() == before
 
 
-def test_level_zero_comes_before_opencl():
+def test_level_zero_comes_before_opencl_and_sycl_after_it():
     order = [device.name for device in devices() if device.kind != "accelerator"]
-    both = [*level_zero.discover(), *platforms.discover()]
-    assert order == [device.name for device in both if device.kind != "accelerator"]
+    found = [*level_zero.discover(), *platforms.discover(), *sycl.discover()]
+    assert order == [device.name for device in found if device.kind != "accelerator"]
 
 
 # Intel's runtime from pip, whose own ICD file is wrong
@@ -257,6 +258,8 @@ def machine(monkeypatch):
     monkeypatch.setattr(platforms, "discover", lambda: list(found))
     monkeypatch.setattr(level_zero, "discover", list)
     monkeypatch.setattr(level_zero, "absence", lambda: "no Level Zero loader: install one")
+    monkeypatch.setattr(sycl, "discover", list)
+    monkeypatch.setattr(sycl, "absence", lambda: "no dpctl: install it")
     return found
 
 
@@ -344,9 +347,18 @@ def test_words_that_make_no_sense(words):
 
 
 @pytest.mark.parametrize("words", ["sycl", "sycl:cpu"])
-def test_drivers_that_are_not_there_yet_say_so(words):
-    with pytest.raises(NotSupportedError, match="yet"):
+def test_sycl_without_dpctl_says_what_to_install(machine, words):
+    with pytest.raises(DeviceNotFoundError, match="no dpctl: install it"):
         select(words)
+
+
+def test_sycl_is_used_when_it_is_asked_for_or_there_is_nothing_else(machine, monkeypatch):
+    monkeypatch.setattr(sycl, "discover", lambda: [device("SYCL", "gpu", backend="sycl", name="sycl:gpu:0")])
+    assert select().name == "opencl:gpu:1"
+    assert select("gpu").name == "opencl:gpu:1"
+    assert select("sycl").name == "sycl:gpu:0"
+    monkeypatch.setattr(platforms, "discover", list)
+    assert select().name == "sycl:gpu:0"
 
 
 @pytest.fixture

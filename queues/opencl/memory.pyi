@@ -1,7 +1,9 @@
 import pyopencl as cl
 
 class DeviceMemory:
-    def __init__(self, context: cl.Context, nbytes: int, addresses: bool, memory_object: bool, usm_type: str) -> None: ...
+    def __init__(
+        self, context: cl.Context, nbytes: int, addresses: bool, memory_object: bool, usm_type: str
+    ) -> None: ...
     @property
     def handle(self) -> int: ...
     @property

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from penstock.queues.info import DeviceInfo
 
-__all__ = ["absence", "discover", "intel_cpu_runtime", "why_unusable"]
+__all__ = ["absence", "discover", "intel_cpu_runtime", "shown_to_loader", "why_unusable"]
 
 PROBE = "kernel void probe(global int *a) { a[0] = 1; }"
 
@@ -49,6 +49,7 @@ class Found(NamedTuple):
 
 
 _lock = threading.Lock()
+_environment = threading.Lock()  # held while it is not what the user left
 _found: Found | None = None
 
 
@@ -87,7 +88,7 @@ def _look_once() -> Found:
 
     runtime = intel_cpu_runtime()
     try:
-        with _shown_to_loader(runtime):
+        with shown_to_loader(runtime):
             platforms = cl.get_platforms()
     except cl.Error as error:
         if getattr(error, "code", None) != PLATFORM_NOT_FOUND_KHR:
@@ -246,7 +247,7 @@ def _chosen_by_user() -> str:
 
 
 @contextlib.contextmanager
-def _shown_to_loader(runtime: Path | None) -> Iterator[None]:
+def shown_to_loader(runtime: Path | None) -> Iterator[None]:
     """Let the loader find `runtime` beside what it would find anyway, while it enumerates, which it does only once.
 
     The environment is put back at once, so that programs started from this one look for drivers as they always did.
@@ -254,7 +255,7 @@ def _shown_to_loader(runtime: Path | None) -> Iterator[None]:
     if runtime is None or _chosen_by_user():
         yield
         return
-    with tempfile.TemporaryDirectory(prefix="penstock-icd-") as folder, contextlib.ExitStack() as restore:
+    with _environment, tempfile.TemporaryDirectory(prefix="penstock-icd-") as folder, contextlib.ExitStack() as restore:
         Path(folder, "intel-cpu-from-pip.icd").write_text(f"{runtime}\n")
         for number, icd in enumerate(_system_icds()):
             # The number keeps two files of one name from different folders apart.

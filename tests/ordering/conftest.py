@@ -2,7 +2,7 @@ import pytest
 
 import penstock as ps
 
-from ..observer import observe
+from ..observer import observe, observer_of
 from .program import SOURCE, program_on
 
 
@@ -52,5 +52,8 @@ def calls(device, kernels, hold):
 @pytest.fixture
 def program(device, kernels):
     """Checks results and order of what the test does by it."""
+    driver = observer_of(device)
+    if not getattr(driver, "SEES_WHAT_IS_HELD", True):
+        pytest.skip("penstock itself keeps what is behind a gate: the driver is called when it opens")
     with program_on(device, kernels) as program:
         yield program

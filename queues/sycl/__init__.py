@@ -1,0 +1,1 @@
+"""The SYCL driver: queues that are dpctl's, or that dpctl can use, driven through SYCL only."""

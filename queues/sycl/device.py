@@ -1,0 +1,339 @@
+"""One SYCL device: its context, and how to make queues, memory and kernels on it, or take them over from dpctl."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from penstock.queues import errors, spirv
+from penstock.queues.info import DeviceInfo
+from penstock.queues.opencl import platforms as opencl
+from penstock.queues.parameters import Parameter, read_parameter
+from penstock.queues.sycl import calls, operations
+from penstock.queues.sycl.objects import (
+    AdoptedMemory,
+    Bundle,
+    BundledKernel,
+    OwnMemory,
+    SyclContext,
+    can_pass,
+    create_queue,
+)
+
+# How many commands a queue can surely take before a submission blocks. The CPU runtime keeps a list of any length:
+# 40,000 launches behind a running kernel did not block. Of GPUs nobody has measured it; NVIDIA's OpenCL takes 1021.
+NEVER_BLOCKS = 2**63
+KEEPS_GIL_BELOW = 256
+
+_serials = itertools.count()
+
+HOLDS_ADOPTED = (
+    "a queue of dpctl cannot be held: SYCL has no event that the host sets, and dpctl could submit behind the gate"
+)
+WAITS_FOR_HELD = (
+    "a queue of dpctl cannot wait for what is behind a gate or a host function that has not returned: SYCL knows of it "
+    "only afterwards; finish the other queue first"
+)
+GATE_FAILED = "a command was refused, or was behind a gate that failed"
+
+
+class SyclKernel:
+    """A kernel as SYCL has it: what it takes, what limits it, and copies for plans."""
+
+    def __init__(
+        self,
+        device: SyclDevice,
+        kernel: BundledKernel,
+        name: str,
+        parameters: Iterable[Parameter],
+        required_block: tuple[int, int, int],
+    ) -> None:
+        self.name = name
+        self.parameters = list(parameters)
+        self._kernel = kernel
+        self._codes = [parameter.code for parameter in self.parameters]
+        for index, parameter in enumerate(self.parameters):
+            if not can_pass(parameter.code):
+                raise errors.NotSupportedError(
+                    f"kernel {name!r}, parameter {index} ({parameter.type_name} {parameter.name}): this dpctl passes "
+                    "pointers and numbers only, and neither structures nor local memory; a newer one does"
+                )
+        native = device.native
+        self.max_block = min(kernel.max_block or native.max_work_group_size, native.max_work_group_size)
+        # as ranges of SYCL, whose last dimension is the first here
+        self.max_block_axis = list(reversed(native.max_work_item_sizes3d))
+        self.required_block = required_block
+        self.local_bytes = native.local_mem_size
+
+    def create(self) -> int:
+        """The handle of a new kernel with arguments of its own, owned by whoever called."""
+        return self._kernel.create(self._codes)
+
+
+class SyclDevice:
+    """What `penstock.Device` needs of a driver, for one SYCL device in one context.
+
+    Parameters
+    ----------
+    queue : dpctl.SyclQueue, optional
+        Whose context it is to be, and which `usm_interface` names. dpctl's own context for this device when not given,
+        which is the one that `dpctl.SyclQueue` uses, and a queue of its own.
+
+    Attributes
+    ----------
+    serial : int
+        Lower than that of those made later.
+    table, context_handle : int
+        Addresses of the table of operations and of what they know the context by.
+    keeps_gil_below : int
+        In-flight commands up to which a submission surely does not block.
+    """
+
+    backend = "sycl"
+    has_addresses = True
+    has_memory_objects = False
+    clock_wraps = 0.0  # nanoseconds after which timestamps begin anew: never
+    priorities = (0,)  # dpctl's C interface makes queues of one priority
+
+    def __init__(self, info: DeviceInfo, queue: Any = None) -> None:
+        import dpctl
+
+        calls.load()
+        self._dpctl = dpctl
+        self.info = info
+        self.native: Any = info.native
+        self.serial = next(_serials)
+        # Memory is allocated through it, and users of that memory find it there; nothing is submitted to it here.
+        self._named = queue or dpctl.SyclQueue(self.native, property="in_order")
+        self.context: Any = self._named.sycl_context
+        self._joining = dpctl.SyclQueue(self.context, self.native)
+        self.handle = SyclContext(
+            self.context.addressof_ref(),
+            self.native.addressof_ref(),
+            self._named.addressof_ref(),
+            self._joining.addressof_ref(),
+        )
+        self.context_handle: int = self.handle.address
+        self.table = operations.table_address()
+        is_cpu = info.kind == "cpu"
+        self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
+        self.takes_pageable = is_cpu  # where a copy from or to it does not wait (measured)
+        self._compiler: Any = None
+
+    # -- queues
+
+    def create_queue(self, priority: int, timing: bool) -> tuple[Any, int]:
+        """An in-order dpctl.SyclQueue, and the operations' handle of it with a reference of its own."""
+        properties = ("in_order", "enable_profiling") if timing else "in_order"
+        queue = self._dpctl.SyclQueue(self.context, self.native, property=properties)
+        return queue, create_queue(queue.addressof_ref(), False)
+
+    # -- memory
+
+    def allocate(self, nbytes: int, usm_type: str = "device") -> OwnMemory:
+        """USM memory of this kind: device, shared or host; zero bytes get one."""
+        if not getattr(self.native, f"has_aspect_usm_{usm_type}_allocations"):
+            raise errors.NotSupportedError(f"{usm_type} memory: {self.info.name} has none")
+        limit = self.native.max_mem_alloc_size
+        if nbytes > limit:
+            raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
+        return OwnMemory(self.handle, max(nbytes, 1), usm_type)
+
+    def part(self, memory: Any, offset: int, nbytes: int) -> None:
+        """A part of an allocation needs no object of its own: it has an address."""
+
+    def pinned(self, nbytes: int) -> tuple[int, Any]:
+        """Host memory that the device reads and writes without staging: (address, object that owns it)."""
+        try:
+            memory = self.allocate(nbytes, "host")
+        except errors.OutOfMemoryError as error:
+            raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
+        return memory.address, memory
+
+    def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Memory for the bytes of a copy that must not change until the device has read them."""
+        if self.takes_pageable:
+            return np.empty(nbytes, np.uint8)
+        memory: Any = self.allocate(nbytes, "host")  # has the buffer protocol
+        return np.frombuffer(memory, np.uint8, nbytes)
+
+    # -- programs
+
+    def build(self, source: str | bytes, options: tuple[str, ...]) -> dict[str, SyclKernel]:
+        """Kernels by name, from OpenCL C or SPIR-V.
+
+        Raises
+        ------
+        BuildError
+            With the compiler's log, where there is one.
+        NotSupportedError
+            For OpenCL C on a device that only takes SPIR-V.
+        """
+        declared = _declared_in(source) if isinstance(source, bytes) else None
+        over_opencl = self.native.backend.name == "opencl"
+        if declared is None and not over_opencl:
+            raise errors.NotSupportedError(
+                f"{self.info.name} takes SPIR-V only, because SYCL compiles OpenCL C for no other backend than OpenCL; "
+                "compile it with ocloc or clang and pass the bytes"
+            )
+        if over_opencl:
+            facts = self._facts_of_compiler(source, options)
+        else:
+            facts = {
+                name: ([self._parameter(name, index, each) for index, each in enumerate(parameters)], (0, 0, 0))
+                for name, parameters in (declared or {}).items()
+            }
+        if not facts:
+            return {}
+        bundle = Bundle(self.handle, source, " ".join(options))
+        return {name: SyclKernel(self, bundle.kernel(name), name, *each) for name, each in facts.items()}
+
+    def _parameter(self, kernel: str, index: int, declared: spirv.Declared) -> Parameter:
+        def refuse() -> int:
+            raise errors.NotSupportedError(
+                f"kernel {kernel!r}: its SPIR-V does not tell the size of {declared.type_name} {declared.name}"
+            )
+
+        return read_parameter(kernel, index, declared, refuse)
+
+    def _facts_of_compiler(
+        self, source: str | bytes, options: tuple[str, ...]
+    ) -> dict[str, tuple[list[Parameter], tuple[int, int, int]]]:
+        """What each kernel takes and needs. SYCL tells neither that nor the compiler's log; the same driver does when
+        it is asked as an OpenCL driver.
+        """
+        from penstock.queues.opencl.device import OpenCLDevice
+
+        if self._compiler is None:
+            same = (self.info.platform, self.info.description, self.info.driver_version)
+            found = (d for d in opencl.discover() if (d.platform, d.description, d.driver_version) == same)
+            info = next(found, None)
+            if info is None or info.native is None:
+                raise errors.NotSupportedError(
+                    f"{self.info.name}: pyopencl does not find the driver {self.info.platform}, which tells the "
+                    "parameters of kernels; see penstock.devices()"
+                )
+            self._compiler = OpenCLDevice(info)
+        try:
+            kernels = self._compiler.build(source, options)
+        except errors.BuildError as error:
+            raise errors.BuildError(
+                f"the program does not build on {self.info.name}\n{error.log}", log=error.log
+            ) from None
+        return {name: (kernel.parameters, kernel.required_block) for name, kernel in kernels.items()}
+
+    # -- what is dpctl's
+
+    def adopt(self, queue: Any) -> int:
+        """The operations' handle of a dpctl.SyclQueue that others submit to, with a reference of its own."""
+        return create_queue(queue.addressof_ref(), True)
+
+    def adopt_memory(self, thing: Any) -> tuple[AdoptedMemory, tuple[int, ...], np.dtype[Any]]:
+        """Memory that something with ``__sycl_usm_array_interface__`` owns, with its shape and element type."""
+        interface = getattr(thing, "__sycl_usm_array_interface__", None)
+        if not isinstance(interface, dict):
+            raise errors.ArgumentTypeError(
+                f"as_buffer needs USM memory (__sycl_usm_array_interface__), not {type(thing).__name__}"
+            )
+        try:
+            address, read_only = interface["data"]
+            shape = tuple(int(extent) for extent in interface["shape"])
+            dtype = np.dtype(interface["typestr"])
+            strides = interface.get("strides")
+            address = int(address or 0) + int(interface.get("offset", 0)) * dtype.itemsize
+        except (KeyError, TypeError, ValueError) as error:
+            raise errors.ArgumentTypeError(
+                f"as_buffer: the __sycl_usm_array_interface__ of this {type(thing).__name__} is not one ({error})"
+            ) from None
+        # dpctl's own memory objects can be written and say that they cannot (0.21, 0.22).
+        if read_only and not isinstance(thing, _memory_classes()):
+            raise errors.InvalidArgumentError(f"as_buffer: this {type(thing).__name__} is read-only")
+        if strides is not None and not _are_contiguous(shape, tuple(strides)):
+            raise errors.InvalidArgumentError(
+                f"as_buffer: this {type(thing).__name__} is not C-contiguous (shape {shape}, strides {tuple(strides)})"
+            )
+        nbytes = math.prod(shape) * dtype.itemsize
+        usm_type = self.handle.usm_type_at(address) if nbytes else "device"
+        if not usm_type:
+            raise errors.InvalidArgumentError(
+                f"as_buffer: the memory of this {type(thing).__name__} belongs to another SYCL context than "
+                f"{self.info.name}'s"
+            )
+        return AdoptedMemory(thing, address, nbytes, usm_type), shape, dtype
+
+    def usm_interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
+        """``__sycl_usm_array_interface__`` of memory of this context."""
+        return {
+            "data": (address, False),
+            "shape": shape,
+            "strides": None,
+            "typestr": dtype.str,
+            "version": 1,
+            "syclobj": self._named,
+        }
+
+    # -- errors
+
+    def explain(self, status: int) -> tuple[str, int, str]:
+        """(call, code, name of the code) of a failed operation.
+
+        Raises
+        ------
+        NotSupportedError
+            For what SYCL cannot do.
+        """
+        what = status >> 32
+        call = calls.CALL_NAMES.get(what)
+        if call is not None:
+            return call, -1, "it returned nothing; with DPCTL_VERBOSITY=error dpctl says why on stderr"
+        reason = calls.REASONS[what]
+        if reason == "HOLDS_ADOPTED":
+            raise errors.NotSupportedError(HOLDS_ADOPTED)
+        if reason == "WAITS_FOR_HELD":
+            raise errors.NotSupportedError(WAITS_FOR_HELD)
+        if reason == "OUT_OF_MEMORY":
+            raise errors.OutOfMemoryError("the host has no memory for a command that is held back")
+        return "SYCL", -1, GATE_FAILED
+
+    def error_name(self, code: int) -> str:
+        """What is known of an error, which is nothing: dpctl's C interface has no codes."""
+        return GATE_FAILED
+
+    def is_out_of_memory(self, code: int) -> bool:
+        """Whether the code says that memory ran out; an allocation that fails says so itself."""
+        return False
+
+
+def _memory_classes() -> tuple[type, ...]:
+    from dpctl import memory
+
+    return memory.MemoryUSMDevice, memory.MemoryUSMHost, memory.MemoryUSMShared
+
+
+def _are_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether strides, counted in elements, are those of C-contiguous memory."""
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent == 0:
+            return True
+        if extent != 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def _declared_in(module: bytes) -> dict[str, list[spirv.Declared]]:
+    try:
+        return spirv.kernels_of(module)
+    except ValueError as error:
+        raise errors.InvalidArgumentError(
+            f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
+        ) from None
+
+
+def open_device(info: DeviceInfo) -> SyclDevice:
+    """What every driver folder's ``device`` module has: the driver's side of a `penstock.Device`."""
+    return SyclDevice(info)

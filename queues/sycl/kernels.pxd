@@ -1,0 +1,26 @@
+"""Kernels with their arguments: SYCL is given these with each submission, so penstock keeps their values itself."""
+
+from libc.stdint cimport uint32_t
+from libcpp.vector cimport vector
+
+from penstock.queues.driver cimport Memory, Status
+
+
+cdef struct Argument:
+    char* value  # owned; of pointers and local memory NULL
+    size_t size
+    void* object  # owned: what dpctl needs for structures and for local memory, of this size; NULL for others
+
+
+cdef cppclass Kernel:
+    void* kernel  # owned
+    vector[Argument] arguments
+    vector[void*] values  # as a submission wants them
+    vector[int] types
+
+
+cdef Kernel* new_kernel(void* kernel, const vector[int]& types) noexcept nogil  # takes the kernel over
+cdef Kernel* copy_kernel(Kernel* kernel) noexcept nogil
+cdef void delete_kernel(Kernel* kernel) noexcept nogil
+cdef void set_address(Kernel* kernel, uint32_t index, const Memory* memory) noexcept nogil
+cdef Status set_bytes(Kernel* kernel, uint32_t index, size_t size, const void* value) noexcept nogil

@@ -1,0 +1,100 @@
+"""Storing arguments in the shape in which a submission wants them, so that a launch only passes on pointers."""
+
+from libc.stdint cimport uint32_t, uintptr_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+from libcpp.vector cimport vector
+
+from penstock.queues.driver cimport Memory, Status
+from penstock.queues.sycl.calls cimport (
+    CALL_RawKernelArg_Create, CALL_WorkGroupMemory_Create, OUT_OF_MEMORY, RAW_ARGUMENT, WORK_GROUP_MEMORY, sycl
+)
+from penstock.queues.sycl.status cimport failure
+
+
+cdef Kernel* new_kernel(void* handle, const vector[int]& types) noexcept nogil:
+    cdef Kernel* kernel = new Kernel()
+    cdef Argument nothing
+    nothing.value = NULL
+    nothing.size = 0
+    nothing.object = NULL
+    kernel.kernel = handle
+    kernel.types = types
+    kernel.values.resize(types.size(), NULL)
+    kernel.arguments.resize(types.size(), nothing)
+    return kernel
+
+
+cdef Kernel* copy_kernel(Kernel* kernel) noexcept nogil:
+    """One whose arguments do not change when those of the original do; NULL when there is no memory."""
+    cdef Kernel* copied = new_kernel(sycl.Kernel_Copy(kernel.kernel), kernel.types)
+    cdef Argument* argument
+    cdef size_t i
+    for i in range(kernel.types.size()):
+        argument = &kernel.arguments[i]
+        if argument.size == 0:
+            copied.values[i] = kernel.values[i]
+        elif set_bytes(copied, <uint32_t> i, argument.size, argument.value) != 0:
+            delete_kernel(copied)
+            return NULL
+    return copied
+
+
+cdef void drop_object(Kernel* kernel, size_t index) noexcept nogil:
+    if kernel.arguments[index].object != NULL:
+        if kernel.types[index] == WORK_GROUP_MEMORY:
+            sycl.WorkGroupMemory_Delete(kernel.arguments[index].object)
+        else:
+            sycl.RawKernelArg_Delete(kernel.arguments[index].object)
+    kernel.arguments[index].object = NULL
+
+
+cdef void delete_kernel(Kernel* kernel) noexcept nogil:
+    cdef size_t i
+    for i in range(kernel.types.size()):
+        drop_object(kernel, i)
+        free(kernel.arguments[i].value)
+    if kernel.kernel != NULL:
+        sycl.Kernel_Delete(kernel.kernel)
+    del kernel
+
+
+cdef void set_address(Kernel* kernel, uint32_t index, const Memory* memory) noexcept nogil:
+    kernel.values[index] = <void*> <uintptr_t> memory.address
+
+
+cdef Status set_local(Kernel* kernel, uint32_t index, size_t size) noexcept nogil:
+    cdef Argument* argument = &kernel.arguments[index]
+    if argument.size == size:
+        return 0
+    drop_object(kernel, index)
+    argument.size = 0
+    argument.object = sycl.WorkGroupMemory_Create(size)
+    if argument.object == NULL:
+        return failure(CALL_WorkGroupMemory_Create)
+    argument.size = size
+    kernel.values[index] = argument.object
+    return 0
+
+
+cdef Status set_bytes(Kernel* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
+    """A value; local memory when there is none."""
+    cdef Argument* argument = &kernel.arguments[index]
+    if kernel.types[index] == WORK_GROUP_MEMORY:
+        return set_local(kernel, index, size)
+    if argument.value == NULL:
+        # A parameter has one size for ever. SYCL's raw argument only points to its bytes, so they never move.
+        argument.value = <char*> malloc(size)
+        if argument.value == NULL:
+            return failure(OUT_OF_MEMORY)
+        argument.size = size
+    memcpy(argument.value, value, size)
+    if kernel.types[index] != RAW_ARGUMENT:
+        kernel.values[index] = argument.value
+        return 0
+    if argument.object == NULL:
+        argument.object = sycl.RawKernelArg_Create(argument.value, size)
+        if argument.object == NULL:
+            return failure(CALL_RawKernelArg_Create)
+    kernel.values[index] = argument.object
+    return 0

@@ -1,0 +1,16 @@
+"""Giving commands to SYCL."""
+
+from penstock.queues.driver cimport Geometry, Status, Waits
+from penstock.queues.sycl.kernels cimport Kernel
+
+# Each makes an event, which is the caller's. The waits are SYCL's events.
+cdef Status submit_kernel(
+    void* queue, Kernel* kernel, const Geometry* geometry, Waits waits, void** event
+) noexcept nogil
+cdef Status submit_copy(
+    void* queue, void* to, const void* source, size_t nbytes, Waits waits, void** event
+) noexcept nogil
+cdef Status submit_fill(
+    void* queue, void* to, const unsigned char* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
+) noexcept nogil
+cdef Status submit_barrier(void* queue, Waits waits, void** event) noexcept nogil

@@ -1,0 +1,111 @@
+"""dpctl's functions with one way of telling that they failed."""
+
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from penstock.queues.driver cimport Geometry, Status, Waits
+from penstock.queues.sycl.calls cimport (
+    CALL_Fill16, CALL_Fill32, CALL_Fill64, CALL_Fill128, CALL_Memcpy, CALL_MemcpyWithEvents, CALL_Memset,
+    CALL_SubmitBarrier, CALL_SubmitBarrierForEvents, CALL_SubmitNDRange, Call, sycl
+)
+from penstock.queues.sycl.kernels cimport Kernel
+from penstock.queues.sycl.status cimport failure
+
+
+cdef inline Status outcome(Call call, void* event) noexcept nogil:
+    return 0 if event != NULL else failure(call)
+
+
+cdef Status submit_kernel(
+    void* queue, Kernel* kernel, const Geometry* geometry, Waits waits, void** event
+) noexcept nogil:
+    # The last dimension of a SYCL range is the one that varies fastest: OpenCL's and HIP's first.
+    cdef size_t global_size[3]
+    cdef size_t local_size[3]
+    cdef int i, last = geometry.dimensions - 1
+    for i in range(geometry.dimensions):
+        global_size[last - i] = geometry.global_size[i]
+        local_size[last - i] = geometry.local_size[i]
+    event[0] = sycl.SubmitNDRange(
+        kernel.kernel, queue, kernel.values.data(), kernel.types.data(), kernel.values.size(), global_size, local_size,
+        geometry.dimensions, waits.events, waits.count)
+    return outcome(CALL_SubmitNDRange, event[0])
+
+
+cdef Status submit_copy(
+    void* queue, void* to, const void* source, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    if waits.count == 0:
+        event[0] = sycl.Memcpy(queue, to, source, nbytes)
+        return outcome(CALL_Memcpy, event[0])
+    event[0] = sycl.MemcpyWithEvents(queue, to, source, nbytes, waits.events, waits.count)
+    return outcome(CALL_MemcpyWithEvents, event[0])
+
+
+cdef Status submit_fill(
+    void* queue, void* to, const unsigned char* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    cdef uint16_t two
+    cdef uint32_t four
+    cdef uint64_t eight[2]
+    cdef size_t count = nbytes // pattern_size
+    cdef Status status
+    if waits.count != 0:  # no fill takes events
+        status = submit_barrier(queue, waits, event)
+        if status != 0:
+            return status
+        sycl.Event_Delete(event[0])
+    if pattern_size == 1:
+        event[0] = sycl.Memset(queue, to, pattern[0], count)
+        return outcome(CALL_Memset, event[0])
+    if pattern_size == 2:
+        memcpy(&two, pattern, 2)
+        event[0] = sycl.Fill16(queue, to, two, count)
+        return outcome(CALL_Fill16, event[0])
+    if pattern_size == 4:
+        memcpy(&four, pattern, 4)
+        event[0] = sycl.Fill32(queue, to, four, count)
+        return outcome(CALL_Fill32, event[0])
+    memcpy(eight, pattern, 8 if pattern_size == 8 else 16)
+    if pattern_size == 8:
+        event[0] = sycl.Fill64(queue, to, eight[0], count)
+        return outcome(CALL_Fill64, event[0])
+    if pattern_size == 16:
+        event[0] = sycl.Fill128(queue, to, eight, count)
+        return outcome(CALL_Fill128, event[0])
+    return fill_by_doubling(queue, <char*> to, pattern, pattern_size, nbytes, event)
+
+
+cdef Status fill_by_doubling(
+    void* queue, char* to, const unsigned char* pattern, size_t pattern_size, size_t nbytes, void** event
+) noexcept nogil:
+    """dpctl fills with 16 bytes at most. The first element is put together from these, and what is there is copied
+    until it is enough.
+    """
+    cdef uint64_t part[2]
+    cdef size_t i, done = pattern_size
+    cdef size_t more
+    event[0] = NULL
+    for i in range(pattern_size // 16):
+        memcpy(part, pattern + 16 * i, 16)
+        if event[0] != NULL:
+            sycl.Event_Delete(event[0])
+        event[0] = sycl.Fill128(queue, to + 16 * i, part, 1)
+        if event[0] == NULL:
+            return failure(CALL_Fill128)
+    while done < nbytes:
+        more = done if done < nbytes - done else nbytes - done
+        sycl.Event_Delete(event[0])
+        event[0] = sycl.Memcpy(queue, to + done, to, more)
+        if event[0] == NULL:
+            return failure(CALL_Memcpy)
+        done += more
+    return 0
+
+
+cdef Status submit_barrier(void* queue, Waits waits, void** event) noexcept nogil:
+    if waits.count == 0:
+        event[0] = sycl.SubmitBarrier(queue)
+        return outcome(CALL_SubmitBarrier, event[0])
+    event[0] = sycl.SubmitBarrierForEvents(queue, waits.events, waits.count)
+    return outcome(CALL_SubmitBarrierForEvents, event[0])
