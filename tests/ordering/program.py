@@ -68,7 +68,10 @@ class Program:
     def adopt(self, queue):
         handle = self.calls.handle_of(queue)
         if handle not in self.of:
-            self.recorded.queues.pop(handle, None)  # of a queue that is gone
+            # Making a queue may have found a dropped one done and freed it, and the new one may have its handle: what
+            # was called so far was about the old one.
+            self.recorded.read(self.submitted(), 0)
+            self.recorded.queues.pop(handle, None)
             self.of[handle] = (queue, self.rules.add(handle, queue.is_null, queue.blocking))
         return queue
 
@@ -195,8 +198,7 @@ class Program:
 
     def gate(self, queue):
         with self.command(queue) as operation:
-            gate = queue._gate()
-        self.gates[operation] = gate
+            self.gates[operation] = queue._gate()  # before the check, which may raise: `program_on` must open it then
         return operation
 
     def open(self, operation=None):
@@ -230,7 +232,9 @@ class Program:
         if operation is not None:
             self.recorded.wait(rule.handle, operation)
         else:
-            left = stands_for[0] & ~must_before & ~self.recorded.done
+            # Besides what the rules say it comes after: a query of the null queue may have ordered it after more.
+            ordered = must_before | self.recorded.queue(rule.handle).before
+            left = stands_for[0] & ~ordered & ~self.recorded.done
             if left and self.strict:
                 raise OrderError(f"a wait for operations {operations_in(left)} was dropped")
         return operation is None

@@ -1,5 +1,7 @@
 """The checker finds what is wrong: calls made up, and programs whose calls are changed on the way."""
 
+import time
+
 import pytest
 
 from ..observer import Call, observe
@@ -111,3 +113,37 @@ def test_a_program_whose_waits_are_lost(device, kernels, lost):
         with pytest.raises(OrderError, match="nobody waits" if lost == "waits" else "is not ordered after"):
             program.step(program.null, memory, 2)
     device.finish()
+
+
+def test_a_gate_that_fails_its_check_is_opened_at_the_end(device, kernels):
+    device.finish()
+    with observe(device) as calls:
+        program = Program(device, kernels, calls)
+        queue = program.queue()
+        calls.since = lambda first: []
+        with pytest.raises(OrderError, match="submitted nothing"):
+            program.gate(queue)
+        assert len(program.gates) == 1  # `program_on` opens these; its last finish would not return otherwise
+        program.gates.popitem()[1].open()
+    device.finish()
+
+
+def test_a_wait_that_a_query_of_the_null_queue_made_superfluous(program):
+    free, blocking = program.queue(blocking=False), program.queue()
+    program.gate(free)
+    program.wait(blocking, free)
+    assert not program.query(program.null)  # its marker comes after both
+    assert program.wait(program.null, free)
+
+
+def test_a_queue_with_the_handle_of_one_that_is_gone(program):
+    memory = program.memory()
+    for i in range(20):
+        queue = program.queue()
+        program.step(queue, memory, i)
+        program.forget(queue)
+        del queue
+        for _ in range(2):  # the first gives the dropped one its last marker
+            time.sleep(1e-3)
+            program.queue()
+        program.finish_device()
