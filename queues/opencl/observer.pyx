@@ -249,10 +249,26 @@ KINDS = {
     "clSVMAlloc": "allocate",
     "clCreateBuffer": "allocate",
 }
+# And which call does it, where only one does.
 LAUNCH = "clEnqueueNDRangeKernel"
+UPLOAD = "clEnqueueWriteBuffer"
+DOWNLOAD = "clEnqueueReadBuffer"
+FILL = "clEnqueueFillBuffer"
 MARKER = "clEnqueueMarkerWithWaitList"
 BARRIER = "clEnqueueBarrierWithWaitList"
+HOLD = "clEnqueueBarrierWithWaitList"  # what a gate holds the queue with
+HOST_FUNCTION = "clSetEventCallback"
+ARGUMENT = "clSetKernelArg"
+FINISH = "clFinish"
+WAIT = "clWaitForEvents"
+QUERY = "clGetEventInfo"
+GATE = "clCreateUserEvent"
+OPEN = "clSetUserEventStatus"
+RELEASE_QUEUE = "clReleaseCommandQueue"
+ALLOCATE = ("clSVMAlloc", "clCreateBuffer")
 DONE = 0  # the status of an event that is done
+FAILURE = -5, "CL_OUT_OF_RESOURCES"  # one that any call may have
+OUT_OF_MEMORY = -6
 
 cdef cbool observing = False
 
@@ -309,7 +325,20 @@ def fail(name, int64_t code, uint64_t after):
     add_failure(NAMES.index(name), code, after)
 
 
-def events_alive():
+def watch(emulate=False):
+    """Nothing has to be known from before `start`, and there is nothing to answer for: this driver executes."""
+
+
+def unwatch():
+    """End what `watch` began."""
+
+
+def violations():
+    """None are looked for: what is wrong here the driver refuses, or the results show it."""
+    return []
+
+
+def events_alive(device):
     """The serials of events made while observed to which penstock still holds references."""
     return sorted(alive())
 

@@ -1,13 +1,28 @@
 import pytest
 
 import penstock as ps
+from penstock.selection import select
 
-from ..observer import observe
+from ..observer import observe, watch
 from .program import SOURCE, program_on
 
 
+@pytest.fixture(scope="package", autouse=True)
+def watched():
+    with watch(select().backend) as driver:
+        yield driver
+
+
+@pytest.fixture(autouse=True)
+def nothing_forbidden(watched):
+    """No test does what the driver's specification forbids, observed or not."""
+    yield
+    found = watched.violations()
+    assert not found, "\n".join(found)
+
+
 @pytest.fixture(scope="module")
-def device():
+def device(watched):
     with ps.Device() as device:
         yield device
 

@@ -104,6 +104,8 @@ class SubmittedQueue:
     before: int = 0  # operations that its next command comes after
     gone: bool = False  # so it gets a marker at some point, to notice by when it is done
     ends_in_marker: bool = False  # and nothing came after that
+    for_host: bool = False  # and that marker is one the host can ask
+    held: bool = False  # its last command waits for a gate
     pending: int = 0  # waits that no command has carried yet: they are operations too
     done_when_waiting: int = 0  # what was known done at the first of them
 
@@ -153,12 +155,16 @@ class Recorded:
                 is_main = operation is not None and i == own[-1]
                 before = queue.before
                 after = self.come_after(queue, call, before, done_before, may if call.object == handle else None)
-                if kind == "marker":
-                    if queue.ends_in_marker and not call.waits and not needs_marker:
+                if kind == "marker" and not queue.held:
+                    # One for the device may be followed by one for the host, on drivers where these differ.
+                    superfluous = queue.ends_in_marker and (queue.for_host or not call.detail)
+                    if superfluous and not call.waits and not needs_marker:
                         raise OrderError(f"a second marker was made where the queue had one: {call}")
                     if not queue.gone:
                         markers[call.event] = call
-                queue.ends_in_marker = kind == "marker"
+                queue.ends_in_marker = kind == "marker" and not queue.held  # that one belongs to the gate
+                queue.for_host = bool(call.detail)
+                queue.held = kind == "barrier" and not self.gates.isdisjoint(call.waits)
                 queue.pending = 0
                 if is_main:
                     main, done_at_main = after, self.done

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..observer import observe
+from ..observer import EXECUTES, observe
 from .happens_before import OrderError, Recorded, Rules, check, operations_in
 
 SIZE = 64
@@ -323,9 +323,9 @@ class Program:
     # -- the end
 
     def compare(self):
-        """Finish all, and compare memory with the model."""
+        """Finish all, and compare memory with the model, where memory changes at all."""
         self.finish_device()
-        for i, memory in enumerate(self.memories):
+        for i, memory in enumerate(self.memories if EXECUTES else ()):
             got = memory.buffer.get()
             assert np.array_equal(got, memory.model), f"memory {i} is {got[:4]}…, not {memory.model[:4]}…"
         self.read = len(self.calls)

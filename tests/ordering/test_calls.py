@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-LAUNCH = "clEnqueueNDRangeKernel"
+LAUNCH = calls.driver.LAUNCH
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_only_changed_arguments_are_set(device, kernels, buffer, calls):
     launch(queue, kernels, buffer, 1)
     first = len(calls)
     launch(queue, kernels, buffer, 2)
-    assert calls.names(first) == ["clSetKernelArg", LAUNCH]
+    assert calls.names(first) == [calls.driver.ARGUMENT, LAUNCH]
     first = len(calls)
     launch(queue, kernels, other, 2)
     assert calls.kinds(first) == {"argument": 1, "command": 1}
@@ -118,7 +118,7 @@ def test_finishing_a_queue_is_one_synchronize(device, kernels, buffer, calls):
             launch(queue, kernels, buffer)
         first, stats = len(calls), queue.stats
         queue.finish()
-        assert calls.names(first) == ["clFinish"]
+        assert calls.names(first) == [calls.driver.FINISH]
         assert (queue.stats - stats).host_syncs == 1
         for _ in range(3):
             queue.finish()
@@ -214,9 +214,9 @@ def test_statistics_are_those_of_the_calls(device, kernels, buffer, calls, hold)
     device.finish()
     made, counts, log = device.stats - stats, calls.counts(first), calls.since(first)
     assert made.launches == counts[LAUNCH]
-    assert made.markers_made == counts["clEnqueueMarkerWithWaitList"]
-    assert made.events_made == counts["clEnqueueMarkerWithWaitList"] + counts["clCreateUserEvent"]
-    assert made.host_syncs == counts["clWaitForEvents"] + counts["clFinish"] == 1
-    gates = {call.event for call in log if call.name == "clCreateUserEvent"}
+    assert made.markers_made == counts[calls.driver.MARKER]
+    assert made.events_made == counts[calls.driver.MARKER] + counts[calls.driver.GATE]
+    assert made.host_syncs == counts[calls.driver.WAIT] + counts[calls.driver.FINISH] == 1
+    gates = {call.event for call in log if call.name == calls.driver.GATE}
     waits = [event for call in log if call.name.startswith("clEnqueue") for event in call.waits if event not in gates]
     assert made.waits_made == len(waits)

@@ -40,7 +40,7 @@ def state_of(queue):
 def waits_of_next_null_launch(device, kernels, buffer, calls):
     first = len(calls)
     launch(device.null_queue, kernels, buffer)
-    (call,) = (call for call in calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    (call,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
     return call.waits
 
 
@@ -48,26 +48,26 @@ def null_commands(device, kernels, buffer):
     null = device.null_queue
     small = bytes(buffer.nbytes)
     return {
-        "clEnqueueNDRangeKernel": lambda: launch(null, kernels, buffer),
-        "clSetKernelArg": lambda: launch(null, kernels, buffer, 77),
-        "clEnqueueWriteBuffer": lambda: null.copy(buffer, small),
-        "clEnqueueReadBuffer": lambda: null.copy(bytearray(buffer.nbytes), buffer),
-        "clEnqueueFillBuffer": lambda: null.fill(buffer, 3),
-        "clEnqueueMarkerWithWaitList": null.record,
-        "clEnqueueBarrierWithWaitList": null.finish,
+        calls.driver.LAUNCH: lambda: launch(null, kernels, buffer),
+        calls.driver.ARGUMENT: lambda: launch(null, kernels, buffer, 77),
+        calls.driver.UPLOAD: lambda: null.copy(buffer, small),
+        calls.driver.DOWNLOAD: lambda: null.copy(bytearray(buffer.nbytes), buffer),
+        calls.driver.FILL: lambda: null.fill(buffer, 3),
+        calls.driver.MARKER: null.record,
+        calls.driver.BARRIER: null.finish,
     }
 
 
 @pytest.mark.parametrize("name", [
-    "clEnqueueNDRangeKernel", "clSetKernelArg", "clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clEnqueueFillBuffer",
-    "clEnqueueMarkerWithWaitList", "clEnqueueBarrierWithWaitList",
+    calls.driver.LAUNCH, calls.driver.ARGUMENT, calls.driver.UPLOAD, calls.driver.DOWNLOAD, calls.driver.FILL,
+    calls.driver.MARKER, calls.driver.BARRIER,
 ])  # fmt: skip
 def test_a_null_command_that_fails_leaves_all_as_it_was(device, kernels, buffer, calls, busy, name):
     launch(device.null_queue, kernels, buffer)  # its plan and its waits
     for queue in busy:
         launch(queue, kernels, buffer, 2)
     before, alive = state_of(device.null_queue), len(calls.events_alive())
-    after = 3 if name == "clEnqueueMarkerWithWaitList" else 0  # those of the queues it waits for come first
+    after = 3 if name == calls.driver.MARKER else 0  # those of the queues it waits for come first
     first = len(calls)
     calls.fail(name, OUT_OF_RESOURCES, after)
     with pytest.raises(ps.Error, match=f"{name}.*CL_OUT_OF_RESOURCES"):
@@ -87,8 +87,8 @@ def test_a_marker_that_fails_while_gathering_leaves_all_queues_listed(device, ke
     for queue in busy:
         launch(queue, kernels, buffer, 2)
     before = state_of(device.null_queue)
-    calls.fail("clEnqueueMarkerWithWaitList", OUT_OF_RESOURCES, failing)
-    with pytest.raises(ps.Error, match="clEnqueueMarkerWithWaitList"):
+    calls.fail(calls.driver.MARKER, OUT_OF_RESOURCES, failing)
+    with pytest.raises(ps.Error, match=calls.driver.MARKER):
         launch(device.null_queue, kernels, buffer)
     assert state_of(device.null_queue) == before
     launch(busy[1], kernels, buffer, 3)  # one of them goes on meanwhile
@@ -108,7 +108,7 @@ def test_the_flush_of_a_marker_that_fails_leaks_no_event(device, kernels, buffer
 
 
 @pytest.mark.parametrize("name", [
-    "clEnqueueNDRangeKernel", "clSetKernelArg", "clEnqueueWriteBuffer", "clEnqueueMarkerWithWaitList",
+    calls.driver.LAUNCH, calls.driver.ARGUMENT, calls.driver.UPLOAD, calls.driver.MARKER,
 ])  # fmt: skip
 def test_a_blocking_command_that_fails_still_waits_for_null_next_time(device, kernels, buffer, calls, name, hold):
     null, queue = device.null_queue, device.queue()
@@ -123,7 +123,7 @@ def test_a_blocking_command_that_fails_still_waits_for_null_next_time(device, ke
     assert state_of(queue) == before
     first = len(calls)
     launch(queue, kernels, buffer, 9)
-    (call,) = (call for call in calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    (call,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
     assert len(call.waits) == 1
     assert queue.stats.waits_made == 1
     gate.open()
@@ -133,13 +133,13 @@ def test_a_failed_command_keeps_waits_that_wait_to_be_carried(device, kernels, b
     queue = device.queue(blocking=False)
     for other in busy:
         queue.wait(other)
-    launch_fails = ("clEnqueueNDRangeKernel", lambda: launch(queue, kernels, buffer))
-    copy_fails = ("clEnqueueWriteBuffer", lambda: queue.copy(buffer, bytes(256)))
-    marker_fails = ("clEnqueueMarkerWithWaitList", queue.record)
-    query_fails = ("clEnqueueMarkerWithWaitList", queue.query)
-    barrier_fails = ("clEnqueueBarrierWithWaitList", queue.finish)
-    hold_fails = ("clEnqueueBarrierWithWaitList", queue._gate)
-    user_event_fails = ("clCreateUserEvent", queue._gate)
+    launch_fails = (calls.driver.LAUNCH, lambda: launch(queue, kernels, buffer))
+    copy_fails = (calls.driver.UPLOAD, lambda: queue.copy(buffer, bytes(256)))
+    marker_fails = (calls.driver.MARKER, queue.record)
+    query_fails = (calls.driver.MARKER, queue.query)
+    barrier_fails = (calls.driver.BARRIER, queue.finish)
+    hold_fails = (calls.driver.BARRIER, queue._gate)
+    user_event_fails = (calls.driver.GATE, queue._gate)
     for name, command in (
         launch_fails, copy_fails, marker_fails, query_fails, barrier_fails, hold_fails, user_event_fails
     ):  # fmt: skip
@@ -151,20 +151,20 @@ def test_a_failed_command_keeps_waits_that_wait_to_be_carried(device, kernels, b
         assert calls.events_alive() == alive
     first = len(calls)
     launch(queue, kernels, buffer)
-    (call,) = (call for call in calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    (call,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
     assert len(call.waits) == 3
 
 
 def test_a_failed_finish_is_no_finish(device, kernels, buffer, calls):
     queue = device.queue(blocking=False)
     launch(queue, kernels, buffer)
-    calls.fail("clFinish", OUT_OF_RESOURCES)
-    with pytest.raises(ps.Error, match="clFinish"):
+    calls.fail(calls.driver.FINISH, OUT_OF_RESOURCES)
+    with pytest.raises(ps.Error, match=calls.driver.FINISH):
         queue.finish()
     assert not queue.empty
     event = queue.record()
-    calls.fail("clWaitForEvents", INVALID_EVENT_WAIT_LIST)
-    with pytest.raises(ps.Error, match="clWaitForEvents"):
+    calls.fail(calls.driver.WAIT, INVALID_EVENT_WAIT_LIST)
+    with pytest.raises(ps.Error, match=calls.driver.WAIT):
         event.wait()
     assert not queue.empty
     event.wait()
@@ -176,8 +176,8 @@ def test_a_device_whose_finish_fails_has_waited_for_all_queues(device, kernels, 
     queues = [device.queue(blocking=k % 2 == 0) for k in range(4)]
     for queue in queues:
         launch(queue, kernels, buffer)
-    calls.fail("clWaitForEvents", EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
-    with pytest.raises(ps.Error, match="clWaitForEvents"):
+    calls.fail(calls.driver.WAIT, EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+    with pytest.raises(ps.Error, match=calls.driver.WAIT):
         device.finish()
     assert all(queue.empty for queue in queues)
     device.finish()
@@ -190,7 +190,7 @@ def test_asking_in_vain_is_no_answer(device, kernels, buffer, calls, hold, ask):
     queue.wait(held)
     launch(queue, kernels, buffer)
     event = queue.record()
-    calls.fail("clGetEventInfo", OUT_OF_RESOURCES)
+    calls.fail(calls.driver.QUERY, OUT_OF_RESOURCES)
     with pytest.raises(ps.Error, match="CL_OUT_OF_RESOURCES"):
         {"query": queue.query, "event": event.query, "timeout": lambda: queue.finish(timeout=1)}[ask]()
     assert not queue.empty
@@ -208,41 +208,41 @@ def test_the_argument_being_set_is_unknown_after_a_failure(device, kernels, buff
     queue.finish()
     buffer.set(1)
     device.finish()
-    calls.fail("clSetKernelArg", OUT_OF_RESOURCES)
+    calls.fail(calls.driver.ARGUMENT, OUT_OF_RESOURCES)
     with pytest.raises(ps.Error, match=r"clSetKernelArg.*argument 1 \(uint k\)"):
         launch(queue, kernels, buffer, 2)
     first = len(calls)
     launch(queue, kernels, buffer, 1)  # what it was before: set again all the same
-    assert calls.names(first) == ["clSetKernelArg", "clEnqueueNDRangeKernel"]
+    assert calls.names(first) == [calls.driver.ARGUMENT, calls.driver.LAUNCH]
     assert (buffer.get(queue=queue) == 4).all()
 
 
 def test_arguments_set_before_a_failed_launch_stay_known(device, kernels, buffer, calls):
     queue = device.queue(blocking=False)
     launch(queue, kernels, buffer, 1)
-    calls.fail("clEnqueueNDRangeKernel", OUT_OF_RESOURCES)
-    with pytest.raises(ps.Error, match="clEnqueueNDRangeKernel"):
+    calls.fail(calls.driver.LAUNCH, OUT_OF_RESOURCES)
+    with pytest.raises(ps.Error, match=calls.driver.LAUNCH):
         launch(queue, kernels, buffer, 2)
     first = len(calls)
     launch(queue, kernels, buffer, 2)
-    assert calls.names(first) == ["clEnqueueNDRangeKernel"]
+    assert calls.names(first) == [calls.driver.LAUNCH]
 
 
 def test_a_bound_launch_that_fails(device, kernels, buffer, calls, busy):
     null = device.null_queue
     bound = kernels["advance"].bind(null, 4, 16, buffer, 1)
     before = state_of(null)
-    calls.fail("clEnqueueNDRangeKernel", OUT_OF_RESOURCES)
-    with pytest.raises(ps.Error, match="clEnqueueNDRangeKernel"):
+    calls.fail(calls.driver.LAUNCH, OUT_OF_RESOURCES)
+    with pytest.raises(ps.Error, match=calls.driver.LAUNCH):
         bound()
     assert state_of(null) == before
     first = len(calls)
     bound()
-    (call,) = (call for call in calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    (call,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
     assert len(call.waits) == 3
 
 
-@pytest.mark.parametrize("name", ["clCreateUserEvent", "clEnqueueMarkerWithWaitList", "clEnqueueBarrierWithWaitList",
+@pytest.mark.parametrize("name", [calls.driver.GATE, calls.driver.MARKER, calls.driver.BARRIER,
                                   "clSetEventCallback"])  # fmt: skip
 def test_a_host_function_that_fails_does_not_run_and_holds_nothing(device, kernels, buffer, calls, name):
     queue = device.queue(blocking=False)
@@ -267,7 +267,7 @@ def test_other_queues_go_on_after_a_failure(device, kernels, buffer, calls):
     failed = 0
     for k in range(60):
         if k % 10 == 3:
-            calls.fail("clEnqueueNDRangeKernel", OUT_OF_RESOURCES)
+            calls.fail(calls.driver.LAUNCH, OUT_OF_RESOURCES)
         try:
             launch(queues[k % 3], kernels, buffers[k % 3], 1)
         except ps.Error:
@@ -285,8 +285,8 @@ def test_other_queues_go_on_after_a_failure(device, kernels, buffer, calls):
 
 
 def test_a_queue_closed_after_a_failed_marker_still_counts(device, kernels, buffer, calls, busy):
-    calls.fail("clEnqueueMarkerWithWaitList", OUT_OF_RESOURCES)
-    with pytest.raises(ps.Error, match="clEnqueueMarkerWithWaitList"):
+    calls.fail(calls.driver.MARKER, OUT_OF_RESOURCES)
+    with pytest.raises(ps.Error, match=calls.driver.MARKER):
         busy[0].close()
     assert len(waits_of_next_null_launch(device, kernels, buffer, calls)) == 3
 

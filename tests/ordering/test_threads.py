@@ -377,7 +377,7 @@ def test_no_work_is_lost_when_commands_of_the_null_queue_fail(device, threaded, 
     def gather(i):
         try:
             for row in range(n):
-                calls.fail("clEnqueueNDRangeKernel", -5)  # the next one, whoever's it is
+                calls.fail(calls.driver.LAUNCH, -5)  # the next one, whoever's it is
                 while True:
                     seen = submitted[0]
                     try:

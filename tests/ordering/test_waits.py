@@ -9,7 +9,7 @@ from .program import SOURCE
 
 
 def launches_only(names):
-    return [name for name in names if name != "clSetKernelArg"] == ["clEnqueueNDRangeKernel"]
+    return [name for name in names if name != program.calls.driver.ARGUMENT] == [program.calls.driver.LAUNCH]
 
 
 def state_of(queue):
@@ -36,9 +36,9 @@ def test_a_marker_is_shared_by_all_who_wait(program, held):
         program.wait(other, point)
     for other, memory in zip(others, memories, strict=True):
         program.step(other, memory, 1)
-    assert program.calls.count("clEnqueueMarkerWithWaitList", first) == 1
+    assert program.calls.count(program.calls.driver.MARKER, first) == 1
     assert (producer.stats.markers_made, producer.stats.markers_shared) == (1, 3)
-    waited = [call.waits for call in program.calls.since(first) if call.name == "clEnqueueNDRangeKernel"]
+    waited = [call.waits for call in program.calls.since(first) if call.name == program.calls.driver.LAUNCH]
     assert len(set(waited)) == 1
     assert len(waited) == 4
 
@@ -406,7 +406,7 @@ def test_a_wait_that_is_not_dropped_is_a_command_and_is_submitted(program, held,
     else:
         program.finish_device()
         assert queue.empty
-    (event,) = {call.event for call in program.calls.log if call.name == "clEnqueueMarkerWithWaitList"
+    (event,) = {call.event for call in program.calls.log if call.name == program.calls.driver.MARKER
                 and call.object == program.calls.handle_of(producer)}  # fmt: skip
     carried = [call for call in program.calls.since(first) if event in call.waits
                and call.object == program.calls.handle_of(queue)]  # fmt: skip
@@ -431,7 +431,7 @@ def test_waits_that_wait_are_carried_together(program):
     assert queue.epoch == 5
     first = len(program.calls)
     program.step(queue, memory, 1)
-    (launch,) = (call for call in program.calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    (launch,) = (call for call in program.calls.since(first) if call.name == program.calls.driver.LAUNCH)
     assert len(launch.waits) == 5
 
 
