@@ -69,8 +69,15 @@ cdef cppclass Queue:
     vector[Held*] batches
 
 
+cdef cppclass ModuleHandle:
+    atomic[int32_t] references  # of the Module, and one for each kernel: the driver's module ends after its kernels
+    void* handle
+    Device* device  # retained
+
+
 cdef cppclass Kernel:
     void* handle
+    ModuleHandle* module  # retained
     size_t group[3]
 
 
@@ -86,6 +93,9 @@ cdef void release_device(Device* device) noexcept nogil
 cdef Queue* new_queue(
     Device* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status
 ) noexcept nogil
+cdef ModuleHandle* new_module(Device* device, void* handle) noexcept nogil
+cdef ModuleHandle* retain_module(ModuleHandle* module) noexcept nogil
+cdef void release_module(ModuleHandle* module) noexcept nogil
 cdef Queue* retain_queue(Queue* queue) noexcept nogil
 cdef void release_queue(Queue* queue) noexcept nogil
 cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept nogil

@@ -169,6 +169,32 @@ cdef void release_all(vector[Event*]& events) noexcept nogil:
     events.clear()
 
 
+# -- modules
+
+
+cdef ModuleHandle* new_module(Device* device, void* handle) noexcept nogil:
+    """It owns the driver's handle from here on."""
+    cdef ModuleHandle* module = new ModuleHandle()
+    module.references.store(1, memory_order_relaxed)
+    module.handle = handle
+    module.device = device
+    device.references.fetch_add(1, memory_order_relaxed)
+    return module
+
+
+cdef ModuleHandle* retain_module(ModuleHandle* module) noexcept nogil:
+    module.references.fetch_add(1, memory_order_relaxed)
+    return module
+
+
+cdef void release_module(ModuleHandle* module) noexcept nogil:
+    if module.references.fetch_sub(1, memory_order_acq_rel) != 1:
+        return
+    ze.ModuleDestroy(module.handle)
+    release_device(module.device)
+    del module
+
+
 # -- events
 
 
