@@ -172,7 +172,7 @@ cdef extern from *:
         Clock& done = state().done;
         for (auto& entry : clock) {
             auto known = done.find(entry.first);
-            if (known == done.end() || known->second < entry.second) return false;
+            if (entry.second && (known == done.end() || known->second < entry.second)) return false;
         }
         return true;
     }
@@ -298,7 +298,8 @@ cdef extern from *:
     static void check_list_end(int function, const List& list) {
         State& s = state();
         if (!is_done({{list.number, list.position}}))
-            violate(function, text_of(list) + " has work that is not known to be done");
+            violate(function, text_of(list) + " has work that is not known to be done: " + std::to_string(s.done[list.number])
+                    + " of " + std::to_string(list.position) + " commands");
         for (auto& waiter : list.waiters)
             if (!is_done({waiter}))
                 violate(function, text_of(list) + " signals what list " + std::to_string(waiter.first)
@@ -662,9 +663,10 @@ cdef extern from *:
                 if constexpr (function == CALL_EventHostSynchronize) timeout = std::get<1>(all);
                 auto gates = [&] { return gates_of(event_of(first)); };
                 bool open = await(guard, function, timeout, gates);
-                if (open && event_of(first).counter_based) return false;
+                if (!event_of(first).known) return false;
+                if (open) std::apply(original, all);  // whose answer, from memory that nothing changes, is often wrong
                 result = open ? SUCCESS : NOT_READY;
-                return event_of(first).known;
+                return true;
             }
             return false;
         }
