@@ -59,8 +59,16 @@ class Calls:
         return self.driver.kind_of(call.name)
 
     def fail(self, name, code, after=0):
-        """Let a later call of this name return `code` without reaching the driver: the next one, or `after` more."""
-        self.driver.fail(name, code, after)
+        """Let a later call of this name return `code` without reaching the driver: the next one, or `after` more.
+
+        Of several names each.
+        """
+        for each in (name,) if isinstance(name, str) else name:
+            self.driver.fail(each, code, after)
+
+    def forgive(self):
+        """Drop the failures that have not come."""
+        self.driver.forgive()
 
     def events_alive(self):
         return self.driver.events_alive(self.device)

@@ -796,6 +796,11 @@ cdef extern from *:
         state().failures.push_back({function, code, after});
     }
 
+    static void forgive() {
+        std::lock_guard<std::mutex> guard(state().lock);
+        state().failures.clear();
+    }
+
     static void slow_down(int function, uint64_t microseconds) {
         std::lock_guard<std::mutex> guard(state().lock);
         state().slow[function] = microseconds;
@@ -849,6 +854,7 @@ cdef extern from *:
     size_t log_size "penstock_ze_observer::size"() nogil
     vector[Seen] log_tail "penstock_ze_observer::tail"(size_t start) nogil
     void add_failure "penstock_ze_observer::fail"(int function, unsigned int code, uint64_t after) nogil
+    void drop_failures "penstock_ze_observer::forgive"() nogil
     void slow_down "penstock_ze_observer::slow_down"(int function, uint64_t microseconds) nogil
     vector[string] take_violations "penstock_ze_observer::take_violations"() nogil
     vector[int64_t] event_serials "penstock_ze_observer::serials"(const vector[void*]& idle) nogil
@@ -885,10 +891,13 @@ ARGUMENT = "zeKernelSetArgumentValue"
 FINISH = "zeCommandListHostSynchronize"
 WAIT = "zeEventHostSynchronize"
 QUERY = "zeEventQueryStatus"
-GATE = "zeEventHostReset"  # or zeEventCreate, of the first ones
+GATE = ("zeEventHostReset", "zeEventPoolCreate")  # an old one, or a new one
+FLUSH = None  # there is none
 OPEN = "zeEventHostSignal"
 RELEASE_QUEUE = "zeCommandListDestroy"
 ALLOCATE = ("zeMemAllocDevice",)
+GATE_MARKERS = 1  # that a gate makes for itself, to know when it may be used again
+POLLS = True  # whether the driver says of a queue that it is done, without a marker
 DONE = 0  # the status of an event that is done
 FAILURE = 0x7FFFFFFE, "ZE_RESULT_ERROR_UNKNOWN"  # one that any call may have
 OUT_OF_MEMORY = 0x70000003
@@ -990,6 +999,11 @@ def fail(name, unsigned int code, uint64_t after):
     if name not in NAMES:
         raise ValueError(f"no call is named {name!r}")
     add_failure(NAMES.index(name), code, after)
+
+
+def forgive():
+    """No call fails any more that `fail` said it should."""
+    drop_failures()
 
 
 def slow(name, uint64_t microseconds):
