@@ -73,6 +73,11 @@ class Calls:
     def events_alive(self):
         return self.driver.events_alive(self.device)
 
+    def markers_of(self, queues, first=0):
+        """The calls that made a marker on one of these queues."""
+        handles = {self.handle_of(queue) for queue in queues}
+        return [call for call in self.since(first) if call.object in handles and self.kind(call) == "marker"]
+
     def handle_of(self, queue):
         return self.driver.handle_of(queue)
 

@@ -202,6 +202,7 @@ cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept 
     """An idle event, or a new one; with one reference. NULL on failure."""
     cdef Event* event = NULL
     cdef Status made = 0
+    cdef bint is_new = False
     if kind == GATE_EVENT:
         recycle_gates(device, False)
     device.lock.lock()
@@ -209,6 +210,7 @@ cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept 
         event = device.idle[<int> kind].back()
         device.idle[<int> kind].pop_back()
     else:
+        is_new = True
         event = new Event()
         event.kind = kind
         event.queue = NULL
@@ -221,7 +223,8 @@ cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept 
     if event == NULL:
         status[0] = made
         return NULL
-    if (kind == GATE_EVENT or device.mode == RESET) and ze.EventQueryStatus(event.handle) == 0:
+    # Without asking whether it is signalled: of an event for the device alone the host need not see it.
+    if not is_new and (kind == GATE_EVENT or device.mode == RESET):
         status[0] = outcome(CALL_EventHostReset, ze.EventHostReset(event.handle))
         if status[0] != 0:
             give_back(device, event)

@@ -133,7 +133,7 @@ cdef extern from *:
         std::set<int64_t> closed;  // gates
         std::vector<HostCall> host_calls;
         uint32_t newest_list = 0;
-        int64_t newest_serial = 0;
+        int64_t newest_serial = 0, first_serial = 0;  // the latter: when recording began
     };
 
     static State& state() {
@@ -774,7 +774,10 @@ cdef extern from *:
         State& s = state();
         std::lock_guard<std::mutex> guard(s.lock);
         s.recording = on;
-        if (on) s.log.clear();
+        if (on) {
+            s.log.clear();
+            s.first_serial = s.newest_serial;
+        }
         s.failures.clear();
         s.slow.clear();
     }
@@ -813,14 +816,15 @@ cdef extern from *:
         return found;
     }
 
-    // Of all events but these, which nobody uses now.
+    // Of all events but these, which nobody uses now, since recording began.
     static std::vector<int64_t> serials(const std::vector<void *>& idle) {
         State& s = state();
         std::lock_guard<std::mutex> guard(s.lock);
         std::set<void *> unused(idle.begin(), idle.end());
         std::vector<int64_t> found;
         for (auto& entry : s.events)
-            if (!unused.count(entry.first)) found.push_back(entry.second.serial);
+            if (entry.second.serial > s.first_serial && !unused.count(entry.first))
+                found.push_back(entry.second.serial);
         return found;
     }
 
@@ -894,8 +898,8 @@ QUERY = "zeEventQueryStatus"
 GATE = ("zeEventHostReset", "zeEventPoolCreate")  # an old one, or a new one
 FLUSH = None  # there is none
 OPEN = "zeEventHostSignal"
+NEW_QUEUE = "zeCommandListCreateImmediate"
 RELEASE_QUEUE = "zeCommandListDestroy"
-ALLOCATE = ("zeMemAllocDevice",)
 GATE_MARKERS = 1  # that a gate makes for itself, to know when it may be used again
 POLLS = True  # whether the driver says of a queue that it is done, without a marker
 DONE = 0  # the status of an event that is done
@@ -1017,7 +1021,7 @@ def violations():
 
 
 def events_alive(device):
-    """The serials of events in use: made while watched, not destroyed, and not waiting to be used again."""
+    """The serials of events in use: of signals since `start`, and of events not waiting to be used again."""
     cdef vector[void*] idle
     cdef DeviceState* known = <DeviceState*> <uintptr_t> device.driver.context_handle
     cdef size_t i

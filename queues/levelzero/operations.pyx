@@ -272,8 +272,17 @@ cdef Status wait_events(void* context, Waits events) noexcept nogil:
         if status != 0:
             return status
     status = outcome(CALL_EventHostSynchronize, ze.EventHostSynchronize(event.handle, UINT64_MAX))
+    if status != 0 and event.queue != NULL and event.queue == event.device.join:
+        settle_join(event.device)
     end_event(event)
     return status
+
+
+cdef void settle_join(Device* device) noexcept nogil:
+    """After the host could not wait for its event: that list must not wait any more when the lists it waits for end."""
+    device.join_lock.lock()
+    ze.CommandListHostSynchronize(device.join.list, UINT64_MAX)
+    device.join_lock.unlock()
 
 
 cdef int event_status(void* event) noexcept nogil:

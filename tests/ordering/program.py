@@ -24,6 +24,12 @@ kernel void combine(global uint *a, global const uint *b, uint k)
 """
 
 
+def holds(buffer, expected, queue=None):
+    """Whether the buffer has this value, or these, where memory changes at all; it is read on the queue all the same."""
+    got = buffer.get(queue=queue)
+    return not EXECUTES or bool(np.all(got == expected))
+
+
 class Memory:
     """A buffer, its model, and which operations touched it."""
 
