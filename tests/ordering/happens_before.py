@@ -155,14 +155,15 @@ class Recorded:
                 is_main = operation is not None and i == own[-1]
                 before = queue.before
                 after = self.come_after(queue, call, before, done_before, may if call.object == handle else None)
-                if kind == "marker" and not queue.held:
+                of_gate = kind == "marker" and queue.held  # it tells the driver's folder something, and nobody else
+                if kind == "marker" and not of_gate:
                     # One for the device may be followed by one for the host, on drivers where these differ.
                     superfluous = queue.ends_in_marker and (queue.for_host or not call.detail)
                     if superfluous and not call.waits and not needs_marker:
                         raise OrderError(f"a second marker was made where the queue had one: {call}")
                     if not queue.gone:
                         markers[call.event] = call
-                queue.ends_in_marker = kind == "marker" and not queue.held  # that one belongs to the gate
+                queue.ends_in_marker = kind == "marker" and not of_gate
                 queue.for_host = bool(call.detail)
                 queue.held = kind == "barrier" and not self.gates.isdisjoint(call.waits)
                 queue.pending = 0
@@ -170,7 +171,7 @@ class Recorded:
                     main, done_at_main = after, self.done
                     after |= 1 << operation
                 queue.before = after
-                if call.event:
+                if call.event and not of_gate:
                     self.events[call.event] = after
             elif kind == "gate":
                 self.gates.add(call.event)
