@@ -276,7 +276,7 @@ RELEASE_QUEUE = "clReleaseCommandQueue"
 GATE_MARKERS = 0  # that a gate makes for itself
 POLLS = False  # whether the driver says of a queue that it is done, without a marker
 DONE = 0  # the status of an event that is done
-FAILURE = -5, "CL_OUT_OF_RESOURCES"  # one that any call may have
+FAILURE = -36, "CL_INVALID_COMMAND_QUEUE"  # one that any call may have
 OUT_OF_MEMORY = -6
 
 cdef cbool observing = False

@@ -57,7 +57,7 @@ class Program:
         self.calls = calls
         self.strict = strict
         self.rules = Rules()
-        self.recorded = Recorded(calls.kind)
+        self.recorded = Recorded(calls.kind, calls.driver.GATE_MARKERS)
         self.operations = 0
         self.owners = {}  # operation -> handle of its queue
         self.gates = {}  # operation -> Gate, those that are closed
