@@ -113,6 +113,9 @@ cdef class Event:
     def elapsed(self, start):
         """Milliseconds from `start` to this event, as a float; 0.5 µs or better resolution on the drivers known.
 
+        Some devices count in a range of minutes (Level Zero: 2 to the power of the valid bits, six minutes at 12 MHz):
+        what took longer than half of that cannot be told.
+
         Both must be recorded with timing, and be done.
 
         Raises
@@ -122,7 +125,11 @@ cdef class Event:
         """
         if not isinstance(start, Event):
             raise ArgumentTypeError(f"elapsed() needs an Event, not {type(start).__name__}")
-        return (self._time() - (<Event> start)._time()) / 1e6
+        cdef double wraps = self.device.driver.clock_wraps
+        cdef double passed = self._time() - (<Event> start)._time()
+        if wraps:  # the shorter way round: a clock of a few minutes' range would else jump back
+            passed -= wraps * round(passed / wraps)
+        return passed / 1e6
 
     def __sub__(self, start):
         """Milliseconds: ``end - start``."""

@@ -105,7 +105,7 @@ def launch(
             title = f"The {'null queue' if blocking else 'non-blocking queue'} beside idle blocking queues"
             results[title] = beside_rows(found)
             progress.advance(task)
-        busy = {count: launches.beside_busy(subject, count, calls, rounds) for count in (0, 64)}
+        busy = {count: launches.beside_busy(subject, count, calls, rounds) for count in (0, 64, 256)}
         results["The null queue beside non-empty blocking queues without new work, all held"] = beside_rows(busy)
         progress.advance(task, 2)
     for title, rows in results.items():

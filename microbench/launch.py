@@ -1,4 +1,4 @@
-"""What a launch costs: penstock and pyopencl next to the C loop, and beside idle and busy queues.
+"""What a launch costs: penstock and others next to the C loop, and beside idle and busy queues.
 
 A round takes every subject once, in an order shuffled anew. Before each the queue is finished; in the *held* state it
 is then held by a gate while it is filled, so that on a CPU device the kernels do not compete with the launches for the
@@ -8,16 +8,12 @@ cores. When the gate opens they run, untimed.
 from __future__ import annotations
 
 import timeit
-import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-import numpy as np
-import pyopencl as cl
-
 import penstock as ps
 from microbench.interleaved import Measured, Sample, measure
-from microbench.raw import RawLoop, set_address
+from microbench.raw import open_raw
 
 SOURCE = "kernel void fill(global float *a, int n) { if ((int)get_global_id(0) < n) a[get_global_id(0)] = n; }"
 FLOOR = "C loop"
@@ -37,25 +33,7 @@ class Subject:
         self.device = device
         self.buffer = device.zeros(1024)
         self.kernel = device.program(SOURCE)["fill"]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's log says nothing here
-            self._raw_program = cl.Program(device.driver.context, SOURCE).build(cache_dir=False)
-
-    def raw_kernel(self) -> tuple[cl.Kernel, object]:
-        """A kernel object of its own for those who launch without penstock, and its memory, of the same kind."""
-        kernel = cl.Kernel(self._raw_program, "fill")
-        driver = self.device.driver
-        memory = driver.allocate(4096)
-        if driver.has_memory_objects:
-            kernel.set_arg(0, cl.MemoryObject.from_int_ptr(memory.handle, retain=True))
-        else:
-            set_address(kernel, 0, memory.address)
-        kernel.set_arg(1, np.int32(100))
-        return kernel, memory
-
-    def raw_loop(self, queue: ps.Queue) -> RawLoop:
-        """The C loop on the queue's own driver queue."""
-        return RawLoop(queue.native, *self.raw_kernel())
+        self.raw = open_raw(device, SOURCE)
 
     def launches(self, queue: ps.Queue) -> Sample:
         """`Queue.launch` with the same arguments each time."""
@@ -63,15 +41,15 @@ class Subject:
 
 
 @contextmanager
-def state_of(queue: ps.Queue, held: bool) -> Iterator[None]:
+def state_of(subject: Subject, queue: ps.Queue, held: bool) -> Iterator[None]:
     """The queue finished, and held or not, for one sample; finished again after it."""
-    queue.native.finish()  # the C loop's launches are none that penstock knows
+    subject.raw.settle(queue)  # the C loop's launches are none that penstock knows
     queue.finish()
     gate = queue._gate() if held else None
     yield
     if gate is not None:
         gate.open()
-    queue.native.finish()
+    subject.raw.settle(queue)
     queue.finish()
 
 
@@ -79,11 +57,7 @@ def ways_to_launch(subject: Subject, calls: int, rounds: int, held: bool) -> dic
     """The same launch in every way there is, on one blocking queue."""
     queue = subject.device.queue()
     kernel, buffer = subject.kernel, subject.buffer
-    raw = subject.raw_loop(queue)
-    other_kernel, other_memory = subject.raw_kernel()
-    names = {"native": queue.native, "kernel": other_kernel, "memory": other_memory}
-    called_kernel = cl.Kernel(subject._raw_program, "fill")  # pyopencl sets its arguments at each call
-    plain = cl.Buffer(subject.device.driver.context, cl.mem_flags.READ_WRITE, 4096)
+    raw = subject.raw.loop(queue)
     samples: dict[str, Sample] = {
         FLOOR: raw,
         AGAIN: raw,
@@ -100,18 +74,9 @@ def ways_to_launch(subject: Subject, calls: int, rounds: int, held: bool) -> dic
             kernel=kernel,
             buffer=buffer,
         ),
-        "pyopencl enqueue_nd_range_kernel": timed(
-            "enqueue(native, kernel, (1,), (1,))", enqueue=cl.enqueue_nd_range_kernel, **names
-        ),
-        "pyopencl kernel(queue, …)": timed(
-            "kernel(native, (1,), (1,), buffer, number)",
-            kernel=called_kernel,
-            native=queue.native,
-            buffer=plain,
-            number=np.int32(100),
-        ),
+        **subject.raw.others(queue),
     }
-    measured = measure(samples, calls, rounds, lambda: state_of(queue, held))
+    measured = measure(samples, calls, rounds, lambda: state_of(subject, queue, held))
     queue.close()
     return measured
 
@@ -125,7 +90,7 @@ def beside_idle(
     """
     device = subject.device
     queue = device.null_queue if blocking else device.queue(blocking=False)
-    raw = subject.raw_loop(queue)
+    raw = subject.raw.loop(queue)
     samples: dict[str, Sample] = {FLOOR: raw, AGAIN: raw, LAUNCH: subject.launches(queue)}
     sweeps = 4
     found: dict[int, list[dict[str, Measured]]] = {count: [] for count in counts}
@@ -135,7 +100,9 @@ def beside_idle(
             idle.extend(device.queue() for _ in range(count - len(idle)))
             del idle[count:]
             device.finish()  # those that were dropped are gone now
-            found[count].append(measure(samples, calls, max(rounds // sweeps, 2), lambda: state_of(queue, True)))
+            found[count].append(
+                measure(samples, calls, max(rounds // sweeps, 2), lambda: state_of(subject, queue, True))
+            )
     return {
         count: {name: Measured.joined(part[name] for part in parts) for name in samples}
         for count, parts in found.items()
@@ -145,7 +112,7 @@ def beside_idle(
 def beside_busy(subject: Subject, count: int, calls: int, rounds: int) -> dict[str, Measured]:
     """Null-queue launches beside blocking queues held at gates, without new work since the last null-queue launch."""
     device, queue = subject.device, subject.device.null_queue
-    raw = subject.raw_loop(queue)
+    raw = subject.raw.loop(queue)
     samples: dict[str, Sample] = {FLOOR: raw, AGAIN: raw, LAUNCH: subject.launches(queue)}
 
     @contextmanager
@@ -164,6 +131,6 @@ def beside_busy(subject: Subject, count: int, calls: int, rounds: int) -> dict[s
             queue.launch(subject.kernel, 1, 1, subject.buffer, 100)  # orders the null queue after all of them
             yield
         device.finish()
-        queue.native.finish()
+        subject.raw.settle(queue)
 
     return measure(samples, calls, rounds, busy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import sys
 from typing import Annotated
 
@@ -54,7 +55,7 @@ def list_devices(
             f"[bold]{device.name}[/]",
             escape(device.description),
             escape(device.platform),
-            escape(" ".join(device.version.split()[:2])),  # what follows is the driver's, and long
+            escape(re.sub(r"(\d) .*", r"\1", device.version)),  # what follows the number is the driver's, and long
             str(device.compute_units or ""),
             f"{device.memory / 2**30:.1f} GiB" if device.memory else "",
             state(device, device.name == default),

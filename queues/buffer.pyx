@@ -104,6 +104,32 @@ cdef class Buffer:
         return self.memory.address
 
     @property
+    def usm_type(self):
+        """Where the memory is: "device", "shared" or "host" (see `Device.empty`)."""
+        self._check_open()
+        return self.allocation.native.usm_type
+
+    @property
+    def host(self):
+        """A NumPy array on this very memory, when it is shared or the host's. It keeps the memory alive.
+
+        Neither read nor write it while the device may use the memory: finish first (SYCL 2020, 4.8.2).
+
+        Raises
+        ------
+        NotSupportedError
+            For memory of the device.
+        """
+        self._check_open()
+        if self.allocation.native.usm_type == "device":
+            raise NotSupportedError(
+                f"memory of {self.device.name} cannot be read in place: copy it with .get(), or make it with "
+                "usm_type='shared'")
+        if self.nbytes == 0:
+            return np.empty(self.shape, self.dtype)
+        return np.ndarray(self.shape, self.dtype, self.allocation.native, self.start)
+
+    @property
     def size(self):
         """Number of elements."""
         return self.nbytes // self.dtype.itemsize

@@ -26,7 +26,7 @@ from penstock.queues.state cimport (
 from penstock.sync.finish cimport finish_device, mark_for_closing
 
 from penstock.queues.errors import (
-    ArgumentTypeError, ClosedError, DriverError, Error, OutOfMemoryError
+    ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, OutOfMemoryError
 )
 from penstock.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
 from penstock.queues.program import Program
@@ -35,6 +35,8 @@ from penstock.queues.layout import read_dtype, read_shape
 from penstock.queues.stats import Stats
 
 _live = weakref.WeakSet()
+
+USM_TYPES = ("device", "shared", "host")
 
 
 class _CurrentQueues(threading.local):
@@ -233,16 +235,22 @@ cdef class Device:
 
     # -- memory
 
-    def empty(self, shape, dtype="f4"):
+    def empty(self, shape, dtype="f4", usm_type="device"):
         """A buffer with unspecified contents.
 
         Parameters
         ----------
         shape : int or tuple of int
         dtype : numpy dtype, "f4" by default
+        usm_type : "device", "shared" or "host"
+            SYCL's words: in memory of the device; in memory that moves between the two (HIP, hipMallocManaged); in
+            memory of the host that the device reads over the bus. The latter two can be read and written in place, see
+            `Buffer.host`.
 
         Raises
         ------
+        NotSupportedError
+            When the device has no memory that the host shares.
         InvalidArgumentError
             A negative dimension, or a dtype that holds Python objects.
         OutOfMemoryError
@@ -251,33 +259,35 @@ cdef class Device:
         self._check_open()
         shape = read_shape(shape)
         dtype = read_dtype(dtype)
-        allocation = new_allocation(self, self.state, self._allocate(math.prod(shape) * dtype.itemsize))
+        if usm_type not in USM_TYPES:
+            raise InvalidArgumentError(f"empty: usm_type is one of {', '.join(USM_TYPES)}, not {usm_type!r}")
+        allocation = new_allocation(self, self.state, self._allocate(math.prod(shape) * dtype.itemsize, usm_type))
         return new_buffer(allocation, 0, shape, dtype)
 
-    def _allocate(self, nbytes):
+    def _allocate(self, nbytes, usm_type):
         collect_device(self.state)
         try:
-            return self.driver.allocate(nbytes)
+            return self.driver.allocate(nbytes, usm_type)
         except OutOfMemoryError:
             if (self.state.anchors.empty() and self.state.orphans.load() == 0) or self.state.open_holds.load() != 0:
                 raise
         self.finish()  # what is waiting to be given back becomes free
-        return self.driver.allocate(nbytes)
+        return self.driver.allocate(nbytes, usm_type)
 
-    def zeros(self, shape, dtype="f4"):
+    def zeros(self, shape, dtype="f4", usm_type="device"):
         """A buffer of zeros, filled on the thread's current queue (see `empty`)."""
-        buffer = self.empty(shape, dtype)
+        buffer = self.empty(shape, dtype, usm_type)
         if buffer.nbytes:
             self.current_queue.fill(buffer.reshape(-1).view(np.uint8), 0)
         return buffer
 
-    def array(self, host, dtype=None):
+    def array(self, host, dtype=None, usm_type="device"):
         """A buffer with a copy of `host`, anything `numpy.asarray` takes; copied on the thread's current queue."""
         try:
             host = np.asarray(host, dtype, order="C")
         except (TypeError, ValueError) as error:
             raise ArgumentTypeError(f"array: {error}") from None
-        buffer = self.empty(host.shape, host.dtype)
+        buffer = self.empty(host.shape, host.dtype, usm_type)
         self.current_queue.copy(buffer, host)
         return buffer
 

@@ -176,8 +176,8 @@ cdef class Queue:
 
         Both have the same number of bytes; dtypes are not looked at. Host memory that is pageable may be reused as soon
         as this returns when it is the source: its bytes are staged. As destination it holds the result once the copy is
-        done, after `finish` or an event; it is kept alive until then (on Level Zero the call waits, as CUDA's do). Pinned memory (`penstock.host_empty`) is not
-        staged: neither read nor write it before the copy is done.
+        done, after `finish` or an event, and is kept alive until then; on Level Zero the call waits for that, as in
+        CUDA. Pinned memory (`penstock.host_empty`) is not staged: neither read nor write it before the copy is done.
 
         Does not wait for the copy, but may block while the driver stages pageable memory.
 

@@ -194,7 +194,7 @@ def test_without_pyopencl_the_advice_is_to_install_it():
 
 @pytest.fixture
 def usable():
-    return next(device for device in devices() if device.usable).native
+    return next(device for device in platforms.discover() if device.usable).native
 
 
 def test_a_device_that_cannot_build_a_kernel_says_what_its_compiler_said(usable, tmp_path, monkeypatch):

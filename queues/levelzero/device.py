@@ -107,12 +107,12 @@ class LevelZeroDevice:
 
     # -- memory
 
-    def allocate(self, nbytes: int, kind: str = "device") -> Memory:
-        """Unified shared memory of this kind: device, host or shared; zero bytes get one."""
+    def allocate(self, nbytes: int, usm_type: str = "device") -> Memory:
+        """Unified shared memory: of the device, of the host, or shared by both; zero bytes get one."""
         limit = self.native.max_allocation
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
-        return Memory(self.handle, max(nbytes, 1), kind)
+        return Memory(self.handle, max(nbytes, 1), usm_type)
 
     def part(self, memory: Memory, offset: int, nbytes: int) -> None:
         """A part of an allocation needs no object of its own: it has an address."""

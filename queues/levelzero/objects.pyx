@@ -94,34 +94,35 @@ cdef class Memory:
 
     Parameters
     ----------
-    kind : "device", "host" or "shared"
+    usm_type : "device", "host" or "shared"
     """
 
     cdef readonly uintptr_t handle  # none: memory is its address
     cdef readonly uintptr_t address
     cdef readonly size_t nbytes
-    cdef readonly str kind
+    cdef readonly str usm_type
     cdef DeviceHandle device
 
-    def __init__(self, DeviceHandle device not None, size_t nbytes, str kind="device"):
+    def __init__(self, DeviceHandle device not None, size_t nbytes, str usm_type="device"):
         cdef DeviceAllocDesc of_device
         cdef HostAllocDesc of_host
         cdef void* context = device.device.context.handle
         cdef void* address = NULL
         cdef Status status
+        cdef bint of_both = usm_type == "shared", on_host = usm_type == "host"
         self.device = device
         self.nbytes = nbytes
-        self.kind = kind
+        self.usm_type = usm_type
         with nogil:
-            if kind == "device":
-                status = outcome(CALL_MemAllocDevice, ze.MemAllocDevice(
-                    context, &of_device, nbytes, ALIGNMENT, device.device.handle, &address))
-            elif kind == "host":
+            if on_host:
                 status = outcome(CALL_MemAllocHost, ze.MemAllocHost(context, &of_host, nbytes, ALIGNMENT, &address))
-            else:
+            elif of_both:
                 status = outcome(CALL_MemAllocShared, ze.MemAllocShared(
                     context, &of_device, &of_host, nbytes, ALIGNMENT, device.device.handle, &address))
-        check(status, f"{nbytes} bytes of {kind} memory")
+            else:
+                status = outcome(CALL_MemAllocDevice, ze.MemAllocDevice(
+                    context, &of_device, nbytes, ALIGNMENT, device.device.handle, &address))
+        check(status, f"{nbytes} bytes of {usm_type} memory")
         self.address = <uintptr_t> address
 
     def __dealloc__(self):
@@ -129,7 +130,7 @@ cdef class Memory:
             ze.MemFree(self.device.device.context.handle, <void*> self.address)
 
     def __getbuffer__(self, Py_buffer* buffer, int flags):
-        if self.kind == "device":
+        if self.usm_type == "device":
             raise BufferError("device memory cannot be read by the host")
         PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
 

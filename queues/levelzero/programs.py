@@ -1,10 +1,16 @@
-"""From OpenCL C or SPIR-V to a module of the driver, through a disk cache of native binaries."""
+"""From OpenCL C or SPIR-V to a module of the driver, through a disk cache of what the compilers made."""
 
 from __future__ import annotations
 
 from penstock.queues import errors, spirv
+from penstock.queues.binary_cache import BinaryCache, key_of
 from penstock.queues.info import DeviceInfo
+from penstock.queues.levelzero import ocloc
 from penstock.queues.levelzero.objects import DeviceHandle, Module
+
+# Of the options, those that concern the translation of SPIR-V to machine code; the driver refuses others.
+FOR_MODULES = ("-ze-", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-mad-enable", "-cl-no-signed-zeros",
+               "-cl-opt-disable", "-cl-unsafe-math-optimizations", "-cl-intel-", "-igc_opts")  # fmt: skip
 
 
 def compiled(
@@ -14,14 +20,63 @@ def compiled(
 
     Raises
     ------
-    BuildError, InvalidArgumentError, NotSupportedError
+    BuildError
+        With the compiler's log.
+    InvalidArgumentError
+        When bytes are not a whole SPIR-V module: the driver's compiler would end the process.
+    NotSupportedError
+        For OpenCL C when the offline compiler is not installed.
+
+    Blocks while it compiles; a program that was compiled before, by any process, is taken from the cache.
     """
+    cache = BinaryCache()
     if isinstance(source, str):
-        raise errors.NotSupportedError("OpenCL C")
+        code = _spirv(cache, info, source, options)
+        try:
+            kernels = spirv.kernels_of(code)
+        except ValueError:
+            return Module(handle, code, False), {}  # no kernel in it, which the driver does not mind
+    else:
+        code = source
+        try:
+            kernels = spirv.kernels_of(code)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(
+                f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
+            ) from None
+    return _module(cache, handle, info, code, options), kernels
+
+
+def _device_key(info: DeviceInfo) -> str:
+    return f"{info.native.vendor_id:x}:{info.native.device_id:x}:{info.native.ip_version:x}"
+
+
+def _spirv(cache: BinaryCache, info: DeviceInfo, source: str, options: tuple[str, ...]) -> bytes:
+    """SPIR-V of a program in OpenCL C. One that includes files is compiled each time, because those may change."""
+    if "#" in source and "include" in source:
+        return ocloc.compile_source(source, info, options)
+    key = key_of("SPIR-V", ocloc.compiler_version(), _device_key(info), source, *options)
+    code = cache.get(key)
+    if code is None:
+        code = ocloc.compile_source(source, info, options)
+        cache.put(key, code)
+    return code
+
+
+def _module(
+    cache: BinaryCache, handle: DeviceHandle, info: DeviceInfo, code: bytes, options: tuple[str, ...]
+) -> Module:
+    chosen = " ".join(option for option in options if option.startswith(FOR_MODULES))
+    key = key_of("native", info.driver_version, _device_key(info), code, chosen)
+    native = cache.get(key)
+    if native is not None:
+        try:
+            return Module(handle, native, True)
+        except errors.BuildError:
+            pass  # not what this driver takes, whatever its version says: make it anew
     try:
-        kernels = spirv.kernels_of(source)
-    except ValueError as error:
-        raise errors.InvalidArgumentError(
-            f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
-        ) from None
-    return Module(handle, source, False, " ".join(options)), kernels
+        module = Module(handle, code, False, chosen)
+    except errors.BuildError as error:
+        raise errors.BuildError(f"the program does not build on {info.name}\n{error.log}", log=error.log) from None
+    cache.put(key, module.native_binary())
+    return module

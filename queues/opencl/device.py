@@ -113,9 +113,11 @@ class OpenCLDevice:
         self.table = operations.table_address()
         is_cpu = bool(self.native.type & cl.device_type.CPU)
         try:
-            self.has_addresses = bool(self.native.svm_capabilities & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
+            svm = self.native.svm_capabilities
         except cl.Error:  # an OpenCL 1.x device does not know the question
-            self.has_addresses = False
+            svm = 0
+        self.has_addresses = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
+        self.has_shared = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
         # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so only one kind is used
         # there; on CPUs both work on the same parameter (measured), and the memory object is the cheaper one to set.
         self.has_memory_objects = is_cpu or not self.has_addresses
@@ -137,12 +139,23 @@ class OpenCLDevice:
 
     # -- memory
 
-    def allocate(self, nbytes: int) -> DeviceMemory:
-        """Device memory; zero bytes get one, because no driver allocates nothing."""
+    def allocate(self, nbytes: int, usm_type: str = "device") -> DeviceMemory:
+        """Device memory; zero bytes get one, because no driver allocates nothing.
+
+        Raises
+        ------
+        NotSupportedError
+            For shared memory, when the device has no fine-grained SVM, and for the host's, which OpenCL does not have.
+        """
+        if usm_type != "device" and not (usm_type == "shared" and self.has_shared):
+            raise errors.NotSupportedError(
+                f"{usm_type} memory: {self.info.name} has none; penstock.host_empty() is memory of the host that it "
+                "copies from without staging"
+            )
         limit = self.native.max_mem_alloc_size
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
-        return DeviceMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects)
+        return DeviceMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects, usm_type)
 
     def part(self, memory: DeviceMemory, offset: int, nbytes: int) -> Any:
         """A memory object for part of an allocation, where a part has no address; None where it has."""
@@ -176,6 +189,7 @@ class OpenCLDevice:
         return array.ctypes.data, (array, buffer)
 
     takes_pageable = True  # as the destination of a copy
+    clock_wraps = 0.0  # nanoseconds after which timestamps begin anew: never
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Memory for the bytes of a copy that must not change until the device has read them."""

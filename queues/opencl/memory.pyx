@@ -1,6 +1,7 @@
 """Device memory: shared virtual memory where the device has it, so that a buffer has an address."""
 
 cimport cython
+from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport uint64_t, uintptr_t
 
 from penstock.queues.opencl.calls cimport cl, cl_int
@@ -10,6 +11,7 @@ from penstock.queues.errors import OutOfMemoryError
 cdef enum:
     CL_MEM_READ_WRITE = 1 << 0
     CL_MEM_USE_HOST_PTR = 1 << 3
+    CL_MEM_SVM_FINE_GRAIN_BUFFER = 1 << 10
 
 
 @cython.no_gc_clear  # the context is needed to free
@@ -17,7 +19,8 @@ cdef class DeviceMemory:
     """One allocation, freed when this object is. Whoever drops the last reference knows that the device is done with
     it.
 
-    With addresses, the memory is a coarse-grained SVM allocation. On CPU devices a memory object lies over it as well
+    With addresses, the memory is a coarse-grained SVM allocation, a fine-grained one when the host shares it: then it
+    has the buffer protocol. On CPU devices a memory object lies over it as well
     (OpenCL 3.0, clCreateBuffer with CL_MEM_USE_HOST_PTR of an SVM pointer shares the memory), because as an argument it
     is three times cheaper to set there.
     """
@@ -25,16 +28,19 @@ cdef class DeviceMemory:
     cdef readonly uintptr_t handle
     cdef readonly uint64_t address
     cdef readonly size_t nbytes
+    cdef readonly str usm_type
     cdef object context  # a pyopencl.Context: must outlive what is allocated in it
 
-    def __init__(self, context, size_t nbytes, bint addresses, bint memory_object):
+    def __init__(self, context, size_t nbytes, bint addresses, bint memory_object, str usm_type):
         cdef void* native = <void*> <uintptr_t> context.int_ptr
         cdef cl_int error = 0
         self.context = context
         self.nbytes = nbytes
+        self.usm_type = usm_type
         if addresses:
             # alignment 0 means the largest type the device knows, which suits every element type
-            self.address = <uintptr_t> cl.SVMAlloc(native, CL_MEM_READ_WRITE, nbytes, 0)
+            self.address = <uintptr_t> cl.SVMAlloc(
+                native, CL_MEM_READ_WRITE | (CL_MEM_SVM_FINE_GRAIN_BUFFER if usm_type == "shared" else 0), nbytes, 0)
             if self.address == 0:
                 raise OutOfMemoryError(f"clSVMAlloc returned no memory for {nbytes} bytes")
         if memory_object:
@@ -43,6 +49,11 @@ cdef class DeviceMemory:
                 <void*> <uintptr_t> self.address, &error)
             if error != 0:
                 raise OutOfMemoryError(f"clCreateBuffer failed for {nbytes} bytes: error {error}")
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        if self.usm_type == "device":
+            raise BufferError("device memory cannot be read by the host")
+        PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
 
     def __dealloc__(self):
         if self.handle:

@@ -1,0 +1,96 @@
+"""OpenCL: the loop in C, and pyopencl's two ways to launch."""
+
+from __future__ import annotations
+
+import ctypes
+import timeit
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pyopencl as cl
+
+import penstock as ps
+from microbench.interleaved import Sample
+from microbench.raw import checked, library
+
+
+def function(name: str) -> ctypes.c_void_p:
+    """The address of an OpenCL function in the loader that pyopencl, and so penstock, uses."""
+    return ctypes.cast(getattr(ctypes.CDLL(cl._cl.__file__), name), ctypes.c_void_p)
+
+
+def set_address(kernel: cl.Kernel, index: int, address: int) -> None:
+    """Set a pointer argument to an address of shared virtual memory."""
+    call = ctypes.CDLL(cl._cl.__file__).clSetKernelArgSVMPointer
+    error = call(ctypes.c_void_p(kernel.int_ptr), ctypes.c_uint32(index), ctypes.c_void_p(address))
+    if error:
+        raise RuntimeError(f"clSetKernelArgSVMPointer failed: {error}")
+
+
+class Raw:
+    """One program of a device, for those who launch without penstock."""
+
+    def __init__(self, device: ps.Device, source: str):
+        self.driver = device.driver
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's log says nothing here
+            self._program = cl.Program(self.driver.context, source).build(cache_dir=False)
+
+    def _kernel(self) -> tuple[cl.Kernel, object]:
+        """A kernel object of its own with its arguments, and its memory, of the kind that penstock uses."""
+        kernel = cl.Kernel(self._program, "fill")
+        memory = self.driver.allocate(4096)
+        if self.driver.has_memory_objects:
+            kernel.set_arg(0, cl.MemoryObject.from_int_ptr(memory.handle, retain=True))
+        else:
+            set_address(kernel, 0, memory.address)
+        kernel.set_arg(1, np.int32(100))
+        return kernel, memory
+
+    def loop(self, queue: ps.Queue) -> RawLoop:
+        """The C loop on the queue's own driver queue."""
+        return RawLoop(queue.native, *self._kernel())
+
+    def others(self, queue: ps.Queue) -> dict[str, Sample]:
+        """Other ways to launch the same from Python."""
+        kernel, memory = self._kernel()
+        called = cl.Kernel(self._program, "fill")  # pyopencl sets its arguments at each call
+        plain = cl.Buffer(self.driver.context, cl.mem_flags.READ_WRITE, 4096)
+        enqueue = {"enqueue": cl.enqueue_nd_range_kernel, "native": queue.native, "kernel": kernel, "memory": memory}
+        call = {"kernel": called, "native": queue.native, "buffer": plain, "number": np.int32(100)}
+        return {
+            "pyopencl enqueue_nd_range_kernel": timeit.Timer("enqueue(native, kernel, (1,), (1,))", globals=enqueue)
+            .timeit,
+            "pyopencl kernel(queue, …)": timeit.Timer("kernel(native, (1,), (1,), buffer, number)", globals=call)
+            .timeit,
+        }  # fmt: skip
+
+    @staticmethod
+    def settle(queue: ps.Queue) -> None:
+        """Wait for launches that penstock does not know of."""
+        queue.native.finish()
+
+
+class RawLoop:
+    """Launches of one kernel on one queue, from C."""
+
+    def __init__(self, queue: cl.CommandQueue, kernel: cl.Kernel, *kept: object):
+        self._library = library(Path(__file__).with_suffix(".c"))
+        self._kept = (queue, kernel, *kept)  # whose handles and arguments are used
+        self._queue = ctypes.c_void_p(queue.int_ptr)
+        self._kernel = ctypes.c_void_p(kernel.int_ptr)
+        self._enqueue = function("clEnqueueNDRangeKernel")
+        self._set = function("clSetKernelArg")
+
+    def __call__(self, n: int) -> float:
+        """Seconds that n launches take."""
+        return checked(self._library.launches(self._enqueue, self._queue, self._kernel, ctypes.c_size_t(n)))
+
+    def changing(self, n: int, index: int) -> float:
+        """The same with one int argument set each time."""
+        return checked(
+            self._library.changing_launches(
+                self._enqueue, self._set, self._queue, self._kernel, ctypes.c_uint32(index), ctypes.c_size_t(n)
+            )
+        )

@@ -1,0 +1,6 @@
+import ctypes
+
+CALL_NAMES: tuple[str, ...]
+
+def load(library: ctypes.CDLL) -> None: ...
+def has(name: str) -> bool: ...

@@ -1,0 +1,142 @@
+"""Compiles OpenCL C to SPIR-V, in memory, with the compiler of Intel's driver: a Level Zero driver takes SPIR-V only.
+
+The compiler is the library of the offline compiler ``ocloc``. It is a package of its own, and loaded at the first use.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+import threading
+from collections.abc import Sequence
+from ctypes import POINTER, byref, c_char_p, c_int, c_uint8, c_uint32, c_uint64
+from typing import Any, NamedTuple
+
+from penstock.queues.errors import BuildError, NotSupportedError
+from penstock.queues.info import DeviceInfo
+
+__all__ = ["compile_source", "compiler_version"]
+
+LIBRARY = "ocloc64.dll" if sys.platform == "win32" else "libocloc.so"
+GET_OCLOC = (
+    "install it: apt install intel-ocloc (Debian, Ubuntu), or pass SPIR-V bytes, for example from clang -c -target "
+    "spirv64 -x cl -cl-std=CL2.0 -O2 program.cl"
+)
+INVALID_DEVICE = -33
+
+# What ocloc itself says, about a command line that nobody typed.
+ITS_OWN = re.compile(r"(?m)^(Command was: |Auto-detected target based on ).*\n?")
+# Each line of the compiler begins with the number of compilations so far, which reads like a line of the source.
+COUNTER = re.compile(r"(?m)^\d+:(?=\d+:\d+: )")
+
+
+class Outcome(NamedTuple):
+    """What one call of ocloc gave."""
+
+    result: int
+    log: str
+    outputs: dict[str, bytes]
+
+
+_lock = threading.Lock()  # ocloc promises nothing about calls at the same time
+_library: ctypes.CDLL | None = None
+
+
+def compile_source(source: str, info: DeviceInfo, options: Sequence[str] = ()) -> bytes:
+    """Compile OpenCL C for a device.
+
+    Blocks until it is done, typically for a tenth of a second, without the GIL; calls from several threads run one
+    after the other. Warnings are dropped.
+
+    Parameters
+    ----------
+    source
+        OpenCL C. ``#include`` finds files in the folders that ``-I`` names.
+    info
+        A Level Zero device. It decides about the language's version and which extensions there are.
+    options
+        Of the OpenCL compiler, such as ``"-cl-std=CL3.0"`` or ``"-DN=4"``. Those that concern the translation to
+        machine code, such as ``"-cl-opt-disable"``, concern the build of the module as well.
+
+    Returns
+    -------
+    bytes
+        SPIR-V, with the names and types of the parameters as in the source.
+
+    Raises
+    ------
+    BuildError
+        If the program is wrong; with the compiler's log, in which positions are ``line:column``.
+    NotSupportedError
+        If the compiler is not installed, or does not know the device; the message says what to install.
+    """
+    native = info.native
+    # A compiler from before the device may still know one of the two.
+    targets = [str(native.ip_version)] if native.ip_version else []
+    targets.append(f"{native.device_id:#06x}")
+    command = ["compile", "-q", "-spv_only", "-file", "program.cl"]
+    if options:
+        command += ["-options", " ".join(options)]
+    for target in targets:
+        outcome = _invoke([*command, "-device", target], source.encode())
+        if outcome.result != INVALID_DEVICE:
+            break
+    else:
+        raise NotSupportedError(
+            f"the installed OpenCL C compiler, {LIBRARY} {compiler_version()}, does not know {info.name} "
+            f"({info.description}): install the intel-ocloc that belongs to the driver, or pass SPIR-V bytes"
+        )
+    module = next((data for name, data in outcome.outputs.items() if name.endswith(".spv")), None)
+    if outcome.result or module is None:
+        log = outcome.log or f"the compiler gave no reason (ocloc returned {outcome.result})"
+        raise BuildError(f"the program does not build on {info.name}\n{log}", log=log)
+    return module
+
+
+def compiler_version() -> str:
+    """Return the version of the compiler, which is that of the driver it belongs to; empty if it does not tell.
+
+    Raises
+    ------
+    NotSupportedError
+        If it is not installed; the message says what to install.
+    """
+    outputs = _invoke(["query", "OCL_DRIVER_VERSION"]).outputs
+    return outputs.get("OCL_DRIVER_VERSION", b"").strip(b"\0\n ").decode(errors="replace")
+
+
+def _load() -> ctypes.CDLL:
+    """Load the library once; when that fails, it is tried again the next time."""
+    global _library
+    if _library is None:
+        try:
+            _library = ctypes.CDLL(LIBRARY)
+        except OSError as error:
+            raise NotSupportedError(
+                f"OpenCL C needs Intel's offline compiler, which cannot be loaded ({error}): {GET_OCLOC}"
+            ) from None
+    return _library
+
+
+def _invoke(command: Sequence[str], source: bytes = b"") -> Outcome:
+    """Run a command of ocloc with a source file that exists in memory only."""
+    words = [b"ocloc", *(word.encode() for word in command)]
+    arguments = (c_char_p * len(words))(*words)
+    text, nbytes, name = c_char_p(source), c_uint64(len(source) + 1), c_char_p(b"program.cl")
+    count = c_uint32()
+    data, sizes, names = POINTER(POINTER(c_uint8))(), POINTER(c_uint64)(), POINTER(c_char_p)()
+    results = byref(count), byref(data), byref(sizes), byref(names)
+    with _lock:
+        library: Any = _load()
+        library.oclocInvoke.restype = c_int
+        no_headers = 0, None, None, None
+        result = library.oclocInvoke(
+            len(words), arguments, 1, byref(text), byref(nbytes), byref(name), *no_headers, *results
+        )
+        outputs = {}
+        for index in range(count.value):
+            outputs[(names[index] or b"").decode(errors="replace")] = ctypes.string_at(data[index], sizes[index])
+        library.oclocFreeOutput(*results)
+    log = outputs.pop("stdout.log", b"").decode(errors="replace").replace("\0", "")
+    return Outcome(result, COUNTER.sub("", ITS_OWN.sub("", log)).strip(), outputs)
