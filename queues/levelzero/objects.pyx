@@ -11,8 +11,8 @@ from penstock.queues.levelzero.calls cimport (
     KernelDesc, KernelProperties, ModuleDesc, ze
 )
 from penstock.queues.levelzero.handles cimport (
-    COUNTER_BASED, COUNTER_BASED_POOL, RESET, Kernel, LoadedModule, Queue, close_device, new_device, new_module, new_queue,
-    outcome, release_module, retain_module
+    COUNTER_BASED, COUNTER_BASED_POOL, RESET, Kernel, LoadedModule, Queue, close_device, new_device, new_module,
+    new_queue, outcome, release_module, retain_module
 )
 
 from penstock.queues.errors import BuildError, DriverError, OutOfMemoryError
