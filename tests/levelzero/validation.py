@@ -53,8 +53,8 @@ PRINTED = re.compile(r"^(?:Warning: .*|.*dependency would create a cycle.*|.*The
 # through for a handle that the trace shows to be one of those.
 SIGNALS = re.compile(r"Warning: hSignalEvent \{(0x[0-9a-f]+)\} might be an invalid event in call to (\w+)")
 # The same for events that are waited for; there it prints the position in the list of the call, and the trace has only
-# the list's address. Let through as often as this test's calls of that name had an event in that position. A handle that
-# was never made does not come that far: the layer itself refuses null, and the driver crashes over any other.
+# the list's address. Let through as often as this test's calls of that name had an event in that position. A handle
+# that was never made does not come that far: the layer itself refuses null, and the driver crashes over any other.
 WAITED = re.compile(r"Warning: phWaitEvents \{(\d+)\} might be an invalid event in call to (\w+)")
 
 
@@ -210,7 +210,7 @@ class Validation:
         self.ledger.waits.clear()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo):  # noqa: ANN201
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo):
         report = yield
         if report.when == "teardown":
             wrong = self.verdict(item, report)
