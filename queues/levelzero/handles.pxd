@@ -69,15 +69,15 @@ cdef cppclass Queue:
     vector[Held*] batches
 
 
-cdef cppclass ModuleHandle:
-    atomic[int32_t] references  # of the Module, and one for each kernel: the driver's module ends after its kernels
+cdef cppclass LoadedModule:
+    atomic[int32_t] references  # its owner's, and one for each kernel
     void* handle
     Device* device  # retained
 
 
 cdef cppclass Kernel:
     void* handle
-    ModuleHandle* module  # retained
+    LoadedModule* module  # retained: the driver does not keep it for its kernels
     size_t group[3]
 
 
@@ -93,9 +93,6 @@ cdef void release_device(Device* device) noexcept nogil
 cdef Queue* new_queue(
     Device* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status
 ) noexcept nogil
-cdef ModuleHandle* new_module(Device* device, void* handle) noexcept nogil
-cdef ModuleHandle* retain_module(ModuleHandle* module) noexcept nogil
-cdef void release_module(ModuleHandle* module) noexcept nogil
 cdef Queue* retain_queue(Queue* queue) noexcept nogil
 cdef void release_queue(Queue* queue) noexcept nogil
 cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept nogil
@@ -106,3 +103,7 @@ cdef void set_passed(Event* gate, Event* passed) noexcept nogil
 cdef void retire_gate(Event* gate) noexcept nogil
 cdef void recycle_gates(Device* device, bint all_done) noexcept nogil
 cdef Status hold_events(Queue* queue) noexcept nogil
+cdef LoadedModule* new_module(Device* device, void* handle) noexcept nogil
+cdef LoadedModule* retain_module(LoadedModule* module) noexcept nogil
+cdef void release_module(LoadedModule* module) noexcept nogil
+cdef void release_kernel(Kernel* kernel) noexcept nogil

@@ -169,32 +169,6 @@ cdef void release_all(vector[Event*]& events) noexcept nogil:
     events.clear()
 
 
-# -- modules
-
-
-cdef ModuleHandle* new_module(Device* device, void* handle) noexcept nogil:
-    """It owns the driver's handle from here on."""
-    cdef ModuleHandle* module = new ModuleHandle()
-    module.references.store(1, memory_order_relaxed)
-    module.handle = handle
-    module.device = device
-    device.references.fetch_add(1, memory_order_relaxed)
-    return module
-
-
-cdef ModuleHandle* retain_module(ModuleHandle* module) noexcept nogil:
-    module.references.fetch_add(1, memory_order_relaxed)
-    return module
-
-
-cdef void release_module(ModuleHandle* module) noexcept nogil:
-    if module.references.fetch_sub(1, memory_order_acq_rel) != 1:
-        return
-    ze.ModuleDestroy(module.handle)
-    release_device(module.device)
-    del module
-
-
 # -- events
 
 
@@ -394,3 +368,36 @@ cdef Status hold_events(Queue* queue) noexcept nogil:
     batch.events.swap(queue.held)
     queue.batches.push_back(batch)
     return 0
+
+
+# -- modules and kernels: a plan may keep a kernel for longer than anybody keeps the program
+
+
+cdef LoadedModule* new_module(Device* device, void* handle) noexcept nogil:
+    cdef LoadedModule* module = new LoadedModule()
+    module.references.store(1, memory_order_relaxed)
+    module.handle = handle
+    module.device = device
+    device.references.fetch_add(1, memory_order_relaxed)
+    return module
+
+
+cdef LoadedModule* retain_module(LoadedModule* module) noexcept nogil:
+    module.references.fetch_add(1, memory_order_relaxed)
+    return module
+
+
+cdef void release_module(LoadedModule* module) noexcept nogil:
+    cdef Device* device = module.device
+    if module.references.fetch_sub(1, memory_order_acq_rel) != 1:
+        return
+    ze.ModuleDestroy(module.handle)
+    del module
+    release_device(device)
+
+
+cdef void release_kernel(Kernel* kernel) noexcept nogil:
+    cdef LoadedModule* module = kernel.module
+    ze.KernelDestroy(kernel.handle)
+    del kernel
+    release_module(module)

@@ -11,8 +11,8 @@ from penstock.queues.levelzero.calls cimport (
     KernelDesc, KernelProperties, ModuleDesc, ze
 )
 from penstock.queues.levelzero.handles cimport (
-    COUNTER_BASED, COUNTER_BASED_POOL, RESET, Kernel, ModuleHandle, Queue, close_device, new_device, new_module, new_queue,
-    outcome, release_module, retain_module
+    COUNTER_BASED, COUNTER_BASED_POOL, RESET, Kernel, LoadedModule, Queue, close_device, new_device, new_module,
+    new_queue, outcome, release_module, retain_module
 )
 
 from penstock.queues.errors import BuildError, DriverError, OutOfMemoryError
@@ -153,7 +153,7 @@ cdef class Module:
         With the compiler's log. Blocks while it compiles.
     """
 
-    cdef ModuleHandle* module
+    cdef LoadedModule* module
     cdef DeviceHandle device
 
     def __init__(self, DeviceHandle device not None, bytes binary not None, bint native, str options=""):
@@ -162,6 +162,8 @@ cdef class Module:
         cdef void* handle = NULL
         cdef void* log = NULL
         cdef Status status
+        if self.module != NULL:
+            raise TypeError("this Module is made already")
         desc.format = FORMAT_NATIVE if native else FORMAT_SPIRV
         desc.size = len(binary)
         desc.input = <const uint8_t*> <const char*> binary
@@ -170,13 +172,14 @@ cdef class Module:
         with nogil:
             status = outcome(CALL_ModuleCreate, ze.ModuleCreate(
                 device.device.context.handle, device.device.handle, &desc, &handle, &log))
+        if status == 0:
+            self.module = new_module(device.device, handle)
         text = read_log(log)
         if status != 0:
             call, code, name = explain(status)
             if code in OUT_OF_MEMORY:
                 check(status, "building a program")
             raise BuildError(f"{call} failed: {name}\n{text}", log=text)
-        self.module = new_module(device.device, handle)
 
     def __dealloc__(self):
         if self.module != NULL:
@@ -185,12 +188,13 @@ cdef class Module:
     def native_binary(self):
         """What the compiler made of it."""
         cdef size_t size = 0
-        check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(self.module.handle, &size, NULL)), "native binary")
+        check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(self.module.handle, &size, NULL)),
+              "native binary")
         binary = bytearray(size)
         cdef unsigned char[::1] view = binary
         if size:
-            check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(self.module.handle, &size, &view[0])),
-                  "native binary")
+            check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(
+                self.module.handle, &size, &view[0])), "native binary")
         return bytes(binary)
 
     def limits(self, str name):

@@ -12,8 +12,8 @@ from penstock.queues.levelzero.calls cimport (
 )
 from penstock.queues.levelzero.handles cimport (
     DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, Device, Event, EventKind, Kernel, Queue, hold_events,
-    new_queue, outcome, recycle_gates, release_event as end_event, release_module, release_queue as end_queue, retain_event,
-    retire_gate, set_passed, set_queue, take_event
+    new_queue, outcome, recycle_gates, release_event as end_event, release_kernel as end_kernel,
+    release_queue as end_queue, retain_event, retire_gate, set_passed, set_queue, take_event
 )
 
 cdef enum:
@@ -318,10 +318,7 @@ cdef void release_event(void* event) noexcept nogil:
 
 
 cdef void release_kernel(void* kernel) noexcept nogil:
-    cdef Kernel* released = <Kernel*> kernel
-    ze.KernelDestroy(released.handle)
-    release_module(released.module)
-    del released
+    end_kernel(<Kernel*> kernel)
 
 
 cdef void release_queue(void* queue) noexcept nogil:
