@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 from . import null_levelzero
-from .levelzero import validation
 
 ROOT = Path(__file__).resolve().parent.parent
 READ_BY_DISCOVERY = ("PENSTOCK_DEVICE", "OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")
@@ -28,10 +27,11 @@ def python(*arguments, cwd=ROOT, timeout=None, without_level_zero=False, **envir
     end would stand among what it prints.
     """
     command = [sys.executable, *map(str, arguments)]
-    env = dict(os.environ)
+    env = null_levelzero.outside()
     if null_levelzero.inside() and not without_level_zero:
-        command, env = null_levelzero.child_command("python", *map(str, arguments))
-    env = {name: value for name, value in validation.environment_without(env).items() if name not in READ_BY_DISCOVERY}
+        here = null_levelzero.devices_here()
+        command, env = null_levelzero.child_command("python", *map(str, arguments), devices=here)
+    env = {name: value for name, value in env.items() if name not in READ_BY_DISCOVERY}
     env |= {name: str(value) for name, value in environment.items()}
     return subprocess.run(
         command,

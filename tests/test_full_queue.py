@@ -74,11 +74,12 @@ def test_a_thread_on_a_full_queue_holds_nobody_up(device, program):
     for n in range(100):
         free.launch(program["thrice"], 1, 1, other, n)
     free.finish()
-    assert other.get(queue=free)[0] == expected(0, range(100))
+    found = other.get(queue=free)[0]
     if gate is not None:
         gate.open()
     filling.join()
     full.finish()
+    assert found == expected(0, range(100))
     assert value.get()[0] == expected(0, range(COMMANDS))
 
 

@@ -25,7 +25,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -45,6 +45,7 @@ FINE = {"ZE_RESULT_SUCCESS", "ZE_RESULT_NOT_READY"}
 MADE = re.compile(r"\bp(h\w+|ptr)=(0x[0-9a-f]+)")
 ENDED = re.compile(r"\bh\w+=(0x[0-9a-f]+)")
 FREED = re.compile(r"\bptr=(0x[0-9a-f]+)")
+MADE_FROM = re.compile(r"\bh(Context|Module|EventPool)=(0x[0-9a-f]+)")
 WAITS = re.compile(r"\bnum(?:Wait)?Events=(\d+)")
 
 # What the layer prints, and whether it may.
@@ -63,14 +64,12 @@ def active() -> bool:
     return os.environ.get("ZE_ENABLE_VALIDATION_LAYER") == "1"
 
 
-def environment_without(environment: dict[str, str]) -> dict[str, str]:
-    """For a process of its own: neither the layer nor this process's trace."""
-    return {name: value for name, value in environment.items() if not name.startswith(("ZEL_", "ZE_ENABLE_V"))}
-
-
-def device_scope(fixture_name: str, config: pytest.Config) -> str:
+def scope(otherwise: str) -> Callable[..., str]:
     """The scope of fixtures that open devices, or make what is kept with one."""
-    return "function" if active() else "session"
+    return lambda fixture_name, config: "function" if active() else otherwise
+
+
+device_scope = scope("session")
 
 
 class Trace:
@@ -133,6 +132,7 @@ class Ledger:
     def __init__(self) -> None:
         self.balance: Counter[tuple[str, str]] = Counter()
         self.made_by: dict[tuple[str, str], str] = {}
+        self.made_from: dict[tuple[str, str], tuple[str, str]] = {}
         self.counter_based: set[str] = set()  # handles of events that were ever made by zeEventCounterBasedCreate
         self.waits: Counter[tuple[str, int]] = Counter()  # (call, position in its list of waits)
         self.errors: list[str] = []
@@ -155,7 +155,7 @@ class Ledger:
                 self.balance["memory", FREED.findall(arguments)[-1]] -= 1
         elif call.endswith(("Destroy", "DestroyExp", "DestroyExt")):
             if result == "ZE_RESULT_SUCCESS":
-                self.balance[kind_of(call), ENDED.findall(arguments)[-1]] -= 1
+                self._ended(kind_of(call), ENDED.findall(arguments)[-1])
         elif "Create" in call or call.startswith("zeMemAlloc"):
             for name, handle in MADE.findall(arguments):
                 # A module that cannot be built has a log all the same.
@@ -163,8 +163,19 @@ class Ledger:
                     thing = ("ModuleBuildLog" if name == "hBuildLog" else kind_of(call)), handle
                     self.balance[thing] += 1
                     self.made_by[thing] = f"{call}({arguments})"
+                    origin = MADE_FROM.search(arguments)
+                    if origin:
+                        self.made_from[thing] = (origin[1], origin[2])
                     if call == "zeEventCounterBasedCreate":
                         self.counter_based.add(handle)
+
+    def _ended(self, kind: str, handle: str) -> None:
+        """The driver frees a module under its kernels, a pool under its events and a context under all; nobody asks."""
+        self.balance[kind, handle] -= 1
+        if self.balance[kind, handle] <= 0 and kind in ("Context", "Module", "EventPool"):
+            for thing in self.alive():
+                if self.made_from.get(thing) == (kind, handle):
+                    self.errors.append(f"{kind} {handle} destroyed before its {thing[0]}: {self.made_by[thing]}")
 
     def alive(self) -> Counter[tuple[str, str]]:
         return +self.balance

@@ -12,6 +12,7 @@ import pytest
 
 import penstock as ps
 
+from ..levelzero import validation
 from ..observer import EXECUTES
 from .program import holds
 
@@ -37,7 +38,7 @@ def hurried():
     sys.setswitchinterval(interval)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope=validation.scope("module"))
 def threaded(device):
     return device.program(SOURCE)
 
