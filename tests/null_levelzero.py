@@ -72,7 +72,10 @@ VALIDATION = {
     "ZEL_ENABLE_EVENTS_CHECKER": "1",
     "ZEL_ENABLE_BASIC_LEAK_CHECKER": "1",
 }
-"""The loader's checks. Its handle-lifetime checker is left off: it refuses correct launches on immediate lists."""
+"""The loader's checks; one that is set already, to 0 for example, stays as it is.
+
+The handle-lifetime checker is left off: it refuses correct launches on immediate lists.
+"""
 
 MARK = "PENSTOCK_NULL_LEVELZERO"
 """Set, to the unpacked tree, in the environment of a process that runs under the driver."""
@@ -286,7 +289,8 @@ def environment(root: Path, devices: int = 1, validate: bool = False, base: Mapp
     if devices > 1:
         result[DEVICES] = str(devices)
     if validate:
-        result.update(VALIDATION)
+        for name, value in VALIDATION.items():
+            result.setdefault(name, value)
     return result
 
 

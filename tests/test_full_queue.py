@@ -58,6 +58,7 @@ def test_a_host_function_pending_in_a_full_queue_still_gets_the_gil(device, prog
     assert value.get()[0] == expected(0, range(COMMANDS))
 
 
+@pytest.mark.threads
 @pytest.mark.executes
 def test_a_thread_on_a_full_queue_holds_nobody_up(device, program):
     full, free = device.queue(blocking=False), device.queue(blocking=False)

@@ -216,6 +216,10 @@ class Validation:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if item.get_closest_marker("threads") and os.environ.get("ZEL_ENABLE_EVENTS_CHECKER") == "1":
+            pytest.skip(
+                "several threads submit at once, and the layer's events checker crashes: see make test-levelzero"
+            )
         self.ledger.note(self.trace.read())
         self.before = self.ledger.alive()
         self.ledger.waits.clear()

@@ -119,6 +119,7 @@ def test_it_fails_allocations(device):
             calls.forgive()
 
 
+@pytest.mark.threads
 def test_it_loses_nothing_under_contention(device, kernels):
     buffer = device.zeros(64, "u4")
     queues = [device.queue(blocking=False) for _ in range(4)]

@@ -16,6 +16,8 @@ from ..levelzero import validation
 from ..observer import EXECUTES
 from .program import holds
 
+pytestmark = pytest.mark.threads
+
 SOURCE = """
 kernel void add(global uint *a, uint at, uint value) { a[at] += value; }
 kernel void add_atomically(global uint *a, uint at) { atomic_inc(a + at); }
