@@ -4,7 +4,6 @@ Where this process runs under the Level Zero driver of `null_levelzero`, such a 
 """
 
 import importlib.util
-import os
 import subprocess
 import sys
 from pathlib import Path
