@@ -13,15 +13,16 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-sycl test-on-sycl check bench clean
+.PHONY: help demo test test-levelzero test-sycl test-on-sycl check bench clean
 
 help:
-	@echo "make demo    process a photograph on several queues, and write demo.png"
-	@echo "make test    run the tests; ARGS='-k name' goes to pytest"
-	@echo "make test-sycl   the same on SYCL, in an environment of its own with dpctl: 1.7 GB"
-	@echo "make check   formatting, linting and types"
-	@echo "make bench   what a launch costs here; ARGS='--json' goes to the benchmark"
-	@echo "make clean   remove all that was built"
+	@echo "make demo            process a photograph on several queues, and write demo.png"
+	@echo "make test            run the tests; ARGS='-k name' goes to pytest"
+	@echo "make test-levelzero  the same on Intel's Level Zero driver without a GPU, and again under its validation layer"
+	@echo "make test-sycl       the same on SYCL, in an environment of its own with dpctl: 1.7 GB"
+	@echo "make check           formatting, linting and types"
+	@echo "make bench           what a launch costs here; ARGS='--json' goes to the benchmark"
+	@echo "make clean           remove all that was built"
 
 demo: $(VENV)/with-cpu,demo $(VENV)/built
 	@$(BIN)/python -m examples.photo $(ARGS)
@@ -29,6 +30,23 @@ demo: $(VENV)/with-cpu,demo $(VENV)/built
 test: $(VENV)/with-cpu,test $(VENV)/built
 	@$(BIN)/python -m penstock default
 	@$(BIN)/python -m pytest $(ARGS)
+
+# Intel's driver with null hardware: it compiles, encodes and submits, and executes nothing. The first run fetches 75 MB of
+# Debian packages into the user's cache, later ones need no network; where they cannot be had, this says why and fails.
+NULL = PENSTOCK_DEVICE=level_zero $(BIN)/python -m tests.null_levelzero
+# The layer looks at the process of the tests, so those that only start others are left out there.
+IN_CHILDREN := $(addprefix --ignore=tests/,test_command_line.py test_demo.py test_null_levelzero.py test_packaging.py \
+    test_readme.py test_shutdown.py levelzero/test_discovery.py levelzero/test_ocloc.py levelzero/test_validation.py)
+
+test-levelzero: $(VENV)/with-cpu,test $(VENV)/built
+	@$(NULL) python -m penstock default
+	@$(NULL) python -m pytest $(ARGS)
+	@echo "penstock: with two devices" >&2
+	@$(NULL) --devices 2 python -m pytest tests/test_two_devices.py $(ARGS)
+	@echo "penstock: with two devices and the validation layer" >&2
+	@$(NULL) --devices 2 --validate python -m pytest $(IN_CHILDREN) $(ARGS)
+	@echo "penstock: the same for many threads at once, without the layer's events checker, which crashes then" >&2
+	@ZEL_ENABLE_EVENTS_CHECKER=0 $(NULL) --validate python -m pytest $(IN_CHILDREN) -m threads $(ARGS)
 
 # dpctl brings a compiler's runtime of 0.7 GB with it: too much for everyone's tests, which use it where it is installed.
 test-sycl:

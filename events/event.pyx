@@ -121,11 +121,18 @@ cdef class Event:
         Raises
         ------
         InvalidArgumentError
-            When either has no timing, was never recorded, or is not done yet (HIP, hipEventElapsedTime).
+            When either has no timing, was never recorded, or is not done yet, and when they are of two devices (HIP,
+            hipEventElapsedTime).
         """
         if not isinstance(start, Event):
             raise ArgumentTypeError(f"elapsed() needs an Event, not {type(start).__name__}")
         cdef double wraps = self.device.driver.clock_wraps
+        if self.device is not (<Event> start).device:
+            raise InvalidArgumentError(
+                f"elapsed time between Events of two devices, {self.device.name} and {(<Event> start).device.name}: "
+                f"their clocks tell nothing of each other")
+        self._check_timed()
+        (<Event> start)._check_timed()
         cdef double passed = self._time() - (<Event> start)._time()
         if wraps:  # the shorter way round: a clock of a few minutes' range would else jump back
             passed -= wraps * round(passed / wraps)
@@ -137,17 +144,18 @@ cdef class Event:
             return NotImplemented
         return self.elapsed(start)
 
-    def _time(self):
-        """Nanoseconds of the device's clock when the point was reached."""
-        cdef uint64_t nanoseconds = 0
-        cdef Status status
+    def _check_timed(self):
         if self.marker == NULL:
             raise InvalidArgumentError("elapsed time of an Event that was never recorded")
         if not self.timing:
             raise InvalidArgumentError("elapsed time of an Event that was recorded without timing")
         if not self.query():
             raise InvalidArgumentError("elapsed time of an Event that is not done yet: wait for it first")
-        status = self.marker.driver.event_time(self.marker.event, &nanoseconds)
+
+    def _time(self):
+        """Nanoseconds of the device's clock when the point was reached."""
+        cdef uint64_t nanoseconds = 0
+        cdef Status status = self.marker.driver.event_time(self.marker.event, &nanoseconds)
         if status != 0:
             self.device._raise(status, repr(self))
         return nanoseconds

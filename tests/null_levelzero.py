@@ -72,7 +72,10 @@ VALIDATION = {
     "ZEL_ENABLE_EVENTS_CHECKER": "1",
     "ZEL_ENABLE_BASIC_LEAK_CHECKER": "1",
 }
-"""The loader's checks. Its handle-lifetime checker is left off: it refuses correct launches on immediate lists."""
+"""The loader's checks; one that is set already, to 0 for example, stays as it is.
+
+The handle-lifetime checker is left off: it refuses correct launches on immediate lists.
+"""
 
 MARK = "PENSTOCK_NULL_LEVELZERO"
 """Set, to the unpacked tree, in the environment of a process that runs under the driver."""
@@ -284,9 +287,10 @@ def environment(root: Path, devices: int = 1, validate: bool = False, base: Mapp
     result["ZE_ENABLE_ALT_DRIVERS"] = str(root / LIBRARIES / "libze_intel_gpu.so.1")
     result.setdefault("NEO_CACHE_DIR", str(compiled_folder()))
     if devices > 1:
-        result["CreateMultipleRootDevices"] = str(devices)
+        result[DEVICES] = str(devices)
     if validate:
-        result.update(VALIDATION)
+        for name, value in VALIDATION.items():
+            result.setdefault(name, value)
     return result
 
 
@@ -322,6 +326,23 @@ def inside() -> bool:
     return MARK in os.environ
 
 
+DEVICES = "CreateMultipleRootDevices"
+
+
+def outside(base: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """An environment without what this process got for being under the driver: other devices, the validation layer."""
+    return {
+        name: value
+        for name, value in base.items()
+        if name not in (*VALIDATION, DEVICES) and not name.startswith(("ZEL_LOADER_LOG", "ZEL_ENABLE_LOADER_LOG"))
+    }
+
+
+def devices_here() -> int:
+    """How many devices the driver shows to this process."""
+    return int(os.environ.get(DEVICES, "1"))
+
+
 @functools.cache
 def _verified() -> Path:
     return ensure()
@@ -330,10 +351,10 @@ def _verified() -> Path:
 def child_command(*command: str, devices: int = 1, validate: bool = False) -> tuple[list[str], dict[str, str]]:
     """The argument list and the environment that run `command` under the driver, for `subprocess`.
 
-    The cache is verified once in a process.
+    The cache is verified once in a process. What this process itself runs under makes no difference.
     """
     root = _verified()
-    return command_line(root, command), environment(root, devices, validate)
+    return command_line(root, command), environment(root, devices, validate, base=outside())
 
 
 def main() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections import Counter
 from contextlib import contextmanager
 from typing import NamedTuple
+
+from .null_levelzero import MARK
 
 
 class Call(NamedTuple):
@@ -24,8 +27,9 @@ class Call(NamedTuple):
 class Calls:
     """What was called since `observe` began."""
 
-    def __init__(self, driver):
+    def __init__(self, driver, device):
         self.driver = driver
+        self.device = device
 
     @property
     def log(self):
@@ -55,28 +59,66 @@ class Calls:
         return self.driver.kind_of(call.name)
 
     def fail(self, name, code, after=0):
-        """Let a later call of this name return `code` without reaching the driver: the next one, or `after` more."""
-        self.driver.fail(name, code, after)
+        """Let a later call of this name return `code` without reaching the driver: the next one, or `after` more.
+
+        Of several names each.
+        """
+        for each in (name,) if isinstance(name, str) else name:
+            self.driver.fail(each, code, after)
+
+    def forgive(self):
+        """Drop the failures that have not come."""
+        self.driver.forgive()
 
     def events_alive(self):
-        return self.driver.events_alive()
+        return self.driver.events_alive(self.device)
+
+    def markers_of(self, queues, first=0):
+        """The calls that made a marker on one of these queues."""
+        handles = {self.handle_of(queue) for queue in queues}
+        return [call for call in self.since(first) if call.object in handles and self.kind(call) == "marker"]
 
     def handle_of(self, queue):
         return self.driver.handle_of(queue)
 
 
-def observer_of(device):
-    """The ``observer`` module of the device's driver folder."""
-    backend = device.info.backend.replace("_", "")
-    return importlib.import_module(f"penstock.queues.{backend}.observer")
+EXECUTES = MARK not in os.environ
+"""Whether devices execute at all: results can be compared with what they should be."""
+
+
+def observer_of(backend):
+    """The ``observer`` module of a driver's folder."""
+    return importlib.import_module(f"penstock.queues.{backend.replace('_', '')}.observer")
+
+
+@contextmanager
+def watch(backend):
+    """Know of all objects that a driver makes from here on, so that what is done wrong with them can be found.
+
+    A device that executes nothing is answered for: what is behind a closed gate is not done.
+    """
+    driver = observer_of(backend)
+    driver.watch(emulate=not EXECUTES)
+    try:
+        yield driver
+    finally:
+        driver.unwatch()
 
 
 @contextmanager
 def observe(device):
-    """Observe the driver of `device` until the block ends. Not nested; the log can be read afterwards."""
-    driver = observer_of(device)
+    """Observe the driver of `device` until the block ends. Not nested; the log can be read afterwards.
+
+    Raises
+    ------
+    AssertionError
+        At the end, when something was done that the driver's specification forbids, though the driver allowed it.
+    """
+    driver = observer_of(device.info.backend)
     driver.start()
     try:
-        yield Calls(driver)
+        yield Calls(driver, device)
+        found = driver.violations()
+        assert not found, "\n".join(found)
     finally:
         driver.stop()

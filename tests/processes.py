@@ -1,10 +1,14 @@
-"""Runs Python in a process of its own: OpenCL's loader reads the environment once, so each case needs a fresh one."""
+"""Runs Python in a process of its own: drivers' loaders read the environment once, so each case needs a fresh one.
+
+Where this process runs under the Level Zero driver of `null_levelzero`, such a process does too.
+"""
 
 import importlib.util
-import os
 import subprocess
 import sys
 from pathlib import Path
+
+from . import null_levelzero
 
 ROOT = Path(__file__).resolve().parent.parent
 READ_BY_DISCOVERY = ("PENSTOCK_DEVICE", "OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")
@@ -15,12 +19,21 @@ _pyopencl = importlib.util.find_spec("pyopencl")
 BUNDLED_DRIVERS = bool(_pyopencl and _pyopencl.origin and any(Path(_pyopencl.origin).parent.glob(".libs/*.icd")))
 
 
-def python(*arguments, cwd=ROOT, timeout=None, **environment):
-    """Run Python with these arguments, in an environment that chooses no device but by `environment`."""
-    env = {name: value for name, value in os.environ.items() if name not in READ_BY_DISCOVERY}
+def python(*arguments, cwd=ROOT, timeout=None, without_level_zero=False, **environment):
+    """Run Python with these arguments, in an environment that chooses no device but by `environment`.
+
+    It has Level Zero if this process has it, unless it shall not; never with the validation layer, whose report at its
+    end would stand among what it prints.
+    """
+    command = [sys.executable, *map(str, arguments)]
+    env = null_levelzero.outside()
+    if null_levelzero.inside() and not without_level_zero:
+        here = null_levelzero.devices_here()
+        command, env = null_levelzero.child_command("python", *map(str, arguments), devices=here)
+    env = {name: value for name, value in env.items() if name not in READ_BY_DISCOVERY}
     env |= {name: str(value) for name, value in environment.items()}
     return subprocess.run(
-        [sys.executable, *map(str, arguments)],
+        command,
         cwd=cwd,
         env=env,
         capture_output=True,

@@ -9,6 +9,7 @@ import penstock as ps
 from .refusals import refused
 
 
+@pytest.mark.executes
 def test_it_does_what_a_launch_does(device, queue, program):
     buffer = device.zeros(100, "i4")
     go = program["add"].bind(queue, 10, 10, buffer, 3)
@@ -28,6 +29,7 @@ def test_binding_submits_nothing(device, queue, program):
     assert (queue.epoch, queue.stats.launches) == (0, 0)
 
 
+@pytest.mark.executes
 def test_it_counts_as_a_command(device, queue, program, hold):
     buffer = device.zeros(10, "i4")
     device.finish()
@@ -42,6 +44,7 @@ def test_it_counts_as_a_command(device, queue, program, hold):
     assert queue.empty
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize("bound_first", [True, False])
 def test_it_obeys_the_null_queue(device, queue, program, hold, bound_first):
     buffer = device.zeros(10, "i4")
@@ -57,6 +60,7 @@ def test_it_obeys_the_null_queue(device, queue, program, hold, bound_first):
     assert buffer.get().tolist() == [6 if bound_first else 5] * 10
 
 
+@pytest.mark.executes
 def test_each_has_its_own_arguments(device, queue, program):
     buffers = [device.zeros(10, "i4") for _ in range(10)]
     bound = [program["fill"].bind(queue, 1, 10, buffer, value) for value, buffer in enumerate(buffers)]
@@ -67,6 +71,7 @@ def test_each_has_its_own_arguments(device, queue, program):
         assert buffer.get(queue=queue).tolist() == [value] * 10
 
 
+@pytest.mark.executes
 def test_arguments_are_read_when_it_is_bound(device, queue, program):
     value = np.array([1, 2, 3], "f4")
     result = device.zeros(3, "f4")
@@ -87,6 +92,7 @@ def test_it_sets_its_arguments_once(device, queue, program):
     assert (counted.arg_bytes_set, counted.arg_bytes_skipped, counted.launches) == (12, 24, 2)
 
 
+@pytest.mark.executes
 def test_it_keeps_what_it_uses(device, make_queue, program):
     go = program["fill"].bind(device.queue(), 10, 10, device.zeros(100, "i4"), 3)
     pressure = [device.zeros(100, "i4") for _ in range(16)]
@@ -96,6 +102,7 @@ def test_it_keeps_what_it_uses(device, make_queue, program):
     assert not any(other.get().any() for other in pressure)
 
 
+@pytest.mark.executes
 def test_it_may_be_dropped_in_flight(device, queue, program, hold):
     buffer = device.zeros(10, "i4")
     device.finish()

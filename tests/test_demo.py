@@ -8,6 +8,7 @@ from .processes import python
 pytestmark = pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device")
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize(("tiles", "queues"), [(2, 2), (3, 2), (1, 1)])
 def test_the_demo_agrees_with_scipy_and_draws(tmp_path, tiles, queues):
     done = python("-m", "examples.photo", "--output", tmp_path / "demo.png", "--tiles", tiles, "--queues", queues)

@@ -17,6 +17,8 @@ needs_intel = pytest.mark.skipif(
     platforms.intel_cpu_runtime() is None, reason="Intel's CPU runtime is not from pip here"
 )
 
+about_opencl = pytest.mark.usefixtures("opencl_only")
+
 no_bundled_driver = pytest.mark.skipif(BUNDLED_DRIVERS, reason="pyopencl's own folder has a driver, always found")
 
 # Prints what discovery finds, after what stands in BEFORE.
@@ -66,6 +68,7 @@ def test_gpus_come_first_and_accelerators_last():
     assert order == sorted(order)
 
 
+@about_opencl
 def test_the_machine_is_looked_at_once_whatever_the_number_of_threads():
     before = """
 import threading
@@ -95,6 +98,7 @@ def test_level_zero_comes_before_opencl_and_sycl_after_it():
 # Intel's runtime from pip, whose own ICD file is wrong
 
 
+@about_opencl
 @needs_intel
 def test_intels_runtime_from_pip_is_found_and_usable():
     found, absence = report()
@@ -102,6 +106,7 @@ def test_intels_runtime_from_pip_is_found_and_usable():
     assert absence == ""
 
 
+@about_opencl
 @needs_intel
 def test_the_environment_is_as_before_and_no_folder_is_left(tmp_path):
     code = """
@@ -117,6 +122,7 @@ for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES"):
     output_of("-c", code, TMPDIR=tmp_path, OCL_ICD_FILENAMES=tmp_path / "none.so")
 
 
+@about_opencl
 @needs_intel
 def test_system_drivers_are_found_beside_it():
     alone, _ = report("platforms.intel_cpu_runtime = lambda: None")
@@ -125,6 +131,7 @@ def test_system_drivers_are_found_beside_it():
     assert {device["platform"] for device in alone} <= names
 
 
+@about_opencl
 @no_bundled_driver
 @needs_intel
 def test_drivers_chosen_by_the_user_are_the_only_ones(tmp_path):
@@ -133,6 +140,7 @@ def test_drivers_chosen_by_the_user_are_the_only_ones(tmp_path):
     assert found[0]["usable"]
 
 
+@about_opencl
 @needs_intel
 @pytest.mark.parametrize("variable", ["OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH"])
 def test_a_choice_of_the_user_that_leaves_it_out_is_respected_and_named(tmp_path, variable):
@@ -143,6 +151,7 @@ def test_a_choice_of_the_user_that_leaves_it_out_is_respected_and_named(tmp_path
     assert variable in intel["advice"]
 
 
+@about_opencl
 @needs_intel
 def test_a_broken_icd_file_does_no_harm(tmp_path):
     (tmp_path / "broken.icd").write_text("/no/such/library.so\n")
@@ -152,6 +161,7 @@ def test_a_broken_icd_file_does_no_harm(tmp_path):
     assert [device["usable"] for device in of_intel(found)] == [True]
 
 
+@about_opencl
 @needs_intel
 def test_opencl_used_before_penstock_is_said_to_be_the_reason():
     before = """
@@ -165,6 +175,7 @@ with contextlib.suppress(pyopencl.Error):
     assert "penstock.devices()" in intel["advice"]
 
 
+@about_opencl
 def test_a_runtime_whose_library_cannot_be_loaded_is_listed_with_the_loaders_reason(tmp_path):
     library = tmp_path / platforms.INTEL_LIBRARY
     library.write_text("not a library")
@@ -175,6 +186,7 @@ def test_a_runtime_whose_library_cannot_be_loaded_is_listed_with_the_loaders_rea
     assert "intel-cmplr-lib-rt" in intel["advice"]
 
 
+@about_opencl
 @no_bundled_driver
 def test_a_machine_without_drivers_gets_an_empty_list_and_advice(tmp_path):
     found, absence = report("platforms.intel_cpu_runtime = lambda: None", OCL_ICD_VENDORS=tmp_path)
@@ -184,6 +196,7 @@ def test_a_machine_without_drivers_gets_an_empty_list_and_advice(tmp_path):
     assert "OCL_ICD_VENDORS" in absence
 
 
+@about_opencl
 def test_without_pyopencl_the_advice_is_to_install_it():
     found, absence = report("import sys; sys.modules['pyopencl'] = None")
     assert found == []
@@ -198,6 +211,7 @@ def usable():
     return next(device for device in platforms.discover() if device.usable).native
 
 
+@about_opencl
 def test_a_device_that_cannot_build_a_kernel_says_what_its_compiler_said(usable, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     reason = platforms.why_unusable(usable, "kernel void probe(global int *a) { a[0] = missing; }")
@@ -208,6 +222,7 @@ def test_a_device_that_cannot_build_a_kernel_says_what_its_compiler_said(usable,
     assert platforms.why_unusable(usable) == ""
 
 
+@about_opencl
 def test_a_compiler_that_warns_is_still_good(usable, recwarn):
     assert platforms.why_unusable(usable, "kernel void probe(global int *a) { int unused; a[0] = 1; }") == ""
     assert not recwarn.list

@@ -96,6 +96,7 @@ def test_the_host_waits_once(device, queue, hold):
     assert queue.stats.host_syncs == 0
 
 
+@pytest.mark.executes
 def test_a_queue_waits(device, make_queue, hold, program):
     first, second = make_queue(blocking=False), make_queue(blocking=False)
     buffer = device.zeros(10, "i4")
@@ -109,6 +110,7 @@ def test_a_queue_waits(device, make_queue, hold, program):
     assert buffer.get(queue=second).tolist() == [6] * 10
 
 
+@pytest.mark.executes
 def test_a_queue_waits_for_a_queue(device, make_queue, hold, program):
     first, second = make_queue(blocking=False), make_queue(blocking=False)
     buffer = device.zeros(10, "i4")
@@ -122,6 +124,7 @@ def test_a_queue_waits_for_a_queue(device, make_queue, hold, program):
     assert buffer.get(queue=second).tolist() == [6] * 10
 
 
+@pytest.mark.executes
 def test_an_event_outlives_its_queue(device, make_queue, hold):
     queue, other = make_queue(), make_queue(blocking=False)
     gate = hold(queue)
@@ -159,60 +162,10 @@ def test_events_of_a_closed_device(device):
     assert "Event" in repr(event)
 
 
-# Waiting on another device
-
-
-def test_a_queue_waits_for_an_event_of_another_device(device, queue):
-    with ps.Device(device.name) as another:
-        theirs = another.queue()
-        with theirs._gate() as gate:
-            queue.wait(theirs.record())
-            assert not queue.query()
-            gate.open()
-            queue.finish()
-        assert queue.empty
-
-
-def test_a_queue_waits_for_a_queue_of_another_device(device, queue):
-    with ps.Device(device.name) as another:
-        theirs = another.queue()
-        with theirs._gate() as gate:
-            queue.wait(theirs)
-            mine = queue.record()
-            assert not mine.done
-            gate.open()
-            mine.wait()
-        assert theirs.query()
-
-
-def test_a_queue_waits_for_another_platform(device, queue):
-    for info in ps.devices():
-        if info.usable and info.platform != device.info.platform:
-            break
-    else:
-        pytest.skip("there is one platform only")
-    with ps.Device(info.name) as another:
-        theirs = another.queue()
-        with theirs._gate() as gate:
-            queue.wait(theirs.record())
-            theirs.wait(queue)
-            assert not queue.query()
-            gate.open()
-            theirs.finish()
-            assert queue.query()
-
-
-def test_an_event_is_recorded_on_its_own_device_only(device, queue, refuses):
-    with ps.Device(device.name) as another:
-        event = another.event()
-        with refuses(ps.InvalidArgumentError, ValueError, "Event", "belongs to", another.name):
-            queue.record(event)
-        assert not event.recorded
-
-
 # Time
 
 
+@pytest.mark.executes(run=False)
 def test_elapsed_time(device, timed, program):
     buffer = device.zeros(10, "i4")
     device.finish()
@@ -236,6 +189,7 @@ def test_a_timed_record_is_a_command_of_its_own(timed):
     assert first.done
 
 
+@pytest.mark.executes(run=False)
 def test_an_event_made_with_timing_is_recorded_with_timing(device, timed):
     start, end = device.event(timing=True), device.event(timing=True)
     timed.record(start)
@@ -244,6 +198,7 @@ def test_an_event_made_with_timing_is_recorded_with_timing(device, timed):
     assert end - start >= 0
 
 
+@pytest.mark.executes(run=False)
 def test_time_of_an_event_that_is_not_done_is_refused(timed, hold):
     start = timed.record(timing=True)
     gate = hold(timed)

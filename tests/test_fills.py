@@ -9,6 +9,7 @@ PAIR = np.dtype([("a", "i4"), ("b", "f4")])
 TRIPLE = np.dtype([("a", "i4"), ("b", "f4"), ("c", "u1", (4,))])
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize(
     ("dtype", "value"),
     [
@@ -33,12 +34,14 @@ def test_every_element_gets_the_value(device, queue, dtype, value):
     assert queue.stats.fills == 1
 
 
+@pytest.mark.executes
 def test_nan_is_a_value(device, queue):
     buffer = device.empty(5, "f4")
     queue.fill(buffer, np.nan)
     assert np.isnan(buffer.get(queue=queue)).all()
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8, 16, 32, 64, 128])
 def test_every_size_that_drivers_fill_with(device, queue, itemsize):
     element = np.void(bytes(range(1, itemsize + 1)))
@@ -47,6 +50,7 @@ def test_every_size_that_drivers_fill_with(device, queue, itemsize):
     assert buffer.get(queue=queue).tobytes() == element.tobytes() * 5
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize("dtype", ["V3", "V12", "V129", "V256", "V4096", TRIPLE])
 def test_equal_bytes_fill_any_size(device, queue, dtype):
     buffer = device.empty(5, dtype)
@@ -62,6 +66,7 @@ def test_other_bytes_of_a_size_that_drivers_do_not_fill_with_are_refused(device,
         queue.fill(buffer, value)
 
 
+@pytest.mark.executes
 def test_slices_only(device, queue):
     buffer = device.array(np.arange(20, dtype="u1"))
     queue.fill(buffer[3:7], 255)
@@ -78,6 +83,7 @@ def test_nothing_is_filled_as_nothing(device, queue, shape):
     assert (queue.epoch, queue.stats.fills) == (0, 0)
 
 
+@pytest.mark.executes
 def test_it_comes_in_order(device, queue, hold, program):
     buffer = device.zeros(10, "i4")
     device.finish()
@@ -103,7 +109,17 @@ def test_values_that_do_not_fit_are_refused(device, queue, refuses, dtype, value
     buffer = device.zeros(5, dtype)
     with refuses(ps.InvalidArgumentError, ValueError, "fill"):
         queue.fill(buffer, value)
-    assert not any(buffer.get().tobytes())
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize(("dtype", "value"), [("u1", 256), ("i4", 1.5), ("f4", 1e39), ("i4", [1]), (PAIR, (1, 2, 3))])
+def test_a_refused_fill_writes_nothing(device, queue, dtype, value):
+    buffer = device.array(np.full(5, -1 if dtype != "u1" else 255).astype(dtype))
+    before = buffer.get().tobytes()
+    with refused(ps.InvalidArgumentError, ValueError, "fill"):
+        queue.fill(buffer, value)
+    assert any(before)
+    assert buffer.get(queue=queue).tobytes() == before
 
 
 @pytest.mark.parametrize("thing", [None, 5, np.zeros(3), "buffer"])

@@ -9,6 +9,7 @@ from .processes import python
 from .refusals import refused
 
 
+@pytest.mark.executes(run=False)
 def test_a_timeout_that_passes_leaves_the_queue_as_it_was(device, queue, hold, works, program):
     buffer = device.zeros(10, "i4")
     device.finish()
@@ -35,6 +36,7 @@ def test_a_timeout_of_a_queue_that_is_done_does_not_pass(queue, works):
     queue.finish(None)
 
 
+@pytest.mark.executes(run=False)
 def test_a_timeout_of_the_null_queue_is_for_the_blocking_queues_too(device, queue, hold):
     gate = hold(queue)
     with refused(ps.TimeoutError, TimeoutError, "null queue"):
@@ -55,6 +57,7 @@ def test_a_timeout_that_is_no_number_is_refused(queue, refuses):
         queue.finish(timeout=float("nan"))
 
 
+@pytest.mark.executes
 def test_finishing_a_device_finishes_all_its_queues(device, make_queue, hold, program):
     queues = [make_queue(blocking=bool(number % 2)) for number in range(6)]
     buffers = [device.zeros(10, "i4") for _ in queues]
@@ -124,6 +127,7 @@ def interrupted(device, code):
     assert done.returncode == 0
 
 
+@pytest.mark.executes(run=False)
 def test_ctrl_c_during_a_finish_with_a_timeout(device):
     interrupted(
         device,
@@ -140,6 +144,7 @@ except KeyboardInterrupt:
     )
 
 
+@pytest.mark.executes(run=False)
 @pytest.mark.parametrize("what", ["queue.finish()", "device.finish()", "event.wait()", "buffer.get(queue=queue)"])
 def test_ctrl_c_is_delivered_when_finish_returns(device, what):
     interrupted(

@@ -41,6 +41,7 @@ def expected(start: int, steps: range) -> int:
     return int(value)
 
 
+@pytest.mark.executes(run=False)
 def test_a_host_function_pending_in_a_full_queue_still_gets_the_gil(device, program):
     queue = device.queue(blocking=False)
     value = device.zeros(1, "i4")
@@ -57,6 +58,8 @@ def test_a_host_function_pending_in_a_full_queue_still_gets_the_gil(device, prog
     assert value.get()[0] == expected(0, range(COMMANDS))
 
 
+@pytest.mark.threads
+@pytest.mark.executes
 def test_a_thread_on_a_full_queue_holds_nobody_up(device, program):
     full, free = device.queue(blocking=False), device.queue(blocking=False)
     value, other = device.zeros(1, "i4"), device.zeros(1, "i4")
@@ -72,14 +75,16 @@ def test_a_thread_on_a_full_queue_holds_nobody_up(device, program):
     for n in range(100):
         free.launch(program["thrice"], 1, 1, other, n)
     free.finish()
-    assert other.get(queue=free)[0] == expected(0, range(100))
+    found = other.get(queue=free)[0]
     if gate is not None:
         gate.open()
     filling.join()
     full.finish()
+    assert found == expected(0, range(100))
     assert value.get()[0] == expected(0, range(COMMANDS))
 
 
+@pytest.mark.executes(run=False)
 def test_bound_launches_fill_a_queue_too(device, program):
     queue = device.queue(blocking=False)
     value = device.zeros(1, "i4")

@@ -2,7 +2,6 @@ import gc
 import threading
 import weakref
 
-import numpy as np
 import pytest
 
 import penstock as ps
@@ -10,8 +9,9 @@ import penstock as ps
 from .refusals import refused
 
 
+@pytest.mark.executes(run=False)
 def test_it_is_called_when_the_queue_gets_there(device, queue, hold, program):
-    buffer, out = device.zeros(1, "i4"), np.zeros(1, "i4")
+    buffer, out = device.zeros(1, "i4"), ps.host_empty(1, "i4", device=device)
     device.finish()
     seen = []
     gate = hold(queue)
@@ -25,6 +25,7 @@ def test_it_is_called_when_the_queue_gets_there(device, queue, hold, program):
     assert seen == [5]
 
 
+@pytest.mark.executes(run=False)
 def test_the_queue_waits_until_it_returns(device, queue, program):
     buffer = device.zeros(1, "i4")
     device.finish()
@@ -38,6 +39,7 @@ def test_the_queue_waits_until_it_returns(device, queue, program):
     assert event.done
 
 
+@pytest.mark.executes(run=False)
 def test_they_run_in_order_and_in_one_thread(queue):
     seen = []
     for number in range(2000):
@@ -49,6 +51,7 @@ def test_they_run_in_order_and_in_one_thread(queue):
     assert queue.stats.host_functions == 2000
 
 
+@pytest.mark.executes(run=False)
 def test_those_of_many_queues(device, make_queue):
     queues = [make_queue(blocking=False) for _ in range(8)]
     seen = {queue: [] for queue in queues}
@@ -59,6 +62,7 @@ def test_those_of_many_queues(device, make_queue):
     assert all(numbers == list(range(100)) for numbers in seen.values())
 
 
+@pytest.mark.executes(run=False)
 def test_it_obeys_the_null_queue(device, queue, hold):
     seen = []
     gate = hold(queue)
@@ -70,6 +74,7 @@ def test_it_obeys_the_null_queue(device, queue, hold):
     assert seen == ["null", "after"]
 
 
+@pytest.mark.executes(run=False)
 def test_it_may_launch_and_copy(device, queue, make_queue, program):
     buffer, other = device.zeros(10, "i4"), make_queue(blocking=False)
     device.finish()
@@ -85,6 +90,7 @@ def test_it_may_launch_and_copy(device, queue, make_queue, program):
     assert buffer.get(queue=other).tolist() == [6] * 10
 
 
+@pytest.mark.executes(run=False)
 def test_it_may_launch_on_its_own_queue(device, queue, program):
     buffer = device.zeros(10, "i4")
     device.finish()
@@ -102,6 +108,7 @@ def test_it_may_launch_on_its_own_queue(device, queue, program):
     assert buffer.get(queue=queue).tolist() == [21] * 10
 
 
+@pytest.mark.executes(run=False)
 def test_it_may_not_wait(device, queue, works):
     event = device.null_queue.record()
     with queue._gate():
@@ -133,6 +140,7 @@ def raising(error):
     return function
 
 
+@pytest.mark.executes(run=False)
 @pytest.mark.parametrize(
     "error", [ZeroDivisionError("mine"), ps.Error("mine"), SystemExit("mine"), KeyboardInterrupt("mine")]
 )
@@ -159,6 +167,7 @@ def test_what_it_raises_is_raised_by_the_next_synchronize(device, queue, works, 
     works(queue)
 
 
+@pytest.mark.executes(run=False)
 def test_only_the_synchronize_of_its_own_queue_raises_it(device, make_queue, works):
     guilty, other = make_queue(blocking=False), make_queue(blocking=False)
     guilty.host(raising(ZeroDivisionError("mine")))
@@ -173,6 +182,7 @@ def test_only_the_synchronize_of_its_own_queue_raises_it(device, make_queue, wor
     works(guilty)
 
 
+@pytest.mark.executes(run=False)
 def test_each_is_raised_once_the_oldest_first(device, queue):
     for number in range(3):
         queue.host(raising(ValueError(f"number {number}")))
@@ -182,6 +192,7 @@ def test_each_is_raised_once_the_oldest_first(device, queue):
     queue.finish()
 
 
+@pytest.mark.executes(run=False)
 def test_after_it_raised_the_queue_goes_on(device, queue, program):
     buffer = device.zeros(1, "i4")
     queue.host(raising(ValueError("mine")))
@@ -191,6 +202,7 @@ def test_after_it_raised_the_queue_goes_on(device, queue, program):
     assert buffer.get(queue=queue).tolist() == [5]
 
 
+@pytest.mark.executes(run=False)
 def test_closing_a_device_raises_it_and_closes(device):
     other = ps.Device(device.name)
     other.queue().host(raising(ValueError("mine")))
@@ -208,6 +220,7 @@ class Function:
         pass
 
 
+@pytest.mark.executes(run=False)
 def test_it_is_kept_until_it_was_called_and_no_longer(queue, hold):
     function = Function()
     alive = weakref.ref(function)
@@ -222,6 +235,7 @@ def test_it_is_kept_until_it_was_called_and_no_longer(queue, hold):
     assert alive() is None
 
 
+@pytest.mark.executes(run=False)
 def test_its_queue_may_be_closed_or_dropped(device):
     seen = []
     for number in range(10):

@@ -9,13 +9,15 @@ import pytest
 import penstock as ps
 
 from .kernels import taking
+from .levelzero.validation import device_scope
+from .limits import limits
 from .refusals import refused
 
 INTEGERS = {"char": "b", "uchar": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "long": "q", "ulong": "Q"}
 DTYPES = {name: np.dtype(code) for name, code in INTEGERS.items()} | {"float": np.dtype("f4")}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope=device_scope)
 def taker(device):
     """``taker("int")``: a kernel that stores its argument of that type."""
     programs = {}
@@ -69,6 +71,7 @@ def test_what_is_no_kernel_is_refused(queue, refuses, thing):
 # Scalars
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integers_to_the_edges(device, queue, taker, name):
     limits = np.iinfo(DTYPES[name])
@@ -94,6 +97,7 @@ def test_integers_are_not_made_from_other_things(queue, taker, refuses, name, va
         queue.launch(taker(name), 1, 1, spare, value)
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize(
     "value", [0.0, -0.0, 1.5, 3, True, 1e-45, 3.4028234e38, np.inf, -np.inf, np.float64(0.1), np.float32(0.1),
               np.int64(9), np.array(2.5), Decimal("0.25"), Fraction(1, 4)],
@@ -104,6 +108,7 @@ def test_floats(device, queue, taker, value):
     assert result.get(queue=queue).tobytes() == np.float32(float(value)).tobytes()
 
 
+@pytest.mark.executes
 def test_nan(device, queue, taker):
     result = device.zeros(1, "f4")
     queue.launch(taker("float"), 1, 1, result, float("nan"))
@@ -122,8 +127,9 @@ def test_floats_are_not_made_from_other_things(queue, taker, refuses, value, spa
         queue.launch(taker("float"), 1, 1, spare, value)
 
 
+@pytest.mark.executes
 def test_doubles(device, queue):
-    if "cl_khr_fp64" not in device.info.native.extensions:
+    if not limits(device).doubles:
         pytest.skip("the device has no double precision")
     kernel = device.program(taking("double"))["take"]
     result = device.zeros(1, "f8")
@@ -134,8 +140,9 @@ def test_doubles(device, queue):
         queue.launch(kernel, 1, 1, result, 10**400)
 
 
+@pytest.mark.executes
 def test_halves(device, queue, refuses):
-    if "cl_khr_fp16" not in device.info.native.extensions:
+    if not limits(device).halves:
         pytest.skip("the device has no half precision")
     kernel = device.program("#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" + taking("half"))["take"]
     result = device.zeros(1, "f2")
@@ -147,6 +154,7 @@ def test_halves(device, queue, refuses):
             queue.launch(kernel, 1, 1, result, value)
 
 
+@pytest.mark.executes
 def test_bytes_beside_each_other_do_not_run_into_each_other(device, queue):
     kernel = device.program(
         "kernel void mixed(global long *r, char a, ulong b, uchar c, short d, float e, int f, ushort g) "
@@ -160,6 +168,7 @@ def test_bytes_beside_each_other_do_not_run_into_each_other(device, queue):
 # Vectors
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])
 @pytest.mark.parametrize("name", DTYPES)
 def test_vectors(device, queue, taker, name, lanes):
@@ -180,6 +189,7 @@ def test_vectors(device, queue, taker, name, lanes):
         assert result.get(queue=queue).tolist() == values
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize(
     "value",
     [(1, 2, 3), [1.0, 2, 3], np.arange(1, 4), np.arange(1, 4, dtype="f4"), struct.pack("3f", 1, 2, 3),
@@ -201,6 +211,7 @@ def test_vectors_out_of_range_are_refused(queue, taker, refuses, name, value, sp
         queue.launch(taker(name), 1, 1, spare, value)
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize(("name", "value"), [("int2", (0, (1 << 31) - 1)), ("ulong2", ((1 << 64) - 1, 0))])
 def test_vectors_to_the_edges(device, queue, taker, name, value):
     result = device.zeros(2, DTYPES[name[:-1]])
@@ -238,6 +249,7 @@ class Pair(ctypes.Structure):
 PAIR = np.dtype([("a", "i4"), ("b", "f4"), ("c", "i1")], align=True)
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize(
     "value",
     [Pair(1, 2.5, 3), np.array((1, 2.5, 3), PAIR), np.array([(1, 2.5, 3)], PAIR)[0], struct.pack("ifb3x", 1, 2.5, 3),
@@ -264,6 +276,7 @@ def test_structures_are_not_made_from_other_things(queue, program, refuses, valu
 # Local memory
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize("block", [1, 8, 32])
 def test_local_memory(device, queue, program, block):
     buffer = device.array(np.arange(64, dtype="i4"))
@@ -287,7 +300,7 @@ def test_a_buffer_is_no_local_memory_and_local_memory_no_buffer(device, queue, p
 
 
 def test_more_local_memory_than_the_device_has_is_refused(device, queue, program, refuses, spare):
-    limit = device.info.native.local_mem_size
+    limit = limits(device).local_memory
     for nbytes in (limit + 1, 1 << 62):
         with refuses(ps.InvalidArgumentError, ValueError, "local memory", str(nbytes), str(limit)):
             queue.launch(program["reverse_in_groups"], 1, 1, spare, ps.local(nbytes))
@@ -313,6 +326,7 @@ def test_local_says_what_it_is():
 # Pointers
 
 
+@pytest.mark.executes
 def test_none_is_a_null_pointer(device, queue, program):
     result, other = device.zeros(1, "i4"), device.zeros(1, "i4")
     for pointer, expected in ((None, 1), (other, 0), (None, 1), (other[0:], 0)):
@@ -329,6 +343,7 @@ def test_pointers_are_not_made_from_other_things(queue, program, refuses, value)
 # Geometry
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize(
     ("grid", "block", "expected"),
     [
@@ -374,7 +389,7 @@ def test_sizes_that_are_no_ints_are_refused(queue, program, refuses, what, value
 
 def test_a_block_larger_than_the_kernel_can_have_is_refused(device, queue, program, refuses):
     largest = program["nothing"].max_block_size
-    queue.launch(program["nothing"], 1, min(largest, device.info.native.max_work_item_sizes[0]))
+    queue.launch(program["nothing"], 1, min(largest, limits(device).block_axis))
     with refuses(ps.InvalidArgumentError, ValueError, "'nothing'", "block", str(largest + 1), device.name):
         queue.launch(program["nothing"], 1, largest + 1)
     with refuses(ps.InvalidArgumentError, ValueError, "'nothing'", "block", device.name):
@@ -388,6 +403,7 @@ def test_a_grid_that_overflows_is_refused(queue, program, refuses):
         queue.launch(program["nothing"], (1 << 62), 4)
 
 
+@pytest.mark.executes
 def test_a_required_block_is_required(device, queue, program, refuses):
     buffer = device.zeros(8, "i4")
     queue.launch(program["of_eight"], 1, (4, 2), buffer)
@@ -400,6 +416,7 @@ def test_a_required_block_is_required(device, queue, program, refuses):
 # Subscript form
 
 
+@pytest.mark.executes
 def test_subscript_form(device, queue, program):
     buffer = device.zeros(100, "i4")
     program["fill"][10, 10, queue](buffer, 3)
@@ -436,6 +453,7 @@ def test_what_is_no_queue_is_refused(program, refuses, thing):
 # Arguments remembered
 
 
+@pytest.mark.executes
 def test_only_what_changed_is_set(device, queue, program):
     buffer, other = device.zeros(10, "i4"), device.zeros(10, "i4")
     kernel = program["fill"]
@@ -449,6 +467,7 @@ def test_only_what_changed_is_set(device, queue, program):
     assert all(expected)
 
 
+@pytest.mark.executes
 def test_a_refused_launch_sets_nothing(device, queue, program, refuses):
     buffer = device.zeros(10, "i4")
     queue.launch(program["fill"], 1, 10, buffer, 1)
@@ -458,6 +477,7 @@ def test_a_refused_launch_sets_nothing(device, queue, program, refuses):
     assert buffer.get(queue=queue).tolist() == [1] * 10
 
 
+@pytest.mark.executes
 def test_every_queue_has_its_own_arguments(device, make_queue, program, hold):
     queues = [make_queue(blocking=False) for _ in range(4)]
     buffers = [device.zeros(10, "i4") for _ in queues]
@@ -471,6 +491,7 @@ def test_every_queue_has_its_own_arguments(device, make_queue, program, hold):
         assert buffer.get(queue=queue).tolist() == [value] * 10
 
 
+@pytest.mark.executes
 def test_arguments_of_launches_in_flight_do_not_change(device, queue, hold, program):
     buffer = device.zeros((100, 10), "i4")
     device.finish()
@@ -481,6 +502,7 @@ def test_arguments_of_launches_in_flight_do_not_change(device, queue, hold, prog
     assert buffer.get(queue=queue).tolist() == [[row] * 10 for row in range(100)]
 
 
+@pytest.mark.executes
 def test_a_new_buffer_where_an_old_one_was_is_a_new_argument(device, queue, program):
     for value in range(50):
         with device.zeros(1000, "i4") as buffer:
@@ -491,6 +513,7 @@ def test_a_new_buffer_where_an_old_one_was_is_a_new_argument(device, queue, prog
 # Closing
 
 
+@pytest.mark.executes
 def test_a_closed_kernel(device, queue, make_queue, refuses):
     program = device.program("kernel void one(global int *a) { a[0] = 1; }")
     kernel = program["one"]
@@ -515,6 +538,7 @@ def test_a_closed_kernel(device, queue, make_queue, refuses):
     assert buffer.get(queue=queue).tolist() == [1]
 
 
+@pytest.mark.executes
 def test_a_kernel_may_be_closed_while_it_is_in_flight(device, queue, hold):
     program = device.program("kernel void one(global int *a) { a[0] = 1; }")
     buffer = device.zeros(1, "i4")
@@ -525,18 +549,6 @@ def test_a_kernel_may_be_closed_while_it_is_in_flight(device, queue, hold):
     del kernel, program
     gate.open()
     assert buffer.get(queue=queue).tolist() == [1]
-
-
-def test_a_kernel_of_another_device_is_refused(device, queue, program, refuses):
-    with ps.Device(device.name) as another:
-        theirs = another.program("kernel void one(global int *a) { a[0] = 1; }")["one"]
-        for attempt in (
-            lambda: queue.launch(theirs, 1, 1, None),
-            lambda: theirs[1, 1, queue](None),
-            lambda: theirs.bind(queue, 1, 1, None),
-        ):
-            with refuses(ps.InvalidArgumentError, ValueError, "'one'", "belongs to"):
-                attempt()
 
 
 def test_kernels_come_from_a_program_only():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -252,7 +251,13 @@ def driver():
 def run(*options: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "tests.null_levelzero", *options]
     return subprocess.run(
-        command, cwd=PROBE.parents[1], env={**os.environ}, capture_output=True, text=True, timeout=120, check=False
+        command,
+        cwd=PROBE.parents[1],
+        env=null_levelzero.outside(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 

@@ -5,6 +5,7 @@ import pytest
 import penstock as ps
 
 from . import spirv
+from .limits import limits
 from .refusals import refused
 
 ONE_TWO = "kernel void one(global int *a) { a[0] = N; } kernel void two(void) { mem_fence(CLK_GLOBAL_MEM_FENCE); }"
@@ -22,6 +23,7 @@ def test_a_program_is_a_mapping_of_names_to_kernels(device):
     assert device.name in repr(program)
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize("options", ["-DN=7 -cl-fast-relaxed-math", ["-DN=7"], ("-DN=7", "-cl-mad-enable")])
 def test_options_reach_the_compiler(device, queue, options):
     buffer = device.zeros(1, "i4")
@@ -77,7 +79,7 @@ def test_options_of_the_wrong_type_are_refused(device, refuses, options):
 
 @pytest.mark.parametrize("type_name", ["read_only image2d_t", "sampler_t"])
 def test_images_and_samplers_are_refused_when_the_kernel_is_made(device, refuses, type_name):
-    if not device.info.native.image_support:
+    if not limits(device).images:
         pytest.skip("the device has no images")
     with refuses(ps.NotSupportedError, NotImplementedError, "'look'", "images, samplers"):
         device.program(f"kernel void look({type_name} thing) {{ }}")["look"]
@@ -98,6 +100,7 @@ def test_a_closed_program(device, queue, refuses):
         queue.launch(kernel, 1, 1, None)
 
 
+@pytest.mark.executes
 def test_a_program_may_be_closed_or_dropped_while_its_kernels_are_in_flight(device, queue, hold):
     buffer, other = device.zeros(1, "i4"), device.zeros(1, "i4")
     device.finish()
@@ -111,6 +114,7 @@ def test_a_program_may_be_closed_or_dropped_while_its_kernels_are_in_flight(devi
     assert [buffer.get(queue=queue)[0], other.get(queue=queue)[0]] == [5, 6]
 
 
+@pytest.mark.executes
 def test_many_programs_come_and_go(device, queue):
     buffer = device.zeros(1, "i4")
     for value in range(20):
@@ -123,10 +127,11 @@ def test_many_programs_come_and_go(device, queue):
 
 @pytest.fixture
 def takes_spirv(device):
-    if "cl_khr_il_program" not in device.info.native.extensions and not device.info.native.il_version:
+    if not limits(device).spirv:
         pytest.skip("the device takes no SPIR-V")
 
 
+@pytest.mark.executes
 @pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview])
 @pytest.mark.parametrize("name", ["fill", "a_longer_name"])
 def test_spirv_runs(device, queue, takes_spirv, wrap, name):
@@ -163,7 +168,7 @@ def test_spirv_that_was_cut_off_is_refused(device, refuses):
 
 
 def test_spirv_on_a_device_that_takes_none_is_refused(device, refuses):
-    if "cl_khr_il_program" in device.info.native.extensions or device.info.native.il_version:
+    if limits(device).spirv:
         pytest.skip("the device takes SPIR-V")
     with refuses(ps.NotSupportedError, NotImplementedError, device.name, "SPIR-V"):
         device.program(spirv.fill_module())

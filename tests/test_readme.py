@@ -24,7 +24,13 @@ def program_of(page):
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/concepts.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param("README.md", marks=pytest.mark.executes),
+        pytest.param("docs/concepts.md", marks=pytest.mark.executes(run=False)),  # it asks for times
+    ],
+)
 def test_what_a_page_shows_runs_and_prints_what_it_says(page, tmp_path):
     program = program_of(ROOT / page)
     script = tmp_path / f"{page.replace('/', '_')}.py"

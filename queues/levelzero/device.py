@@ -119,7 +119,10 @@ class LevelZeroDevice:
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
         """Host memory that the device reads and writes without staging: (address, object that owns it)."""
-        memory = self.allocate(nbytes, "host")
+        try:
+            memory = self.allocate(nbytes, "host")
+        except errors.OutOfMemoryError as error:
+            raise errors.OutOfMemoryError(f"pinned host memory: {error}") from None
         return memory.address, memory
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -69,8 +69,15 @@ cdef cppclass Queue:
     vector[Held*] batches
 
 
+cdef cppclass LoadedModule:
+    atomic[int32_t] references  # its owner's, and one for each kernel
+    void* handle
+    Device* device  # retained
+
+
 cdef cppclass Kernel:
     void* handle
+    LoadedModule* module  # retained: the driver does not keep it for its kernels
     size_t group[3]
 
 
@@ -96,3 +103,7 @@ cdef void set_passed(Event* gate, Event* passed) noexcept nogil
 cdef void retire_gate(Event* gate) noexcept nogil
 cdef void recycle_gates(Device* device, bint all_done) noexcept nogil
 cdef Status hold_events(Queue* queue) noexcept nogil
+cdef LoadedModule* new_module(Device* device, void* handle) noexcept nogil
+cdef LoadedModule* retain_module(LoadedModule* module) noexcept nogil
+cdef void release_module(LoadedModule* module) noexcept nogil
+cdef void release_kernel(Kernel* kernel) noexcept nogil

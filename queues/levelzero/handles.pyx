@@ -176,6 +176,7 @@ cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept 
     """An idle event, or a new one; with one reference. NULL on failure."""
     cdef Event* event = NULL
     cdef Status made = 0
+    cdef bint is_new = False
     if kind == GATE_EVENT:
         recycle_gates(device, False)
     device.lock.lock()
@@ -183,6 +184,7 @@ cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept 
         event = device.idle[<int> kind].back()
         device.idle[<int> kind].pop_back()
     else:
+        is_new = True
         event = new Event()
         event.kind = kind
         event.queue = NULL
@@ -195,7 +197,8 @@ cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept 
     if event == NULL:
         status[0] = made
         return NULL
-    if (kind == GATE_EVENT or device.mode == RESET) and ze.EventQueryStatus(event.handle) == 0:
+    # Without asking whether it is signalled: of an event for the device alone the host need not see it.
+    if not is_new and (kind == GATE_EVENT or device.mode == RESET):
         status[0] = outcome(CALL_EventHostReset, ze.EventHostReset(event.handle))
         if status[0] != 0:
             give_back(device, event)
@@ -365,3 +368,36 @@ cdef Status hold_events(Queue* queue) noexcept nogil:
     batch.events.swap(queue.held)
     queue.batches.push_back(batch)
     return 0
+
+
+# -- modules and kernels: a plan may keep a kernel for longer than anybody keeps the program
+
+
+cdef LoadedModule* new_module(Device* device, void* handle) noexcept nogil:
+    cdef LoadedModule* module = new LoadedModule()
+    module.references.store(1, memory_order_relaxed)
+    module.handle = handle
+    module.device = device
+    device.references.fetch_add(1, memory_order_relaxed)
+    return module
+
+
+cdef LoadedModule* retain_module(LoadedModule* module) noexcept nogil:
+    module.references.fetch_add(1, memory_order_relaxed)
+    return module
+
+
+cdef void release_module(LoadedModule* module) noexcept nogil:
+    cdef Device* device = module.device
+    if module.references.fetch_sub(1, memory_order_acq_rel) != 1:
+        return
+    ze.ModuleDestroy(module.handle)
+    del module
+    release_device(device)
+
+
+cdef void release_kernel(Kernel* kernel) noexcept nogil:
+    cdef LoadedModule* module = kernel.module
+    ze.KernelDestroy(kernel.handle)
+    del kernel
+    release_module(module)

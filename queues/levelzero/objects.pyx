@@ -11,7 +11,8 @@ from penstock.queues.levelzero.calls cimport (
     KernelDesc, KernelProperties, ModuleDesc, ze
 )
 from penstock.queues.levelzero.handles cimport (
-    COUNTER_BASED, COUNTER_BASED_POOL, RESET, Kernel, Queue, close_device, new_device, new_queue, outcome
+    COUNTER_BASED, COUNTER_BASED_POOL, RESET, Kernel, LoadedModule, Queue, close_device, new_device, new_module,
+    new_queue, outcome, release_module, retain_module
 )
 
 from penstock.queues.errors import BuildError, DriverError, OutOfMemoryError
@@ -152,14 +153,17 @@ cdef class Module:
         With the compiler's log. Blocks while it compiles.
     """
 
-    cdef void* handle
+    cdef LoadedModule* module
     cdef DeviceHandle device
 
     def __init__(self, DeviceHandle device not None, bytes binary not None, bint native, str options=""):
         cdef ModuleDesc desc
         cdef bytes encoded = options.encode()
+        cdef void* handle = NULL
         cdef void* log = NULL
         cdef Status status
+        if self.module != NULL:
+            raise TypeError("this Module is made already")
         desc.format = FORMAT_NATIVE if native else FORMAT_SPIRV
         desc.size = len(binary)
         desc.input = <const uint8_t*> <const char*> binary
@@ -167,7 +171,9 @@ cdef class Module:
         self.device = device
         with nogil:
             status = outcome(CALL_ModuleCreate, ze.ModuleCreate(
-                device.device.context.handle, device.device.handle, &desc, &self.handle, &log))
+                device.device.context.handle, device.device.handle, &desc, &handle, &log))
+        if status == 0:
+            self.module = new_module(device.device, handle)
         text = read_log(log)
         if status != 0:
             call, code, name = explain(status)
@@ -176,18 +182,19 @@ cdef class Module:
             raise BuildError(f"{call} failed: {name}\n{text}", log=text)
 
     def __dealloc__(self):
-        if self.handle != NULL:
-            ze.ModuleDestroy(self.handle)
+        if self.module != NULL:
+            release_module(self.module)
 
     def native_binary(self):
         """What the compiler made of it."""
         cdef size_t size = 0
-        check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(self.handle, &size, NULL)), "native binary")
+        check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(self.module.handle, &size, NULL)),
+              "native binary")
         binary = bytearray(size)
         cdef unsigned char[::1] view = binary
         if size:
-            check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(self.handle, &size, &view[0])),
-                  "native binary")
+            check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(
+                self.module.handle, &size, &view[0])), "native binary")
         return bytes(binary)
 
     def limits(self, str name):
@@ -207,7 +214,7 @@ cdef class Module:
         cdef bytes encoded = name.encode()
         cdef void* kernel = NULL
         desc.name = encoded
-        check(outcome(CALL_KernelCreate, ze.KernelCreate(self.handle, &desc, &kernel)), f"kernel {name!r}")
+        check(outcome(CALL_KernelCreate, ze.KernelCreate(self.module.handle, &desc, &kernel)), f"kernel {name!r}")
         return kernel
 
     def create_kernel(self, str name):
@@ -215,6 +222,7 @@ cdef class Module:
         cdef void* handle = self.new_kernel(name)
         cdef Kernel* kernel = new Kernel()
         kernel.handle = handle
+        kernel.module = retain_module(self.module)
         kernel.group[0] = kernel.group[1] = kernel.group[2] = 0
         return <uintptr_t> kernel
 

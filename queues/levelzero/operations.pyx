@@ -1,6 +1,7 @@
 """The Level Zero side of the table of operations (`penstock.queues.driver`)."""
 
 from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t, uintptr_t
+from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 
 from penstock.queues.driver cimport FOR_HOST, TIMED, Driver, Geometry, Memory, Status, Waits, Wake
 from penstock.queues.levelzero.calls cimport (
@@ -11,8 +12,8 @@ from penstock.queues.levelzero.calls cimport (
 )
 from penstock.queues.levelzero.handles cimport (
     DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, Device, Event, EventKind, Kernel, Queue, hold_events,
-    new_queue, outcome, recycle_gates, release_event as end_event, release_queue as end_queue, retain_event,
-    retire_gate, set_passed, set_queue, take_event
+    new_queue, outcome, recycle_gates, release_event as end_event, release_kernel as end_kernel,
+    release_queue as end_queue, retain_event, retire_gate, set_passed, set_queue, take_event
 )
 
 cdef enum:
@@ -150,11 +151,49 @@ cdef Status barrier(void* queue, Waits waits) noexcept nogil:
         (<Queue*> queue).list, to_handles(queue, waits), waits.events))
 
 
+cdef enum:
+    # of an Arrival
+    SUBMITTING  # neither has happened yet
+    SUBMITTED  # and it holds the queue
+    ARRIVED  # the queue did, before it was clear that it is held
+    REFUSED
+
+
+cdef cppclass Arrival:
+    """What the driver calls a host function with. It may call before a later part of the hold is refused, and cannot be
+    told any more not to: whoever comes second, the queue or the hold's outcome, wakes and frees.
+    """
+    atomic[int] state
+    Wake wake
+    void* data
+
+
+cdef void on_arrival(void* data) noexcept nogil:
+    cdef Arrival* arrival = <Arrival*> data
+    cdef int state = arrival.state.exchange(ARRIVED, memory_order_acq_rel)
+    if state == SUBMITTING:
+        return
+    if state == SUBMITTED:
+        arrival.wake(arrival.data)
+    del arrival
+
+
+cdef void settle(Arrival* arrival, int outcome) noexcept nogil:
+    """The hold was submitted, or refused after the driver took the host function."""
+    if arrival.state.exchange(outcome, memory_order_acq_rel) == SUBMITTING:
+        return
+    if outcome == SUBMITTED:
+        arrival.wake(arrival.data)
+    del arrival
+
+
 cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
     cdef Queue* held = <Queue*> queue
     cdef Status status = 0
     cdef Event* event
     cdef Event* passed = NULL
+    cdef Arrival* arrival = NULL
+    cdef bint waited_for = False
     if wake != NULL and ze.CommandListAppendHostFunction == NULL:
         return outcome(CALL_CommandListAppendHostFunction, UNSUPPORTED_FEATURE)
     event = take_event(held.device, GATE_EVENT, &status)
@@ -164,20 +203,33 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     if waits.count:
         status = barrier(queue, waits)
     if status == 0 and wake != NULL:
+        arrival = new Arrival()
+        arrival.state.store(SUBMITTING, memory_order_relaxed)
+        arrival.wake = wake
+        arrival.data = data
         status = outcome(CALL_CommandListAppendHostFunction, ze.CommandListAppendHostFunction(
-            held.list, wake, data, NULL, NULL, 0, NULL))
+            held.list, on_arrival, arrival, NULL, NULL, 0, NULL))
+        if status != 0:
+            del arrival
+            arrival = NULL
     if status == 0:
         status = outcome(CALL_CommandListAppendWaitOnEvents, ze.CommandListAppendWaitOnEvents(
             held.list, 1, &event.handle))
+        waited_for = status == 0
     if status == 0:
         status = signal(held, HOST_EVENT, &passed)
-    if status != 0:
-        ze.EventHostSignal(event.handle)  # what was already submitted must not hold the queue for ever
-        retire_gate(event)
+    if status == 0:
+        set_passed(event, passed)
+    else:
         gate[0] = NULL
-        return status
-    set_passed(event, passed)
-    return 0
+        if waited_for:
+            ze.EventHostSignal(event.handle)  # what was already submitted must not hold the queue for ever
+            retire_gate(event)
+        else:
+            end_event(event)
+    if arrival != NULL:
+        settle(arrival, SUBMITTED if status == 0 else REFUSED)
+    return status
 
 
 cdef Status open_gate(void* gate, bint failed) noexcept nogil:
@@ -220,8 +272,17 @@ cdef Status wait_events(void* context, Waits events) noexcept nogil:
         if status != 0:
             return status
     status = outcome(CALL_EventHostSynchronize, ze.EventHostSynchronize(event.handle, UINT64_MAX))
+    if status != 0 and event.queue != NULL and event.queue == event.device.join:
+        settle_join(event.device)
     end_event(event)
     return status
+
+
+cdef void settle_join(Device* device) noexcept nogil:
+    """After the host could not wait for its event: that list must not wait any more when the lists it waits for end."""
+    device.join_lock.lock()
+    ze.CommandListHostSynchronize(device.join.list, UINT64_MAX)
+    device.join_lock.unlock()
 
 
 cdef int event_status(void* event) noexcept nogil:
@@ -257,9 +318,7 @@ cdef void release_event(void* event) noexcept nogil:
 
 
 cdef void release_kernel(void* kernel) noexcept nogil:
-    cdef Kernel* released = <Kernel*> kernel
-    ze.KernelDestroy(released.handle)
-    del released
+    end_kernel(<Kernel*> kernel)
 
 
 cdef void release_queue(void* queue) noexcept nogil:

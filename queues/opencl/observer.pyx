@@ -203,6 +203,11 @@ cdef extern from *:
         failures.push_back({function, code, after});
     }
 
+    static void forgive() {
+        std::lock_guard<std::mutex> guard(lock);
+        failures.clear();
+    }
+
     static std::vector<int64_t> alive() {
         std::lock_guard<std::mutex> guard(lock);
         std::vector<int64_t> found;
@@ -230,6 +235,7 @@ cdef extern from *:
     size_t log_size "penstock_observer::size"() nogil
     vector[Seen] log_tail "penstock_observer::tail"(size_t start) nogil
     void add_failure "penstock_observer::fail"(int function, int64_t code, uint64_t after) nogil
+    void drop_failures "penstock_observer::forgive"() nogil
     vector[int64_t] alive "penstock_observer::alive"() nogil
 
 
@@ -249,10 +255,29 @@ KINDS = {
     "clSVMAlloc": "allocate",
     "clCreateBuffer": "allocate",
 }
+# And which call does it, where only one does.
 LAUNCH = "clEnqueueNDRangeKernel"
+UPLOAD = "clEnqueueWriteBuffer"
+DOWNLOAD = "clEnqueueReadBuffer"
+FILL = "clEnqueueFillBuffer"
 MARKER = "clEnqueueMarkerWithWaitList"
 BARRIER = "clEnqueueBarrierWithWaitList"
+HOLD = "clEnqueueBarrierWithWaitList"  # what a gate holds the queue with
+HOST_FUNCTION = "clSetEventCallback"
+ARGUMENT = "clSetKernelArg"
+FINISH = "clFinish"
+WAIT = "clWaitForEvents"
+QUERY = "clGetEventInfo"
+GATE = ("clCreateUserEvent",)
+FLUSH = "clFlush"
+OPEN = "clSetUserEventStatus"
+NEW_QUEUE = "clRetainCommandQueue"
+RELEASE_QUEUE = "clReleaseCommandQueue"
+GATE_MARKERS = 0  # that a gate makes for itself
+POLLS = False  # whether the driver says of a queue that it is done, without a marker
 DONE = 0  # the status of an event that is done
+FAILURE = -36, "CL_INVALID_COMMAND_QUEUE"  # one that any call may have
+OUT_OF_MEMORY = -6
 
 cdef cbool observing = False
 
@@ -309,7 +334,25 @@ def fail(name, int64_t code, uint64_t after):
     add_failure(NAMES.index(name), code, after)
 
 
-def events_alive():
+def forgive():
+    """No call fails any more that `fail` said it should."""
+    drop_failures()
+
+
+def watch(emulate=False):
+    """Nothing has to be known from before `start`, and there is nothing to answer for: this driver executes."""
+
+
+def unwatch():
+    """End what `watch` began."""
+
+
+def violations():
+    """None are looked for: what is wrong here the driver refuses, or the results show it."""
+    return []
+
+
+def events_alive(device):
     """The serials of events made while observed to which penstock still holds references."""
     return sorted(alive())
 

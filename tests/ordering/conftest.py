@@ -1,18 +1,34 @@
 import pytest
 
 import penstock as ps
+from penstock.selection import select
 
-from ..observer import observe, observer_of
+from ..levelzero import validation
+from ..observer import observe, watch
 from .program import SOURCE, program_on
 
 
-@pytest.fixture(scope="module")
-def device():
+@pytest.fixture(scope="package", autouse=True)
+def watched():
+    with watch(select().backend) as driver:
+        yield driver
+
+
+@pytest.fixture(autouse=True)
+def nothing_forbidden(watched):
+    """No test does what the driver's specification forbids, observed or not."""
+    yield
+    found = watched.violations()
+    assert not found, "\n".join(found)
+
+
+@pytest.fixture(scope=validation.scope("module"))
+def device(watched):
     with ps.Device() as device:
         yield device
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope=validation.scope("module"))
 def kernels(device):
     return device.program(SOURCE)
 
@@ -50,10 +66,9 @@ def calls(device, kernels, hold):
 
 
 @pytest.fixture
-def program(device, kernels):
+def program(device, kernels, watched):
     """Checks results and order of what the test does by it."""
-    driver = observer_of(device)
-    if not getattr(driver, "SEES_WHAT_IS_HELD", True):
+    if not getattr(watched, "SEES_WHAT_IS_HELD", True):
         pytest.skip("penstock itself keeps what is behind a gate: the driver is called when it opens")
     with program_on(device, kernels) as program:
         yield program

@@ -104,6 +104,8 @@ class SubmittedQueue:
     before: int = 0  # operations that its next command comes after
     gone: bool = False  # so it gets a marker at some point, to notice by when it is done
     ends_in_marker: bool = False  # and nothing came after that
+    for_host: bool = False  # and that marker is one the host can ask
+    gate_markers: int = 0  # the next markers belong to the gate that its last command waits for
     pending: int = 0  # waits that no command has carried yet: they are operations too
     done_when_waiting: int = 0  # what was known done at the first of them
 
@@ -113,6 +115,7 @@ class Recorded:
     """The relation of the recorded calls. Gates, which are events of no queue, order nothing."""
 
     kind: object  # of a call: "command", "marker", "barrier", "finish", "wait", "query", …
+    gate_markers: int = 0  # how many follow the command that waits for a gate
     queues: dict = field(default_factory=dict)
     events: dict = field(default_factory=dict)  # what is done once the event is
     gates: set = field(default_factory=set)
@@ -153,18 +156,28 @@ class Recorded:
                 is_main = operation is not None and i == own[-1]
                 before = queue.before
                 after = self.come_after(queue, call, before, done_before, may if call.object == handle else None)
-                if kind == "marker":
-                    if queue.ends_in_marker and not call.waits and not needs_marker:
+                of_gate = (
+                    kind == "marker" and queue.gate_markers > 0
+                )  # it tells the driver's folder something, and nobody else
+                if kind == "marker" and not of_gate:
+                    # One for the device may be followed by one for the host, on drivers where these differ.
+                    superfluous = queue.ends_in_marker and (queue.for_host or not call.detail)
+                    if superfluous and not call.waits and not needs_marker:
                         raise OrderError(f"a second marker was made where the queue had one: {call}")
                     if not queue.gone:
                         markers[call.event] = call
-                queue.ends_in_marker = kind == "marker"
+                queue.ends_in_marker = kind == "marker" and not of_gate
+                queue.for_host = bool(call.detail)
+                if of_gate:
+                    queue.gate_markers -= 1
+                else:
+                    queue.gate_markers = 0 if self.gates.isdisjoint(call.waits) else self.gate_markers
                 queue.pending = 0
                 if is_main:
                     main, done_at_main = after, self.done
                     after |= 1 << operation
                 queue.before = after
-                if call.event:
+                if call.event and not of_gate:
                     self.events[call.event] = after
             elif kind == "gate":
                 self.gates.add(call.event)

@@ -4,9 +4,8 @@ import pytest
 
 import penstock as ps
 
-OUT_OF_RESOURCES = -5
-EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST = -14
-INVALID_EVENT_WAIT_LIST = -57
+from ..observer import EXECUTES
+from .program import holds
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def state_of(queue):
 def waits_of_next_null_launch(device, kernels, buffer, calls):
     first = len(calls)
     launch(device.null_queue, kernels, buffer)
-    (call,) = (call for call in calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    (call,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
     return call.waits
 
 
@@ -48,30 +47,28 @@ def null_commands(device, kernels, buffer):
     null = device.null_queue
     small = bytes(buffer.nbytes)
     return {
-        "clEnqueueNDRangeKernel": lambda: launch(null, kernels, buffer),
-        "clSetKernelArg": lambda: launch(null, kernels, buffer, 77),
-        "clEnqueueWriteBuffer": lambda: null.copy(buffer, small),
-        "clEnqueueReadBuffer": lambda: null.copy(bytearray(buffer.nbytes), buffer),
-        "clEnqueueFillBuffer": lambda: null.fill(buffer, 3),
-        "clEnqueueMarkerWithWaitList": null.record,
-        "clEnqueueBarrierWithWaitList": null.finish,
+        "LAUNCH": lambda: launch(null, kernels, buffer),
+        "ARGUMENT": lambda: launch(null, kernels, buffer, 77),
+        "UPLOAD": lambda: null.copy(buffer, small),
+        "DOWNLOAD": lambda: null.copy(bytearray(buffer.nbytes), buffer),
+        "FILL": lambda: null.fill(buffer, 3),
+        "MARKER": null.record,
+        "BARRIER": null.finish,
     }
 
 
-@pytest.mark.parametrize("name", [
-    "clEnqueueNDRangeKernel", "clSetKernelArg", "clEnqueueWriteBuffer", "clEnqueueReadBuffer", "clEnqueueFillBuffer",
-    "clEnqueueMarkerWithWaitList", "clEnqueueBarrierWithWaitList",
-])  # fmt: skip
-def test_a_null_command_that_fails_leaves_all_as_it_was(device, kernels, buffer, calls, busy, name):
+@pytest.mark.parametrize("what", ["LAUNCH", "ARGUMENT", "UPLOAD", "DOWNLOAD", "FILL", "MARKER", "BARRIER"])
+def test_a_null_command_that_fails_leaves_all_as_it_was(device, kernels, buffer, calls, busy, what):
+    name = getattr(calls.driver, what)
     launch(device.null_queue, kernels, buffer)  # its plan and its waits
     for queue in busy:
         launch(queue, kernels, buffer, 2)
     before, alive = state_of(device.null_queue), len(calls.events_alive())
-    after = 3 if name == "clEnqueueMarkerWithWaitList" else 0  # those of the queues it waits for come first
+    after = 3 if what == "MARKER" else 0  # those of the queues it waits for come first
     first = len(calls)
-    calls.fail(name, OUT_OF_RESOURCES, after)
-    with pytest.raises(ps.Error, match=f"{name}.*CL_OUT_OF_RESOURCES"):
-        null_commands(device, kernels, buffer)[name]()
+    calls.fail(name, calls.driver.FAILURE[0], after)
+    with pytest.raises(ps.Error, match=f"{name}.*{calls.driver.FAILURE[1]}"):
+        null_commands(device, kernels, buffer)[what]()
     assert [call.name for call in calls.log if call.injected] == [name]
     assert state_of(device.null_queue) == before
     assert len(calls.events_alive()) <= alive + 3  # the markers of the three are kept, and nothing else
@@ -87,8 +84,8 @@ def test_a_marker_that_fails_while_gathering_leaves_all_queues_listed(device, ke
     for queue in busy:
         launch(queue, kernels, buffer, 2)
     before = state_of(device.null_queue)
-    calls.fail("clEnqueueMarkerWithWaitList", OUT_OF_RESOURCES, failing)
-    with pytest.raises(ps.Error, match="clEnqueueMarkerWithWaitList"):
+    calls.fail(calls.driver.MARKER, calls.driver.FAILURE[0], failing)
+    with pytest.raises(ps.Error, match=calls.driver.MARKER):
         launch(device.null_queue, kernels, buffer)
     assert state_of(device.null_queue) == before
     launch(busy[1], kernels, buffer, 3)  # one of them goes on meanwhile
@@ -100,30 +97,31 @@ def test_a_marker_that_fails_while_gathering_leaves_all_queues_listed(device, ke
 
 def test_the_flush_of_a_marker_that_fails_leaks_no_event(device, kernels, buffer, calls, busy):
     alive = calls.events_alive()
-    calls.fail("clFlush", OUT_OF_RESOURCES)
-    with pytest.raises(ps.Error, match="clFlush"):
+    if calls.driver.FLUSH is None:
+        pytest.skip("this driver submits at once")
+    calls.fail(calls.driver.FLUSH, calls.driver.FAILURE[0])
+    with pytest.raises(ps.Error, match=calls.driver.FLUSH):
         busy[0].record()
     assert calls.events_alive() == alive
     assert len(waits_of_next_null_launch(device, kernels, buffer, calls)) == 3
 
 
-@pytest.mark.parametrize("name", [
-    "clEnqueueNDRangeKernel", "clSetKernelArg", "clEnqueueWriteBuffer", "clEnqueueMarkerWithWaitList",
-])  # fmt: skip
-def test_a_blocking_command_that_fails_still_waits_for_null_next_time(device, kernels, buffer, calls, name, hold):
+@pytest.mark.parametrize("what", ["LAUNCH", "ARGUMENT", "UPLOAD", "MARKER"])
+def test_a_blocking_command_that_fails_still_waits_for_null_next_time(device, kernels, buffer, calls, what, hold):
+    name = getattr(calls.driver, what)
     null, queue = device.null_queue, device.queue()
     launch(queue, kernels, buffer)
     queue.finish()
     gate = hold(null)
     launch(null, kernels, buffer)
     before = state_of(queue)
-    calls.fail(name, OUT_OF_RESOURCES)
+    calls.fail(name, calls.driver.FAILURE[0])
     with pytest.raises(ps.Error, match=name):
-        queue.copy(buffer, bytes(256)) if "Write" in name else launch(queue, kernels, buffer, 9)
+        queue.copy(buffer, bytes(256)) if what == "UPLOAD" else launch(queue, kernels, buffer, 9)
     assert state_of(queue) == before
     first = len(calls)
     launch(queue, kernels, buffer, 9)
-    (call,) = (call for call in calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    (call,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
     assert len(call.waits) == 1
     assert queue.stats.waits_made == 1
     gate.open()
@@ -133,38 +131,39 @@ def test_a_failed_command_keeps_waits_that_wait_to_be_carried(device, kernels, b
     queue = device.queue(blocking=False)
     for other in busy:
         queue.wait(other)
-    launch_fails = ("clEnqueueNDRangeKernel", lambda: launch(queue, kernels, buffer))
-    copy_fails = ("clEnqueueWriteBuffer", lambda: queue.copy(buffer, bytes(256)))
-    marker_fails = ("clEnqueueMarkerWithWaitList", queue.record)
-    query_fails = ("clEnqueueMarkerWithWaitList", queue.query)
-    barrier_fails = ("clEnqueueBarrierWithWaitList", queue.finish)
-    hold_fails = ("clEnqueueBarrierWithWaitList", queue._gate)
-    user_event_fails = ("clCreateUserEvent", queue._gate)
+    launch_fails = (calls.driver.LAUNCH, lambda: launch(queue, kernels, buffer))
+    copy_fails = (calls.driver.UPLOAD, lambda: queue.copy(buffer, bytes(256)))
+    marker_fails = (calls.driver.MARKER, queue.record)
+    query_fails = ((calls.driver.MARKER, calls.driver.BARRIER), queue.query)  # whichever the driver takes
+    barrier_fails = (calls.driver.BARRIER, queue.finish)
+    hold_fails = (calls.driver.BARRIER, queue._gate)
+    gate_fails = (calls.driver.GATE, queue._gate)
     for name, command in (
-        launch_fails, copy_fails, marker_fails, query_fails, barrier_fails, hold_fails, user_event_fails
+        launch_fails, copy_fails, marker_fails, query_fails, barrier_fails, hold_fails, gate_fails
     ):  # fmt: skip
         before, alive = state_of(queue), calls.events_alive()
-        calls.fail(name, OUT_OF_RESOURCES)
-        with pytest.raises(ps.Error, match=name):
+        calls.fail(name, calls.driver.FAILURE[0])
+        with pytest.raises(ps.Error, match=name if isinstance(name, str) else "|".join(name)):
             command()
+        calls.forgive()
         assert state_of(queue) == before
         assert calls.events_alive() == alive
     first = len(calls)
     launch(queue, kernels, buffer)
-    (call,) = (call for call in calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    (call,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
     assert len(call.waits) == 3
 
 
 def test_a_failed_finish_is_no_finish(device, kernels, buffer, calls):
     queue = device.queue(blocking=False)
     launch(queue, kernels, buffer)
-    calls.fail("clFinish", OUT_OF_RESOURCES)
-    with pytest.raises(ps.Error, match="clFinish"):
+    calls.fail(calls.driver.FINISH, calls.driver.FAILURE[0])
+    with pytest.raises(ps.Error, match=calls.driver.FINISH):
         queue.finish()
     assert not queue.empty
     event = queue.record()
-    calls.fail("clWaitForEvents", INVALID_EVENT_WAIT_LIST)
-    with pytest.raises(ps.Error, match="clWaitForEvents"):
+    calls.fail(calls.driver.WAIT, calls.driver.FAILURE[0])
+    with pytest.raises(ps.Error, match=calls.driver.WAIT):
         event.wait()
     assert not queue.empty
     event.wait()
@@ -176,8 +175,8 @@ def test_a_device_whose_finish_fails_has_waited_for_all_queues(device, kernels, 
     queues = [device.queue(blocking=k % 2 == 0) for k in range(4)]
     for queue in queues:
         launch(queue, kernels, buffer)
-    calls.fail("clWaitForEvents", EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
-    with pytest.raises(ps.Error, match="clWaitForEvents"):
+    calls.fail(calls.driver.WAIT, calls.driver.FAILURE[0])
+    with pytest.raises(ps.Error, match=calls.driver.WAIT):
         device.finish()
     assert all(queue.empty for queue in queues)
     device.finish()
@@ -190,9 +189,10 @@ def test_asking_in_vain_is_no_answer(device, kernels, buffer, calls, hold, ask):
     queue.wait(held)
     launch(queue, kernels, buffer)
     event = queue.record()
-    calls.fail("clGetEventInfo", OUT_OF_RESOURCES)
-    with pytest.raises(ps.Error, match="CL_OUT_OF_RESOURCES"):
+    calls.fail((calls.driver.QUERY, calls.driver.FINISH), calls.driver.FAILURE[0])  # whichever the driver asks by
+    with pytest.raises(ps.Error, match=calls.driver.FAILURE[1]):
         {"query": queue.query, "event": event.query, "timeout": lambda: queue.finish(timeout=1)}[ask]()
+    calls.forgive()
     assert not queue.empty
     assert not held.empty
     assert not event.query()
@@ -208,52 +208,54 @@ def test_the_argument_being_set_is_unknown_after_a_failure(device, kernels, buff
     queue.finish()
     buffer.set(1)
     device.finish()
-    calls.fail("clSetKernelArg", OUT_OF_RESOURCES)
-    with pytest.raises(ps.Error, match=r"clSetKernelArg.*argument 1 \(uint k\)"):
+    calls.fail(calls.driver.ARGUMENT, calls.driver.FAILURE[0])
+    with pytest.raises(ps.Error, match=calls.driver.ARGUMENT + r".*argument 1 \(uint k\)"):
         launch(queue, kernels, buffer, 2)
     first = len(calls)
     launch(queue, kernels, buffer, 1)  # what it was before: set again all the same
-    assert calls.names(first) == ["clSetKernelArg", "clEnqueueNDRangeKernel"]
-    assert (buffer.get(queue=queue) == 4).all()
+    assert calls.names(first) == [calls.driver.ARGUMENT, calls.driver.LAUNCH]
+    assert holds(buffer, 4, queue)
 
 
 def test_arguments_set_before_a_failed_launch_stay_known(device, kernels, buffer, calls):
     queue = device.queue(blocking=False)
     launch(queue, kernels, buffer, 1)
-    calls.fail("clEnqueueNDRangeKernel", OUT_OF_RESOURCES)
-    with pytest.raises(ps.Error, match="clEnqueueNDRangeKernel"):
+    calls.fail(calls.driver.LAUNCH, calls.driver.FAILURE[0])
+    with pytest.raises(ps.Error, match=calls.driver.LAUNCH):
         launch(queue, kernels, buffer, 2)
     first = len(calls)
     launch(queue, kernels, buffer, 2)
-    assert calls.names(first) == ["clEnqueueNDRangeKernel"]
+    assert calls.names(first) == [calls.driver.LAUNCH]
 
 
 def test_a_bound_launch_that_fails(device, kernels, buffer, calls, busy):
     null = device.null_queue
     bound = kernels["advance"].bind(null, 4, 16, buffer, 1)
     before = state_of(null)
-    calls.fail("clEnqueueNDRangeKernel", OUT_OF_RESOURCES)
-    with pytest.raises(ps.Error, match="clEnqueueNDRangeKernel"):
+    calls.fail(calls.driver.LAUNCH, calls.driver.FAILURE[0])
+    with pytest.raises(ps.Error, match=calls.driver.LAUNCH):
         bound()
     assert state_of(null) == before
     first = len(calls)
     bound()
-    (call,) = (call for call in calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    (call,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
     assert len(call.waits) == 3
 
 
-@pytest.mark.parametrize("name", ["clCreateUserEvent", "clEnqueueMarkerWithWaitList", "clEnqueueBarrierWithWaitList",
-                                  "clSetEventCallback"])  # fmt: skip
-def test_a_host_function_that_fails_does_not_run_and_holds_nothing(device, kernels, buffer, calls, name):
+@pytest.mark.parametrize("what", ["GATE", "MARKER", "BARRIER", "HOST_FUNCTION"])
+def test_a_host_function_that_fails_does_not_run_and_holds_nothing(device, kernels, buffer, calls, what):
+    name = getattr(calls.driver, what)
     queue = device.queue(blocking=False)
     launch(queue, kernels, buffer)
     before, alive = state_of(queue), calls.events_alive()
     ran = []
-    calls.fail(name, OUT_OF_RESOURCES)
-    with pytest.raises(ps.Error, match=name):
+    calls.fail(name, calls.driver.FAILURE[0])
+    with pytest.raises(ps.Error, match=name if isinstance(name, str) else "|".join(name)):
         queue.host(lambda: ran.append(1))
+    calls.forgive()
     assert state_of(queue) == before
-    assert calls.events_alive() == alive
+    # A gate of which nobody knows whether the queue is past it is not used again.
+    assert len(calls.events_alive()) - len(alive) <= (what == "MARKER") * calls.driver.GATE_MARKERS
     launch(queue, kernels, buffer)
     queue.host(lambda: ran.append(2))
     queue.finish()
@@ -267,13 +269,16 @@ def test_other_queues_go_on_after_a_failure(device, kernels, buffer, calls):
     failed = 0
     for k in range(60):
         if k % 10 == 3:
-            calls.fail("clEnqueueNDRangeKernel", OUT_OF_RESOURCES)
+            calls.fail(calls.driver.LAUNCH, calls.driver.FAILURE[0])
         try:
             launch(queues[k % 3], kernels, buffers[k % 3], 1)
         except ps.Error:
             failed += 1
     assert failed == 6
     device.finish()
+    assert sum(queue.epoch for queue in queues) == 54 == sum(queue.stats.launches for queue in queues)
+    if not EXECUTES:
+        return
     total = 0
     for each in buffers:
         value, launches = int(each.get()[0]), 0
@@ -281,13 +286,16 @@ def test_other_queues_go_on_after_a_failure(device, kernels, buffer, calls):
             value, launches = (value - 1) // 3, launches + 1
         total += launches
     assert total == 54
-    assert sum(queue.epoch for queue in queues) == 54 == sum(queue.stats.launches for queue in queues)
 
 
 def test_a_queue_closed_after_a_failed_marker_still_counts(device, kernels, buffer, calls, busy):
-    calls.fail("clEnqueueMarkerWithWaitList", OUT_OF_RESOURCES)
-    with pytest.raises(ps.Error, match="clEnqueueMarkerWithWaitList"):
-        busy[0].close()
+    calls.fail(calls.driver.MARKER, calls.driver.FAILURE[0])
+    if calls.driver.POLLS:
+        busy[0].close()  # which takes no marker there
+        calls.forgive()
+    else:
+        with pytest.raises(ps.Error, match=calls.driver.MARKER):
+            busy[0].close()
     assert len(waits_of_next_null_launch(device, kernels, buffer, calls)) == 3
 
 
@@ -302,4 +310,4 @@ def test_a_failed_gate_ends_what_is_behind_it_and_nothing_else(device, kernels, 
     device.null_queue.finish()
     launch(other, kernels, second)
     other.finish()
-    assert (second.get(queue=other) == 1).all()
+    assert holds(second, 1, other)

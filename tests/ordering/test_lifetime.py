@@ -9,6 +9,8 @@ import pytest
 
 import penstock as ps
 
+from .program import holds
+
 SLOW = """
 kernel void slow(global uint *a, uint rounds)
 {
@@ -46,13 +48,13 @@ def test_null_work_comes_after_a_queue_that_is_gone(device, kernels, calls, how,
         gc.collect()
     first = len(calls)
     launch(device.null_queue, kernels, buffer, 7)
-    (call,) = (call for call in calls.since(first) if call.name == "clEnqueueNDRangeKernel")
+    (call,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
     assert len(call.waits) == 1
     assert not device.null_queue.query()
-    assert handle not in [call.object for call in calls.log if call.name == "clReleaseCommandQueue"]
+    assert handle not in [call.object for call in calls.log if call.name == calls.driver.RELEASE_QUEUE]
     gate.open()
     device.null_queue.finish()
-    assert (buffer.get() == 5 * 3 + 7).all()
+    assert holds(buffer, 5 * 3 + 7)
 
 
 def test_another_queue_waits_for_one_that_is_gone(device, kernels, calls, hold):
@@ -69,7 +71,7 @@ def test_another_queue_waits_for_one_that_is_gone(device, kernels, calls, hold):
     assert not other.query()
     gate.open()
     other.finish()
-    assert (buffer.get(queue=other) == 5 * 3 + 7).all()
+    assert holds(buffer, 5 * 3 + 7, other)
     assert event.done
 
 
@@ -92,16 +94,18 @@ def test_queues_that_are_gone_are_retired_and_counted(device, kernels, calls, bl
     device.finish()
     for _ in range(3):
         device.queue()  # looks for queues that are gone
-    released = calls.count("clReleaseCommandQueue", first)
+    released = calls.count(calls.driver.RELEASE_QUEUE, first)
     assert released >= 40
     assert len(calls.events_alive()) <= 1 + len(device_queues(calls, first)) - released
     made = device.stats - before
     assert made.launches == 40 + 5 * use_null
-    assert made.host_syncs == calls.count("clFinish", first) + calls.count("clWaitForEvents", first) >= 14
+    host_syncs = calls.count(calls.driver.FINISH, first) + calls.count(calls.driver.WAIT, first)
+    assert 14 <= made.host_syncs <= host_syncs
+    assert made.host_syncs == host_syncs or calls.driver.POLLS  # then looking for queues that are gone is such a call
 
 
 def device_queues(calls, first):
-    return [call for call in calls.since(first) if call.name == "clRetainCommandQueue"]
+    return [call for call in calls.since(first) if call.name == calls.driver.NEW_QUEUE]
 
 
 def test_queues_that_are_gone_while_held_stay_until_the_gate_opens(device, kernels, calls, hold):
@@ -115,14 +119,15 @@ def test_queues_that_are_gone_while_held_stay_until_the_gate_opens(device, kerne
     first = len(calls)
     for _ in range(5):
         device.queue()
-    assert calls.count("clReleaseCommandQueue", first) == 0
+    assert calls.count(calls.driver.RELEASE_QUEUE, first) == 0
     gate.open()
     device.finish()
     device.queue()
-    assert calls.count("clReleaseCommandQueue", first) >= 1
+    assert calls.count(calls.driver.RELEASE_QUEUE, first) >= 1
     assert (device.stats - before).launches == 0
 
 
+@pytest.mark.executes
 def test_a_queue_that_is_gone_and_still_works_is_finished_with_its_device(device, calls):
     slow = device.program(SLOW)["slow"]
     buffer = device.array(np.zeros(64, "u4"))
@@ -137,6 +142,7 @@ def test_a_queue_that_is_gone_and_still_works_is_finished_with_its_device(device
     assert buffer.get(queue=reader)[0] & 1
 
 
+@pytest.mark.executes
 def test_a_queue_that_works_stays_listed_when_one_that_is_gone_leaves(device, kernels, calls):
     slow = device.program(SLOW)["slow"]
     buffer, other = device.array(np.zeros(64, "u4")), device.zeros(64, "u4")
@@ -209,7 +215,7 @@ def test_the_per_thread_queue_of_a_dead_thread_keeps_its_place_in_the_order(devi
     assert not device.null_queue.query()
     gates.pop().open()
     device.finish()
-    assert (buffer.get() == 5 * 3 + 7).all()
+    assert holds(buffer, 5 * 3 + 7)
 
 
 def test_queues_that_waited_for_each_other_do_not_keep_each_other(device, kernels, calls):
@@ -225,4 +231,4 @@ def test_queues_that_waited_for_each_other_do_not_keep_each_other(device, kernel
     device.finish()
     device.queue()
     device.queue()
-    assert calls.count("clReleaseCommandQueue", first) >= 2
+    assert calls.count(calls.driver.RELEASE_QUEUE, first) >= 2

@@ -1,0 +1,32 @@
+"""What a device can do, whatever its driver calls it."""
+
+from typing import NamedTuple
+
+
+class Limits(NamedTuple):
+    """Bytes of one allocation and of local memory, work-items of a group in one dimension, and what there is."""
+
+    allocation: int
+    local_memory: int
+    block_axis: int
+    doubles: bool
+    halves: bool
+    images: bool
+    spirv: bool
+
+
+def limits(device):
+    native = device.info.native
+    if device.info.backend == "level_zero":
+        # the compiler refuses images for the product of `null_levelzero`
+        return Limits(native.max_allocation, native.max_local_bytes, native.max_group_size[0], True, True, False, True)
+    extensions = native.extensions.split()
+    return Limits(
+        native.max_mem_alloc_size,
+        native.local_mem_size,
+        native.max_work_item_sizes[0],
+        "cl_khr_fp64" in extensions,
+        "cl_khr_fp16" in extensions,
+        bool(native.image_support),
+        bool("cl_khr_il_program" in extensions or native.il_version),
+    )
