@@ -463,7 +463,10 @@ cdef extern from *:
             }
             if constexpr (function == CALL_MemFree) {
                 Memory *memory = memory_at((uintptr_t) std::get<1>(all));
-                if (!memory && s.contexts.count(first)) violate(function, "it is not allocated");
+                AllocProperties properties;
+                void *device = nullptr;
+                Result result = real.MemGetAllocProperties(first, std::get<1>(all), &properties, &device);
+                if (result || properties.type == 0) violate(function, "it is not allocated");
                 if (memory && !is_done(memory->used)) violate(function, "what uses it is not known to be done");
             }
             if constexpr (function == CALL_ContextDestroy) {
@@ -744,6 +747,7 @@ cdef extern from *:
         std::lock_guard<std::mutex> guard(s.lock);
         real = table;
         s.emulating = emulating;
+        s.newest_list = 0;
         s.lists.clear();
         s.events.clear();
         s.pools.clear();

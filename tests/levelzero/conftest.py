@@ -1,0 +1,56 @@
+import dataclasses
+
+import pytest
+
+import penstock as ps
+from penstock import selection
+
+from .. import null_levelzero
+from ..ordering.program import SOURCE
+
+
+@pytest.fixture
+def emulated():
+    """The driver, watched, and answered for: what is behind a closed gate is not done."""
+    if not null_levelzero.inside():
+        pytest.skip("runs under python -m tests.null_levelzero")
+    from penstock.queues.levelzero import observer
+
+    observer.watch(emulate=True)
+    yield observer
+    found = observer.violations()
+    observer.unwatch()
+    assert not found, "\n".join(found)
+
+
+@pytest.fixture(params=["create", "pool", ""], ids=["counter-based", "pool", "reset"])
+def event_mode(request):
+    """How events are made: each way in turn, whatever the driver can."""
+    return request.param
+
+
+@pytest.fixture
+def opened(emulated, event_mode, monkeypatch):
+    """``opened()``: a device with events made in this mode; it is closed at the end."""
+    info = next(device for device in ps.devices() if device.backend == "level_zero")
+    native = dataclasses.replace(info.native, counter_based=event_mode)
+    monkeypatch.setattr(selection, "select", lambda _=None: dataclasses.replace(info, native=native))
+    made = []
+
+    def open_device():
+        made.append(ps.Device())
+        return made[-1]
+
+    yield open_device
+    for device in made:
+        device.close()
+
+
+@pytest.fixture
+def device(opened):
+    return opened()
+
+
+@pytest.fixture
+def kernels(device):
+    return device.program(SOURCE)
