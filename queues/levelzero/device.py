@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ class LevelZeroKernel:
         self.name = name
         self._module = module
         self.parameters = [
-            read_parameter(name, index, facts, lambda: self._refuse(facts)) for index, facts in enumerate(declared)
+            read_parameter(name, index, facts, partial(self._refuse, facts)) for index, facts in enumerate(declared)
         ]
         self._check_size(native)
         items, self.required_block = module.limits(name)

@@ -1,4 +1,4 @@
-"""What is found with Intel's driver, and what is said where there is no loader, no driver, or one that lacks something."""
+"""What is found with Intel's driver, and what is said where there is no loader or driver, or one that lacks something."""
 
 import ctypes
 import json
@@ -32,7 +32,8 @@ def watch(name, note, what):
 
 for create, what in (
     ("zeContextCreate", "Context"), ("zeCommandListCreate", "CommandList"), ("zeModuleCreate", "Module"),
-    ("zeCommandListCreateImmediate", "CommandList"), ("zeKernelCreate", "Kernel"), ("zeEventCounterBasedCreate", "Event"),
+    ("zeCommandListCreateImmediate", "CommandList"), ("zeKernelCreate", "Kernel"),
+    ("zeEventCounterBasedCreate", "Event"),
 ):
     watch(create, alive.append, what)
 for what in ("Context", "CommandList", "Module", "Kernel", "Event"):
@@ -302,7 +303,7 @@ def test_a_driver_that_fails_does_not_hide_the_next_ones_devices():
 twice = ze.drivers() * 2
 ze.drivers = lambda: twice
 real, calls = ze.function("zeDeviceGet"), []
-ze.functions["zeDeviceGet"] = lambda *arguments: calls.append(1) or (0x78000001 if len(calls) == 1 else real(*arguments))
+ze.functions["zeDeviceGet"] = lambda *given: calls.append(1) or (0x78000001 if len(calls) == 1 else real(*given))
 """
     device, _ = one(before)
     assert device["usable"]
