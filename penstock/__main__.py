@@ -1,4 +1,4 @@
-"""The command line: ``penstock devices`` and ``penstock default``, also as ``python -m penstock``."""
+"""The command line: ``penstock devices``, ``default`` and ``cache``, also as ``python -m penstock``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from penstock.queues.binary_cache import BinaryCache
 from penstock.queues.errors import Error
 from penstock.selection import DeviceInfo, devices, inventory, select
 
@@ -79,6 +80,28 @@ def show_default() -> None:
         print(f"penstock: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
     print(f"device: {device.name}  {device.platform} · {device.description}")
+
+
+cache = typer.Typer(help="What compilers made, kept on disk for the next process.", no_args_is_help=True)
+app.add_typer(cache, name="cache")
+
+
+@cache.command("info")
+def show_cache() -> None:
+    """Say where it is and how large."""
+    found = BinaryCache().info()
+    if found.folder is None:
+        print("turned off by PENSTOCK_NO_CACHE")
+    else:
+        print(f"{found.folder}\n{found.entries} entries, {found.nbytes / 2**20:.1f} of {found.limit / 2**20:.0f} MiB")
+
+
+@cache.command("clear")
+def clear_cache() -> None:
+    """Remove all of it."""
+    before = BinaryCache().info()
+    BinaryCache().clear()
+    print(f"{before.entries - BinaryCache().info().entries} entries removed")
 
 
 def main() -> None:

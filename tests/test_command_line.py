@@ -5,6 +5,7 @@ import subprocess
 import sysconfig
 
 import pytest
+from penstock.queues.binary_cache import BinaryCache, key_of
 
 from penstock.selection import devices
 
@@ -84,3 +85,16 @@ def test_the_installed_script_is_the_same():
 
 def test_a_word_that_is_no_command_is_an_error():
     assert python("-m", "penstock", "toaster").returncode == 2
+
+
+def test_the_cache_is_shown_and_cleared(tmp_path):
+    cache = BinaryCache(tmp_path / "programs")
+    for value in (b"one", b"two"):
+        cache.put(key_of(value), value)
+    shown = output_of("-m", "penstock", "cache", "info", PENSTOCK_CACHE=tmp_path)
+    assert str(tmp_path / "programs") in shown
+    assert "2 entries, 0.0 of 256 MiB" in shown
+    assert "2 entries removed" in output_of("-m", "penstock", "cache", "clear", PENSTOCK_CACHE=tmp_path)
+    assert "0 entries" in output_of("-m", "penstock", "cache", "info", PENSTOCK_CACHE=tmp_path)
+    assert cache.get(key_of(b"one")) is None
+    assert "turned off" in output_of("-m", "penstock", "cache", "info", PENSTOCK_NO_CACHE=1)
