@@ -661,6 +661,11 @@ cdef extern from *:
                 result = NOT_READY;
                 return true;
             }
+            if constexpr (function == CALL_EventQueryKernelTimestamp) {
+                *std::get<1>(all) = {};
+                result = is_blocked(gates_of(event_of(first))) ? NOT_READY : SUCCESS;
+                return true;
+            }
             if constexpr (function == CALL_EventHostSynchronize || function == CALL_EventQueryStatus) {
                 uint64_t timeout = 0;
                 if constexpr (function == CALL_EventHostSynchronize) timeout = std::get<1>(all);
