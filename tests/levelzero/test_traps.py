@@ -14,6 +14,8 @@ import pytest
 import penstock as ps
 
 from ..observer import observe
+from ..ordering.program import program_on
+from ..ordering.test_programs import OPERATIONS, QUEUES, Player
 
 NOT_READY = 1
 LISTS = "zeCommandListDestroy"
@@ -331,6 +333,22 @@ def test_a_host_function_after_a_part_of_it_was_refused(device, kernels, buffer,
     queue.host(lambda: ran.append(2))
     device.finish()
     assert ran == [2]
+
+
+# -- order
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_programs_without_aim(device, kernels, event_mode, seed):
+    """As `tests.ordering.test_programs` has them, with each kind of events."""
+    rng = np.random.default_rng(seed)
+    with program_on(device, kernels, strict=event_mode != "") as program:
+        player = Player(program)
+        for _ in range(150):
+            player.play(str(rng.choice(OPERATIONS)), int(rng.integers(len(QUEUES))), int(rng.integers(6)),
+                        bool(rng.integers(2)))  # fmt: skip
+        program.finish_device()
+        assert all(queue.empty for queue in player.queues)
 
 
 # -- events that must be reset
