@@ -29,8 +29,9 @@ CALLS = (
     "zeEventQueryKernelTimestamp", "zeMemAllocDevice", "zeMemAllocHost", "zeMemFree", "zeModuleCreate",
     "zeModuleDestroy", "zeModuleGetNativeBinary", "zeContextCreate", "zeContextDestroy",
 )  # fmt: skip
-# What fails while something is given back, or is looked at without need, is nobody's error: the thing is gone, or looked
-# at again. A cache that cannot be written to is none either, and a binary from it that is refused is compiled anew.
+# What fails while something is given back, or is looked at without need, is nobody's error: the thing is gone, or it is
+# looked at again. A cache that cannot be written to is none either, and a binary from it that is refused is compiled
+# anew.
 SILENT = {
     "zeCommandListDestroy", "zeKernelDestroy", "zeEventPoolDestroy", "zeEventDestroy", "zeMemFree", "zeModuleDestroy",
     "zeContextDestroy", "zeEventQueryStatus", "zeModuleGetNativeBinary", "zeModuleCreate",
@@ -47,21 +48,28 @@ class Run:
 
     def step(self, what, function, *queues):
         """What the function returns; None when it fails, and then the queues are as they were."""
-        before = [(queue.epoch, queue.stats.launches, queue.stats.copies, queue.stats.fills) for queue in queues]
+        before = [counts_of(queue) for queue in queues]
         try:
             return function()
         except ps.Error as error:
             self.errors.append((what, error))
-            # What an event says may be a command's failure as well as the call's.
-            named = "a command failed on the device" if self.name == "zeEventQueryStatus" else self.name
-            assert named in str(error), f"{what}: {error}"
-            after = [(queue.epoch, queue.stats.launches, queue.stats.copies, queue.stats.fills) for queue in queues]
-            assert after == before or what in WAITING, what
-            if queues and not self.name.startswith(("zeKernelCreate", "zeMem")):  # which are of no queue
-                assert any(repr(queue) in str(error) for queue in queues), f"{what}: {error}"
-            if what in ("launch", "bind", "bound launch"):
-                assert "kernel 'advance'" in str(error)
+        self.check(what, str(self.errors[-1][1]), queues)
+        assert [counts_of(queue) for queue in queues] == before or what in WAITING, what
         return None
+
+    def check(self, what, message, queues):
+        # What an event says may be a command's failure as well as the call's.
+        named = "a command failed on the device" if self.name == "zeEventQueryStatus" else self.name
+        assert named in message, f"{what}: {message}"
+        if queues and not self.name.startswith(("zeKernelCreate", "zeMem")):  # which are of no queue
+            assert any(repr(queue) in message for queue in queues), f"{what}: {message}"
+        if what in ("launch", "bind", "bound launch"):
+            assert "kernel 'advance'" in message
+
+
+def counts_of(queue):
+    stats = queue.stats
+    return queue.epoch, stats.launches, stats.copies, stats.fills, stats.host_functions
 
 
 # These may have submitted waits or copies before the host's wait failed.
@@ -165,5 +173,11 @@ def test_all_calls_are_failed(emulated):
 
     Nothing can be done about a gate that the host cannot open: its queue is held until the device is lost altogether.
     """
-    elsewhere = {"zeEventHostSignal", "zeMemAllocShared", "zeMemGetAllocProperties", "zeModuleBuildLogGetString", "zeModuleBuildLogDestroy"}
+    elsewhere = {
+        "zeEventHostSignal",
+        "zeMemAllocShared",
+        "zeMemGetAllocProperties",
+        "zeModuleBuildLogGetString",
+        "zeModuleBuildLogDestroy",
+    }
     assert set(CALLS) | elsewhere == set(emulated.NAMES)

@@ -151,7 +151,8 @@ def test_markers_made_are_the_queues_with_new_work(program):
         # the next one beside them waits for nothing
         first = len(program.calls)
         program.step(program.null, sink, 3)
-        assert program.calls.names(first) in ([program.calls.driver.LAUNCH], [program.calls.driver.ARGUMENT, program.calls.driver.LAUNCH])
+        driver = program.calls.driver
+        assert program.calls.names(first) in ([driver.LAUNCH], [driver.ARGUMENT, driver.LAUNCH])
 
 
 def test_a_queue_that_another_one_waited_for_is_not_waited_for_as_well(program):
