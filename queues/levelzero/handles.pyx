@@ -1,6 +1,6 @@
 """Making, sharing and ending them. None of this needs the GIL."""
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport UINT64_MAX, uint32_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
@@ -152,6 +152,10 @@ cdef void release_queue(Queue* queue) noexcept nogil:
     if queue.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
     device = queue.device
+    if device.mode == RESET:
+        # All that the core asked for is done, but a plain event signalled after that is a command too, and is about to
+        # be used again.
+        ze.CommandListHostSynchronize(queue.list, UINT64_MAX)
     ze.CommandListDestroy(queue.list)
     for i in range(queue.batches.size()):
         release_all(queue.batches[i].events)

@@ -1,4 +1,4 @@
-"""Records the driver calls penstock makes, makes chosen ones fail, and finds mistakes that null hardware hides; for tests.
+"""Records penstock's driver calls, makes chosen ones fail, and finds mistakes that null hardware hides; for tests.
 
 While it is on, the pointers in the table of calls lead to wrappers. While it is off nothing of it is on any path.
 
@@ -47,7 +47,7 @@ cdef extern from *:
     constexpr Result SUCCESS = 0, NOT_READY = 1;
     constexpr uint32_t SCOPE_DEVICE = 2, SCOPE_HOST = 4, POOL_HOST_VISIBLE = 1, POOL_TIMESTAMPS = 4,
         COUNTER_IMMEDIATE = 1, COUNTER_HOST_VISIBLE = 4, COUNTER_TIMESTAMPS = 16 | 32, COUNTER_POOL = 0x20014;
-    constexpr uint64_t FOREVER = UINT64_MAX, PATIENCE = 60;  // seconds until a wait for a closed gate is given up
+    constexpr uint64_t FOREVER = UINT64_MAX, PATIENCE = 5;  // seconds until a wait for a closed gate is given up
 
     static constexpr std::string_view names[] = {
     #define X(name, parameters) #name,
@@ -236,7 +236,8 @@ cdef extern from *:
         if (memory && (uintptr_t) address - base + nbytes > memory->nbytes)
             violate(function, "past the end of an allocation of " + std::to_string(memory->nbytes) + " bytes");
         Result result = real.MemGetAllocProperties(list.context, address, &properties, &device);
-        if (result || properties.type == 0) violate(function, "an address that is not unified shared memory: pageable");
+        if (result || properties.type == 0)
+            violate(function, "an address that is not unified shared memory: pageable");
     }
 
     static void use_memory(const void *address, uint32_t list, uint64_t position) {
@@ -272,8 +273,8 @@ cdef extern from *:
         if (is_closed_gate(event) && !(event.wait & SCOPE_HOST))
             violate(function, text_of(list) + " waits for the host by an event whose wait does not reach it");
         auto from = state().numbers.find(event.list);
-        if (event.list && from != state().numbers.end() && list.device
-            && state().lists[from->second].device != list.device && !(event.signal & SCOPE_HOST))
+        void *device = from == state().numbers.end() ? nullptr : state().lists[from->second].device;
+        if (device && list.device && device != list.device && !(event.signal & SCOPE_HOST))
             violate(function, text_of(list) + " waits for another device's event whose signal stays on that");
     }
 
@@ -298,8 +299,8 @@ cdef extern from *:
     static void check_list_end(int function, const List& list) {
         State& s = state();
         if (!is_done({{list.number, list.position}}))
-            violate(function, text_of(list) + " has work that is not known to be done: " + std::to_string(s.done[list.number])
-                    + " of " + std::to_string(list.position) + " commands");
+            violate(function, text_of(list) + " has work that is not known to be done: "
+                    + std::to_string(s.done[list.number]) + " of " + std::to_string(list.position) + " commands");
         for (auto& waiter : list.waiters)
             if (!is_done({waiter}))
                 violate(function, text_of(list) + " signals what list " + std::to_string(waiter.first)
@@ -432,7 +433,7 @@ cdef extern from *:
                 if constexpr (is_launch)
                     for (auto& argument : s.kernels[std::get<1>(all)].memory)
                         if (!memory_at(argument.second))
-                            violate(function, "argument " + std::to_string(argument.first) + " is memory that was freed");
+                            violate(function, "argument " + std::to_string(argument.first) + " was freed");
             }
             if constexpr (function == CALL_CommandListDestroy) check_list_end(function, list_of(first));
             if constexpr (function == CALL_EventHostSynchronize || begins(function, "EventQuery")) {
@@ -471,11 +472,11 @@ cdef extern from *:
             }
             if constexpr (function == CALL_ContextDestroy) {
                 if (s.contexts.count(first) && s.contexts[first])
-                    violate(function, "it has " + std::to_string(s.contexts[first]) + " lists, events, modules or memory");
+                    violate(function, "it has " + std::to_string(s.contexts[first]) + " objects");
             }
         }
 
-        // What a call that succeeded, or ended an object, has changed.
+        // What a call that succeeded has changed.
         static void follow(const Arguments& all, const std::vector<void *>& waits, Call& seen) {
             State& s = state();
             void *first = (void *) std::get<0>(all);
@@ -499,7 +500,8 @@ cdef extern from *:
                 if constexpr (is_launch) {
                     Kernel& kernel = s.kernels[std::get<1>(all)];
                     raise(kernel.used, list.number, list.position);
-                    if (s.modules.count(kernel.module)) raise(s.modules[kernel.module].used, list.number, list.position);
+                    auto module = s.modules.find(kernel.module);
+                    if (module != s.modules.end()) raise(module->second.used, list.number, list.position);
                     for (auto& argument : kernel.memory)
                         use_memory((void *) argument.second, list.number, list.position);
                 }
@@ -541,7 +543,6 @@ cdef extern from *:
                 }
             }
             made(all, seen);
-            if constexpr (is_end) ended(all);
         }
 
         static void made(const Arguments& all, Call& seen) {
@@ -623,6 +624,7 @@ cdef extern from *:
             objects.erase(found);
         }
 
+        // What a call is about to end, whatever it returns.
         static void ended(const Arguments& all) {
             State& s = state();
             void *first = (void *) std::get<0>(all);
@@ -659,6 +661,11 @@ cdef extern from *:
                 auto gates = [&] { return list_of(first).after.gates; };
                 if (await(guard, function, std::get<1>(all), gates)) return false;
                 result = NOT_READY;
+                return true;
+            }
+            if constexpr (function == CALL_EventQueryKernelTimestamp) {
+                *std::get<1>(all) = {};
+                result = is_blocked(gates_of(event_of(first))) ? NOT_READY : SUCCESS;
                 return true;
             }
             if constexpr (function == CALL_EventHostSynchronize || function == CALL_EventQueryStatus) {
@@ -704,6 +711,8 @@ cdef extern from *:
             if constexpr (function == CALL_EventHostSynchronize) seen.waits.push_back(seen.event);
             seen.injected = fails(function, result);
             if (!seen.injected || is_end) check(all);
+            // Before the driver is called: another thread may make an object with this handle at once.
+            if constexpr (is_end) ended(all);
             auto delay = s.slow.find(function);
             if (delay != s.slow.end()) slow = delay->second;
             answered = (seen.injected && !is_end) || emulate(all, guard, result);
@@ -716,15 +725,12 @@ cdef extern from *:
             guard.lock();
             seen.status = result;
             if (function == CALL_EventQueryStatus) seen.detail = result;
-            if constexpr (is_of_list) {
-                auto list = s.lists.find(first);
-                if (list != s.lists.end()) list->second.inside.depth--;
-            }
-            if constexpr (is_of_kernel) s.kernels[first].inside.depth--;
+            if constexpr (is_of_list && !is_end) list_of(first).inside.depth--;
+            if constexpr (is_of_kernel && !is_end) s.kernels[first].inside.depth--;
             if constexpr (is_launch) s.kernels[std::get<1>(all)].inside.depth--;
             if constexpr (function == CALL_ModuleCreate)
                 if (!answered && *std::get<4>(all)) s.logs[*std::get<4>(all)] = 1;
-            if (result == SUCCESS || is_end) follow(all, waits, seen);
+            if (result == SUCCESS && !is_end) follow(all, waits, seen);
             if (s.recording) s.log.push_back(std::move(seen));
             if constexpr (is_append || function == CALL_EventHostSignal) call_host(guard);
             return result;

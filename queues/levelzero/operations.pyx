@@ -178,11 +178,11 @@ cdef void on_arrival(void* data) noexcept nogil:
     del arrival
 
 
-cdef void settle(Arrival* arrival, int outcome) noexcept nogil:
+cdef void settle(Arrival* arrival, int state) noexcept nogil:
     """The hold was submitted, or refused after the driver took the host function."""
-    if arrival.state.exchange(outcome, memory_order_acq_rel) == SUBMITTING:
+    if arrival.state.exchange(state, memory_order_acq_rel) == SUBMITTING:
         return
-    if outcome == SUBMITTED:
+    if state == SUBMITTED:
         arrival.wake(arrival.data)
     del arrival
 

@@ -41,9 +41,13 @@ def opened(emulated, event_mode, monkeypatch):
         made.append(ps.Device())
         return made[-1]
 
+    def close_all():
+        while made:
+            made.pop().close()
+
+    open_device.close_all = close_all
     yield open_device
-    for device in made:
-        device.close()
+    close_all()
 
 
 @pytest.fixture

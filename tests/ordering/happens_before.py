@@ -156,9 +156,7 @@ class Recorded:
                 is_main = operation is not None and i == own[-1]
                 before = queue.before
                 after = self.come_after(queue, call, before, done_before, may if call.object == handle else None)
-                of_gate = (
-                    kind == "marker" and queue.gate_markers > 0
-                )  # it tells the driver's folder something, and nobody else
+                of_gate = kind == "marker" and queue.gate_markers > 0  # which tells only the driver's folder something
                 if kind == "marker" and not of_gate:
                     # One for the device may be followed by one for the host, on drivers where these differ.
                     superfluous = queue.ends_in_marker and (queue.for_host or not call.detail)

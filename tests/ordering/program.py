@@ -25,7 +25,7 @@ kernel void combine(global uint *a, global const uint *b, uint k)
 
 
 def holds(buffer, expected, queue=None):
-    """Whether the buffer has this value, or these, where memory changes at all; it is read on the queue all the same."""
+    """Whether the buffer has this value, or these. It is read, but nothing is compared where memory does not change."""
     got = buffer.get(queue=queue)
     return not EXECUTES or bool(np.all(got == expected))
 

@@ -151,10 +151,8 @@ def test_markers_made_are_the_queues_with_new_work(program):
         # the next one beside them waits for nothing
         first = len(program.calls)
         program.step(program.null, sink, 3)
-        assert program.calls.names(first) in (
-            [program.calls.driver.LAUNCH],
-            [program.calls.driver.ARGUMENT, program.calls.driver.LAUNCH],
-        )
+        driver = program.calls.driver
+        assert program.calls.names(first) in ([driver.LAUNCH], [driver.ARGUMENT, driver.LAUNCH])
 
 
 def test_a_queue_that_another_one_waited_for_is_not_waited_for_as_well(program):
@@ -311,7 +309,6 @@ def test_finishing_the_null_queue_finishes_the_blocking_ones(program):
 
 def test_a_per_thread_queue_is_a_blocking_queue_of_one_thread_at_a_time(program):
     device = program.device
-    mine = device.per_thread_queue  # else this thread might be handed what the others used
     seen = []
 
     def work():
@@ -323,7 +320,7 @@ def test_a_per_thread_queue_is_a_blocking_queue_of_one_thread_at_a_time(program)
         thread.start()
         thread.join()
     assert seen[0] is seen[1] is seen[2]  # recycled
-    assert seen[0] is not mine
+    assert seen[0] is not device.per_thread_queue
     assert seen[0].blocking
     assert not seen[0].is_null
     assert not seen[0].closed

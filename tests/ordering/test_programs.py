@@ -24,14 +24,12 @@ MEMORIES = 3
 POINTS = 3
 TOUCHING = {"step", "mix", "copy", "upload", "fill"}
 
+OPERATIONS = [
+    *["step"] * 6, "mix", "mix", "copy", "upload", "fill", "record", "record", "wait", "wait", "wait queue", "host",
+    "gate", "gate", "open", "query", "query point", "finish", "finish point", "finish device", "close", "drop",
+]  # fmt: skip
 steps = st.tuples(
-    st.sampled_from([
-        *["step"] * 6, "mix", "mix", "copy", "upload", "fill", "record", "record", "wait", "wait", "wait queue", "host",
-        "gate", "gate", "open", "query", "query point", "finish", "finish point", "finish device", "close", "drop",
-    ]),
-    st.integers(0, len(QUEUES) - 1),
-    st.integers(0, 5),
-    st.booleans(),
+    st.sampled_from(OPERATIONS), st.integers(0, len(QUEUES) - 1), st.integers(0, 5), st.booleans()
 )  # fmt: skip
 
 
