@@ -30,6 +30,9 @@ cdef Kernel* copy_kernel(Kernel* kernel) noexcept nogil:
     cdef Kernel* copied = new_kernel(sycl.Kernel_Copy(kernel.kernel), kernel.types)
     cdef Argument* argument
     cdef size_t i
+    if copied.kernel == NULL:
+        delete_kernel(copied)
+        return NULL
     for i in range(kernel.types.size()):
         argument = &kernel.arguments[i]
         if argument.size == 0:
