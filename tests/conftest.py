@@ -112,11 +112,25 @@ def opencl_only():
         pytest.skip("about OpenCL; the device that is tested is not one of its")
 
 
+def opencl_parts(native, units):
+    import pyopencl as cl
+
+    return native.create_sub_devices([cl.device_partition_property.EQUALLY, units])
+
+
+def sycl_parts(native, units):
+    return native.create_sub_devices(partition=units)
+
+
+PARTS = {"opencl": opencl_parts, "sycl": sycl_parts}
+"""How drivers divide a device into parts with so many compute units each."""
+
+
 def second_devices():
     """What `another` can be: a second context of the same device, and devices of which the first knows nothing."""
     first = next((device for device in devices() if device.name == DEVICES[0]), None)
     others = [d.name for d in devices() if d.usable and first and d.backend == first.backend and d != first]
-    return ["same", *(["part"] if first and first.backend == "opencl" and first.kind == "cpu" else []), *others]
+    return ["same", *(["part"] if first and first.backend in PARTS and first.kind == "cpu" else []), *others]
 
 
 @pytest.fixture(params=second_devices())
@@ -125,10 +139,7 @@ def another(request, device):
     if request.param == "part":
         if device.info.kind != "cpu" or device.info.compute_units < 2:
             pytest.skip("it has no parts")
-        import pyopencl as cl
-
-        halves = [cl.device_partition_property.EQUALLY, device.info.compute_units // 2]
-        part = device.info.native.create_sub_devices(halves)[-1]
+        part = PARTS[device.info.backend](device.info.native, device.info.compute_units // 2)[-1]
         info = replace(device.info, name=f"{device.info.name}, a half", native=part)
         with mock.patch("penstock.selection.select", return_value=info):
             another = ps.Device()

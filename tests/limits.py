@@ -20,6 +20,16 @@ def limits(device):
     if device.info.backend == "level_zero":
         # the compiler refuses images for the product of `null_levelzero`
         return Limits(native.max_allocation, native.max_local_bytes, native.max_group_size[0], True, True, False, True)
+    if device.info.backend == "sycl":
+        return Limits(
+            native.max_mem_alloc_size,
+            native.local_mem_size,
+            native.max_work_item_sizes3d[-1],  # the last dimension of a SYCL range is the first here
+            native.has_aspect_fp64,
+            native.has_aspect_fp16,
+            native.has_aspect_image,
+            True,
+        )
     extensions = native.extensions.split()
     return Limits(
         native.max_mem_alloc_size,

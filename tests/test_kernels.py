@@ -261,6 +261,22 @@ def test_structures_are_bytes(device, queue, program, value):
     assert result.get(queue=queue).tolist() == [1, 2.5, 3]
 
 
+@pytest.mark.executes
+def test_structures_that_change(queue, device, program, hold):
+    """The launch has the bytes that it was given, and not those of one before or after it."""
+    results = [device.zeros(3, "f4") for _ in range(4)]
+    device.finish()
+    take = program["take_pair"]
+    queue.launch(take, 1, 1, results[0], np.array((1, 2.5, 3), PAIR))
+    queue.launch(take, 1, 1, results[1], np.array((4, 5.5, 6), PAIR))
+    gate = hold(queue)
+    queue.launch(take, 1, 1, results[2], np.array((7, 8.5, 9), PAIR))
+    queue.launch(take, 1, 1, results[3], np.array((-1, 0.5, -2), PAIR))
+    gate.open()
+    found = [result.get(queue=queue).tolist() for result in results]
+    assert found == [[1, 2.5, 3], [4, 5.5, 6], [7, 8.5, 9], [-1, 0.5, -2]]
+
+
 @pytest.mark.parametrize("value", [bytes(11), bytes(13), b"", np.zeros(3, "f8"), (ctypes.c_int * 4)()])
 def test_structures_of_another_size_are_refused(queue, program, refuses, value, spare):
     with refuses(ps.InvalidArgumentError, ValueError, "'take_pair'", "Pair pair", "12 bytes"):

@@ -914,6 +914,7 @@ GATE_MARKERS = 1  # that a gate makes for itself, to know when it may be used ag
 POLLS = True  # whether the driver says of a queue that it is done, without a marker
 DONE = 0  # the status of an event that is done
 FAILURE = 0x7FFFFFFE, "ZE_RESULT_ERROR_UNKNOWN"  # one that any call may have
+EVENT_FAILURE = FAILURE[1]  # what it is called when asking for an event fails
 OUT_OF_MEMORY = 0x70000003
 OBJECTS = ("contexts", "lists", "events", "pools", "modules", "kernels", "memory", "logs")
 

@@ -277,6 +277,7 @@ GATE_MARKERS = 0  # that a gate makes for itself
 POLLS = False  # whether the driver says of a queue that it is done, without a marker
 DONE = 0  # the status of an event that is done
 FAILURE = -36, "CL_INVALID_COMMAND_QUEUE"  # one that any call may have
+EVENT_FAILURE = FAILURE[1]  # what it is called when asking for an event fails
 OUT_OF_MEMORY = -6
 
 cdef cbool observing = False

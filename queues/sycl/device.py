@@ -37,6 +37,8 @@ WAITS_FOR_HELD = (
     "a queue of dpctl cannot wait for what is behind a gate or a host function that has not returned: SYCL knows of it "
     "only afterwards; finish the other queue first"
 )
+NO_REASON = "it returned nothing; with DPCTL_VERBOSITY=error dpctl says why on stderr"
+NO_MEMORY = "the host has no memory to hold a queue at a gate, or a command behind it"
 GATE_FAILED = "a command was refused, or was behind a gate that failed"
 
 
@@ -288,14 +290,14 @@ class SyclDevice:
         what = status >> 32
         call = calls.CALL_NAMES.get(what)
         if call is not None:
-            return call, -1, "it returned nothing; with DPCTL_VERBOSITY=error dpctl says why on stderr"
+            return call, -1, NO_REASON
         reason = calls.REASONS[what]
         if reason == "HOLDS_ADOPTED":
             raise errors.NotSupportedError(HOLDS_ADOPTED)
         if reason == "WAITS_FOR_HELD":
             raise errors.NotSupportedError(WAITS_FOR_HELD)
         if reason == "OUT_OF_MEMORY":
-            raise errors.OutOfMemoryError("the host has no memory for a command that is held back")
+            raise errors.OutOfMemoryError(NO_MEMORY)
         return "SYCL", -1, GATE_FAILED
 
     def error_name(self, code: int) -> str:

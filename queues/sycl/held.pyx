@@ -321,23 +321,52 @@ cdef Command* new_command(CommandKind kind, Waits waits) noexcept nogil:
     return command
 
 
+cdef Status arrive(Queue* queue, Waits waits, Wake wake, void* data) noexcept nogil:
+    """Come after the waits, and call `wake` when the queue is there. SYCL has all that is waited for."""
+    cdef void* made = NULL
+    cdef Status status
+    if wake == NULL and waits.count == 0:
+        return 0
+    status = submit_barrier(queue.queue, waits, &made)
+    if status != 0:
+        return status
+    if wake == NULL:
+        sycl.Event_Delete(made)
+    elif not watch(made, wake, data):
+        return failure(OUT_OF_MEMORY)
+    return 0
+
+
 cdef Status hold_queue(Queue* queue, Waits waits, Wake wake, void* data, Event** gate) noexcept nogil:
-    """What comes after this stays in the list until the gate is opened; `wake` is called when the queue is there."""
+    """What comes after this stays in the list until the gate is opened; `wake` is called when the queue is there.
+
+    Once it may have been called, nothing behind `gate` is looked at: whoever is woken may open the gate and be gone.
+    """
     cdef Command* command
     cdef Waits none
+    cdef Event* made
+    cdef Status status
     none.count = 0
     none.events = NULL
     if queue.adopted:
         return failure(HOLDS_ADOPTED)
-    gate[0] = new_event(PENDING, NULL)
-    retain_event(gate[0])  # the list's
-    if wake != NULL or waits.count != 0:
+    made = new_event(PENDING, NULL)
+    retain_event(made)  # the list's
+    gate[0] = made
+    if not queue.held.load(memory_order_acquire) and read_waits(&waits):
+        status = arrive(queue, waits, wake, data)
+        if status != 0:
+            drop_event(made)
+            drop_event(made)
+            gate[0] = NULL
+            return status
+    elif wake != NULL or waits.count != 0:
         command = new_command(ARRIVAL if wake != NULL else BARRIER, waits)
         command.wake = wake
         command.data = data
         append(queue, command)
     command = new_command(GATE, none)
-    command.event = gate[0]
+    command.event = made
     append(queue, command)
     return 0
 

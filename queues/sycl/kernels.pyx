@@ -30,6 +30,9 @@ cdef Kernel* copy_kernel(Kernel* kernel) noexcept nogil:
     cdef Kernel* copied = new_kernel(sycl.Kernel_Copy(kernel.kernel), kernel.types)
     cdef Argument* argument
     cdef size_t i
+    if copied.kernel == NULL:
+        delete_kernel(copied)
+        return NULL
     for i in range(kernel.types.size()):
         argument = &kernel.arguments[i]
         if argument.size == 0:
@@ -80,10 +83,10 @@ cdef Status set_local(Kernel* kernel, uint32_t index, size_t size) noexcept nogi
 cdef Status set_bytes(Kernel* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
     """A value; local memory when there is none."""
     cdef Argument* argument = &kernel.arguments[index]
+    cdef void* made
     if kernel.types[index] == WORK_GROUP_MEMORY:
         return set_local(kernel, index, size)
-    if argument.value == NULL:
-        # A parameter has one size for ever. SYCL's raw argument only points to its bytes, so they never move.
+    if argument.value == NULL:  # a parameter has one size for ever
         argument.value = <char*> malloc(size)
         if argument.value == NULL:
             return failure(OUT_OF_MEMORY)
@@ -92,9 +95,10 @@ cdef Status set_bytes(Kernel* kernel, uint32_t index, size_t size, const void* v
     if kernel.types[index] != RAW_ARGUMENT:
         kernel.values[index] = argument.value
         return 0
-    if argument.object == NULL:
-        argument.object = sycl.RawKernelArg_Create(argument.value, size)
-        if argument.object == NULL:
-            return failure(CALL_RawKernelArg_Create)
-    kernel.values[index] = argument.object
+    made = sycl.RawKernelArg_Create(argument.value, size)  # it has a copy of the bytes, so each value needs a new one
+    if made == NULL:
+        return failure(CALL_RawKernelArg_Create)
+    drop_object(kernel, index)
+    argument.object = made
+    kernel.values[index] = made
     return 0

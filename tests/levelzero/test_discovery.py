@@ -113,10 +113,11 @@ WITHOUT_LOADER = """
 from penstock.queues.levelzero import loader, platforms
 loader.LIBRARY = "libze_loader_that_is_not_there.so.1"
 from penstock.queues.opencl import platforms as opencl
+from penstock.queues.sycl import platforms as sycl
 from penstock.selection import devices, select
 from penstock import Error
 assert platforms.discover() == []
-assert devices() == opencl.discover()
+assert devices() == [*opencl.discover(), *sycl.discover()]
 print(platforms.absence())
 try:
     select("level_zero")
@@ -276,8 +277,9 @@ print(platforms.absence())
 def test_opencl_is_there_without_a_level_zero_driver():
     code = """
 from penstock.queues.opencl import platforms as opencl
+from penstock.queues.sycl import platforms as sycl
 from penstock.selection import devices
-assert devices() == opencl.discover()
+assert devices() == [*opencl.discover(), *sycl.discover()]
 print("same")
 """
     assert output_under_driver(code, ZE_ENABLE_ALT_DRIVERS="/no/such.so") == "same\n"

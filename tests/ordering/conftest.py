@@ -66,9 +66,7 @@ def calls(device, kernels, hold):
 
 
 @pytest.fixture
-def program(device, kernels, watched):
+def program(device, kernels):
     """Checks results and order of what the test does by it."""
-    if not getattr(watched, "SEES_WHAT_IS_HELD", True):
-        pytest.skip("penstock itself keeps what is behind a gate: the driver is called when it opens")
     with program_on(device, kernels) as program:
         yield program

@@ -121,6 +121,59 @@ def test_it_comes_after_null_work(sycl_queue, queue, device, step):
     assert np.array_equal(contents(memory), steps(VALUES, LONG + 1))
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_null_work_and_dpctls_work_in_turn_under_load(sycl_queue, queue, device, step, held):
+    """Each half only by the rule of the null queue, while other queues keep the device busy."""
+    memory, source = usm(sycl_queue), usm(sycl_queue, VALUES)
+    buffer = device.as_buffer(memory).view("u4")
+    others = [device.queue(blocking=False) for _ in range(3)]
+    loads = [device.zeros(COUNT, "u4") for _ in others]
+    device.finish()
+    total = np.zeros(COUNT, np.uint32)
+    sum_of = device.zeros(COUNT, "u4")
+    add = device.program("kernel void add(global uint *a, global const uint *b) "
+                         "{ a[get_global_id(0)] += b[get_global_id(0)]; }")["add"]  # fmt: skip
+    device.finish()
+    for k in range(60):
+        for other, load in zip(others, loads, strict=True):
+            gate = other._gate() if held else None
+            other.launch(step, COUNT // 64, 64, load, 50)
+            if gate:
+                gate.open()
+        sycl_queue.memcpy_async(memory, source, 4 * COUNT)
+        device.null_queue.launch(step, COUNT // 64, 64, buffer, 1 + k % 3)  # after dpctl's copy
+        queue.launch(step, COUNT // 64, 64, buffer, 1)  # after the null queue's
+        sycl_queue.memcpy_async(source, memory, 4 * COUNT)
+        device.null_queue.launch(add, COUNT // 64, 64, sum_of, device.as_buffer(source).view("u4"))
+        queue.wait(device.null_queue)  # the next copy of dpctl's overwrites nothing that is still read
+    device.finish()
+    sycl_queue.wait()
+    values = VALUES
+    for k in range(60):
+        values = steps(values, 2 + k % 3)
+        total += values
+    assert np.array_equal(contents(source), values)
+    assert np.array_equal(sum_of.get(), total)
+
+
+def test_memory_is_not_freed_under_the_work_of_a_queue_that_is_held(queue, device, step):
+    """Own and held, adopted and busy: buffers dropped behind a launch, and others that could get their memory."""
+    own = device.queue(blocking=False)
+    for each in (own, queue):
+        for _ in range(20):
+            gate = own._gate() if each is own else None
+            buffer, kept = device.array(VALUES), device.empty(COUNT, "u4")
+            each.launch(step, COUNT // 64, 64, buffer, 300)
+            each.copy(kept, buffer)
+            del buffer
+            gc.collect()
+            others = [device.array(REVERSED) for _ in range(3)]  # on the null queue
+            if gate:
+                gate.open()
+            assert np.array_equal(kept.get(queue=each), steps(VALUES, 300))
+            assert all(np.array_equal(other.get(queue=each), REVERSED) for other in others)
+
+
 def test_a_queue_that_does_not_block_takes_no_part(sycl_queue, native):
     queue = ps.Queue.from_dpctl(sycl_queue, blocking=False)
     with queue.device as device:
