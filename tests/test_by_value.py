@@ -152,15 +152,25 @@ def test_two_threads_that_launch_one_kernel(device, make_queue, kernels, shared)
     assert out.get().tolist() == [sum(turn % 7 for turn in range(turns))] * 2
 
 
+def press(device, queue, sizes):
+    """Make memory of these sizes, and write all of it: what was given back too early is among it."""
+    pressure = [device.empty(size, "u1") for size in sizes for _ in range(8)]
+    for buffer in pressure:
+        queue.fill(buffer, 77)
+    queue.finish()
+    return pressure
+
+
 @pytest.mark.executes
-def test_a_buffer_grows_while_earlier_launches_read_the_old_one(device, queue, kernels, hold):
-    outs = [device.zeros(1, "i4") for _ in range(6)]
+def test_a_buffer_grows_while_earlier_launches_read_the_old_one(device, make_queue, kernels, hold):
+    queue, aside = make_queue(blocking=False), make_queue(blocking=False)
+    outs = [device.zeros(1, "i4") for _ in range(4)]
     device.finish()
     gate = hold(queue)
-    sizes = [10, 1000, 100, 50000, 7, 200000]
+    sizes = [1 << 10, 1 << 14, 100, 1 << 18]
     for out, size in zip(outs, sizes, strict=True):
         total(queue, kernels, out, ps.by_value(np.ones(size, "i4")), size)
-    pressure = [device.zeros(50000, "i4") for _ in range(8)]
+    pressure = press(device, aside, [4 * size for size in sizes])
     gate.open()
     assert [int(out.get(queue=queue)[0]) for out in outs] == sizes
     del pressure
@@ -197,14 +207,10 @@ def test_the_kernel_is_dropped_with_a_launch_in_flight(device, make_queue, hold)
     kernels.close()
     del kernels
     gc.collect()
-    aside = make_queue(blocking=False)
-    pressure = []
-    for _ in range(20):
-        pressure.append(device.empty(4096, "i4"))
-        aside.fill(pressure[-1], 77)
-    aside.finish()
+    pressure = press(device, make_queue(blocking=False), [4 * 4096])
     gate.open()
     assert out.get(queue=queue)[0] == 5 * 4096
+    del pressure
 
 
 @pytest.mark.executes
