@@ -132,6 +132,22 @@ def launch(
             json_path.write_text(report + "\n", encoding="utf-8")
 
 
+@app.command("by-value")
+def by_value(
+    device: Annotated[str | None, typer.Option(help="Filter words, as for penstock.Device.")] = None,
+    nbytes: Annotated[int, typer.Option(help="Bytes of the argument.")] = 4096,
+    calls: Annotated[int, typer.Option(help="Launches of one sample.")] = 300,
+    rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
+) -> None:
+    """What a launch costs whose argument is bytes by value: the same as before, and new ones."""
+    with ps.Device(device) as opened:
+        console.print(f"device: {opened.name}  {opened.info.platform} · {opened.info.description}")
+        measured = launches.by_value(launches.Subject(opened), nbytes, calls, rounds)
+    for floor, below in ((launches.LAUNCH, "launch"), (launches.UPLOADING_FLOOR, "C loop")):
+        rows = [row(name, value, measured[floor]) for name, value in measured.items()]
+        show(f"{nbytes} bytes by value; {calls} launches a sample, {rounds} rounds", rows, below)
+
+
 @app.command("instructions")
 def count_instructions() -> None:
     """How many instructions a launch takes, and whose they are, counted by callgrind."""

@@ -11,6 +11,8 @@ import timeit
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+import numpy as np
+
 import penstock as ps
 from microbench.interleaved import Measured, Sample, measure
 from microbench.raw import open_raw
@@ -19,6 +21,7 @@ SOURCE = "kernel void fill(global float *a, int n) { if ((int)get_global_id(0) <
 FLOOR = "C loop"
 AGAIN = "C loop again (A/A)"
 LAUNCH = "queue.launch"
+UPLOADING_FLOOR = "C loop, bytes written each time, with an event"
 
 
 def timed(statement: str, setup: str = "pass", **names: object) -> Sample:
@@ -77,6 +80,32 @@ def ways_to_launch(subject: Subject, calls: int, rounds: int, held: bool) -> dic
         **subject.raw.others(queue),
     }
     measured = measure(samples, calls, rounds, lambda: state_of(subject, queue, held))
+    queue.close()
+    return measured
+
+
+def by_value(subject: Subject, nbytes: int, calls: int, rounds: int) -> dict[str, Measured]:
+    """A pointer argument of so many bytes by value, the same each time and new each time, next to a buffer."""
+    queue = subject.device.queue()
+    same, new = bytes(nbytes), np.zeros(nbytes, np.uint8)
+    names = {"launch": queue.launch, "kernel": subject.kernel}
+    samples: dict[str, Sample] = {
+        UPLOADING_FLOOR: subject.raw.uploading_loop(queue, nbytes),
+        UPLOADING_FLOOR + " again (A/A)": subject.raw.uploading_loop(queue, nbytes),
+        LAUNCH: subject.launches(queue),
+        "by value, the same bytes": timed("launch(kernel, 1, 1, mark, 100)", mark=ps.by_value(same), **names),
+        "by value, new bytes each time": timed(
+            "fill(next(numbers)); launch(kernel, 1, 1, mark, 100)",
+            "import itertools; numbers = itertools.cycle(range(256))",
+            fill=new[::64].fill,
+            mark=ps.by_value(new),
+            **names,
+        ),
+        "only filling the bytes": timed(
+            "fill(next(numbers))", "import itertools; numbers = itertools.cycle(range(256))", fill=new[::64].fill
+        ),
+    }
+    measured = measure(samples, calls, rounds, lambda: state_of(subject, queue, True))
     queue.close()
     return measured
 

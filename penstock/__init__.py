@@ -17,7 +17,7 @@ from penstock.queues.errors import (
     TimeoutError,
 )
 from penstock.queues.host_memory import host_empty
-from penstock.queues.kernel import Kernel, local
+from penstock.queues.kernel import Kernel, by_value, local
 from penstock.queues.launch import BoundLaunch
 from penstock.queues.program import Program
 from penstock.queues.queue import Queue
@@ -44,6 +44,7 @@ __all__ = [
     "Queue",
     "Stats",
     "TimeoutError",
+    "by_value",
     "devices",
     "host_empty",
     "local",

@@ -13,6 +13,7 @@ ctypedef int64_t Status
 cdef enum:
     QUEUE_CLOSED = -1
     NO_PLAN = -2
+    NO_ROOM = -3
 
 ctypedef void (*Wake)(void* data) noexcept nogil
 

@@ -29,5 +29,19 @@ cdef class Kernel:
     cdef void _forget_plans(self) noexcept
 
 
-cdef int pack_arguments(Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed) except -1
+cdef enum:
+    MOST_VIEWS = 16
+
+
+cdef struct Views:
+    int spilled  # how many arguments are bytes by value
+    int count  # how many of these are held only while they are looked at
+    Py_buffer views[MOST_VIEWS]
+
+
+# Both counts are 0 before. After success, when something has spilled, the caller calls `release_views`.
+cdef int pack_arguments(
+    Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
+) except -1
+cdef void release_views(Views* views)
 cdef Kernel new_kernel(object device, DeviceState* state, object native)

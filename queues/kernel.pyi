@@ -5,7 +5,7 @@ from typing import Any, SupportsIndex, TypeAlias
 from penstock.queues.device import Device
 from penstock.queues.launch import BoundLaunch
 from penstock.queues.queue import Queue
-from typing_extensions import Never, Self
+from typing_extensions import Buffer, Never, Self
 
 Grid: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...]
 
@@ -15,6 +15,13 @@ class Local:
     def nbytes(self) -> int: ...
 
 local = Local
+
+class ByValue:
+    def __init__(self, value: Buffer) -> None: ...
+    @property
+    def value(self) -> Buffer: ...
+
+by_value = ByValue
 
 class Kernel:
     def __init__(self, *args: Never, **kwargs: Never) -> None: ...

@@ -1,5 +1,6 @@
 """Kernels, and the packing of Python arguments into the bytes the driver gets."""
 
+import ctypes
 import itertools
 import operator
 from functools import partial
@@ -7,12 +8,13 @@ from functools import partial
 import numpy as np
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLong, PyLong_AsUnsignedLongLong
 from cpython.object cimport PyObject
 from libc.math cimport isinf
 from libc.stdint cimport (
-    int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+    int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 )
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -20,7 +22,7 @@ from libcpp.atomic cimport memory_order_relaxed
 
 from penstock.events.anchors cimport anchor_on_device
 from penstock.queues.buffer cimport Buffer
-from penstock.queues.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
+from penstock.queues.plan cimport LOCAL, POINTER, SPILLED, VALUE, PackedPointer, Parameter
 from penstock.queues.state cimport DeviceState, release_device_state
 
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
@@ -119,13 +121,92 @@ cdef inline bint is_open_buffer(Kernel kernel, Buffer buffer):
     return not buffer.allocation.closed and buffer.allocation.state == kernel.state
 
 
-cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot) except -1:
-    """None is a null pointer; everything else is an error."""
+cdef class ByValue:
+    """An argument for a pointer parameter whose bytes are passed by value: ``ps.by_value(array)``.
+
+    The kernel gets a pointer to a copy that is brought to these bytes before it runs, only if they have changed since
+    the last launch of this kernel on this queue. What the kernel writes there is lost. The bytes are those of the time
+    of the launch, and may be changed as soon as it has returned; the mark may be used again. ``bytes``, NumPy structured
+    scalars and ctypes structures need no mark.
+
+    Parameters
+    ----------
+    value : anything with a C-contiguous buffer, such as a NumPy array
+    """
+
+    cdef Py_buffer view  # held as long as the mark is: the memory is neither moved nor resized
+    cdef readonly object value
+
+    def __init__(self, value):
+        if self.view.buf != NULL:
+            raise ArgumentTypeError("this by_value is made already")
+        if isinstance(value, np.ndarray) and value.dtype.hasobject:
+            raise ArgumentTypeError("by_value: references to Python objects are no bytes to pass")
+        try:
+            PyObject_GetBuffer(value, &self.view, PyBUF_SIMPLE)
+        except (TypeError, ValueError, BufferError) as error:
+            raise ArgumentTypeError(
+                f"by_value needs C-contiguous bytes, not this {type(value).__name__} ({error})") from None
+        self.value = value
+        if self.view.len == 0:
+            raise InvalidArgumentError("by_value: no bytes to pass")
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+    def __repr__(self):
+        return f"penstock.by_value({self.value!r})"
+
+
+by_value = ByValue  # ps.by_value(array)
+
+
+cdef inline void pack_bytes_at(PackedPointer* slot, const void* where, size_t nbytes, Views* views) noexcept:
+    """Bytes by value: the slot says where they are on the host, until the plan knows where on the device."""
+    slot.allocation = SPILLED
+    slot.memory.handle = NULL
+    slot.memory.address = <uintptr_t> where
+    slot.memory.offset = nbytes
+    slot.memory.host = True
+    views.spilled += 1
+
+
+cdef int pack_spilled(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:
+    """Without a mark."""
+    cdef Py_buffer* view = &views.views[views.count]
+    if views.count == MOST_VIEWS:
+        raise argument_error(kernel, i, f"more than {MOST_VIEWS} structures by value", InvalidArgumentError)
+    if isinstance(value, np.void) and value.dtype.hasobject:
+        raise argument_error(kernel, i, "references to Python objects are no bytes to pass", ArgumentTypeError)
+    try:
+        PyObject_GetBuffer(value, view, PyBUF_SIMPLE)
+    except (TypeError, ValueError, BufferError) as error:
+        raise argument_error(kernel, i, f"these are no plain bytes ({error})", ArgumentTypeError) from None
+    views.count += 1
+    if view.len == 0:
+        raise argument_error(kernel, i, "no bytes to pass by value", InvalidArgumentError)
+    pack_bytes_at(slot, view.buf, view.len, views)
+    return 0
+
+
+cdef void release_views(Views* views):
+    cdef int i
+    for i in range(views.count):
+        PyBuffer_Release(&views.views[i])
+    views.count = 0
+
+
+cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:
+    """None is a null pointer, bytes are passed by value, and everything else is an error."""
     if value is None:
         memset(slot, 0, sizeof(PackedPointer))
         return 0
+    if isinstance(value, (bytes, np.void, ctypes.Structure, ctypes.Union)):
+        return pack_spilled(kernel, i, value, slot, views)
     if type(value) is not Buffer:
-        raise argument_error(kernel, i, f"needs a Buffer or None, not {type(value).__name__}", ArgumentTypeError)
+        raise argument_error(
+            kernel, i, f"needs a Buffer, None, or bytes by value (penstock.by_value), not {type(value).__name__}",
+            ArgumentTypeError)
     if value.closed:
         raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
     raise argument_error(
@@ -178,7 +259,9 @@ cdef int pack_local(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
     return 0
 
 
-cdef int pack_arguments(Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed) except -1:
+cdef int pack_arguments(
+    Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
+) except -1:
     """Check the arguments and lay their bytes out, each in its slot, unused bytes zero; the driver sees nothing yet."""
     cdef Py_ssize_t i
     cdef Parameter* parameter
@@ -200,6 +283,13 @@ cdef int pack_arguments(Kernel kernel, PyObject* const* arguments, Py_ssize_t co
                 pointer.allocation = (<Buffer> value).allocation.id
                 pointer.memory = (<Buffer> value).memory
                 continue
+            if Py_IS_TYPE(value, <PyTypeObject*> ByValue):
+                pack_bytes_at(<PackedPointer*> slot, (<ByValue> value).view.buf, (<ByValue> value).view.len, views)
+                continue
+            if PyBytes_CheckExact(<object> value) and PyBytes_GET_SIZE(<object> value):
+                pack_bytes_at(
+                    <PackedPointer*> slot, PyBytes_AS_STRING(<object> value), PyBytes_GET_SIZE(<object> value), views)
+                continue
         elif parameter.code == c"i":
             if PyLong_CheckExact(<object> value):
                 number = PyLong_AsLongLongAndOverflow(<object> value, &overflow)
@@ -212,16 +302,20 @@ cdef int pack_arguments(Kernel kernel, PyObject* const* arguments, Py_ssize_t co
                 (<float*> slot)[0] = <float> PyFloat_AS_DOUBLE(<object> value)
                 if not isinf((<float*> slot)[0]):
                     continue
-        pack_argument(kernel, i, <object> value, slot)
+        try:
+            pack_argument(kernel, i, <object> value, slot, views)
+        except BaseException:
+            release_views(views)
+            raise
     return 0
 
 
-cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
+cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
     """All that the loop above does not do in place."""
     cdef char code = kernel.layout[i].code
     cdef double real
     if code == 0:
-        pack_other_pointer(kernel, i, value, <PackedPointer*> slot)
+        pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
     elif code == c"i":
         (<uint64_t*> slot)[0] = <uint32_t> signed_value(kernel, i, value, 32)
     elif code == c"f":

@@ -5,7 +5,9 @@ one CPU runtime and a crash on another. So each plan owns a kernel object of its
 it.
 """
 
+from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
+from libcpp.deque cimport deque
 from libcpp.vector cimport vector
 
 from penstock.queues.driver cimport Driver, Memory, Status
@@ -32,6 +34,28 @@ cdef struct PackedPointer:
     Memory memory
 
 
+cdef struct Spill:
+    # What a pointer parameter gets when its argument is bytes by value. One buffer per plan: launches of a plan run in
+    # order, so it may be written in place while earlier ones still read it.
+    PackedPointer device
+    size_t capacity  # 0: no buffer yet
+    size_t nbytes  # of the last upload
+    bint known  # whether the buffer holds, or will hold by the next command, the bytes of the last upload
+    PyObject* buffer  # a Buffer; owned
+
+
+cdef struct Staging:
+    # Host memory of an upload in flight
+    Memory memory
+    size_t capacity
+    void* event  # of the upload; owned; NULL when there was none
+    PyObject* array  # owned
+
+
+cdef enum:
+    SPILLED = 0xFFFFFFFFFFFFFFFF  # the allocation of a packed pointer whose memory is the host's bytes
+
+
 cdef cppclass Plan:
     const Driver* driver
     void* kernel  # owned
@@ -41,6 +65,10 @@ cdef cppclass Plan:
     vector[char] known  # per argument: 0 when it was never set, or setting it failed
     bint all_known
     uint64_t argument_bytes  # what a launch would set if nothing were remembered
+    vector[Spill] spills  # one for each parameter as soon as one has spilled
+    vector[vector[char]] spilled  # the bytes of their last uploads
+    deque[Staging] staging  # oldest upload first
+    vector[Staging] orphaned  # of uploads that failed half-way; kept as long as the plan
 
 
 cdef Plan* new_plan(

@@ -1,5 +1,6 @@
 """Setting only the arguments whose bytes changed."""
 
+from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
@@ -26,7 +27,20 @@ cdef Plan* new_plan(
 
 
 cdef void delete_plan(Plan* plan) noexcept nogil:
+    """No lock is held: what spilled arguments used are Python objects."""
+    cdef size_t i
     plan.driver.release_kernel(plan.kernel)
+    for i in range(plan.staging.size()):
+        if plan.staging[i].event != NULL:
+            plan.driver.release_event(plan.staging[i].event)
+    if not plan.spills.empty():
+        with gil:
+            for i in range(plan.spills.size()):
+                Py_XDECREF(plan.spills[i].buffer)
+            for i in range(plan.staging.size()):
+                Py_XDECREF(plan.staging[i].array)
+            for i in range(plan.orphaned.size()):
+                Py_XDECREF(plan.orphaned[i].array)
     del plan
 
 

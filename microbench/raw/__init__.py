@@ -32,7 +32,8 @@ def library(source: Path) -> ctypes.CDLL:
 def loops(source: Path) -> ctypes.CDLL:
     """The library of a driver's C loops."""
     loaded = library(source)
-    loaded.launches.restype = loaded.changing_launches.restype = ctypes.c_double
+    for loop in (loaded.launches, loaded.changing_launches, loaded.uploading_launches):
+        loop.restype = ctypes.c_double
     return loaded
 
 

@@ -38,3 +38,24 @@ double changing_launches(append_t append, set_argument_t set, void *list, void *
     double taken = seconds() - start;
     return error ? -1 : taken;
 }
+
+typedef uint32_t (*copy_t)(void *list, void *to, const void *source, size_t nbytes, void *signal, uint32_t n_waits,
+                           void **waits);
+
+/* The same, with bytes that change copied to device memory each time, from a ring of host memory; the copy signals an
+   event that is used again. */
+double uploading_launches(append_t append, copy_t copy, void *event, void *list, void *kernel, void *memory, char *ring,
+                          size_t nbytes, size_t slots, size_t n) {
+    const uint32_t groups[3] = {1, 1, 1};
+    uint32_t error = 0;
+    double start = seconds();
+    for (size_t i = 0; i < n; i++) {
+        char *host = ring + i % slots * nbytes;
+        for (size_t k = 0; k < nbytes; k += 64)
+            host[k] = (char)i;
+        error |= copy(list, memory, host, nbytes, event, 0, NULL);
+        error |= append(list, kernel, groups, NULL, 0, NULL);
+    }
+    double taken = seconds() - start;
+    return error ? -1 : taken;
+}

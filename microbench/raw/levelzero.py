@@ -19,6 +19,9 @@ def called(name: str, *arguments: Any) -> None:
     loader.checked(name, getattr(loader.load().library, name)(*arguments))
 
 
+SLOTS = 512  # more than a sample has launches
+
+
 class Raw:
     """One program of a device, for those who launch without penstock."""
 
@@ -71,6 +74,38 @@ class Raw:
             "dpctl SyclQueue.submit, in order": submits(dpctl.SyclQueue("level_zero", property="in_order")),
             "dpctl SyclQueue.submit, as by default": submits(dpctl.SyclQueue("level_zero")),
         }
+
+    def uploading_loop(self, queue: ps.Queue, nbytes: int) -> Sample:
+        """The C loop that copies so many bytes to the device before each launch."""
+        kernel, memory = self._kernel()
+        event = ctypes.c_void_p()
+        described = loader.CounterBasedEventDesc(flags=1, signal=4, wait=2)
+        native = self.driver.native
+        context = ctypes.c_void_p()
+        called(
+            "zeContextCreate", ctypes.c_void_p(native.driver), ctypes.byref(loader.ContextDesc()), ctypes.byref(context)
+        )
+        called("zeEventCounterBasedCreate", context, ctypes.c_void_p(native.device), ctypes.byref(described),
+               ctypes.byref(event))  # fmt: skip
+        ring = self.driver.stage(nbytes * SLOTS)
+        loop = loops(Path(__file__).with_suffix(".c")).uploading_launches
+        ze = loader.load().library
+        functions = [ze.zeCommandListAppendLaunchKernel, ze.zeCommandListAppendMemoryCopy]
+        arguments = [
+            *(ctypes.cast(each, ctypes.c_void_p) for each in functions),
+            event,
+            ctypes.c_void_p(queue.native),
+            kernel,
+            ctypes.c_void_p(memory.address),
+            ctypes.c_void_p(ring.ctypes.data),
+            ctypes.c_size_t(nbytes),
+            ctypes.c_size_t(SLOTS),
+        ]
+
+        def sample(n: int, _kept: object = (memory, ring)) -> float:
+            return checked(loop(*arguments, ctypes.c_size_t(n)))
+
+        return sample
 
     @staticmethod
     def settle(queue: ps.Queue) -> None:

@@ -38,3 +38,27 @@ double changing_launches(enqueue_t enqueue, set_argument_t set, void *queue, voi
     double taken = seconds() - start;
     return error ? -1 : taken;
 }
+
+typedef int32_t (*write_t)(void *queue, void *memory, uint32_t blocking, size_t offset, size_t nbytes, const void *host,
+                           uint32_t n_waits, void *const *waits, void **event);
+typedef int32_t (*release_t)(void *event);
+
+/* The same, with bytes that change written to a buffer each time; the write has an event, which is released. The host
+   memory is a ring: the device may still read what was written before. */
+double uploading_launches(enqueue_t enqueue, write_t write, release_t release, void *queue, void *kernel, void *memory,
+                          char *ring, size_t nbytes, size_t slots, size_t n) {
+    const size_t one = 1;
+    int32_t error = 0;
+    double start = seconds();
+    for (size_t i = 0; i < n; i++) {
+        char *host = ring + i % slots * nbytes;
+        void *event;
+        for (size_t k = 0; k < nbytes; k += 64)
+            host[k] = (char)i;
+        error |= write(queue, memory, 0, 0, nbytes, host, 0, NULL, &event);
+        error |= enqueue(queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL);
+        error |= release(event);
+    }
+    double taken = seconds() - start;
+    return error ? -1 : taken;
+}

@@ -28,6 +28,9 @@ def set_address(kernel: cl.Kernel, index: int, address: int) -> None:
         raise RuntimeError(f"clSetKernelArgSVMPointer failed: {error}")
 
 
+SLOTS = 512  # more than a sample has launches
+
+
 class Raw:
     """One program of a device, for those who launch without penstock."""
 
@@ -65,6 +68,22 @@ class Raw:
             "pyopencl kernel(queue, …)": timeit.Timer("kernel(native, (1,), (1,), buffer, number)", globals=call)
             .timeit,
         }  # fmt: skip
+
+    def uploading_loop(self, queue: ps.Queue, nbytes: int) -> Sample:
+        """The C loop that writes so many bytes before each launch."""
+        kernel, memory = self._kernel()
+        buffer = cl.Buffer(self.driver.context, cl.mem_flags.READ_WRITE, nbytes)
+        kernel.set_arg(0, buffer)
+        ring = np.zeros(nbytes * SLOTS, np.uint8)
+        loop = loops(Path(__file__).with_suffix(".c")).uploading_launches
+        functions = [function(name) for name in ("clEnqueueNDRangeKernel", "clEnqueueWriteBuffer", "clReleaseEvent")]
+        handles = [ctypes.c_void_p(each.int_ptr) for each in (queue.native, kernel, buffer)]
+        sizes = ctypes.c_size_t(nbytes), ctypes.c_size_t(SLOTS)
+
+        def sample(n: int, _kept: object = (memory, kernel, buffer)) -> float:
+            return checked(loop(*functions, *handles, ctypes.c_void_p(ring.ctypes.data), *sizes, ctypes.c_size_t(n)))
+
+        return sample
 
     @staticmethod
     def settle(queue: ps.Queue) -> None:
