@@ -20,7 +20,7 @@ from penstock.selection import DeviceInfo, devices, inventory, select
 __all__ = ["main"]
 
 app = typer.Typer(
-    help="Streams on in-order queues of OpenCL devices.",
+    help="Streams on in-order queues of OpenCL, Level Zero and SYCL devices.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
