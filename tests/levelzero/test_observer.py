@@ -15,8 +15,12 @@ from penstock.selection import select
 
 from .. import null_levelzero
 from ..spirv import fill_module
+from . import validation
 
-pytestmark = pytest.mark.skipif(not null_levelzero.inside(), reason="runs under python -m tests.null_levelzero")
+pytestmark = [
+    pytest.mark.skipif(not null_levelzero.inside(), reason="runs under python -m tests.null_levelzero"),
+    pytest.mark.skipif(validation.active(), reason="these are mistakes, and the validation layer may not survive them"),
+]
 
 DEVICE, HOST = 2, 4  # scopes
 IMMEDIATE, HOST_VISIBLE, TIMESTAMPS = 1, 4, 16
