@@ -1,4 +1,4 @@
-"""HIP-style streams on in-order queues of OpenCL, Level Zero and SYCL devices, at the cost of the driver call itself."""
+"""HIP-style streams on in-order queues of OpenCL, Level Zero and SYCL devices, at the cost of the driver call."""
 
 from penstock.events.event import Event
 from penstock.queues.buffer import Buffer

@@ -126,8 +126,8 @@ cdef class ByValue:
 
     The kernel gets a pointer to a copy that is brought to these bytes before it runs, only if they have changed since
     the last launch of this kernel on this queue. What the kernel writes there is lost. The bytes are those of the time
-    of the launch, and may be changed as soon as it has returned; the mark may be used again. ``bytes``, NumPy structured
-    scalars and ctypes structures need no mark.
+    of the launch, and may be changed as soon as it has returned; the mark may be used again. ``bytes``, NumPy
+    structured scalars and ctypes structures need no mark.
 
     Parameters
     ----------

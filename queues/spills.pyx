@@ -242,7 +242,9 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
     with nogil:
         look_for_needs(state, kernel_id, bound, packed, rooms, &nbytes)
     device = queue.device
-    buffers = [device.empty(1 << (<object> rooms[i].spill.capacity - 1).bit_length(), "u1") for i in range(rooms.size())]
+    buffers = []
+    for i in range(rooms.size()):
+        buffers.append(device.empty(1 << (<object> rooms[i].spill.capacity - 1).bit_length(), "u1"))
     staging.array = NULL
     if nbytes:
         array = device.driver.stage(max(nbytes, 4096))
