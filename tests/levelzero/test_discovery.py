@@ -1,4 +1,4 @@
-"""What is found with Intel's driver, and what is said where there is no loader, no driver, or one that lacks a thing."""
+"""What is found with Intel's driver, and what is said where there is no loader or driver, or one that lacks a thing."""
 
 import ctypes
 import json
