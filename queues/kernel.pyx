@@ -347,10 +347,16 @@ cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Vi
     return 0
 
 
-cdef object check_queue(object queue):
-    from penstock.queues.queue import Queue  # which imports this module
+cdef object queue_type = None
 
-    if not isinstance(queue, Queue):
+
+cdef object check_queue(object queue):
+    global queue_type
+    if queue_type is None:
+        from penstock.queues.queue import Queue  # which imports this module
+
+        queue_type = Queue
+    if not isinstance(queue, queue_type):
         raise ArgumentTypeError(f"a launch needs a Queue, not {type(queue).__name__}")
     return queue
 
@@ -467,9 +473,9 @@ cdef class Kernel:
         """
         if not isinstance(configuration, tuple) or len(configuration) not in (2, 3):
             raise ArgumentTypeError("a launch is kernel[grid, block](...) or kernel[grid, block, queue](...)")
-        grid, block, *rest = configuration
-        queue = check_queue(rest[0]) if rest else self.device.current_queue
-        return partial(queue.launch, self, grid, block)
+        cdef tuple given = configuration
+        queue = check_queue(given[2]) if len(given) == 3 else self.device.current_queue
+        return partial(queue.launch, self, given[0], given[1])
 
     def __call__(self, *args):
         raise ArgumentTypeError(f"a launch needs grid and block: {self.name}[grid, block](...)")
