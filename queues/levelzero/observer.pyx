@@ -129,6 +129,7 @@ cdef extern from *:
         std::unordered_map<void *, int> contexts;  // how many objects each has
         std::unordered_map<void *, int> logs;
         std::unordered_map<uint32_t, void *> numbers;
+        std::set<void *> ended;  // handles of what is gone, until they come again
         Clock done;  // what the host was told
         std::set<int64_t> closed;  // gates
         std::vector<HostCall> host_calls;
@@ -547,6 +548,10 @@ cdef extern from *:
 
         static void made(const Arguments& all, Call& seen) {
             State& s = state();
+            if constexpr (names[function].find("Create") != names[0].npos) {
+                s.ended.erase((void *) *std::get<function == CALL_ModuleCreate ? n - 2 : n - 1>(all));
+                if constexpr (function == CALL_ModuleCreate) s.ended.erase(*std::get<n - 1>(all));
+            }
             void *first = (void *) std::get<0>(all);
             (void) s;
             (void) first;
@@ -628,6 +633,7 @@ cdef extern from *:
         static void ended(const Arguments& all) {
             State& s = state();
             void *first = (void *) std::get<0>(all);
+            if constexpr (function != CALL_MemFree) s.ended.insert(first);
             if constexpr (function == CALL_CommandListDestroy) {
                 uint32_t number = list_of(first).number;
                 s.done[number] = FOREVER;  // told once, it is not told again for each of its objects
@@ -651,6 +657,10 @@ cdef extern from *:
             if constexpr (function == CALL_MemFree) forget(s.memory, (uintptr_t) std::get<1>(all));
             if constexpr (function == CALL_ContextDestroy) s.contexts.erase(first);
             if constexpr (function == CALL_ModuleBuildLogDestroy) s.logs.erase(first);
+        }
+
+        static void check_life(void *handle) {
+            if (handle && state().ended.count(handle)) violate(function, "what it is given was destroyed");
         }
 
         // Answers for hardware that executes nothing. True: the driver is not asked.
@@ -709,6 +719,10 @@ cdef extern from *:
             for (void *each : waits) seen.waits.push_back(event_of(each).serial);
             if constexpr (is_of_event) seen.event = event_of(first).serial;
             if constexpr (function == CALL_EventHostSynchronize) seen.waits.push_back(seen.event);
+            for (void *each : waits) check_life(each);
+            check_life(first);
+            if constexpr (signals) check_life(signal_of(all));
+            if constexpr (is_launch) check_life(std::get<1>(all));
             seen.injected = fails(function, result);
             if (!seen.injected || is_end) check(all);
             // Before the driver is called: another thread may make an object with this handle at once.
@@ -763,6 +777,7 @@ cdef extern from *:
         s.contexts.clear();
         s.logs.clear();
         s.numbers.clear();
+        s.ended.clear();
         s.done.clear();
         s.closed.clear();
         s.host_calls.clear();

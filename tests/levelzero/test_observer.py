@@ -173,6 +173,27 @@ def the(violations):
     return found
 
 
+@pytest.mark.parametrize("what", ["list", "event", "kernel"])
+def test_what_was_destroyed_is_used(raw, watched, what):
+    """The driver is kept from seeing it: it might crash."""
+    queue, other, event = raw.list(), raw.list(), raw.counter_event()
+    kernel = raw.kernel(raw.module(), raw.memory())
+    raw.signal(queue, event)
+    raw.finish(queue)
+    for name in ("LaunchKernel", "WaitOnEvents", "SignalEvent"):
+        watched.fail(f"zeCommandListAppend{name}", NOT_READY, 0)
+    if what == "list":
+        raw.destroy("CommandList", queue)
+        raw.signal(queue, raw.counter_event())
+    elif what == "event":
+        raw.destroy("Event", event)
+        raw.wait(other, event)
+    else:
+        raw.destroy("Kernel", kernel)
+        raw.launch(other, kernel)
+    assert "what it is given was destroyed" in the(watched.violations())
+
+
 def test_memory_freed_twice(raw, watched):
     memory = raw.memory()
     raw.free(memory)
