@@ -7,6 +7,7 @@ from penstock import selection
 
 from .. import null_levelzero
 from ..ordering.program import SOURCE
+from . import validation
 
 
 @pytest.fixture
@@ -26,6 +27,8 @@ def emulated():
 @pytest.fixture(params=["create", "pool", ""], ids=["counter-based", "pool", "reset"])
 def event_mode(request):
     """How events are made: each way in turn, whatever the driver can."""
+    if validation.active() and request.param != "create":
+        pytest.skip("the validation layer takes pooled events that come again for mistakes")
     return request.param
 
 

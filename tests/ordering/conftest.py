@@ -3,6 +3,7 @@ import pytest
 import penstock as ps
 from penstock.selection import select
 
+from ..levelzero import validation
 from ..observer import observe, watch
 from .program import SOURCE, program_on
 
@@ -21,13 +22,18 @@ def nothing_forbidden(watched):
     assert not found, "\n".join(found)
 
 
-@pytest.fixture(scope="module")
+def scope(fixture_name, config):
+    """Nothing may be left of a test's device where leaks are looked for."""
+    return "function" if validation.active() else "module"
+
+
+@pytest.fixture(scope=scope)
 def device(watched):
     with ps.Device() as device:
         yield device
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope=scope)
 def kernels(device):
     return device.program(SOURCE)
 

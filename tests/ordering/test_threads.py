@@ -13,6 +13,7 @@ import pytest
 import penstock as ps
 
 from ..observer import EXECUTES
+from .conftest import scope
 from .program import holds
 
 SOURCE = """
@@ -37,7 +38,7 @@ def hurried():
     sys.setswitchinterval(interval)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope=scope)
 def threaded(device):
     return device.program(SOURCE)
 
