@@ -94,6 +94,7 @@ cdef Queue* new_queue(
     Device* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status
 ) noexcept nogil
 cdef Queue* retain_queue(Queue* queue) noexcept nogil
+cdef void end_queue(Queue* queue) noexcept nogil
 cdef void release_queue(Queue* queue) noexcept nogil
 cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept nogil
 cdef Event* retain_event(Event* event) noexcept nogil

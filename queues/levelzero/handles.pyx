@@ -94,7 +94,7 @@ cdef void close_device(Device* device) noexcept nogil:
     """Its owner has finished all work and submits no more; gives back the owner's reference."""
     recycle_gates(device, True)
     if device.join != NULL:
-        release_queue(device.join)
+        end_queue(device.join)
         device.join = NULL
     release_device(device)
 
@@ -146,22 +146,30 @@ cdef Queue* retain_queue(Queue* queue) noexcept nogil:
     return queue
 
 
-cdef void release_queue(Queue* queue) noexcept nogil:
+cdef void end_queue(Queue* queue) noexcept nogil:
+    """Its owner submits no more, and knows that all it asked for is done."""
+    cdef vector[Held*] batches
+    cdef vector[Event*] held
     cdef size_t i
+    if queue.device.mode == RESET:
+        # A plain event signalled after that is a command too, and is about to be used again.
+        ze.CommandListHostSynchronize(queue.list, UINT64_MAX)
+        batches.swap(queue.batches)
+        held.swap(queue.held)
+        for i in range(batches.size()):
+            release_all(batches[i].events)
+            release_event(batches[i].passed)
+            del batches[i]
+        release_all(held)
+    release_queue(queue)
+
+
+cdef void release_queue(Queue* queue) noexcept nogil:
     cdef Device* device
     if queue.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
     device = queue.device
-    if device.mode == RESET:
-        # All that the core asked for is done, but a plain event signalled after that is a command too, and is about to
-        # be used again.
-        ze.CommandListHostSynchronize(queue.list, UINT64_MAX)
     ze.CommandListDestroy(queue.list)
-    for i in range(queue.batches.size()):
-        release_all(queue.batches[i].events)
-        release_event(queue.batches[i].passed)
-        del queue.batches[i]
-    release_all(queue.held)
     del queue
     release_device(device)
 
@@ -287,16 +295,20 @@ cdef void release_event(Event* event) noexcept nogil:
     if event.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
     device = event.device
+    if device.mode == RESET and event.kind != GATE_EVENT:
+        ze.EventHostReset(event.handle)  # if that fails it is tried again before the event is used
     set_queue(event, NULL)
     give_back(device, event)
     release_device(device)
 
 
 cdef void set_queue(Event* event, Queue* queue) noexcept nogil:
-    """Which queue signals it: that one's counter is looked at as long as anyone may ask for the event."""
+    """Which queue signals it: that one's counter is looked at as long as anyone may ask for the event.
+
+    Intel's driver (26.27) keeps to the list of a plain event too, until that is reset: the heap is spoilt when the list
+    is destroyed before.
+    """
     cdef Queue* before = event.queue
-    if event.device.mode == RESET:
-        return
     if queue != NULL:
         retain_queue(queue)
     event.queue = queue

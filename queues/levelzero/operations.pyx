@@ -13,7 +13,7 @@ from penstock.queues.levelzero.calls cimport (
 from penstock.queues.levelzero.handles cimport (
     DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, Device, Event, EventKind, Kernel, Queue, hold_events,
     new_queue, outcome, recycle_gates, release_event as end_event, release_kernel as end_kernel,
-    release_queue as end_queue, retain_event, retire_gate, set_passed, set_queue, take_event
+    end_queue, retain_event, retire_gate, set_passed, set_queue, take_event
 )
 
 cdef enum:
