@@ -41,7 +41,7 @@ cdef struct Spill:
     size_t capacity  # 0: no buffer yet
     size_t nbytes  # of the last upload
     bint known  # whether the buffer holds, or will hold by the next command, the bytes of the last upload
-    PyObject* buffer  # a Buffer; owned
+    PyObject* buffer  # the driver's memory, which does not keep the Device; owned
 
 
 cdef struct Staging:

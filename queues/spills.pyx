@@ -6,18 +6,20 @@ go wrong with shared argument buffers (two queues, two threads, a graph) cannot 
 """
 
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF, Py_XDECREF
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcmp, memcpy
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
-from penstock.queues.buffer cimport Buffer
+from penstock.events.anchors cimport anchor_on_device
 from penstock.queues.driver cimport NO_ROOM, Status, Waits
 from penstock.queues.plan cimport POINTER, SPILLED, PackedPointer, Plan, Spill, Staging
 from penstock.queues.state cimport QueueState
 from penstock.sync.ordering cimport Order, apply_command, count_command, waits_of
+
+from penstock.queues.buffer import _ids
 
 
 cdef inline PackedPointer* spilled_at(Plan* plan, const char* packed, size_t index) noexcept nogil:
@@ -236,7 +238,6 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
     cdef vector[Room] rooms
     cdef vector[PyObject*] dropped
     cdef Staging staging
-    cdef Buffer buffer
     cdef unsigned char[::1] view
     cdef size_t i, nbytes
     with nogil:
@@ -244,7 +245,8 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
     device = queue.device
     buffers = []
     for i in range(rooms.size()):
-        buffers.append(device.empty(1 << (<object> rooms[i].spill.capacity - 1).bit_length(), "u1"))
+        rooms[i].spill.capacity = 1 << (<object> rooms[i].spill.capacity - 1).bit_length()
+        buffers.append(device._allocate(rooms[i].spill.capacity, "device"))
     staging.array = NULL
     if nbytes:
         array = device.driver.stage(max(nbytes, 4096))
@@ -258,16 +260,20 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
         staging.array = <PyObject*> array
         Py_INCREF(array)
     for i in range(rooms.size()):
-        buffer = buffers[i]
-        rooms[i].spill.capacity = buffer.nbytes
+        native = buffers[i]
         rooms[i].spill.nbytes = 0
         rooms[i].spill.known = False
-        rooms[i].spill.device.allocation = buffer.allocation.id
-        rooms[i].spill.device.memory = buffer.memory
-        rooms[i].spill.buffer = <PyObject*> buffer
-        Py_INCREF(buffer)
+        rooms[i].spill.device.allocation = next(_ids)
+        rooms[i].spill.device.memory.handle = <void*> <uintptr_t> native.handle
+        rooms[i].spill.device.memory.address = native.address
+        rooms[i].spill.device.memory.offset = 0
+        rooms[i].spill.device.memory.host = False
+        rooms[i].spill.buffer = <PyObject*> native
+        Py_INCREF(native)
     with nogil:
         put_in_place(state, kernel_id, bound, rooms, &staging, dropped)
     for i in range(dropped.size()):
-        Py_XDECREF(dropped[i])
+        if dropped[i] != NULL:
+            anchor_on_device(state.device, <object> dropped[i])
+            Py_DECREF(<object> dropped[i])
     return 0

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import penstock as ps
 
+from .levelzero import validation
 from .observer import observe, observer_of
 from .refusals import refused
 
@@ -27,7 +28,7 @@ kernel void count(global int *out, global const int *in) { out[in[0]] += in[1]; 
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope=validation.scope("module"))
 def kernels(device):
     return device.program(SOURCE)
 
@@ -125,6 +126,7 @@ def test_a_launch_on_another_queue_does_not_disturb_one_in_flight(device, make_q
     assert outs[1].get(queue=other)[0] == 4 * 1024
 
 
+@pytest.mark.threads
 @pytest.mark.executes
 @pytest.mark.parametrize("shared", [True, False], ids=["one queue", "two queues"])
 def test_two_threads_that_launch_one_kernel(device, make_queue, kernels, shared):
