@@ -17,7 +17,7 @@ class DeviceInfo:
     name
         ``backend:kind:index``, for example ``"opencl:cpu:0"``: dpctl's filter words, and what `select` takes.
     backend
-        The driver: ``"level_zero"`` or ``"opencl"``.
+        The driver: ``"level_zero"``, ``"opencl"`` or ``"sycl"``.
     kind
         ``"cpu"``, ``"gpu"``, ``"accelerator"`` or ``"custom"``.
     index

@@ -108,6 +108,20 @@ cdef Status upload_spills(
         return 0
     if not fits or not has_staging(plan, left):
         return NO_ROOM
+    # Decided once, because another thread may write to the bytes meanwhile: then it is not told which of them the
+    # kernel sees, but what is uploaded still fits, is what is remembered, and has an event after it.
+    left = 0
+    for i in range(plan.parameters.size()):
+        given = spilled_at(plan, packed, i)
+        if given != NULL and not is_uploaded(plan, i, given):
+            if plan.spills[i].capacity < given.memory.offset:
+                return NO_ROOM
+            plan.spills[i].known = False
+            left += given.memory.offset
+    if left == 0:
+        return 0
+    if plan.staging.front().capacity < left:
+        return NO_ROOM
     staging = plan.staging.front()
     if staging.event != NULL:
         plan.driver.release_event(staging.event)
@@ -117,17 +131,16 @@ cdef Status upload_spills(
         given = spilled_at(plan, packed, i)
         if given == NULL:
             continue
-        if is_uploaded(plan, i, given):
+        spill = &plan.spills[i]
+        if spill.known:
             state.counts.arg_bytes_skipped += given.memory.offset
             continue
-        spill = &plan.spills[i]
         memcpy(<void*> <uintptr_t> staging.memory.address, <const void*> <uintptr_t> given.memory.address,
                given.memory.offset)
         left -= given.memory.offset
         waits = waits_of(order)
         if began[0]:
             waits.count = 0
-        spill.known = False
         # Only the last needs an event: this memory is free when all uploads from it are done.
         event = NULL
         if left == 0:
@@ -145,7 +158,7 @@ cdef Status upload_spills(
         state.counts.arg_bytes_set += given.memory.offset
         spill.nbytes = given.memory.offset
         plan.spilled[i].resize(spill.nbytes)
-        memcpy(plan.spilled[i].data(), <const void*> <uintptr_t> given.memory.address, spill.nbytes)
+        memcpy(plan.spilled[i].data(), <const void*> <uintptr_t> staging.memory.address, spill.nbytes)
         spill.known = True
         staging.memory.address += given.memory.offset
         at += given.memory.offset
