@@ -108,7 +108,7 @@ cdef class Event:
         if status != 0:
             self.device._raise(status, repr(self))
         collect_device(self.state)
-        self.device._raise_host_error(queue)
+        self.device._synchronized(queue)
 
     def elapsed(self, start):
         """Milliseconds from `start` to this event, as a float; 0.5 µs or better resolution on the drivers known.

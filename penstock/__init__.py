@@ -19,6 +19,7 @@ from penstock.queues.errors import (
 from penstock.queues.host_memory import host_empty
 from penstock.queues.kernel import Kernel, by_value, local
 from penstock.queues.launch import BoundLaunch
+from penstock.queues.pool import MemoryPool
 from penstock.queues.program import Program
 from penstock.queues.queue import Queue
 from penstock.queues.stats import Stats
@@ -37,6 +38,7 @@ __all__ = [
     "Event",
     "InvalidArgumentError",
     "Kernel",
+    "MemoryPool",
     "NotSupportedError",
     "OutOfMemoryError",
     "OutOfRangeError",

@@ -7,6 +7,7 @@ from penstock.events.event import Event
 from penstock.queues.buffer import Buffer
 from penstock.queues.info import DeviceInfo
 from penstock.queues.layout import ShapeLike
+from penstock.queues.pool import MemoryPool
 from penstock.queues.program import Program
 from penstock.queues.queue import Queue
 from penstock.queues.stats import Stats
@@ -20,6 +21,8 @@ class Device:
     def info(self) -> DeviceInfo: ...
     @property
     def driver(self) -> Any: ...
+    @property
+    def pool(self) -> MemoryPool: ...
     @property
     def timing(self) -> bool: ...
     @property

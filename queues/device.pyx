@@ -18,6 +18,7 @@ from penstock.events.event cimport new_event
 from penstock.queues.buffer cimport Buffer, new_allocation, new_buffer
 from penstock.queues.driver cimport Driver, Status
 from penstock.queues.kernel cimport new_kernel
+from penstock.queues.pool cimport MemoryPool, new_pool
 from penstock.queues.queue cimport Queue, new_queue
 from penstock.queues.state cimport (
     DeviceState, QueueState, Statistics, add_statistics, new_device_state, registered_queues, release_device_state,
@@ -76,6 +77,8 @@ cdef class Device:
     name : str
         Its full filter, ``backend:type:index``.
     info : DeviceInfo
+    pool : MemoryPool
+        What `Queue.alloc` takes its memory from.
 
     Raises
     ------
@@ -90,11 +93,13 @@ cdef class Device:
     cdef readonly object driver
     cdef readonly bint timing
     cdef readonly bint closed
+    cdef readonly MemoryPool pool  # what `Queue.alloc` takes its memory from
     cdef object _null_queue
     cdef object _threads
     cdef object _idle_thread_queues
     cdef object _currents
     cdef object _host_errors
+    cdef object _allocations
     cdef object __weakref__
 
     def __init__(self, filter=None, *, timing=False):
@@ -124,6 +129,8 @@ cdef class Device:
         self._idle_thread_queues = deque()
         self._currents = _CurrentQueues()
         self._host_errors = deque()
+        self._allocations = 0
+        self.pool = new_pool(self.state)
         native, handle = self.driver.create_queue(0, timing)
         self._null_queue = new_queue(self, self.state, native, handle, True, True, timing, False, 0)
         self.state.null_queue = (<Queue> self._null_queue).state
@@ -170,7 +177,8 @@ cdef class Device:
         return Stats(
             counts.launches, counts.copies, counts.fills, counts.host_functions, counts.markers_made,
             counts.markers_shared, counts.waits_made, counts.waits_elided_completed, counts.waits_elided_ordered,
-            counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped)
+            counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped,
+            self._allocations)
 
     # -- queues
 
@@ -288,12 +296,16 @@ cdef class Device:
     def _allocate(self, nbytes, usm_type):
         collect_device(self.state)
         try:
-            return self.driver.allocate(nbytes, usm_type)
+            memory = self.driver.allocate(nbytes, usm_type)
         except OutOfMemoryError:
-            if (self.state.anchors.empty() and self.state.orphans.load() == 0) or self.state.open_holds.load() != 0:
+            given_up = self.pool._give_up_idle()
+            kept = not self.state.anchors.empty() or self.state.orphans.load() != 0
+            if not (given_up or kept) or self.state.open_holds.load() != 0:
                 raise
-        self.finish()  # what is waiting to be given back becomes free
-        return self.driver.allocate(nbytes, usm_type)
+            self.finish()  # what is waiting to be given back becomes free
+            memory = self.driver.allocate(nbytes, usm_type)
+        self._allocations += 1
+        return memory
 
     def zeros(self, shape, dtype="f4", usm_type="device"):
         """A buffer of zeros, filled on the thread's current queue (see `empty`)."""
@@ -408,7 +420,7 @@ cdef class Device:
         if status != 0:
             self._raise(status, f"finish of {self!r}")
         self._collect_all()
-        self._raise_host_error(None)
+        self._synchronized(None)
 
     def _collect_all(self):
         cdef vector[QueueState*] queues
@@ -429,6 +441,7 @@ cdef class Device:
         try:
             self.finish()
         finally:
+            self.pool.trim()
             self.closed = True
             self._close_queues()
             _live.discard(self)
@@ -474,6 +487,11 @@ cdef class Device:
 
     def _keep_host_error(self, queue, error):
         self._host_errors.append((queue, error))
+
+    def _synchronized(self, queue):
+        """The host has waited for this queue, or for all (None)."""
+        self.pool._synchronized()
+        self._raise_host_error(queue)
 
     def _raise_host_error(self, queue):
         """The oldest exception of a host function of this queue; the null queue and None speak for the others."""
