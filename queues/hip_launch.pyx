@@ -85,6 +85,17 @@ def set_null_queue(Queue queue):
     null_queue = queue
 
 
+cdef inline bint are_values(tuple items):
+    """Is none of them a ctypes pointer to a value?"""
+    for item in items:
+        if not (
+            isinstance(item, Address) or type(item) in scalars or type(item) is int or type(item) is float
+            or type(item) is Buffer or item is None
+        ):
+            return False
+    return True
+
+
 cdef inline tuple same(tuple last, object x, object y, object z):
     """The tuple of the launch before if it is the same, because the kernel knows it by identity."""
     if (
@@ -131,7 +142,11 @@ cdef int submit(
     if params is not None:
         if extra is not None:
             raise InvalidArgumentError("hipModuleLaunchKernel: kernelParams and extra are two ways of saying one thing")
-        items = read_params(function, params)
+        items = tuple(params) if isinstance(params, (list, tuple)) else None
+        if items is None or not are_values(items):
+            items = read_params(function, params)
+    elif type(extra) is list:
+        items = tuple(extra)
     elif type(extra) is tuple:
         items = extra
     else:

@@ -1,12 +1,12 @@
 """HIP's runtime interface, in the calling convention of AMD's hip-python package.
 
-``from penstock import hip`` in place of ``from hip import hip``: every function returns a tuple whose first element is a
-`hipError_t`, outputs follow. Arguments of the wrong Python type raise TypeError; everything else is a code, and
+``from penstock import hip`` in place of ``from hip import hip``: every function returns a tuple whose first element is
+a `hipError_t`, outputs follow. Arguments of the wrong Python type raise TypeError; everything else is a code, and
 `last_exception` has the message behind the last one. ``penstock hip`` on the command line prints what there is.
 
 The devices are those of the driver that has penstock's default device, in penstock's order. Streams are
-`penstock.Queue`\\ s, stream 0 the null queue; pointers are addresses, and memory that was not allocated here is memory of
-the host.
+queues (`penstock.Queue`), stream 0 the null queue; pointers are addresses, and memory that was not allocated here is
+memory of the host.
 """
 
 from __future__ import annotations

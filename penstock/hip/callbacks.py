@@ -1,7 +1,7 @@
 """Callbacks: plain Python callables with any object, or pointers to C functions.
 
-They run on penstock's host thread, one at a time, and hold their stream until they return. They may launch work, but not
-wait for any: HIP forbids its calls in callbacks, and a wait there gets hipErrorNotSupported. What a Python callable
+They run on penstock's host thread, one at a time, and hold their stream until they return. They may launch work, but
+not wait for any: HIP forbids its calls in callbacks, and a wait there gets hipErrorNotSupported. What a Python callable
 raises is raised by the next synchronize of the stream, of an event recorded on it later, or of the device.
 """
 
@@ -15,9 +15,9 @@ import numpy as np
 
 from penstock.hip.enums import hipError_t
 from penstock.hip.errors import HipError, RaisedInCallback, api
-from penstock.hip.pointers import Number, address_of
+from penstock.hip.pointers import address_of
 from penstock.hip.streams import handle_of, queue_of
-from penstock.queues.errors import ArgumentTypeError
+from penstock.queues.errors import ArgumentTypeError, InvalidArgumentError
 from penstock.queues.hip_launch import Address
 
 __all__ = ["hipHostFn_t", "hipLaunchHostFunc", "hipStreamAddCallback", "hipStreamCallback_t"]
@@ -41,14 +41,12 @@ def _c_function(function: Any, prototype: Any) -> Any:
 
 
 def _word(data: Any) -> Any:
-    """Return what a C function gets for its user data: an address, or an object as it is for ctypes.py_object."""
-    if data is None or isinstance(data, (int, ctypes._SimpleCData)):
+    """Return what a C function gets for its user data: an address, or an object that has none as it is."""
+    if data is None or isinstance(data, (int, ctypes.c_void_p, ctypes.c_char_p, ctypes.py_object)):
         return data
-    if isinstance(data, (Number, ctypes._Pointer)):
-        return ctypes.c_void_p(address_of(data)[0])
     try:
         return ctypes.c_void_p(address_of(data)[0])
-    except ArgumentTypeError:
+    except (ArgumentTypeError, InvalidArgumentError):
         return ctypes.py_object(data)
 
 

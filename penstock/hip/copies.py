@@ -78,10 +78,9 @@ def enqueue(queue: Queue, to: Place, source: Place) -> None:
     if to.buffer is None and source.buffer is None:
         _between_hosts(queue, to, source)
         return
-    if to.buffer is None or to.buffer.device is queue.device:
-        if source.buffer is None or source.buffer.device is queue.device:
-            queue.copy(to.end, source.end)
-            return
+    if all(place.buffer is None or place.buffer.device is queue.device for place in (to, source)):
+        queue.copy(to.end, source.end)
+        return
     other = _peer(to.buffer if to.buffer is not None else source.buffer)
     if source.buffer is not None and source.buffer.device is not other.device:
         source.buffer.device.null_queue.wait(queue)
@@ -231,7 +230,7 @@ def _copy_2d(dst: Any, dpitch: Any, src: Any, spitch: Any, width: Any, height: A
             at, of = row * to_pitch, row * source_pitch
             to.bytes()[at : at + columns] = source.bytes()[of : of + columns]
     else:
-        ends = [place.end if place.buffer is not None else place.bytes() for place in (to, source)]
+        ends: list[Any] = [place.end if place.buffer is not None else place.bytes() for place in (to, source)]
         for row in range(rows):
             at, of = row * to_pitch, row * source_pitch
             queue.copy(ends[0][at : at + columns], ends[1][of : of + columns])

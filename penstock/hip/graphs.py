@@ -1,4 +1,4 @@
-"""Capture and graphs."""
+"""Capture and graphs: the names, which are not there yet."""
 
 from __future__ import annotations
 
@@ -7,27 +7,15 @@ from typing import Any
 from penstock.hip.errors import Result
 from penstock.queues.errors import NotSupportedError
 
-__all__ = [
-    "hipGraphAddDependencies",
-    "hipGraphAddEmptyNode",
-    "hipGraphAddHostNode",
-    "hipGraphAddKernelNode",
-    "hipGraphAddMemcpyNode",
-    "hipGraphAddMemsetNode",
-    "hipGraphCreate",
-    "hipGraphDestroy",
-    "hipGraphExecDestroy",
-    "hipGraphExecKernelNodeSetParams",
-    "hipGraphExecUpdate",
-    "hipGraphGetNodes",
-    "hipGraphInstantiate",
-    "hipGraphLaunch",
-    "hipStreamBeginCapture",
-    "hipStreamEndCapture",
-    "hipStreamGetCaptureInfo",
-    "hipStreamIsCapturing",
-]
-NAMES = tuple(__all__)
+NAMES = tuple(
+    f"hip{name}"
+    for name in """
+    GraphAddDependencies GraphAddEmptyNode GraphAddHostNode GraphAddKernelNode GraphAddMemcpyNode GraphAddMemsetNode
+    GraphCreate GraphDestroy GraphExecDestroy GraphExecKernelNodeSetParams GraphExecUpdate GraphGetNodes
+    GraphInstantiate GraphLaunch StreamBeginCapture StreamEndCapture StreamGetCaptureInfo StreamIsCapturing
+    """.split()
+)
+__all__ = list(NAMES)  # noqa: PLE0605
 
 
 def _absent(name: str) -> Any:
@@ -39,5 +27,4 @@ def _absent(name: str) -> Any:
     return function
 
 
-for _name in NAMES:
-    globals()[_name] = _absent(_name)
+globals().update((name, _absent(name)) for name in NAMES)

@@ -36,7 +36,8 @@ def _dlpack_address(capsule: Any) -> int:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     tensor = _DLTensor.from_address(pointer(capsule, b"dltensor"))
-    return (tensor.data or 0) + tensor.byte_offset
+    address: int = (tensor.data or 0) + tensor.byte_offset
+    return address
 
 
 def host_view(thing: Any) -> np.ndarray[Any, np.dtype[np.uint8]] | None:
@@ -185,7 +186,7 @@ class Pointer(Number, Address):
 
 
 def _value(other: object) -> int | None:
-    if isinstance(other, Address):
+    if isinstance(other, (Address, Number)):
         return other.address
     if other is None:
         return 0
@@ -293,7 +294,8 @@ class NDBuffer(Pointer):
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) > len(self._shape):
             raise InvalidArgumentError(f"{len(keys)} subscripts for {len(self._shape)} dimensions")
-        offset, shape, whole = 0, [], True
+        shape: list[int] = []
+        offset, whole = 0, True
         for axis in reversed(range(len(self._shape))):
             extent, stride = self._shape[axis], math.prod(self._shape[axis + 1 :])
             subscript = keys[axis] if axis < len(keys) else slice(None)

@@ -199,6 +199,7 @@ def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
     recorded = event_of(event)
     if flags not in (0, hipEventWaitExternal):
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipStreamWaitEvent: flags {flags:#x}")
+    assert recorded.event is not None
     queue.wait(recorded.event)
 
 

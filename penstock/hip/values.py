@@ -46,7 +46,7 @@ def _reader(place: Place, element: np.dtype[Any]) -> Callable[[], int]:
     buffer = place.buffer
     assert buffer is not None
     queue = buffer.device.queue(blocking=False)
-    out = np.zeros(1, element)
+    out: Any = np.zeros(1, element)
 
     def read() -> int:
         queue.copy(out, buffer)
@@ -72,8 +72,8 @@ def _place(ptr: Any, element: np.dtype[Any]) -> Place:
     if ptr is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "no memory: None")
     place = Place(ptr, element.itemsize, "ptr")
-    if place.buffer is None and place.host is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "no memory")
+    if place.buffer is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, "ptr is in no allocation")
     return place
 
 
@@ -126,22 +126,15 @@ def _write(stream: Any, ptr: Any, value: int, flags: int, dtype: str) -> None:
         raise HipError(hipError_t.hipErrorInvalidValue, f"flags have to be 0, not {flags}")
     place = _place(ptr, element)
     number = value & ((1 << 8 * element.itemsize) - 1)
-    if place.buffer is not None:
-        queue.fill(place.buffer.view(element), number)
-        return
-    there = place.bytes().view(element)
-
-    def write() -> None:
-        there[0] = number
-
-    queue.host(write)
+    assert place.buffer is not None
+    queue.fill(place.buffer.view(element), number)
 
 
 @api()
 def hipStreamWriteValue32(stream: Any, ptr: Any, value: int, flags: int = 0) -> None:
     """Write 32 bits when the stream gets there; ``(hipError_t,)``: hipErrorInvalidValue without memory, or for flags.
 
-    Does not block. Into memory of the host that is not from here a host function writes.
+    Does not block.
     """
     _write(stream, ptr, value, flags, "u4")
 
