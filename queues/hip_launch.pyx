@@ -43,7 +43,7 @@ cdef class Address:
     """A number that stands for a place in memory, and the Buffer that begins there, once it was looked for."""
 
     cdef public uint64_t address
-    cdef public object buffer
+    cdef public Buffer buffer
     cdef object __weakref__
 
 
@@ -108,12 +108,13 @@ cdef inline tuple same(tuple last, object x, object y, object z):
 
 cdef inline object argument(int kind, object item):
     """What the kernel takes for it."""
+    cdef Buffer buffer
     if isinstance(item, Address):
         if kind != POINTER:
             return (<Address> item).address
-        if (<Address> item).buffer is not None:
-            return (<Address> item).buffer
-        return find_buffer(item)
+        buffer = (<Address> item).buffer
+        # memory that was freed may have been handed out again at the same address
+        return buffer if buffer is not None and not buffer.allocation.closed else find_buffer(item)
     if kind == POINTER:
         return item if item is None or type(item) is Buffer else find_buffer(item)
     return item.value if type(item) in scalars else item

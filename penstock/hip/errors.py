@@ -93,6 +93,9 @@ def code_of(error: Exception) -> hipError_t:
         return error.code
     if isinstance(error, RaisedInCallback):
         raise error.original
+    own_name = getattr(error, "hip_name", "")  # errors of capture know HIP's name for themselves
+    if own_name:
+        return hipError_t[own_name]
     for kind, code in CODES:
         if isinstance(error, kind):
             return code

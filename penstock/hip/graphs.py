@@ -9,13 +9,28 @@ from penstock.queues.errors import NotSupportedError
 
 NAMES = tuple(
     f"hip{name}"
-    for name in """
-    GraphAddDependencies GraphAddEmptyNode GraphAddHostNode GraphAddKernelNode GraphAddMemcpyNode GraphAddMemsetNode
-    GraphCreate GraphDestroy GraphExecDestroy GraphExecKernelNodeSetParams GraphExecUpdate GraphGetNodes
-    GraphInstantiate GraphLaunch StreamBeginCapture StreamEndCapture StreamGetCaptureInfo StreamIsCapturing
-    """.split()
+    for name in [
+        "GraphAddDependencies",
+        "GraphAddEmptyNode",
+        "GraphAddHostNode",
+        "GraphAddKernelNode",
+        "GraphAddMemcpyNode",
+        "GraphAddMemsetNode",
+        "GraphCreate",
+        "GraphDestroy",
+        "GraphExecDestroy",
+        "GraphExecKernelNodeSetParams",
+        "GraphExecUpdate",
+        "GraphGetNodes",
+        "GraphInstantiate",
+        "GraphLaunch",
+        "StreamBeginCapture",
+        "StreamEndCapture",
+        "StreamGetCaptureInfo",
+        "StreamIsCapturing",
+    ]
 )
-__all__ = list(NAMES)  # noqa: PLE0605
+__all__ = list(NAMES)
 
 
 def _absent(name: str) -> Any:

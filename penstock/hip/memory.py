@@ -247,7 +247,9 @@ def hipMemGetInfo() -> tuple[int, int]:
     """
     device = current_device()
     total = infos()[current_number()].memory
-    used = sum(a.nbytes for a in allocations.all_of(current_number()) if not a.pooled) + device.pool.reserved
+    of_the_device = hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged
+    there = allocations.all_of(current_number())
+    used = sum(a.nbytes for a in there if not a.pooled and a.kind in of_the_device) + device.pool.reserved
     return max(total - used, 0), total
 
 

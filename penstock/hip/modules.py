@@ -51,8 +51,6 @@ __all__ = [
 FIRST_MODULE, FIRST_FUNCTION = 5 << 60, 6 << 60
 SPIRV_MAGIC = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
 AMD_CODE = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
-# Where the container that `penstock.hiprtc` makes is taken apart.
-UNPACKERS = ("penstock.hiprtc", "penstock.hip_cpp")
 
 _numbers = itertools.count(1)
 _modules: dict[int, ihipModule_t] = {}
@@ -111,6 +109,7 @@ class ihipModule_t(Number):
         self.address = int(address)
         self.device = -1
         self.program: Program | None = None
+        self.code: Any = None
         self.functions: dict[str, ihipModuleSymbol_t] = {}
 
 
@@ -135,38 +134,30 @@ _on_reset.append(_forget)
 # -- loading
 
 
-def _unpack(image: bytes) -> tuple[Any, Any] | None:
-    """Source and options of the container that hiprtc makes; None when it is none."""
-    for name in UNPACKERS:
-        try:
-            unpack = getattr(importlib.import_module(name), "unpack_code", None)
-        except ModuleNotFoundError:
-            continue
-        if unpack is not None:
-            unpacked = unpack(image)
-            if unpacked is None:
-                return None
-            if isinstance(unpacked, (str, bytes)):
-                return unpacked, ()
-            source, *rest = unpacked
-            return source, rest[0] if rest else ()
-    return None
+def _unpacked(image: bytes) -> Any:
+    """What hiprtc made of a program, a `penstock.hip_cpp.code.Code`; None when the image is nothing of the kind."""
+    try:
+        code = importlib.import_module("penstock.hip_cpp.code")
+    except ModuleNotFoundError:
+        return None
+    return code.unpack_code(image) if code.is_code(image) else None
 
 
-def _source_of(image: Any) -> tuple[Any, Any]:
+def _source_of(image: Any) -> tuple[Any, Any, Any]:
+    """Source, options of the compiler, and what hiprtc knows of it or None."""
     if image is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "there is no image: None")
     if isinstance(image, str):
-        return image, ()
+        return image, (), None
     view = host_view(image)
     if view is None:
         raise ArgumentTypeError(f"an image is str or bytes, not {type(image).__name__}")
     code = view.tobytes()
-    unpacked = _unpack(code)
+    unpacked = _unpacked(code)
     if unpacked is not None:
-        return unpacked
+        return unpacked.text, unpacked.options, unpacked
     if code.startswith(SPIRV_MAGIC):
-        return code, ()
+        return code, (), None
     if code.startswith(AMD_CODE):
         raise HipError(hipError_t.hipErrorNoBinaryForGpu, "this image has code for AMD's GPUs only")
     try:
@@ -175,14 +166,14 @@ def _source_of(image: Any) -> tuple[Any, Any]:
         source = ""
     if not source.strip():
         raise HipError(hipError_t.hipErrorInvalidImage, "this image is neither OpenCL C nor SPIR-V")
-    return source, ()
+    return source, (), None
 
 
 def _load(image: Any) -> ihipModule_t:
-    source, options = _source_of(image)
     device = current_device()
     module = ihipModule_t(FIRST_MODULE + 16 * next(_numbers))
     try:
+        source, options, module.code = _source_of(image)
         module.program = device.program(source, options)
     except InvalidArgumentError as error:
         raise HipError(hipError_t.hipErrorInvalidImage, str(error)) from error
@@ -256,15 +247,16 @@ def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
         raise HipError(hipError_t.hipErrorInvalidValue, "there is no name")
     known = _module_of(module)
     name = os.fsdecode(kname) if isinstance(kname, (bytes, str)) else ctypes.string_at(address_of(kname)[0]).decode()
-    program = known.program
+    program, kernel = known.program, known.code.find(name) if known.code is not None else None
+    symbol = name if kernel is None else kernel.symbol
     assert program is not None
-    if name not in program:
+    if symbol not in program:
         raise HipError(
             hipError_t.hipErrorNotFound, f"the module has no function {name!r}; it has {', '.join(program) or 'none'}"
         )
-    if name not in known.functions:
-        known.functions[name] = ihipModuleSymbol_t(program[name], known)
-    return known.functions[name]
+    if symbol not in known.functions:
+        known.functions[symbol] = ihipModuleSymbol_t(program[symbol], known)
+    return known.functions[symbol]
 
 
 @api(outputs=1)

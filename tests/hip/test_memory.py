@@ -289,7 +289,9 @@ def test_from_device_to_device(device):
 
 @pytest.mark.executes
 @pytest.mark.parametrize("stream", ["null", "created"])
-@pytest.mark.parametrize(("name", "dtype", "value"), [("", "u1", 0x1FF), ("D8", "u1", 7), ("D16", "u2", 0xABCD), ("D32", "u4", -2)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "dtype", "value"), [("", "u1", 0x1FF), ("D8", "u1", 7), ("D16", "u2", 0xABCD), ("D32", "u4", -2)]
+)
 def test_set(device, name, dtype, value, stream):
     memory, count = ok(hip.hipMalloc(256)), 240 // np.dtype(dtype).itemsize
     ok(hip.hipMemset(memory, 1, 256))

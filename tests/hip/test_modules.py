@@ -1,10 +1,11 @@
 import ctypes
+import threading
 
 import numpy as np
 import pytest
+from penstock.queues.errors import BuildError
 
 from penstock import hip
-from penstock.queues.errors import BuildError
 
 from ..limits import limits
 from .conftest import SOURCE, ok
@@ -69,7 +70,7 @@ def test_forms_of_arguments(function, needs_doubles, out, form):
     elif form == "params of pointers":
         params = [*(ctypes.pointer(value) for value in values[:-1]), out]
     elif form == "params of byref":
-        params = tuple([*(ctypes.byref(value) for value in values[:-1]), out])
+        params = (*(ctypes.byref(value) for value in values[:-1]), out)
     elif form == "C params":
         params, kept = c_params(values, out)
     else:
@@ -150,7 +151,7 @@ def test_dimensions(function, device):
     nothing = function("nothing")
     most = {name: ok(hip.hipDeviceGetAttribute(getattr(hip.hipDeviceAttribute_t, f"hipDeviceAttributeMax{name}"),
                                                hip.devices.number_of(device)))
-            for name in ("GridDimX", "GridDimY", "GridDimZ", "BlockDimX", "BlockDimY", "BlockDimZ", "ThreadsPerBlock")}  # fmt: skip
+            for name in ("BlockDimX", "BlockDimY", "BlockDimZ", "ThreadsPerBlock")}  # fmt: skip
     dimensions = [[0 if i == k else 1 for i in range(6)] for k in range(6)]
     dimensions += [
         [1, 1, 1, *(most[f"BlockDim{axis}"] + 1 if i == k else 1 for i in range(3))] for k, axis in enumerate("XYZ")
@@ -202,8 +203,11 @@ def test_a_stream_of_another_device(function):
 # Modules
 
 
-@pytest.mark.parametrize("image", [SOURCE, SOURCE.encode(), bytearray(SOURCE.encode() + b"\0"), np.frombuffer(SOURCE.encode(), "u1")],
-                         ids=["str", "bytes", "bytearray", "numpy"])  # fmt: skip
+@pytest.mark.parametrize(
+    "image",
+    [SOURCE, SOURCE.encode(), bytearray(SOURCE.encode() + b"\0"), np.frombuffer(SOURCE.encode(), "u1")],
+    ids=["str", "bytes", "bytearray", "numpy"],
+)
 def test_images(device, image):
     module = ok(hip.hipModuleLoadData(image))
     assert ok(hip.hipModuleGetFunctionCount(module)) == 7
@@ -277,3 +281,44 @@ def test_occupancy(function, device, name):
     assert ok(find(fill, 0, 10**9))[1] == block
     assert code(find(None, 0, 0)) == E.hipErrorInvalidValue
     assert code(find(fill, 1 << 40, 0)) == E.hipErrorInvalidValue
+
+
+@pytest.mark.threads
+@pytest.mark.executes
+def test_many_threads_launch_one_function(function, device):
+    add, number, errors = function("add"), ok(hip.hipGetDevice()), []
+    arrays = [ints(100) for _ in range(4)]
+
+    def work(memory):
+        try:
+            ok(hip.hipSetDevice(number))
+            stream = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
+            for k in range(500):
+                launch(add, stream, memory + 4 * (k % 10) * 10, 1 + k % 3, groups=1)
+            ok(hip.hipStreamSynchronize(stream))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(memory,)) for memory in arrays]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    expected = [sum(1 + k % 3 for k in range(500) if k % 10 == row) for row in range(10) for _ in range(10)]
+    for memory in arrays:
+        assert read(memory, 100) == expected
+
+
+@pytest.mark.executes
+def test_an_old_pointer_to_memory_that_was_handed_out_again(function):
+    """It is an address, as in C: whoever has it again may use it."""
+    stream = ok(hip.hipStreamCreate())
+    old = ok(hip.hipMallocAsync(4 * N, stream))
+    launch(function("fill"), stream, old, 1)
+    ok(hip.hipFreeAsync(old, stream))
+    new = ok(hip.hipMallocAsync(4 * N, stream))
+    assert new == old
+    launch(function("fill"), stream, old, 2)
+    ok(hip.hipStreamSynchronize(stream))
+    assert read(new) == [2] * N

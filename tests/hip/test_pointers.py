@@ -91,7 +91,7 @@ def test_arrays():
     assert (int(array[1]), int(array[2, 3]), int(array[1:]), array[1:].shape) == (0x4010, 0x402C, 0x4010, (2, 4))
     assert int(array[-1]) == 0x4020
     for wrong in (np.s_[::2], np.s_[:, 1:3], np.s_[:, 0], np.s_[0, 0, 0]):
-        with pytest.raises(ValueError, match="contiguous|subscripts"):
+        with pytest.raises(ValueError, match=r"contiguous|subscripts"):
             array[wrong]
     with pytest.raises(IndexError):
         array[3]

@@ -137,7 +137,7 @@ def test_hiprtc(device):
     from penstock import hiprtc
 
     def check(call_result):
-        err, *result = call_result
+        err = call_result[0]
         if isinstance(err, hiprtc.hiprtcResult) and err != hiprtc.hiprtcResult.HIPRTC_SUCCESS:
             raise RuntimeError(str(err))
         return hip_check(call_result)
