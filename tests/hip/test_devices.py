@@ -36,7 +36,8 @@ def test_the_devices_are_penstocks(device, number):
 def test_a_device_that_is_not_there(device, number, wrong):
     for call in (hip.hipSetDevice, hip.hipDeviceGet, hip.hipDeviceTotalMem, hip.hipDeviceComputeCapability,
                  lambda n: hip.hipDeviceGetName(9, n), lambda n: hip.hipGetDeviceProperties(hip.hipDeviceProp_t(), n),
-                 lambda n: hip.hipGetDeviceProperties(n), lambda n: hip.hipDeviceGetAttribute(A.hipDeviceAttributeWarpSize, n),
+                 lambda n: hip.hipGetDeviceProperties(n),
+                 lambda n: hip.hipDeviceGetAttribute(A.hipDeviceAttributeWarpSize, n),
                  lambda n: hip.hipDeviceCanAccessPeer(n, number)):  # fmt: skip
         assert code(call(wrong)) == E.hipErrorInvalidDevice
     assert ok(hip.hipGetDevice()) == number

@@ -43,8 +43,17 @@ def test_nothing(device):
     ok(hip.hipFreeAsync(None, None))
 
 
-@pytest.mark.parametrize("pair", [("hipMalloc", "hipFree"), ("hipHostMalloc", "hipHostFree"), ("hipMallocAsync", "hipFreeAsync"),
-                                  ("hipMallocManaged", "hipFree"), ("hipMallocAsync", "hipFree"), ("hipMalloc", "hipFreeAsync")])  # fmt: skip
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("hipMalloc", "hipFree"),
+        ("hipHostMalloc", "hipHostFree"),
+        ("hipMallocAsync", "hipFreeAsync"),
+        ("hipMallocManaged", "hipFree"),
+        ("hipMallocAsync", "hipFree"),
+        ("hipMalloc", "hipFreeAsync"),
+    ],
+)
 def test_freeing_twice_or_elsewhere(device, pair):
     malloc, free = pair[0], getattr(hip, pair[1])
     pointer = allocate(malloc, 100)
