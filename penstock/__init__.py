@@ -1,6 +1,7 @@
 """HIP-style streams on in-order queues of OpenCL, Level Zero and SYCL devices, at the cost of the driver call."""
 
 from penstock.events.event import Event
+from penstock.queues.bound import BoundLaunch
 from penstock.queues.buffer import Buffer
 from penstock.queues.device import Device
 from penstock.queues.errors import (
@@ -18,7 +19,6 @@ from penstock.queues.errors import (
 )
 from penstock.queues.host_memory import host_empty
 from penstock.queues.kernel import Kernel, by_value, local
-from penstock.queues.launch import BoundLaunch
 from penstock.queues.program import Program
 from penstock.queues.queue import Queue
 from penstock.queues.stats import Stats

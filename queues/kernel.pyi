@@ -2,8 +2,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, SupportsIndex, TypeAlias
 
+from penstock.queues.bound import BoundLaunch
 from penstock.queues.device import Device
-from penstock.queues.launch import BoundLaunch
 from penstock.queues.queue import Queue
 from typing_extensions import Buffer, Never, Self
 

@@ -12,12 +12,13 @@ from libc.stdint cimport uintptr_t
 from penstock.events.anchors cimport collect_device, collect_queue
 from penstock.events.event cimport Event, new_event, set_marker
 from penstock.events.marker cimport Marker, release_marker, retain_marker
+from penstock.queues.bound cimport bind
 from penstock.queues.buffer cimport Buffer
 from penstock.queues.copies cimport copy, copy_to_staging
 from penstock.queues.driver cimport FOR_DEVICE, FOR_HOST, QUEUE_CLOSED, TIMED, Status
 from penstock.queues.host_functions cimport submit_gate, submit_host_function
 from penstock.queues.kernel cimport Kernel
-from penstock.queues.launch cimport bind, launch
+from penstock.queues.launch cimport launch
 from penstock.queues.state cimport (
     DeviceState, QueueState, Statistics, new_queue_state, release_queue_state
 )
