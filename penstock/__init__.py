@@ -18,7 +18,8 @@ from penstock.queues.errors import (
     TimeoutError,
 )
 from penstock.queues.host_memory import host_empty
-from penstock.queues.kernel import Kernel, by_value, local
+from penstock.queues.kernel import Kernel
+from penstock.queues.packing import by_value, local
 from penstock.queues.program import Program
 from penstock.queues.queue import Queue
 from penstock.queues.stats import Stats

@@ -18,7 +18,7 @@ from penstock.events.event cimport new_event
 from penstock.queues.buffer cimport Buffer, new_allocation, new_buffer
 from penstock.queues.driver cimport Driver, Status
 from penstock.queues.kernel cimport new_kernel
-from penstock.queues.queue cimport Queue, new_queue
+from penstock.queues.queue cimport Queue, new_queue, stats_of
 from penstock.queues.state cimport (
     DeviceState, QueueState, Statistics, add_statistics, new_device_state, registered_queues, release_device_state,
     release_queue_state
@@ -31,9 +31,9 @@ from penstock.queues.errors import (
 )
 from penstock.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
 from penstock.queues.program import Program
+from penstock.queues.reductions import Reductions
 from penstock.queues.host_memory import is_pinned, remember
 from penstock.queues.layout import read_dtype, read_shape
-from penstock.queues.stats import Stats
 
 _live = weakref.WeakSet()
 
@@ -70,6 +70,9 @@ cdef class Device:
     timing : bool
         Whether the null queue and the per-thread queues, and other queues unless said otherwise, can take timed
         records. On the drivers measured (Intel CPU, PoCL, NVIDIA) it costs nothing measurable per launch.
+    debug : bool
+        Whether each launch with scratch is waited for, and raises `ScratchOverflowError` when the kernel wrote behind
+        its scratch.
 
     Attributes
     ----------
@@ -89,15 +92,17 @@ cdef class Device:
     cdef readonly object info
     cdef readonly object driver
     cdef readonly bint timing
+    cdef readonly bint debug
     cdef readonly bint closed
     cdef object _null_queue
     cdef object _threads
     cdef object _idle_thread_queues
     cdef object _currents
     cdef object _host_errors
+    cdef object _reducing
     cdef object __weakref__
 
-    def __init__(self, filter=None, *, timing=False):
+    def __init__(self, filter=None, *, timing=False, debug=False):
         from penstock.selection import select
 
         if self.state != NULL:
@@ -105,6 +110,7 @@ cdef class Device:
         info = select(filter)
         folder = info.backend.replace("_", "")
         self._open(importlib.import_module(f"penstock.queues.{folder}.device").open_device(info), timing)
+        self.debug = debug
 
     @staticmethod
     def _of(driver):
@@ -167,10 +173,7 @@ cdef class Device:
                 add_statistics(counts, queues[i].counts)
                 queues[i].lock.unlock()
                 release_queue_state(queues[i])
-        return Stats(
-            counts.launches, counts.copies, counts.fills, counts.host_functions, counts.markers_made,
-            counts.markers_shared, counts.waits_made, counts.waits_elided_completed, counts.waits_elided_ordered,
-            counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped)
+        return stats_of(counts)
 
     # -- queues
 
@@ -384,6 +387,12 @@ cdef class Device:
         if not isinstance(source, str):
             source = bytes(source)
         return Program(self, self.driver.build(source, options), self._make_kernel)
+
+    @property
+    def _reductions(self):
+        if self._reducing is None:
+            self._reducing = Reductions(self)
+        return self._reducing
 
     def _make_kernel(self, native):
         return new_kernel(self, self.state, native)

@@ -90,6 +90,10 @@ class BuildError(Error, RuntimeError):
         self.log = log
 
 
+class ScratchOverflowError(Error, RuntimeError):
+    """A kernel wrote behind the end of its scratch; found by ``Device(debug=True)``."""
+
+
 class TimeoutError(Error, builtins.TimeoutError):
     """A wait with a timeout gave up before the device was done; nothing was cancelled, and waiting again is fine."""
 

@@ -5,23 +5,9 @@ from typing import Any, SupportsIndex, TypeAlias
 from penstock.queues.bound import BoundLaunch
 from penstock.queues.device import Device
 from penstock.queues.queue import Queue
-from typing_extensions import Buffer, Never, Self
+from typing_extensions import Never, Self
 
 Grid: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...]
-
-class Local:
-    def __init__(self, nbytes: SupportsIndex) -> None: ...
-    @property
-    def nbytes(self) -> int: ...
-
-local = Local
-
-class ByValue:
-    def __init__(self, value: Buffer) -> None: ...
-    @property
-    def value(self) -> Buffer: ...
-
-by_value = ByValue
 
 class Kernel:
     def __init__(self, *args: Never, **kwargs: Never) -> None: ...

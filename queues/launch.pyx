@@ -12,18 +12,26 @@ from libc.stdint cimport uint32_t, uint64_t
 from penstock.queues.by_value cimport launch_by_value
 from penstock.queues.driver cimport NO_PLAN, Geometry, Status
 from penstock.queues.geometry cimport read_geometry
-from penstock.queues.kernel cimport Kernel, Views, pack_arguments
+from penstock.queues.kernel cimport Kernel
+from penstock.queues.packing cimport Views, pack_arguments, release_views
 from penstock.queues.plan cimport Plan
 from penstock.queues.state cimport QueueState
 from penstock.queues.submit cimport (
-    NO_ARGUMENT, add_plan, find_plan, no_waits, raise_launch_error, refuse_kernel, submit
+    NO_ARGUMENT, add_plan, find_plan, no_waits, note_writes, raise_launch_error, refuse_kernel, submit
 )
 from penstock.sync.ordering cimport (
     Order, abort_command, begin_command, commit_command, count_command, is_ready_to_launch, waits_of
 )
 
+from penstock.queues.host_arrays import launch_with_arrays
+
 cdef extern from "<alloca.h>":
     void* alloca(size_t size) nogil
+
+
+cdef list list_of(PyObject* const* arguments, Py_ssize_t count):
+    cdef Py_ssize_t i
+    return [<object> arguments[i] for i in range(count)]
 
 
 cdef inline Status launch_ready(
@@ -70,23 +78,18 @@ cdef Status launch_gathered(
     return status
 
 
-cdef int launch(
+cdef int launch_packed(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    Py_ssize_t count
+    char* packed, Views* views
 ) except -1:
     cdef const Geometry* geometry
     cdef Geometry kept
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef Status status = NO_PLAN
-    cdef char* packed
-    cdef Views views
-    if kernel.state != state.device or kernel.closed:
-        refuse_kernel(queue, kernel)
-    packed = <char*> alloca(kernel.packed_size)
-    views.count = views.spilled = 0
-    pack_arguments(kernel, arguments, count, packed, &views)  # may run Python code, so before the geometry is read
     if views.spilled:
-        return launch_by_value(queue, state, kernel, grid, block, packed, &views)
+        launch_by_value(queue, state, kernel, grid, block, packed, views)
+        note_writes(state, kernel, arguments)
+        return 0
     geometry = read_geometry(kernel, grid, block)
     if state.lock.try_lock():
         status = launch_ready(state, kernel.id, geometry, packed, &failed_at)
@@ -100,4 +103,23 @@ cdef int launch(
             add_plan(queue, state, kernel)
     if status != 0:
         raise_launch_error(queue, kernel, status, failed_at)
+    note_writes(state, kernel, arguments)
     return 0
+
+
+cdef int launch(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    Py_ssize_t count
+) except -1:
+    cdef char* packed
+    cdef Views views
+    if kernel.state != state.device:
+        refuse_kernel(queue, kernel)
+    packed = <char*> alloca(kernel.packed_size)
+    views.count = views.spilled = views.arrays = 0
+    pack_arguments(kernel, arguments, count, packed, &views)  # may run Python code, so before the geometry is read
+    if views.arrays:
+        release_views(&views)
+        launch_with_arrays(queue, kernel, grid, block, list_of(arguments, count))
+        return 0
+    return launch_packed(queue, state, kernel, grid, block, arguments, packed, &views)

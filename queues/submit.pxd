@@ -1,13 +1,20 @@
 """The last step of every launch: the plan, the arguments that changed, the driver call."""
 
+from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.unordered_map cimport unordered_map
 from cython.operator cimport dereference
 
+from penstock.queues.buffer cimport Buffer, note_write
 from penstock.queues.driver cimport Geometry, Status, Waits
 from penstock.queues.kernel cimport Kernel
 from penstock.queues.plan cimport Plan, are_unchanged, set_changed_arguments
 from penstock.queues.state cimport QueueState
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        pass
+    bint Py_IS_TYPE(PyObject*, PyTypeObject*)
 
 
 cdef enum:
@@ -44,6 +51,16 @@ cdef inline Status submit(
     if status == 0:
         state.counts.launches += 1
     return status
+
+
+cdef inline void note_writes(QueueState* state, Kernel kernel, PyObject* const* arguments) noexcept:
+    """After a launch: it may write to every buffer that it takes through a pointer that is not const."""
+    cdef size_t i
+    cdef PyObject* value
+    for i in range(kernel.written.size()):
+        value = arguments[kernel.written[i]]
+        if Py_IS_TYPE(value, <PyTypeObject*> Buffer):
+            note_write((<Buffer> value).allocation, state)
 
 
 cdef int refuse_kernel(object queue, Kernel kernel) except -1
