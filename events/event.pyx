@@ -34,8 +34,10 @@ cdef void set_marker(Event event, Marker* marker, bint timed, object queue):
 
 
 def wait_for_all(events):
-    """Block until all these Events are done: one host synchronize for those of a device, none for what is known done."""
+    """Block until all these Events are done: one host synchronize for those of a device, none if they are known to be.
+    """
     cdef vector[Marker*] markers
+    cdef DeviceState* state
     cdef Event event
     cdef Status status
     cdef size_t i
@@ -47,8 +49,9 @@ def wait_for_all(events):
         for event in own:
             if event.marker != NULL:
                 markers.push_back(retain_marker(event.marker))
+        state = event.state
         with nogil:
-            status = wait_on_host_for_all((<Event> own[0]).state, markers)
+            status = wait_on_host_for_all(state, markers)
             for i in range(markers.size()):
                 release_marker(markers[i])
         markers.clear()
@@ -132,7 +135,7 @@ cdef class Event:
         if status != 0:
             self.device._raise(status, repr(self))
         collect_device(self.state)
-        self.device._raise_host_error(queue)
+        self.device._synchronized(queue)
 
     def elapsed(self, start):
         """Milliseconds from `start` to this event, as a float; 0.5 µs or better resolution on the drivers known.

@@ -50,3 +50,4 @@ cdef inline void note_write(Allocation allocation, QueueState* queue) noexcept:
 
 cdef Allocation new_allocation(object device, DeviceState* state, object native)
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype)
+cdef void expose(Allocation allocation) noexcept

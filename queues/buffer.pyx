@@ -82,8 +82,14 @@ cdef HostView new_host_view(Allocation allocation):
     cdef HostView view = HostView.__new__(HostView)
     view.memory = allocation.native
     view.allocation = allocation
-    allocation.exposed += 1
+    expose(allocation)
     return view
+
+
+cdef void expose(Allocation allocation) noexcept:
+    """It is handed out to someone who may write to it at any time. What is known of the data holds no more."""
+    allocation.exposed += 1
+    allocation.generation += 1
 
 
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype):
@@ -151,7 +157,7 @@ cdef class Buffer:
         if describe is None:
             raise AttributeError(f"memory of {self.device.name} is none that SYCL knows")
         self._check_open()
-        self.allocation.exposed += 1  # for good: nobody tells when it ends
+        expose(self.allocation)  # for good: nobody tells when it ends
         return describe(self.memory.address, self.shape, self.dtype)
 
     @property

@@ -19,6 +19,7 @@ __all__ = [
     "NotSupportedError",
     "OutOfMemoryError",
     "OutOfRangeError",
+    "ScratchOverflowError",
     "TimeoutError",
 ]
 

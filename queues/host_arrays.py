@@ -30,7 +30,7 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
         for j, other in written:
             if i != j and not _are_same(array, other) and np.may_share_memory(array, other):
                 raise InvalidArgumentError(
-                    f"kernel {kernel.name!r}: the arrays of arguments {i} and {j} overlap, and one of them is written to"
+                    f"kernel {kernel.name!r}: the arrays of arguments {i} and {j} overlap, and one is written to"
                 )
     if written:
         refuse_on_host_thread("A launch that writes to arrays of the host")
@@ -39,7 +39,7 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
     try:
         for i, array in arrays:
             if _place(array) not in buffers:
-                buffers[_place(array)] = queue.alloc(array.shape, array.dtype)
+                buffers[_place(array)] = queue.device._lend(queue, array.shape, array.dtype)
                 queue.copy(buffers[_place(array)], array)
             replaced[i] = buffers[_place(array)]
         queue.launch(kernel, grid, block, *replaced)

@@ -6,6 +6,7 @@ from functools import partial
 cimport cython
 from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
+from libcpp.atomic cimport memory_order_relaxed
 
 from penstock.events.anchors cimport anchor_on_device
 from penstock.queues.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
@@ -189,7 +190,7 @@ cdef class Kernel:
     def _check_leaf(self, name, leaf):
         cdef Py_ssize_t index = self._index_of(leaf.name)
         if leaf.name == name or self.left_out[index]:
-            raise InvalidArgumentError(f"kernel {self.name!r}: {leaf!r} is about scratch, which no argument is given for")
+            raise InvalidArgumentError(f"kernel {self.name!r}: {leaf!r} is about scratch, which gets no argument")
         if isinstance(leaf, Argument):
             if self.layout[index].code not in b"bBhHiIqQ":
                 raise InvalidArgumentError(

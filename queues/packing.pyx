@@ -199,8 +199,8 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
         return 0
     if type(value) is not Buffer:
         raise argument_error(
-            kernel, i, f"needs a Buffer, None, an array, or bytes by value (penstock.by_value), not {type(value).__name__}",
-            ArgumentTypeError)
+            kernel, i, "needs a Buffer, None, an array, or bytes by value (penstock.by_value), not "
+            f"{type(value).__name__}", ArgumentTypeError)
     if value.closed:
         raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
     raise argument_error(

@@ -15,4 +15,4 @@ cdef Queue new_queue(
     object device, DeviceState* state, object native, size_t handle, bint is_null, bint blocking, bint timing,
     bint adopted, object priority
 )
-cdef object stats_of(const Statistics& counts)
+cdef object stats_of(const Statistics& counts, object allocations=*)

@@ -65,11 +65,12 @@ cdef Queue new_queue(
     return queue
 
 
-cdef object stats_of(const Statistics& counts):
+cdef object stats_of(const Statistics& counts, object allocations=0):
     return Stats(
         counts.launches, counts.copies, counts.fills, counts.host_functions, counts.markers_made,
         counts.markers_shared, counts.waits_made, counts.waits_elided_completed, counts.waits_elided_ordered,
-        counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped, counts.reductions)
+        counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped, counts.reductions,
+        allocations)
 
 
 @cython.no_gc_clear
@@ -259,6 +260,45 @@ cdef class Queue:
             self._raise(status, "fill")
         note_write(buffer.allocation, state)
 
+    def alloc(self, shape, dtype="f4"):
+        """A buffer from the device's `pool`, for commands that come later on this queue (HIP, hipMallocAsync).
+
+        Other queues use it after a wait for this one. Memory freed here is handed out again at once; memory freed on
+        another queue when this one is ordered after that, when it is known to be done, or after a wait that is
+        inserted: the settings of `MemoryPool` say which. Dropped or closed instead of freed it goes back to the pool
+        once everything submitted to the device until then is done.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+        dtype : numpy dtype, "f4" by default
+
+        Does not block, except where `Device.empty` does.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError, OutOfMemoryError, ClosedError, DriverError
+        """
+        return self.device.pool._alloc(self, shape, dtype)
+
+    def free(self, buf):
+        """Give memory of `alloc` back in the order of this queue: after everything submitted to it (HIP, hipFreeAsync).
+
+        Neither the buffer nor a view of it can be used any more, though what was submitted before still does. The
+        memory may be from another queue: what uses it elsewhere is to be waited for first, with `wait`.
+
+        Does not block.
+
+        Raises
+        ------
+        ClosedError
+            When it was freed or closed before.
+        InvalidArgumentError
+            When it is not from `alloc`, or belongs to another device.
+        ArgumentTypeError, DriverError
+        """
+        self.device.pool._free(self, buf)
+
     def _pattern(self, Buffer buf, value):
         try:
             element = convert(value, buf.dtype)
@@ -409,7 +449,7 @@ cdef class Queue:
                 self._raise(status, "finish")
         collect_queue(self.state)
         collect_device(self.state.device)
-        self.device._raise_host_error(self)
+        self.device._synchronized(self)
 
     def _finish_within(self, timeout):
         if not hasattr(timeout, "__float__"):

@@ -38,12 +38,12 @@ kernel void reduce_TYPE(global const TYPE *values, const ulong count, global WID
     least[mine] = low;
     greatest[mine] = high;
     sums[mine] = sum;
-    for (size_t half = BLOCK / 2; half > 0; half /= 2) {
+    for (size_t rest = BLOCK / 2; rest > 0; rest /= 2) {
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (mine < half) {
-            least[mine] = min(least[mine], least[mine + half]);
-            greatest[mine] = max(greatest[mine], greatest[mine + half]);
-            sums[mine] += sums[mine + half];
+        if (mine < rest) {
+            least[mine] = min(least[mine], least[mine + rest]);
+            greatest[mine] = max(greatest[mine], greatest[mine + rest]);
+            sums[mine] += sums[mine + rest];
         }
     }
     if (mine == 0) {
@@ -56,7 +56,7 @@ kernel void reduce_TYPE(global const TYPE *values, const ulong count, global WID
 
 
 class Reductions:
-    """A device's kernels for it."""
+    """The kernels of a device for it."""
 
     def __init__(self, device: Device) -> None:
         names = TYPES.values()
@@ -70,12 +70,13 @@ class Reductions:
     def run(self, queue: Queue, buffers: list[Buffer]) -> list[tuple[int, int, int]]:
         """(minimum, maximum, sum) of each: a launch for each on `queue`, and one host synchronize. Blocks."""
         shares = [min(-(-buffer.size // (BLOCK * PER_THREAD)), MOST_GROUPS) for buffer in buffers]
-        partial = self._device.empty((sum(shares), 3), "i8")
+        partial = self._device._lend(queue, (sum(shares), 3), "i8")
         start = 0
         for buffer, groups in zip(buffers, shares, strict=True):
             queue.launch(self._kernels[buffer.dtype.str[1:]], groups, BLOCK, buffer, buffer.size, partial, start)
             start += groups
         host = self._read(queue, partial)
+        queue.free(partial)
         found = []
         start = 0
         for buffer, groups in zip(buffers, shares, strict=True):
@@ -86,5 +87,6 @@ class Reductions:
 
     def _read(self, queue: Queue, partial: Buffer) -> np.ndarray[Any, Any]:
         staged = self._device.driver.stage(partial.nbytes)
+        staged[:] = 0  # what a device that executes nothing leaves there must not become a size
         queue._copy_to_staging(staged, partial).wait()
         return np.asarray(staged)[: partial.nbytes].view("i8").reshape(partial.shape)

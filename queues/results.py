@@ -80,7 +80,7 @@ def launch_for_result(queue: Queue, kernel: Kernel, grid: Any, block: Any, argum
             f"kernel {kernel.name!r}: result= is for a kernel whose last parameter is a pointer that it writes to: "
             f"{kernel.signature}"
         )
-    buffer = queue.alloc(1, dtype.base if not dtype.shape else np.dtype((np.void, dtype.itemsize)))
+    buffer = queue.device._lend(queue, 1, dtype.base if not dtype.shape else np.dtype((np.void, dtype.itemsize)))
     try:
         queue.launch(kernel, grid, block, *arguments, buffer)
         staged = queue.device.driver.stage(dtype.itemsize)

@@ -40,7 +40,7 @@ cdef enum:
 
 cdef struct KnownBuffer:
     Py_ssize_t index  # of the argument
-    uint64_t generation  # 0 when something may write unseen: no allocation has it, so the sizes are worked out each time
+    uint64_t generation  # 0, which no allocation has, when something may write there unseen
     uint64_t allocation
     size_t start
     size_t nbytes
