@@ -1,3 +1,5 @@
+from collections.abc import Iterable
+
 from penstock.queues.device import Device
 from typing_extensions import Never
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from penstock.queues.errors import InvalidArgumentError
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock.queues.kernel import Kernel
     from penstock.queues.queue import Queue
 
-Array = np.ndarray[Any, Any]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: list[Any]) -> None:

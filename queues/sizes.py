@@ -152,10 +152,7 @@ class Combined(Size):
 
 
 def _combine(operation: str, left: Any, right: Any) -> Size:
-    try:
-        return Combined(operation, read_size(left), read_size(right))
-    except ArgumentTypeError:
-        return NotImplemented
+    return Combined(operation, read_size(left), read_size(right))
 
 
 def read_size(size: Any) -> Size:

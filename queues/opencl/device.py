@@ -72,14 +72,15 @@ class OpenCLKernel:
             name = str(kernel.get_arg_info(index, info.NAME))
             type_name = str(kernel.get_arg_info(index, info.TYPE_NAME))
             address = kernel.get_arg_info(index, info.ADDRESS_QUALIFIER)
-            const = kernel.get_arg_info(index, info.TYPE_QUALIFIER) & cl.kernel_arg_type_qualifier.CONST
+            qualifiers: Any = kernel.get_arg_info(index, info.TYPE_QUALIFIER)
         except cl.RuntimeError as error:
             raise errors.NotSupportedError(
                 f"kernel {self.name!r}: the driver does not tell the types of its parameters ({error})"
             ) from None
         qualifier = cl.kernel_arg_address_qualifier
         if address in (qualifier.GLOBAL, qualifier.CONSTANT):
-            return spirv.Declared(name, type_name, "pointer", 8, bool(const) or address == qualifier.CONSTANT)
+            read_only = address == qualifier.CONSTANT or bool(qualifiers & cl.kernel_arg_type_qualifier.CONST)
+            return spirv.Declared(name, type_name, "pointer", 8, read_only)
         return spirv.Declared(name, type_name, "local" if address == qualifier.LOCAL else "value", 0)
 
     def _size_of_value(self, kernel: cl.Kernel, index: int, type_name: str) -> int:
