@@ -41,11 +41,12 @@ cdef class Buffer:
 
 
 # With the GIL, and after the command was submitted: whoever noted the old generation meanwhile finds a new one.
-cdef inline void note_write(Allocation allocation, QueueState* queue) noexcept:
-    allocation.generation += 1
-    if allocation.writer.queue != queue.epochs.queue_id:
-        allocation.change_writer(queue.epochs.queue_id)
-    allocation.writer.epoch = submitted_epoch(queue.epochs)
+# (Through the Buffer each time, because a variable for its allocation would be counted as a reference.)
+cdef inline void note_write(Buffer buffer, QueueState* queue) noexcept:
+    buffer.allocation.generation += 1
+    if buffer.allocation.writer.queue != queue.epochs.queue_id:
+        buffer.allocation.change_writer(queue.epochs.queue_id)
+    buffer.allocation.writer.epoch = submitted_epoch(queue.epochs)
 
 
 cdef Allocation new_allocation(object device, DeviceState* state, object native)

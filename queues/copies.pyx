@@ -62,7 +62,7 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
     ):
         raise InvalidArgumentError("copy between overlapping parts of one Buffer")
     submit_copy(queue, state, &dst.memory, &src.memory, dst.nbytes, None, NULL)
-    note_write(dst.allocation, state)
+    note_write(dst, state)
     return 0
 
 
@@ -80,7 +80,7 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
     other._copy_to_staging(staged, src)
     queue.wait(other)
     submit_copy(queue, state, &dst.memory, &memory, dst.nbytes, staged, NULL)
-    note_write(dst.allocation, state)
+    note_write(dst, state)
     return 0
 
 
@@ -113,7 +113,7 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
         submit_copy(queue, state, &dst.memory, &memory, dst.nbytes, staged, NULL)
     finally:
         PyBuffer_Release(&view)
-    note_write(dst.allocation, state)
+    note_write(dst, state)
     return 0
 
 

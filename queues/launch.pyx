@@ -78,7 +78,7 @@ cdef Status launch_gathered(
     return status
 
 
-cdef int launch_packed(
+cdef inline int launch_checked(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views
 ) except -1:
@@ -107,6 +107,13 @@ cdef int launch_packed(
     return 0
 
 
+cdef int launch_packed(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, Views* views
+) except -1:
+    return launch_checked(queue, state, kernel, grid, block, arguments, packed, views)
+
+
 cdef int launch(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     Py_ssize_t count
@@ -118,8 +125,8 @@ cdef int launch(
     packed = <char*> alloca(kernel.packed_size)
     views.count = views.spilled = views.arrays = 0
     pack_arguments(kernel, arguments, count, packed, &views)  # may run Python code, so before the geometry is read
-    if views.arrays:
+    if views.spilled and views.arrays:
         release_views(&views)
         launch_with_arrays(queue, kernel, grid, block, list_of(arguments, count))
         return 0
-    return launch_packed(queue, state, kernel, grid, block, arguments, packed, &views)
+    return launch_checked(queue, state, kernel, grid, block, arguments, packed, &views)

@@ -258,7 +258,7 @@ cdef class Queue:
                     abort_command(state, &order)
         if status != 0:
             self._raise(status, "fill")
-        note_write(buffer.allocation, state)
+        note_write(buffer, state)
 
     def alloc(self, shape, dtype="f4"):
         """A buffer from the device's `pool`, for commands that come later on this queue (HIP, hipMallocAsync).

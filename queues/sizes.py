@@ -84,7 +84,7 @@ class Leaf(Size):
         return frozenset((self,))
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.name == other.name  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.name == other.name
 
     def __hash__(self) -> int:
         return hash((type(self), self.name))

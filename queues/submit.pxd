@@ -60,7 +60,7 @@ cdef inline void note_writes(QueueState* state, Kernel kernel, PyObject* const* 
     for i in range(kernel.written.size()):
         value = arguments[kernel.written[i]]
         if Py_IS_TYPE(value, <PyTypeObject*> Buffer):
-            note_write((<Buffer> value).allocation, state)
+            note_write(<Buffer> value, state)
 
 
 cdef int refuse_kernel(object queue, Kernel kernel) except -1
