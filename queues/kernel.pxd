@@ -1,7 +1,7 @@
 """Kernels: what their parameters are, and how arguments are packed for them."""
 
 from cpython.object cimport PyObject
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from penstock.queues.driver cimport Geometry
 from penstock.queues.plan cimport Parameter
@@ -13,6 +13,7 @@ cdef class Kernel:
     cdef readonly object device
     cdef readonly str name
     cdef readonly tuple parameters
+    cdef readonly uint32_t content_id
     cdef object native  # the driver's kernel, from which plans get theirs
     cdef Parameter* layout
     cdef Py_ssize_t count
