@@ -27,6 +27,7 @@ ALWAYS = "-cl-kernel-arg-info"
 # What a processor's description in /proc/cpuinfo has that decides which code runs on it, on x86 and on ARM.
 DECISIVE = {"vendor_id", "cpu family", "model", "model name", "stepping", "flags",
             "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"}  # fmt: skip
+LENGTH = struct.Struct("<Q")  # of the table of parameters
 
 Declared = dict[str, list[spirv.Declared]]
 """The parameters of each kernel, by name; the size of a structure is 0 where it has not been asked for."""
@@ -58,6 +59,10 @@ class OpenCLKernel:
         kernel = cl.Kernel(program, name)
         if declared is None:
             declared = [self._declared(kernel, index) for index in range(kernel.num_args)]
+        elif len(declared) != kernel.num_args:
+            raise errors.NotSupportedError(
+                f"kernel {name!r}: it has {kernel.num_args} parameters, and {len(declared)} are declared"
+            )
         self.parameters = [
             read_parameter(name, index, facts, partial(self._size_of_value, kernel, index, facts.type_name))
             for index, facts in enumerate(declared)
@@ -108,18 +113,19 @@ class Entry(NamedTuple):
     def dumps(self) -> bytes:
         """As bytes."""
         facts = json.dumps(self.declared, separators=(",", ":")).encode()
-        return struct.pack("<Q", len(facts)) + facts + self.binary
+        return LENGTH.pack(len(facts)) + facts + self.binary
 
     @classmethod
     def loads(cls, data: bytes) -> Entry | None:
         """From bytes; None when they are not those of an entry."""
         try:
-            (length,) = struct.unpack_from("<Q", data)
-            facts = json.loads(data[8 : 8 + length])
+            (length,) = LENGTH.unpack_from(data)
+            table, binary = data[LENGTH.size :][:length], data[LENGTH.size + length :]
+            facts = json.loads(table)
             declared = {name: [spirv.Declared(*each) for each in parameters] for name, parameters in facts.items()}
         except (struct.error, ValueError, TypeError, AttributeError):
             return None
-        return cls(data[8 + length :], declared)
+        return cls(binary, declared) if len(table) == length else None
 
 
 class Builder:
@@ -204,6 +210,8 @@ class Builder:
                 program = self._build(cl.Program(self._context, [self._native], [entry.binary]))
             else:
                 program = self._compile(self._source)
+            if set(names_in(program)) != set(entry.declared):
+                return None
             return self._kernels_of(program, entry.declared, list(entry.declared))
         except (cl.Error, errors.NotSupportedError):
             return None
