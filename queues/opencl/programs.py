@@ -125,7 +125,7 @@ class Entry(NamedTuple):
             declared = {name: [spirv.Declared(*each) for each in parameters] for name, parameters in facts.items()}
         except (struct.error, ValueError, TypeError, AttributeError):
             return None
-        return cls(binary, declared) if len(table) == length else None
+        return cls(binary, declared)
 
 
 class Builder:
