@@ -52,8 +52,8 @@ test-levelzero: $(VENV)/with-cpu,test $(VENV)/built
 
 # dpctl brings a compiler's runtime of 0.7 GB with it: too much for everyone's tests, which use it where it is installed.
 # What no device has a part in, or only another driver's, is left to the other tests.
-NOT_ON_SYCL := levelzero test_binary_cache.py test_cold_start.py test_command_line.py test_demo.py test_null_levelzero.py \
-    test_opencl_programs.py test_packaging.py test_spirv.py test_stubs.py
+NOT_ON_SYCL := levelzero test_binary_cache.py test_cold_start.py test_command_line.py test_demo.py \
+    test_null_levelzero.py test_opencl_programs.py test_packaging.py test_spirv.py test_stubs.py
 
 test-sycl:
 	@$(MAKE) --no-print-directory VENV=$(VENV)-sycl test-on-sycl

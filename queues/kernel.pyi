@@ -2,26 +2,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, SupportsIndex, TypeAlias
 
+from penstock.queues.bound import BoundLaunch
 from penstock.queues.device import Device
-from penstock.queues.launch import BoundLaunch
 from penstock.queues.queue import Queue
-from typing_extensions import Buffer, Never, Self
+from penstock.queues.sizes import Size
+from typing_extensions import Never, Self
 
 Grid: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...]
-
-class Local:
-    def __init__(self, nbytes: SupportsIndex) -> None: ...
-    @property
-    def nbytes(self) -> int: ...
-
-local = Local
-
-class ByValue:
-    def __init__(self, value: Buffer) -> None: ...
-    @property
-    def value(self) -> Buffer: ...
-
-by_value = ByValue
 
 class Kernel:
     def __init__(self, *args: Never, **kwargs: Never) -> None: ...
@@ -37,6 +24,9 @@ class Kernel:
     def signature(self) -> str: ...
     @property
     def max_block_size(self) -> int: ...
+    def scratch(self, name: str, size: SupportsIndex | Size) -> None: ...
+    @property
+    def scratch_names(self) -> tuple[str, ...]: ...
     def bind(self, queue: Queue, grid: Grid, block: Grid, *args: Any) -> BoundLaunch: ...
     def __call__(self, *args: Never) -> Never: ...
     def __getitem__(self, configuration: tuple[Grid, Grid] | tuple[Grid, Grid, Queue], /) -> Callable[..., None]: ...

@@ -79,13 +79,15 @@ class OpenCLKernel:
             name = str(kernel.get_arg_info(index, info.NAME))
             type_name = str(kernel.get_arg_info(index, info.TYPE_NAME))
             address = kernel.get_arg_info(index, info.ADDRESS_QUALIFIER)
+            qualifiers: Any = kernel.get_arg_info(index, info.TYPE_QUALIFIER)
         except cl.RuntimeError as error:
             raise errors.NotSupportedError(
                 f"kernel {self.name!r}: the driver does not tell the types of its parameters ({error})"
             ) from None
         qualifier = cl.kernel_arg_address_qualifier
         if address in (qualifier.GLOBAL, qualifier.CONSTANT):
-            return spirv.Declared(name, type_name, "pointer", 8)
+            read_only = address == qualifier.CONSTANT or bool(qualifiers & cl.kernel_arg_type_qualifier.CONST)
+            return spirv.Declared(name, type_name, "pointer", 8, read_only)
         return spirv.Declared(name, type_name, "local" if address == qualifier.LOCAL else "value", 0)
 
     def _size_of_value(self, kernel: cl.Kernel, index: int, type_name: str) -> int:
@@ -94,7 +96,7 @@ class OpenCLKernel:
 
     def declared(self) -> list[spirv.Declared]:
         """The parameters with their sizes, from which the same kernel can be made without asking the driver."""
-        return [spirv.Declared(p.name, p.type_name, p.kind, p.nbytes) for p in self.parameters]
+        return [spirv.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only) for p in self.parameters]
 
     def create(self) -> int:
         """The handle of a new kernel object, owned by whoever called."""
