@@ -31,6 +31,7 @@ from penstock.queues.errors import (
     ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
 from penstock.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
+from penstock.queues.identity import identify
 from penstock.queues.program import Program
 from penstock.queues.reductions import Reductions
 from penstock.queues.host_memory import is_pinned, remember
@@ -394,7 +395,8 @@ cdef class Device:
         BuildError
             With the compiler's log in its message and as ``.log``.
 
-        Blocks while it compiles.
+        Blocks while it compiles. What a compiler made for any process before is taken from the disk, unless the source
+        includes files.
         """
         self._check_open()
         if not isinstance(source, (str, bytes, bytearray, memoryview)):
@@ -408,7 +410,8 @@ cdef class Device:
             raise ArgumentTypeError("program: options are a str or a sequence of str") from None
         if not isinstance(source, str):
             source = bytes(source)
-        return Program(self, self.driver.build(source, options), self._make_kernel)
+        natives = identify(self.driver.build(source, options), source, options)
+        return Program(self, natives, self._make_kernel)
 
     @property
     def _reductions(self):

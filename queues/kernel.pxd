@@ -1,6 +1,6 @@
 """Kernels: what their parameters are, and how their arguments are laid out."""
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libcpp.vector cimport vector
 
 from penstock.queues.driver cimport Geometry
@@ -13,6 +13,7 @@ cdef class Kernel:
     cdef readonly object device
     cdef readonly str name
     cdef readonly tuple parameters
+    cdef readonly uint32_t content_id
     cdef object native  # the driver's kernel, from which plans get theirs
     cdef Parameter* layout
     cdef Py_ssize_t count

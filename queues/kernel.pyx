@@ -43,6 +43,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native):
     kernel.native = native
     kernel.name = native.name
     kernel.parameters = tuple(native.parameters)
+    kernel.content_id = native.content_id
     kernel.id = next(_ids)
     kernel.count = len(kernel.parameters)
     kernel.layout = <Parameter*> calloc(max(kernel.count, 1), sizeof(Parameter))
@@ -92,6 +93,8 @@ cdef class Kernel:
     parameters : tuple of Parameter
         Name, kind, type and bytes of each, as the driver reports them.
     device : Device
+    content_id : int
+        Follows from the program's source and options and the kernel's name, and is the same in every process.
     """
 
     def __init__(self, *args, **kwargs):
