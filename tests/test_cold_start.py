@@ -76,7 +76,8 @@ with ps.Device(sys.argv[1], debug=EXECUTES) as device:
             seen["out"].append(int(out.get(queue=queue)[7]))
     sized = device.program(SIZED)["sized"]
     sized.scratch("stack", ps.MaxOver("rows") + 3)
-    rows = device.array(np.arange(100, dtype="i4"))
+    with queue:
+        rows = device.array(np.arange(100, dtype="i4"))
     for turn in range(5):
         queue.launch(sized, 1, 1, rows, 5)
     seen["ids"]["scratch"] = sized.scratch_id("stack")
