@@ -63,7 +63,7 @@ with ps.Device(sys.argv[1], debug=EXECUTES) as device:
         seen["ids"][name] = kernel.content_id
         seen["said"] += [
             kernel.signature,
-            str([(p.kind, p.code, p.nbytes, str(p.dtype)) for p in kernel.parameters]),
+            str(kernel.parameters),
             str(kernel.max_block_size),
             said(lambda: queue.launch(kernel, 1, 64, out)),
             said(lambda: queue.launch(kernel, 1, 64, *given, part[0], 256)),
