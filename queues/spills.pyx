@@ -18,6 +18,7 @@ from penstock.queues.driver cimport NO_ROOM, Status, Waits
 from penstock.queues.plan cimport POINTER, SPILLED, PackedPointer, Plan, Spill, Staging
 from penstock.queues.state cimport QueueState
 from penstock.queues.submit cimport no_waits
+from penstock.sync.epochs cimport completed_epoch, submitted_epoch
 from penstock.sync.ordering cimport Order, apply_command, count_command, waits_of
 
 from penstock.queues.buffer import _ids
@@ -61,13 +62,15 @@ cdef size_t bytes_to_upload(Plan* plan, const char* packed) noexcept nogil:
     return total
 
 
-cdef bint has_staging(Plan* plan, size_t nbytes) noexcept nogil:
+cdef bint has_staging(QueueState* state, Plan* plan, size_t nbytes) noexcept nogil:
     """Is the memory of the oldest upload large enough, and free? They end in order."""
     cdef Staging* oldest
     if plan.staging.empty():
         return False
     oldest = &plan.staging.front()
-    return oldest.capacity >= nbytes and (oldest.event == NULL or plan.driver.event_status(oldest.event) != 0)
+    return oldest.capacity >= nbytes and (
+        oldest.event == NULL or oldest.epoch <= completed_epoch(state.epochs)
+        or plan.driver.event_status(oldest.event) != 0)
 
 
 cdef Status upload_spills(
@@ -99,7 +102,7 @@ cdef Status upload_spills(
             plan.spills[i].known = False
             left += given.memory.offset
     if left != 0:
-        if not has_staging(plan, left):
+        if not has_staging(state, plan, left):
             return NO_ROOM
         staging = plan.staging.front()
         if staging.event != NULL:
@@ -143,6 +146,7 @@ cdef Status upload_spills(
         staging.memory.address -= at
         if status == 0:
             state.counts.events_made += 1
+            staging.epoch = submitted_epoch(state.epochs)
             plan.staging.push_back(staging)
         elif began[0]:
             plan.orphaned.push_back(staging)  # an upload from it may be under way, and there is no event that tells
@@ -193,7 +197,7 @@ cdef void look_for_needs(
                 room.spill.capacity = given.memory.offset
                 rooms.push_back(room)
         staging[0] = bytes_to_upload(plan, packed)
-        if has_staging(plan, staging[0]):
+        if has_staging(state, plan, staging[0]):
             staging[0] = 0
     state.lock.unlock()
 
@@ -243,6 +247,7 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
         view = array
         staging.capacity = view.shape[0]
         staging.event = NULL
+        staging.epoch = 0
         staging.memory.handle = NULL
         staging.memory.address = <uintptr_t> &view[0]
         staging.memory.offset = 0
