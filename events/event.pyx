@@ -2,12 +2,13 @@
 
 from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_relaxed
+from libcpp.vector cimport vector
 
 from penstock.events.anchors cimport collect_device
 from penstock.events.marker cimport Marker, poll_marker, release_marker, retain_marker
 from penstock.queues.driver cimport Status
 from penstock.queues.state cimport DeviceState, release_device_state
-from penstock.sync.finish cimport wait_on_host
+from penstock.sync.finish cimport wait_on_host, wait_on_host_for_all
 
 from penstock.queues.errors import ArgumentTypeError, InvalidArgumentError
 from penstock.queues.host_functions import refuse_on_host_thread
@@ -30,6 +31,32 @@ cdef void set_marker(Event event, Marker* marker, bint timed, object queue):
     event.queue = queue
     if old != NULL:
         release_marker(old)
+
+
+def wait_for_all(events):
+    """Block until all these Events are done: one host synchronize for those of a device, none if they are known to be.
+    """
+    cdef vector[Marker*] markers
+    cdef DeviceState* state
+    cdef Event event
+    cdef Status status
+    cdef size_t i
+    refuse_on_host_thread("Waiting for events")
+    by_device = {}
+    for event in events:
+        by_device.setdefault(event.device, []).append(event)
+    for device, own in by_device.items():
+        for event in own:
+            if event.marker != NULL:
+                markers.push_back(retain_marker(event.marker))
+        state = event.state
+        with nogil:
+            status = wait_on_host_for_all(state, markers)
+            for i in range(markers.size()):
+                release_marker(markers[i])
+        markers.clear()
+        if status != 0:
+            device._raise(status, f"{len(own)} events")
 
 
 cdef class Event:

@@ -1,6 +1,7 @@
 """HIP-style streams on in-order queues of OpenCL, Level Zero and SYCL devices, at the cost of the driver call."""
 
 from penstock.events.event import Event
+from penstock.queues.bound import BoundLaunch
 from penstock.queues.buffer import Buffer
 from penstock.queues.device import Device
 from penstock.queues.errors import (
@@ -14,18 +15,22 @@ from penstock.queues.errors import (
     NotSupportedError,
     OutOfMemoryError,
     OutOfRangeError,
+    ScratchOverflowError,
     TimeoutError,
 )
 from penstock.queues.host_memory import host_empty
-from penstock.queues.kernel import Kernel, by_value, local
-from penstock.queues.launch import BoundLaunch
+from penstock.queues.kernel import Kernel
+from penstock.queues.packing import by_value, local
 from penstock.queues.pool import MemoryPool
 from penstock.queues.program import Program
 from penstock.queues.queue import Queue
+from penstock.queues.results import Result, results
+from penstock.queues.sizes import Argument, MaxOver, MinOver, SumOver
 from penstock.queues.stats import Stats
 from penstock.selection import devices
 
 __all__ = [
+    "Argument",
     "ArgumentTypeError",
     "BoundLaunch",
     "Buffer",
@@ -38,16 +43,22 @@ __all__ = [
     "Event",
     "InvalidArgumentError",
     "Kernel",
+    "MaxOver",
     "MemoryPool",
+    "MinOver",
     "NotSupportedError",
     "OutOfMemoryError",
     "OutOfRangeError",
     "Program",
     "Queue",
+    "Result",
+    "ScratchOverflowError",
     "Stats",
+    "SumOver",
     "TimeoutError",
     "by_value",
     "devices",
     "host_empty",
     "local",
+    "results",
 ]

@@ -5,4 +5,4 @@ from penstock.queues.state cimport QueueState
 
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1
-cdef int copy_to_staging(object queue, QueueState* state, object staged, Buffer src) except -1
+cdef object copy_to_staging(object queue, QueueState* state, object staged, Buffer src)

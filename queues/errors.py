@@ -19,6 +19,7 @@ __all__ = [
     "NotSupportedError",
     "OutOfMemoryError",
     "OutOfRangeError",
+    "ScratchOverflowError",
     "TimeoutError",
 ]
 
@@ -88,6 +89,10 @@ class BuildError(Error, RuntimeError):
     def __init__(self, message: str = "", *, log: str = "") -> None:
         super().__init__(message)
         self.log = log
+
+
+class ScratchOverflowError(Error, RuntimeError):
+    """A kernel wrote behind the end of its scratch; found by ``Device(debug=True)``."""
 
 
 class TimeoutError(Error, builtins.TimeoutError):

@@ -1,32 +1,19 @@
 """The launch path."""
 
 from cpython.object cimport PyObject
-from libc.stdint cimport uint32_t, uint64_t
 
-from penstock.queues.driver cimport Geometry, Status
 from penstock.queues.kernel cimport Kernel
-from penstock.queues.plan cimport Plan
+from penstock.queues.packing cimport Views
 from penstock.queues.state cimport QueueState
 
 
-cdef extern from "Python.h":
-    ctypedef object (*vectorcallfunc)(object, PyObject* const*, size_t, PyObject*)
-
-
+cdef list list_of(PyObject* const* arguments, Py_ssize_t count)
+cdef int launch_packed(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, Views* views
+) except -1
+# The kernel is `plain`.
 cdef int launch(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     Py_ssize_t count
 ) except -1
-cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments)
-
-
-cdef class BoundLaunch:
-    cdef vectorcallfunc vectorcall
-    cdef QueueState* state  # retained
-    cdef Plan* plan
-    cdef Geometry geometry
-    cdef uint64_t closings  # the device's count when the arguments were last seen open
-    cdef readonly object queue
-    cdef readonly Kernel kernel
-    cdef readonly tuple arguments
-    cdef object plan_owner

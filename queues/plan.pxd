@@ -49,6 +49,7 @@ cdef struct Staging:
     Memory memory
     size_t capacity
     void* event  # of the upload; owned; NULL when there was none
+    uint64_t epoch  # of the upload: when that is known to be done, the driver need not be asked
     PyObject* array  # owned
 
 
@@ -69,6 +70,7 @@ cdef cppclass Plan:
     vector[vector[char]] spilled  # the bytes of their last uploads
     deque[Staging] staging  # oldest upload first
     vector[Staging] orphaned  # of uploads that failed half-way; kept as long as the plan
+    PyObject* snapshot  # a Snapshot: its scratch, and what the sizes follow from; owned, NULL before the first
 
 
 cdef Plan* new_plan(

@@ -1,6 +1,6 @@
 """Queues as Python sees them."""
 
-from penstock.queues.state cimport DeviceState, QueueState
+from penstock.queues.state cimport DeviceState, QueueState, Statistics
 
 
 cdef class Queue:
@@ -15,3 +15,4 @@ cdef Queue new_queue(
     object device, DeviceState* state, object native, size_t handle, bint is_null, bint blocking, bint timing,
     bint adopted, object priority
 )
+cdef object stats_of(const Statistics& counts, object allocations=*)

@@ -12,12 +12,14 @@ from libc.stdint cimport uintptr_t
 from penstock.events.anchors cimport collect_device, collect_queue
 from penstock.events.event cimport Event, new_event, set_marker
 from penstock.events.marker cimport Marker, release_marker, retain_marker
-from penstock.queues.buffer cimport Buffer
+from penstock.queues.bound cimport bind
+from penstock.queues.buffer cimport Buffer, note_write
 from penstock.queues.copies cimport copy, copy_to_staging
 from penstock.queues.driver cimport FOR_DEVICE, FOR_HOST, QUEUE_CLOSED, TIMED, Status
 from penstock.queues.host_functions cimport submit_gate, submit_host_function
 from penstock.queues.kernel cimport Kernel
-from penstock.queues.launch cimport bind, launch
+from penstock.queues.launch cimport launch, list_of
+from penstock.queues.scratch cimport launch_with_scratch
 from penstock.queues.state cimport (
     DeviceState, QueueState, Statistics, new_queue_state, release_queue_state
 )
@@ -31,6 +33,7 @@ from penstock.sync.ordering cimport (
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, TimeoutError
 from penstock.queues.host_functions import refuse_on_host_thread
 from penstock.queues.layout import convert
+from penstock.queues.results import launch_for_result
 from penstock.queues.stats import Stats
 
 cdef extern from "Python.h":
@@ -43,6 +46,7 @@ cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         PyObject* tp_dict
     int METH_FASTCALL
+    int METH_KEYWORDS
     object PyDescr_NewMethod(PyTypeObject*, PyMethodDef*)
     void PyType_Modified(PyTypeObject*)
 
@@ -61,11 +65,12 @@ cdef Queue new_queue(
     return queue
 
 
-cdef object stats_of(const Statistics& counts):
+cdef object stats_of(const Statistics& counts, object allocations=0):
     return Stats(
         counts.launches, counts.copies, counts.fills, counts.host_functions, counts.markers_made,
         counts.markers_shared, counts.waits_made, counts.waits_elided_completed, counts.waits_elided_ordered,
-        counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped)
+        counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped, counts.reductions,
+        allocations)
 
 
 @cython.no_gc_clear
@@ -215,7 +220,8 @@ cdef class Queue:
         copy(self, self.state, dst, src)
 
     def _copy_to_staging(self, staged, Buffer src):
-        copy_to_staging(self, self.state, staged, src)
+        """An Event that is done when it is there."""
+        return copy_to_staging(self, self.state, staged, src)
 
     def fill(self, buf, value):
         """Set every element of `buf` to `value`, converted to its dtype.
@@ -252,6 +258,7 @@ cdef class Queue:
                     abort_command(state, &order)
         if status != 0:
             self._raise(status, "fill")
+        note_write(buffer, state)
 
     def alloc(self, shape, dtype="f4"):
         """A buffer from the device's `pool`, for commands that come later on this queue (HIP, hipMallocAsync).
@@ -505,23 +512,34 @@ cdef class Queue:
         return f"<penstock.Queue: {kind} {self.id} of {self.device.name}>"
 
 
-cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count):
+cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords):
     if count < 3:
         raise ArgumentTypeError(f"launch(kernel, grid, block, *args) takes at least 3 arguments ({count} given)")
     kernel = <object> arguments[0]
     if type(kernel) is not Kernel:
         raise ArgumentTypeError(f"launch needs a Kernel, not {type(kernel).__name__}")
-    launch(
-        self, (<Queue> self).state, <Kernel> kernel, <object> arguments[1], <object> arguments[2], arguments + 3,
-        count - 3)
+    if keywords != NULL:
+        if <tuple> keywords != ("result",):
+            raise ArgumentTypeError(f"launch takes the keyword result only, not {', '.join(<tuple> keywords)}")
+        return launch_for_result(
+            self, kernel, <object> arguments[1], <object> arguments[2], list_of(arguments + 3, count - 3),
+            <object> arguments[count])
+    if (<Kernel> kernel).plain:
+        launch(
+            self, (<Queue> self).state, <Kernel> kernel, <object> arguments[1], <object> arguments[2], arguments + 3,
+            count - 3)
+    else:
+        launch_with_scratch(
+            self, (<Queue> self).state, <Kernel> kernel, <object> arguments[1], <object> arguments[2], arguments + 3,
+            count - 3)
     return None
 
 
 cdef PyMethodDef launch_definition
 launch_definition.ml_name = "launch"
 launch_definition.ml_meth = <PyCFunction> launch_method
-launch_definition.ml_flags = METH_FASTCALL
-launch_definition.ml_doc = b"""launch($self, kernel, grid, block, /, *args)
+launch_definition.ml_flags = METH_FASTCALL | METH_KEYWORDS
+launch_definition.ml_doc = b"""launch($self, kernel, grid, block, /, *args, result=None)
 --
 
 Launch `kernel` on `grid` groups of `block` work-items each.
@@ -532,16 +550,27 @@ kernel : Kernel
 grid, block : int or tuple of 1 to 3 int
     Groups, and work-items per group, as in HIP; not OpenCL's global size.
 *args
-    One for each parameter: a `Buffer` or None for a pointer, a number for a scalar, anything with the buffer protocol
-    and the right size (NumPy values, bytes, ctypes structures) for a vector or structure, ``ps.local(nbytes)`` for
-    local memory.
+    One for each parameter that is not scratch (`Kernel.scratch`): a `Buffer` or None for a pointer, a number for a
+    scalar, anything with the buffer protocol and the right size (NumPy values, bytes, ctypes structures) for a vector
+    or structure, ``ps.local(nbytes)`` for local memory. A pointer also takes bytes by value (``ps.by_value``), and a
+    NumPy array: copied in on this queue, and out again when it is writable and the pointer is not const.
+result : numpy dtype, optional
+    Of what the last parameter points to, which is left out of the arguments: the kernel writes one such value there.
 
-Does not wait for the kernel. It blocks only while the device's own queue is full, without the GIL.
+Returns
+-------
+Result or None
+    With `result`, the value on its way to the host.
+
+Does not wait for the kernel, except when an array has to be copied out, and when scratch has to be measured. It blocks
+only while the device's own queue is full, without the GIL.
 
 Raises
 ------
 ArgumentTypeError, InvalidArgumentError, ClosedError
     Before the driver sees anything; the queue is as it was.
+OutOfMemoryError
+    When there is no memory for scratch, arguments or results; nothing was submitted.
 DriverError
     When the driver refuses; nothing was submitted.
 """

@@ -70,6 +70,7 @@ cdef cppclass Statistics:
     uint64_t host_syncs
     uint64_t arg_bytes_set
     uint64_t arg_bytes_skipped
+    uint64_t reductions
 
 
 cdef struct QueueAnchor:
@@ -125,6 +126,7 @@ cdef cppclass DeviceState:
     vector[uint64_t] dead_kernels  # whose plans are still to be dropped from the queues
     atomic[int32_t] orphans  # queues whose Queue is gone, still registered
     atomic[uint64_t] closings  # how many allocations were closed: what was bound before must look again
+    uint64_t unseen_writes  # how often something was launched that may write anywhere; only touched with the GIL
     atomic[int32_t] open_holds  # gates not opened yet: OpenCL forbids releasing anything but events meanwhile
 
 

@@ -22,6 +22,7 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.null_queue = NULL
     device.listed.store(NULL)
     device.host_syncs = 0
+    device.unseen_writes = 0
     device.open_holds.store(0)
     device.orphans.store(0)
     device.closings.store(0)
@@ -149,3 +150,4 @@ cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept no
     into.host_syncs += counts.host_syncs
     into.arg_bytes_set += counts.arg_bytes_set
     into.arg_bytes_skipped += counts.arg_bytes_skipped
+    into.reductions += counts.reductions
