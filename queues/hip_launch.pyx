@@ -14,11 +14,12 @@ from penstock.queues.kernel cimport Kernel
 from penstock.queues.launch cimport launch
 from penstock.queues.plan cimport LOCAL, POINTER
 from penstock.queues.queue cimport Queue
+from penstock.queues.scratch cimport launch_with_scratch
 
 import ctypes
 
 from penstock.queues.errors import ArgumentTypeError, InvalidArgumentError
-from penstock.queues.kernel import local
+from penstock.queues.packing import local
 
 cdef enum:
     MOST_ARGUMENTS = 256
@@ -177,7 +178,10 @@ cdef int submit(
             Py_INCREF(item)
             given[i] = <PyObject*> item
             taken += 1
-        launch(queue, queue.state, kernel, grid, block, given, needed)
+        if kernel.plain:
+            launch(queue, queue.state, kernel, grid, block, given, needed)
+        else:
+            launch_with_scratch(queue, queue.state, kernel, grid, block, given, needed)
     finally:
         for i in range(taken):
             Py_DECREF(<object> given[i])

@@ -151,8 +151,14 @@ def test_host_and_kernels_use_the_same_memory(function, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("hipMalloc", T.hipMemoryTypeDevice), ("hipMallocAsync", T.hipMemoryTypeDevice),
-                       ("hipHostMalloc", T.hipMemoryTypeHost), ("hipMallocManaged", T.hipMemoryTypeManaged)])  # fmt: skip
+    ("name", "kind"),
+    [
+        ("hipMalloc", T.hipMemoryTypeDevice),
+        ("hipMallocAsync", T.hipMemoryTypeDevice),
+        ("hipHostMalloc", T.hipMemoryTypeHost),
+        ("hipMallocManaged", T.hipMemoryTypeManaged),
+    ],
+)
 def test_attributes_of_pointers(device, name, kind):
     pointer = allocate(name, 100)
     found = hip.hipPointerAttribute_t()
