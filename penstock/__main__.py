@@ -98,7 +98,10 @@ def show_hip(
         print(json.dumps(listed, indent=2, ensure_ascii=False))
         return
     console = Console() if sys.stdout.isatty() else Console(width=200)
-    shown = Table("chapter", "function", *DRIVERS)
+    shown = Table("chapter")
+    shown.add_column("function", no_wrap=True)
+    for driver in DRIVERS:
+        shown.add_column(driver)
     chapter = ""
     for row in rows:
         if row.there or all_functions:

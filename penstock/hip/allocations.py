@@ -37,20 +37,23 @@ _by_base: dict[int, Allocation] = {}
 class Allocation:
     """A piece of memory that was handed out and not freed.
 
-    Attributes
+    Parameters
     ----------
+    memory : Buffer or numpy.ndarray
+        An array is pinned memory of the host that kernels cannot use.
     kind : hipMemoryType
     device : int
     pooled : bool
         Whether it is from `hipMallocAsync`.
     """
 
-    def __init__(self, buffer: Buffer, kind: hipMemoryType, device: int, flags: int = 0, pooled: bool = False) -> None:
-        self.buffer = buffer
+    def __init__(self, memory: Any, kind: hipMemoryType, device: int, flags: int = 0, pooled: bool = False) -> None:
+        self.memory = memory
         self.kind, self.device, self.flags, self.pooled = kind, device, flags, pooled
-        self.nbytes = buffer.nbytes
+        self.nbytes: int = memory.nbytes
+        self.base: int
         try:
-            self.base: int = buffer.address
+            self.base = memory.ctypes.data if isinstance(memory, np.ndarray) else memory.address
         except NotSupportedError:
             pages = -(-max(self.nbytes, 1) // ALIGNMENT) + 1
             self.base = next(itertools.islice(_numbers, pages - 1, None)) * ALIGNMENT - (pages - 1) * ALIGNMENT
@@ -58,17 +61,23 @@ class Allocation:
 
     def from_offset(self, offset: int) -> Buffer:
         """Return the rest from this byte on; made once for each offset, because launches ask again and again."""
+        if isinstance(self.memory, np.ndarray):
+            raise HipError(
+                hipError_t.hipErrorInvalidValue,
+                f"kernels of this device cannot use the host's memory at {self.base:#x}",
+            )
         if offset == 0:
-            return self.buffer
+            whole: Buffer = self.memory
+            return whole
         part = self._parts.get(offset)
         if part is None:
-            part = self.buffer[offset:]
+            part = self.memory[offset:]
             if len(self._parts) < 1024:
                 self._parts[offset] = part
         return part
 
-    def part(self, offset: int, nbytes: int) -> Buffer:
-        """Return so many bytes from this one on.
+    def part(self, offset: int, nbytes: int) -> Any:
+        """Return so many bytes from this one on, of the Buffer or the array.
 
         Raises
         ------
@@ -80,7 +89,12 @@ class Allocation:
                 hipError_t.hipErrorInvalidValue,
                 f"{nbytes} bytes from byte {offset} on: the allocation at {self.base:#x} has {self.nbytes}",
             )
-        return self.buffer if nbytes == self.nbytes else self.buffer[offset : offset + nbytes]
+        return self.memory if nbytes == self.nbytes else self.memory[offset : offset + nbytes]
+
+    def close(self) -> None:
+        """Give it back; an array goes with the last reference to it."""
+        if isinstance(self.memory, Buffer):
+            self.memory.close()
 
 
 def enter(allocation: Allocation) -> None:
@@ -169,7 +183,8 @@ class Place:
         found = find(address) if nbytes else None
         if found is not None:
             self.allocation, offset = found
-            self.buffer = self.allocation.part(offset, nbytes)
+            part = self.allocation.part(offset, nbytes)
+            self.buffer, self.host = (part, None) if isinstance(part, Buffer) else (None, part)
         elif isinstance(owner, np.ndarray) and (not is_number or owner.ctypes.data == address):
             if owner.nbytes < nbytes:
                 raise HipError(hipError_t.hipErrorInvalidValue, f"{what} has {owner.nbytes} bytes, fewer than {nbytes}")

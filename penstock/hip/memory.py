@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from typing import Any
 
@@ -28,6 +29,7 @@ from penstock.hip.streams import queue_of
 from penstock.queues.buffer import Buffer
 from penstock.queues.device import Device
 from penstock.queues.errors import ArgumentTypeError, NotSupportedError
+from penstock.queues.host_memory import host_empty
 
 __all__ = [
     "hipFree",
@@ -71,11 +73,11 @@ def size_of(size: Any) -> int:
     return nbytes
 
 
-def _hand_out(kind: type[Any], buffer: Buffer, memory: hipMemoryType, flags: int = 0, pooled: bool = False) -> Any:
-    allocation = Allocation(buffer, memory, current_number(), flags, pooled)
+def _hand_out(kind: type[Any], memory: Any, where: hipMemoryType, flags: int = 0, pooled: bool = False) -> Any:
+    allocation = Allocation(memory, where, current_number(), flags, pooled)
     allocations.enter(allocation)
     pointer = kind(allocation.base, (allocation.nbytes,))
-    pointer.buffer = buffer
+    pointer.buffer = memory if isinstance(memory, Buffer) else None
     return pointer
 
 
@@ -94,12 +96,12 @@ def hipMalloc(size: int) -> DeviceArray:
     return result
 
 
-def _host_buffer(device: Device, nbytes: int) -> Buffer:
-    """Memory of the host that kernels can use as well, of the kind that the driver has."""
-    try:
-        return device.empty(nbytes, "u1", usm_type="host")
-    except NotSupportedError:
-        return device.empty(nbytes, "u1", usm_type="shared")
+def _host_memory(device: Device, nbytes: int) -> Any:
+    """Memory of the host that kernels can use as well, of the kind that the driver has; else an array for copies."""
+    for usm_type in ("host", "shared"):
+        with contextlib.suppress(NotSupportedError):
+            return device.empty(nbytes, "u1", usm_type=usm_type)
+    return host_empty(nbytes, "u1", device)
 
 
 def _host_malloc(size: int, flags: int) -> Any:
@@ -108,16 +110,17 @@ def _host_malloc(size: int, flags: int) -> Any:
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipHostMalloc has no flags {flags:#x}")
     if nbytes == 0:
         return HostArray(None, (0,))
-    return _hand_out(HostArray, _host_buffer(current_device(), nbytes), hipMemoryType.hipMemoryTypeHost, flags)
+    return _hand_out(HostArray, _host_memory(current_device(), nbytes), hipMemoryType.hipMemoryTypeHost, flags)
 
 
 @api(outputs=1)
 def hipHostMalloc(size: int, flags: int = 0) -> Any:
     """Allocate memory of the host that kernels can use too; ``(hipError_t, pointer)``.
 
-    ``numpy.asarray(pointer)`` is an array on it. The flags are accepted: there is one kind of such memory. A null
-    pointer for 0 bytes; hipErrorInvalidValue for flags that there are none of, hipErrorNotSupported where the device
-    has no memory in common with the host (OpenCL without fine-grained SVM).
+    ``numpy.asarray(pointer)`` is an array on it. The flags are accepted: there is one kind of such memory. Where the
+    device has no memory in common with the host (OpenCL without fine-grained SVM) it is pinned, so that copies from and
+    to it are not staged, and kernels get hipErrorInvalidValue for it. A null pointer for 0 bytes; hipErrorInvalidValue
+    for flags that there are none of.
     """
     return _host_malloc(size, flags)
 
@@ -174,9 +177,9 @@ def _free(ptr: Any, *kinds: hipMemoryType) -> None:
     if allocations.take(allocation.base) is not allocation:
         raise HipError(hipError_t.hipErrorInvalidValue, "another thread has freed it meanwhile")
     if allocation.pooled:
-        device.null_queue.free(allocation.buffer)
+        device.null_queue.free(allocation.memory)
     else:
-        allocation.buffer.close()
+        allocation.close()
 
 
 @api()
@@ -229,10 +232,10 @@ def hipFreeAsync(dev_ptr: Any, stream: Any = None) -> None:
     if allocations.take(allocation.base) is not allocation:
         raise HipError(hipError_t.hipErrorInvalidValue, "another thread has freed it meanwhile")
     if not allocation.pooled:
-        allocation.buffer.close()
+        allocation.close()
         return
     try:
-        queue.free(allocation.buffer)
+        queue.free(allocation.memory)
     except BaseException:
         allocations.enter(allocation)
         raise

@@ -109,7 +109,7 @@ FINE_GRAINED = "with fine-grained SVM"
 CONDITIONS = {
     "hipMallocManaged": ("yes", FINE_GRAINED, "with shared USM"),
     **dict.fromkeys(("hipHostMalloc", "hipHostAlloc", "hipMallocHost", "hipMemAllocHost"),
-                    ("yes", FINE_GRAINED, "with host USM")),
+                    ("yes", f"{FINE_GRAINED}; else for copies only", "yes")),
     "hipStreamCreateWithPriority": ("yes", "with cl_khr_priority_hints, else one priority", "one priority"),
     **dict.fromkeys(("hipModuleLoad", "hipModuleLoadData", "hipModuleLoadDataEx"),
                     ("OpenCL C with libocloc; SPIR-V", "SPIR-V with cl_khr_il_program", "yes")),

@@ -39,30 +39,36 @@ CONDITIONS: dict[int, Callable[[int, int, int, int], bool]] = {
 }
 
 
-def _reader(place: Place, element: np.dtype[Any]) -> Callable[[], int]:
-    if place.in_host_memory:
-        there = place.bytes().view(element)
-        return lambda: int(there[0])
-    buffer = place.buffer
-    assert buffer is not None
-    queue = buffer.device.queue(blocking=False)
-    out: Any = np.zeros(1, element)
+class _Reader:
+    """Reads one value, in place or with a queue of its own."""
 
-    def read() -> int:
-        queue.copy(out, buffer)
-        queue.finish()
-        return int(out[0])
+    def __init__(self, place: Place, element: np.dtype[Any]) -> None:
+        self._buffer, self._queue = place.buffer, None
+        self._value: Any = np.zeros(1, element)
+        if place.in_host_memory:
+            self._value = place.bytes().view(element)
+        elif place.buffer is not None:
+            self._queue = place.buffer.device.queue(blocking=False)
 
-    return read
+    def read(self) -> int:
+        if self._queue is not None and self._buffer is not None:
+            self._queue.copy(self._value, self._buffer)
+            self._queue.finish()
+        return int(self._value[0])
+
+    def close(self) -> None:
+        if self._queue is not None:
+            self._queue.close()
 
 
-def _let_go(read: Callable[[], int], is_there: Callable[[int], bool], arrived: threading.Event, gate: Any) -> None:
+def _let_go(reader: _Reader, is_there: Callable[[int], bool], arrived: threading.Event, gate: Any) -> None:
     arrived.wait()
     pause = SHORTEST
     try:
-        while not is_there(read()):
+        while not is_there(reader.read()):
             time.sleep(pause)
             pause = min(2 * pause, LONGEST)
+        reader.close()
     except Error:  # the device or the memory is closed: nothing can ever write the value any more
         pass
     gate.open()
@@ -85,13 +91,13 @@ def _wait(stream: Any, ptr: Any, value: int, flags: int, mask: int | None, dtype
     if flags not in CONDITIONS:
         raise HipError(hipError_t.hipErrorInvalidValue, f"no comparison: flags {flags}")
     under = bits if mask is None else mask & bits
-    read, holds, wanted = _reader(place, element), CONDITIONS[flags], value & bits
+    reader, holds, wanted = _Reader(place, element), CONDITIONS[flags], value & bits
     arrived = threading.Event()
     queue.host(arrived.set)
     gate = queue._gate()
     threading.Thread(
         target=_let_go,
-        args=(read, lambda there: holds(there, wanted, under, bits), arrived, gate),
+        args=(reader, lambda there: holds(there, wanted, under, bits), arrived, gate),
         name="penstock wait for a value",
         daemon=True,
     ).start()

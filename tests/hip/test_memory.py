@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pytest
 
+import penstock as ps
 from penstock import hip
 
 from .conftest import ok
@@ -145,6 +146,26 @@ def test_host_and_kernels_use_the_same_memory(function, name):
     copied = np.zeros(N, "i4")
     ok(hip.hipMemcpy(copied, pointer, 4 * N, K.hipMemcpyDefault))
     assert copied.tolist() == host.tolist()
+
+
+@pytest.mark.executes
+def test_host_memory_of_a_device_that_shares_none(function, device, monkeypatch):
+    """Pinned: for copies, and none for kernels."""
+    monkeypatch.setattr(hip.memory, "_host_memory", lambda device, nbytes: ps.host_empty(nbytes, "u1", device))
+    pointer, stream = ok(hip.hipHostMalloc(4 * N)).configure(typestr="<i4"), ok(hip.hipStreamCreate())
+    host, memory, before = np.asarray(pointer), ints(), device.stats.events_made
+    host[:] = range(N)
+    ok(hip.hipMemcpyAsync(memory, pointer, 4 * N, K.hipMemcpyHostToDevice, stream))
+    ok(hip.hipStreamSynchronize(stream))
+    assert device.stats.events_made > before
+    assert read(memory) == list(range(N))
+    ok(hip.hipMemcpy(pointer + 400, memory, 400, K.hipMemcpyDeviceToHost))
+    assert host[100:200].tolist() == list(range(100))
+    result = hip.hipModuleLaunchKernel(function("fill"), 1, 1, 1, 1, 1, 1, 0, None, None, (pointer, ctypes.c_int(1)))
+    assert code(result) == E.hipErrorInvalidValue
+    assert "host's memory" in str(hip.last_exception())
+    ok(hip.hipHostFree(pointer))
+    assert code(hip.hipHostFree(pointer)) == E.hipErrorInvalidValue
 
 
 # What a pointer points to
