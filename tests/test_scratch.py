@@ -24,6 +24,8 @@ kernel void two(global const int *rows, global uchar *first, global const uint *
     first[0] = second[0] = n;
 }
 kernel void rewrite(global int *values, int value) { values[get_global_id(0)] = value; }
+typedef struct { global int *next; int value; int unused; } Link;
+kernel void chase(global const Link *link) { link->next[0] = link->value; }
 kernel void of_real(global const float *values, global uchar *stack) { stack[0] = 1; }
 """
 
@@ -231,6 +233,35 @@ def test_generations_rise_with_writes_only_and_are_shared(device, queue, kernels
         queue.launch(kernels["rewrite"], 1, 1, a, "x")
     assert risen(lambda: None) == 0
     assert b.generation == 2
+
+
+@pytest.mark.executes
+def test_kernels_that_follow_pointers(device, queue, own, use, out):
+    if not device.driver.has_addresses:
+        with refused(ps.NotSupportedError, NotImplementedError, "no addresses"):
+            own["chase"].follow_pointers()
+        pytest.skip("no addresses")
+    chase = own["chase"]
+    chase.follow_pointers()
+    chase.follow_pointers()
+    rows, hidden = device.zeros(4, "i4"), device.zeros(4, "i4")
+    device.finish()
+    links = np.zeros(1, [("next", "u8"), ("value", "i4"), ("unused", "i4")])
+    for turn, target in enumerate([rows, hidden, device.zeros(4, "i4")]):
+        device.finish()
+        links["next"], links["value"] = target.address, 30 + turn
+        before = rows.generation
+        queue.launch(chase, 1, 1, ps.by_value(links))
+        assert target.get(queue=queue)[0] == 30 + turn
+        assert rows.generation == before  # nobody sees where it writes, so
+        assert reductions(queue, lambda: queue.launch(use, 1, 1, rows, 30, out)) == 1
+        assert reductions(queue, lambda: queue.launch(use, 1, 1, rows, 30, out)) == 0
+    links["next"], links["value"] = rows.address, 99
+    go = chase.bind(queue, 1, 1, ps.by_value(links))
+    go()
+    assert reductions(queue, lambda: queue.launch(use, 1, 1, rows, 30, out)) == 1
+    assert out.get(queue=queue).tolist() == [29]
+    assert rows.get(queue=queue)[0] == 99
 
 
 # Growth, failure, life

@@ -255,7 +255,11 @@ def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
             hipError_t.hipErrorNotFound, f"the module has no function {name!r}; it has {', '.join(program) or 'none'}"
         )
     if symbol not in known.functions:
-        known.functions[symbol] = ihipModuleSymbol_t(program[symbol], known)
+        found = program[symbol]
+        follows = any("**" in parameter.type_name for parameter in found.parameters)
+        if follows and found.device.driver.has_addresses:
+            found.follow_pointers()  # any kernel may, in HIP
+        known.functions[symbol] = ihipModuleSymbol_t(found, known)
     return known.functions[symbol]
 
 
