@@ -20,20 +20,21 @@ from penstock.queues.driver cimport Driver, Status
 from penstock.queues.kernel cimport new_kernel
 from penstock.queues.queue cimport Queue, new_queue
 from penstock.queues.state cimport (
-    DeviceState, QueueState, Statistics, add_statistics, new_device_state, registered_queues, release_device_state,
-    release_queue_state
+    DeviceState, QueueState, Statistics, add_statistics, captures_under_way, new_device_state, registered_queues, release_device_state,
+    release_queue_state, stats_of
 )
 from penstock.sync.finish cimport finish_device, mark_for_closing
 from penstock.sync.ordering cimport enter_list
 
+from penstock.queues.capture import abandon_captures, refuse_synchronize, refuse_unsafe
 from penstock.queues.errors import (
     ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
+from penstock.queues.graph import Graph
 from penstock.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
 from penstock.queues.program import Program
 from penstock.queues.host_memory import is_pinned, remember
 from penstock.queues.layout import read_dtype, read_shape
-from penstock.queues.stats import Stats
 
 _live = weakref.WeakSet()
 
@@ -167,10 +168,7 @@ cdef class Device:
                 add_statistics(counts, queues[i].counts)
                 queues[i].lock.unlock()
                 release_queue_state(queues[i])
-        return Stats(
-            counts.launches, counts.copies, counts.fills, counts.host_functions, counts.markers_made,
-            counts.markers_shared, counts.waits_made, counts.waits_elided_completed, counts.waits_elided_ordered,
-            counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped)
+        return stats_of(counts)
 
     # -- queues
 
@@ -254,6 +252,11 @@ cdef class Device:
         self._check_open()
         return new_event(self, self.state, timing)
 
+    def graph(self):
+        """An empty `Graph`, to be made node by node."""
+        self._check_open()
+        return Graph(self, _made=True)
+
     # -- memory
 
     def empty(self, shape, dtype="f4", usm_type="device"):
@@ -278,6 +281,8 @@ cdef class Device:
             Only after what was closed and is still in use has been waited for; that wait blocks.
         """
         self._check_open()
+        if captures_under_way():
+            refuse_unsafe(f"allocation on {self.info.name}")
         shape = read_shape(shape)
         dtype = read_dtype(dtype)
         if usm_type not in USM_TYPES:
@@ -292,7 +297,7 @@ cdef class Device:
         except OutOfMemoryError:
             if (self.state.anchors.empty() and self.state.orphans.load() == 0) or self.state.open_holds.load() != 0:
                 raise
-        self.finish()  # what is waiting to be given back becomes free
+        self._finish()  # what is waiting to be given back becomes free
         return self.driver.allocate(nbytes, usm_type)
 
     def zeros(self, shape, dtype="f4", usm_type="device"):
@@ -400,8 +405,13 @@ cdef class Device:
         Exception
             What a host function raised since the last synchronize.
         """
-        cdef Status status
         self._check_open()
+        if captures_under_way():
+            refuse_synchronize(self, "Device.finish()")
+        self._finish()
+
+    def _finish(self):
+        cdef Status status
         refuse_on_host_thread("Device.finish()")
         with nogil:
             status = finish_device(self.state)
@@ -426,8 +436,10 @@ cdef class Device:
         """
         if self.closed:
             return
+        if captures_under_way():
+            abandon_captures(self)
         try:
-            self.finish()
+            self._finish()
         finally:
             self.closed = True
             self._close_queues()

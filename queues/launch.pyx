@@ -10,13 +10,13 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 
 from penstock.queues.by_value cimport launch_by_value
-from penstock.queues.driver cimport NO_PLAN, Geometry, Status
+from penstock.queues.driver cimport NO_PLAN, QUEUE_CAPTURED, Geometry, Status
 from penstock.queues.geometry cimport read_geometry
 from penstock.queues.kernel cimport Kernel, Views, pack_arguments
 from penstock.queues.plan cimport Plan
-from penstock.queues.state cimport QueueState
+from penstock.queues.state cimport QueueState, refusal
 from penstock.queues.submit cimport (
-    NO_ARGUMENT, add_plan, find_plan, no_waits, raise_launch_error, refuse_kernel, submit
+    NO_ARGUMENT, add_plan, capture_launch, find_plan, no_waits, raise_launch_error, refuse_kernel, submit
 )
 from penstock.sync.ordering cimport (
     Order, abort_command, begin_command, commit_command, count_command, is_ready_to_launch, waits_of
@@ -51,8 +51,11 @@ cdef Status launch_gathered(
     cdef Plan* plan
     cdef Status status
     state.lock.lock()
+    status = refusal(state)
     plan = find_plan(state, kernel_id)
     state.lock.unlock()
+    if status != 0:
+        return status
     if plan == NULL:
         return NO_PLAN
     status = begin_command(state, &order)
@@ -86,7 +89,9 @@ cdef int launch(
     views.count = views.spilled = 0
     pack_arguments(kernel, arguments, count, packed, &views)  # may run Python code, so before the geometry is read
     if views.spilled:
-        return launch_by_value(queue, state, kernel, grid, block, packed, &views)
+        if launch_by_value(queue, state, kernel, grid, block, packed, &views) == QUEUE_CAPTURED:
+            capture_launch(queue, kernel, grid, block, arguments, count)
+        return 0
     geometry = read_geometry(kernel, grid, block)
     if state.lock.try_lock():
         status = launch_ready(state, kernel.id, geometry, packed, &failed_at)
@@ -98,6 +103,8 @@ cdef int launch(
             status = launch_gathered(state, kernel.id, &kept, packed, &failed_at)
         if status == NO_PLAN:
             add_plan(queue, state, kernel)
-    if status != 0:
+    if status == QUEUE_CAPTURED:
+        capture_launch(queue, kernel, grid, block, arguments, count)
+    elif status != 0:
         raise_launch_error(queue, kernel, status, failed_at)
     return 0

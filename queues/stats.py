@@ -25,6 +25,8 @@ class Stats:
         Times the host waited in the driver. A `Device` counts the waits for events and for the whole device as well.
     arg_bytes_set, arg_bytes_skipped : int
         Bytes of kernel arguments given to the driver, and not given because they had not changed.
+    graph_launches : int
+        Graphs launched; what is in them is not counted as launches, copies and fills.
     """
 
     launches: int = 0
@@ -40,6 +42,7 @@ class Stats:
     host_syncs: int = 0
     arg_bytes_set: int = 0
     arg_bytes_skipped: int = 0
+    graph_launches: int = 0
 
     @property
     def waits_elided(self) -> int:

@@ -1,5 +1,6 @@
 """The last step of every launch: the plan, the arguments that changed, the driver call."""
 
+from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.unordered_map cimport unordered_map
 from cython.operator cimport dereference
@@ -47,6 +48,9 @@ cdef inline Status submit(
 
 
 cdef int refuse_kernel(object queue, Kernel kernel) except -1
+cdef int capture_launch(
+    object queue, Kernel kernel, object grid, object block, PyObject* const* arguments, Py_ssize_t count
+) except -1
 cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint32_t failed_at)
 cdef Plan* create_plan(QueueState* state, Kernel kernel) except NULL
 cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1
