@@ -86,7 +86,8 @@ cdef struct Driver:
     Status (*hold)(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil
     Status (*open_gate)(void* gate, bint failed) noexcept nogil
     # -- graphs; NULL where a loop over the commands is at least as fast
-    # what `replay` submits to any queue of the device by one call: these commands, in this order. `queue` is one of them
+    # What `replay` submits to any queue of the device by one call: these commands, in this order. `queue` is one of
+    # them. The recording is NULL when the driver cannot.
     Status (*record)(void* queue, const Command* commands, size_t count, void** recording) noexcept nogil
     Status (*replay)(void* queue, void* recording, Waits waits) noexcept nogil
     # -- the host's side

@@ -168,7 +168,8 @@ cdef int record_steps(Prepared prepared, object device, QueueState* queue) excep
                 queue.handle, prepared.commands.data() + step.first, step.count, &step.recording)
         if status != 0:
             device._raise(status, "recording a graph")
-        step.kind = RECORDED
+        if step.recording != NULL:
+            step.kind = RECORDED
     return 0
 
 
