@@ -54,7 +54,7 @@ cdef struct Command:
     Memory source
     size_t nbytes
     size_t pattern_size
-    unsigned char pattern[128]
+    const unsigned char* pattern
 
 
 cdef enum MarkerUse:

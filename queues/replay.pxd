@@ -29,6 +29,7 @@ cdef class Prepared:
     cdef vector[Command] commands
     cdef vector[Step] steps
     cdef vector[Plan*] plans  # owned
+    cdef dict by_arguments  # index of a plan by kernel id and packed arguments
     cdef list functions
     cdef list kept  # all that has to live as long as this
     cdef int add(self, Command command) except -1

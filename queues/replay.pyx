@@ -6,6 +6,7 @@ queue is in order. Host functions divide it into parts, of which each is one cal
 
 import numpy as np
 cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_relaxed
@@ -84,7 +85,9 @@ cdef class Prepared:
 
 
 cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1:
-    """With a kernel object of its own; bytes by value are brought to its buffer before each launch, none is skipped."""
+    """Launches of one kernel with the very same arguments share a kernel object, which nobody else has. Bytes by value
+    are brought to a buffer of the launch's own before it, each time: none is skipped.
+    """
     cdef vector[char] packed = work.packed
     cdef uint64_t bytes_set = 0, bytes_skipped = 0
     cdef uint32_t failed_at = 0
@@ -95,11 +98,6 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
     cdef Command command
     cdef Plan* plan
     cdef Status status
-    handle = work.kernel._create()
-    plan = new_plan(
-        prepared.driver, <void*> handle, work.kernel.id, work.kernel.layout, work.kernel.count,
-        work.kernel.packed_size)
-    prepared.plans.push_back(plan)
     for index, value in work.by_value:
         given = value
         native = device._allocate(given.shape[0], "device")
@@ -114,11 +112,21 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
         source = host_memory_of(staged)
         memcpy(<void*> <uintptr_t> source.address, &given[0], given.shape[0])
         prepared.add_copy(&slot.memory, &source, given.shape[0])
-    status = set_changed_arguments(plan, packed.data(), &bytes_set, &bytes_skipped, &failed_at)
-    if status != 0:
-        parameter = work.kernel.parameters[failed_at]
-        device._raise(
-            status, f"kernel {work.kernel.name!r}, argument {failed_at} ({parameter.type_name} {parameter.name})")
+    key = work.kernel.id, PyBytes_FromStringAndSize(packed.data(), packed.size())
+    if key in prepared.by_arguments:
+        plan = prepared.plans[<size_t> prepared.by_arguments[key]]
+    else:
+        handle = work.kernel._create()
+        plan = new_plan(
+            prepared.driver, <void*> handle, work.kernel.id, work.kernel.layout, work.kernel.count,
+            work.kernel.packed_size)
+        prepared.by_arguments[key] = prepared.plans.size()
+        prepared.plans.push_back(plan)
+        status = set_changed_arguments(plan, packed.data(), &bytes_set, &bytes_skipped, &failed_at)
+        if status != 0:
+            parameter = work.kernel.parameters[failed_at]
+            device._raise(
+                status, f"kernel {work.kernel.name!r}, argument {failed_at} ({parameter.type_name} {parameter.name})")
     command.kind = LAUNCH_COMMAND
     command.kernel = plan.kernel
     command.geometry = work.geometry
@@ -151,7 +159,7 @@ cdef int add_fill(Prepared prepared, FillWork work) except -1:
     command.to = work.to
     command.nbytes = (<Buffer> work.buffer).nbytes
     command.pattern_size = pattern.shape[0]
-    memcpy(command.pattern, &pattern[0], pattern.shape[0])
+    command.pattern = &pattern[0]  # the work's
     return prepared.add(command)
 
 
@@ -181,6 +189,7 @@ cdef Replay new_replay(object device, QueueState* queue, list works):
     prepared.state = queue.device
     prepared.driver = queue.driver
     prepared.functions = []
+    prepared.by_arguments = {}
     prepared.kept = works[:]
     for work in works:
         if work.kind == "kernel":
