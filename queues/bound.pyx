@@ -121,8 +121,10 @@ cdef int launch_bound(BoundLaunch bound) except -1:
         with nogil:
             status = launch_bound_gathered(state, bound.plan, &bound.geometry)
     if status == QUEUE_CAPTURED:
-        bound.queue._capture.add(bound.queue, bound_work(
-            bound, bound.kernel, &bound.geometry, bound.arguments, bound.plan.values))
+        work = bound_work(bound, bound.kernel, &bound.geometry, bound.arguments, bound.plan.values)
+        capture = bound.queue._capture
+        if capture is None or capture.add(bound.queue, work) is None:
+            return launch_bound(bound)  # it has ended meanwhile
     elif status != 0:
         raise_launch_error(bound.queue, bound.kernel, status, NO_ARGUMENT)
     return 0

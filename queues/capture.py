@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from penstock.queues.errors import (
-    ArgumentTypeError,
     CaptureError,
     CaptureImplicitError,
     CaptureInvalidatedError,
@@ -27,7 +26,7 @@ from penstock.queues.errors import (
     NotSupportedError,
 )
 from penstock.queues.graph import Graph, Node
-from penstock.queues.work import Work, make_empty
+from penstock.queues.work import Work
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -100,35 +99,46 @@ class Capture:
 
     # -- what queues are given
 
-    def add(self, queue: Queue, work: Work) -> Node:
-        """A command of the queue."""
+    # Another thread may end the capture at any time: what comes then is told to run instead.
+
+    def add(self, queue: Queue, work: Work) -> Node | None:
+        """A command of the queue; None when the capture has ended."""
         with _lock:
+            if not self.active:
+                return None
             self.check()
             node = self.graph._append(work, self._ends[queue])
             self._ends[queue] = (node,)
         return node
 
-    def add_graph(self, queue: Queue, works: Sequence[Work], dependencies: Sequence[Sequence[int]]) -> None:
-        """All nodes of a graph that is launched on the queue."""
-        if not works:
-            return
+    def add_graph(self, queue: Queue, works: Sequence[Work], dependencies: Sequence[Sequence[int]]) -> bool:
+        """All nodes of a graph that is launched on the queue; False when the capture has ended."""
         with _lock:
+            if not self.active:
+                return False
             self.check()
+            if not works:
+                return True
             nodes: list[Node] = []
             for work, after in zip(works, dependencies, strict=True):
                 nodes.append(self.graph._append(work, tuple(nodes[i] for i in after) or self._ends[queue]))
             inner = {i for after in dependencies for i in after}
             self._ends[queue] = tuple(node for i, node in enumerate(nodes) if i not in inner)
+            return True
 
-    def fork(self, queue: Queue) -> tuple[Capture, tuple[Node, ...]]:
-        """What an event recorded on the queue stands for."""
+    def fork(self, queue: Queue) -> tuple[Capture, tuple[Node, ...]] | None:
+        """What an event recorded on the queue stands for; None when the capture has ended."""
         with _lock:
+            if not self.active:
+                return None
             self.check()
             return self, self._ends[queue]
 
     def wait(self, queue: Queue, nodes: tuple[Node, ...]) -> None:
         """The queue waits for a point of this capture, and joins it by that if it is not captured yet."""
         with _lock:
+            if not self.active:
+                return
             other = queue._capture
             if other is not None and other is not self:
                 self.invalidate("it was to be merged with another")

@@ -155,8 +155,9 @@ cdef class ExecutableGraph:
             raise InvalidArgumentError(f"the graph belongs to {self.device.name}, {on!r} does not")
         if on.state.device.closings.load(memory_order_relaxed) != self.closings:
             self._check_buffers(on.state.device.closings.load())
-        if on._capture is not None:
-            on._capture.add_graph(on, self.works, [dependencies for _, dependencies in self.shape])
+        if on._capture is not None and on._capture.add_graph(
+            on, self.works, [dependencies for _, dependencies in self.shape]
+        ):
             return
         if self.stale:
             self._prepare()

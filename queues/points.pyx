@@ -28,8 +28,10 @@ cdef Event record(object queue, QueueState* state, object given, bint timing):
         event = given
     if queue._capture is not None:
         queue._check_open()
-        set_captured(event, queue._capture.fork(queue))
-        return event
+        point = queue._capture.fork(queue)
+        if point is not None:
+            set_captured(event, point)
+            return event
     timing = timing or event.timing
     if timing and not state.timing:
         raise InvalidArgumentError(
@@ -63,8 +65,9 @@ cdef int wait_for_queue(object queue, QueueState* state, object producer, QueueS
     cdef Status status
     if producer._capture is not None:
         captured = producer._capture.fork(producer)
-        captured[0].wait(queue, captured[1])
-        return 0
+        if captured is not None:
+            captured[0].wait(queue, captured[1])
+            return 0
     if queue._capture is not None:
         queue._capture.wait_outside(queue, repr(producer))
     if producer_state.driver != state.driver:

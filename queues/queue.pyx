@@ -210,10 +210,7 @@ cdef class Queue:
         ------
         ArgumentTypeError, InvalidArgumentError, ClosedError, DriverError
         """
-        if self._capture is not None:
-            self._check_open()
-            self._capture.add(self, make_copy(self.device, dst, src))
-        else:
+        if self._capture is None or self._capture.add(self, make_copy(self.device, dst, src)) is None:
             copy(self, self.state, dst, src)
 
     def _copy_to_staging(self, staged, Buffer src):
@@ -229,10 +226,7 @@ cdef class Queue:
             of two up to 128 bytes).
         ClosedError, DriverError
         """
-        if self._capture is not None:
-            self._check_open()
-            self._capture.add(self, make_fill(self.device, buf, value))
-        else:
+        if self._capture is None or self._capture.add(self, make_fill(self.device, buf, value)) is None:
             fill(self, self.state, buf, value)
 
     def host(self, function):
@@ -245,10 +239,7 @@ cdef class Queue:
         """
         if not callable(function):
             raise ArgumentTypeError(f"host() needs something to call, not {type(function).__name__}")
-        if self._capture is not None:
-            self._check_open()
-            self._capture.add(self, make_host(function))
-        else:
+        if self._capture is None or self._capture.add(self, make_host(function)) is None:
             submit_host_function(self, self.state, function)
 
     def _gate(self):
@@ -407,9 +398,9 @@ cdef class Queue:
             bar_for_capture(self.state)
 
     def _leave_capture(self):
-        self._capture = None
         with nogil:
             unbar_after_capture(self.state)
+        self._capture = None
 
     def _check_may_wait(self, what):
         """Before the host asks for, or waits for, the queue."""

@@ -33,7 +33,9 @@ cdef int capture_launch(
     """The queue is captured: the launch becomes a node of a graph."""
     cdef Py_ssize_t i
     given = tuple([<object> arguments[i] for i in range(count)])
-    queue._capture.add(queue, kernel_work(queue.device, kernel, grid, block, given))
+    capture = queue._capture
+    if capture is None or capture.add(queue, kernel_work(queue.device, kernel, grid, block, given)) is None:
+        queue.launch(kernel, grid, block, *given)  # it has ended meanwhile
     return 0
 
 
