@@ -37,8 +37,8 @@ NULL = PENSTOCK_DEVICE=level_zero $(BIN)/python -m tests.null_levelzero
 # The layer looks at the process of the tests, so those that only start others are left out there; so are the many that
 # let calls fail, which take minutes with it and count what is left by themselves.
 IN_CHILDREN := $(addprefix --ignore=tests/,test_command_line.py test_demo.py test_null_levelzero.py test_packaging.py \
-    test_readme.py test_shutdown.py levelzero/test_discovery.py levelzero/test_faults.py levelzero/test_ocloc.py \
-    levelzero/test_validation.py)
+    test_readme.py test_shutdown.py levelzero/test_discovery.py levelzero/test_faults.py levelzero/test_not_executed.py \
+    levelzero/test_observer.py levelzero/test_ocloc.py levelzero/test_validation.py test_cold_start.py)
 
 test-levelzero: $(VENV)/with-cpu,test $(VENV)/built
 	@$(NULL) python -m penstock default
@@ -52,8 +52,8 @@ test-levelzero: $(VENV)/with-cpu,test $(VENV)/built
 
 # dpctl brings a compiler's runtime of 0.7 GB with it: too much for everyone's tests, which use it where it is installed.
 # What no device has a part in, or only another driver's, is left to the other tests.
-NOT_ON_SYCL := levelzero test_binary_cache.py test_command_line.py test_demo.py test_null_levelzero.py \
-    test_packaging.py test_spirv.py test_stubs.py
+NOT_ON_SYCL := levelzero test_binary_cache.py test_cold_start.py test_command_line.py test_demo.py \
+    test_null_levelzero.py test_opencl_programs.py test_packaging.py test_spirv.py test_stubs.py
 
 test-sycl:
 	@$(MAKE) --no-print-directory VENV=$(VENV)-sycl test-on-sycl

@@ -2,12 +2,13 @@
 
 from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_relaxed
+from libcpp.vector cimport vector
 
 from penstock.events.anchors cimport collect_device
 from penstock.events.marker cimport Marker, poll_marker, release_marker, retain_marker
 from penstock.queues.driver cimport Status
 from penstock.queues.state cimport DeviceState, release_device_state
-from penstock.sync.finish cimport wait_on_host
+from penstock.sync.finish cimport wait_on_host, wait_on_host_for_all
 
 from penstock.queues.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
 from penstock.queues.host_functions import refuse_on_host_thread
@@ -43,6 +44,32 @@ cdef tuple captured_point(Event event):
     if event.captured is not None and not event.captured[0].active:
         event.captured = None
     return event.captured
+
+
+def wait_for_all(events):
+    """Block until all these Events are done: one host synchronize for those of a device, none if they are known to be.
+    """
+    cdef vector[Marker*] markers
+    cdef DeviceState* state
+    cdef Event event
+    cdef Status status
+    cdef size_t i
+    refuse_on_host_thread("Waiting for events")
+    by_device = {}
+    for event in events:
+        by_device.setdefault(event.device, []).append(event)
+    for device, own in by_device.items():
+        for event in own:
+            if event.marker != NULL:
+                markers.push_back(retain_marker(event.marker))
+        state = event.state
+        with nogil:
+            status = wait_on_host_for_all(state, markers)
+            for i in range(markers.size()):
+                release_marker(markers[i])
+        markers.clear()
+        if status != 0:
+            device._raise(status, f"{len(own)} events")
 
 
 cdef class Event:
@@ -123,7 +150,7 @@ cdef class Event:
         if status != 0:
             self.device._raise(status, repr(self))
         collect_device(self.state)
-        self.device._raise_host_error(queue)
+        self.device._synchronized(queue)
 
     def elapsed(self, start):
         """Milliseconds from `start` to this event, as a float; 0.5 µs or better resolution on the drivers known.

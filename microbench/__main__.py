@@ -16,9 +16,11 @@ from rich.progress import Progress
 from rich.table import Table
 
 import penstock as ps
+from microbench import cold_start as starting
 from microbench import instructions as counting
 from microbench import launch as launches
 from microbench.interleaved import Measured, ratio_interval
+from penstock.selection import select
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = Console(width=None if sys.stdout.isatty() else 130)
@@ -53,18 +55,19 @@ def row(name: str, above: Measured, below: Measured) -> Row:
     )
 
 
-def show(title: str, rows: list[Row], below: str = "C loop") -> None:
+def show(title: str, rows: list[Row], below: str = "C loop", unit: str = "µs") -> None:
     """Print a table."""
+    size = {"µs": 1, "ms": 1000}[unit]
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("", no_wrap=True)
-    for heading in ("µs min", "µs median", f"÷ {below}, min", "median", "95 %"):
+    for heading in (f"{unit} min", f"{unit} median", f"÷ {below}, min", "median", "95 %"):
         table.add_column(heading, justify="right")
     for line in rows:
         low, high = line.interval
         table.add_row(
             escape(line.name),
-            f"{line.minimum:.3f}",
-            f"{line.median:.3f}",
+            f"{line.minimum / size:.3f}",
+            f"{line.median / size:.3f}",
             f"{line.ratio_of_minimums:.3f}",
             f"{line.ratio_of_medians:.3f}",
             f"{low:.3f}–{high:.3f}",
@@ -164,6 +167,19 @@ def graph(
             rows = [row(name, value, measured[launches.FLOOR]) for name, value in measured.items()]
             state = "held by a gate while it is filled" if held else "running freely"
             show(f"A chain of {length} launches, the queue {state}; {calls} a sample, {rounds} rounds", rows)
+
+
+@app.command("cold-start")
+def cold_start(
+    device: Annotated[str | None, typer.Option(help="Filter words, as for penstock.Device.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Processes of each kind.")] = 7,
+) -> None:
+    """What the start of a process with twenty kernels costs: compiled, and out of the disk cache."""
+    chosen = select(device)
+    console.print(f"device: {chosen.name}  {chosen.platform} · {chosen.description}")
+    for what, measured in starting.starts(chosen.name, rounds).items():
+        rows = [row(name, value, measured[starting.COLD]) for name, value in measured.items()]
+        show(f"{what[0].upper()}{what[1:]}; {rounds} rounds", rows, "compiled", "ms")
 
 
 @app.command("instructions")

@@ -26,18 +26,24 @@ from penstock.queues.errors import (
     NotSupportedError,
     OutOfMemoryError,
     OutOfRangeError,
+    ScratchOverflowError,
     TimeoutError,
 )
 from penstock.queues.executable import ExecutableGraph
 from penstock.queues.graph import Graph, Node
 from penstock.queues.host_memory import host_empty
-from penstock.queues.kernel import Kernel, by_value, local
+from penstock.queues.kernel import Kernel
+from penstock.queues.packing import by_value, local
+from penstock.queues.pool import MemoryPool
 from penstock.queues.program import Program
 from penstock.queues.queue import Queue
+from penstock.queues.results import Result, results
+from penstock.queues.sizes import Argument, MaxOver, MinOver, SumOver
 from penstock.queues.stats import Stats
 from penstock.selection import devices
 
 __all__ = [
+    "Argument",
     "ArgumentTypeError",
     "BoundLaunch",
     "Buffer",
@@ -63,16 +69,23 @@ __all__ = [
     "GraphUpdateError",
     "InvalidArgumentError",
     "Kernel",
+    "MaxOver",
+    "MemoryPool",
+    "MinOver",
     "Node",
     "NotSupportedError",
     "OutOfMemoryError",
     "OutOfRangeError",
     "Program",
     "Queue",
+    "Result",
+    "ScratchOverflowError",
     "Stats",
+    "SumOver",
     "TimeoutError",
     "by_value",
     "devices",
     "host_empty",
     "local",
+    "results",
 ]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from penstock.queues.errors import InvalidArgumentError
 
-__all__ = ["BinaryCache", "CacheInfo", "key_of"]
+__all__ = ["BinaryCache", "CacheInfo", "key_of", "reads_files"]
 
 LIMIT = 256 << 20
 MAGIC = b"penstock binary 1\n"
@@ -27,6 +27,9 @@ HEADER = struct.Struct(f"<{len(MAGIC)}sQ32s")  # magic, length of what follows, 
 KEY = re.compile(r"[0-9a-f]{64}")
 PART = ".part-"  # of files that are being written
 HOUR = 3600.0
+# Directives after which a program is more than its source, as the C preprocessor reads them: with digraph and trigraph,
+# and a comment may stand in between.
+READS_FILES = re.compile(r"(?:#|%:|\?\?=)[^\n]*\b(?:include|import|embed)")
 
 
 class CacheInfo(NamedTuple):
@@ -59,6 +62,14 @@ def key_of(*parts: bytes | str) -> str:
         digest.update(struct.pack("<Q", len(data)))
         digest.update(data)
     return digest.hexdigest()
+
+
+def reads_files(source: bytes | str) -> bool:
+    """Return whether a program in OpenCL C may read files, which can change while it stays the same. SPIR-V does not.
+
+    A comment behind such a directive, or that looks like one, counts as well.
+    """
+    return isinstance(source, str) and READS_FILES.search(re.sub(r"(?:\\|\?\?/)\s*\n", "", source)) is not None
 
 
 class BinaryCache:

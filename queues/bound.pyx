@@ -10,16 +10,17 @@ from penstock.queues.buffer cimport Buffer
 from penstock.queues.by_value cimport bind_by_value
 from penstock.queues.driver cimport NO_PLAN, QUEUE_CAPTURED, Geometry, Status, Waits
 from penstock.queues.geometry cimport read_geometry
-from penstock.queues.kernel cimport Kernel, Views, pack_arguments, release_views
+from penstock.queues.kernel cimport Kernel
+from penstock.queues.packing cimport Views, pack_arguments, release_views
 from penstock.queues.plan cimport Plan, delete_plan, set_changed_arguments
 from penstock.queues.state cimport QueueState, release_queue_state, retain_queue_state
-from penstock.queues.submit cimport NO_ARGUMENT, create_plan, no_waits, raise_launch_error, refuse_kernel
+from penstock.queues.submit cimport NO_ARGUMENT, create_plan, no_waits, note_writes, raise_launch_error, refuse_kernel
 from penstock.queues.work cimport bound_work
 from penstock.sync.ordering cimport (
     Order, abort_command, begin_command, commit_command, count_command, is_ready_to_launch, waits_of
 )
 
-from penstock.queues.errors import ArgumentTypeError, ClosedError
+from penstock.queues.errors import ArgumentTypeError, ClosedError, NotSupportedError
 
 cdef extern from "<alloca.h>":
     void* alloca(size_t size) nogil
@@ -56,12 +57,18 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     cdef Status status
     if kernel.state != state.device or kernel.closed:
         refuse_kernel(queue, kernel)
+    if kernel.scratch_sizes:
+        raise NotSupportedError(
+            f"kernel {kernel.name!r} has scratch, whose size is looked at in each launch: it cannot be bound")
     bound.closings = state.device.closings.load()
     bound.geometry = read_geometry(kernel, grid, block)[0]
     packed = <char*> alloca(kernel.packed_size)
-    views.count = views.spilled = 0
+    views.count = views.spilled = views.arrays = 0
     pack_arguments(kernel, (<PyTupleObject*> arguments).ob_item, len(arguments), packed, &views)
     try:
+        if views.arrays:
+            raise ArgumentTypeError(
+                f"kernel {kernel.name!r}: a bound launch takes no arrays of the host; launch it, or bind Buffers")
         owner.plan = create_plan(state, kernel)
     except BaseException:
         release_views(&views)
@@ -125,8 +132,10 @@ cdef int launch_bound(BoundLaunch bound) except -1:
         capture = bound.queue._capture
         if capture is None or capture.add(bound.queue, work) is None:
             return launch_bound(bound)  # it has ended meanwhile
-    elif status != 0:
+        return 0
+    if status != 0:
         raise_launch_error(bound.queue, bound.kernel, status, NO_ARGUMENT)
+    note_writes(state, bound.kernel, (<PyTupleObject*> bound.arguments).ob_item)
     return 0
 
 

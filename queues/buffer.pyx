@@ -6,6 +6,7 @@ import operator
 
 import numpy as np
 cimport cython
+from cpython.buffer cimport PyObject_GetBuffer
 from libc.stdint cimport uintptr_t
 from libcpp.atomic cimport memory_order_relaxed
 
@@ -23,6 +24,19 @@ _ids = itertools.count(1)  # never used again: an equal id means the same alloca
 @cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has anchored it
 cdef class Allocation:
     """One piece of device memory, shared by the buffers that view it."""
+
+    cdef void change_writer(self, uint64_t queue) noexcept:
+        """`queue` becomes the last writer, and the one before it one of the others."""
+        cdef size_t i = 0
+        while i < self.others.size():
+            if self.others[i].queue == queue:
+                self.others[i] = self.others.back()
+                self.others.pop_back()
+                break
+            i += 1
+        if self.writer.queue != 0:
+            self.others.push_back(self.writer)
+        self.writer.queue = queue
 
     def __dealloc__(self):
         if self.state != NULL:
@@ -45,7 +59,37 @@ cdef Allocation new_allocation(object device, DeviceState* state, object native)
     allocation.device = device
     allocation.native = native
     allocation.id = next(_ids)
+    allocation.generation = 1
     return allocation
+
+
+@cython.no_gc_clear
+cdef class HostView:
+    """What the arrays of `Buffer.host` are made from, and keep: when it goes, nobody writes unseen any more."""
+
+    cdef Allocation allocation
+    cdef object memory
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyObject_GetBuffer(self.memory, view, flags)
+
+    def __dealloc__(self):
+        self.allocation.exposed -= 1
+        self.allocation.generation += 1
+
+
+cdef HostView new_host_view(Allocation allocation):
+    cdef HostView view = HostView.__new__(HostView)
+    view.memory = allocation.native
+    view.allocation = allocation
+    expose(allocation)
+    return view
+
+
+cdef void expose(Allocation allocation) noexcept:
+    """It is handed out to someone who may write to it at any time. What is known of the data holds no more."""
+    allocation.exposed += 1
+    allocation.generation += 1
 
 
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype):
@@ -113,7 +157,17 @@ cdef class Buffer:
         if describe is None:
             raise AttributeError(f"memory of {self.device.name} is none that SYCL knows")
         self._check_open()
+        expose(self.allocation)  # for good: nobody tells when it ends
         return describe(self.memory.address, self.shape, self.dtype)
+
+    @property
+    def generation(self):
+        """How often something may have written to the memory, whose views share it; it only ever rises.
+
+        It rises with every copy and fill to it and every launch that takes it through a pointer that is not const. What
+        is written through addresses that a kernel finds in memory, or by others, is not seen here.
+        """
+        return self.allocation.generation
 
     @property
     def usm_type(self):
@@ -125,7 +179,8 @@ cdef class Buffer:
     def host(self):
         """A NumPy array on this very memory, when it is shared or the host's. It keeps the memory alive.
 
-        Neither read nor write it while the device may use the memory: finish first (SYCL 2020, 4.8.2).
+        Neither read nor write it while the device may use the memory: finish first (SYCL 2020, 4.8.2). As long as it
+        lives, the memory counts as changing all the time (see `generation`).
 
         Raises
         ------
@@ -139,7 +194,7 @@ cdef class Buffer:
                 "usm_type='shared'")
         if self.nbytes == 0:
             return np.empty(self.shape, self.dtype)
-        return np.ndarray(self.shape, self.dtype, self.allocation.native, self.start)
+        return np.ndarray(self.shape, self.dtype, new_host_view(self.allocation), self.start)
 
     @property
     def size(self):

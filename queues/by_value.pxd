@@ -1,6 +1,7 @@
 """The launch path with arguments by value."""
 
-from penstock.queues.kernel cimport Kernel, Views
+from penstock.queues.kernel cimport Kernel
+from penstock.queues.packing cimport Views
 from penstock.queues.plan cimport Plan
 from penstock.queues.state cimport QueueState
 

@@ -4,7 +4,8 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from penstock.queues.driver cimport NO_PLAN, NO_ROOM, QUEUE_CAPTURED, Geometry, Status
 from penstock.queues.geometry cimport read_geometry
-from penstock.queues.kernel cimport Kernel, Views, release_views
+from penstock.queues.kernel cimport Kernel
+from penstock.queues.packing cimport Views, release_views
 from penstock.queues.plan cimport Plan
 from penstock.queues.spills cimport are_uploaded, make_room, upload_spills, use_spills
 from penstock.queues.state cimport QueueState, refusal

@@ -14,8 +14,9 @@ from libc.stdint cimport uintptr_t
 from libc.string cimport memcpy
 
 from penstock.events.anchors cimport collect_queue
+from penstock.events.event cimport new_event, set_marker
 from penstock.events.marker cimport Marker, new_marker, release_marker, retain_marker
-from penstock.queues.buffer cimport Buffer
+from penstock.queues.buffer cimport Buffer, note_write
 from penstock.queues.driver cimport FOR_HOST, Memory, Status
 from penstock.queues.state cimport QueueAnchor, QueueState
 from penstock.sync.epochs cimport submitted_epoch
@@ -66,6 +67,7 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
     queue._check_buffer(src, "src")
     check_overlap(dst, src)
     submit_copy(queue, state, &dst.memory, &src.memory, dst.nbytes, None, NULL)
+    note_write(dst, state)
     return 0
 
 
@@ -83,15 +85,20 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
     other._copy_to_staging(staged, src)
     queue.wait(other)
     submit_copy(queue, state, &dst.memory, &memory, dst.nbytes, staged, NULL)
+    note_write(dst, state)
     return 0
 
 
-cdef int copy_to_staging(object queue, QueueState* state, object staged, Buffer src) except -1:
-    """Into memory that `stage` gave; asynchronous."""
+cdef object copy_to_staging(object queue, QueueState* state, object staged, Buffer src):
+    """Into memory that `stage` gave; asynchronous. Returns an Event that is done when it is there."""
     cdef Memory memory = host_memory_of(staged)
+    cdef Marker* marker = NULL
     queue._check_buffer(src, "src")
-    submit_copy(queue, state, &memory, &src.memory, src.nbytes, staged, NULL)
-    return 0
+    event = new_event(queue.device, state.device, False)
+    submit_copy(queue, state, &memory, &src.memory, src.nbytes, staged, &marker)
+    if marker != NULL:
+        set_marker(event, marker, False, queue)
+    return event
 
 
 cdef int upload(object queue, QueueState* state, Buffer dst, object src) except -1:
@@ -111,6 +118,7 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
         submit_copy(queue, state, &dst.memory, &memory, dst.nbytes, staged, NULL)
     finally:
         PyBuffer_Release(&view)
+    note_write(dst, state)
     return 0
 
 

@@ -15,13 +15,14 @@ from libcpp.vector cimport vector
 
 from penstock.events.anchors cimport anchor_on_device, collect_device, collect_queue
 from penstock.events.event cimport new_event
-from penstock.queues.buffer cimport Buffer, new_allocation, new_buffer
+from penstock.queues.buffer cimport Buffer, expose, new_allocation, new_buffer
 from penstock.queues.driver cimport Driver, Status
 from penstock.queues.kernel cimport new_kernel
+from penstock.queues.pool cimport MemoryPool, new_pool
 from penstock.queues.queue cimport Queue, new_queue
 from penstock.queues.state cimport (
-    DeviceState, QueueState, Statistics, add_statistics, captures_under_way, new_device_state, registered_queues, release_device_state,
-    release_queue_state, stats_of
+    DeviceState, QueueState, Statistics, add_statistics, captures_under_way, new_device_state, registered_queues,
+    release_device_state, release_queue_state, stats_of
 )
 from penstock.sync.finish cimport finish_device, mark_for_closing
 from penstock.sync.ordering cimport enter_list
@@ -32,13 +33,16 @@ from penstock.queues.errors import (
 )
 from penstock.queues.graph import Graph
 from penstock.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
+from penstock.queues.identity import identify
 from penstock.queues.program import Program
+from penstock.queues.reductions import Reductions
 from penstock.queues.host_memory import is_pinned, remember
 from penstock.queues.layout import read_dtype, read_shape
 
 _live = weakref.WeakSet()
 
 USM_TYPES = ("device", "shared", "host")
+KEPT_FOR_LAUNCHES = 64 << 20  # bytes of memory for arrays and results that outlast a synchronize
 
 
 class _CurrentQueues(threading.local):
@@ -71,12 +75,17 @@ cdef class Device:
     timing : bool
         Whether the null queue and the per-thread queues, and other queues unless said otherwise, can take timed
         records. On the drivers measured (Intel CPU, PoCL, NVIDIA) it costs nothing measurable per launch.
+    debug : bool
+        Whether each launch with scratch is waited for, and raises `ScratchOverflowError` when the kernel wrote behind
+        its scratch.
 
     Attributes
     ----------
     name : str
         Its full filter, ``backend:type:index``.
     info : DeviceInfo
+    pool : MemoryPool
+        What `Queue.alloc` takes its memory from.
 
     Raises
     ------
@@ -90,15 +99,20 @@ cdef class Device:
     cdef readonly object info
     cdef readonly object driver
     cdef readonly bint timing
+    cdef readonly bint debug
     cdef readonly bint closed
+    cdef readonly MemoryPool pool  # what `Queue.alloc` takes its memory from
+    cdef MemoryPool _launch_memory  # for arrays given to launches, and for results
     cdef object _null_queue
     cdef object _threads
     cdef object _idle_thread_queues
     cdef object _currents
     cdef object _host_errors
+    cdef object _reducing
+    cdef object _allocations
     cdef object __weakref__
 
-    def __init__(self, filter=None, *, timing=False):
+    def __init__(self, filter=None, *, timing=False, debug=False):
         from penstock.selection import select
 
         if self.state != NULL:
@@ -106,6 +120,7 @@ cdef class Device:
         info = select(filter)
         folder = info.backend.replace("_", "")
         self._open(importlib.import_module(f"penstock.queues.{folder}.device").open_device(info), timing)
+        self.debug = debug
 
     @staticmethod
     def _of(driver):
@@ -125,6 +140,10 @@ cdef class Device:
         self._idle_thread_queues = deque()
         self._currents = _CurrentQueues()
         self._host_errors = deque()
+        self._allocations = 0
+        self.pool = new_pool(self.state)
+        self._launch_memory = new_pool(self.state)
+        self._launch_memory.release_threshold = KEPT_FOR_LAUNCHES
         native, handle = self.driver.create_queue(0, timing)
         self._null_queue = new_queue(self, self.state, native, handle, True, True, timing, False, 0)
         self.state.null_queue = (<Queue> self._null_queue).state
@@ -138,6 +157,7 @@ cdef class Device:
             self.closed = True
             self._close_queues()
             self._null_queue = None
+            self._reducing = None
 
     def __dealloc__(self):
         if self.state != NULL:
@@ -168,7 +188,7 @@ cdef class Device:
                 add_statistics(counts, queues[i].counts)
                 queues[i].lock.unlock()
                 release_queue_state(queues[i])
-        return stats_of(counts)
+        return stats_of(counts, self._allocations)
 
     # -- queues
 
@@ -290,15 +310,23 @@ cdef class Device:
         allocation = new_allocation(self, self.state, self._allocate(math.prod(shape) * dtype.itemsize, usm_type))
         return new_buffer(allocation, 0, shape, dtype)
 
+    def _lend(self, queue, shape, dtype):
+        """Memory for the commands of a launch, given back by ``queue.free``; kept for the next launch."""
+        return self._launch_memory._alloc(queue, shape, dtype)
+
     def _allocate(self, nbytes, usm_type):
         collect_device(self.state)
         try:
-            return self.driver.allocate(nbytes, usm_type)
+            memory = self.driver.allocate(nbytes, usm_type)
         except OutOfMemoryError:
-            if (self.state.anchors.empty() and self.state.orphans.load() == 0) or self.state.open_holds.load() != 0:
+            given_up = self.pool._give_up_idle() | self._launch_memory._give_up_idle()
+            kept = not self.state.anchors.empty() or self.state.orphans.load() != 0
+            if not (given_up or kept) or self.state.open_holds.load() != 0:
                 raise
-        self._finish()  # what is waiting to be given back becomes free
-        return self.driver.allocate(nbytes, usm_type)
+            self._finish()  # what is waiting to be given back becomes free
+            memory = self.driver.allocate(nbytes, usm_type)
+        self._allocations += 1
+        return memory
 
     def zeros(self, shape, dtype="f4", usm_type="device"):
         """A buffer of zeros, filled on the thread's current queue (see `empty`)."""
@@ -339,7 +367,9 @@ cdef class Device:
         if not hasattr(self.driver, "adopt_memory"):
             raise NotSupportedError(f"as_buffer: {self.info.name} takes over no memory; SYCL devices do")
         memory, shape, dtype = self.driver.adopt_memory(thing)
-        return new_buffer(new_allocation(self, self.state, memory), 0, shape, dtype)
+        allocation = new_allocation(self, self.state, memory)
+        expose(allocation)
+        return new_buffer(allocation, 0, shape, dtype)
 
     def _adapt_view(self, Buffer view, native):
         part = self.driver.part(native, view.start, view.nbytes)
@@ -374,7 +404,8 @@ cdef class Device:
         BuildError
             With the compiler's log in its message and as ``.log``.
 
-        Blocks while it compiles.
+        Blocks while it compiles. What a compiler made for any process before is taken from the disk, unless the source
+        includes files.
         """
         self._check_open()
         if not isinstance(source, (str, bytes, bytearray, memoryview)):
@@ -388,7 +419,14 @@ cdef class Device:
             raise ArgumentTypeError("program: options are a str or a sequence of str") from None
         if not isinstance(source, str):
             source = bytes(source)
-        return Program(self, self.driver.build(source, options), self._make_kernel)
+        natives = identify(self.driver.build(source, options), source, options)
+        return Program(self, natives, self._make_kernel)
+
+    @property
+    def _reductions(self):
+        if self._reducing is None:
+            self._reducing = Reductions(self)
+        return self._reducing
 
     def _make_kernel(self, native):
         return new_kernel(self, self.state, native)
@@ -418,7 +456,7 @@ cdef class Device:
         if status != 0:
             self._raise(status, f"finish of {self!r}")
         self._collect_all()
-        self._raise_host_error(None)
+        self._synchronized(None)
 
     def _collect_all(self):
         cdef vector[QueueState*] queues
@@ -441,6 +479,8 @@ cdef class Device:
         try:
             self._finish()
         finally:
+            self.pool.trim()
+            self._launch_memory.trim()
             self.closed = True
             self._close_queues()
             _live.discard(self)
@@ -486,6 +526,12 @@ cdef class Device:
 
     def _keep_host_error(self, queue, error):
         self._host_errors.append((queue, error))
+
+    def _synchronized(self, queue):
+        """The host has waited for this queue, or for all (None)."""
+        self.pool._synchronized()
+        self._launch_memory._synchronized()
+        self._raise_host_error(queue)
 
     def _raise_host_error(self, queue):
         """The oldest exception of a host function of this queue; the null queue and None speak for the others."""

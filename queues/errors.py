@@ -30,6 +30,7 @@ __all__ = [
     "NotSupportedError",
     "OutOfMemoryError",
     "OutOfRangeError",
+    "ScratchOverflowError",
     "TimeoutError",
 ]
 
@@ -99,6 +100,10 @@ class BuildError(Error, RuntimeError):
     def __init__(self, message: str = "", *, log: str = "") -> None:
         super().__init__(message)
         self.log = log
+
+
+class ScratchOverflowError(Error, RuntimeError):
+    """A kernel wrote behind the end of its scratch; found by ``Device(debug=True)``."""
 
 
 class TimeoutError(Error, builtins.TimeoutError):

@@ -8,13 +8,14 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from penstock.events.anchors cimport collect_device
-from penstock.queues.buffer cimport Buffer
+from penstock.queues.buffer cimport Buffer, note_write
 from penstock.queues.driver cimport Status
 from penstock.queues.host_functions cimport Call, new_call, settle_call
 from penstock.queues.queue cimport Queue
-from penstock.queues.replay cimport Replay, new_replay, order_after, submit_replay
+from penstock.queues.replay cimport Replay, new_replay, submit_replay
 from penstock.queues.state cimport Lock
-from penstock.sync.epochs cimport Epochs, release_epochs, retain_epochs, submitted_epoch
+from penstock.sync.epochs cimport submitted_epoch
+from penstock.sync.ordering cimport wait_for_epoch
 
 from penstock.queues.errors import (
     ArgumentTypeError, CaptureError, ClosedError, GraphUpdateError, InvalidArgumentError
@@ -77,10 +78,11 @@ cdef class ExecutableGraph:
     cdef list works  # theirs, or what took their place
     cdef list shape
     cdef Replay replay
+    cdef tuple written  # the buffers that it may write to
     cdef bint stale  # the works changed since it was made
     cdef uint64_t closings  # the device's count when the buffers were last seen open
     cdef Lock lock  # one launch at a time; guards the two below
-    cdef Epochs* last  # of the queue of the last launch, retained; NULL before the first
+    cdef uint64_t last_queue  # the id of the last launch's; 0 before the first, as no queue has
     cdef uint64_t last_epoch
     cdef object __weakref__
 
@@ -98,10 +100,6 @@ cdef class ExecutableGraph:
         made._prepare()
         return made
 
-    def __dealloc__(self):
-        if self.last != NULL:
-            release_epochs(self.last)
-
     def _prepare(self):
         """Make it ready anew; when that fails it is as it was."""
         cdef Queue null_queue = self.device.null_queue
@@ -109,6 +107,7 @@ cdef class ExecutableGraph:
         collect_device(null_queue.state.device)
         # What the old one used goes when it is done: launches in other threads still hold it.
         self.replay = new_replay(self.device, null_queue.state, self.works)
+        self.written = tuple(dict.fromkeys([buffer for work in self.works for buffer in work.writes]))
         self.stale = False
 
     def _check_buffers(self, uint64_t closings):
@@ -168,18 +167,19 @@ cdef class ExecutableGraph:
                 calls.push_back(new_call(on, on.state, function))
             with nogil:
                 self.lock.lock()
-                status = order_after(on.state, self.last, self.last_epoch)
+                status = 0
+                if self.last_queue != on.state.epochs.queue_id and self.last_queue != 0:
+                    status = wait_for_epoch(on.state, self.last_queue, self.last_epoch)
                 if status == 0:
                     status = submit_replay(on.state, replay.steps, replay.commands, calls, &called)
-                    if self.last != on.state.epochs:
-                        if self.last != NULL:
-                            release_epochs(self.last)
-                        self.last = retain_epochs(on.state.epochs)
+                    self.last_queue = on.state.epochs.queue_id
                     self.last_epoch = submitted_epoch(on.state.epochs)
                 self.lock.unlock()
         finally:
             for i in range(calls.size()):
                 settle_call(on, functions[i], calls[i], i < called)
+        for buffer in self.written:
+            note_write(<Buffer> buffer, on.state)  # after a failure too: part of it may have been submitted
         if status != 0:
             on._raise(status, "graph launch")
 
@@ -242,13 +242,16 @@ cdef class ExecutableGraph:
     @property
     def writes(self):
         """The buffers that a launch of it may write to."""
-        return tuple(dict.fromkeys([buffer for work in self.works for buffer in work.writes]))
+        if self.stale:
+            self._prepare()
+        return self.written
 
     def close(self):
         """Give back what it uses, once its launches are done. Does not block; twice is fine."""
         self.closed = True
         self.replay = None
         self.works = []
+        self.written = ()
         self.ordered = ()
 
     def __enter__(self):

@@ -1,7 +1,7 @@
-"""Kernels: what their parameters are, and how arguments are packed for them."""
+"""Kernels: what their parameters are, and how their arguments are laid out."""
 
-from cpython.object cimport PyObject
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
+from libcpp.vector cimport vector
 
 from penstock.queues.driver cimport Geometry
 from penstock.queues.plan cimport Parameter
@@ -13,12 +13,17 @@ cdef class Kernel:
     cdef readonly object device
     cdef readonly str name
     cdef readonly tuple parameters
+    cdef readonly uint32_t content_id
     cdef object native  # the driver's kernel, from which plans get theirs
     cdef Parameter* layout
     cdef Py_ssize_t count
     cdef size_t packed_size
     cdef uint64_t id
     cdef bint closed
+    cdef bint plain  # open, and without scratch
+    cdef vector[Py_ssize_t] written  # the parameters through which a launch may write
+    cdef tuple scratch_sizes  # (index of the parameter, Size) of each that is declared
+    cdef vector[char] left_out  # of each parameter: is it scratch, so that no argument is given for it?
     cdef size_t max_block  # work-items of a group
     cdef size_t max_block_axis[3]
     cdef size_t required_block[3]  # 0: none
@@ -29,19 +34,4 @@ cdef class Kernel:
     cdef void _forget_plans(self) noexcept
 
 
-cdef enum:
-    MOST_VIEWS = 16
-
-
-cdef struct Views:
-    int spilled  # how many arguments are bytes by value
-    int count  # how many of these are held only while they are looked at
-    Py_buffer views[MOST_VIEWS]
-
-
-# Both counts are 0 before. After success, when something has spilled, the caller calls `release_views`.
-cdef int pack_arguments(
-    Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
-) except -1
-cdef void release_views(Views* views)
 cdef Kernel new_kernel(object device, DeviceState* state, object native)

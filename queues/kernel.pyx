@@ -1,351 +1,21 @@
-"""Kernels, and the packing of Python arguments into the bytes the driver gets."""
+"""Kernels: what they take, and what limits them."""
 
-import ctypes
 import itertools
-import operator
 from functools import partial
 
-import numpy as np
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
-from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
-from cpython.long cimport PyLong_AsLongLong, PyLong_AsUnsignedLongLong
-from cpython.object cimport PyObject
-from libc.math cimport isinf
-from libc.stdint cimport (
-    int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
-)
+from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
 from libcpp.atomic cimport memory_order_relaxed
 
 from penstock.events.anchors cimport anchor_on_device
-from penstock.queues.buffer cimport Buffer
-from penstock.queues.plan cimport LOCAL, POINTER, SPILLED, VALUE, PackedPointer, Parameter
+from penstock.queues.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
 from penstock.queues.state cimport DeviceState, release_device_state
 
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
-from penstock.queues.layout import convert
+from penstock.queues.sizes import Argument, read_size
 
 _ids = itertools.count(1)  # never used again, so a plan can never be taken for another kernel's
-
-cdef extern from "Python.h":
-    bint PyLong_CheckExact(object)
-    ctypedef struct PyTypeObject:
-        pass
-    bint Py_IS_TYPE(PyObject*, PyTypeObject*)
-    long long PyLong_AsLongLongAndOverflow(object, int* overflow)  # never raises for an int
-
-
-cdef class Local:
-    """An argument for a parameter in local memory: ``ps.local(nbytes)`` bytes for each group."""
-
-    cdef readonly size_t nbytes
-
-    def __init__(self, nbytes):
-        try:
-            nbytes = operator.index(nbytes)
-        except TypeError:
-            raise ArgumentTypeError(f"local(nbytes) needs an int, not {type(nbytes).__name__}") from None
-        if not 1 <= nbytes < 1 << 63:
-            raise InvalidArgumentError(f"local memory of {nbytes} bytes: at least 1 is needed, and no more than fits")
-        self.nbytes = nbytes
-
-    def __repr__(self):
-        return f"penstock.local({self.nbytes})"
-
-
-local = Local  # ps.local(nbytes)
-
-
-cdef object argument_error(Kernel kernel, Py_ssize_t index, str problem, object kind):
-    parameter = kernel.parameters[index]
-    return kind(
-        f"kernel {kernel.name!r}, argument {index} ({parameter.type_name} {parameter.name}): {problem}")
-
-
-cdef int64_t signed_value(Kernel kernel, Py_ssize_t i, object value, int bits) except? -1:
-    cdef int64_t number
-    cdef int64_t limit = <int64_t> ((<uint64_t> 1 << (bits - 1)) - 1)
-    if not PyLong_CheckExact(value):
-        value = whole_number(kernel, i, value)
-    try:
-        number = PyLong_AsLongLong(value)
-    except OverflowError:
-        raise out_of_range(kernel, i, value) from None
-    if number > limit or number < -limit - 1:
-        raise out_of_range(kernel, i, value)
-    return number
-
-
-cdef uint64_t unsigned_value(Kernel kernel, Py_ssize_t i, object value, int bits) except? 0:
-    cdef uint64_t number
-    if not PyLong_CheckExact(value):
-        value = whole_number(kernel, i, value)
-    try:
-        number = PyLong_AsUnsignedLongLong(value)
-    except OverflowError:
-        raise out_of_range(kernel, i, value) from None
-    if bits < 64 and number >> bits:
-        raise out_of_range(kernel, i, value)
-    return number
-
-
-cdef object out_of_range(Kernel kernel, Py_ssize_t i, object value):
-    return argument_error(kernel, i, f"{value} is out of its range", InvalidArgumentError)
-
-
-cdef object whole_number(Kernel kernel, Py_ssize_t i, object value):
-    """Bools, NumPy integers and whatever else is an index; a float is not, even when it is whole."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise argument_error(kernel, i, f"needs an integer, not {type(value).__name__}", ArgumentTypeError) from None
-
-
-cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
-    if PyFloat_CheckExact(value):
-        return PyFloat_AS_DOUBLE(value)
-    if isinstance(value, (Buffer, str, bytes)) or not hasattr(value, "__float__"):
-        raise argument_error(kernel, i, f"needs a number, not {type(value).__name__}", ArgumentTypeError)
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise argument_error(kernel, i, f"needs a number, not {value!r}", ArgumentTypeError) from None
-    except OverflowError:
-        raise out_of_range(kernel, i, value) from None
-
-
-cdef inline bint is_open_buffer(Kernel kernel, Buffer buffer):
-    return not buffer.allocation.closed and buffer.allocation.state == kernel.state
-
-
-cdef class ByValue:
-    """An argument for a pointer parameter whose bytes are passed by value: ``ps.by_value(array)``.
-
-    The kernel gets a pointer to a copy that is brought to these bytes before it runs, only if they have changed since
-    the last launch of this kernel on this queue. What the kernel writes there is lost. The bytes are those of the time
-    of the launch, and may be changed as soon as it has returned; the mark may be used again. ``bytes``, NumPy
-    structured scalars and ctypes structures need no mark.
-
-    Parameters
-    ----------
-    value : anything with a C-contiguous buffer, such as a NumPy array
-    """
-
-    cdef Py_buffer view  # held as long as the mark is: the memory is neither moved nor resized
-    cdef readonly object value
-
-    def __init__(self, value):
-        if self.view.buf != NULL:
-            raise ArgumentTypeError("this by_value is made already")
-        if isinstance(value, np.ndarray) and value.dtype.hasobject:
-            raise ArgumentTypeError("by_value: references to Python objects are no bytes to pass")
-        try:
-            PyObject_GetBuffer(value, &self.view, PyBUF_SIMPLE)
-        except (TypeError, ValueError, BufferError) as error:
-            raise ArgumentTypeError(
-                f"by_value needs C-contiguous bytes, not this {type(value).__name__} ({error})") from None
-        self.value = value
-        if self.view.len == 0:
-            raise InvalidArgumentError("by_value: no bytes to pass")
-
-    def __dealloc__(self):
-        PyBuffer_Release(&self.view)
-
-    def __repr__(self):
-        return f"penstock.by_value({self.value!r})"
-
-
-by_value = ByValue  # ps.by_value(array)
-
-
-cdef inline void pack_bytes_at(PackedPointer* slot, const void* where, size_t nbytes, Views* views) noexcept:
-    """Bytes by value: the slot says where they are on the host, until the plan knows where on the device."""
-    slot.allocation = SPILLED
-    slot.memory.handle = NULL
-    slot.memory.address = <uintptr_t> where
-    slot.memory.offset = nbytes
-    slot.memory.host = True
-    views.spilled += 1
-
-
-cdef int pack_spilled(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:
-    """Without a mark."""
-    cdef Py_buffer* view = &views.views[views.count]
-    if views.count == MOST_VIEWS:
-        raise argument_error(kernel, i, f"more than {MOST_VIEWS} structures by value", InvalidArgumentError)
-    if isinstance(value, np.void) and value.dtype.hasobject:
-        raise argument_error(kernel, i, "references to Python objects are no bytes to pass", ArgumentTypeError)
-    try:
-        PyObject_GetBuffer(value, view, PyBUF_SIMPLE)
-    except (TypeError, ValueError, BufferError) as error:
-        raise argument_error(kernel, i, f"these are no plain bytes ({error})", ArgumentTypeError) from None
-    views.count += 1
-    if view.len == 0:
-        raise argument_error(kernel, i, "no bytes to pass by value", InvalidArgumentError)
-    pack_bytes_at(slot, view.buf, view.len, views)
-    return 0
-
-
-cdef void release_views(Views* views):
-    cdef int i
-    for i in range(views.count):
-        PyBuffer_Release(&views.views[i])
-    views.count = 0
-
-
-cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:
-    """None is a null pointer, bytes are passed by value, and everything else is an error."""
-    if value is None:
-        memset(slot, 0, sizeof(PackedPointer))
-        return 0
-    if isinstance(value, (bytes, np.void, ctypes.Structure, ctypes.Union)):
-        return pack_spilled(kernel, i, value, slot, views)
-    if type(value) is not Buffer:
-        raise argument_error(
-            kernel, i, f"needs a Buffer, None, or bytes by value (penstock.by_value), not {type(value).__name__}",
-            ArgumentTypeError)
-    if value.closed:
-        raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
-    raise argument_error(
-        kernel, i, f"this Buffer belongs to {value.device.name}, the kernel to {kernel.device.name}",
-        InvalidArgumentError)
-
-
-cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
-    """A vector, half or struct: the right number of bytes of anything with a buffer, or numbers for a vector."""
-    cdef Parameter* parameter = &kernel.layout[i]
-    cdef Py_buffer view
-    dtype = kernel.parameters[i].dtype
-    if dtype is not None and not isinstance(value, (bytes, bytearray, memoryview)):
-        lanes = dtype.shape[0] if dtype.shape else 1
-        try:
-            value = np.ascontiguousarray(convert(value, dtype.base))
-        except TypeError as error:
-            raise argument_error(
-                kernel, i, f"needs {dtype.base} values, not {value!r} ({error})", ArgumentTypeError) from None
-        except ValueError as error:
-            raise argument_error(kernel, i, str(error), InvalidArgumentError) from None
-        if value.size != lanes:
-            raise argument_error(kernel, i, f"needs {lanes} values, not {value.size}", InvalidArgumentError)
-    try:
-        PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
-    except (TypeError, ValueError, BufferError):
-        raise argument_error(
-            kernel, i, f"needs {parameter.size} bytes (a NumPy value, bytes or a ctypes structure), "
-            f"not {type(value).__name__}", ArgumentTypeError) from None
-    try:
-        # a vector of three is as large as one of four; its last element is never looked at
-        if view.len != parameter.size and not (dtype is not None and view.len == dtype.itemsize):
-            raise argument_error(
-                kernel, i, f"needs {parameter.size} bytes, not {view.len}", InvalidArgumentError)
-        memset(slot, 0, parameter.width)
-        memcpy(slot, view.buf, view.len)
-    finally:
-        PyBuffer_Release(&view)
-    return 0
-
-
-cdef int pack_local(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
-    if type(value) is not Local:
-        raise argument_error(kernel, i, f"needs penstock.local(nbytes), not {type(value).__name__}", ArgumentTypeError)
-    if (<Local> value).nbytes > kernel.local_bytes:
-        raise argument_error(
-            kernel, i, f"{(<Local> value).nbytes} bytes of local memory: the device has {kernel.local_bytes}",
-            InvalidArgumentError)
-    (<uint64_t*> slot)[0] = (<Local> value).nbytes
-    return 0
-
-
-cdef int pack_arguments(
-    Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
-) except -1:
-    """Check the arguments and lay their bytes out, each in its slot, unused bytes zero; the driver sees nothing yet."""
-    cdef Py_ssize_t i
-    cdef Parameter* parameter
-    cdef PackedPointer* pointer
-    cdef PyObject* value  # borrowed, not counted: the caller keeps the arguments
-    cdef char* slot
-    cdef int64_t number
-    cdef int overflow
-    if count != kernel.count:
-        raise ArgumentTypeError(
-            f"kernel {kernel.name!r} takes {kernel.count} arguments ({count} given): {kernel.signature}")
-    for i in range(count):
-        parameter = kernel.layout + i
-        value = arguments[i]
-        slot = packed + parameter.offset
-        if parameter.code == 0:
-            if Py_IS_TYPE(value, <PyTypeObject*> Buffer) and is_open_buffer(kernel, <Buffer> value):
-                pointer = <PackedPointer*> slot
-                pointer.allocation = (<Buffer> value).allocation.id
-                pointer.memory = (<Buffer> value).memory
-                continue
-            if Py_IS_TYPE(value, <PyTypeObject*> ByValue):
-                pack_bytes_at(<PackedPointer*> slot, (<ByValue> value).view.buf, (<ByValue> value).view.len, views)
-                continue
-            if PyBytes_CheckExact(<object> value) and PyBytes_GET_SIZE(<object> value):
-                pack_bytes_at(
-                    <PackedPointer*> slot, PyBytes_AS_STRING(<object> value), PyBytes_GET_SIZE(<object> value), views)
-                continue
-        elif parameter.code == c"i":
-            if PyLong_CheckExact(<object> value):
-                number = PyLong_AsLongLongAndOverflow(<object> value, &overflow)
-                if number == <int32_t> number and not overflow:
-                    (<uint64_t*> slot)[0] = <uint32_t> number
-                    continue
-        elif parameter.code == c"f":
-            if PyFloat_CheckExact(<object> value):
-                (<uint64_t*> slot)[0] = 0
-                (<float*> slot)[0] = <float> PyFloat_AS_DOUBLE(<object> value)
-                if not isinf((<float*> slot)[0]):
-                    continue
-        try:
-            pack_argument(kernel, i, <object> value, slot, views)
-        except BaseException:
-            release_views(views)
-            raise
-    return 0
-
-
-cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
-    """All that the loop above does not do in place."""
-    cdef char code = kernel.layout[i].code
-    cdef double real
-    if code == 0:
-        pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
-    elif code == c"i":
-        (<uint64_t*> slot)[0] = <uint32_t> signed_value(kernel, i, value, 32)
-    elif code == c"f":
-        real = real_value(kernel, i, value)
-        (<uint64_t*> slot)[0] = 0
-        (<float*> slot)[0] = <float> real
-        if isinf((<float*> slot)[0]) and not isinf(real):
-            raise out_of_range(kernel, i, value)
-    elif code == c"d":
-        (<double*> slot)[0] = real_value(kernel, i, value)
-    elif code == c"I":
-        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 32)
-    elif code == c"q":
-        (<int64_t*> slot)[0] = signed_value(kernel, i, value, 64)
-    elif code == c"Q":
-        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 64)
-    elif code == c"h":
-        (<uint64_t*> slot)[0] = <uint16_t> signed_value(kernel, i, value, 16)
-    elif code == c"H":
-        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 16)
-    elif code == c"b":
-        (<uint64_t*> slot)[0] = <uint8_t> signed_value(kernel, i, value, 8)
-    elif code == c"B":
-        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 8)
-    elif code == c"L":
-        pack_local(kernel, i, value, slot)
-    else:
-        pack_bytes(kernel, i, value, slot)
-    return 0
-
 
 cdef object queue_type = None
 
@@ -373,6 +43,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native):
     kernel.native = native
     kernel.name = native.name
     kernel.parameters = tuple(native.parameters)
+    kernel.content_id = native.content_id
     kernel.id = next(_ids)
     kernel.count = len(kernel.parameters)
     kernel.layout = <Parameter*> calloc(max(kernel.count, 1), sizeof(Parameter))
@@ -385,6 +56,8 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native):
         layout.size = parameter.nbytes
         if parameter.kind == "pointer":
             layout.kind = POINTER
+            if not parameter.read_only:
+                kernel.written.push_back(i)
             layout.width = sizeof(PackedPointer)
         elif parameter.kind == "local":
             layout.kind = LOCAL
@@ -396,6 +69,9 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native):
             layout.width = (parameter.nbytes + 7) // 8 * 8
         offset += layout.width
     kernel.packed_size = offset
+    kernel.left_out.resize(kernel.count)
+    kernel.scratch_sizes = ()
+    kernel.plain = True
     kernel.max_block = native.max_block
     kernel.local_bytes = native.local_bytes
     for i in range(3):
@@ -417,6 +93,8 @@ cdef class Kernel:
     parameters : tuple of Parameter
         Name, kind, type and bytes of each, as the driver reports them.
     device : Device
+    content_id : int
+        Follows from the program's source and options and the kernel's name, and is the same in every process.
     """
 
     def __init__(self, *args, **kwargs):
@@ -451,6 +129,79 @@ cdef class Kernel:
             raise ClosedError(f"kernel {self.name!r} is closed")
         return self.native.create()
 
+    def scratch(self, name, size):
+        """Declare that a pointer parameter is scratch: launches leave it out, and it gets memory of `size` bytes.
+
+        The memory belongs to one kernel on one queue, so launches there may use it one after the other; contents are
+        unspecified. It grows when a launch needs more. When the size depends on data, it is worked out again only
+        after something may have written to that data: by one launch for each buffer that changed and one host
+        synchronize, so that launch blocks. A launch reads the data as it is after everything submitted until then that
+        penstock knows to write to it, on whichever queue.
+
+        Parameters
+        ----------
+        name : str
+            Of a parameter that points to global memory.
+        size : int or Size
+            Bytes: `MaxOver`, `MinOver` and `SumOver` of a buffer argument of integers and `Argument`, an integer
+            argument, each by the name of its parameter, combined by ``+ - * //``. 0 gets one byte.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            When there is no such parameter, it is no pointer that can be written through, or is declared already.
+
+        Examples
+        --------
+        >>> kernel.scratch("stack", ps.MaxOver("row_lengths") * 8)  # doctest: +SKIP
+        """
+        if self.closed:
+            raise ClosedError(f"kernel {self.name!r} is closed")
+        size = read_size(size)
+        cdef Py_ssize_t index = self._index_of(name)
+        if self.layout[index].kind != POINTER or self.parameters[index].read_only:
+            raise InvalidArgumentError(
+                f"kernel {self.name!r}: scratch is a pointer to global memory, not {self._declared(index)}")
+        if self.left_out[index]:
+            raise InvalidArgumentError(f"kernel {self.name!r}: {name!r} is declared as scratch already")
+        for leaf in size.leaves():
+            self._check_leaf(name, leaf)
+        for _, declared in self.scratch_sizes:
+            for leaf in declared.leaves():
+                if leaf.name == name:
+                    raise InvalidArgumentError(
+                        f"kernel {self.name!r}: {name!r} cannot be scratch, the size of other scratch is {declared!r}")
+        self.left_out[index] = True
+        self.plain = False
+        self.scratch_sizes = (*self.scratch_sizes, (index, size))
+
+    @property
+    def scratch_names(self):
+        """The parameters that are scratch, in the order of their declarations."""
+        return tuple([self.parameters[index].name for index, _ in self.scratch_sizes])
+
+    def _index_of(self, name):
+        for index, parameter in enumerate(self.parameters):
+            if parameter.name == name:
+                return index
+        raise InvalidArgumentError(f"kernel {self.name!r} has no parameter {name!r}: {self.signature}")
+
+    def _declared(self, index):
+        parameter = self.parameters[index]
+        return f"{parameter.type_name} {parameter.name}"
+
+    def _check_leaf(self, name, leaf):
+        cdef Py_ssize_t index = self._index_of(leaf.name)
+        if leaf.name == name or self.left_out[index]:
+            raise InvalidArgumentError(f"kernel {self.name!r}: {leaf!r} is about scratch, which gets no argument")
+        if isinstance(leaf, Argument):
+            if self.layout[index].code not in b"bBhHiIqQ":
+                raise InvalidArgumentError(
+                    f"kernel {self.name!r}: {leaf!r} needs an integer, not {self._declared(index)}")
+        elif self.layout[index].kind != POINTER:
+            raise InvalidArgumentError(
+                f"kernel {self.name!r}: {leaf!r} needs a pointer to memory, not {self._declared(index)}")
+
     def bind(self, queue, grid, block, *args):
         """Check and pack everything once: ``kernel.bind(queue, grid, block, *args)()`` only makes the driver call.
 
@@ -484,6 +235,7 @@ cdef class Kernel:
         """Give the kernel back once its launches are done. Does not block; twice is fine. Bound launches live on."""
         if not self.closed:
             self.closed = True
+            self.plain = False
             self._forget_plans()
             anchor_on_device(self.state, self.native)
             self.native = None

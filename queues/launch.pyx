@@ -12,18 +12,26 @@ from libc.stdint cimport uint32_t, uint64_t
 from penstock.queues.by_value cimport launch_by_value
 from penstock.queues.driver cimport NO_PLAN, QUEUE_CAPTURED, Geometry, Status
 from penstock.queues.geometry cimport read_geometry
-from penstock.queues.kernel cimport Kernel, Views, pack_arguments
+from penstock.queues.kernel cimport Kernel
+from penstock.queues.packing cimport Views, pack_arguments, release_views
 from penstock.queues.plan cimport Plan
 from penstock.queues.state cimport QueueState, refusal
 from penstock.queues.submit cimport (
-    NO_ARGUMENT, add_plan, capture_launch, find_plan, no_waits, raise_launch_error, refuse_kernel, submit
+    NO_ARGUMENT, add_plan, capture_launch, find_plan, no_waits, note_writes, raise_launch_error, refuse_kernel, submit
 )
 from penstock.sync.ordering cimport (
     Order, abort_command, begin_command, commit_command, count_command, is_ready_to_launch, waits_of
 )
 
+from penstock.queues.host_arrays import launch_with_arrays
+
 cdef extern from "<alloca.h>":
     void* alloca(size_t size) nogil
+
+
+cdef list list_of(PyObject* const* arguments, Py_ssize_t count):
+    cdef Py_ssize_t i
+    return [<object> arguments[i] for i in range(count)]
 
 
 cdef inline Status launch_ready(
@@ -73,24 +81,18 @@ cdef Status launch_gathered(
     return status
 
 
-cdef int launch(
+cdef inline int launch_checked(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    Py_ssize_t count
+    char* packed, Views* views
 ) except -1:
     cdef const Geometry* geometry
     cdef Geometry kept
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef Status status = NO_PLAN
-    cdef char* packed
-    cdef Views views
-    if kernel.state != state.device or kernel.closed:
-        refuse_kernel(queue, kernel)
-    packed = <char*> alloca(kernel.packed_size)
-    views.count = views.spilled = 0
-    pack_arguments(kernel, arguments, count, packed, &views)  # may run Python code, so before the geometry is read
     if views.spilled:
-        if launch_by_value(queue, state, kernel, grid, block, packed, &views) == QUEUE_CAPTURED:
-            capture_launch(queue, kernel, grid, block, arguments, count)
+        if launch_by_value(queue, state, kernel, grid, block, packed, views) == QUEUE_CAPTURED:
+            return capture_launch(queue, kernel, grid, block, arguments)
+        note_writes(state, kernel, arguments)
         return 0
     geometry = read_geometry(kernel, grid, block)
     if state.lock.try_lock():
@@ -103,8 +105,34 @@ cdef int launch(
             status = launch_gathered(state, kernel.id, &kept, packed, &failed_at)
         if status == NO_PLAN:
             add_plan(queue, state, kernel)
-    if status == QUEUE_CAPTURED:
-        capture_launch(queue, kernel, grid, block, arguments, count)
-    elif status != 0:
+    if status != 0:
+        if status == QUEUE_CAPTURED:
+            return capture_launch(queue, kernel, grid, block, arguments)
         raise_launch_error(queue, kernel, status, failed_at)
+    note_writes(state, kernel, arguments)
     return 0
+
+
+cdef int launch_packed(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, Views* views
+) except -1:
+    return launch_checked(queue, state, kernel, grid, block, arguments, packed, views)
+
+
+cdef int launch(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    Py_ssize_t count
+) except -1:
+    cdef char* packed
+    cdef Views views
+    if kernel.state != state.device:
+        refuse_kernel(queue, kernel)
+    packed = <char*> alloca(kernel.packed_size)
+    views.count = views.spilled = views.arrays = 0
+    pack_arguments(kernel, arguments, count, packed, &views)  # may run Python code, so before the geometry is read
+    if views.spilled and views.arrays:
+        release_views(&views)
+        launch_with_arrays(queue, kernel, grid, block, list_of(arguments, count))
+        return 0
+    return launch_checked(queue, state, kernel, grid, block, arguments, packed, &views)

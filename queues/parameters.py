@@ -40,6 +40,8 @@ class Parameter:
         Size of the argument.
     dtype : numpy.dtype or None
         Of vectors and halves.
+    read_only : bool
+        Whether it is a pointer to constant memory or to const: a launch writes nothing through it.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Parameter:
     code: str
     nbytes: int
     dtype: np.dtype | None = None
+    read_only: bool = False
 
 
 def read_parameter(kernel: str, index: int, declared: spirv.Declared, size_of: Callable[[], int]) -> Parameter:
@@ -58,13 +61,13 @@ def read_parameter(kernel: str, index: int, declared: spirv.Declared, size_of: C
     NotSupportedError
         For images, samplers and other objects of the host.
     """
-    name, type_name, kind, nbytes = declared
+    name, type_name, kind, nbytes, read_only = declared
     if OBJECTS.match(type_name):
         raise errors.NotSupportedError(
             f"kernel {kernel!r}, parameter {index} ({type_name} {name}): images, samplers and pipes are not supported"
         )
     if kind == "pointer":
-        return Parameter(name, type_name, "pointer", "", 8)
+        return Parameter(name, type_name, "pointer", "", 8, read_only=read_only)
     if kind == "local":
         return Parameter(name, type_name, "local", "L", 8)
     if type_name in SCALARS:

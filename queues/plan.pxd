@@ -69,6 +69,7 @@ cdef cppclass Plan:
     vector[vector[char]] spilled  # the bytes of their last uploads
     deque[Staging] staging  # oldest upload first
     vector[Staging] orphaned  # of uploads that failed half-way; kept as long as the plan
+    PyObject* snapshot  # a Snapshot: its scratch, and what the sizes follow from; owned, NULL before the first
 
 
 cdef Plan* new_plan(

@@ -21,6 +21,7 @@ cdef Plan* new_plan(
     plan.known.resize(count)
     plan.all_known = count == 0
     plan.argument_bytes = 0
+    plan.snapshot = NULL
     for i in range(count):
         plan.argument_bytes += parameters[i].size
     return plan
@@ -33,8 +34,9 @@ cdef void delete_plan(Plan* plan) noexcept nogil:
     for i in range(plan.staging.size()):
         if plan.staging[i].event != NULL:
             plan.driver.release_event(plan.staging[i].event)
-    if not plan.spills.empty():
+    if plan.snapshot != NULL or not plan.spills.empty():
         with gil:
+            Py_XDECREF(plan.snapshot)
             for i in range(plan.spills.size()):
                 Py_XDECREF(plan.spills[i].buffer)
             for i in range(plan.staging.size()):

@@ -4,7 +4,6 @@ import importlib
 import itertools
 
 cimport cython
-from cpython.object cimport PyObject
 from libc.stdint cimport uintptr_t
 
 from penstock.events.anchors cimport collect_device, collect_queue
@@ -16,7 +15,6 @@ from penstock.queues.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED
 from penstock.queues.fills cimport fill
 from penstock.queues.host_functions cimport submit_gate, submit_host_function
 from penstock.queues.kernel cimport Kernel
-from penstock.queues.launch cimport launch
 from penstock.queues.points cimport finish_within, record, wait_for_event, wait_for_queue
 from penstock.queues.state cimport (
     DeviceState, QueueState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state,
@@ -32,19 +30,6 @@ from penstock.queues.errors import (
 )
 from penstock.queues.host_functions import refuse_on_host_thread
 from penstock.queues.work import make_copy, make_fill, make_host
-
-cdef extern from "Python.h":
-    ctypedef void (*PyCFunction)()
-    ctypedef struct PyMethodDef:
-        const char* ml_name
-        PyCFunction ml_meth
-        int ml_flags
-        const char* ml_doc
-    ctypedef struct PyTypeObject:
-        PyObject* tp_dict
-    int METH_FASTCALL
-    object PyDescr_NewMethod(PyTypeObject*, PyMethodDef*)
-    void PyType_Modified(PyTypeObject*)
 
 _ids = itertools.count(1)
 
@@ -190,7 +175,7 @@ cdef class Queue:
 
     # -- commands
 
-    # launch(kernel, grid, block, *args) is added below the class
+    # launch(kernel, grid, block, *args) is added by `penstock.queues.launch_method`
 
     def _bind(self, Kernel kernel, grid, block, tuple args):
         self._check_open()
@@ -214,7 +199,8 @@ cdef class Queue:
             copy(self, self.state, dst, src)
 
     def _copy_to_staging(self, staged, Buffer src):
-        copy_to_staging(self, self.state, staged, src)
+        """An Event that is done when it is there."""
+        return copy_to_staging(self, self.state, staged, src)
 
     def fill(self, buf, value):
         """Set every element of `buf` to `value`, converted to its dtype.
@@ -229,6 +215,47 @@ cdef class Queue:
         if self._capture is None or self._capture.add(self, make_fill(self.device, buf, value)) is None:
             fill(self, self.state, buf, value)
 
+    def alloc(self, shape, dtype="f4"):
+        """A buffer from the device's `pool`, for commands that come later on this queue (HIP, hipMallocAsync).
+
+        Other queues use it after a wait for this one. Memory freed here is handed out again at once; memory freed on
+        another queue when this one is ordered after that, when it is known to be done, or after a wait that is
+        inserted: the settings of `MemoryPool` say which. Dropped or closed instead of freed it goes back to the pool
+        once everything submitted to the device until then is done.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+        dtype : numpy dtype, "f4" by default
+
+        Does not block, except where `Device.empty` does.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError, OutOfMemoryError, ClosedError, DriverError
+        """
+        self._refuse_in_capture("alloc")
+        return self.device.pool._alloc(self, shape, dtype)
+
+    def free(self, buf):
+        """Give memory of `alloc` back in the order of this queue: after everything submitted to it (HIP, hipFreeAsync).
+
+        Neither the buffer nor a view of it can be used any more, though what was submitted before still does. The
+        memory may be from another queue: what uses it elsewhere is to be waited for first, with `wait`.
+
+        Does not block.
+
+        Raises
+        ------
+        ClosedError
+            When it was freed or closed before.
+        InvalidArgumentError
+            When it is not from `alloc`, or belongs to another device.
+        ArgumentTypeError, DriverError
+        """
+        self._refuse_in_capture("free")
+        self.device.pool._free(self, buf)
+
     def host(self, function):
         """Call ``function()`` on penstock's host thread when the queue gets there; the queue waits until it returns.
 
@@ -237,8 +264,6 @@ cdef class Queue:
 
         Does not block.
         """
-        if not callable(function):
-            raise ArgumentTypeError(f"host() needs something to call, not {type(function).__name__}")
         if self._capture is None or self._capture.add(self, make_host(function)) is None:
             submit_host_function(self, self.state, function)
 
@@ -329,7 +354,7 @@ cdef class Queue:
                 self._raise(status, "finish")
         collect_queue(self.state)
         collect_device(self.state.device)
-        self.device._raise_host_error(self)
+        self.device._synchronized(self)
 
     # -- capture
 
@@ -402,6 +427,10 @@ cdef class Queue:
             unbar_after_capture(self.state)
         self._capture = None
 
+    def _refuse_in_capture(self, what):
+        if self._capture is not None:
+            self._capture.refuse(f"{what} on {self!r}")
+
     def _check_may_wait(self, what):
         """Before the host asks for, or waits for, the queue."""
         if self._capture is not None:
@@ -460,53 +489,4 @@ cdef class Queue:
         return f"<penstock.Queue: {kind} {self.id} of {self.device.name}>"
 
 
-cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count):
-    if count < 3:
-        raise ArgumentTypeError(f"launch(kernel, grid, block, *args) takes at least 3 arguments ({count} given)")
-    kernel = <object> arguments[0]
-    if type(kernel) is not Kernel:
-        raise ArgumentTypeError(f"launch needs a Kernel, not {type(kernel).__name__}")
-    launch(
-        self, (<Queue> self).state, <Kernel> kernel, <object> arguments[1], <object> arguments[2], arguments + 3,
-        count - 3)
-    return None
-
-
-cdef PyMethodDef launch_definition
-launch_definition.ml_name = "launch"
-launch_definition.ml_meth = <PyCFunction> launch_method
-launch_definition.ml_flags = METH_FASTCALL
-launch_definition.ml_doc = b"""launch($self, kernel, grid, block, /, *args)
---
-
-Launch `kernel` on `grid` groups of `block` work-items each.
-
-Parameters
-----------
-kernel : Kernel
-grid, block : int or tuple of 1 to 3 int
-    Groups, and work-items per group, as in HIP; not OpenCL's global size.
-*args
-    One for each parameter: a `Buffer` or None for a pointer, a number for a scalar, anything with the buffer protocol
-    and the right size (NumPy values, bytes, ctypes structures) for a vector or structure, ``ps.local(nbytes)`` for
-    local memory.
-
-Does not wait for the kernel. It blocks only while the device's own queue is full, without the GIL.
-
-Raises
-------
-ArgumentTypeError, InvalidArgumentError, ClosedError
-    Before the driver sees anything; the queue is as it was.
-DriverError
-    When the driver refuses; nothing was submitted.
-"""
-
-
-cdef void add_launch_method():
-    # By hand, because a Cython method would put the arguments into a tuple first: 40 ns of a launch.
-    cdef PyTypeObject* queue_type = <PyTypeObject*> Queue
-    (<dict> queue_type.tp_dict)["launch"] = PyDescr_NewMethod(queue_type, &launch_definition)
-    PyType_Modified(queue_type)
-
-
-add_launch_method()
+importlib.import_module("penstock.queues.launch_method")  # which gives Queue its `launch`

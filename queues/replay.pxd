@@ -1,13 +1,11 @@
 """Graphs made ready to run."""
 
-from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
 from penstock.queues.driver cimport Command, Driver, Memory, Status
 from penstock.queues.host_functions cimport Call
 from penstock.queues.plan cimport Plan
 from penstock.queues.state cimport DeviceState, QueueState
-from penstock.sync.epochs cimport Epochs
 
 
 cdef enum StepKind:
@@ -47,4 +45,3 @@ cdef Replay new_replay(object device, QueueState* queue, list works)
 cdef Status submit_replay(
     QueueState* queue, vector[Step]* steps, vector[Command]* commands, vector[Call*]& calls, size_t* called
 ) noexcept nogil
-cdef Status order_after(QueueState* queue, Epochs* earlier, uint64_t epoch) noexcept nogil

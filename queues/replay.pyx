@@ -13,22 +13,17 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from penstock.events.anchors cimport anchor_on_device
-from penstock.events.marker cimport Marker, release_marker
 from penstock.queues.buffer cimport Buffer
 from penstock.queues.copies cimport host_memory_of
 from penstock.queues.driver cimport (
-    COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, LAUNCH_COMMAND, Command, Memory, Status, Waits
+    COPY_COMMAND, FILL_COMMAND, LAUNCH_COMMAND, Command, Memory, Status, Waits
 )
 from penstock.queues.host_functions cimport Call, submit_call
 from penstock.queues.plan cimport PackedPointer, Plan, delete_plan, new_plan, set_changed_arguments
-from penstock.queues.state cimport (
-    DeviceState, QueueState, release_device_state, release_queue_state, retain_queue_state
-)
+from penstock.queues.state cimport DeviceState, QueueState, release_device_state
 from penstock.queues.work cimport CopyWork, FillWork, HostWork, KernelWork
-from penstock.sync.epochs cimport Epochs, completed_epoch
 from penstock.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_command, conclude, count_command, end_order, take_marker, waits_of,
-    wait_for_marker
+    Order, abort_command, apply_command, begin_command, conclude, count_command, end_order, waits_of
 )
 
 from penstock.queues.buffer import _ids
@@ -285,36 +280,4 @@ cdef Status submit_replay(
         abort_command(queue, &order)
     else:
         conclude(queue, &order)
-    return status
-
-
-cdef QueueState* queue_of(DeviceState* device, Epochs* epochs) noexcept nogil:
-    """A new reference to the queue with these epochs; NULL when it is gone, and so done."""
-    cdef QueueState* found = NULL
-    cdef size_t i
-    device.registry_lock.lock()
-    for i in range(device.queues.size()):
-        if device.queues[i].epochs == epochs:
-            found = retain_queue_state(device.queues[i])
-    device.registry_lock.unlock()
-    return found
-
-
-cdef Status order_after(QueueState* queue, Epochs* earlier, uint64_t epoch) noexcept nogil:
-    """Wait for what another queue of the device was given until that epoch."""
-    cdef QueueState* other
-    cdef Marker* marker = NULL
-    cdef Status status
-    if earlier == NULL or earlier == queue.epochs or completed_epoch(earlier) >= epoch:
-        return 0
-    other = queue_of(queue.device, earlier)
-    if other == NULL:
-        return 0
-    other.lock.lock()
-    status = take_marker(other, FOR_DEVICE, &marker)
-    other.lock.unlock()
-    release_queue_state(other)
-    if status == 0:
-        status = wait_for_marker(queue, marker)
-        release_marker(marker)
     return status

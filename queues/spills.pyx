@@ -262,7 +262,7 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
         buffers.append(device._allocate(rooms[i].spill.capacity, "device"))
     staging.array = NULL
     if nbytes:
-        array = device.driver.stage(max(nbytes, 4096))
+        array = device.driver.stage(max(nbytes, <size_t> 4096))
         view = array
         staging.capacity = view.shape[0]
         staging.event = NULL

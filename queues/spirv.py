@@ -18,19 +18,22 @@ INT, FLOAT, VECTOR, ARRAY, STRUCT, POINTER, FUNCTION_TYPE = 21, 22, 23, 28, 30, 
 CONSTANT, FUNCTION, PARAMETER, FUNCTION_END, DECORATE = 43, 54, 55, 56, 71
 KERNEL_MODEL = 6
 PACKED = 10
-WORKGROUP, PRIVATE_TO_CALL = 4, 7
+CONSTANT_MEMORY, WORKGROUP, PRIVATE_TO_CALL = 0, 4, 7
+ATTRIBUTE, NO_WRITE = 38, 6  # FuncParamAttr and its value
 
 INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long"}
 FLOATS = {16: "half", 32: "float", 64: "double"}
 
 
 class Declared(NamedTuple):
-    """A parameter as declared: `kind` is "pointer", "local" or "value"; `nbytes` is of structures passed by value."""
+    """A parameter as declared: `kind` is "pointer", "local" or "value"; `nbytes` is of structures passed by value;
+    `read_only` is what a pointer to constant memory or to const is."""
 
     name: str
     type_name: str
     kind: str
     nbytes: int
+    read_only: bool = False
 
 
 def kernels_of(module: bytes) -> dict[str, list[Declared]]:
@@ -66,6 +69,7 @@ class _Module:
         self.types: dict[int, tuple[int, tuple[int, ...]]] = {}
         self.constants: dict[int, int] = {}
         self.packed: set[int] = set()
+        self.unwritten: set[int] = set()
         self.entries: dict[str, int] = {}
         self.parameters: dict[int, list[tuple[int, int]]] = {}  # of a function: (id, type) of each
         function = None
@@ -83,6 +87,8 @@ class _Module:
                 self.constants[operands[1]] = operands[2]
             elif opcode == DECORATE and operands[1] == PACKED:
                 self.packed.add(operands[0])
+            elif opcode == DECORATE and operands[1:3] == (ATTRIBUTE, NO_WRITE):
+                self.unwritten.add(operands[0])
             elif opcode == FUNCTION:
                 function = operands[1]
                 self.parameters[function] = []
@@ -109,32 +115,41 @@ class _Module:
     def kernels(self) -> dict[str, list[Declared]]:
         found = {}
         for kernel, function in self.entries.items():
-            in_source = self._types_in_source(kernel)
             parameters = self.parameters[function]
-            if len(in_source) != len(parameters):
-                in_source = [""] * len(parameters)
+            types = self._said("kernel_arg_type", kernel, len(parameters))
+            qualifiers = self._said("kernel_arg_type_qual", kernel, len(parameters))
             found[kernel] = [
-                self._declared(self.names.get(identity, f"argument_{index}"), kind, in_source[index])
+                self._declared(
+                    self.names.get(identity, f"argument_{index}"),
+                    kind,
+                    types[index],
+                    identity in self.unwritten or "const" in qualifiers[index].split(),
+                )
                 for index, (identity, kind) in enumerate(parameters)
             ]
         return found
 
-    def _types_in_source(self, kernel: str) -> list[str]:
-        """Translators from OpenCL C leave them in a string, because integers of SPIR-V have no sign."""
-        prefix = f"kernel_arg_type.{kernel}."
+    def _said(self, what: str, kernel: str, count: int) -> list[str]:
+        """Of each parameter, as translators from OpenCL C leave it in a string: integers of SPIR-V have no sign, and
+        its pointers do not know const."""
+        prefix = f"{what}.{kernel}."
         for text in self.strings:
             if text.startswith(prefix):
-                return text[len(prefix) :].rstrip(",").split(",")
-        return []
+                said = text[len(prefix) :].removesuffix(",").split(",")
+                if len(said) == count:
+                    return said
+        return [""] * count
 
-    def _declared(self, name: str, kind: int, in_source: str) -> Declared:
+    def _declared(self, name: str, kind: int, in_source: str, read_only: bool) -> Declared:
         opcode, operands = self.types.get(kind, (0, ()))
         if opcode == POINTER:
             storage, pointed = operands[0], operands[1]
             if storage == PRIVATE_TO_CALL:  # a structure passed by value
                 return Declared(name, in_source or "struct", "value", self._layout(pointed)[0])
             type_name = in_source or f"{self._type_name(pointed)}*"
-            return Declared(name, type_name, "local" if storage == WORKGROUP else "pointer", 8)
+            if storage == WORKGROUP:
+                return Declared(name, type_name, "local", 8)
+            return Declared(name, type_name, "pointer", 8, read_only or storage == CONSTANT_MEMORY)
         return Declared(name, in_source or self._type_name(kind), "value", self._layout(kind)[0])
 
     def _type_name(self, kind: int) -> str:

@@ -70,6 +70,7 @@ cdef cppclass Statistics:
     uint64_t host_syncs
     uint64_t arg_bytes_set
     uint64_t arg_bytes_skipped
+    uint64_t reductions
     uint64_t graph_launches
 
 
@@ -134,6 +135,7 @@ cdef cppclass DeviceState:
     atomic[int32_t] orphans  # queues whose Queue is gone, still registered
     atomic[uint64_t] closings  # how many allocations were closed: what was bound before must look again
     int blocking_captures  # how many blocking queues are captured; guarded by the null queue's lock
+    uint64_t unseen_writes  # how often something was launched that may write anywhere; only touched with the GIL
     atomic[int32_t] open_holds  # gates not opened yet: OpenCL forbids releasing anything but events meanwhile
 
 
@@ -161,7 +163,7 @@ cdef inline Status refusal(const QueueState* queue) noexcept nogil:
     return QUEUE_CAPTURED if queue.barred & BY_CAPTURE else NULL_FORBIDDEN
 
 
-cdef object stats_of(const Statistics& counts)
+cdef object stats_of(const Statistics& counts, object allocations=*)
 cdef void bar_for_capture(QueueState* queue) noexcept nogil
 cdef void unbar_after_capture(QueueState* queue) noexcept nogil
 cdef int captures_under_way() noexcept nogil

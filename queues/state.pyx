@@ -25,6 +25,7 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.listed.store(NULL)
     device.host_syncs = 0
     device.blocking_captures = 0
+    device.unseen_writes = 0
     device.open_holds.store(0)
     device.orphans.store(0)
     device.closings.store(0)
@@ -193,11 +194,13 @@ cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept no
     into.host_syncs += counts.host_syncs
     into.arg_bytes_set += counts.arg_bytes_set
     into.arg_bytes_skipped += counts.arg_bytes_skipped
+    into.reductions += counts.reductions
     into.graph_launches += counts.graph_launches
 
 
-cdef object stats_of(const Statistics& counts):
+cdef object stats_of(const Statistics& counts, object allocations=0):
     return Stats(
         counts.launches, counts.copies, counts.fills, counts.host_functions, counts.markers_made,
         counts.markers_shared, counts.waits_made, counts.waits_elided_completed, counts.waits_elided_ordered,
-        counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped, counts.graph_launches)
+        counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped, counts.reductions,
+        allocations, counts.graph_launches)

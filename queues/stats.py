@@ -25,6 +25,10 @@ class Stats:
         Times the host waited in the driver. A `Device` counts the waits for events and for the whole device as well.
     arg_bytes_set, arg_bytes_skipped : int
         Bytes of kernel arguments given to the driver, and not given because they had not changed.
+    reductions : int
+        Launches of penstock's own, counted as launches too, that measured a buffer for the size of scratch.
+    allocations : int
+        Pieces of memory that the driver allocated; counted for a `Device`, not for a queue.
     graph_launches : int
         Graphs launched; what is in them is not counted as launches, copies and fills.
     """
@@ -42,6 +46,8 @@ class Stats:
     host_syncs: int = 0
     arg_bytes_set: int = 0
     arg_bytes_skipped: int = 0
+    reductions: int = 0
+    allocations: int = 0
     graph_launches: int = 0
 
     @property

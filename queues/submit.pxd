@@ -5,10 +5,16 @@ from libc.stdint cimport uint32_t, uint64_t
 from libcpp.unordered_map cimport unordered_map
 from cython.operator cimport dereference
 
+from penstock.queues.buffer cimport Buffer, note_write
 from penstock.queues.driver cimport Geometry, Status, Waits
 from penstock.queues.kernel cimport Kernel
 from penstock.queues.plan cimport Plan, are_unchanged, set_changed_arguments
 from penstock.queues.state cimport QueueState
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        pass
+    bint Py_IS_TYPE(PyObject*, PyTypeObject*)
 
 
 cdef enum:
@@ -47,9 +53,19 @@ cdef inline Status submit(
     return status
 
 
+cdef inline void note_writes(QueueState* state, Kernel kernel, PyObject* const* arguments) noexcept:
+    """After a launch: it may write to every buffer that it takes through a pointer that is not const."""
+    cdef size_t i
+    cdef PyObject* value
+    for i in range(kernel.written.size()):
+        value = arguments[kernel.written[i]]
+        if Py_IS_TYPE(value, <PyTypeObject*> Buffer):
+            note_write(<Buffer> value, state)
+
+
 cdef int refuse_kernel(object queue, Kernel kernel) except -1
 cdef int capture_launch(
-    object queue, Kernel kernel, object grid, object block, PyObject* const* arguments, Py_ssize_t count
+    object queue, Kernel kernel, object grid, object block, PyObject* const* arguments
 ) except -1
 cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint32_t failed_at)
 cdef Plan* create_plan(QueueState* state, Kernel kernel) except NULL

@@ -28,11 +28,11 @@ cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint3
 
 
 cdef int capture_launch(
-    object queue, Kernel kernel, object grid, object block, PyObject* const* arguments, Py_ssize_t count
+    object queue, Kernel kernel, object grid, object block, PyObject* const* arguments
 ) except -1:
     """The queue is captured: the launch becomes a node of a graph."""
     cdef Py_ssize_t i
-    given = tuple([<object> arguments[i] for i in range(count)])
+    given = tuple([<object> arguments[i] for i in range(kernel.count)])
     capture = queue._capture
     if capture is None or capture.add(queue, kernel_work(queue.device, kernel, grid, block, given)) is None:
         queue.launch(kernel, grid, block, *given)  # it has ended meanwhile

@@ -14,7 +14,8 @@ from penstock.queues.copies cimport check_overlap, check_size, host_memory, open
 from penstock.queues.driver cimport Geometry
 from penstock.queues.fills cimport fill_pattern
 from penstock.queues.geometry cimport read_geometry
-from penstock.queues.kernel cimport Kernel, Views, pack_arguments, release_views
+from penstock.queues.kernel cimport Kernel
+from penstock.queues.packing cimport Views, pack_arguments, release_views
 from penstock.queues.plan cimport POINTER, SPILLED, PackedPointer
 
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
@@ -112,8 +113,10 @@ cdef class EmptyWork(Work):
         return "empty"
 
 
-cdef tuple buffers_of(tuple arguments):
-    return tuple([argument for argument in arguments if type(argument) is Buffer])
+cdef void note_buffers(KernelWork work):
+    work.buffers = tuple([argument for argument in work.arguments if type(argument) is Buffer])
+    written = [work.arguments[work.kernel.written[i]] for i in range(work.kernel.written.size())]
+    work.writes = tuple([argument for argument in written if type(argument) is Buffer])
 
 
 cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object block, tuple arguments):
@@ -127,13 +130,19 @@ cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object bl
     if kernel.device is not device:
         raise InvalidArgumentError(
             f"kernel {kernel.name!r} belongs to {kernel.device.name}, the graph to {device.name}")
+    if kernel.scratch_sizes:
+        raise NotSupportedError(
+            f"kernel {kernel.name!r} has scratch, whose size is looked at in each launch: it cannot be in a graph")
     work.kind = "kernel"
     work.kernel = kernel
     work.by_value = []
     work.packed.resize(kernel.packed_size)
-    views.count = views.spilled = 0
+    views.count = views.spilled = views.arrays = 0
     pack_arguments(kernel, (<PyTupleObject*> arguments).ob_item, len(arguments), work.packed.data(), &views)
     try:
+        if views.arrays:
+            raise ArgumentTypeError(
+                f"kernel {kernel.name!r}: a graph takes no arrays of the host; pass Buffers, or by_value(array)")
         work.geometry = read_geometry(kernel, grid, block)[0]
         given = list(arguments)
         if views.spilled:
@@ -145,7 +154,7 @@ cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object bl
     finally:
         release_views(&views)
     work.arguments = tuple(given)
-    work.buffers = work.writes = buffers_of(work.arguments)
+    note_buffers(work)
     return work
 
 
@@ -160,7 +169,7 @@ cdef KernelWork bound_work(
     work.packed = packed
     work.geometry = geometry[0]
     work.arguments = arguments
-    work.buffers = work.writes = buffers_of(arguments)
+    note_buffers(work)
     work.keeps = bound
     return work
 

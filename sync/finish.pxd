@@ -1,5 +1,7 @@
 """The host's side: finding out, or waiting, until queues, events and devices are done. Nothing here needs the GIL."""
 
+from libcpp.vector cimport vector
+
 from penstock.events.marker cimport Marker
 from penstock.queues.driver cimport Status
 from penstock.queues.state cimport DeviceState, QueueState
@@ -9,5 +11,6 @@ cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil
 cdef Status finish_queue(QueueState* queue) noexcept nogil
 cdef Status finish_device(DeviceState* device) noexcept nogil
 cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil
+cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil
 cdef void notice_end(QueueState* queue) noexcept nogil

@@ -152,6 +152,24 @@ cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil:
     return wait_for_event(device, marker)
 
 
+cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil:
+    """Block until all are reached, with one host synchronize. They are of this device, and for the host."""
+    cdef vector[void*] events
+    cdef Status status
+    cdef size_t i
+    for i in range(markers.size()):
+        if markers[i].event != NULL and markers[i].epoch > completed_epoch(markers[i].queue):
+            events.push_back(markers[i].event)
+    if events.empty():
+        return 0
+    count_synchronize(device)
+    status = device.driver.wait_events(device.context, Waits(<unsigned int> events.size(), events.data()))
+    if status == 0:
+        for i in range(markers.size()):
+            note_done(markers[i])
+    return status
+
+
 cdef void finish_each(vector[QueueState*]& queues) noexcept nogil:
     """After a command failed: the driver need not have waited for the others, and does not say which it was."""
     cdef size_t i

@@ -86,5 +86,6 @@ cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept no
 cdef Status carry_pending(QueueState* queue) noexcept nogil  # the queue is locked
 cdef void conclude(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil
+cdef Status wait_for_epoch(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil
 cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept nogil
 cdef void unlist_idle(DeviceState* device) noexcept nogil

@@ -11,7 +11,8 @@ from libcpp.vector cimport vector
 from penstock.events.marker cimport Marker, clock_after, new_marker, release_marker, retain_marker
 from penstock.queues.driver cimport FOR_DEVICE, TIMED, Status, Waits
 from penstock.queues.state cimport (
-    DeviceState, QueueState, anchor_marker, is_closed, refusal, release_queue_state, retain_queue_state
+    DeviceState, QueueState, anchor_marker, is_closed, refusal, registered_queues, release_queue_state,
+    retain_queue_state
 )
 from penstock.sync.clock cimport (
     Clock, clock_epoch, covers, merged, raised_clock, release_clock, retain_clock
@@ -385,6 +386,32 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
         # Its own device does not know of this wait, and a driver may need the queue that it came from until then.
         anchor_marker(queue.device, retain_marker(marker))
     return 0
+
+
+cdef Status wait_for_epoch(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil:
+    """An edge from an epoch of another queue of the device, by its id: that queue may be closed, or gone and done."""
+    cdef vector[QueueState*] queues
+    cdef Marker* marker = NULL
+    cdef Status status = 0
+    cdef bint ordered
+    cdef size_t i
+    if producer == queue.epochs.queue_id:
+        return 0
+    registered_queues(queue.device, queues)
+    for i in range(queues.size()):
+        if queues[i].epochs.queue_id == producer and completed_epoch(queues[i].epochs) < epoch:
+            queue.lock.lock()
+            ordered = clock_epoch(queue.clock, queues[i].epochs) >= epoch
+            queue.lock.unlock()
+            if not ordered:
+                queues[i].lock.lock()
+                status = take_marker(queues[i], FOR_DEVICE, &marker)
+                queues[i].lock.unlock()
+                if status == 0:
+                    status = wait_for_marker(queue, marker)
+                    release_marker(marker)
+        release_queue_state(queues[i])
+    return status
 
 
 cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept nogil:

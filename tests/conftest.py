@@ -73,12 +73,28 @@ def pytest_runtest_setup(item):
 def pytest_pyfunc_call(pyfuncitem):
     # All that such a test submits is submitted, checked by the driver and by its validation layer, and cleaned up. A
     # driver's error, a crash, a leak and what a helper of the tests finds wrong are failures there too.
-    try:
+    if not executes(pyfuncitem):
         return (yield)
+    try:
+        with without_diffs(pyfuncitem.config):
+            return (yield)
     except AssertionError as error:
-        if not executes(pyfuncitem) or raised_in(error) != str(pyfuncitem.path):
+        if raised_in(error) != str(pyfuncitem.path):
             raise
     pytest.skip(NOT_EXECUTED)
+
+
+@contextlib.contextmanager
+def without_diffs(config):
+    """Let an assertion that does not hold say only where two sequences begin to differ.
+
+    A complete diff, which -v and the variables by which pytest recognizes continuous integration ask for, takes difflib
+    half a minute for a thousand numbers that are all different, and hours for a million.
+    """
+    with mock.patch.dict(os.environ), mock.patch.object(config.option, "verbose", 0):
+        for name in ("CI", "BUILD_NUMBER"):
+            os.environ.pop(name, None)
+        yield
 
 
 def raised_in(error):

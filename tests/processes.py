@@ -19,8 +19,9 @@ _pyopencl = importlib.util.find_spec("pyopencl")
 BUNDLED_DRIVERS = bool(_pyopencl and _pyopencl.origin and any(Path(_pyopencl.origin).parent.glob(".libs/*.icd")))
 
 
-def python(*arguments, cwd=ROOT, timeout=None, without_level_zero=False, **environment):
-    """Run Python with these arguments, in an environment that chooses no device but by `environment`.
+def command(*arguments, without_level_zero=False, **environment):
+    """What runs Python with these arguments: the argument list, and an environment that chooses no device but by
+    `environment`, in which a variable that is None is unset.
 
     It has Level Zero if this process has it, unless it shall not; never with the validation layer, whose report at its
     end would stand among what it prints.
@@ -30,10 +31,16 @@ def python(*arguments, cwd=ROOT, timeout=None, without_level_zero=False, **envir
     if null_levelzero.inside() and not without_level_zero:
         here = null_levelzero.devices_here()
         command, env = null_levelzero.child_command("python", *map(str, arguments), devices=here)
-    env = {name: value for name, value in env.items() if name not in READ_BY_DISCOVERY}
-    env |= {name: str(value) for name, value in environment.items()}
+    changes = dict.fromkeys(READ_BY_DISCOVERY) | environment
+    env = {name: value for name, value in env.items() if name not in changes}
+    return command, env | {name: str(value) for name, value in changes.items() if value is not None}
+
+
+def python(*arguments, cwd=ROOT, timeout=None, **options):
+    """Run Python with these arguments and `options` as `command` takes them."""
+    arguments, env = command(*arguments, **options)
     return subprocess.run(
-        command,
+        arguments,
         cwd=cwd,
         env=env,
         capture_output=True,

@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from penstock.queues.binary_cache import HEADER, BinaryCache, key_of
+from penstock.queues.binary_cache import HEADER, BinaryCache, key_of, reads_files
 from penstock.queues.errors import InvalidArgumentError
 
 from .processes import ROOT
@@ -269,7 +269,7 @@ def test_a_write_that_fails_leaves_nothing(cache, folder, monkeypatch):
 
 WRITER = """
 import sys
-from penstock.queues.binary_cache import HEADER, BinaryCache, key_of
+from penstock.queues.binary_cache import HEADER, BinaryCache, key_of, reads_files
 folder = sys.argv[1]
 value = {number: bytes([number]) * (1000 + number) for number in range(20)}
 cache = BinaryCache(folder, limit=10 * (HEADER.size + 1020))
@@ -331,3 +331,33 @@ def test_threads_that_write_at_once(cache):
     for thread in threads:
         thread.join()
     assert failed == []
+
+
+# Sources that read files
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '#include "a.h"',
+        "int a;\n  #  include <a.h>",
+        "#/* why not */include A",
+        "%:include <a>",
+        "??=include <a>",
+        "#inc\\\nlude <a.h>",
+        "#??/\ninclude <a.h>",
+        "#include_next <a>",
+        "#import <a>",
+        "#embed <a>",
+    ],
+)
+def test_a_source_that_reads_files(source):
+    assert reads_files(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["", "// including all", "#define INCLUDE\n", "#pragma unroll\nint include;", "#if 0\n#endif", b'#include "a.h"'],
+)
+def test_a_source_that_reads_none(source):
+    assert not reads_files(source)

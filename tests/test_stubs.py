@@ -24,7 +24,8 @@ def functions_of(body):
     found = {}
     for node in body:
         if isinstance(node, ast.FunctionDef):
-            is_property = any(getattr(decorator, "id", "") == "property" for decorator in node.decorator_list)
+            names = {getattr(decorator, "id", getattr(decorator, "attr", "")) for decorator in node.decorator_list}
+            is_property = bool(names & {"property", "setter"})
             found[node.name] = None if is_property else node
     return found
 

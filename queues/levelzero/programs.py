@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.queues import errors, spirv
-from penstock.queues.binary_cache import BinaryCache, key_of
+from penstock.queues.binary_cache import BinaryCache, key_of, reads_files
 from penstock.queues.info import DeviceInfo
 from penstock.queues.levelzero import ocloc
 from penstock.queues.levelzero.objects import DeviceHandle, Module
@@ -53,7 +53,7 @@ def _device_key(info: DeviceInfo) -> str:
 
 def _spirv(cache: BinaryCache, info: DeviceInfo, source: str, options: tuple[str, ...]) -> bytes:
     """SPIR-V of a program in OpenCL C. One that includes files is compiled each time, because those may change."""
-    if "#" in source and "include" in source:
+    if reads_files(source):
         return ocloc.compile_source(source, info, options)
     key = key_of("SPIR-V", ocloc.compiler_version(), _device_key(info), source, *options)
     code = cache.get(key)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import re
-import warnings
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
-from penstock.queues import errors, spirv
+from penstock.queues import errors
 from penstock.queues.info import DeviceInfo
 from penstock.queues.opencl import calls, operations
 from penstock.queues.opencl.memory import DeviceMemory
-from penstock.queues.parameters import read_parameter
+from penstock.queues.opencl.programs import Builder, OpenCLKernel
 
 CL_QUEUE_PROPERTIES = 0x1093
 CL_QUEUE_PROFILING_ENABLE = 1 << 1
@@ -28,66 +24,6 @@ KEEPS_GIL_BELOW = 256
 
 # Penstock's priorities, lower is more urgent as in HIP, and cl_khr_priority_hints' bits.
 PRIORITIES = {-1: 1 << 0, 0: 1 << 1, 1: 1 << 2}
-
-
-class OpenCLKernel:
-    """A kernel as the driver has it: what it takes, what limits it, and copies for plans.
-
-    Parameters
-    ----------
-    size_of
-        ``size_of(type_name)``: bytes of a type of the source.
-    declared
-        The parameters as its SPIR-V declares them; None for OpenCL C, where the driver tells.
-    """
-
-    def __init__(
-        self,
-        device: OpenCLDevice,
-        program: cl.Program,
-        name: str,
-        size_of: Callable[[str], int],
-        declared: list[spirv.Declared] | None,
-    ):
-        self.name = name
-        self._program = program
-        self._device = device
-        self._size_of = size_of
-        kernel = cl.Kernel(program, name)
-        if declared is None:
-            declared = [self._declared(kernel, index) for index in range(kernel.num_args)]
-        self.parameters = [
-            read_parameter(name, index, facts, partial(self._size_of_value, kernel, index, facts.type_name))
-            for index, facts in enumerate(declared)
-        ]
-        info = kernel.get_work_group_info
-        self.max_block = info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device.native)
-        self.max_block_axis = [*device.native.max_work_item_sizes, 1, 1][:3]
-        self.required_block = tuple(info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device.native))
-        self.local_bytes = device.native.local_mem_size
-
-    def _declared(self, kernel: cl.Kernel, index: int) -> spirv.Declared:
-        info = cl.kernel_arg_info
-        try:
-            name = str(kernel.get_arg_info(index, info.NAME))
-            type_name = str(kernel.get_arg_info(index, info.TYPE_NAME))
-            address = kernel.get_arg_info(index, info.ADDRESS_QUALIFIER)
-        except cl.RuntimeError as error:
-            raise errors.NotSupportedError(
-                f"kernel {self.name!r}: the driver does not tell the types of its parameters ({error})"
-            ) from None
-        qualifier = cl.kernel_arg_address_qualifier
-        if address in (qualifier.GLOBAL, qualifier.CONSTANT):
-            return spirv.Declared(name, type_name, "pointer", 8)
-        return spirv.Declared(name, type_name, "local" if address == qualifier.LOCAL else "value", 0)
-
-    def _size_of_value(self, kernel: cl.Kernel, index: int, type_name: str) -> int:
-        limit = self._device.native.max_parameter_size
-        return operations.probe_argument_size(kernel, index, limit) or self._size_of(type_name)
-
-    def create(self) -> int:
-        """The handle of a new kernel object, owned by whoever called."""
-        return operations.retain_kernel(cl.Kernel(self._program, self.name))
 
 
 class OpenCLDevice:
@@ -205,57 +141,7 @@ class OpenCLDevice:
         BuildError
             With the driver's log.
         """
-        declared = None
-        if isinstance(source, bytes):
-            try:
-                declared = spirv.kernels_of(source)
-            except ValueError as error:
-                raise errors.InvalidArgumentError(
-                    f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
-                ) from None
-            if "cl_khr_il_program" not in self.native.extensions and not getattr(self.native, "il_version", ""):
-                raise errors.NotSupportedError(f"{self.info.name} takes no SPIR-V, only OpenCL C")
-        program = self._compile(source, options)
-
-        def size_of(type_name: str) -> int:
-            return self._size_of(source, options, type_name)
-
-        try:
-            # NVIDIA's driver crashes when asked for the names of no kernels
-            names = [name for name in program.kernel_names.split(";") if name] if program.num_kernels else []
-        except cl.Error:  # Intel's CPU runtime says so of a program without kernels
-            names = []
-        return {name: OpenCLKernel(self, program, name, size_of, (declared or {}).get(name)) for name in names}
-
-    def _compile(self, source: str | bytes, options: tuple[str, ...]) -> cl.Program:
-        try:
-            program = cl.Program(self.context, source)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", cl.CompilerWarning)  # a log without an error is not worth a warning
-                no_cache: Any = False  # the stubs do not know that it may be turned off
-                built: cl.Program = program.build(
-                    ["-cl-kernel-arg-info", *options], devices=[self.native], cache_dir=no_cache
-                )
-                return built
-        except (cl.RuntimeError, cl.LogicError) as error:
-            log = compiler_log(str(error))
-            raise errors.BuildError(f"the program does not build on {self.info.name}\n{log}", log=log) from None
-
-    def _size_of(self, source: str | bytes, options: tuple[str, ...], type_name: str) -> int:
-        """Bytes of a type of the source, where the driver does not check the size of arguments (PoCL's does not).
-
-        The compiler is asked: it evaluates the size for an attribute, and that can be read without running anything.
-        """
-        attribute = f"__attribute__((reqd_work_group_size(sizeof({type_name}), 1, 1)))"
-        probe = f"\nkernel {attribute} void penstock_size(void) {{ }}\n"
-        try:
-            kernel = cl.Kernel(self._compile(f"{source!s}{probe}", options), "penstock_size")
-        except (errors.BuildError, cl.Error) as error:
-            raise errors.NotSupportedError(
-                f"the driver of {self.info.name} does not tell the size of the parameter type {type_name!r}: {error}"
-            ) from None
-        nbytes: int = kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self.native)[0]
-        return nbytes
+        return Builder(self.context, self.info, source, options).kernels()
 
     # -- errors
 
@@ -273,12 +159,6 @@ class OpenCLDevice:
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code says that memory ran out."""
         return code in (-4, -5, -6)
-
-
-def compiler_log(message: str) -> str:
-    """The driver's own log out of pyopencl's message, which wraps it in the call, the device and the options."""
-    log = re.sub(r"(?s)^.*?\nBuild on <[^\n]*>:\n", "", message)
-    return re.sub(r"(?s)\n\(options: .*$", "", log).strip("\0 \n")
 
 
 def open_device(info: DeviceInfo) -> OpenCLDevice:

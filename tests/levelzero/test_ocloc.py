@@ -43,15 +43,15 @@ kernel void g(void) { }
     found = result_of(f"compiled({source!r})")
     assert found == {
         "f": [
-            ["values", "uint*", "pointer", 8],
-            ["count", "uint", "value", 4],
-            ["sign", "int", "value", 4],
-            ["pair", "struct Pair", "value", 16],
-            ["scratch", "float*", "local", 8],
-            ["table", "short*", "pointer", 8],
-            ["vector", "float4", "value", 16],
-            ["wide", "ulong", "value", 8],
-            ["text", "char*", "pointer", 8],
+            ["values", "uint*", "pointer", 8, False],
+            ["count", "uint", "value", 4, False],
+            ["sign", "int", "value", 4, False],
+            ["pair", "struct Pair", "value", 16, False],
+            ["scratch", "float*", "local", 8, False],
+            ["table", "short*", "pointer", 8, True],
+            ["vector", "float4", "value", 16, False],
+            ["wide", "ulong", "value", 8, False],
+            ["text", "char*", "pointer", 8, True],
         ],
         "g": [],
     }
@@ -134,7 +134,7 @@ threads = [threading.Thread(target=work, args=(index,)) for index in range(len(s
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
 for n in range(8):
-    assert found[n] == {f"f{n}": [("a", "int*", "pointer", 8)]}, found[n]
+    assert found[n] == {f"f{n}": [("a", "int*", "pointer", 8, False)]}, found[n]
 assert all(each[0] == "BuildError" for each in found[8:])
 print("compiled")
 """

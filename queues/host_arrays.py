@@ -1,0 +1,61 @@
+"""NumPy arrays given to a launch: copied in before it, and out again after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from penstock.queues.errors import InvalidArgumentError
+from penstock.queues.host_functions import refuse_on_host_thread
+
+if TYPE_CHECKING:
+    from penstock.queues.buffer import Buffer
+    from penstock.queues.kernel import Kernel
+    from penstock.queues.queue import Queue
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: list[Any]) -> None:
+    """Copies go to `queue`. Blocks until the results are there, if any array is written to."""
+    queue._refuse_in_capture(f"launch of {kernel.name!r} with arrays of the host")
+    given = [parameter for parameter in kernel.parameters if parameter.name not in kernel.scratch_names]
+    arrays: list[tuple[int, Any]] = [(i, argument) for i, argument in enumerate(arguments) if isinstance(argument, np.ndarray)]
+    written = [(i, array) for i, array in arrays if array.flags.writeable and not given[i].read_only]
+    for i, array in arrays:
+        if not array.flags.c_contiguous or array.dtype.hasobject or array.size == 0:
+            raise InvalidArgumentError(
+                f"kernel {kernel.name!r}, argument {i} ({given[i].type_name} {given[i].name}): an array is copied when "
+                "it is C-contiguous, not empty, and has no Python objects in it"
+            )
+        for j, other in written:
+            if i != j and not _are_same(array, other) and np.may_share_memory(array, other):
+                raise InvalidArgumentError(
+                    f"kernel {kernel.name!r}: the arrays of arguments {i} and {j} overlap, and one is written to"
+                )
+    if written:
+        refuse_on_host_thread("A launch that writes to arrays of the host")
+    buffers: dict[tuple[int, int], Buffer] = {}
+    replaced = list(arguments)
+    try:
+        for i, array in arrays:
+            if _place(array) not in buffers:
+                buffers[_place(array)] = queue.device._lend(queue, array.shape, array.dtype)
+                queue.copy(buffers[_place(array)], array)
+            replaced[i] = buffers[_place(array)]
+        queue.launch(kernel, grid, block, *replaced)
+        for _, array in written:
+            queue.copy(array, buffers[_place(array)])
+    finally:
+        for buffer in buffers.values():
+            queue.free(buffer)
+    if written:
+        queue.record().wait()
+
+
+def _place(array: Array) -> tuple[int, int]:
+    return array.ctypes.data, array.nbytes
+
+
+def _are_same(first: Array, second: Array) -> bool:
+    return _place(first) == _place(second)

@@ -1,0 +1,295 @@
+"""From OpenCL C or SPIR-V to kernels, through a disk cache of what the driver made and told about them."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+import re
+import struct
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyopencl as cl
+from penstock.queues import errors, spirv
+from penstock.queues.binary_cache import BinaryCache, key_of, reads_files
+from penstock.queues.info import DeviceInfo
+from penstock.queues.opencl import operations
+from penstock.queues.opencl.platforms import POCL
+from penstock.queues.parameters import read_parameter
+
+# With arguments' names and types, which a driver keeps with what it compiled only when told to.
+ALWAYS = "-cl-kernel-arg-info"
+# What a processor's description in /proc/cpuinfo has that decides which code runs on it, on x86 and on ARM.
+DECISIVE = {"vendor_id", "cpu family", "model", "model name", "stepping", "flags",
+            "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"}  # fmt: skip
+LENGTH = struct.Struct("<Q")  # of the table of parameters
+
+Declared = dict[str, list[spirv.Declared]]
+"""The parameters of each kernel, by name; the size of a structure is 0 where it has not been asked for."""
+
+
+class OpenCLKernel:
+    """A kernel as the driver has it: what it takes, what limits it, and copies for plans.
+
+    Parameters
+    ----------
+    size_of
+        ``size_of(type_name)``: bytes of a type of the source.
+    declared
+        The parameters, where they are known; None to ask the driver.
+    """
+
+    def __init__(
+        self,
+        device: cl.Device,
+        program: cl.Program,
+        name: str,
+        size_of: Callable[[str], int],
+        declared: Sequence[spirv.Declared] | None,
+    ) -> None:
+        self.name = name
+        self._program = program
+        self._device = device
+        self._size_of = size_of
+        kernel = cl.Kernel(program, name)
+        if declared is None:
+            declared = [self._declared(kernel, index) for index in range(kernel.num_args)]
+        elif len(declared) != kernel.num_args:
+            raise errors.NotSupportedError(
+                f"kernel {name!r}: it has {kernel.num_args} parameters, and {len(declared)} are declared"
+            )
+        self.parameters = [
+            read_parameter(name, index, facts, partial(self._size_of_value, kernel, index, facts.type_name))
+            for index, facts in enumerate(declared)
+        ]
+        info = kernel.get_work_group_info
+        self.max_block = info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device)
+        self.max_block_axis = [*device.max_work_item_sizes, 1, 1][:3]
+        self.required_block = tuple(info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
+        self.local_bytes = device.local_mem_size
+
+    def _declared(self, kernel: cl.Kernel, index: int) -> spirv.Declared:
+        info = cl.kernel_arg_info
+        try:
+            name = str(kernel.get_arg_info(index, info.NAME))
+            type_name = str(kernel.get_arg_info(index, info.TYPE_NAME))
+            address = kernel.get_arg_info(index, info.ADDRESS_QUALIFIER)
+            qualifiers: Any = kernel.get_arg_info(index, info.TYPE_QUALIFIER)
+        except cl.RuntimeError as error:
+            raise errors.NotSupportedError(
+                f"kernel {self.name!r}: the driver does not tell the types of its parameters ({error})"
+            ) from None
+        qualifier = cl.kernel_arg_address_qualifier
+        if address in (qualifier.GLOBAL, qualifier.CONSTANT):
+            read_only = address == qualifier.CONSTANT or bool(qualifiers & cl.kernel_arg_type_qualifier.CONST)
+            return spirv.Declared(name, type_name, "pointer", 8, read_only)
+        return spirv.Declared(name, type_name, "local" if address == qualifier.LOCAL else "value", 0)
+
+    def _size_of_value(self, kernel: cl.Kernel, index: int, type_name: str) -> int:
+        limit = self._device.max_parameter_size
+        return operations.probe_argument_size(kernel, index, limit) or self._size_of(type_name)
+
+    def declared(self) -> list[spirv.Declared]:
+        """The parameters with their sizes, from which the same kernel can be made without asking the driver."""
+        return [spirv.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only) for p in self.parameters]
+
+    def create(self) -> int:
+        """The handle of a new kernel object, owned by whoever called."""
+        return operations.retain_kernel(cl.Kernel(self._program, self.name))
+
+
+class Entry(NamedTuple):
+    """What the cache keeps of a program: the driver's binary, if any, and what it does not tell of that.
+
+    Intel's CPU runtime tells nothing about the parameters of a program made from a binary (2026.2.0).
+    """
+
+    binary: bytes
+    declared: Declared
+
+    def dumps(self) -> bytes:
+        """As bytes."""
+        facts = json.dumps(self.declared, separators=(",", ":")).encode()
+        return LENGTH.pack(len(facts)) + facts + self.binary
+
+    @classmethod
+    def loads(cls, data: bytes) -> Entry | None:
+        """From bytes; None when they are not those of an entry."""
+        try:
+            (length,) = LENGTH.unpack_from(data)
+            table, binary = data[LENGTH.size :][:length], data[LENGTH.size + length :]
+            facts = json.loads(table)
+            declared = {name: [spirv.Declared(*each) for each in parameters] for name, parameters in facts.items()}
+        except (struct.error, ValueError, TypeError, AttributeError):
+            return None
+        return cls(binary, declared)
+
+
+class Builder:
+    """Builds one program.
+
+    Parameters
+    ----------
+    context : pyopencl.Context
+        Of the device alone.
+    info : DeviceInfo
+    source : str or bytes
+        OpenCL C or SPIR-V.
+    options : tuple of str
+    """
+
+    def __init__(self, context: cl.Context, info: DeviceInfo, source: str | bytes, options: tuple[str, ...]) -> None:
+        self._context = context
+        self._info = info
+        self._native: cl.Device = info.native
+        self._source = source
+        self._options = options
+
+    def kernels(self) -> dict[str, OpenCLKernel]:
+        """The kernels by name.
+
+        Raises
+        ------
+        BuildError
+            With the driver's log.
+        InvalidArgumentError
+            When bytes are not a whole SPIR-V module: Intel's CPU runtime would end the process.
+        NotSupportedError
+            For SPIR-V on a device that takes none.
+
+        Blocks while it compiles; a program that was compiled before, by any process, is taken from the cache.
+        """
+        declared = self._declared_in_source()
+        if reads_files(self._source):
+            return self._kernels_of(self._compile(self._source), declared)
+        cache = BinaryCache()
+        key = self._key()
+        kept = cache.get(key)
+        entry = Entry.loads(kept) if kept is not None else None
+        if entry is not None:
+            kernels = self._restored(entry)
+            if kernels is not None:
+                return kernels
+        program = self._compile(self._source)
+        kernels = self._kernels_of(program, declared)
+        entry = Entry(self._binary_of(program), {name: kernel.declared() for name, kernel in kernels.items()})
+        cache.put(key, entry.dumps())
+        return kernels
+
+    def _declared_in_source(self) -> Declared:
+        if isinstance(self._source, str):
+            return {}
+        try:
+            declared = spirv.kernels_of(self._source)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(
+                f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
+            ) from None
+        if "cl_khr_il_program" not in self._native.extensions and not getattr(self._native, "il_version", ""):
+            raise errors.NotSupportedError(f"{self._info.name} takes no SPIR-V, only OpenCL C")
+        return declared
+
+    def _key(self) -> str:
+        """Of all that decides what the driver makes of the program."""
+        native, info = self._native, self._info
+        # Intel's CPU runtime takes orders, such as which processor to compile for, from variables of these names.
+        orders = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("CL_CONFIG_")]
+        return key_of(
+            "OpenCL", info.platform, native.platform.version, info.driver_version, info.version, info.description,
+            f"{native.vendor_id:x}", processor() if info.kind == "cpu" else "", str(len(orders)), *orders,
+            "SPIR-V" if isinstance(self._source, bytes) else "OpenCL C", self._source, *self._options,
+        )  # fmt: skip
+
+    def _restored(self, entry: Entry) -> dict[str, OpenCLKernel] | None:
+        """The kernels out of the cache; None when they are not what this driver takes, whatever its version says."""
+        try:
+            if entry.binary:
+                program = self._build(cl.Program(self._context, [self._native], [entry.binary]))
+            else:
+                program = self._compile(self._source)
+            if set(names_in(program)) != set(entry.declared):
+                return None
+            return self._kernels_of(program, entry.declared, list(entry.declared))
+        except (cl.Error, errors.NotSupportedError):
+            return None
+
+    def _kernels_of(
+        self, program: cl.Program, declared: Declared, names: list[str] | None = None
+    ) -> dict[str, OpenCLKernel]:
+        if names is None:
+            names = names_in(program)
+        return {name: OpenCLKernel(self._native, program, name, self._size_of, declared.get(name)) for name in names}
+
+    def _compile(self, source: str | bytes) -> cl.Program:
+        try:
+            return self._build(cl.Program(self._context, source))
+        except (cl.RuntimeError, cl.LogicError) as error:
+            log = compiler_log(str(error))
+            raise errors.BuildError(f"the program does not build on {self._info.name}\n{log}", log=log) from None
+
+    def _build(self, program: cl.Program) -> cl.Program:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cl.CompilerWarning)  # a log without an error is not worth a warning
+            no_cache: Any = False  # the stubs do not know that it may be turned off
+            built: cl.Program = program.build([ALWAYS, *self._options], devices=[self._native], cache_dir=no_cache)
+            return built
+
+    def _binary_of(self, program: cl.Program) -> bytes:
+        """What the driver made; nothing where that would cost more than it saves.
+
+        To give a binary, PoCL compiles each kernel once more for groups of any size (3.1: 0.2 s each), and for a launch
+        it compiles it again for its size. What it compiles from source it keeps on disk by itself.
+        """
+        if self._info.platform == POCL:
+            return b""
+        try:
+            binaries: Any = program.get_info(cl.program_info.BINARIES)  # of each device, and there is one
+        except cl.Error:
+            return b""
+        return bytes(binaries[0])
+
+    def _size_of(self, type_name: str) -> int:
+        """Bytes of a type of the source, where the driver does not check the size of arguments (PoCL's does not).
+
+        The compiler is asked: it evaluates the size for an attribute, and that can be read without running anything.
+        """
+        attribute = f"__attribute__((reqd_work_group_size(sizeof({type_name}), 1, 1)))"
+        probe = f"\nkernel {attribute} void penstock_size(void) {{ }}\n"
+        try:
+            kernel = cl.Kernel(self._compile(f"{self._source!s}{probe}"), "penstock_size")
+        except (errors.BuildError, cl.Error) as error:
+            raise errors.NotSupportedError(
+                f"the driver of {self._info.name} does not tell the size of the parameter type {type_name!r}: {error}"
+            ) from None
+        nbytes: int = kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self._native)[0]
+        return nbytes
+
+
+def names_in(program: cl.Program) -> list[str]:
+    """The kernels of a program."""
+    try:
+        # NVIDIA's driver crashes when asked for the names of no kernels
+        return [name for name in program.kernel_names.split(";") if name] if program.num_kernels else []
+    except cl.Error:  # Intel's CPU runtime says so of a program without kernels
+        return []
+
+
+@functools.cache
+def processor() -> str:
+    """What this machine's processor is, as far as that decides which code runs on it: a cache may be shared by many."""
+    try:
+        first = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
+    except OSError:
+        return platform.processor() or platform.machine()
+    return "\n".join(line for line in first.splitlines() if line.partition(":")[0].strip() in DECISIVE)
+
+
+def compiler_log(message: str) -> str:
+    """The driver's own log out of pyopencl's message, which wraps it in the call, the device and the options."""
+    log = re.sub(r"(?s)^.*?\nBuild on <[^\n]*>:\n", "", message)
+    return re.sub(r"(?s)\n\(options: .*$", "", log).strip("\0 \n")

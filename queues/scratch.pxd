@@ -1,0 +1,13 @@
+"""Launches of kernels with scratch."""
+
+from cpython.object cimport PyObject
+
+from penstock.queues.kernel cimport Kernel
+from penstock.queues.state cimport QueueState
+
+
+# The kernel is not `plain`: it has scratch, or is closed.
+cdef int launch_with_scratch(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    Py_ssize_t count
+) except -1

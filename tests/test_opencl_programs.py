@@ -1,0 +1,198 @@
+"""OpenCL programs out of the disk cache: what is kept, for what it is used, and what is not believed."""
+
+import dataclasses
+import json
+import struct
+
+import numpy as np
+import pytest
+from penstock.queues.binary_cache import BinaryCache
+from penstock.queues.opencl import programs
+from penstock.queues.opencl.programs import Builder, Entry
+
+import penstock as ps
+
+from . import spirv
+from .limits import limits
+
+pytestmark = pytest.mark.usefixtures("opencl_only")
+
+SOURCE = """
+typedef struct { float weight; int offset; long large; } Part;
+kernel void add(global int *out, Part part, int n) { out[0] = (int) part.large + n; }
+kernel void set(global int *out, int n) { out[0] = n; }
+"""
+PART = np.array((0.5, 1, 1000), "f4,i4,i8")[()]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.delenv("PENSTOCK_NO_CACHE", raising=False)
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
+    return BinaryCache()
+
+
+def builder(device, source=SOURCE, options=()):
+    return Builder(device.driver.context, device.info, source, options)
+
+
+def key_of(device, *arguments):
+    return builder(device, *arguments)._key()
+
+
+@pytest.fixture
+def runs(device, queue):
+    """``runs(program)``: its kernels do what they should."""
+    out = device.zeros(1, "i4")
+
+    def runs(program):
+        queue.launch(program["add"], 1, 1, out, PART, 7)
+        assert out.get(queue=queue).tolist() == [1007]
+        queue.launch(program["set"], 1, 1, out, 5)
+        assert out.get(queue=queue).tolist() == [5]
+
+    return runs
+
+
+@pytest.fixture
+def binary(device, cache):
+    """Skips the test where the driver's binaries are not kept."""
+    device.program(SOURCE)
+    entry = Entry.loads(cache.get(key_of(device)))
+    if not entry.binary:
+        pytest.skip("the driver keeps what it compiles by itself")
+    return entry.binary
+
+
+def never(*_):
+    pytest.fail("was asked")
+
+
+def test_nothing_is_compiled_or_asked_for_again(device, runs, binary, monkeypatch):
+    monkeypatch.setattr(Builder, "_compile", never)
+    monkeypatch.setattr(programs.OpenCLKernel, "_declared", never)
+    monkeypatch.setattr(programs.OpenCLKernel, "_size_of_value", never)
+    monkeypatch.setattr(BinaryCache, "put", never)
+    runs(device.program(SOURCE))
+
+
+def test_where_there_is_no_binary_types_and_sizes_are_not_asked_for_again(device, runs, cache, monkeypatch):
+    cold = device.program(SOURCE)
+    entry = Entry.loads(cache.get(key_of(device)))
+    cache.put(key_of(device), Entry(b"", entry.declared).dumps())
+    monkeypatch.setattr(programs.OpenCLKernel, "_declared", never)
+    monkeypatch.setattr(programs.OpenCLKernel, "_size_of_value", never)
+    monkeypatch.setattr(BinaryCache, "put", never)
+    warm = device.program(SOURCE)
+    assert [warm[name].parameters for name in warm] == [cold[name].parameters for name in warm]
+    runs(warm)
+
+
+# What is not believed; each has the right checksum
+
+
+WRONG = {
+    "empty": b"",
+    "too short": b"\0" * 7,
+    "too long a table": struct.pack("<Q", 1 << 60) + b"{}",
+    "not JSON": struct.pack("<Q", 2) + b"\xff{",
+    "not a table": struct.pack("<Q", 2) + b"[]",
+    "not of kernels": struct.pack("<Q", 9) + b'{"add":7}',
+    "not of parameters": struct.pack("<Q", 14) + b'{"add":[[1,2]]}',
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_no_entry_is_ignored_and_rewritten(device, runs, cache, what):
+    device.program(SOURCE)
+    good = cache.get(key_of(device))
+    cache.put(key_of(device), WRONG[what])
+    runs(device.program(SOURCE))
+    assert Entry.loads(cache.get(key_of(device))).declared == Entry.loads(good).declared
+
+
+@pytest.mark.parametrize("wrong", [b"\x7fELF" + bytes(1000), b"binary", bytes(64)], ids=["ELF", "text", "zeros"])
+def test_a_binary_that_the_driver_refuses_is_ignored_and_rewritten(device, runs, cache, binary, wrong):
+    declared = Entry.loads(cache.get(key_of(device))).declared
+    cache.put(key_of(device), Entry(wrong, declared).dumps())
+    runs(device.program(SOURCE))
+    entry = Entry.loads(cache.get(key_of(device)))
+    assert entry.declared == declared
+    assert entry.binary[:4] == binary[:4]  # two compilations need not give the same bytes
+    assert entry.binary != wrong
+
+
+def test_a_binary_of_other_kernels_is_ignored_and_rewritten(device, runs, cache, binary):
+    declared = Entry.loads(cache.get(key_of(device))).declared
+    for foreign in ({**declared, "third": []}, {**declared, "set": declared["add"]}, {"set": declared["set"]}):
+        cache.put(key_of(device), Entry(binary, foreign).dumps())
+        runs(device.program(SOURCE))
+        assert Entry.loads(cache.get(key_of(device))).declared == declared
+
+
+def test_an_entry_comes_back():
+    entry = Entry(b"\0binary", {"k": [programs.spirv.Declared("a", "int*", "pointer", 8)], "l": []})
+    assert Entry.loads(entry.dumps()) == entry
+    assert json.loads(entry.dumps()[8:-7])["l"] == []
+
+
+# What decides
+
+
+def test_whatever_decides_what_is_compiled_is_in_the_key(device, monkeypatch):
+    here = key_of(device)
+    assert here == key_of(device)
+    keys = [key_of(device, SOURCE, ("-DN=1",)), key_of(device, SOURCE, ("-DN=1", "")), key_of(device, SOURCE + " ")]
+    keys.append(key_of(device, SOURCE.encode()))  # as SPIR-V
+    for change in ({"driver_version": "another"}, {"platform": "another"}, {"description": "another"}):
+        info = dataclasses.replace(device.info, **change)
+        keys.append(Builder(device.driver.context, info, SOURCE, ())._key())
+    monkeypatch.setenv("CL_CONFIG_CPU_TARGET_ARCH", "corei7-avx")
+    keys.append(key_of(device))
+    monkeypatch.undo()
+    if device.info.kind == "cpu":
+        monkeypatch.setattr(programs, "processor", lambda: "another")
+        keys.append(key_of(device))
+    assert len({here, *keys}) == 1 + len(keys)
+
+
+def test_the_processor_is_described_by_what_does_not_change():
+    assert programs.processor()
+    assert "MHz" not in programs.processor()
+
+
+def test_a_source_that_includes_files_is_compiled_each_time(device, queue, cache, tmp_path):
+    (tmp_path / "n.h").write_text("#define N 1\n")
+    source = '#include "n.h"\nkernel void set(global int *out) { out[0] = N; }'
+    out = device.zeros(1, "i4")
+    queue.launch(device.program(source, f"-I{tmp_path}")["set"], 1, 1, out)
+    assert out.get(queue=queue).tolist() == [1]
+    (tmp_path / "n.h").write_text("#define N 2\n")
+    queue.launch(device.program(source, f"-I{tmp_path}")["set"], 1, 1, out)
+    assert out.get(queue=queue).tolist() == [2]
+    assert cache.info().entries == 0
+
+
+def test_what_does_not_build_is_not_kept(device, cache):
+    for _ in range(2):
+        with pytest.raises(ps.BuildError, match="no_such_name"):
+            device.program("kernel void k() { no_such_name; }")
+    assert cache.info().entries == 0
+
+
+def test_spirv(device, queue, cache, monkeypatch):
+    if not limits(device).spirv:
+        pytest.skip("the device takes no SPIR-V")
+    module = spirv.fill_module("fill")
+    device.program(module)
+    monkeypatch.setattr(Builder, "_compile", never)
+    monkeypatch.setattr(BinaryCache, "put", never)
+    buffer = device.zeros(100, "i4")
+    queue.launch(device.program(module)["fill"], 10, 10, buffer, -7)
+    assert buffer.get(queue=queue).tolist() == [-7] * 100
+
+
+@pytest.mark.parametrize("source", ["", "int helper(int a) { return a; }"])
+def test_a_program_without_kernels(device, source):
+    assert len(device.program(source)) == 0
+    assert len(device.program(source)) == 0
