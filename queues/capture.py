@@ -48,7 +48,7 @@ class Capture:
     id : int
         A number that no other capture of this process has.
     origin : Queue
-        Where it began, and has to end.
+        Where it began, and has to end; None when it has.
     mode : "global", "thread_local" or "relaxed"
     graph : Graph
     invalid : str
@@ -59,7 +59,7 @@ class Capture:
 
     def __init__(self, queue: Queue, mode: str) -> None:
         self.id = next(_ids)
-        self.origin = queue
+        self.origin: Any = queue
         self.mode = mode
         self.thread = threading.get_ident()
         self.graph = Graph(queue.device, _made=True)
@@ -202,6 +202,8 @@ class Capture:
                 _active.discard(self)
                 for queue in self._ends:
                     queue._leave_capture()
+                self._ends = {}  # events that were recorded in it keep it, but no queues
+                self.origin = None
 
     def lose(self, queue: Queue) -> None:
         """The queue is closed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from penstock.queues.errors import (
     ArgumentTypeError,
@@ -29,7 +30,6 @@ class Node:
 
     Attributes
     ----------
-    graph : Graph
     work : Work
         What it does, with attributes by its kind: ``kernel``, ``grid``, ``block`` and ``arguments``; ``dst``, ``src``
         and ``nbytes``; ``buffer`` and ``value``; ``function``.
@@ -40,9 +40,14 @@ class Node:
     def __init__(self, graph: Graph, work: Work, dependencies: tuple[Node, ...]) -> None:
         if not isinstance(work, Work):
             raise ArgumentTypeError("a Node is made by the methods of a Graph, or by capture")
-        self.graph = graph
+        self._graph = ref(graph)  # not to keep what it uses until the collector comes by
         self.work = work
         self.dependencies = dependencies
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph it is in; None when that is gone."""
+        return self._graph()
 
     @property
     def kind(self) -> str:

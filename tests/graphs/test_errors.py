@@ -120,7 +120,8 @@ def test_the_null_queue_while_a_blocking_queue_is_captured(device, queue, begin,
         do()
     assert (null.epoch, null.stats) == before
     invalid(queue)
-    do()
+    if what != "host":  # which null hardware never calls
+        do()
     works(null)
 
 
