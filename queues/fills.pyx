@@ -1,6 +1,6 @@
 """Fills: a value, converted to the dtype of a buffer, to the pattern that the drivers repeat."""
 
-from penstock.queues.buffer cimport Buffer
+from penstock.queues.buffer cimport Buffer, note_write
 from penstock.queues.driver cimport Status
 from penstock.queues.state cimport QueueState
 from penstock.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
@@ -35,6 +35,7 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
                 abort_command(state, &order)
     if status != 0:
         queue._raise(status, "fill")
+    note_write(buffer, state)
     return 0
 
 

@@ -264,6 +264,8 @@ cdef class Queue:
 
         Does not block.
         """
+        if not callable(function):
+            raise ArgumentTypeError(f"host() needs something to call, not {type(function).__name__}")
         if self._capture is None or self._capture.add(self, make_host(function)) is None:
             submit_host_function(self, self.state, function)
 
