@@ -10,6 +10,7 @@ import pytest
 import penstock as ps
 
 from ..refusals import refused
+from .conftest import SOURCE
 
 MODES = ["global", "thread_local", "relaxed"]
 CAPTURE_ERRORS = [getattr(ps, name) for name in ps.__all__ if name.startswith("Capture")]
@@ -321,6 +322,34 @@ def test_closing_a_captured_queue(make_queue, works, which):
         with refused(ps.CaptureInvalidatedError, RuntimeError, "closed"):
             origin.end_capture()
         works(origin)
+
+
+UNSUPPORTED = {
+    "alloc": lambda queue, kernels, x: queue.alloc(4),
+    "free": lambda queue, kernels, x: queue.free(x),
+    "a result": lambda queue, kernels, x: queue.launch(kernels["advance"], 1, 1, 3, result="u4"),
+    "an array of the host": lambda queue, kernels, x: queue.launch(kernels["advance"], 4, 16, np.zeros(64, "u4"), 1),
+    "scratch": lambda queue, kernels, x: queue.launch(kernels["combine"], 4, 16, x, 1),
+}
+
+
+@pytest.mark.parametrize("what", list(UNSUPPORTED))
+def test_what_needs_the_host_is_not_captured(device, queue, x, begin, invalid, what):
+    with device.program(SOURCE) as own:
+        own["combine"].scratch("a", 256)
+        begin(queue, "relaxed")
+        before = device.stats
+        with refused(ps.CaptureUnsupportedError, RuntimeError, repr(queue)):
+            UNSUPPORTED[what](queue, {"advance": own["advance"], "combine": own["combine"]}, x)
+        assert device.stats == before
+        with refused(ps.CaptureInvalidatedError, RuntimeError):
+            queue.end_capture()
+        with refused((ps.ArgumentTypeError, ps.NotSupportedError), Exception, "graph"):
+            device.graph().add_kernel(own["combine"], 4, 16, x, np.zeros(64, "u4"), 1)
+    begin(queue)
+    with refused(ps.CaptureUnsupportedError, RuntimeError):
+        queue.finish()
+    invalid(queue)
 
 
 def test_bad_arguments_are_found_at_once_and_leave_the_capture_as_it_was(device, queue, kernels, x, step):
