@@ -169,6 +169,24 @@ def graph(
             show(f"A chain of {length} launches, the queue {state}; {calls} a sample, {rounds} rounds", rows)
 
 
+@app.command()
+def scratch(
+    device: Annotated[str | None, typer.Option(help="Filter words, as for penstock.Device.")] = None,
+    calls: Annotated[int, typer.Option(help="Launches of one sample.")] = 300,
+    rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
+) -> None:
+    """What a launch costs whose scratch is sized by data that has not changed."""
+    with ps.Device(device) as opened:
+        console.print(f"device: {opened.name}  {opened.info.platform} · {opened.info.description}")
+        measured, spent = launches.with_scratch(opened, calls, rounds)
+    rows = [row(name, value, measured[launches.LAUNCH]) for name, value in measured.items()]
+    show(f"Scratch sized by data; {calls} launches a sample, {rounds} rounds", rows, "launch")
+    console.print(
+        f"in {spent.launches:,} launches: {spent.reductions} reductions, {spent.allocations} allocations, "
+        f"{spent.copies} copies, {spent.events_made} events"
+    )
+
+
 @app.command("cold-start")
 def cold_start(
     device: Annotated[str | None, typer.Option(help="Filter words, as for penstock.Device.")] = None,

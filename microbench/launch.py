@@ -133,6 +133,46 @@ def graphs(subject: Subject, length: int, calls: int, rounds: int, held: bool) -
     return measured
 
 
+def with_scratch(device: ps.Device, calls: int, rounds: int, sizes: int = 600) -> tuple[dict[str, Measured], ps.Stats]:
+    """A launch whose scratch follows from so many reductions over three buffers, none written to, next to one that is
+    given a buffer instead; and what was counted meanwhile.
+    """
+    queue = device.queue()
+    source = (
+        "kernel void many(global const int *a, global const int *b, global const int *c, global uchar *stack) "
+        "{ stack[0] = 1; }"
+    )
+    inputs = [device.array(np.arange(1, 1001, dtype="i4")) for _ in range(3)]
+    plain, kernel = (device.program(source)["many"] for _ in range(2))
+    size = ps.SumOver("a") * 0 + 64
+    for i in range(sizes - 1):
+        size = size + (ps.MaxOver, ps.MinOver, ps.SumOver)[i % 3]("abc"[i // 3 % 3]) // (i + 1)
+    kernel.scratch("stack", size)
+    names = dict(zip("abc", inputs, strict=True), launch=queue.launch)
+    samples: dict[str, Sample] = {
+        LAUNCH: timed("launch(kernel, 1, 1, a, b, c, room)", kernel=plain, room=device.empty(1 << 20, "u1"), **names),
+        f"with {sizes} reductions over 3 buffers": timed("launch(kernel, 1, 1, a, b, c)", kernel=kernel, **names),
+        f"{LAUNCH} again (A/A)": timed(
+            "launch(kernel, 1, 1, a, b, c, room)", kernel=plain, room=device.empty(1 << 20, "u1"), **names
+        ),
+    }
+    for sample in samples.values():
+        sample(1)
+    device.finish()
+    before = device.stats
+
+    @contextmanager
+    def held() -> Iterator[None]:
+        queue.finish()
+        gate = queue._gate()
+        yield
+        gate.open()
+        queue.finish()
+
+    measured = measure(samples, calls, rounds, held)
+    return measured, device.stats - before
+
+
 def beside_idle(
     subject: Subject, blocking: bool, counts: list[int], calls: int, rounds: int
 ) -> dict[int, dict[str, Measured]]:

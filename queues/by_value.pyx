@@ -7,7 +7,7 @@ from penstock.queues.geometry cimport read_geometry
 from penstock.queues.kernel cimport Kernel
 from penstock.queues.packing cimport Views, release_views
 from penstock.queues.plan cimport Plan
-from penstock.queues.spills cimport are_uploaded, make_room, upload_spills, use_spills
+from penstock.queues.spills cimport make_room, upload_spills, use_spills
 from penstock.queues.state cimport QueueState, refusal
 from penstock.queues.submit cimport NO_ARGUMENT, add_plan, find_plan, no_waits, raise_launch_error, submit
 from penstock.sync.ordering cimport (
@@ -18,19 +18,21 @@ from penstock.sync.ordering cimport (
 cdef inline Status launch_spilled_ready(
     QueueState* state, uint64_t kernel_id, const Geometry* geometry, char* packed, uint32_t* failed_at
 ) noexcept nogil:
-    """The common one: nothing to gather, and the same bytes as before. The queue is locked."""
+    """The common one: nothing to gather. The queue is locked."""
     cdef Plan* plan
     cdef Status status
-    cdef size_t nbytes
+    cdef bint uploaded
     if not is_ready_to_launch(state):
         return NO_PLAN
     plan = find_plan(state, kernel_id)
-    if plan == NULL or not are_uploaded(plan, packed, &nbytes):
+    if plan == NULL:
         return NO_PLAN
+    status = upload_spills(state, plan, packed, NULL, &uploaded, failed_at)
+    if status != 0:
+        return status
     use_spills(plan, packed)
     status = submit(state, plan, geometry, packed, no_waits(), failed_at)
     if status == 0:
-        state.counts.arg_bytes_skipped += nbytes
         count_command(state)
     return status
 

@@ -23,6 +23,7 @@ cdef class Kernel:
     cdef bint plain  # open, and without scratch
     cdef vector[Py_ssize_t] written  # the parameters through which a launch may write
     cdef tuple scratch_sizes  # (index of the parameter, Size) of each that is declared
+    cdef dict scratch_ids  # by name of the parameter
     cdef vector[char] left_out  # of each parameter: is it scratch, so that no argument is given for it?
     cdef size_t max_block  # work-items of a group
     cdef size_t max_block_axis[3]

@@ -71,6 +71,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native):
     kernel.packed_size = offset
     kernel.left_out.resize(kernel.count)
     kernel.scratch_sizes = ()
+    kernel.scratch_ids = {}
     kernel.plain = True
     kernel.max_block = native.max_block
     kernel.local_bytes = native.local_bytes
@@ -171,6 +172,7 @@ cdef class Kernel:
                 if leaf.name == name:
                     raise InvalidArgumentError(
                         f"kernel {self.name!r}: {name!r} cannot be scratch, the size of other scratch is {declared!r}")
+        self.scratch_ids[name] = self.native.identities.of(self.name, index + 1)
         self.left_out[index] = True
         self.plain = False
         self.scratch_sizes = (*self.scratch_sizes, (index, size))
@@ -179,6 +181,14 @@ cdef class Kernel:
     def scratch_names(self):
         """The parameters that are scratch, in the order of their declarations."""
         return tuple([self.parameters[index].name for index, _ in self.scratch_sizes])
+
+    def scratch_id(self, name):
+        """The id of a parameter that is scratch: the same in every process, as `content_id` is, and like no other one
+        of the program.
+        """
+        if name not in self.scratch_ids:
+            raise InvalidArgumentError(f"kernel {self.name!r} has no scratch {name!r}")
+        return self.scratch_ids[name]
 
     def _index_of(self, name):
         for index, parameter in enumerate(self.parameters):

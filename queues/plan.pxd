@@ -49,6 +49,7 @@ cdef struct Staging:
     Memory memory
     size_t capacity
     void* event  # of the upload; owned; NULL when there was none
+    uint64_t epoch  # of the upload: when that is known to be done, the driver need not be asked
     PyObject* array  # owned
 
 

@@ -339,7 +339,7 @@ cdef int launch_guarded(
         if written.size:
             name = kernel.parameters[index].name
             raise ScratchOverflowError(
-                f"kernel {kernel.name!r} wrote behind its scratch {name!r}: it has "
-                f"{snapshot.sizes[<size_t> guards.index(guard)]} bytes, from {size!r}, and at least {written[-1] + 1} "
-                "more were written to")
+                f"kernel {kernel.name!r} (id {kernel.content_id:08x}) wrote behind its scratch {name!r} (id "
+                f"{kernel.scratch_id(name):08x}): it has {snapshot.sizes[<size_t> guards.index(guard)]} bytes, from "
+                f"{size!r}, and at least {written[-1] + 1} more were written to")
     return 0

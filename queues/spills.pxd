@@ -8,7 +8,6 @@ from penstock.queues.state cimport QueueState
 from penstock.sync.ordering cimport Order
 
 
-cdef bint are_uploaded(Plan* plan, const char* packed, size_t* nbytes) noexcept nogil
 cdef void use_spills(Plan* plan, char* packed) noexcept nogil
 cdef Status upload_spills(
     QueueState* state, Plan* plan, const char* packed, Order* order, bint* began, uint32_t* failed_at

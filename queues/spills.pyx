@@ -17,6 +17,8 @@ from penstock.events.anchors cimport anchor_on_device
 from penstock.queues.driver cimport NO_ROOM, Status, Waits
 from penstock.queues.plan cimport POINTER, SPILLED, PackedPointer, Plan, Spill, Staging
 from penstock.queues.state cimport QueueState
+from penstock.queues.submit cimport no_waits
+from penstock.sync.epochs cimport completed_epoch, submitted_epoch
 from penstock.sync.ordering cimport Order, apply_command, count_command, waits_of
 
 from penstock.queues.buffer import _ids
@@ -39,20 +41,6 @@ cdef inline bint is_uploaded(Plan* plan, size_t index, const PackedPointer* give
     )
 
 
-cdef bint are_uploaded(Plan* plan, const char* packed, size_t* nbytes) noexcept nogil:
-    """Are these the bytes that the plan's buffers hold, and how many are they? The queue is locked."""
-    cdef PackedPointer* given
-    cdef size_t i
-    nbytes[0] = 0
-    for i in range(plan.parameters.size()):
-        given = spilled_at(plan, packed, i)
-        if given != NULL:
-            if not is_uploaded(plan, i, given):
-                return False
-            nbytes[0] += given.memory.offset
-    return True
-
-
 cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
     """Put the buffers' addresses where the bytes' were; they were uploaded."""
     cdef PackedPointer* slot
@@ -63,28 +51,26 @@ cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
             slot[0] = plan.spills[i].device
 
 
-cdef size_t bytes_to_upload(Plan* plan, const char* packed, bint* fits) noexcept nogil:
-    """How many bytes have changed, and whether the buffers are large enough for all that are given."""
+cdef size_t bytes_to_upload(Plan* plan, const char* packed) noexcept nogil:
+    """How many bytes have changed."""
     cdef PackedPointer* given
     cdef size_t i, total = 0
-    fits[0] = True
     for i in range(plan.parameters.size()):
         given = spilled_at(plan, packed, i)
-        if given == NULL or is_uploaded(plan, i, given):
-            continue
-        total += given.memory.offset
-        if plan.spills.empty() or plan.spills[i].capacity < given.memory.offset:
-            fits[0] = False
+        if given != NULL and not is_uploaded(plan, i, given):
+            total += given.memory.offset
     return total
 
 
-cdef bint has_staging(Plan* plan, size_t nbytes) noexcept nogil:
+cdef bint has_staging(QueueState* state, Plan* plan, size_t nbytes) noexcept nogil:
     """Is the memory of the oldest upload large enough, and free? They end in order."""
     cdef Staging* oldest
     if plan.staging.empty():
         return False
     oldest = &plan.staging.front()
-    return oldest.capacity >= nbytes and (oldest.event == NULL or plan.driver.event_status(oldest.event) != 0)
+    return oldest.capacity >= nbytes and (
+        oldest.event == NULL or oldest.epoch <= completed_epoch(state.epochs)
+        or plan.driver.event_status(oldest.event) != 0)
 
 
 cdef Status upload_spills(
@@ -93,24 +79,21 @@ cdef Status upload_spills(
     """Bring the plan's buffers to the bytes that are given; the queue is locked, and stays so.
 
     NO_ROOM, before anything was submitted, when a buffer or the staging memory is too small or still in use. `began`
-    says that the order's waits were carried and its changes applied: by the first upload.
+    says that the order's waits were carried and its changes applied: by the first upload. Without an order there is
+    nothing to wait for.
     """
     cdef PackedPointer* given
     cdef Spill* spill
     cdef Staging staging
     cdef Waits waits
     cdef void** event
-    cdef bint fits
-    cdef size_t i, at = 0, left = bytes_to_upload(plan, packed, &fits)
+    cdef size_t i, at = 0, left = 0
     cdef Status status = 0
     began[0] = False
-    if left == 0:
-        return 0
-    if not fits or not has_staging(plan, left):
+    if plan.spills.empty():
         return NO_ROOM
     # Decided once, because another thread may write to the bytes meanwhile: then it is not told which of them the
     # kernel sees, but what is uploaded still fits, is what is remembered, and has an event after it.
-    left = 0
     for i in range(plan.parameters.size()):
         given = spilled_at(plan, packed, i)
         if given != NULL and not is_uploaded(plan, i, given):
@@ -118,15 +101,14 @@ cdef Status upload_spills(
                 return NO_ROOM
             plan.spills[i].known = False
             left += given.memory.offset
-    if left == 0:
-        return 0
-    if plan.staging.front().capacity < left:
-        return NO_ROOM
-    staging = plan.staging.front()
-    if staging.event != NULL:
-        plan.driver.release_event(staging.event)
-        staging.event = NULL
-    plan.staging.pop_front()
+    if left != 0:
+        if not has_staging(state, plan, left):
+            return NO_ROOM
+        staging = plan.staging.front()
+        if staging.event != NULL:
+            plan.driver.release_event(staging.event)
+            staging.event = NULL
+        plan.staging.pop_front()
     for i in range(plan.parameters.size()):
         given = spilled_at(plan, packed, i)
         if given == NULL:
@@ -138,9 +120,7 @@ cdef Status upload_spills(
         memcpy(<void*> <uintptr_t> staging.memory.address, <const void*> <uintptr_t> given.memory.address,
                given.memory.offset)
         left -= given.memory.offset
-        waits = waits_of(order)
-        if began[0]:
-            waits.count = 0
+        waits = no_waits() if order == NULL or began[0] else waits_of(order)
         # Only the last needs an event: this memory is free when all uploads from it are done.
         event = NULL
         if left == 0:
@@ -150,11 +130,11 @@ cdef Status upload_spills(
         if status != 0:
             failed_at[0] = <uint32_t> i
             break
-        if began[0]:
+        if order == NULL or began[0]:
             count_command(state)
         else:
             apply_command(state, order)
-            began[0] = True
+        began[0] = True
         state.counts.arg_bytes_set += given.memory.offset
         spill.nbytes = given.memory.offset
         plan.spilled[i].resize(spill.nbytes)
@@ -162,14 +142,16 @@ cdef Status upload_spills(
         spill.known = True
         staging.memory.address += given.memory.offset
         at += given.memory.offset
-    staging.memory.address -= at
-    if status == 0:
-        state.counts.events_made += 1
-        plan.staging.push_back(staging)
-    elif began[0]:
-        plan.orphaned.push_back(staging)  # an upload from it may be under way, and there is no event that tells
-    else:
-        plan.staging.push_front(staging)
+    if at != 0 or status != 0:
+        staging.memory.address -= at
+        if status == 0:
+            state.counts.events_made += 1
+            staging.epoch = submitted_epoch(state.epochs)
+            plan.staging.push_back(staging)
+        elif began[0]:
+            plan.orphaned.push_back(staging)  # an upload from it may be under way, and there is no event that tells
+        else:
+            plan.staging.push_front(staging)
     return status
 
 
@@ -197,7 +179,6 @@ cdef void look_for_needs(
     cdef PackedPointer* given
     cdef Plan* plan
     cdef Room room
-    cdef bint fits
     cdef size_t i
     staging[0] = 0
     state.lock.lock()
@@ -215,8 +196,8 @@ cdef void look_for_needs(
                 room.parameter = i
                 room.spill.capacity = given.memory.offset
                 rooms.push_back(room)
-        staging[0] = bytes_to_upload(plan, packed, &fits)
-        if has_staging(plan, staging[0]):
+        staging[0] = bytes_to_upload(plan, packed)
+        if has_staging(state, plan, staging[0]):
             staging[0] = 0
     state.lock.unlock()
 
@@ -266,6 +247,7 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
         view = array
         staging.capacity = view.shape[0]
         staging.event = NULL
+        staging.epoch = 0
         staging.memory.handle = NULL
         staging.memory.address = <uintptr_t> &view[0]
         staging.memory.offset = 0

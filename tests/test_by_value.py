@@ -131,7 +131,7 @@ def test_a_launch_on_another_queue_does_not_disturb_one_in_flight(device, make_q
 @pytest.mark.parametrize("shared", [True, False], ids=["one queue", "two queues"])
 def test_two_threads_that_launch_one_kernel(device, make_queue, kernels, shared):
     """The kernel counts in memory of its own for each thread, so one argument of another launch would show."""
-    turns = 20000
+    turns = 100000
     queues = [make_queue()] * 2 if shared else [make_queue(blocking=False), make_queue(blocking=False)]
     out = device.zeros(2, "i4")
     device.finish()

@@ -39,6 +39,8 @@ kernel void k%(n)d(global int *restrict out, const global int *in, constant floa
 { out[get_global_id(0)] = %(n)d + count + (int) part.large + small + (int) scale.y; }
 '''
 
+SIZED = "kernel void sized(global const int *rows, global uchar *stack, int n) { stack[n - 1] = rows[0]; }"
+
 def said(attempt):
     try:
         attempt()
@@ -46,7 +48,7 @@ def said(attempt):
         return f"{type(error).__name__}: {error}"
     return ""
 
-with ps.Device(sys.argv[1]) as device:
+with ps.Device(sys.argv[1], debug=EXECUTES) as device:
     part = np.zeros(1, "f4,i4,i8")
     part["f2"] = 1000
     queue, out = device.queue(), device.zeros(64, "i4")
@@ -61,7 +63,7 @@ with ps.Device(sys.argv[1]) as device:
         seen["ids"][name] = kernel.content_id
         seen["said"] += [
             kernel.signature,
-            str([(p.kind, p.code, p.nbytes, str(p.dtype)) for p in kernel.parameters]),
+            str(kernel.parameters),
             str(kernel.max_block_size),
             said(lambda: queue.launch(kernel, 1, 64, out)),
             said(lambda: queue.launch(kernel, 1, 64, *given, part[0], 256)),
@@ -72,6 +74,15 @@ with ps.Device(sys.argv[1]) as device:
             queue.launch(kernel, 1, 64, *given, part[0], 2)
         if EXECUTES:
             seen["out"].append(int(out.get(queue=queue)[7]))
+    sized = device.program(SIZED)["sized"]
+    sized.scratch("stack", ps.MaxOver("rows") + 3)
+    with queue:
+        rows = device.array(np.arange(100, dtype="i4"))
+    for turn in range(5):
+        queue.launch(sized, 1, 1, rows, 5)
+    seen["ids"]["scratch"] = sized.scratch_id("stack")
+    if EXECUTES:
+        seen["said"].append(said(lambda: queue.launch(sized, 1, 1, rows, 103)))
     seen["tasks"] = [program._natives["k7"].identities.of("k7", task) for task in range(4)]
     seen["stats"] = [asdict(replace(each.stats, host_syncs=0)) for each in (queue, device)]  # those depend on time
     out.close()
@@ -121,7 +132,7 @@ def test_a_warm_start_is_like_a_cold_one(start, name, folder):
     cold, calls = result_of(start())
     assert calls["hit"] == 0
     assert calls["put"] >= calls["miss"] > 0
-    assert len(set(cold["ids"].values())) == 20
+    assert len(set(cold["ids"].values())) == 21
     assert cold["tasks"][0] == cold["ids"]["k7"]
     assert all(cold["said"])
     executed = [] if on_null_hardware(name) else sorted(range(20), key=str)

@@ -21,6 +21,7 @@ SOURCE = """
 typedef struct { float weight; int offset; long large; } Part;
 kernel void add(global int *out, Part part, int n) { out[0] = (int) part.large + n; }
 kernel void set(global int *out, int n) { out[0] = n; }
+kernel void take(global int *out, global const int *from, constant int *table) { out[0] = from[0] + table[0]; }
 """
 PART = np.array((0.5, 1, 1000), "f4,i4,i8")[()]
 
@@ -85,6 +86,7 @@ def test_where_there_is_no_binary_types_and_sizes_are_not_asked_for_again(device
     monkeypatch.setattr(BinaryCache, "put", never)
     warm = device.program(SOURCE)
     assert [warm[name].parameters for name in warm] == [cold[name].parameters for name in warm]
+    assert [parameter.read_only for parameter in warm["take"].parameters] == [False, True, True]
     runs(warm)
 
 

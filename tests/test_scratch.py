@@ -423,7 +423,8 @@ def test_debugging_names_kernel_and_scratch_that_overflow(device):
         queue = debugging.queue()
         for n in (100, 1, 100):
             queue.launch(kernel, 1, 1, rows, n, out)
-        with refused(ps.ScratchOverflowError, RuntimeError, "'use'", "'stack'", "100 bytes", "MaxOver('rows') * 2"):
+        named = (f"'use' (id {kernel.content_id:08x})", f"'stack' (id {kernel.scratch_id('stack'):08x})")
+        with refused(ps.ScratchOverflowError, RuntimeError, *named, "100 bytes", "MaxOver('rows') * 2"):
             queue.launch(kernel, 1, 1, rows, 101, out)
         queue.launch(kernel, 1, 1, rows, 100, out)
         assert out.get().tolist() == [99]
@@ -457,6 +458,9 @@ def test_declarations_that_are_refused(own):
     assert kernel.scratch_names == ()
     kernel.scratch("first", ps.MaxOver("rows"))
     assert kernel.scratch_names == ("first",)
+    assert kernel.scratch_id("first") != kernel.content_id
+    with refused(ps.InvalidArgumentError, ValueError, "no scratch 'second'"):
+        kernel.scratch_id("second")
     refuses(ps.InvalidArgumentError, ValueError, "first", 8, "already")
     refuses(ps.InvalidArgumentError, ValueError, "second", ps.MaxOver("first"), "MaxOver('first')")
     kernel.close()

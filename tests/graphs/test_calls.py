@@ -216,7 +216,7 @@ def test_host_functions_of_a_launch_that_failed_are_let_go(device, calls, kernel
     graph.add_host(lambda: ran.append(2), after=second)
     executable = graph.instantiate()
     calls.fail(calls.driver.HOST_FUNCTION, calls.driver.FAILURE[0], 1)
-    with pytest.raises(ps.DriverError):
+    with pytest.raises(ps.Error):
         executable.launch(queue)
     queue.finish()
     assert ran == [1]
