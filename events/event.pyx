@@ -192,7 +192,8 @@ cdef class Event:
         if captured is not None:
             captured[0].invalidate(f"{what} of an Event that was recorded in it")
             raise CapturedEventError(
-                f"{what} of an Event that was recorded in a capture: that is a point of a graph; the capture is invalid now")
+                f"{what} of an Event that was recorded in a capture: that is a point of a graph; "
+                "the capture is invalid now")
 
     def _check_timed(self):
         self._check_outside("elapsed()")

@@ -295,7 +295,8 @@ def refuse_unsafe(what: str) -> None:
             capture.invalidate(what)
     if disturbed:
         raise CaptureUnsupportedError(
-            f"{what} while {disturbed[0].origin!r} is captured with mode {disturbed[0].mode!r}; the capture is invalid now"
+            f"{what} while {disturbed[0].origin!r} is captured with mode {disturbed[0].mode!r}; "
+            "the capture is invalid now"
         )
 
 

@@ -18,7 +18,7 @@ from penstock.sync.epochs cimport submitted_epoch
 from penstock.sync.ordering cimport wait_for_epoch
 
 from penstock.queues.errors import (
-    ArgumentTypeError, CaptureError, ClosedError, GraphUpdateError, InvalidArgumentError
+    ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError
 )
 from penstock.queues.work import make_kernel
 

@@ -16,8 +16,8 @@ from libcpp.deque cimport deque
 from libcpp.unordered_set cimport unordered_set
 
 from penstock.events.anchors cimport collect_device
-from penstock.queues.driver cimport Driver, Status, Waits
-from penstock.queues.state cimport DeviceState, QueueState, release_device_state
+from penstock.queues.driver cimport Status, Waits
+from penstock.queues.state cimport QueueState, release_device_state
 from penstock.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
 
 from penstock.queues.errors import Error

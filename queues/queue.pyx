@@ -17,7 +17,7 @@ from penstock.queues.host_functions cimport submit_gate, submit_host_function
 from penstock.queues.kernel cimport Kernel
 from penstock.queues.points cimport finish_within, record, wait_for_event, wait_for_queue
 from penstock.queues.state cimport (
-    DeviceState, QueueState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state,
+    DeviceState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state,
     release_queue_state, stats_of, unbar_after_capture
 )
 from penstock.sync.clock cimport Clock, release_clock, retain_clock
@@ -364,11 +364,12 @@ cdef class Queue:
         """``with queue.capture() as graph:`` what the queue is given inside becomes part of the graph and does not run.
 
         Launches, copies, fills, host functions and graph launches are captured; records and waits become dependencies.
-        Another queue of the device joins by waiting for an event recorded in the capture, or for the queue, and this one
-        has to wait for it again before the end. When an exception leaves the block the capture is given up.
+        Another queue of the device joins by waiting for an event recorded in the capture, or for the queue, and this
+        one has to wait for it again before the end. When an exception leaves the block the capture is given up.
 
-        While a blocking queue is captured, the null queue cannot be used. Synchronizing with or querying a captured queue
-        is an error. Either invalidates the capture, as everything does that it cannot record (HIP, hipStreamBeginCapture).
+        While a blocking queue is captured, the null queue cannot be used. Synchronizing with or querying a captured
+        queue is an error. Either invalidates the capture, as everything does that it cannot record (HIP,
+        hipStreamBeginCapture).
 
         Parameters
         ----------

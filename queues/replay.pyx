@@ -20,7 +20,7 @@ from penstock.queues.driver cimport (
 )
 from penstock.queues.host_functions cimport Call, submit_call
 from penstock.queues.plan cimport PackedPointer, Plan, delete_plan, new_plan, set_changed_arguments
-from penstock.queues.state cimport DeviceState, QueueState, release_device_state
+from penstock.queues.state cimport QueueState, release_device_state
 from penstock.queues.work cimport CopyWork, FillWork, HostWork, KernelWork
 from penstock.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, conclude, count_command, end_order, waits_of

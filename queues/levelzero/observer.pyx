@@ -451,7 +451,8 @@ cdef extern from *:
                         if (recorded.device != list.device)
                             violate(function, text_of(recorded) + " is of another device");
                         for (uintptr_t address : recorded.addresses)
-                            if (!memory_at(address)) violate(function, text_of(recorded) + " uses memory that was freed");
+                            if (!memory_at(address))
+                                violate(function, text_of(recorded) + " uses memory that was freed");
                         for (void *kernel : recorded.kernels) check_life(kernel);
                     }
                 }

@@ -10,13 +10,14 @@ from penstock.queues.levelzero.calls cimport (
     CALL_CommandListAppendHostFunction, CALL_CommandListAppendLaunchKernel, CALL_CommandListAppendMemoryCopy,
     CALL_CommandListAppendMemoryFill, CALL_CommandListAppendSignalEvent, CALL_CommandListAppendWaitOnEvents,
     CALL_CommandListClose, CALL_CommandListHostSynchronize, CALL_CommandListImmediateAppendCommandListsExp,
-    CALL_EventHostSignal, CALL_EventHostSynchronize, CALL_EventQueryKernelTimestamp,
-    CALL_KernelSetArgumentValue, CALL_KernelSetGroupSize, KernelTimestamps, ze, ze_result_t
+    CALL_EventHostSignal, CALL_EventHostSynchronize, CALL_EventQueryKernelTimestamp, CALL_KernelSetArgumentValue,
+    CALL_KernelSetGroupSize, KernelTimestamps, ze, ze_result_t
 )
 from penstock.queues.levelzero.handles cimport (
-    DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, Device, Event, EventKind, Kernel, Queue, Recording, hold_events,
-    new_queue, new_recording, outcome, recycle_gates, release_event as end_event, release_kernel as end_kernel, release_recording as end_recording,
-    end_queue, retain_event, retire_gate, set_passed, set_queue, take_event
+    DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, Device, Event, EventKind, Kernel, Queue, Recording,
+    end_queue, hold_events, new_queue, new_recording, outcome, recycle_gates, release_event as end_event,
+    release_kernel as end_kernel, release_recording as end_recording, retain_event, retire_gate, set_passed, set_queue,
+    take_event
 )
 
 cdef enum:

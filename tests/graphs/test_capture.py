@@ -323,11 +323,18 @@ def test_begin_and_end(queue, step, x):
 
 
 def test_an_exception_gives_the_capture_up(queue, step, x, works):
-    with pytest.raises(KeyError), queue.capture() as graph:
-        step(queue, x, 1)
-        raise KeyError
+    graphs = []
+
+    def interrupted():
+        with queue.capture() as graph:
+            graphs.append(graph)
+            step(queue, x, 1)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        interrupted()
     assert not queue.capturing
-    assert graph.closed
+    assert graphs[0].closed
     works(queue)
 
 

@@ -113,9 +113,9 @@ def test_wrong_arguments(device, another, kernels, x):
 def test_classes_are_made_by_their_owners(device):
     from penstock.queues.work import Work
 
-    for made, builtin in ((ps.Graph, TypeError), (ps.ExecutableGraph, TypeError), (Work, TypeError)):
-        with refused(ps.ArgumentTypeError, builtin, "made by"):
-            made()
+    for kind in (ps.Graph, ps.ExecutableGraph, Work):
+        with refused(ps.ArgumentTypeError, TypeError, "made by"):
+            kind()
     with refused(ps.ArgumentTypeError, TypeError, "made by"):
         ps.Node(device.graph(), None, ())
 

@@ -16,7 +16,9 @@ OPERATIONS = [
 ]  # fmt: skip
 operations = st.tuples(
     st.sampled_from([each for each in OPERATIONS if EXECUTES or each not in NEEDS_HOST]),
-    st.integers(0, QUEUES - 1), st.integers(0, BUFFERS - 1), st.integers(0, 9)
+    st.integers(0, QUEUES - 1),
+    st.integers(0, BUFFERS - 1),
+    st.integers(0, 9),
 )
 
 
