@@ -10,7 +10,10 @@ cdef class Event:
     cdef readonly object device
     cdef readonly bint timing
     cdef object queue  # that recorded it last
+    cdef object captured  # (Capture, nodes) of a record in a capture, which hides the marker until that ends
 
 
 cdef Event new_event(object device, DeviceState* state, bint timing)
 cdef void set_marker(Event event, Marker* marker, bint timed, object queue)
+cdef void set_captured(Event event, tuple point)
+cdef tuple captured_point(Event event)

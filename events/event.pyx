@@ -10,7 +10,7 @@ from penstock.queues.driver cimport Status
 from penstock.queues.state cimport DeviceState, release_device_state
 from penstock.sync.finish cimport wait_on_host, wait_on_host_for_all
 
-from penstock.queues.errors import ArgumentTypeError, InvalidArgumentError
+from penstock.queues.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
 from penstock.queues.host_functions import refuse_on_host_thread
 
 
@@ -29,8 +29,21 @@ cdef void set_marker(Event event, Marker* marker, bint timed, object queue):
     event.marker = marker
     event.timing = timed
     event.queue = queue
+    event.captured = None
     if old != NULL:
         release_marker(old)
+
+
+cdef void set_captured(Event event, tuple point):
+    """It was recorded in a capture, and is a point of that until it ends; then it is what it was before."""
+    event.captured = point
+
+
+cdef tuple captured_point(Event event):
+    """(Capture, nodes); None when it was recorded outside, or the capture has ended."""
+    if event.captured is not None and not event.captured[0].active:
+        event.captured = None
+    return event.captured
 
 
 def wait_for_all(events):
@@ -97,6 +110,7 @@ cdef class Event:
         """
         cdef Marker* marker
         cdef int status
+        self._check_outside("query()")
         if self.marker == NULL:
             return True
         marker = retain_marker(self.marker)
@@ -124,6 +138,7 @@ cdef class Event:
         """
         cdef Marker* marker
         cdef Status status
+        self._check_outside("wait()")
         if self.marker == NULL:
             return
         refuse_on_host_thread("Event.wait()")
@@ -171,7 +186,17 @@ cdef class Event:
             return NotImplemented
         return self.elapsed(start)
 
+    def _check_outside(self, what):
+        """The host cannot wait for a point of a capture: it never comes."""
+        captured = captured_point(self)
+        if captured is not None:
+            captured[0].invalidate(f"{what} of an Event that was recorded in it")
+            raise CapturedEventError(
+                f"{what} of an Event that was recorded in a capture: that is a point of a graph; "
+                "the capture is invalid now")
+
     def _check_timed(self):
+        self._check_outside("elapsed()")
         if self.marker == NULL:
             raise InvalidArgumentError("elapsed time of an Event that was never recorded")
         if not self.timing:

@@ -151,6 +151,24 @@ def by_value(
         show(f"{nbytes} bytes by value; {calls} launches a sample, {rounds} rounds", rows, below)
 
 
+@app.command("graph")
+def graph(
+    device: Annotated[str | None, typer.Option(help="Filter words, as for penstock.Device.")] = None,
+    length: Annotated[int, typer.Option(help="Launches of the chain.")] = 100,
+    calls: Annotated[int, typer.Option(help="Chains of one sample.")] = 5,
+    rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
+) -> None:
+    """What replaying a captured chain of launches costs, next to the same launches from C."""
+    with ps.Device(device) as opened:
+        console.print(f"device: {opened.name}  {opened.info.platform} · {opened.info.description}")
+        subject = launches.Subject(opened)
+        for held in (True, False):
+            measured = launches.graphs(subject, length, calls, rounds, held)
+            rows = [row(name, value, measured[launches.FLOOR]) for name, value in measured.items()]
+            state = "held by a gate while it is filled" if held else "running freely"
+            show(f"A chain of {length} launches, the queue {state}; {calls} a sample, {rounds} rounds", rows)
+
+
 @app.command()
 def scratch(
     device: Annotated[str | None, typer.Option(help="Filter words, as for penstock.Device.")] = None,

@@ -21,6 +21,8 @@ SOURCE = "kernel void fill(global float *a, int n) { if ((int)get_global_id(0) <
 FLOOR = "C loop"
 AGAIN = "C loop again (A/A)"
 LAUNCH = "queue.launch"
+GRAPH = "graph.launch"
+RECORDED = "the driver's own recording, from C"
 UPLOADING_FLOOR = "C loop, bytes written each time, with an event"
 
 
@@ -106,6 +108,27 @@ def by_value(subject: Subject, nbytes: int, calls: int, rounds: int) -> dict[str
         ),
     }
     measured = measure(samples, calls, rounds, lambda: state_of(subject, queue, True))
+    queue.close()
+    return measured
+
+
+def graphs(subject: Subject, length: int, calls: int, rounds: int, held: bool) -> dict[str, Measured]:
+    """A captured chain of launches, replayed, next to as many launches from C; a call is the whole chain."""
+    queue = subject.device.queue()
+    kernel, buffer = subject.kernel, subject.buffer
+    with queue.capture() as graph:
+        for _ in range(length):
+            queue.launch(kernel, 1, 1, buffer, 100)
+    executable = graph.instantiate()
+    raw = subject.raw.loop(queue)
+    recorded = subject.raw.recorded(queue, length)
+    samples: dict[str, Sample] = {
+        FLOOR: lambda n: raw(n * length),
+        AGAIN: lambda n: raw(n * length),
+        GRAPH: timed("replay(queue)", replay=executable.launch, queue=queue),
+        **({RECORDED: recorded} if recorded else {}),
+    }
+    measured = measure(samples, calls, rounds, lambda: state_of(subject, queue, held))
     queue.close()
     return measured
 

@@ -8,13 +8,14 @@ from libcpp.atomic cimport memory_order_relaxed
 from penstock.events.anchors cimport anchor_on_device
 from penstock.queues.buffer cimport Buffer
 from penstock.queues.by_value cimport bind_by_value
-from penstock.queues.driver cimport NO_PLAN, Geometry, Status, Waits
+from penstock.queues.driver cimport NO_PLAN, QUEUE_CAPTURED, Geometry, Status, Waits
 from penstock.queues.geometry cimport read_geometry
 from penstock.queues.kernel cimport Kernel
 from penstock.queues.packing cimport Views, pack_arguments, release_views
 from penstock.queues.plan cimport Plan, delete_plan, set_changed_arguments
 from penstock.queues.state cimport QueueState, release_queue_state, retain_queue_state
 from penstock.queues.submit cimport NO_ARGUMENT, create_plan, no_waits, note_writes, raise_launch_error, refuse_kernel
+from penstock.queues.work cimport bound_work
 from penstock.sync.ordering cimport (
     Order, abort_command, begin_command, commit_command, count_command, is_ready_to_launch, waits_of
 )
@@ -128,6 +129,12 @@ cdef int launch_bound(BoundLaunch bound) except -1:
     if status == NO_PLAN:
         with nogil:
             status = launch_bound_gathered(state, bound.plan, &bound.geometry)
+    if status == QUEUE_CAPTURED:
+        work = bound_work(bound, bound.kernel, &bound.geometry, bound.arguments, bound.plan.values)
+        capture = bound.queue._capture
+        if capture is None or capture.add(bound.queue, work) is None:
+            return launch_bound(bound)  # it has ended meanwhile
+        return 0
     if status != 0:
         raise_launch_error(bound.queue, bound.kernel, status, NO_ARGUMENT)
     state.device.unseen_writes += bound.kernel.follows

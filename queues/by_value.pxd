@@ -6,6 +6,7 @@ from penstock.queues.plan cimport Plan
 from penstock.queues.state cimport QueueState
 
 
+# 0, or QUEUE_CAPTURED when the launch is to become a node of a graph
 cdef int launch_by_value(
     object queue, QueueState* state, Kernel kernel, object grid, object block, char* packed, Views* views
 ) except -1

@@ -2,13 +2,13 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from penstock.queues.driver cimport NO_PLAN, NO_ROOM, Geometry, Status
+from penstock.queues.driver cimport NO_PLAN, NO_ROOM, QUEUE_CAPTURED, Geometry, Status
 from penstock.queues.geometry cimport read_geometry
 from penstock.queues.kernel cimport Kernel
 from penstock.queues.packing cimport Views, release_views
 from penstock.queues.plan cimport Plan
 from penstock.queues.spills cimport make_room, upload_spills, use_spills
-from penstock.queues.state cimport QueueState
+from penstock.queues.state cimport QueueState, refusal
 from penstock.queues.submit cimport NO_ARGUMENT, add_plan, find_plan, no_waits, raise_launch_error, submit
 from penstock.sync.ordering cimport (
     Order, abort_command, begin_command, commit_command, count_command, end_order, is_ready_to_launch, waits_of
@@ -46,8 +46,11 @@ cdef Status launch_spilled_gathered(
     cdef Status status
     cdef bint began = False
     state.lock.lock()
+    status = refusal(state)
     plan = find_plan(state, kernel_id)
     state.lock.unlock()
+    if status != 0:
+        return status
     if plan == NULL:
         return NO_PLAN
     status = begin_command(state, &order)
@@ -93,9 +96,9 @@ cdef int launch_by_value(
                 make_room(queue, state, kernel.id, NULL, packed)
     finally:
         release_views(views)
-    if status != 0:
+    if status != 0 and status != QUEUE_CAPTURED:
         raise_launch_error(queue, kernel, status, failed_at)
-    return 0
+    return <int> status
 
 
 cdef Status upload_bound(QueueState* state, Plan* plan, const char* packed, uint32_t* failed_at) noexcept nogil:

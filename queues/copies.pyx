@@ -48,6 +48,14 @@ cdef int check_size(size_t to, size_t source) except -1:
     return 0
 
 
+cdef int check_overlap(Buffer dst, Buffer src) except -1:
+    if dst.allocation is src.allocation and (
+        dst.start < src.start + src.nbytes and src.start < dst.start + dst.nbytes
+    ):
+        raise InvalidArgumentError("copy between overlapping parts of one Buffer")
+    return 0
+
+
 cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
     if dst.allocation.state != state.device and src.allocation.state == state.device:
         raise InvalidArgumentError(
@@ -57,10 +65,7 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
     if src.allocation.state != state.device:
         return copy_between_devices(queue, state, dst, src)
     queue._check_buffer(src, "src")
-    if dst.allocation is src.allocation and (
-        dst.start < src.start + src.nbytes and src.start < dst.start + dst.nbytes
-    ):
-        raise InvalidArgumentError("copy between overlapping parts of one Buffer")
+    check_overlap(dst, src)
     submit_copy(queue, state, &dst.memory, &src.memory, dst.nbytes, None, NULL)
     note_write(dst, state)
     return 0
@@ -126,9 +131,7 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src) excep
         check_size(view.len, src.nbytes)
         if queue.device.driver.takes_pageable or queue.device._is_pinned(dst):
             memory = host_memory(<uintptr_t> view.buf)
-            # a view as anchor keeps more than the object alive: its memory cannot be moved or resized meanwhile
-            view_of = dst.view() if isinstance(dst, np.ndarray) else memoryview(dst)
-            submit_copy(queue, state, &memory, &src.memory, src.nbytes, view_of, NULL)
+            submit_copy(queue, state, &memory, &src.memory, src.nbytes, pin_view(dst), NULL)
         else:
             download_staged(queue, state, view.buf, src)
     finally:
@@ -209,6 +212,11 @@ cdef Memory host_memory_of(object staged):
     """Of an array that a driver's `stage` gave."""
     cdef const unsigned char[::1] view = staged
     return host_memory(<uintptr_t> &view[0] if view.shape[0] else 0)
+
+
+cdef object pin_view(object host):
+    """Keeps more than the object alive: its memory cannot be moved or resized meanwhile."""
+    return host.view() if isinstance(host, np.ndarray) else memoryview(host)
 
 
 cdef int open_view(object host, Py_buffer* view, bint writable) except -1:

@@ -19,17 +19,19 @@ from penstock.queues.buffer cimport Buffer, expose, new_allocation, new_buffer
 from penstock.queues.driver cimport Driver, Status
 from penstock.queues.kernel cimport new_kernel
 from penstock.queues.pool cimport MemoryPool, new_pool
-from penstock.queues.queue cimport Queue, new_queue, stats_of
+from penstock.queues.queue cimport Queue, new_queue
 from penstock.queues.state cimport (
-    DeviceState, QueueState, Statistics, add_statistics, new_device_state, registered_queues, release_device_state,
-    release_queue_state
+    DeviceState, QueueState, Statistics, add_statistics, captures_under_way, new_device_state, registered_queues,
+    release_device_state, release_queue_state, stats_of
 )
 from penstock.sync.finish cimport finish_device, mark_for_closing
 from penstock.sync.ordering cimport enter_list
 
+from penstock.queues.capture import abandon_captures, refuse_synchronize, refuse_unsafe
 from penstock.queues.errors import (
     ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
+from penstock.queues.graph import Graph
 from penstock.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
 from penstock.queues.identity import identify
 from penstock.queues.program import Program
@@ -270,6 +272,11 @@ cdef class Device:
         self._check_open()
         return new_event(self, self.state, timing)
 
+    def graph(self):
+        """An empty `Graph`, to be made node by node."""
+        self._check_open()
+        return Graph(self, _made=True)
+
     # -- memory
 
     def empty(self, shape, dtype="f4", usm_type="device"):
@@ -294,6 +301,8 @@ cdef class Device:
             Only after what was closed and is still in use has been waited for; that wait blocks.
         """
         self._check_open()
+        if captures_under_way():
+            refuse_unsafe(f"allocation on {self.info.name}")
         shape = read_shape(shape)
         dtype = read_dtype(dtype)
         if usm_type not in USM_TYPES:
@@ -314,7 +323,7 @@ cdef class Device:
             kept = not self.state.anchors.empty() or self.state.orphans.load() != 0
             if not (given_up or kept) or self.state.open_holds.load() != 0:
                 raise
-            self.finish()  # what is waiting to be given back becomes free
+            self._finish()  # what is waiting to be given back becomes free
             memory = self.driver.allocate(nbytes, usm_type)
         self._allocations += 1
         return memory
@@ -434,8 +443,13 @@ cdef class Device:
         Exception
             What a host function raised since the last synchronize.
         """
-        cdef Status status
         self._check_open()
+        if captures_under_way():
+            refuse_synchronize(self, "Device.finish()")
+        self._finish()
+
+    def _finish(self):
+        cdef Status status
         refuse_on_host_thread("Device.finish()")
         with nogil:
             status = finish_device(self.state)
@@ -460,8 +474,10 @@ cdef class Device:
         """
         if self.closed:
             return
+        if captures_under_way():
+            abandon_captures(self)
         try:
-            self.finish()
+            self._finish()
         finally:
             self.pool.trim()
             self._launch_memory.trim()

@@ -14,6 +14,8 @@ cdef enum:
     QUEUE_CLOSED = -1
     NO_PLAN = -2
     NO_ROOM = -3
+    QUEUE_CAPTURED = -4
+    NULL_FORBIDDEN = -5
 
 ctypedef void (*Wake)(void* data) noexcept nogil
 
@@ -35,6 +37,24 @@ cdef struct Geometry:
     size_t global_size[3]  # work-items, as OpenCL and SYCL count
     size_t local_size[3]
     uint32_t groups[3]  # as HIP and Level Zero count
+
+
+cdef enum CommandKind:
+    LAUNCH_COMMAND
+    COPY_COMMAND
+    FILL_COMMAND
+
+
+cdef struct Command:
+    # of a graph, with all that its operation below takes
+    int kind
+    void* kernel  # with its arguments, which nobody changes
+    Geometry geometry
+    Memory to
+    Memory source
+    size_t nbytes
+    size_t pattern_size
+    const unsigned char* pattern
 
 
 cdef enum MarkerUse:
@@ -65,6 +85,11 @@ cdef struct Driver:
     # the queue goes no further until `gate` is opened; when it arrives there, `wake(data)` is called (wake may be NULL)
     Status (*hold)(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil
     Status (*open_gate)(void* gate, bint failed) noexcept nogil
+    # -- graphs; NULL where a loop over the commands is at least as fast
+    # What `replay` submits to any queue of the device by one call: these commands, in this order. `queue` is one of
+    # them. The recording is NULL when the driver cannot.
+    Status (*record)(void* queue, const Command* commands, size_t count, void** recording) noexcept nogil
+    Status (*replay)(void* queue, void* recording, Waits waits) noexcept nogil
     # -- the host's side
     # Is everything submitted done? Never blocks; the queue is locked. NULL: it takes a marker to know.
     Status (*poll)(void* queue, bint* done) noexcept nogil
@@ -79,4 +104,5 @@ cdef struct Driver:
     void (*release_event)(void* event) noexcept nogil
     # called when no work that uses them is outstanding
     void (*release_kernel)(void* kernel) noexcept nogil
+    void (*release_recording)(void* recording) noexcept nogil
     void (*release_queue)(void* queue) noexcept nogil

@@ -11,10 +11,21 @@ import builtins
 __all__ = [
     "ArgumentTypeError",
     "BuildError",
+    "CaptureError",
+    "CaptureImplicitError",
+    "CaptureInvalidatedError",
+    "CaptureIsolationError",
+    "CaptureMergeError",
+    "CaptureUnjoinedError",
+    "CaptureUnmatchedError",
+    "CaptureUnsupportedError",
+    "CaptureWrongThreadError",
+    "CapturedEventError",
     "ClosedError",
     "DeviceNotFoundError",
     "DriverError",
     "Error",
+    "GraphUpdateError",
     "InvalidArgumentError",
     "NotSupportedError",
     "OutOfMemoryError",
@@ -101,3 +112,75 @@ class TimeoutError(Error, builtins.TimeoutError):
 
 class NotSupportedError(Error, NotImplementedError):
     """The device, its driver or this version of penstock cannot do this."""
+
+
+class CaptureError(Error, RuntimeError):
+    """Something that cannot be done because a queue is, or is not, captured.
+
+    Attributes
+    ----------
+    hip_name
+        HIP's name for the error.
+    """
+
+    hip_name = "hipErrorIllegalState"
+
+
+class CaptureUnsupportedError(CaptureError):
+    """What was asked for cannot be captured, or may not be done while something is."""
+
+    hip_name = "hipErrorStreamCaptureUnsupported"
+
+
+class CaptureInvalidatedError(CaptureError):
+    """The capture was invalidated by an earlier error; it can only be ended, and gives no graph."""
+
+    hip_name = "hipErrorStreamCaptureInvalidated"
+
+
+class CaptureMergeError(CaptureError):
+    """A wait would merge two captures."""
+
+    hip_name = "hipErrorStreamCaptureMerge"
+
+
+class CaptureUnmatchedError(CaptureError):
+    """A capture is ended on the queue it began on."""
+
+    hip_name = "hipErrorStreamCaptureUnmatched"
+
+
+class CaptureUnjoinedError(CaptureError):
+    """A queue that joined the capture has work that the queue it began on never waited for."""
+
+    hip_name = "hipErrorStreamCaptureUnjoined"
+
+
+class CaptureIsolationError(CaptureError):
+    """A captured queue cannot wait for what is not captured."""
+
+    hip_name = "hipErrorStreamCaptureIsolation"
+
+
+class CaptureImplicitError(CaptureError):
+    """The null queue would have to be ordered against a blocking queue that is captured."""
+
+    hip_name = "hipErrorStreamCaptureImplicit"
+
+
+class CaptureWrongThreadError(CaptureError):
+    """A capture is ended by the thread that began it, unless its mode is "relaxed"."""
+
+    hip_name = "hipErrorStreamCaptureWrongThread"
+
+
+class CapturedEventError(CaptureError):
+    """An event that was recorded in a capture is no point in time that anything could wait for."""
+
+    hip_name = "hipErrorCapturedEvent"
+
+
+class GraphUpdateError(Error, ValueError):
+    """A graph cannot take the place of another: it has other kinds of nodes, or other dependencies."""
+
+    hip_name = "hipErrorGraphExecUpdateFailure"

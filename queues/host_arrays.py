@@ -18,6 +18,7 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: list[Any]) -> None:
     """Copies go to `queue`. Blocks until the results are there, if any array is written to."""
+    queue._refuse_in_capture(f"launch of {kernel.name!r} with arrays of the host")
     given = [parameter for parameter in kernel.parameters if parameter.name not in kernel.scratch_names]
     arrays: list[tuple[int, Any]] = [(i, each) for i, each in enumerate(arguments) if isinstance(each, np.ndarray)]
     written = [(i, array) for i, array in arrays if array.flags.writeable and not given[i].read_only]

@@ -1,7 +1,17 @@
 """Host functions: Python called when a queue gets there."""
 
-from penstock.queues.driver cimport Driver
+from cpython.object cimport PyObject
+
+from penstock.queues.driver cimport Driver, Status, Waits
 from penstock.queues.state cimport DeviceState, QueueState
+
+
+cdef cppclass Call:
+    PyObject* function  # owned
+    PyObject* queue  # owned
+    void* gate
+    const Driver* driver
+    DeviceState* device  # retained
 
 
 cdef class Gate:
@@ -13,4 +23,8 @@ cdef class Gate:
 
 
 cdef int submit_host_function(object queue, QueueState* state, object function) except -1
+# The three parts of that, for more than one call under one lock: each call that was made is settled in the end.
+cdef Call* new_call(object queue, QueueState* state, object function) except NULL
+cdef Status submit_call(QueueState* state, Call* call, Waits waits) noexcept nogil  # the queue is locked
+cdef int settle_call(object queue, object function, Call* call, bint submitted_it) except -1
 cdef Gate submit_gate(object queue, QueueState* state)

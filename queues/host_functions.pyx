@@ -16,8 +16,8 @@ from libcpp.deque cimport deque
 from libcpp.unordered_set cimport unordered_set
 
 from penstock.events.anchors cimport collect_device
-from penstock.queues.driver cimport Driver, Status
-from penstock.queues.state cimport DeviceState, QueueState, release_device_state
+from penstock.queues.driver cimport Status, Waits
+from penstock.queues.state cimport QueueState, release_device_state
 from penstock.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
 
 from penstock.queues.errors import Error
@@ -32,14 +32,6 @@ cdef extern from "<condition_variable>" namespace "std" nogil:
         void wait(mutex& lock)
         void notify_one()
         void notify_all()
-
-
-cdef cppclass Call:
-    PyObject* function  # owned
-    PyObject* queue  # owned
-    void* gate
-    const Driver* driver
-    DeviceState* device  # retained
 
 
 cdef mutex lock
@@ -157,10 +149,8 @@ def stop():
 _gates = weakref.WeakSet()
 
 
-cdef int submit_host_function(object queue, QueueState* state, object function) except -1:
+cdef Call* new_call(object queue, QueueState* state, object function) except NULL:
     global submitting
-    cdef Order order
-    cdef Status status
     cdef Call* call
     cdef bint ending
     _start()
@@ -185,29 +175,54 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
         lock.lock()
         outstanding.insert(call)
         lock.unlock()
-        status = begin_command(state, &order)
-        if status == 0:
-            state.device.open_holds.fetch_add(1)
-            status = state.driver.hold(state.handle, state.device.context, waits_of(&order), wake, call, &call.gate)
-            if status == 0:
-                state.counts.host_functions += 1
-                state.counts.events_made += 2
-                commit_command(state, &order)
-            else:
-                state.device.open_holds.fetch_sub(1)
-                abort_command(state, &order)
+    return call
+
+
+cdef Status submit_call(QueueState* state, Call* call, Waits waits) noexcept nogil:
+    """After success the call is not looked at any more: it may have been made."""
+    cdef Status status
+    state.device.open_holds.fetch_add(1)
+    status = state.driver.hold(state.handle, state.device.context, waits, wake, call, &call.gate)
+    if status == 0:
+        state.counts.host_functions += 1
+        state.counts.events_made += 2
+    else:
+        state.device.open_holds.fetch_sub(1)
+    return status
+
+
+cdef int settle_call(object queue, object function, Call* call, bint submitted_it) except -1:
+    global submitting
+    with nogil:
         lock.lock()
-        if status != 0:
+        if not submitted_it:
             outstanding.erase(call)
         submitting -= 1
         lock.unlock()
         submitted.notify_all()
-        if status != 0:
+        if not submitted_it:
             release_device_state(call.device)
             del call
-    if status != 0:
+    if not submitted_it:
         Py_DECREF(function)
         Py_DECREF(queue)
+    return 0
+
+
+cdef int submit_host_function(object queue, QueueState* state, object function) except -1:
+    cdef Order order
+    cdef Status status
+    cdef Call* call = new_call(queue, state, function)
+    with nogil:
+        status = begin_command(state, &order)
+        if status == 0:
+            status = submit_call(state, call, waits_of(&order))
+            if status == 0:
+                commit_command(state, &order)
+            else:
+                abort_command(state, &order)
+    settle_call(queue, function, call, status == 0)
+    if status != 0:
         queue._raise(status, "host function")
     return 0
 

@@ -10,14 +10,14 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 
 from penstock.queues.by_value cimport launch_by_value
-from penstock.queues.driver cimport NO_PLAN, Geometry, Status
+from penstock.queues.driver cimport NO_PLAN, QUEUE_CAPTURED, Geometry, Status
 from penstock.queues.geometry cimport read_geometry
 from penstock.queues.kernel cimport Kernel
 from penstock.queues.packing cimport Views, pack_arguments, release_views
 from penstock.queues.plan cimport Plan
-from penstock.queues.state cimport QueueState
+from penstock.queues.state cimport QueueState, refusal
 from penstock.queues.submit cimport (
-    NO_ARGUMENT, add_plan, find_plan, no_waits, note_writes, raise_launch_error, refuse_kernel, submit
+    NO_ARGUMENT, add_plan, capture_launch, find_plan, no_waits, note_writes, raise_launch_error, refuse_kernel, submit
 )
 from penstock.sync.ordering cimport (
     Order, abort_command, begin_command, commit_command, count_command, is_ready_to_launch, waits_of
@@ -59,8 +59,11 @@ cdef Status launch_gathered(
     cdef Plan* plan
     cdef Status status
     state.lock.lock()
+    status = refusal(state)
     plan = find_plan(state, kernel_id)
     state.lock.unlock()
+    if status != 0:
+        return status
     if plan == NULL:
         return NO_PLAN
     status = begin_command(state, &order)
@@ -87,7 +90,8 @@ cdef inline int launch_checked(
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef Status status = NO_PLAN
     if views.spilled:
-        launch_by_value(queue, state, kernel, grid, block, packed, views)
+        if launch_by_value(queue, state, kernel, grid, block, packed, views) == QUEUE_CAPTURED:
+            return capture_launch(queue, kernel, grid, block, arguments)
         note_writes(state, kernel, arguments)
         return 0
     geometry = read_geometry(kernel, grid, block)
@@ -102,6 +106,8 @@ cdef inline int launch_checked(
         if status == NO_PLAN:
             add_plan(queue, state, kernel)
     if status != 0:
+        if status == QUEUE_CAPTURED:
+            return capture_launch(queue, kernel, grid, block, arguments)
         raise_launch_error(queue, kernel, status, failed_at)
     note_writes(state, kernel, arguments)
     return 0

@@ -1,6 +1,6 @@
 """Queues as Python sees them."""
 
-from penstock.queues.state cimport DeviceState, QueueState, Statistics
+from penstock.queues.state cimport DeviceState, QueueState
 
 
 cdef class Queue:
@@ -8,6 +8,7 @@ cdef class Queue:
     cdef readonly object device
     cdef readonly object priority
     cdef readonly object native  # the driver's own queue object, for those who need it
+    cdef readonly object _capture  # the Capture that its commands become part of; None: they run
     cdef object __weakref__
 
 
@@ -15,4 +16,3 @@ cdef Queue new_queue(
     object device, DeviceState* state, object native, size_t handle, bint is_null, bint blocking, bint timing,
     bint adopted, object priority
 )
-cdef object stats_of(const Statistics& counts, object allocations=*)

@@ -2,53 +2,34 @@
 
 import importlib
 import itertools
-import time
 
 cimport cython
-from cpython.exc cimport PyErr_CheckSignals
-from cpython.object cimport PyObject
 from libc.stdint cimport uintptr_t
 
 from penstock.events.anchors cimport collect_device, collect_queue
-from penstock.events.event cimport Event, new_event, set_marker
-from penstock.events.marker cimport Marker, release_marker, retain_marker
+from penstock.events.event cimport Event
 from penstock.queues.bound cimport bind
-from penstock.queues.buffer cimport Buffer, note_write
+from penstock.queues.buffer cimport Buffer
 from penstock.queues.copies cimport copy, copy_to_staging
-from penstock.queues.driver cimport FOR_DEVICE, FOR_HOST, QUEUE_CLOSED, TIMED, Status
+from penstock.queues.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
+from penstock.queues.fills cimport fill
 from penstock.queues.host_functions cimport submit_gate, submit_host_function
 from penstock.queues.kernel cimport Kernel
-from penstock.queues.launch cimport launch, list_of
-from penstock.queues.scratch cimport launch_with_scratch
+from penstock.queues.points cimport finish_within, record, wait_for_event, wait_for_queue
 from penstock.queues.state cimport (
-    DeviceState, QueueState, Statistics, new_queue_state, release_queue_state
+    DeviceState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state,
+    release_queue_state, stats_of, unbar_after_capture
 )
 from penstock.sync.clock cimport Clock, release_clock, retain_clock
 from penstock.sync.epochs cimport is_empty
 from penstock.sync.finish cimport finish_queue, mark_for_closing, query_queue
-from penstock.sync.ordering cimport (
-    Order, abort_command, begin_command, commit_command, record_marker, wait_for_marker, waits_of
+
+from penstock.queues.capture import Capturing, begin, refuse_null, refuse_unsafe
+from penstock.queues.errors import (
+    ArgumentTypeError, CaptureError, CaptureUnsupportedError, ClosedError, InvalidArgumentError
 )
-
-from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, TimeoutError
 from penstock.queues.host_functions import refuse_on_host_thread
-from penstock.queues.layout import convert
-from penstock.queues.results import launch_for_result
-from penstock.queues.stats import Stats
-
-cdef extern from "Python.h":
-    ctypedef void (*PyCFunction)()
-    ctypedef struct PyMethodDef:
-        const char* ml_name
-        PyCFunction ml_meth
-        int ml_flags
-        const char* ml_doc
-    ctypedef struct PyTypeObject:
-        PyObject* tp_dict
-    int METH_FASTCALL
-    int METH_KEYWORDS
-    object PyDescr_NewMethod(PyTypeObject*, PyMethodDef*)
-    void PyType_Modified(PyTypeObject*)
+from penstock.queues.work import make_copy, make_fill, make_host
 
 _ids = itertools.count(1)
 
@@ -63,14 +44,6 @@ cdef Queue new_queue(
     queue.priority = priority
     queue.native = native
     return queue
-
-
-cdef object stats_of(const Statistics& counts, object allocations=0):
-    return Stats(
-        counts.launches, counts.copies, counts.fills, counts.host_functions, counts.markers_made,
-        counts.markers_shared, counts.waits_made, counts.waits_elided_completed, counts.waits_elided_ordered,
-        counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped, counts.reductions,
-        allocations)
 
 
 @cython.no_gc_clear
@@ -145,9 +118,14 @@ cdef class Queue:
         return self.state.timing
 
     @property
+    def adopted(self):
+        """Whether others submit to it too: see `from_dpctl`."""
+        return self.state.adopted
+
+    @property
     def closed(self):
         """Whether it was closed."""
-        return self.state.closed
+        return is_closed(self.state)
 
     @property
     def empty(self):
@@ -197,7 +175,7 @@ cdef class Queue:
 
     # -- commands
 
-    # launch(kernel, grid, block, *args) is added below the class
+    # launch(kernel, grid, block, *args) is added by `penstock.queues.launch_method`
 
     def _bind(self, Kernel kernel, grid, block, tuple args):
         self._check_open()
@@ -217,7 +195,8 @@ cdef class Queue:
         ------
         ArgumentTypeError, InvalidArgumentError, ClosedError, DriverError
         """
-        copy(self, self.state, dst, src)
+        if self._capture is None or self._capture.add(self, make_copy(self.device, dst, src)) is None:
+            copy(self, self.state, dst, src)
 
     def _copy_to_staging(self, staged, Buffer src):
         """An Event that is done when it is there."""
@@ -233,32 +212,8 @@ cdef class Queue:
             of two up to 128 bytes).
         ClosedError, DriverError
         """
-        cdef Order order
-        cdef Status status
-        cdef QueueState* state = self.state
-        if not isinstance(buf, Buffer):
-            raise ArgumentTypeError(f"fill() needs a Buffer, not {type(buf).__name__}")
-        cdef Buffer buffer = buf
-        self._check_buffer(buffer, "buf")
-        pattern = self._pattern(buffer, value)
-        cdef const unsigned char[::1] view = pattern
-        cdef size_t size = len(pattern)
-        if buffer.nbytes == 0:
-            return
-        with nogil:
-            status = begin_command(state, &order)
-            if status == 0:
-                # the drivers copy the pattern before they return
-                status = state.driver.fill(
-                    state.handle, &buffer.memory, &view[0], size, buffer.nbytes, waits_of(&order), NULL)
-                if status == 0:
-                    state.counts.fills += 1
-                    commit_command(state, &order)
-                else:
-                    abort_command(state, &order)
-        if status != 0:
-            self._raise(status, "fill")
-        note_write(buffer, state)
+        if self._capture is None or self._capture.add(self, make_fill(self.device, buf, value)) is None:
+            fill(self, self.state, buf, value)
 
     def alloc(self, shape, dtype="f4"):
         """A buffer from the device's `pool`, for commands that come later on this queue (HIP, hipMallocAsync).
@@ -279,6 +234,7 @@ cdef class Queue:
         ------
         ArgumentTypeError, InvalidArgumentError, OutOfMemoryError, ClosedError, DriverError
         """
+        self._refuse_in_capture("alloc")
         return self.device.pool._alloc(self, shape, dtype)
 
     def free(self, buf):
@@ -297,22 +253,8 @@ cdef class Queue:
             When it is not from `alloc`, or belongs to another device.
         ArgumentTypeError, DriverError
         """
+        self._refuse_in_capture("free")
         self.device.pool._free(self, buf)
-
-    def _pattern(self, Buffer buf, value):
-        try:
-            element = convert(value, buf.dtype)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidArgumentError(f"fill: {value!r} does not fit {buf.dtype} ({error})") from None
-        if element.ndim:
-            raise InvalidArgumentError(f"fill needs one value, not an array of shape {element.shape}")
-        pattern = element.tobytes()
-        if len(set(pattern)) == 1:
-            pattern = pattern[:1]
-        if len(pattern) > 128 or len(pattern) & (len(pattern) - 1):
-            raise InvalidArgumentError(
-                f"fill: an element of {len(pattern)} bytes; the device fills with 1, 2, 4, … 128")
-        return pattern
 
     def host(self, function):
         """Call ``function()`` on penstock's host thread when the queue gets there; the queue waits until it returns.
@@ -324,7 +266,8 @@ cdef class Queue:
         """
         if not callable(function):
             raise ArgumentTypeError(f"host() needs something to call, not {type(function).__name__}")
-        submit_host_function(self, self.state, function)
+        if self._capture is None or self._capture.add(self, make_host(function)) is None:
+            submit_host_function(self, self.state, function)
 
     def _gate(self):
         """Hold the queue until the returned gate is opened; for tests."""
@@ -347,25 +290,7 @@ cdef class Queue:
         -------
         Event
         """
-        cdef Marker* marker = NULL
-        cdef Status status
-        cdef bint timed = timing
-        if event is None:
-            event = new_event(self.device, self.state.device, timed)
-        elif not isinstance(event, Event):
-            raise ArgumentTypeError(f"record() needs an Event, not {type(event).__name__}")
-        elif (<Event> event).state != self.state.device:
-            raise InvalidArgumentError(f"record: this Event belongs to {event.device.name}, {self!r} does not")
-        timed = timed or (<Event> event).timing
-        if timed and not self.state.timing:
-            raise InvalidArgumentError(
-                f"record with timing on {self!r}: it was made without; use Device.queue(timing=True)")
-        with nogil:
-            status = record_marker(self.state, FOR_HOST | TIMED if timed else FOR_HOST, &marker)
-        if status != 0:
-            self._raise(status, "record")
-        set_marker(event, marker, timed, self)
-        return event
+        return record(self, self.state, event, timing)
 
     def wait(self, event_or_queue):
         """What is submitted here from now on starts only when the event is done, or what was submitted to the queue.
@@ -373,34 +298,14 @@ cdef class Queue:
         Does not block. Makes no driver call for an event that was never recorded, is done, or that this queue is
         already ordered after.
         """
-        cdef Marker* marker = NULL
-        cdef Status status
-        cdef Queue producer
         self._check_open()
         if isinstance(event_or_queue, Event):
-            if (<Event> event_or_queue).marker == NULL:
-                return
-            if (<Event> event_or_queue).state.driver != self.state.driver:
-                raise InvalidArgumentError("wait: the event belongs to another driver's device")
-            marker = retain_marker((<Event> event_or_queue).marker)
+            wait_for_event(self, self.state, event_or_queue)
         elif isinstance(event_or_queue, Queue):
-            producer = event_or_queue
-            if producer is self:
-                return
-            if producer.state.driver != self.state.driver:
-                raise InvalidArgumentError("wait: the queue belongs to another driver's device")
-            with nogil:
-                status = record_marker(
-                    producer.state, FOR_DEVICE if producer.state.device == self.state.device else FOR_HOST, &marker)
-            if status != 0:
-                producer._raise(status, "wait")
+            if event_or_queue is not self:
+                wait_for_queue(self, self.state, event_or_queue, (<Queue> event_or_queue).state)
         else:
             raise ArgumentTypeError(f"wait() needs an Event or a Queue, not {type(event_or_queue).__name__}")
-        with nogil:
-            status = wait_for_marker(self.state, marker)
-            release_marker(marker)
-        if status != 0:
-            self._raise(status, "wait")
 
     def query(self):
         """Whether everything submitted is done; asks the driver, never blocks (HIP, hipStreamQuery).
@@ -410,6 +315,7 @@ cdef class Queue:
         cdef Status status
         cdef int reached = 0
         self._check_open()
+        self._check_may_wait("query of")
         with nogil:
             status = query_queue(self.state, &reached)
         if status != 0:
@@ -439,9 +345,10 @@ cdef class Queue:
         """
         cdef Status status
         self._check_open()
+        self._check_may_wait("finish of")
         refuse_on_host_thread("Queue.finish()")
         if timeout is not None:
-            self._finish_within(timeout)
+            finish_within(self, timeout)
         else:
             with nogil:
                 status = finish_queue(self.state)
@@ -451,31 +358,100 @@ cdef class Queue:
         collect_device(self.state.device)
         self.device._synchronized(self)
 
-    def _finish_within(self, timeout):
-        if not hasattr(timeout, "__float__"):
-            raise ArgumentTypeError(f"finish: timeout is a number of seconds, not {type(timeout).__name__}")
-        timeout = float(timeout)
-        if timeout != timeout:
-            raise InvalidArgumentError("finish: timeout is nan, which never comes")
-        end = time.monotonic() + timeout
-        pause = 20e-6
-        while not self.query():
-            PyErr_CheckSignals()
-            left = end - time.monotonic()
-            if left <= 0:
-                raise TimeoutError(f"{self!r} is not done after {timeout} s")
-            time.sleep(min(pause, left))
-            pause = min(2 * pause, 1e-3)
+    # -- capture
+
+    def capture(self, mode="global"):
+        """``with queue.capture() as graph:`` what the queue is given inside becomes part of the graph and does not run.
+
+        Launches, copies, fills, host functions and graph launches are captured; records and waits become dependencies.
+        Another queue of the device joins by waiting for an event recorded in the capture, or for the queue, and this
+        one has to wait for it again before the end. When an exception leaves the block the capture is given up.
+
+        While a blocking queue is captured, the null queue cannot be used. Synchronizing with or querying a captured
+        queue is an error. Either invalidates the capture, as everything does that it cannot record (HIP,
+        hipStreamBeginCapture).
+
+        Parameters
+        ----------
+        mode : "global", "thread_local" or "relaxed"
+            Whether what might wait for a captured queue is an error in every thread, in this one, or in none:
+            `Device.empty` and its like, and `finish` and `query` of other queues. `Device.finish` always is.
+
+        Returns
+        -------
+        context manager
+            Entering it gives a `Graph`, which can be used once the block has ended.
+
+        Raises
+        ------
+        CaptureError, NotSupportedError
+            On entering: for a queue that is captured already, the null queue, and adopted queues.
+        CaptureInvalidatedError, CaptureUnjoinedError, CaptureWrongThreadError
+            On leaving, when the capture gives no graph; the queues are usable again.
+        """
+        return Capturing(self, mode)
+
+    def begin_capture(self, mode="global"):
+        """The same without a block (HIP, hipStreamBeginCapture): it goes on until `end_capture`."""
+        begin(self, mode)
+
+    def end_capture(self):
+        """End what `begin_capture` began.
+
+        Returns
+        -------
+        Graph
+
+        Raises
+        ------
+        CaptureError
+            When the queue is not captured. The derived errors CaptureUnmatchedError, on a queue that joined, and
+            CaptureWrongThreadError leave the capture as it is.
+        CaptureInvalidatedError, CaptureUnjoinedError
+            It has ended and gives no graph.
+        """
+        self._check_open()
+        if self._capture is None:
+            raise CaptureError(f"{self!r} is not captured")
+        return self._capture.end(self)
+
+    @property
+    def capturing(self):
+        """Whether what it is given becomes part of a graph; of an invalidated capture too, until it is ended."""
+        return self._capture is not None
+
+    def _enter_capture(self, capture):
+        self._capture = capture
+        with nogil:
+            bar_for_capture(self.state)
+
+    def _leave_capture(self):
+        with nogil:
+            unbar_after_capture(self.state)
+        self._capture = None
+
+    def _refuse_in_capture(self, what):
+        if self._capture is not None:
+            self._capture.refuse(f"{what} on {self!r}")
+
+    def _check_may_wait(self, what):
+        """Before the host asks for, or waits for, the queue."""
+        if self._capture is not None:
+            self._capture.refuse(f"{what} {self!r}")
+        if captures_under_way() and not self.state.is_null:
+            refuse_unsafe(f"{what} {self!r}")
 
     # -- life
 
     def close(self):
         """No more commands. What was submitted still runs, in order; events recorded here stay good. Twice is fine."""
         cdef Status status
-        if self.state.closed:
+        if is_closed(self.state):
             return
         if self.state.is_null and not self.device.closed:
             raise InvalidArgumentError("the null queue lives as long as its device: close the Device")
+        if self._capture is not None:
+            self._capture.lose(self)
         with nogil:
             status = mark_for_closing(self.state)
         collect_queue(self.state)
@@ -491,7 +467,7 @@ cdef class Queue:
         self.device._pop_current(self)
 
     def _check_open(self):
-        if self.state.closed:
+        if is_closed(self.state):
             raise ClosedError(f"{self!r} is closed")
 
     def _check_buffer(self, Buffer buffer, what):
@@ -505,6 +481,10 @@ cdef class Queue:
         """The exception for a failed operation."""
         if status == QUEUE_CLOSED:
             raise ClosedError(f"{self!r} is closed")
+        if status == NULL_FORBIDDEN:
+            refuse_null(self.device, f"{what} on {self!r}")
+        if status == QUEUE_CAPTURED:
+            raise CaptureUnsupportedError(f"{what} on {self!r}: it is captured")
         self.device._raise(status, f"{what} on {self!r}")
 
     def __repr__(self):
@@ -512,75 +492,4 @@ cdef class Queue:
         return f"<penstock.Queue: {kind} {self.id} of {self.device.name}>"
 
 
-cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords):
-    if count < 3:
-        raise ArgumentTypeError(f"launch(kernel, grid, block, *args) takes at least 3 arguments ({count} given)")
-    kernel = <object> arguments[0]
-    if type(kernel) is not Kernel:
-        raise ArgumentTypeError(f"launch needs a Kernel, not {type(kernel).__name__}")
-    if keywords != NULL:
-        if <tuple> keywords != ("result",):
-            raise ArgumentTypeError(f"launch takes the keyword result only, not {', '.join(<tuple> keywords)}")
-        return launch_for_result(
-            self, kernel, <object> arguments[1], <object> arguments[2], list_of(arguments + 3, count - 3),
-            <object> arguments[count])
-    if (<Kernel> kernel).plain:
-        launch(
-            self, (<Queue> self).state, <Kernel> kernel, <object> arguments[1], <object> arguments[2], arguments + 3,
-            count - 3)
-    else:
-        launch_with_scratch(
-            self, (<Queue> self).state, <Kernel> kernel, <object> arguments[1], <object> arguments[2], arguments + 3,
-            count - 3)
-    return None
-
-
-cdef PyMethodDef launch_definition
-launch_definition.ml_name = "launch"
-launch_definition.ml_meth = <PyCFunction> launch_method
-launch_definition.ml_flags = METH_FASTCALL | METH_KEYWORDS
-launch_definition.ml_doc = b"""launch($self, kernel, grid, block, /, *args, result=None)
---
-
-Launch `kernel` on `grid` groups of `block` work-items each.
-
-Parameters
-----------
-kernel : Kernel
-grid, block : int or tuple of 1 to 3 int
-    Groups, and work-items per group, as in HIP; not OpenCL's global size.
-*args
-    One for each parameter that is not scratch (`Kernel.scratch`): a `Buffer` or None for a pointer, a number for a
-    scalar, anything with the buffer protocol and the right size (NumPy values, bytes, ctypes structures) for a vector
-    or structure, ``ps.local(nbytes)`` for local memory. A pointer also takes bytes by value (``ps.by_value``), and a
-    NumPy array: copied in on this queue, and out again when it is writable and the pointer is not const.
-result : numpy dtype, optional
-    Of what the last parameter points to, which is left out of the arguments: the kernel writes one such value there.
-
-Returns
--------
-Result or None
-    With `result`, the value on its way to the host.
-
-Does not wait for the kernel, except when an array has to be copied out, and when scratch has to be measured. It blocks
-only while the device's own queue is full, without the GIL.
-
-Raises
-------
-ArgumentTypeError, InvalidArgumentError, ClosedError
-    Before the driver sees anything; the queue is as it was.
-OutOfMemoryError
-    When there is no memory for scratch, arguments or results; nothing was submitted.
-DriverError
-    When the driver refuses; nothing was submitted.
-"""
-
-
-cdef void add_launch_method():
-    # By hand, because a Cython method would put the arguments into a tuple first: 40 ns of a launch.
-    cdef PyTypeObject* queue_type = <PyTypeObject*> Queue
-    (<dict> queue_type.tp_dict)["launch"] = PyDescr_NewMethod(queue_type, &launch_definition)
-    PyType_Modified(queue_type)
-
-
-add_launch_method()
+importlib.import_module("penstock.queues.launch_method")  # which gives Queue its `launch`

@@ -5,7 +5,7 @@ be outstanding, and the null queue's list holds one while it is entered there, s
 not end the ordering it stands for.
 """
 
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libcpp.atomic cimport atomic
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
@@ -14,7 +14,7 @@ from libcpp.deque cimport deque
 from cpython.object cimport PyObject
 
 from penstock.events.marker cimport Marker
-from penstock.queues.driver cimport Driver
+from penstock.queues.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Driver, Status
 from penstock.queues.plan cimport Plan
 from penstock.sync.clock cimport Clock
 from penstock.sync.epochs cimport Epochs
@@ -71,6 +71,7 @@ cdef cppclass Statistics:
     uint64_t arg_bytes_set
     uint64_t arg_bytes_skipped
     uint64_t reductions
+    uint64_t graph_launches
 
 
 cdef struct QueueAnchor:
@@ -85,6 +86,13 @@ cdef struct DeviceAnchor:
     Marker* marker
 
 
+cdef enum Barred:
+    # One word of reasons, so that the launch path asks for all of them at once
+    BY_CLOSING = 1
+    BY_CAPTURE = 2  # it is captured: what is asked of it becomes part of a graph
+    BY_CAPTURE_OF_OTHERS = 4  # of the null queue, while a blocking queue is captured
+
+
 cdef cppclass QueueState:
     atomic[int32_t] references
     Lock lock  # guards all below but the atomics
@@ -96,7 +104,7 @@ cdef cppclass QueueState:
     bint blocking
     bint timing
     bint adopted  # gets commands that are not seen here, so that only the driver knows whether it is empty
-    bint closed
+    uint32_t barred  # why no command may be submitted: 0, or some of Barred
     Clock* clock
     Marker* marker  # of the newest epoch anyone asked for
     vector[Marker*] pending  # waits that count as commands already but that no command has carried yet
@@ -126,6 +134,7 @@ cdef cppclass DeviceState:
     vector[uint64_t] dead_kernels  # whose plans are still to be dropped from the queues
     atomic[int32_t] orphans  # queues whose Queue is gone, still registered
     atomic[uint64_t] closings  # how many allocations were closed: what was bound before must look again
+    int blocking_captures  # how many blocking queues are captured; guarded by the null queue's lock
     uint64_t unseen_writes  # how often something was launched that may write anywhere; only touched with the GIL
     atomic[int32_t] open_holds  # gates not opened yet: OpenCL forbids releasing anything but events meanwhile
 
@@ -141,4 +150,21 @@ cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noex
 cdef Clock* outstanding_work(DeviceState* device) noexcept nogil
 cdef void anchor(DeviceState* device, DeviceAnchor what) noexcept nogil
 cdef void anchor_marker(DeviceState* device, Marker* marker) noexcept nogil
+cdef inline bint is_closed(const QueueState* queue) noexcept nogil:
+    return queue.barred & BY_CLOSING != 0
+
+
+cdef inline Status refusal(const QueueState* queue) noexcept nogil:
+    """What a command of the queue is refused with; 0 when it is not. The queue is locked."""
+    if queue.barred == 0:
+        return 0
+    if queue.barred & BY_CLOSING:
+        return QUEUE_CLOSED
+    return QUEUE_CAPTURED if queue.barred & BY_CAPTURE else NULL_FORBIDDEN
+
+
+cdef object stats_of(const Statistics& counts, object allocations=*)
+cdef void bar_for_capture(QueueState* queue) noexcept nogil
+cdef void unbar_after_capture(QueueState* queue) noexcept nogil
+cdef int captures_under_way() noexcept nogil
 cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil

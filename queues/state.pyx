@@ -1,7 +1,7 @@
 """Making, counting and ending queue and device states."""
 
-from libc.stdint cimport uint64_t
-from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference, preincrement
@@ -11,6 +11,8 @@ from penstock.queues.driver cimport Driver
 from penstock.queues.plan cimport Plan, delete_plan
 from penstock.sync.clock cimport Clock, ClockEntry, clock_of_entries, release_clock
 from penstock.sync.epochs cimport is_empty, new_epochs, release_epochs, submitted_epoch
+
+from penstock.queues.stats import Stats
 
 
 cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t keeps_gil_below) noexcept nogil:
@@ -22,6 +24,7 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.null_queue = NULL
     device.listed.store(NULL)
     device.host_syncs = 0
+    device.blocking_captures = 0
     device.unseen_writes = 0
     device.open_holds.store(0)
     device.orphans.store(0)
@@ -53,7 +56,7 @@ cdef QueueState* new_queue_state(
     queue.adopted = adopted
     queue.retiring = False
     queue.outlives = NULL
-    queue.closed = False
+    queue.barred = 0
     queue.clock = NULL
     queue.marker = NULL
     queue.null_seen.store(0)
@@ -136,6 +139,47 @@ cdef void anchor_marker(DeviceState* device, Marker* marker) noexcept nogil:
     anchor(device, DeviceAnchor(NULL, NULL, NULL, marker))
 
 
+cdef atomic[int32_t] captured  # how many queues of this process are
+
+
+cdef int captures_under_way() noexcept nogil:
+    """How many queues are captured, of any device: while there is none, nothing has to be refused."""
+    return captured.load(memory_order_relaxed)
+
+
+cdef void bar(QueueState* queue, uint32_t why, bint barred) noexcept nogil:
+    queue.lock.lock()
+    queue.barred = queue.barred | why if barred else queue.barred & ~why
+    queue.lock.unlock()
+
+
+cdef void count_blocking_capture(QueueState* queue, int by) noexcept nogil:
+    """While a blocking queue is captured, the null queue, which would have to come after it, cannot be used."""
+    cdef QueueState* null_queue = queue.device.null_queue
+    if not queue.blocking or null_queue == NULL:
+        return
+    null_queue.lock.lock()
+    queue.device.blocking_captures += by
+    if queue.device.blocking_captures:
+        null_queue.barred |= BY_CAPTURE_OF_OTHERS
+    else:
+        null_queue.barred &= ~<uint32_t> BY_CAPTURE_OF_OTHERS
+    null_queue.lock.unlock()
+
+
+cdef void bar_for_capture(QueueState* queue) noexcept nogil:
+    """What the queue is given from now on does not run."""
+    captured.fetch_add(1, memory_order_relaxed)
+    count_blocking_capture(queue, 1)
+    bar(queue, BY_CAPTURE, True)
+
+
+cdef void unbar_after_capture(QueueState* queue) noexcept nogil:
+    bar(queue, BY_CAPTURE, False)
+    count_blocking_capture(queue, -1)
+    captured.fetch_sub(1, memory_order_relaxed)
+
+
 cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil:
     into.launches += counts.launches
     into.copies += counts.copies
@@ -151,3 +195,12 @@ cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept no
     into.arg_bytes_set += counts.arg_bytes_set
     into.arg_bytes_skipped += counts.arg_bytes_skipped
     into.reductions += counts.reductions
+    into.graph_launches += counts.graph_launches
+
+
+cdef object stats_of(const Statistics& counts, object allocations=0):
+    return Stats(
+        counts.launches, counts.copies, counts.fills, counts.host_functions, counts.markers_made,
+        counts.markers_shared, counts.waits_made, counts.waits_elided_completed, counts.waits_elided_ordered,
+        counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped, counts.reductions,
+        allocations, counts.graph_launches)

@@ -29,6 +29,8 @@ class Stats:
         Launches of penstock's own, counted as launches too, that measured a buffer for the size of scratch.
     allocations : int
         Pieces of memory that the driver allocated; counted for a `Device`, not for a queue.
+    graph_launches : int
+        Graphs launched; what is in them is not counted as launches, copies and fills.
     """
 
     launches: int = 0
@@ -46,6 +48,7 @@ class Stats:
     arg_bytes_skipped: int = 0
     reductions: int = 0
     allocations: int = 0
+    graph_launches: int = 0
 
     @property
     def waits_elided(self) -> int:

@@ -64,6 +64,9 @@ cdef inline void note_writes(QueueState* state, Kernel kernel, PyObject* const* 
 
 
 cdef int refuse_kernel(object queue, Kernel kernel) except -1
+cdef int capture_launch(
+    object queue, Kernel kernel, object grid, object block, PyObject* const* arguments
+) except -1
 cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint32_t failed_at)
 cdef Plan* create_plan(QueueState* state, Kernel kernel) except NULL
 cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1

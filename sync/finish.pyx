@@ -8,7 +8,9 @@ from libcpp.vector cimport vector
 
 from penstock.events.marker cimport Marker, note_done, poll_marker, release_marker, retain_marker
 from penstock.queues.driver cimport FOR_DEVICE, FOR_HOST, Status, Waits
-from penstock.queues.state cimport DeviceState, QueueState, registered_queues, release_queue_state
+from penstock.queues.state cimport (
+    BY_CLOSING, DeviceState, QueueState, is_closed, registered_queues, release_queue_state
+)
 from penstock.sync.clock cimport Clock, complete_clock, release_clock, retain_clock
 from penstock.sync.epochs cimport (
     advance_submitted, completed_epoch, is_empty, raise_completed, submitted_epoch
@@ -188,7 +190,7 @@ cdef Status finish_device(DeviceState* device) noexcept nogil:
     cdef size_t i
     registered_queues(device, queues)
     for i in range(queues.size()):
-        if status == 0 and (not is_empty(queues[i].epochs) or queues[i].adopted and not queues[i].closed):
+        if status == 0 and (not is_empty(queues[i].epochs) or queues[i].adopted and not is_closed(queues[i])):
             queues[i].lock.lock()
             status = take_marker(queues[i], FOR_DEVICE, &marker)
             queues[i].lock.unlock()
@@ -213,9 +215,9 @@ cdef Status finish_device(DeviceState* device) noexcept nogil:
 
 
 cdef void close_locked(QueueState* queue) noexcept nogil:
-    if queue.adopted and not queue.closed:
+    if queue.adopted and not is_closed(queue):
         advance_submitted(queue.epochs)  # for what it got that was not seen here; what comes now is not our concern
-    queue.closed = True
+    queue.barred |= BY_CLOSING
 
 
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil:

@@ -41,7 +41,7 @@ cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:
 cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
     """Nothing to gather, and so few commands in flight that the driver cannot block. The queue is locked."""
     return (
-        not queue.closed
+        queue.barred == 0
         and queue.pending.empty()
         and not owes_null_wait(queue)
         and submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) < queue.device.keeps_gil_below

@@ -9,9 +9,10 @@ from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from penstock.events.marker cimport Marker, clock_after, new_marker, release_marker, retain_marker
-from penstock.queues.driver cimport FOR_DEVICE, QUEUE_CLOSED, TIMED, Status, Waits
+from penstock.queues.driver cimport FOR_DEVICE, TIMED, Status, Waits
 from penstock.queues.state cimport (
-    DeviceState, QueueState, anchor_marker, registered_queues, release_queue_state, retain_queue_state
+    DeviceState, QueueState, anchor_marker, is_closed, refusal, registered_queues, release_queue_state,
+    retain_queue_state
 )
 from penstock.sync.clock cimport (
     Clock, clock_epoch, covers, merged, raised_clock, release_clock, retain_clock
@@ -78,7 +79,7 @@ cdef void keep_marker(QueueState* queue, Marker* marker) noexcept nogil:
 
 cdef bint is_idle(QueueState* queue) noexcept nogil:
     """Is nothing outstanding? Of an adopted queue only the driver knows."""
-    return is_empty(queue.epochs) and (not queue.adopted or queue.closed)
+    return is_empty(queue.epochs) and (not queue.adopted or is_closed(queue))
 
 
 cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil:
@@ -88,7 +89,7 @@ cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept no
     nothing outstanding needs no driver event at all. An adopted queue may have got commands that were not seen here:
     each look counts as one, so that its markers are never shared.
     """
-    if queue.adopted and not queue.closed:
+    if queue.adopted and not is_closed(queue):
         advance_submitted(queue.epochs)
     cdef uint64_t epoch = submitted_epoch(queue.epochs)
     cdef void* event = NULL
@@ -185,7 +186,7 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
             order.elided_ordered += 1
         else:
             status = take_marker(queue, FOR_DEVICE, &marker)
-        if queue.adopted and not queue.closed and status == 0:
+        if queue.adopted and not is_closed(queue) and status == 0:
             push_on_list(retain_queue_state(queue))  # it may get new work at any time, unseen
         queue.lock.unlock()
         if marker != NULL and marker.event == NULL:  # found to be done since it was looked at: no lock prevents that
@@ -262,12 +263,9 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
     order.clock = retain_clock(queue.clock)
     for i in range(queue.pending.size()):
         order.events.push_back(queue.pending[i].event)
-    if queue.closed:
-        status = QUEUE_CLOSED
-    elif queue.is_null:
+    status = refusal(queue)
+    if status == 0 and queue.is_null:
         status = gather_blocking(queue, order)
-    else:
-        status = 0
     if null_marker != NULL:
         if status != 0 or needs_no_wait(queue, order.clock, null_marker, order):
             release_marker(null_marker)
@@ -360,7 +358,7 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
     cdef bint dropped, covered
     cdef size_t i
     queue.lock.lock()
-    status = QUEUE_CLOSED if queue.closed else 0
+    status = refusal(queue)
     dropped = status == 0 and drops_wait(queue, marker)
     queue.lock.unlock()
     if status != 0 or dropped:

@@ -108,6 +108,24 @@ buffer.close()
 go = add.bind(queue, 10, 100, buffer, 1)
 go()
 sys.go = go
+== a graph in flight
+gate = queue._gate()
+with queue.capture() as graph:
+    add[10, 100, queue](buffer, 1)
+    queue.host(lambda: None)
+    add[10, 100, queue](buffer, 2)
+graph.launch(queue)
+graph.launch(queue)
+del graph
+== a graph kept by a module
+with queue.capture() as sys.graph:
+    add[10, 100, queue](buffer, 1)
+sys.graph.launch(queue)
+sys.executable = sys.graph.instantiate()
+== a capture that never ended
+queue.begin_capture()
+add[10, 100, queue](buffer, 1)
+other.wait(queue)
 == a recorded event
 sys.event = queue.record()
 null.record(sys.event)

@@ -32,7 +32,7 @@ def library(source: Path) -> ctypes.CDLL:
 def loops(source: Path) -> ctypes.CDLL:
     """The library of a driver's C loops."""
     loaded = library(source)
-    for loop in (loaded.launches, loaded.changing_launches, loaded.uploading_launches):
+    for loop in (loaded.launches, loaded.changing_launches, loaded.uploading_launches, loaded.replays):
         loop.restype = ctypes.c_double
     return loaded
 

@@ -59,3 +59,16 @@ double uploading_launches(append_t append, copy_t copy, void *event, void *list,
     double taken = seconds() - start;
     return error ? -1 : taken;
 }
+
+typedef uint32_t (*append_lists_t)(void *list, uint32_t n_lists, void **lists, void *signal, uint32_t n_waits,
+                                   void **waits);
+
+/* Seconds that n replays of a closed list take. */
+double replays(append_lists_t append, void *list, void *closed, size_t n) {
+    uint32_t error = 0;
+    double start = seconds();
+    for (size_t i = 0; i < n; i++)
+        error |= append(list, 1, &closed, NULL, 0, NULL);
+    double taken = seconds() - start;
+    return error ? -1 : taken;
+}

@@ -75,6 +75,28 @@ class Raw:
             "dpctl SyclQueue.submit, as by default": submits(dpctl.SyclQueue("level_zero")),
         }
 
+    def recorded(self, queue: ps.Queue, length: int) -> Sample:
+        """Appending a closed command list of so many launches, from C."""
+        native = self.driver.native
+        context, closed, (kernel, memory) = ctypes.c_void_p(), ctypes.c_void_p(), self._kernel()
+        called(
+            "zeContextCreate", ctypes.c_void_p(native.driver), ctypes.byref(loader.ContextDesc()), ctypes.byref(context)
+        )
+        described = loader.CommandListDesc(flags=8)
+        device = ctypes.c_void_p(native.device)
+        called("zeCommandListCreate", context, device, ctypes.byref(described), ctypes.byref(closed))
+        groups = (ctypes.c_uint32 * 3)(1, 1, 1)
+        for _ in range(length):
+            called("zeCommandListAppendLaunchKernel", closed, kernel, groups, None, 0, None)
+        called("zeCommandListClose", closed)
+        loop = loops(Path(__file__).with_suffix(".c")).replays
+        append = ctypes.cast(loader.load().library.zeCommandListImmediateAppendCommandListsExp, ctypes.c_void_p)
+
+        def sample(n: int, _kept: object = (memory, kernel)) -> float:
+            return checked(loop(append, ctypes.c_void_p(queue.native), closed, ctypes.c_size_t(n)))
+
+        return sample
+
     def uploading_loop(self, queue: ps.Queue, nbytes: int) -> Sample:
         """The C loop that copies so many bytes to the device before each launch."""
         kernel, memory = self._kernel()

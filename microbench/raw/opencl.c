@@ -62,3 +62,17 @@ double uploading_launches(enqueue_t enqueue, write_t write, release_t release, v
     double taken = seconds() - start;
     return error ? -1 : taken;
 }
+
+typedef int32_t (*enqueue_buffer_t)(uint32_t n_queues, void **queues, void *buffer, uint32_t n_waits,
+                                    void *const *waits, void **event);
+
+/* Seconds that n replays of a command buffer take. */
+double replays(enqueue_buffer_t enqueue, void *queue, void *buffer, size_t n) {
+    int32_t error = 0;
+    (void)queue;
+    double start = seconds();
+    for (size_t i = 0; i < n; i++)
+        error |= enqueue(0, NULL, buffer, 0, NULL, NULL);
+    double taken = seconds() - start;
+    return error ? -1 : taken;
+}

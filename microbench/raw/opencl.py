@@ -6,6 +6,7 @@ import ctypes
 import timeit
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -68,6 +69,46 @@ class Raw:
             "pyopencl kernel(queue, …)": timeit.Timer("kernel(native, (1,), (1,), buffer, number)", globals=call)
             .timeit,
         }  # fmt: skip
+
+    def recorded(self, queue: ps.Queue, length: int) -> Sample | None:
+        """Enqueueing a command buffer of so many launches, from C; None where there are no command buffers."""
+        if "cl_khr_command_buffer" not in self.driver.native.extensions.split():
+            return None
+        kernel, memory = self._kernel()
+        native = queue.native
+        find = ctypes.CDLL(cl._cl.__file__).clGetExtensionFunctionAddressForPlatform
+        find.restype = ctypes.c_void_p
+
+        def extension(name: bytes, *types: Any) -> Any:
+            address = find(ctypes.c_void_p(native.device.platform.int_ptr), name)
+            return ctypes.CFUNCTYPE(*types)(address)
+
+        pointer, integer = ctypes.c_void_p, ctypes.c_int32
+        create = extension(b"clCreateCommandBufferKHR", pointer, ctypes.c_uint32, pointer, pointer, pointer)
+        command = extension(
+            b"clCommandNDRangeKernelKHR", integer, pointer, pointer, pointer, pointer, ctypes.c_uint32, pointer,
+            pointer, pointer, ctypes.c_uint32, pointer, pointer, pointer,
+        )  # fmt: skip
+        finalize = extension(b"clFinalizeCommandBufferKHR", integer, pointer)
+        error = integer()
+        # CL_COMMAND_BUFFER_FLAGS_KHR: CL_COMMAND_BUFFER_SIMULTANEOUS_USE_KHR, or it cannot follow itself
+        flags = (ctypes.c_uint64 * 3)(0x1293, 1, 0)
+        buffer = create(1, ctypes.byref(pointer(native.int_ptr)), flags, ctypes.byref(error))
+        one = ctypes.byref(ctypes.c_size_t(1))
+        errors = [error.value]
+        errors += [
+            command(buffer, None, None, kernel.int_ptr, 1, None, one, one, 0, None, None, None) for _ in range(length)
+        ]
+        errors.append(finalize(buffer))
+        if any(errors):
+            raise RuntimeError(f"making a command buffer failed: {max(errors, key=abs)}")
+        enqueue = pointer(find(pointer(native.device.platform.int_ptr), b"clEnqueueCommandBufferKHR"))
+        loop = loops(Path(__file__).with_suffix(".c")).replays
+
+        def sample(n: int, _kept: object = (memory, kernel)) -> float:
+            return checked(loop(enqueue, pointer(native.int_ptr), pointer(buffer), ctypes.c_size_t(n)))
+
+        return sample
 
     def uploading_loop(self, queue: ps.Queue, nbytes: int) -> Sample:
         """The C loop that writes so many bytes before each launch."""

@@ -27,6 +27,7 @@ cdef extern from *:
         uint32_t stype = 0x0E; const void *next = nullptr;
         uint32_t ordinal = 0, index = 0, flags = 0, mode = 0, priority = 0;
     };
+    struct ListDesc { uint32_t stype = 0x0F; const void *next = nullptr; uint32_t ordinal = 0, flags = 0; };
     struct EventPoolDesc { uint32_t stype = 0x10; const void *next = nullptr; uint32_t flags = 0, count = 0; };
     struct EventDesc { uint32_t stype = 0x11; const void *next = nullptr; uint32_t index = 0, signal = 0, wait = 0; };
     struct DeviceAllocDesc { uint32_t stype = 0x15; const void *next = nullptr; uint32_t flags = 0, ordinal = 0; };
@@ -68,6 +69,10 @@ cdef extern from *:
             void *signal, uint32_t count, void **waits)) \\
         X(CommandListHostSynchronize, (void *list, uint64_t timeout)) \\
         X(CommandListCreateImmediate, (void *context, void *device, const QueueDesc *desc, void **list)) \\
+        X(CommandListCreate, (void *context, void *device, const ListDesc *desc, void **list)) \\
+        X(CommandListClose, (void *list)) \\
+        X(CommandListImmediateAppendCommandListsExp, (void *list, uint32_t n_lists, void **lists, void *signal, \\
+            uint32_t count, void **waits)) \\
         X(CommandListDestroy, (void *list)) \\
         X(KernelSetArgumentValue, (void *kernel, uint32_t index, size_t size, const void *value)) \\
         X(KernelSetGroupSize, (void *kernel, uint32_t x, uint32_t y, uint32_t z)) \\
@@ -126,6 +131,8 @@ cdef extern from *:
         uint32_t flags
     cdef struct QueueDesc "penstock_ze::QueueDesc":
         uint32_t ordinal, index, flags, mode, priority
+    cdef struct ListDesc "penstock_ze::ListDesc":
+        uint32_t ordinal, flags
     cdef struct EventPoolDesc "penstock_ze::EventPoolDesc":
         uint32_t flags, count
         const void* next
@@ -169,6 +176,9 @@ cdef extern from *:
         CALL_CommandListAppendHostFunction "penstock_ze::CALL_CommandListAppendHostFunction"
         CALL_CommandListHostSynchronize "penstock_ze::CALL_CommandListHostSynchronize"
         CALL_CommandListCreateImmediate "penstock_ze::CALL_CommandListCreateImmediate"
+        CALL_CommandListCreate "penstock_ze::CALL_CommandListCreate"
+        CALL_CommandListClose "penstock_ze::CALL_CommandListClose"
+        CALL_CommandListImmediateAppendCommandListsExp "penstock_ze::CALL_CommandListImmediateAppendCommandListsExp"
         CALL_KernelSetArgumentValue "penstock_ze::CALL_KernelSetArgumentValue"
         CALL_KernelSetGroupSize "penstock_ze::CALL_KernelSetGroupSize"
         CALL_KernelCreate "penstock_ze::CALL_KernelCreate"
@@ -209,6 +219,11 @@ cdef extern from *:
         ze_result_t (*CommandListHostSynchronize)(void* list, uint64_t timeout) noexcept nogil
         ze_result_t (*CommandListCreateImmediate)(
             void* context, void* device, const QueueDesc* desc, void** list
+        ) noexcept nogil
+        ze_result_t (*CommandListCreate)(void* context, void* device, const ListDesc* desc, void** list) noexcept nogil
+        ze_result_t (*CommandListClose)(void* list) noexcept nogil
+        ze_result_t (*CommandListImmediateAppendCommandListsExp)(
+            void* list, uint32_t n_lists, void** lists, void* signal, uint32_t count, void** waits
         ) noexcept nogil
         ze_result_t (*CommandListDestroy)(void* list) noexcept nogil
         ze_result_t (*KernelSetArgumentValue)(

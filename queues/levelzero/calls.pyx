@@ -7,7 +7,9 @@ from libc.stdint cimport uintptr_t
 CALL_NAMES = tuple((<bytes> call_names[i]).decode() for i in range(n_calls))
 
 # Newer than what penstock needs: drivers without them get along with less, or are told so when they are asked for.
-NEWER = {"zeCommandListAppendHostFunction", "zeEventCounterBasedCreate"}
+NEWER = {
+    "zeCommandListAppendHostFunction", "zeCommandListImmediateAppendCommandListsExp", "zeEventCounterBasedCreate",
+}
 
 
 def load(library):

@@ -64,9 +64,15 @@ cdef cppclass Held:
 cdef cppclass Queue:
     atomic[int32_t] references
     void* list
+    uint32_t ordinal
     Device* device  # retained
     vector[Event*] held  # RESET mode only: events that commands of this queue signal or wait for
     vector[Held*] batches
+
+
+cdef cppclass Recording:
+    void* list  # closed
+    Device* device  # retained
 
 
 cdef cppclass LoadedModule:
@@ -104,6 +110,8 @@ cdef void set_passed(Event* gate, Event* passed) noexcept nogil
 cdef void retire_gate(Event* gate) noexcept nogil
 cdef void recycle_gates(Device* device, bint all_done) noexcept nogil
 cdef Status hold_events(Queue* queue) noexcept nogil
+cdef Recording* new_recording(Device* device, uint32_t ordinal, Status* status) noexcept nogil
+cdef void release_recording(Recording* recording) noexcept nogil
 cdef LoadedModule* new_module(Device* device, void* handle) noexcept nogil
 cdef LoadedModule* retain_module(LoadedModule* module) noexcept nogil
 cdef void release_module(LoadedModule* module) noexcept nogil

@@ -6,14 +6,15 @@ from libcpp.vector cimport vector
 
 from penstock.queues.driver cimport Status
 from penstock.queues.levelzero.calls cimport (
-    CALL_CommandListAppendSignalEvent, CALL_CommandListCreateImmediate, CALL_ContextCreate,
+    CALL_CommandListAppendSignalEvent, CALL_CommandListCreate, CALL_CommandListCreateImmediate, CALL_ContextCreate,
     CALL_EventCounterBasedCreate, CALL_EventCreate, CALL_EventHostReset, CALL_EventPoolCreate, ContextDesc,
-    CounterDesc, CounterPoolDesc, EventDesc, EventPoolDesc, QueueDesc, ze
+    CounterDesc, CounterPoolDesc, EventDesc, EventPoolDesc, ListDesc, QueueDesc, ze
 )
 from penstock.queues.state cimport Lock
 
 cdef enum:
-    IN_ORDER = 1 << 1
+    IN_ORDER = 1 << 1  # of a queue's descriptor
+    LIST_IN_ORDER = 1 << 3  # of a list's
     ASYNCHRONOUS = 2
     POOL_HOST_VISIBLE = 1 << 0
     POOL_TIMESTAMPS = 1 << 2
@@ -136,6 +137,7 @@ cdef Queue* new_queue(
     queue = new Queue()
     queue.references.store(1, memory_order_relaxed)
     queue.list = list
+    queue.ordinal = ordinal
     queue.device = device
     device.references.fetch_add(1, memory_order_relaxed)
     return queue
@@ -384,6 +386,34 @@ cdef Status hold_events(Queue* queue) noexcept nogil:
     batch.events.swap(queue.held)
     queue.batches.push_back(batch)
     return 0
+
+
+# -- recordings
+
+
+cdef Recording* new_recording(Device* device, uint32_t ordinal, Status* status) noexcept nogil:
+    """An in-order command list that is still open."""
+    cdef ListDesc desc
+    cdef void* list = NULL
+    cdef Recording* recording
+    desc.ordinal = ordinal
+    desc.flags = LIST_IN_ORDER
+    status[0] = outcome(CALL_CommandListCreate, ze.CommandListCreate(
+        device.context.handle, device.handle, &desc, &list))
+    if status[0] != 0:
+        return NULL
+    recording = new Recording()
+    recording.list = list
+    recording.device = device
+    device.references.fetch_add(1, memory_order_relaxed)
+    return recording
+
+
+cdef void release_recording(Recording* recording) noexcept nogil:
+    cdef Device* device = recording.device
+    ze.CommandListDestroy(recording.list)
+    del recording
+    release_device(device)
 
 
 # -- modules and kernels: a plan may keep a kernel for longer than anybody keeps the program

@@ -92,6 +92,10 @@ cdef extern from *:
         Point after;            // what its next command comes after, itself excepted
         Clock waiters;          // where other lists wait for signals of this one
         Inside inside;
+        bool recorded = false, closed = false;  // one that is appended to others, as a whole
+        std::set<void *> kernels;               // of that: what it uses
+        std::set<uintptr_t> addresses;
+        Clock used;
     };
 
     struct Event {
@@ -299,6 +303,7 @@ cdef extern from *:
 
     static void check_list_end(int function, const List& list) {
         State& s = state();
+        if (!is_done(list.used)) violate(function, text_of(list) + " is not known to have run");
         if (!is_done({{list.number, list.position}}))
             violate(function, text_of(list) + " has work that is not known to be done: "
                     + std::to_string(s.done[list.number]) + " of " + std::to_string(list.position) + " commands");
@@ -386,9 +391,10 @@ cdef extern from *:
         static inline Result (*original)(A...) = nullptr;
 
         static constexpr int n = sizeof...(A);
-        static constexpr bool is_append = begins(function, "CommandListAppend");
+        static constexpr bool is_replay = function == CALL_CommandListImmediateAppendCommandListsExp;
+        static constexpr bool is_append = begins(function, "CommandListAppend") || is_replay;
         static constexpr bool is_of_list = is_append || function == CALL_CommandListHostSynchronize
-            || function == CALL_CommandListDestroy;
+            || function == CALL_CommandListDestroy || function == CALL_CommandListClose;
         static constexpr bool is_of_kernel = begins(function, "KernelSet") || function == CALL_KernelDestroy;
         static constexpr bool is_launch = begins(function, "CommandListAppendLaunch");
         static constexpr bool is_copy = function == CALL_CommandListAppendMemoryCopy;
@@ -435,6 +441,21 @@ cdef extern from *:
                     for (auto& argument : s.kernels[std::get<1>(all)].memory)
                         if (!memory_at(argument.second))
                             violate(function, "argument " + std::to_string(argument.first) + " was freed");
+                if (list.recorded && (list.closed || is_replay))
+                    violate(function, text_of(list) + " is closed, or none to run anything at once");
+                if constexpr (is_replay) {
+                    for (uint32_t i = 0; i < std::get<1>(all); i++) {
+                        List& recorded = list_of(std::get<2>(all)[i]);
+                        check_life(std::get<2>(all)[i]);
+                        if (!recorded.closed) violate(function, text_of(recorded) + " is not closed");
+                        if (recorded.device != list.device)
+                            violate(function, text_of(recorded) + " is of another device");
+                        for (uintptr_t address : recorded.addresses)
+                            if (!memory_at(address))
+                                violate(function, text_of(recorded) + " uses memory that was freed");
+                        for (void *kernel : recorded.kernels) check_life(kernel);
+                    }
+                }
             }
             if constexpr (function == CALL_CommandListDestroy) check_list_end(function, list_of(first));
             if constexpr (function == CALL_EventHostSynchronize || begins(function, "EventQuery")) {
@@ -477,6 +498,27 @@ cdef extern from *:
             }
         }
 
+        // By a command of the list, or by whichever runs what is recorded in it.
+        static void use(List& list, const void *address) {
+            if (list.recorded) {
+                if (memory_at((uintptr_t) address)) list.addresses.insert((uintptr_t) address);
+            } else {
+                use_memory(address, list.number, list.position);
+            }
+        }
+
+        static void use_kernel(List& list, void *handle) {
+            State& s = state();
+            if (list.recorded) {
+                list.kernels.insert(handle);
+                return;
+            }
+            Kernel& kernel = s.kernels[handle];
+            raise(kernel.used, list.number, list.position);
+            auto module = s.modules.find(kernel.module);
+            if (module != s.modules.end()) raise(module->second.used, list.number, list.position);
+        }
+
         // What a call that succeeded has changed.
         static void follow(const Arguments& all, const std::vector<void *>& waits, Call& seen) {
             State& s = state();
@@ -488,7 +530,7 @@ cdef extern from *:
                 bool is_work = !is_marker;
                 if constexpr (is_marker) is_work = !event_of(signal).counter_based;
                 if constexpr (is_barrier) is_work = !waits.empty();
-                if (is_work) list.position++;
+                if (is_work && !list.recorded) list.position++;
                 for (void *each : waits) waited(list, event_of(each), list.position);
                 if (signal) {
                     Event& event = event_of(signal);
@@ -496,19 +538,24 @@ cdef extern from *:
                     seen.event = new_serial(event);
                     if (is_marker) seen.detail = (event.signal & SCOPE_HOST) != 0;
                 }
-                if constexpr (is_copy || is_fill) use_memory(std::get<1>(all), list.number, list.position);
-                if constexpr (is_copy) use_memory(std::get<2>(all), list.number, list.position);
+                if constexpr (is_copy || is_fill) use(list, std::get<1>(all));
+                if constexpr (is_copy) use(list, std::get<2>(all));
                 if constexpr (is_launch) {
-                    Kernel& kernel = s.kernels[std::get<1>(all)];
-                    raise(kernel.used, list.number, list.position);
-                    auto module = s.modules.find(kernel.module);
-                    if (module != s.modules.end()) raise(module->second.used, list.number, list.position);
-                    for (auto& argument : kernel.memory)
-                        use_memory((void *) argument.second, list.number, list.position);
+                    use_kernel(list, std::get<1>(all));
+                    for (auto& argument : s.kernels[std::get<1>(all)].memory) use(list, (void *) argument.second);
+                }
+                if constexpr (is_replay) {
+                    for (uint32_t i = 0; i < std::get<1>(all); i++) {
+                        List& recorded = list_of(std::get<2>(all)[i]);
+                        raise(recorded.used, list.number, list.position);
+                        for (uintptr_t address : recorded.addresses) use(list, (void *) address);
+                        for (void *kernel : recorded.kernels) use_kernel(list, kernel);
+                    }
                 }
                 if constexpr (function == CALL_CommandListAppendHostFunction)
                     if (s.emulating) s.host_calls.push_back({list.after, std::get<1>(all), std::get<2>(all)});
             }
+            if constexpr (function == CALL_CommandListClose) list_of(first).closed = true;
             if constexpr (function == CALL_CommandListHostSynchronize) told(clock_of(list_of(first)));
             if constexpr (function == CALL_EventHostSynchronize || function == CALL_EventQueryStatus) {
                 Event& event = event_of(first);
@@ -556,11 +603,12 @@ cdef extern from *:
             (void) s;
             (void) first;
             if constexpr (function == CALL_ContextCreate) s.contexts[*std::get<2>(all)] = 0;
-            if constexpr (function == CALL_CommandListCreateImmediate) {
+            if constexpr (function == CALL_CommandListCreateImmediate || function == CALL_CommandListCreate) {
                 s.lists.erase(*std::get<3>(all));
                 List& list = list_of(*std::get<3>(all));
                 list.context = first;
                 list.device = std::get<1>(all);
+                list.recorded = function == CALL_CommandListCreate;
                 s.contexts[first]++;
                 seen.detail = list.number;
             }
@@ -896,6 +944,7 @@ NAMES = calls.CALL_NAMES
 # What a call is to those who compare the order it makes with the rules: the words are the same for every driver.
 KINDS = {
     "zeCommandListAppendSignalEvent": "marker",
+    "zeCommandListImmediateAppendCommandListsExp": "command",
     "zeCommandListAppendWaitOnEvents": "barrier",
     "zeCommandListHostSynchronize": "finish",
     "zeEventHostSynchronize": "wait",
@@ -917,6 +966,7 @@ BARRIER = "zeCommandListAppendWaitOnEvents"
 HOLD = "zeCommandListAppendWaitOnEvents"  # what a gate holds the queue with
 HOST_FUNCTION = "zeCommandListAppendHostFunction"
 ARGUMENT = "zeKernelSetArgumentValue"
+REPLAY = "zeCommandListImmediateAppendCommandListsExp"  # of a graph
 FINISH = "zeCommandListHostSynchronize"
 WAIT = "zeEventHostSynchronize"
 QUERY = "zeEventQueryStatus"

@@ -3,17 +3,21 @@
 from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t, uintptr_t
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 
-from penstock.queues.driver cimport FOR_HOST, TIMED, Driver, Geometry, Memory, Status, Waits, Wake
+from penstock.queues.driver cimport (
+    COPY_COMMAND, FOR_HOST, LAUNCH_COMMAND, TIMED, Command, Driver, Geometry, Memory, Status, Waits, Wake
+)
 from penstock.queues.levelzero.calls cimport (
     CALL_CommandListAppendHostFunction, CALL_CommandListAppendLaunchKernel, CALL_CommandListAppendMemoryCopy,
     CALL_CommandListAppendMemoryFill, CALL_CommandListAppendSignalEvent, CALL_CommandListAppendWaitOnEvents,
-    CALL_CommandListHostSynchronize, CALL_EventHostSignal, CALL_EventHostSynchronize, CALL_EventQueryKernelTimestamp,
-    CALL_KernelSetArgumentValue, CALL_KernelSetGroupSize, KernelTimestamps, ze, ze_result_t
+    CALL_CommandListClose, CALL_CommandListHostSynchronize, CALL_CommandListImmediateAppendCommandListsExp,
+    CALL_EventHostSignal, CALL_EventHostSynchronize, CALL_EventQueryKernelTimestamp, CALL_KernelSetArgumentValue,
+    CALL_KernelSetGroupSize, KernelTimestamps, ze, ze_result_t
 )
 from penstock.queues.levelzero.handles cimport (
-    DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, Device, Event, EventKind, Kernel, Queue, hold_events,
-    new_queue, outcome, recycle_gates, release_event as end_event, release_kernel as end_kernel,
-    end_queue, retain_event, retire_gate, set_passed, set_queue, take_event
+    DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, Device, Event, EventKind, Kernel, Queue, Recording,
+    end_queue, hold_events, new_queue, new_recording, outcome, recycle_gates, release_event as end_event,
+    release_kernel as end_kernel, release_recording as end_recording, retain_event, retire_gate, set_passed, set_queue,
+    take_event
 )
 
 cdef enum:
@@ -237,6 +241,60 @@ cdef Status open_gate(void* gate, bint failed) noexcept nogil:
     return outcome(CALL_EventHostSignal, ze.EventHostSignal((<Event*> gate).handle))
 
 
+# -- graphs
+
+
+cdef Status append_recorded(void* list, const Command* command) noexcept nogil:
+    cdef Kernel* kernel
+    cdef Status status
+    if command.kind == LAUNCH_COMMAND:
+        kernel = <Kernel*> command.kernel
+        status = set_group(kernel, &command.geometry)
+        if status != 0:
+            return status
+        return outcome(CALL_CommandListAppendLaunchKernel, ze.CommandListAppendLaunchKernel(
+            list, kernel.handle, command.geometry.groups, NULL, 0, NULL))
+    if command.kind == COPY_COMMAND:
+        return outcome(CALL_CommandListAppendMemoryCopy, ze.CommandListAppendMemoryCopy(
+            list, <void*> <uintptr_t> command.to.address, <const void*> <uintptr_t> command.source.address,
+            command.nbytes, NULL, 0, NULL))
+    return outcome(CALL_CommandListAppendMemoryFill, ze.CommandListAppendMemoryFill(
+        list, <void*> <uintptr_t> command.to.address, command.pattern, command.pattern_size, command.nbytes, NULL, 0,
+        NULL))
+
+
+cdef Status record(void* queue, const Command* commands, size_t count, void** recording) noexcept nogil:
+    """A closed list has a copy of the kernels' arguments, and can be appended to any immediate list of its ordinal,
+    again while it still runs there.
+    """
+    cdef Recording* made
+    cdef Status status = 0
+    cdef size_t i
+    recording[0] = NULL
+    if ze.CommandListImmediateAppendCommandListsExp == NULL:
+        return 0
+    made = new_recording((<Queue*> queue).device, (<Queue*> queue).ordinal, &status)
+    if made == NULL:
+        return status
+    for i in range(count):
+        status = append_recorded(made.list, &commands[i])
+        if status != 0:
+            break
+    if status == 0:
+        status = outcome(CALL_CommandListClose, ze.CommandListClose(made.list))
+    if status == 0:
+        recording[0] = made
+    else:
+        end_recording(made)
+    return status
+
+
+cdef Status replay(void* queue, void* recording, Waits waits) noexcept nogil:
+    return outcome(
+        CALL_CommandListImmediateAppendCommandListsExp, ze.CommandListImmediateAppendCommandListsExp(
+            (<Queue*> queue).list, 1, &(<Recording*> recording).list, NULL, to_handles(queue, waits), waits.events))
+
+
 # -- the host's side
 
 
@@ -321,6 +379,10 @@ cdef void release_kernel(void* kernel) noexcept nogil:
     end_kernel(<Kernel*> kernel)
 
 
+cdef void release_recording(void* recording) noexcept nogil:
+    end_recording(<Recording*> recording)
+
+
 cdef void release_queue(void* queue) noexcept nogil:
     recycle_gates((<Queue*> queue).device, False)
     end_queue(<Queue*> queue)
@@ -337,6 +399,8 @@ table.marker = marker
 table.barrier = barrier
 table.hold = hold
 table.open_gate = open_gate
+table.record = record
+table.replay = replay
 table.poll = poll
 table.wait_events = wait_events
 table.event_status = event_status
@@ -344,6 +408,7 @@ table.event_time = event_time
 table.bridge = bridge
 table.release_event = release_event
 table.release_kernel = release_kernel
+table.release_recording = release_recording
 table.release_queue = release_queue
 
 

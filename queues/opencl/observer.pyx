@@ -265,6 +265,7 @@ BARRIER = "clEnqueueBarrierWithWaitList"
 HOLD = "clEnqueueBarrierWithWaitList"  # what a gate holds the queue with
 HOST_FUNCTION = "clSetEventCallback"
 ARGUMENT = "clSetKernelArg"
+REPLAY = None  # of a graph: a loop over its commands
 FINISH = "clFinish"
 WAIT = "clWaitForEvents"
 QUERY = "clGetEventInfo"

@@ -806,6 +806,7 @@ BARRIER = "DPCTLQueue_SubmitBarrierForEvents"
 HOLD = "hold"  # what a gate holds the queue with: penstock's own list
 HOST_FUNCTION = "hold"
 ARGUMENT = "DPCTLRawKernelArg_Create"
+REPLAY = None  # of a graph: a loop over its commands
 FINISH = "DPCTLQueue_Wait"
 WAIT = "DPCTLEvent_Wait"
 QUERY = "DPCTLEvent_GetCommandExecutionStatus"

@@ -23,6 +23,7 @@ CALLS = (
     "zeCommandListAppendLaunchKernel", "zeCommandListAppendMemoryCopy", "zeCommandListAppendMemoryFill",
     "zeCommandListAppendSignalEvent", "zeCommandListAppendWaitOnEvents", "zeCommandListAppendHostFunction",
     "zeCommandListHostSynchronize", "zeCommandListCreateImmediate", "zeCommandListDestroy",
+    "zeCommandListCreate", "zeCommandListClose", "zeCommandListImmediateAppendCommandListsExp",
     "zeKernelSetArgumentValue", "zeKernelSetGroupSize", "zeKernelCreate", "zeKernelDestroy", "zeKernelGetProperties",
     "zeEventCounterBasedCreate", "zeEventPoolCreate", "zeEventPoolDestroy", "zeEventCreate", "zeEventDestroy",
     "zeEventHostSynchronize", "zeEventQueryStatus", "zeEventHostReset",
@@ -76,6 +77,13 @@ def counts_of(queue):
 WAITING = {"finish", "null finish", "device.finish", "query", "download", "event.wait", "event.done", "host", "wait"}
 
 
+def graph_of(device, kernel, buffer):
+    graph = device.graph()
+    launch = graph.add_kernel(kernel, 4, 16, buffer, 1)
+    graph.add_fill(buffer, 2, after=launch)
+    return graph
+
+
 def play(run, device):
     """All that penstock asks a driver for."""
     step = run.step
@@ -98,6 +106,9 @@ def play(run, device):
         bound = step("bind", lambda: kernel.bind(second, 4, 16, buffer, 2), second)
         if bound is not None:
             step("bound launch", bound, second)
+        executable = step("instantiate", graph_of(device, kernel, buffer).instantiate)
+        if executable is not None:
+            step("graph launch", lambda executable=executable: executable.launch(second), second)
         step("launch", lambda: null.launch(kernel, 4, 16, buffer, 1), null, first)
         step("query", second.query, second)
         if gate is not None:

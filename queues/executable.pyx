@@ -1,0 +1,266 @@
+"""Executable graphs: what `Graph.instantiate` makes, and what is launched."""
+
+from heapq import heappop, heappush
+
+cimport cython
+from libc.stdint cimport uint64_t
+from libcpp.atomic cimport memory_order_relaxed
+from libcpp.vector cimport vector
+
+from penstock.events.anchors cimport collect_device
+from penstock.queues.buffer cimport Buffer, note_write
+from penstock.queues.driver cimport Status
+from penstock.queues.host_functions cimport Call, new_call, settle_call
+from penstock.queues.queue cimport Queue
+from penstock.queues.replay cimport Replay, new_replay, submit_replay
+from penstock.queues.state cimport Lock
+from penstock.sync.epochs cimport submitted_epoch
+from penstock.sync.ordering cimport wait_for_epoch
+
+from penstock.queues.errors import (
+    ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError
+)
+from penstock.queues.work import make_kernel
+
+
+def serial_order(nodes):
+    """The nodes, each after all it depends on, else in the order they were added in.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When they depend on each other in a circle.
+    """
+    at = {node: i for i, node in enumerate(nodes)}
+    left = [len(node.dependencies) for node in nodes]
+    dependents = [[] for _ in nodes]
+    for i, node in enumerate(nodes):
+        for other in node.dependencies:
+            dependents[at[other]].append(i)
+    ready = [i for i, count in enumerate(left) if count == 0]
+    ordered = []
+    while ready:
+        i = heappop(ready)
+        ordered.append(nodes[i])
+        for other in dependents[i]:
+            left[other] -= 1
+            if left[other] == 0:
+                heappush(ready, other)
+    if len(ordered) != len(nodes):
+        circle = next(node for i, node in enumerate(nodes) if left[i])
+        raise InvalidArgumentError(f"{circle!r} depends on itself, through others")
+    return ordered
+
+
+def shape_of(ordered):
+    """What must be the same for a graph to take the place of another."""
+    at = {node: i for i, node in enumerate(ordered)}
+    return [(node.kind, sorted([at[other] for other in node.dependencies])) for node in ordered]
+
+
+@cython.no_gc_clear
+cdef class ExecutableGraph:
+    """A graph that is ready to be launched, as often as wanted; made by `Graph.instantiate`.
+
+    It has copies of what the graph's nodes were when it was made, and keeps all they use alive. Its executions run one
+    after the other, whichever queues they are launched on (CUDA and HIP say so too): a launch on another queue than the
+    last one waits for that. Any thread may use it.
+
+    Attributes
+    ----------
+    device : Device
+    closed : bool
+    """
+
+    cdef readonly object device
+    cdef readonly bint closed
+    cdef tuple ordered  # the nodes it was made from
+    cdef list works  # theirs, or what took their place
+    cdef list shape
+    cdef Replay replay
+    cdef tuple written  # the buffers that it may write to
+    cdef bint stale  # the works changed since it was made
+    cdef uint64_t closings  # the device's count when the buffers were last seen open
+    cdef Lock lock  # one launch at a time; guards the two below
+    cdef uint64_t last_queue  # the id of the last launch's; 0 before the first, as no queue has
+    cdef uint64_t last_epoch
+    cdef object __weakref__
+
+    def __init__(self, *args, **kwargs):
+        raise ArgumentTypeError("an ExecutableGraph is made by Graph.instantiate")
+
+    @staticmethod
+    def _of(device, nodes):
+        cdef ExecutableGraph made = ExecutableGraph.__new__(ExecutableGraph)
+        ordered = serial_order(nodes)
+        made.device = device
+        made.ordered = tuple(ordered)
+        made.works = [node.work for node in ordered]
+        made.shape = shape_of(ordered)
+        made._prepare()
+        return made
+
+    def _prepare(self):
+        """Make it ready anew; when that fails it is as it was."""
+        cdef Queue null_queue = self.device.null_queue
+        self._check_buffers(null_queue.state.device.closings.load())
+        collect_device(null_queue.state.device)
+        # What the old one used goes when it is done: launches in other threads still hold it.
+        self.replay = new_replay(self.device, null_queue.state, self.works)
+        self.written = tuple(dict.fromkeys([buffer for work in self.works for buffer in work.writes]))
+        self.stale = False
+
+    def _check_buffers(self, uint64_t closings):
+        """Something was closed since they were last looked at."""
+        for node, work in zip(self.ordered, self.works):
+            for buffer in work.buffers:
+                if (<Buffer> buffer).allocation.closed:
+                    raise ClosedError(f"{node!r} of the graph: a Buffer that it uses is closed")
+        self.closings = closings
+
+    def _check_open(self):
+        if self.closed:
+            raise ClosedError("this ExecutableGraph is closed")
+
+    def launch(self, queue):
+        """Run it on a queue, after what that was given before; a command like any other.
+
+        It may be launched again while it still runs. On a queue that is captured, its nodes become part of the capture.
+        Does not wait for it. It blocks only while the device's own queue is full.
+
+        Parameters
+        ----------
+        queue : Queue
+            Of the graph's device.
+
+        Raises
+        ------
+        ClosedError
+            When it, the queue or a buffer that it uses is closed.
+        DriverError
+            When the driver refuses part of it. What was submitted before that part runs.
+        """
+        cdef vector[Call*] calls
+        cdef size_t i, called = 0
+        cdef Status status
+        cdef Queue on
+        cdef Replay replay
+        if not isinstance(queue, Queue):
+            raise ArgumentTypeError(f"a graph is launched on a Queue, not on {type(queue).__name__}")
+        on = queue
+        self._check_open()
+        on._check_open()
+        if on.device is not self.device:
+            raise InvalidArgumentError(f"the graph belongs to {self.device.name}, {on!r} does not")
+        if on.state.device.closings.load(memory_order_relaxed) != self.closings:
+            self._check_buffers(on.state.device.closings.load())
+        if on._capture is not None and on._capture.add_graph(
+            on, self.works, [dependencies for _, dependencies in self.shape]
+        ):
+            return
+        if self.stale:
+            self._prepare()
+        replay = self.replay
+        functions = replay.prepared.functions
+        try:
+            for function in functions:
+                calls.push_back(new_call(on, on.state, function))
+            with nogil:
+                self.lock.lock()
+                status = 0
+                if self.last_queue != on.state.epochs.queue_id and self.last_queue != 0:
+                    status = wait_for_epoch(on.state, self.last_queue, self.last_epoch)
+                if status == 0:
+                    status = submit_replay(on.state, replay.steps, replay.commands, calls, &called)
+                    self.last_queue = on.state.epochs.queue_id
+                    self.last_epoch = submitted_epoch(on.state.epochs)
+                self.lock.unlock()
+        finally:
+            for i in range(calls.size()):
+                settle_call(on, functions[i], calls[i], i < called)
+        for buffer in self.written:
+            note_write(<Buffer> buffer, on.state)  # after a failure too: part of it may have been submitted
+        if status != 0:
+            on._raise(status, "graph launch")
+
+    def update(self, graph):
+        """Take over what the nodes of another graph do (HIP, hipGraphExecUpdate); executions under way are not changed.
+
+        Parameters
+        ----------
+        graph : Graph
+            With the same kinds of nodes and the same dependencies, added in the same order.
+
+        Raises
+        ------
+        GraphUpdateError
+            When it differs in more than what its nodes do; nothing has changed then.
+        """
+        self._check_open()
+        if not hasattr(graph, "debug_dot"):
+            raise ArgumentTypeError(f"update() needs a Graph, not {type(graph).__name__}")
+        graph._check_complete()
+        if graph.device is not self.device:
+            raise GraphUpdateError(f"the other graph belongs to {graph.device.name}, this one to {self.device.name}")
+        ordered = serial_order(graph.nodes)
+        shape = shape_of(ordered)
+        if len(shape) != len(self.shape):
+            raise GraphUpdateError(f"the other graph has {len(shape)} nodes, this one {len(self.shape)}")
+        for i, (there, here) in enumerate(zip(shape, self.shape)):
+            if there[0] != here[0]:
+                raise GraphUpdateError(f"node {i} of the other graph is of kind {there[0]!r}, here {here[0]!r}")
+            if there[1] != here[1]:
+                raise GraphUpdateError(f"node {i} of the other graph depends on nodes {there[1]}, here on {here[1]}")
+        before, self.works = self.works, [node.work for node in ordered]
+        try:
+            self._prepare()
+        except BaseException:
+            self.works = before
+            raise
+
+    def set_kernel(self, node, kernel, grid, block, *args):
+        """Let a node launch something else from the next launch on (HIP, hipGraphExecKernelNodeSetParams).
+
+        The graph, its nodes and executions under way are not changed.
+
+        Parameters
+        ----------
+        node : Node
+            A kernel node of the graph that this was made from.
+        kernel, grid, block, *args
+            As for `Queue.launch`.
+        """
+        self._check_open()
+        if node not in self.ordered:
+            raise InvalidArgumentError("set_kernel: this is no node of the graph that this was made from")
+        at = self.ordered.index(node)
+        if self.works[at].kind != "kernel":
+            raise InvalidArgumentError(f"set_kernel: {node!r} is no kernel node")
+        self.works[at] = make_kernel(self.device, kernel, grid, block, args)
+        self.stale = True
+
+    @property
+    def writes(self):
+        """The buffers that a launch of it may write to."""
+        if self.stale:
+            self._prepare()
+        return self.written
+
+    def close(self):
+        """Give back what it uses, once its launches are done. Does not block; twice is fine."""
+        self.closed = True
+        self.replay = None
+        self.works = []
+        self.written = ()
+        self.ordered = ()
+
+    def __enter__(self):
+        self._check_open()
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+    def __repr__(self):
+        state = "closed" if self.closed else f"{len(self.works)} nodes"
+        return f"<penstock.ExecutableGraph, {state}, on {self.device.name}>"

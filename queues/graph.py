@@ -1,0 +1,254 @@
+"""Graphs: commands and what they depend on, to be launched together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from penstock.queues.errors import (
+    ArgumentTypeError,
+    CaptureError,
+    ClosedError,
+    InvalidArgumentError,
+)
+from penstock.queues.executable import ExecutableGraph, serial_order
+from penstock.queues.work import Work, make_copy, make_empty, make_fill, make_host, make_kernel
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from penstock.queues.device import Device
+    from penstock.queues.queue import Queue
+
+_ids = itertools.count(1)
+
+
+class Node:
+    """One command of a graph; made by the graph's methods and by capture.
+
+    Attributes
+    ----------
+    work : Work
+        What it does, with attributes by its kind: ``kernel``, ``grid``, ``block`` and ``arguments``; ``dst``, ``src``
+        and ``nbytes``; ``buffer`` and ``value``; ``function``.
+    dependencies : tuple of Node
+        What it comes after.
+    """
+
+    def __init__(self, graph: Graph, work: Work, dependencies: tuple[Node, ...]) -> None:
+        if not isinstance(work, Work):
+            raise ArgumentTypeError("a Node is made by the methods of a Graph, or by capture")
+        self._graph = ref(graph)  # not to keep what it uses until the collector comes by
+        self.work = work
+        self.dependencies = dependencies
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph it is in; None when that is gone."""
+        return self._graph()
+
+    @property
+    def kind(self) -> str:
+        """What it does, in a word: "kernel", "copy", "fill", "host" or "empty"."""
+        return self.work.kind
+
+    def __repr__(self) -> str:
+        return f"<penstock.Node: {self.work!r}>"
+
+
+class Graph:
+    """Commands and what they depend on; made by `Queue.capture` and `Device.graph`.
+
+    It is a template: `instantiate` makes what is launched. `launch` does that when it is needed, so a graph that is not
+    changed any more can be used as it is. Nodes keep all that they use alive: buffers, kernels, host functions, and
+    copies of bytes by value. Of host memory only the place is remembered: copies read and write it when the graph runs.
+
+    The nodes run one after the other, each after all it depends on. (Branches do not run side by side yet.)
+
+    Attributes
+    ----------
+    device : Device
+    """
+
+    def __init__(self, device: Any = None, *, _made: bool = False) -> None:
+        if not _made:
+            raise ArgumentTypeError("a Graph is made by Queue.capture or Device.graph")
+        self.device: Device = device
+        self.id = next(_ids)
+        self.closed = False
+        self._nodes: list[Node] = []
+        self._own: ExecutableGraph | None = None  # what `launch` uses, until nodes are added
+        self._captured = False  # by a capture that has not ended
+
+    # -- what it has
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """In the order they were added in."""
+        return tuple(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    # -- adding to it
+
+    def add_kernel(self, kernel: Any, grid: Any, block: Any, *args: Any, after: Any = ()) -> Node:
+        """Add ``queue.launch(kernel, grid, block, *args)``; the arguments' values are those of now.
+
+        Parameters
+        ----------
+        after : Node or sequence of Node
+            What it comes after; this and all other nodes that are passed are the graph's own.
+        """
+        return self._insert(make_kernel(self.device, kernel, grid, block, args), after)
+
+    def add_copy(self, dst: Any, src: Any, *, after: Any = ()) -> Node:
+        """Add ``queue.copy(dst, src)``, except that host memory is read, or written, each time the graph runs."""
+        return self._insert(make_copy(self.device, dst, src), after)
+
+    def add_fill(self, buf: Any, value: Any, *, after: Any = ()) -> Node:
+        """Add ``queue.fill(buf, value)``."""
+        return self._insert(make_fill(self.device, buf, value), after)
+
+    def add_host(self, function: Any, *, after: Any = ()) -> Node:
+        """Add ``queue.host(function)``."""
+        return self._insert(make_host(function), after)
+
+    def add_empty(self, *, after: Any = ()) -> Node:
+        """Add a node that does nothing: for others to depend on."""
+        return self._insert(make_empty(), after)
+
+    def add_dependency(self, earlier: Node, later: Node) -> None:
+        """Let `later` come after `earlier`. That nodes do not depend on each other in a circle is checked by
+        `instantiate`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When it does already, or the two are one, or not of this graph.
+        """
+        self._check_complete()
+        earlier, later = self._own_nodes((earlier, later))
+        if earlier is later:
+            raise InvalidArgumentError(f"{later!r} cannot depend on itself")
+        if earlier in later.dependencies:
+            raise InvalidArgumentError(f"{later!r} comes after {earlier!r} already")
+        later.dependencies = (*later.dependencies, earlier)
+        self._own = None
+
+    def _own_nodes(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
+        found = tuple(dict.fromkeys(nodes)) if not isinstance(nodes, tuple) else nodes
+        for node in found:
+            if not isinstance(node, Node):
+                raise ArgumentTypeError(f"a graph consists of Nodes, not {type(node).__name__}")
+            if node.graph is not self:
+                raise InvalidArgumentError(f"{node!r} belongs to another graph")
+        return found
+
+    def _insert(self, work: Work, after: Any) -> Node:
+        self._check_complete()
+        try:
+            given = dict.fromkeys((after,) if isinstance(after, Node) else after)
+        except TypeError:
+            raise ArgumentTypeError(f"after is a Node or several, not {type(after).__name__}") from None
+        return self._append(work, self._own_nodes(given))
+
+    def _append(self, work: Work, dependencies: tuple[Node, ...]) -> Node:
+        node = Node(self, work, dependencies)
+        self._nodes.append(node)
+        self._own = None
+        return node
+
+    # -- running it
+
+    def instantiate(self) -> ExecutableGraph:
+        """Make what is launched: with kernel objects and argument memory of its own.
+
+        Where the driver can, all up to a host function becomes one driver call (a closed command list on Level Zero).
+
+        Raises
+        ------
+        InvalidArgumentError
+            When nodes depend on each other in a circle.
+        ClosedError
+            When a kernel or buffer that a node uses is closed.
+        """
+        self._check_complete()
+        return ExecutableGraph._of(self.device, self._nodes)
+
+    def launch(self, queue: Queue) -> None:
+        """Run it on a queue (see `ExecutableGraph.launch`); instantiates it first, unless that was done for a launch
+        before and nothing was added since.
+        """
+        self._check_complete()
+        if self._own is None:
+            self._own = self.instantiate()
+        self._own.launch(queue)
+
+    def update(self, graph: Graph) -> None:
+        """Let this graph's nodes do what another graph's do (see `ExecutableGraph.update`).
+
+        What was instantiated from it before is not changed.
+
+        Raises
+        ------
+        GraphUpdateError
+            When the other graph differs in more than what its nodes do; nothing has changed then.
+        """
+        self._check_complete()
+        if self._own is None:
+            self._own = self.instantiate()
+        self._own.update(graph)
+        for node, other in zip(serial_order(self._nodes), serial_order(graph._nodes), strict=True):
+            node.work = other.work
+
+    # -- showing it
+
+    def debug_dot(self) -> str:
+        """The graph in Graphviz' language, one line for each node and each dependency."""
+        self._check_open()
+        number = {node: i for i, node in enumerate(self._nodes)}
+        lines = [f"digraph graph_{self.id} {{"]
+        for node, i in number.items():
+            label = repr(node.work).replace("\\", "\\\\").replace('"', '\\"')
+            lines.append(f'    n{i} [shape="box", label="{label}"];')
+        for node, i in number.items():
+            lines += [f"    n{number[other]} -> n{i};" for other in node.dependencies]
+        return "\n".join([*lines, "}", ""])
+
+    # -- life
+
+    def close(self) -> None:
+        """Give back what it uses, once launches of it are done. What was instantiated from it lives on. Does not block;
+        twice is fine.
+        """
+        self.closed = True
+        self._own = None
+        self._nodes = []
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedError("this Graph is closed")
+
+    def _check_complete(self) -> None:
+        self._check_open()
+        if self._captured:
+            raise CaptureError("this Graph is still being captured: end the capture first")
+
+    def __enter__(self) -> Graph:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "being captured" if self._captured else f"{len(self._nodes)} nodes"
+        return f"<penstock.Graph {self.id}, {state}, on {self.device.name}>"

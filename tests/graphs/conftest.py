@@ -1,0 +1,70 @@
+import pytest
+
+from ..levelzero import validation
+
+SOURCE = """
+kernel void advance(global uint *a, uint k) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + k; }
+kernel void combine(global uint *a, global const uint *b, uint k)
+{
+    a[get_global_id(0)] = a[get_global_id(0)] * 5 + b[get_global_id(0)] + k;
+}
+kernel void gather(global uint *a, global const uint *block, uint n)
+{
+    uint sum = 0;
+    for (uint i = 0; i < n; i++)
+        sum = sum * 7 + block[i];
+    a[get_global_id(0)] = a[get_global_id(0)] * 3 + sum;
+}
+typedef struct { uint a; uint b; } Pair;
+kernel void take(global uint *a, Pair pair) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + pair.a * 10 + pair.b; }
+"""
+SIZE = 64
+
+
+@pytest.fixture(scope=validation.scope("module"))
+def kernels(device):
+    return device.program(SOURCE)
+
+
+@pytest.fixture
+def x(device):
+    return made(device)
+
+
+@pytest.fixture
+def y(device):
+    return made(device)
+
+
+def made(device):
+    buffer = device.zeros(SIZE, "u4")
+    device.finish()
+    return buffer
+
+
+@pytest.fixture
+def step(kernels):
+    """``step(queue, buffer, k)``: every element becomes three times itself plus k, so that order shows."""
+
+    def step(queue, buffer, k):
+        queue.launch(kernels["advance"], 4, 16, buffer, k)
+
+    return step
+
+
+def steps(*ks, start=0):
+    """What the elements are after these steps."""
+    for k in ks:
+        start = start * 3 + k
+    return start % (1 << 32)
+
+
+@pytest.fixture
+def value_of(device):
+    """``value_of(buffer)``: the element that all of it is; a list when they differ."""
+
+    def value_of(buffer):
+        got = buffer.get()
+        return int(got[0]) if (got == got[0]).all() else got.tolist()
+
+    return value_of

@@ -1,0 +1,271 @@
+"""Which driver calls graphs make, in which order, and what happens when one of them fails."""
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.selection import select
+
+from .. import kernels as sources
+from ..levelzero import validation
+from ..observer import observe, watch
+from .conftest import SIZE, made
+
+REPLAYED_BY_ONE_CALL = select().backend == "level_zero"
+
+
+@pytest.fixture(scope="module")
+def watched():
+    with watch(select().backend) as driver:
+        yield driver
+
+
+@pytest.fixture(scope=validation.scope("module"))
+def device(watched):
+    with ps.Device() as device:
+        yield device
+
+
+@pytest.fixture(scope=validation.scope("module"))
+def program(device):
+    return device.program(sources.SOURCE)
+
+
+@pytest.fixture
+def calls(device, kernels, hold):
+    device.finish()
+    with observe(device) as calls:
+        yield calls
+    device.finish()
+
+
+@pytest.fixture
+def graph(device, kernels, x, y):
+    """Seven launches, a copy and a fill."""
+    graph, last = device.graph(), ()
+    for k in range(7):
+        last = graph.add_kernel(kernels["advance"], 4, 16, x, k, after=last)
+    last = graph.add_copy(y, x, after=last)
+    graph.add_fill(x, 3, after=last)
+    return graph
+
+
+def commands(calls, first, queue):
+    handle = calls.handle_of(queue)
+    return [call for call in calls.since(first) if calls.kind(call) == "command" and call.object == handle]
+
+
+def test_one_call_where_the_driver_can(calls, graph, queue):
+    executable = graph.instantiate()
+    assert commands(calls, 0, queue) == []
+    for _ in range(3):
+        first, epoch = len(calls), queue.epoch
+        executable.launch(queue)
+        made = commands(calls, first, queue)
+        if REPLAYED_BY_ONE_CALL:
+            assert [call.name for call in made] == [calls.driver.REPLAY]
+        else:
+            assert [call.name for call in made[:7]] == [calls.driver.LAUNCH] * 7
+            assert len(made) == 9
+        # nothing else: no event, no marker, no argument, no allocation
+        assert len(calls) - first == len(made)
+        assert queue.epoch - epoch == len(made)
+    assert queue.stats.events_made == 0
+
+
+@pytest.mark.executes
+def test_a_kernel_of_the_graphs_own(calls, graph, queue, kernels, x):
+    """A launch of the same kernel on a queue uses another kernel object, whose arguments may change."""
+    executable = graph.instantiate()
+    first = len(calls)
+    queue.launch(kernels["advance"], 4, 16, x, 9)
+    (direct,) = (call for call in calls.since(first) if call.name == calls.driver.LAUNCH)
+    replayed = {call.kernel for call in calls.log if call.name == calls.driver.LAUNCH} - {direct.kernel}
+    executable.launch(queue)
+    queue.finish()
+    replayed |= {call.kernel for call in calls.log if call.name == calls.driver.LAUNCH} - {direct.kernel}
+    assert len(replayed) == 7
+
+
+def test_equal_launches_share_a_kernel_object(device, calls, kernels, x, queue):
+    graph, last = device.graph(), ()
+    for k in (1, 2, 1, 2, 1, 1):
+        last = graph.add_kernel(kernels["advance"], 4, 16, x, k, after=last)
+    first = len(calls)
+    graph.launch(queue)
+    queue.finish()
+    assert len({call.kernel for call in calls.since(first) if call.name == calls.driver.LAUNCH}) == 2
+
+
+def test_the_first_call_carries_the_waits(calls, graph, make_queue, hold):
+    producer, queue = make_queue(blocking=False), make_queue(blocking=False)
+    executable = graph.instantiate()
+    gate = hold(producer)
+    queue.wait(producer)
+    first = len(calls)
+    executable.launch(queue)
+    executable.launch(queue)
+    counts = [len(call.waits) for call in commands(calls, first, queue)]
+    assert counts == [1] + [0] * (len(counts) - 1)
+    gate.open()
+
+
+def test_a_null_queue_launch_waits_once(device, calls, graph, make_queue, hold, x):
+    queue, null = make_queue(), device.null_queue
+    executable = graph.instantiate()
+    gate = hold(queue)
+    executable.launch(queue)
+    first = len(calls)
+    executable.launch(null)
+    made = commands(calls, first, null)
+    assert sum(len(call.waits) for call in made) == 1
+    assert len(calls.markers_of([queue], first)) == 1
+    gate.open()
+    null.finish()
+
+
+def test_another_queue_waits_for_the_last_launch(calls, graph, make_queue, hold):
+    one, two = make_queue(blocking=False), make_queue(blocking=False)
+    executable = graph.instantiate()
+    gate = hold(one)
+    executable.launch(one)
+    first = len(calls)
+    executable.launch(two)
+    assert len(calls.markers_of([one], first)) == 1
+    assert sum(len(call.waits) for call in commands(calls, first, two)) == 1
+    first = len(calls)
+    executable.launch(two)
+    assert sum(len(call.waits) for call in commands(calls, first, two)) == 0
+    gate.open()
+    two.finish()
+    first = len(calls)
+    executable.launch(one)  # whose last launch is known to be done
+    assert calls.markers_of([two], first) == []
+
+
+def test_host_functions_divide_it(device, calls, kernels, queue, x):
+    graph, last = device.graph(), ()
+    for _ in range(2):
+        for k in range(3):
+            last = graph.add_kernel(kernels["advance"], 4, 16, x, k, after=last)
+        last = graph.add_host(lambda: None, after=last)
+    executable = graph.instantiate()
+    first = len(calls)
+    executable.launch(queue)
+    names = [call.name for call in commands(calls, first, queue)]
+    wanted = [calls.driver.REPLAY] if REPLAYED_BY_ONE_CALL else [calls.driver.LAUNCH] * 3
+    assert [name for name in names if name in wanted] == wanted * 2
+    assert queue.stats.host_functions == 2
+    queue.finish()
+
+
+def test_bytes_by_value_are_uploaded_each_time(device, calls, kernels, queue, x):
+    graph = device.graph()
+    graph.add_kernel(kernels["gather"], 4, 16, x, b"1234", 1)
+    executable = graph.instantiate()
+    uploads = []
+    for _ in range(3):
+        first = len(calls)
+        executable.launch(queue)
+        made = commands(calls, first, queue)
+        uploads.append(1 if REPLAYED_BY_ONE_CALL else len(made) - 1)
+        assert len(made) == (1 if REPLAYED_BY_ONE_CALL else 2)
+    assert uploads == [1, 1, 1]
+
+
+@pytest.mark.parametrize("after", [0, 4])
+def test_a_launch_that_fails(calls, graph, queue, works, after):
+    """At its first call nothing has happened; later, what was submitted is known to be."""
+    executable = graph.instantiate()
+    before = queue.epoch, queue.stats
+    code, name = calls.driver.FAILURE
+    if REPLAYED_BY_ONE_CALL:
+        after = 0
+    calls.fail(calls.driver.REPLAY or calls.driver.LAUNCH, code, after)
+    with pytest.raises(ps.DriverError, match=name) as caught:
+        executable.launch(queue)
+    assert repr(queue) in str(caught.value)
+    assert queue.epoch == before[0] + after
+    assert queue.stats.graph_launches == 0
+    if after == 0:
+        assert (queue.epoch, queue.stats) == before
+    calls.forgive()
+    executable.launch(queue)
+    works(queue)
+
+
+def test_waits_of_a_launch_that_failed_come_with_the_next(calls, graph, make_queue, hold):
+    producer, queue = make_queue(blocking=False), make_queue(blocking=False)
+    executable = graph.instantiate()
+    gate = hold(producer)
+    queue.wait(producer)
+    calls.fail(calls.driver.REPLAY or calls.driver.LAUNCH, calls.driver.FAILURE[0])
+    with pytest.raises(ps.DriverError):
+        executable.launch(queue)
+    first = len(calls)
+    executable.launch(queue)
+    assert len(commands(calls, first, queue)[0].waits) == 1
+    gate.open()
+
+
+def test_host_functions_of_a_launch_that_failed_are_let_go(device, calls, kernels, queue, x, works):
+    ran = []
+    graph = device.graph()
+    first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
+    second = graph.add_host(lambda: ran.append(1), after=first)
+    graph.add_host(lambda: ran.append(2), after=second)
+    executable = graph.instantiate()
+    calls.fail(calls.driver.HOST_FUNCTION, calls.driver.FAILURE[0], 1)
+    with pytest.raises(ps.Error):
+        executable.launch(queue)
+    queue.finish()
+    assert ran == [1]
+    works(queue)
+    executable.launch(queue)
+    queue.finish()
+    assert ran == [1, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["ARGUMENT", "LAUNCH", "zeCommandListCreate", "zeCommandListClose"])
+def test_instantiation_that_fails(calls, graph, queue, works, name):
+    call = getattr(calls.driver, name, name)
+    if call not in calls.driver.NAMES or (name == "LAUNCH" and not REPLAYED_BY_ONE_CALL):
+        pytest.skip("this driver does not make such a call to instantiate a graph")
+    calls.fail(call, calls.driver.FAILURE[0], 0)
+    with pytest.raises(ps.DriverError, match=call):
+        graph.launch(queue)
+    assert queue.epoch == 0
+    graph.launch(queue)
+    works(queue)
+
+
+def test_an_update_that_fails(calls, graph, queue, works):
+    executable = graph.instantiate()
+    calls.fail(calls.driver.ARGUMENT, calls.driver.FAILURE[0], 2)
+    with pytest.raises(ps.DriverError, match=calls.driver.ARGUMENT):
+        executable.update(graph)
+    first = len(calls)
+    executable.launch(queue)
+    assert len(commands(calls, first, queue)) == (1 if REPLAYED_BY_ONE_CALL else 9)
+    works(queue)
+
+
+def test_all_that_it_made_is_given_back(device, calls, graph, queue, x, y):
+    """The observer finds what is freed while something may still use it, and this what is never freed."""
+    executable = graph.instantiate()
+    executable.launch(queue)
+    graph.launch(queue)
+    host = np.zeros(SIZE, "u4")
+    with queue.capture() as captured:
+        queue.copy(x, host)
+        queue.copy(host, y)
+    captured.launch(queue)
+    del executable, captured
+    graph.close()
+    made(device)
+    device.finish()
+    counts = calls.counts()
+    for kind in ("CommandList", "Kernel"):
+        made_here = sum(count for name, count in counts.items() if name in (f"ze{kind}Create", f"clRetain{kind}"))
+        ended = sum(count for name, count in counts.items() if name in (f"ze{kind}Destroy", f"clRelease{kind}"))
+        assert ended >= made_here, kind

@@ -1,0 +1,403 @@
+"""What a capture records: everything that a queue is given, nothing left out, and none of it runs."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+from ..observer import observe
+from .conftest import SIZE, made, steps
+
+
+@pytest.mark.executes
+def test_what_is_captured_does_not_run(queue, step, x, value_of):
+    before = queue.epoch, queue.completed, queue.stats
+    with queue.capture() as graph:
+        assert queue.capturing
+        step(queue, x, 1)
+        queue.fill(x, 9)
+        queue.host(lambda: pytest.fail("it ran"))
+    assert not queue.capturing
+    assert (queue.epoch, queue.completed, queue.stats) == before
+    assert queue.empty
+    assert [node.kind for node in graph.nodes] == ["kernel", "fill", "host"]
+    assert value_of(x) == 0
+
+
+def test_capture_makes_no_driver_call(device, queue, step, x, y):
+    host = np.zeros(SIZE, "u4")
+    step(queue, x, 1)
+    device.finish()
+    with observe(device) as calls, queue.capture():
+        step(queue, x, 1)
+        queue.copy(y, x)
+        queue.copy(x, host)
+        queue.fill(x, 1)
+        queue.wait(queue.record())
+        assert calls.names() == []
+    device.finish()
+
+
+@pytest.mark.executes
+def test_a_kernel_launched_three_times_with_three_blocks_replays_all_three(queue, kernels, x, value_of):
+    """The same array, marked once, with other bytes each time: what skips uploads of unchanged bytes must not skip."""
+    block = np.arange(1024, dtype="u4")
+    mark = ps.by_value(block)
+    queue.launch(kernels["gather"], 4, 16, x, mark, 1024)  # which the plan remembers
+    expected = gathered(0, block)
+    with queue.capture() as graph:
+        for k in (0, 5, 11):
+            block[:] = np.arange(1024) * k
+            queue.launch(kernels["gather"], 4, 16, x, mark, 1024)
+    block[:] = 77
+    for _ in range(2):
+        graph.launch(queue)
+        for k in (0, 5, 11):
+            expected = gathered(expected, np.arange(1024) * k)
+        queue.launch(kernels["gather"], 4, 16, x, mark, 1024)  # whose plan knows nothing of the graph's bytes
+        expected = gathered(expected, block)
+    assert value_of(x) == expected
+
+
+def gathered(value, block):
+    total = 0
+    for each in block:
+        total = (total * 7 + int(each)) % (1 << 32)
+    return (value * 3 + total) % (1 << 32)
+
+
+@pytest.mark.executes
+def test_small_blocks_bytes_and_structures(queue, kernels, x, value_of):
+    pair = np.zeros((), [("a", "u4"), ("b", "u4")])
+    with queue.capture() as graph:
+        for k in (1, 2, 3):
+            pair["a"], pair["b"] = k, k + 4
+            queue.launch(kernels["take"], 4, 16, x, pair)
+            queue.launch(kernels["gather"], 4, 16, x, np.array([k], "u4").tobytes(), 1)
+    pair["a"] = 50
+    expected = 0
+    for k in (1, 2, 3):
+        expected = steps(k * 10 + k + 4, k, start=expected)
+    graph.launch(queue)
+    assert value_of(x) == expected
+
+
+@pytest.mark.executes
+def test_scalars_are_those_of_the_capture(queue, step, x, value_of):
+    step(queue, x, 9)
+    with queue.capture() as graph:
+        for k in (4, 4, 6):
+            step(queue, x, k)
+    step(queue, x, 7)
+    graph.launch(queue)
+    step(queue, x, 8)
+    graph.launch(queue)
+    assert value_of(x) == steps(9, 7, 4, 4, 6, 8, 4, 4, 6)
+
+
+@pytest.mark.executes
+def test_bound_launches_and_the_other_forms(device, queue, kernels, x, value_of):
+    go = kernels["advance"].bind(queue, 4, 16, x, 1)
+    by_value = kernels["gather"].bind(queue, 4, 16, x, np.array([2, 3], "u4").tobytes(), 2)
+    with queue.capture() as graph:
+        go()
+        by_value()
+        kernels["advance"][4, 16, queue](x, 5)
+        with queue:
+            kernels["advance"][4, 16](x, 6)
+    del go, by_value
+    gc.collect()
+    for _ in range(2):
+        graph.launch(queue)
+    expected = 0
+    for _ in range(2):
+        expected = steps(1, 2 * 7 + 3, 5, 6, start=expected)
+    assert value_of(x) == expected
+    assert [node.work.grid for node in graph.nodes] == [(4,)] * 4
+
+
+@pytest.mark.executes
+def test_a_fork_and_a_join(make_queue, step, kernels, x, y, value_of):
+    origin, other = make_queue(), make_queue(blocking=False)
+    with origin.capture() as graph:
+        step(origin, x, 1)
+        forked = origin.record()
+        other.wait(forked)
+        assert other.capturing
+        step(other, y, 2)
+        joined = other.record()
+        step(origin, x, 3)
+        origin.wait(joined)
+        origin.launch(kernels["combine"], 4, 16, x, y, 0)
+    assert not other.capturing
+    first, on_other, second, last = graph.nodes
+    assert first.dependencies == ()
+    assert on_other.dependencies == (first,)
+    assert second.dependencies == (first,)
+    assert last.dependencies == (second, on_other)
+    graph.launch(other)
+    other.finish()
+    assert value_of(x) == steps(1, 3) * 5 + 2
+    assert not forked.recorded
+    assert forked.done
+
+
+@pytest.mark.executes
+def test_a_fork_by_waiting_for_the_queue(make_queue, step, kernels, x, y, value_of):
+    origin, other, third = make_queue(), make_queue(), make_queue()
+    with origin.capture() as graph:
+        step(origin, x, 1)
+        other.wait(origin)
+        step(other, y, 2)
+        third.wait(other)
+        third.launch(kernels["combine"], 4, 16, x, y, 1)
+        origin.wait(third)
+    assert [len(node.dependencies) for node in graph.nodes] == [0, 1, 1]
+    graph.launch(origin)
+    assert value_of(x) == 1 * 5 + 2 + 1
+
+
+def test_a_queue_that_only_passed_through_needs_no_join(make_queue, step, x):
+    origin, other = make_queue(), make_queue()
+    with origin.capture() as graph:
+        step(origin, x, 1)
+        other.wait(origin)
+    assert len(graph.nodes) == 1
+
+
+@pytest.mark.executes(run=False)
+def test_copies_read_and_write_host_memory_when_the_graph_runs(device, queue, step, x, y):
+    source, target = np.full(SIZE, 1, "u4"), np.zeros(SIZE, "u4")
+    pinned = ps.host_empty(SIZE, "u4", device=device)
+    with queue.capture() as graph:
+        queue.copy(x, source)
+        step(queue, x, 1)
+        queue.copy(y, x)
+        queue.copy(target, y)
+        queue.copy(pinned, y)
+    for k in (5, 6):
+        source[:] = k
+        graph.launch(queue)
+        queue.finish()
+        assert (target == steps(1, start=k)).all()
+        assert (pinned == steps(1, start=k)).all()
+
+
+@pytest.mark.executes(run=False)
+def test_host_functions_run_in_between(queue, step, x):
+    seen, host = [], np.zeros(SIZE, "u4")
+
+    def look():
+        seen.append(int(host[0]))
+        host[:] += 1
+
+    with queue.capture() as graph:
+        queue.copy(x, host)
+        step(queue, x, 1)
+        queue.copy(host, x)
+        queue.host(look)
+        queue.copy(x, host)  # what the function wrote
+        step(queue, x, 2)
+        queue.copy(host, x)
+        queue.host(look)
+    graph.launch(queue)
+    graph.launch(queue)
+    queue.finish()
+    first = steps(1)
+    second = steps(2, start=first + 1)
+    third = steps(1, start=second + 1)
+    assert seen == [first, second, third, steps(2, start=third + 1)]
+
+
+@pytest.mark.executes(run=False)
+def test_what_a_host_function_of_a_graph_raises(queue, step, x, value_of, works):
+    with queue.capture() as graph:
+        step(queue, x, 1)
+        queue.host(lambda: 1 / 0)
+        step(queue, x, 2)
+    graph.launch(queue)
+    with pytest.raises(ZeroDivisionError):
+        queue.finish()
+    assert value_of(x) == steps(1, 2)
+    works(queue)
+
+
+@pytest.mark.executes
+def test_a_graph_launched_while_capturing_becomes_part_of_the_other(make_queue, step, x, y, value_of):
+    queue, other = make_queue(), make_queue()
+    with queue.capture() as inner:
+        step(queue, x, 2)
+        other.wait(queue)
+        step(other, y, 1)
+        step(queue, x, 3)
+        queue.wait(other)
+    with queue.capture() as outer:
+        step(queue, x, 1)
+        inner.launch(queue)
+        step(queue, x, 4)
+    assert len(outer.nodes) == 5
+    assert len(outer.nodes[-1].dependencies) == 2
+    inner.close()
+    outer.launch(queue)
+    assert value_of(x) == steps(1, 2, 3, 4)
+
+
+def test_an_empty_capture(device, queue, works):
+    with queue.capture() as graph:
+        pass
+    assert graph.nodes == ()
+    epoch = queue.epoch
+    graph.launch(queue)
+    graph.launch(queue)
+    assert queue.epoch == epoch
+    works(queue)
+
+
+@pytest.mark.executes
+def test_a_graph_of_nothing_but_empty_commands(device, queue, works):
+    nothing = device.empty(0, "u4")
+    with queue.capture() as graph:
+        queue.copy(nothing, np.zeros(0, "u4"))
+        queue.fill(nothing, 1)
+    graph.launch(queue)
+    queue.finish()
+    works(queue)
+
+
+@pytest.mark.executes
+def test_waits_from_before_are_carried_by_what_runs(make_queue, hold, step, x, value_of):
+    producer, queue = make_queue(), make_queue()
+    gate = hold(producer)
+    step(producer, x, 1)
+    queue.wait(producer)
+    with queue.capture() as graph:
+        step(queue, x, 2)
+    graph.launch(queue)
+    assert not queue.query()
+    gate.open()
+    assert value_of(x) == steps(1, 2)
+
+
+@pytest.mark.executes
+def test_an_event_is_after_the_capture_what_it_was_before(queue, step, x, hold):
+    gate = hold(queue)
+    step(queue, x, 1)
+    event = queue.record()
+    with queue.capture():
+        step(queue, x, 1)
+        assert queue.record(event) is event
+    assert not event.done
+    gate.open()
+    event.wait()
+    assert event.done
+
+
+def test_an_event_never_recorded_is_no_edge(device, queue, step, x):
+    with queue.capture() as graph:
+        queue.wait(device.event())
+        step(queue, x, 1)
+    assert graph.nodes[0].dependencies == ()
+
+
+def test_timed_events_are_points_like_others(device, make_queue, step, x):
+    queue, other = make_queue(timing=True), make_queue()
+    with queue.capture() as graph:
+        step(queue, x, 1)
+        other.wait(queue.record(timing=True))
+        queue.wait(other)
+        step(queue, x, 1)
+    assert len(graph.nodes[1].dependencies) == 1
+
+
+def test_begin_and_end(queue, step, x):
+    queue.begin_capture("relaxed")
+    assert queue.capturing
+    step(queue, x, 1)
+    graph = queue.end_capture()
+    assert isinstance(graph, ps.Graph)
+    assert len(graph) == 1
+    assert not queue.capturing
+
+
+def test_an_exception_gives_the_capture_up(queue, step, x, works):
+    graphs = []
+
+    def interrupted():
+        with queue.capture() as graph:
+            graphs.append(graph)
+            step(queue, x, 1)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        interrupted()
+    assert not queue.capturing
+    assert graphs[0].closed
+    works(queue)
+
+
+@pytest.mark.executes
+def test_another_thread_may_add_to_it(queue, step, x, value_of):
+    with queue.capture() as graph:
+        step(queue, x, 1)
+        thread = threading.Thread(target=step, args=(queue, x, 2))
+        thread.start()
+        thread.join()
+        step(queue, x, 3)
+    graph.launch(queue)
+    assert value_of(x) == steps(1, 2, 3)
+
+
+@pytest.mark.executes
+@pytest.mark.threads
+def test_other_queues_run_meanwhile(device, make_queue, step, x, value_of):
+    """A capture is one queue's; what others submit from other threads runs at once."""
+    captured, buffer = make_queue(), made(device)
+    others = [make_queue(blocking=False) for _ in range(3)]
+    buffers = [made(device) for _ in others]
+
+    def submit(queue, buffer):
+        for k in range(200):
+            step(queue, buffer, k)
+
+    threads = [threading.Thread(target=submit, args=pair) for pair in zip(others, buffers, strict=True)]
+    with captured.capture("thread_local") as graph:
+        for thread in threads:
+            thread.start()
+        for k in range(50):
+            step(captured, buffer, k)
+        for thread in threads:
+            thread.join()
+    assert len(graph) == 50
+    graph.launch(captured)
+    device.finish()
+    assert value_of(buffer) == steps(*range(50))
+    assert [value_of(each) for each in buffers] == [steps(*range(200))] * 3
+
+
+@pytest.mark.threads
+def test_a_capture_that_begins_and_ends_while_others_launch(device, queue, step, x):
+    """Whatever a launch meets, it runs or is captured, and none is lost."""
+    done = threading.Event()
+    launched = []
+
+    def submit():
+        while not done.is_set():
+            step(queue, x, 1)
+            launched.append(1)
+
+    step(queue, x, 1)
+    thread = threading.Thread(target=submit)
+    before = queue.stats.launches
+    thread.start()
+    captured = 0
+    for _ in range(200):
+        with queue.capture("relaxed") as graph:
+            step(queue, x, 2)
+        captured += len(graph) - 1
+    done.set()
+    thread.join()
+    assert queue.stats.launches - before + captured == len(launched)
+    device.finish()

@@ -1,0 +1,414 @@
+"""What cannot be captured raises HIP's error, and the queues are usable afterwards."""
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+from ..refusals import refused
+from .conftest import SOURCE
+
+MODES = ["global", "thread_local", "relaxed"]
+CAPTURE_ERRORS = [getattr(ps, name) for name in ps.__all__ if name.startswith("Capture")]
+
+
+@pytest.fixture
+def begin():
+    """``begin(queue)``: a capture that is ended at last when the test is over."""
+    begun = []
+
+    def begin(queue, mode="global"):
+        queue.begin_capture(mode)
+        begun.append(queue._capture)
+        return begun[-1]
+
+    yield begin
+    for capture in begun:
+        capture.abandon()
+
+
+def in_thread(function):
+    """What it raises in a thread of its own."""
+    raised = []
+
+    def run():
+        try:
+            function()
+        except Exception as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return raised[0] if raised else None
+
+
+@pytest.fixture
+def invalid(device, works):
+    """``invalid(queue)``: whatever comes is refused, ending included, and after that all is well."""
+    buffer = device.empty(4)
+
+    def invalid(queue):
+        with refused(ps.CaptureInvalidatedError, RuntimeError, "invalidated"):
+            queue.fill(buffer, 0)
+        with refused(ps.CaptureInvalidatedError, RuntimeError, "invalidated"):
+            queue.end_capture()
+        assert not queue.capturing
+        works(queue)
+
+    return invalid
+
+
+def test_each_error_has_hips_name():
+    assert len({error.hip_name for error in CAPTURE_ERRORS}) == len(CAPTURE_ERRORS)
+    assert all(error.hip_name.startswith("hipError") for error in CAPTURE_ERRORS)
+
+
+@pytest.mark.parametrize("what", ["finish", "query", "finish(timeout=1)"])
+@pytest.mark.parametrize("mode", MODES)
+def test_the_host_does_not_ask_for_a_captured_queue(queue, begin, invalid, what, mode):
+    begin(queue, mode)
+    with refused(ps.CaptureUnsupportedError, RuntimeError, "captured", repr(queue)):
+        eval(f"queue.{what if '(' in what else what + '()'}", {"queue": queue})
+    invalid(queue)
+
+
+@pytest.mark.parametrize("what", ["wait", "query", "done"])
+def test_the_host_does_not_ask_for_a_captured_event(queue, begin, invalid, what):
+    begin(queue)
+    event = queue.record()
+    with refused(ps.CapturedEventError, RuntimeError, "recorded in a capture"):
+        getattr(event, what) if what == "done" else getattr(event, what)()
+    invalid(queue)
+    assert event.done
+
+
+def test_no_time_passes_in_a_capture(make_queue, begin, invalid):
+    queue = make_queue(timing=True)
+    start = queue.record(timing=True)
+    begin(queue)
+    end = queue.record(timing=True)
+    with refused(ps.CapturedEventError, RuntimeError, "recorded in a capture"):
+        end - start
+    invalid(queue)
+
+
+@pytest.mark.parametrize("what", ["launch", "fill", "copy", "host", "record", "finish", "query", "graph"])
+@pytest.mark.parametrize("mode", MODES)
+def test_the_null_queue_while_a_blocking_queue_is_captured(device, queue, begin, program, invalid, works, what, mode):
+    buffer, null = device.empty(100, "i4"), device.null_queue
+    graph = device.graph()
+    graph.add_fill(buffer, 1)
+    executable = graph.instantiate()
+    works(null)
+    before = null.epoch, null.stats
+    begin(queue, mode)
+    do = {
+        "launch": lambda: null.launch(program["fill"], 10, 10, buffer, 1),
+        "fill": lambda: null.fill(buffer, 1),
+        "copy": lambda: null.copy(buffer, np.zeros(100, "i4")),
+        "host": lambda: null.host(lambda: None),
+        "record": null.record,
+        "finish": null.finish,
+        "query": null.query,
+        "graph": lambda: executable.launch(null),
+    }[what]
+    with refused(ps.CaptureImplicitError, RuntimeError, "null queue"):
+        do()
+    assert (null.epoch, null.stats) == before
+    invalid(queue)
+    if what != "host":  # which null hardware never calls
+        do()
+    works(null)
+
+
+@pytest.mark.executes
+def test_the_null_queue_while_a_non_blocking_queue_is_captured(device, make_queue, works):
+    queue, buffer = make_queue(blocking=False), device.zeros(100, "i4")
+    with queue.capture("relaxed") as graph:
+        queue.fill(buffer, 1)
+        device.null_queue.fill(buffer, 2)
+        works(device.null_queue)
+    graph.launch(queue)
+    device.finish()
+    assert buffer.get()[0] == 1
+
+
+def test_a_blocking_queue_that_joins_bars_the_null_queue_too(device, make_queue, begin, works):
+    origin, other = make_queue(blocking=False), make_queue()
+    begin(origin)
+    other.wait(origin)
+    with refused(ps.CaptureImplicitError, RuntimeError):
+        device.null_queue.record()
+    with refused(ps.CaptureInvalidatedError, RuntimeError):
+        origin.end_capture()
+    works(device.null_queue)
+
+
+def test_the_null_queue_is_never_captured(device, make_queue, begin, works):
+    with refused(ps.CaptureUnsupportedError, RuntimeError, "null queue"):
+        device.null_queue.begin_capture()
+    origin = make_queue(blocking=False)
+    begin(origin)
+    with refused(ps.CaptureImplicitError, RuntimeError, "null queue"):
+        device.null_queue.wait(origin.record())
+    with refused(ps.CaptureInvalidatedError, RuntimeError):
+        origin.end_capture()
+    works(device.null_queue)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_device_is_not_synchronized(device, queue, begin, invalid, mode):
+    begin(queue, mode)
+    with refused(ps.CaptureUnsupportedError, RuntimeError, "Device.finish()"):
+        device.finish()
+    invalid(queue)
+    device.finish()
+
+
+UNSAFE = {
+    "allocating": lambda device, other: device.empty(4),
+    "finishing another queue": lambda device, other: other.finish(),
+    "asking another queue": lambda device, other: other.query(),
+}
+
+
+@pytest.mark.parametrize("what", list(UNSAFE))
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["in this thread", "in another"])
+@pytest.mark.parametrize("mode", MODES)
+def test_what_might_wait_depends_on_the_mode(device, make_queue, begin, works, invalid, what, elsewhere, mode):
+    queue, other = make_queue(), make_queue(blocking=False)
+    capture = begin(queue, mode)
+
+    def do():
+        UNSAFE[what](device, other)
+
+    def directly():
+        try:
+            do()
+        except Exception as error:
+            return error
+
+    error = in_thread(do) if elsewhere else directly()
+    if mode == "global" or (mode == "thread_local" and not elsewhere):
+        assert type(error) is ps.CaptureUnsupportedError
+        assert capture.status == "invalidated"
+        invalid(queue)
+    else:
+        assert error is None
+        assert capture.status == "active"
+        queue.end_capture()
+        works(queue)
+
+
+def test_waiting_for_an_event_from_outside(make_queue, begin, invalid, hold):
+    queue, other = make_queue(), make_queue()
+    for what in (other.record(), other):  # done or not: what is captured has no past
+        begin(queue)
+        with refused(ps.CaptureIsolationError, RuntimeError, "not"):
+            queue.wait(what)
+        invalid(queue)
+
+
+def test_two_captures_do_not_merge(make_queue, begin, invalid):
+    one, two = make_queue(), make_queue()
+    begin(one)
+    begin(two)
+    event = one.record()
+    with refused(ps.CaptureMergeError, RuntimeError, "captured"):
+        two.wait(event)
+    one._capture.abandon()
+    invalid(two)
+
+
+def test_a_fork_that_is_not_joined(make_queue, step, x, works):
+    origin, other = make_queue(), make_queue()
+    with refused(ps.CaptureUnjoinedError, RuntimeError, repr(other)), origin.capture() as graph:
+        step(origin, x, 1)
+        other.wait(origin)
+        step(other, x, 2)
+    assert graph.closed
+    assert not origin.capturing
+    assert not other.capturing
+    works(origin)
+    works(other)
+
+
+def test_joined_before_its_last_command(make_queue, step, x, works):
+    origin, other = make_queue(), make_queue()
+    with refused(ps.CaptureUnjoinedError, RuntimeError, repr(other)), origin.capture():
+        other.wait(origin)
+        step(other, x, 2)
+        origin.wait(other)
+        step(other, x, 3)
+    works(other)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_ending_in_another_thread(queue, begin, works, mode):
+    begin(queue, mode)
+    error = in_thread(queue.end_capture)
+    if mode == "relaxed":
+        assert error is None
+    else:
+        assert type(error) is ps.CaptureWrongThreadError
+        assert queue.capturing
+        queue.end_capture()
+    works(queue)
+
+
+def test_ending_on_another_queue(make_queue, begin, works):
+    origin, other = make_queue(), make_queue()
+    begin(origin)
+    other.wait(origin)
+    with refused(ps.CaptureUnmatchedError, RuntimeError, repr(origin)):
+        other.end_capture()
+    origin.end_capture()
+    works(other)
+
+
+def test_ending_what_did_not_begin(queue, works):
+    with refused(ps.CaptureError, RuntimeError, "not captured"):
+        queue.end_capture()
+    works(queue)
+
+
+def test_beginning_twice(queue, works):
+    with queue.capture() as graph:
+        with refused(ps.CaptureError, RuntimeError, "already"):
+            queue.begin_capture()
+        queue.host(lambda: None)
+    assert len(graph) == 1
+    works(queue)
+
+
+@pytest.mark.parametrize("mode", ["Global", 0, None, "x"])
+def test_modes(queue, mode, works):
+    with refused(ps.InvalidArgumentError, ValueError, "thread_local", repr(mode)):
+        queue.capture(mode)
+    works(queue)
+
+
+def test_a_gate_is_not_captured(queue, begin):
+    begin(queue)
+    with refused(ps.CaptureUnsupportedError, RuntimeError):
+        queue._gate()
+
+
+def test_binding_bytes_by_value_would_upload_them(device, queue, kernels, x, begin, works):
+    begin(queue, "relaxed")
+    with refused(ps.CaptureUnsupportedError, RuntimeError, "gather"):
+        kernels["gather"].bind(queue, 4, 16, x, b"1234", 1)
+    queue.end_capture()
+    works(queue)
+
+
+@pytest.mark.parametrize("which", ["origin", "joined"])
+def test_closing_a_captured_queue(make_queue, works, which):
+    origin, other = make_queue(), make_queue()
+    origin.begin_capture()
+    other.wait(origin)
+    (origin if which == "origin" else other).close()
+    if which == "origin":
+        with refused(ps.ClosedError, RuntimeError):
+            origin.end_capture()
+        assert not other.capturing
+        works(other)
+    else:
+        with refused(ps.CaptureInvalidatedError, RuntimeError, "closed"):
+            origin.end_capture()
+        works(origin)
+
+
+UNSUPPORTED = {
+    "alloc": lambda queue, kernels, x: queue.alloc(4),
+    "free": lambda queue, kernels, x: queue.free(x),
+    "a result": lambda queue, kernels, x: queue.launch(kernels["advance"], 1, 1, 3, result="u4"),
+    "an array of the host": lambda queue, kernels, x: queue.launch(kernels["advance"], 4, 16, np.zeros(64, "u4"), 1),
+    "scratch": lambda queue, kernels, x: queue.launch(kernels["combine"], 4, 16, x, 1),
+}
+
+
+@pytest.mark.parametrize("what", list(UNSUPPORTED))
+def test_what_needs_the_host_is_not_captured(device, queue, x, begin, invalid, what):
+    with device.program(SOURCE) as own:
+        own["combine"].scratch("a", 256)
+        begin(queue, "relaxed")
+        before = device.stats
+        with refused(ps.CaptureUnsupportedError, RuntimeError, repr(queue)):
+            UNSUPPORTED[what](queue, {"advance": own["advance"], "combine": own["combine"]}, x)
+        assert device.stats == before
+        with refused(ps.CaptureInvalidatedError, RuntimeError):
+            queue.end_capture()
+        with refused((ps.ArgumentTypeError, ps.NotSupportedError), Exception, "graph"):
+            device.graph().add_kernel(own["combine"], 4, 16, x, np.zeros(64, "u4"), 1)
+    begin(queue)
+    with refused(ps.CaptureUnsupportedError, RuntimeError):
+        queue.finish()
+    invalid(queue)
+
+
+def test_bad_arguments_are_found_at_once_and_leave_the_capture_as_it_was(device, queue, kernels, x, step):
+    big = device.empty(4, "u4")
+    with queue.capture() as graph:
+        step(queue, x, 1)
+        for kind, builtin, do in (
+            (ps.ArgumentTypeError, TypeError, lambda: queue.launch(kernels["advance"], 4, 16, x, "one")),
+            (ps.ArgumentTypeError, TypeError, lambda: queue.launch(kernels["advance"], 4, 16, x)),
+            (ps.InvalidArgumentError, ValueError, lambda: queue.launch(kernels["advance"], 0, 16, x, 1)),
+            (ps.InvalidArgumentError, ValueError, lambda: queue.copy(x, big)),
+            (ps.ArgumentTypeError, TypeError, lambda: queue.copy(1, 2)),
+            (ps.InvalidArgumentError, ValueError, lambda: queue.fill(x, -1)),
+            (ps.ArgumentTypeError, TypeError, lambda: queue.host(3)),
+            (ps.ArgumentTypeError, TypeError, lambda: queue.wait(3)),
+        ):
+            with refused(kind, builtin):
+                do()
+        step(queue, x, 2)
+    assert len(graph) == 2
+
+
+def test_other_devices(another, queue, x, begin):
+    elsewhere, buffer = another.queue(), another.empty(x.shape, x.dtype)
+    begin(queue, "relaxed")
+    with refused(ps.NotSupportedError, NotImplementedError, "one device"):
+        elsewhere.wait(queue)
+    with refused(ps.NotSupportedError, NotImplementedError, another.name):
+        queue.copy(x, buffer)
+    queue.end_capture()
+
+
+def test_closing_the_device():
+    with ps.Device() as device:
+        queue = device.queue()
+        queue.begin_capture()
+        graph = queue._capture.graph
+    assert not queue.capturing
+    assert graph.closed
+    with refused(ps.ClosedError, RuntimeError):
+        queue.end_capture()
+
+
+def test_a_capture_that_is_lost_bars_nothing(device, works):
+    queue = device.queue()
+    queue.begin_capture()
+    capture = weakref.ref(queue._capture)
+    del queue
+    gc.collect()
+    assert capture() is None
+    works(device.null_queue)
+    device.finish()
+
+
+def test_while_it_is_captured_a_graph_is_of_no_use(queue, step, x):
+    with queue.capture() as graph:
+        step(queue, x, 1)
+        for do in (lambda: graph.launch(queue), graph.instantiate, lambda: graph.add_host(print)):
+            with refused(ps.CaptureError, RuntimeError, "still being captured"):
+                do()
+    graph.launch(queue)
+    queue.finish()

@@ -1,0 +1,461 @@
+"""Graphs made node by node, instantiated, updated and launched."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+from ..refusals import refused
+from .conftest import SIZE, made, steps
+
+
+@pytest.fixture
+def chain(device, kernels, x):
+    """``chain(*ks)``: a graph of steps, one after the other."""
+
+    def chain(*ks, buffer=x):
+        graph, last = device.graph(), ()
+        for k in ks:
+            last = graph.add_kernel(kernels["advance"], 4, 16, buffer, k, after=last)
+        return graph
+
+    return chain
+
+
+@pytest.mark.executes(run=False)
+def test_nodes_of_every_kind(device, queue, kernels, x, y):
+    ran, host = [], np.zeros(SIZE, "u4")
+    graph = device.graph()
+    start = graph.add_empty()
+    fill = graph.add_fill(x, 7, after=start)
+    step = graph.add_kernel(kernels["advance"], 4, (16,), x, 2, after=[fill])
+    copy = graph.add_copy(y, x, after=step)
+    back = graph.add_copy(host, y, after=(copy,))
+    graph.add_host(lambda: ran.append(int(host[0])), after=[back, start])
+    assert [node.kind for node in graph.nodes] == ["empty", "fill", "kernel", "copy", "copy", "host"]
+    assert graph.nodes[-1].dependencies == (back, start)
+    assert list(graph) == list(graph.nodes)
+    assert (step.work.kernel, step.work.grid, step.work.block) == (kernels["advance"], (4,), (16,))
+    assert step.work.arguments == (x, 2)
+    assert (copy.work.dst, copy.work.src, copy.work.nbytes) == (y, x, x.nbytes)
+    assert (fill.work.buffer, fill.work.value) == (x, 7)
+    graph.launch(queue)
+    queue.finish()
+    assert ran == [7 * 3 + 2]
+    assert (host == 7 * 3 + 2).all()
+
+
+@pytest.mark.executes
+def test_the_dependencies_are_the_order_not_the_adding(device, queue, kernels, x, value_of):
+    graph = device.graph()
+    last = graph.add_kernel(kernels["advance"], 4, 16, x, 3)
+    middle = graph.add_kernel(kernels["advance"], 4, 16, x, 2)
+    first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
+    graph.add_dependency(middle, last)
+    graph.add_dependency(first, middle)
+    graph.launch(queue)
+    assert value_of(x) == steps(1, 2, 3)
+
+
+def test_circles(device, queue, x, works):
+    graph = device.graph()
+    first = graph.add_fill(x, 1)
+    second = graph.add_fill(x, 2, after=first)
+    with refused(ps.InvalidArgumentError, ValueError, "itself"):
+        graph.add_dependency(first, first)
+    with refused(ps.InvalidArgumentError, ValueError, "already"):
+        graph.add_dependency(first, second)
+    graph.add_dependency(second, first)
+    with refused(ps.InvalidArgumentError, ValueError, "depends on itself"):
+        graph.instantiate()
+    with refused(ps.InvalidArgumentError, ValueError, "depends on itself"):
+        graph.launch(queue)
+    works(queue)
+
+
+def test_wrong_nodes(device, chain, x):
+    graph, other = chain(1), chain(1)
+    with refused(ps.InvalidArgumentError, ValueError, "another graph"):
+        graph.add_fill(x, 1, after=other.nodes)
+    with refused(ps.ArgumentTypeError, TypeError, "Node"):
+        graph.add_fill(x, 1, after=[x])
+    with refused(ps.ArgumentTypeError, TypeError, "after"):
+        graph.add_fill(x, 1, after=3)
+    with refused(ps.InvalidArgumentError, ValueError, "another graph"):
+        graph.add_dependency(graph.nodes[0], other.nodes[0])
+    assert len(graph) == 1
+
+
+def test_wrong_arguments(device, another, kernels, x):
+    graph, elsewhere = device.graph(), another.empty(SIZE, "u4")
+    for kind, builtin, do in (
+        (ps.ArgumentTypeError, TypeError, lambda: graph.add_kernel("advance", 4, 16, x, 1)),
+        (ps.ArgumentTypeError, TypeError, lambda: graph.add_kernel(kernels["advance"], 4, 16, x)),
+        (ps.InvalidArgumentError, ValueError, lambda: graph.add_kernel(kernels["advance"], 0, 16, x, 1)),
+        (ps.InvalidArgumentError, ValueError, lambda: graph.add_kernel(kernels["advance"], 4, 16, elsewhere, 1)),
+        (ps.InvalidArgumentError, ValueError, lambda: another.graph().add_kernel(kernels["advance"], 4, 16, x, 1)),
+        (ps.NotSupportedError, NotImplementedError, lambda: graph.add_copy(x, elsewhere)),
+        (ps.InvalidArgumentError, ValueError, lambda: graph.add_copy(x, x)),
+        (ps.InvalidArgumentError, ValueError, lambda: graph.add_copy(x, np.zeros(3))),
+        (ps.ArgumentTypeError, TypeError, lambda: graph.add_copy(b"1", x[:1].view("u1"))),
+        (ps.InvalidArgumentError, ValueError, lambda: graph.add_fill(elsewhere, 1)),
+        (ps.InvalidArgumentError, ValueError, lambda: graph.add_fill(x, 1.5)),
+        (ps.ArgumentTypeError, TypeError, lambda: graph.add_host(None)),
+    ):
+        with refused(kind, builtin):
+            do()
+    assert len(graph) == 0
+
+
+def test_classes_are_made_by_their_owners(device):
+    from penstock.queues.work import Work
+
+    for kind in (ps.Graph, ps.ExecutableGraph, Work):
+        with refused(ps.ArgumentTypeError, TypeError, "made by"):
+            kind()
+    with refused(ps.ArgumentTypeError, TypeError, "made by"):
+        ps.Node(device.graph(), None, ())
+
+
+@pytest.mark.executes
+def test_an_executable_is_what_the_graph_was(queue, chain, kernels, x, value_of):
+    graph = chain(1)
+    first = graph.instantiate()
+    graph.launch(queue)
+    graph.add_kernel(kernels["advance"], 4, 16, x, 2, after=graph.nodes)
+    second = graph.instantiate()
+    graph.launch(queue)
+    graph.close()
+    first.launch(queue)
+    second.launch(queue)
+    assert value_of(x) == steps(1, 1, 2, 1, 1, 2)
+
+
+@pytest.mark.executes
+def test_each_launch_is_a_command(queue, chain, step, x, value_of):
+    graph = chain(1, 2)
+    before = queue.epoch
+    step(queue, x, 5)
+    graph.launch(queue)
+    step(queue, x, 6)
+    graph.launch(queue)
+    assert queue.epoch > before + 3
+    assert not queue.empty
+    stats = queue.stats
+    assert (stats.launches, stats.graph_launches) == (2, 2)
+    assert queue.device.stats.graph_launches >= 2
+    queue.finish()
+    assert queue.empty
+    assert value_of(x) == steps(5, 1, 2, 6, 1, 2)
+
+
+@pytest.mark.executes
+def test_launched_again_while_it_still_runs(queue, chain, hold, value_of, x):
+    graph = chain(1, 2, 3)
+    gate = hold(queue)
+    for _ in range(5):
+        graph.launch(queue)
+    assert not queue.query()
+    gate.open()
+    assert value_of(x) == steps(*[1, 2, 3] * 5)
+
+
+@pytest.mark.executes
+def test_launched_on_another_queue_while_it_still_runs(make_queue, chain, hold, value_of, x):
+    """Executions of one executable are ordered, whichever queues they are on."""
+    one, two, three = (make_queue(blocking=False) for _ in range(3))
+    graph = chain(1, 2)
+    gate = hold(one)
+    graph.launch(one)
+    graph.launch(two)
+    graph.launch(three)
+    graph.launch(one)
+    assert not two.query()
+    assert not three.query()
+    gate.open()
+    one.finish()
+    assert value_of(x) == steps(*[1, 2] * 4)
+    assert two.empty  # which the clocks tell
+    assert three.empty
+
+
+@pytest.mark.executes
+def test_launched_on_another_queue_after_the_first_is_gone(device, make_queue, chain, hold, value_of, x):
+    one, two = device.queue(blocking=False), make_queue(blocking=False)
+    holder = make_queue(blocking=False)
+    graph = chain(1, 2)
+    gate = hold(holder)
+    one.wait(holder)
+    graph.launch(one)
+    one.close()
+    del one
+    gc.collect()
+    graph.launch(two)
+    assert not two.query()
+    gate.open()
+    two.finish()
+    assert value_of(x) == steps(1, 2, 1, 2)
+
+
+@pytest.mark.executes(run=False)
+def test_with_host_functions_while_it_still_runs(queue, device, kernels, x, hold, value_of):
+    ran = []
+    graph = device.graph()
+    first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
+    host = graph.add_host(lambda: ran.append(len(ran)), after=first)
+    graph.add_kernel(kernels["advance"], 4, 16, x, 2, after=host)
+    gate = hold(queue)
+    for _ in range(3):
+        graph.launch(queue)
+    gate.open()
+    queue.finish()
+    assert ran == [0, 1, 2]
+    assert value_of(x) == steps(*[1, 2] * 3)
+
+
+@pytest.mark.executes
+def test_the_null_queue_rules(device, make_queue, chain, step, hold, x, value_of):
+    queue, null = make_queue(), device.null_queue
+    graph = chain(1, 2)
+    gate = hold(queue)
+    graph.launch(queue)
+    step(null, x, 5)
+    assert not null.query()
+    graph.launch(null)
+    step(queue, x, 6)
+    gate.open()
+    assert value_of(x) == steps(1, 2, 5, 1, 2, 6)
+
+
+@pytest.mark.executes
+def test_waits_and_events(make_queue, chain, step, hold, x, value_of):
+    producer, queue, consumer = (make_queue(blocking=False) for _ in range(3))
+    graph = chain(1, 2)
+    gate = hold(producer)
+    step(producer, x, 9)
+    queue.wait(producer)
+    graph.launch(queue)
+    event = queue.record()
+    consumer.wait(event)
+    step(consumer, x, 4)
+    assert not event.done
+    gate.open()
+    consumer.finish()
+    assert event.done
+    assert value_of(x) == steps(9, 1, 2, 4)
+
+
+@pytest.mark.executes
+def test_update(queue, chain, hold, x, y, value_of):
+    graph = chain(1, 2)
+    executable = graph.instantiate()
+    gate = hold(queue)
+    executable.launch(queue)
+    executable.update(chain(3, 4))
+    executable.launch(queue)
+    graph.update(chain(5, 6))
+    graph.launch(queue)
+    graph.instantiate().launch(queue)
+    gate.open()
+    assert value_of(x) == steps(1, 2, 3, 4, 5, 6, 5, 6)
+    assert [node.work.arguments[1] for node in graph.nodes] == [5, 6]
+    executable.update(chain(7, 8, buffer=y))
+    executable.launch(queue)
+    assert value_of(y) == steps(7, 8)
+
+
+@pytest.mark.executes
+def test_update_with_what_was_captured_anew(queue, kernels, x, value_of):
+    def capture(*values):
+        with queue.capture() as graph:
+            for value in values:
+                queue.launch(kernels["gather"], 4, 16, x, np.array([value], "u4").tobytes(), 1)
+        return graph
+
+    executable = capture(1, 2).instantiate()
+    executable.launch(queue)
+    executable.update(capture(3, 4))
+    executable.launch(queue)
+    assert value_of(x) == steps(1, 2, 3, 4)
+
+
+def test_update_that_does_not_fit(device, queue, chain, x, works):
+    graph = chain(1, 2)
+    executable = graph.instantiate()
+    free = device.graph()
+    free.add_fill(x, 1)
+    free.add_fill(x, 2)
+    fills = device.graph()
+    first = fills.add_fill(x, 1)
+    fills.add_fill(x, 1, after=first)
+    loose = chain(1)
+    loose.add_kernel(graph.nodes[0].work.kernel, 4, 16, x, 1)
+    for other, word in ((chain(1), "1 nodes"), (fills, "'fill'"), (free, "'fill'"), (loose, "depends on")):
+        with refused(ps.GraphUpdateError, ValueError, word):
+            executable.update(other)
+        with refused(ps.GraphUpdateError, ValueError, word):
+            graph.update(other)
+    assert ps.GraphUpdateError.hip_name == "hipErrorGraphExecUpdateFailure"
+    with refused(ps.ArgumentTypeError, TypeError, "Graph"):
+        executable.update(executable)
+    executable.launch(queue)
+    works(queue)
+
+
+@pytest.mark.executes
+def test_a_kernel_node_of_an_executable(queue, chain, kernels, x, y, value_of):
+    graph = chain(1, 2)
+    one, two = graph.instantiate(), graph.instantiate()
+    one.launch(queue)
+    one.set_kernel(graph.nodes[1], kernels["gather"], 4, 16, x, b"\x07\0\0\0", 1)
+    one.launch(queue)
+    two.launch(queue)
+    assert value_of(x) == steps(1, 2, 1, 7, 1, 2)
+    with refused(ps.InvalidArgumentError, ValueError, "no node"):
+        one.set_kernel(chain(1).nodes[0], kernels["advance"], 4, 16, y, 1)
+    with refused(ps.ArgumentTypeError, TypeError, "arguments"):
+        one.set_kernel(graph.nodes[0], kernels["advance"], 4, 16, y)
+    one.launch(queue)
+    assert value_of(x) == steps(1, 2, 1, 7, 1, 2, 1, 7)
+
+
+def test_setting_what_is_no_kernel(device, kernels, x):
+    graph = device.graph()
+    node = graph.add_fill(x, 1)
+    with refused(ps.InvalidArgumentError, ValueError, "no kernel node"):
+        graph.instantiate().set_kernel(node, kernels["advance"], 4, 16, x, 1)
+
+
+def test_debug_dot(device, queue, kernels, x, y):
+    def named():
+        """A host function."""
+
+    with queue.capture() as graph:
+        queue.launch(kernels["advance"], (2, 2), (4, 4), x, 1)
+        queue.copy(y, x)
+        queue.fill(y, 3)
+        queue.host(named)
+    dot = graph.debug_dot()
+    assert dot.startswith("digraph")
+    assert dot.count("{") == dot.count("}") == 1
+    for text in ("advance", "(2, 2)", "copy 256 bytes, device to device", "fill", "named"):
+        assert text in dot
+    assert [line.strip() for line in dot.splitlines() if "->" in line] == ["n0 -> n1;", "n1 -> n2;", "n2 -> n3;"]
+
+
+def test_closing(device, queue, chain, works):
+    graph = chain(1, 2)
+    executable = graph.instantiate()
+    graph.launch(queue)
+    graph.close()
+    graph.close()
+    for do in (lambda: graph.launch(queue), graph.instantiate, graph.debug_dot, graph.add_empty):
+        with refused(ps.ClosedError, RuntimeError, "Graph is closed"):
+            do()
+    with executable:
+        executable.launch(queue)
+    executable.close()
+    with refused(ps.ClosedError, RuntimeError, "ExecutableGraph is closed"):
+        executable.launch(queue)
+    with refused(ps.ClosedError, RuntimeError, "closed"):
+        executable.update(chain(1, 2))
+    with pytest.raises(ps.ClosedError), graph:
+        pass
+    assert "closed" in repr(graph)
+    assert "closed" in repr(executable)
+    works(queue)
+
+
+def test_a_buffer_that_was_closed(device, queue, chain, x, works):
+    buffer = made(device)
+    graph = chain(1, 2, buffer=buffer)
+    executable = graph.instantiate()
+    made(device).close()  # one that it does not use
+    executable.launch(queue)
+    buffer.close()
+    before = queue.epoch, queue.stats
+    for do in (lambda: executable.launch(queue), graph.instantiate, lambda: graph.launch(queue)):
+        with refused(ps.ClosedError, RuntimeError, "Buffer", "closed"):
+            do()
+    assert (queue.epoch, queue.stats) == before
+    works(queue)
+
+
+@pytest.mark.executes
+def test_a_kernel_that_was_closed(device, queue, x, value_of):
+    from .conftest import SOURCE
+
+    with device.program(SOURCE) as program:
+        graph = device.graph()
+        graph.add_kernel(program["advance"], 4, 16, x, 1)
+        executable = graph.instantiate()
+    with refused(ps.ClosedError, RuntimeError, "advance", "closed"):
+        graph.instantiate()
+    executable.launch(queue)  # which has kernels of its own
+    assert value_of(x) == 1
+
+
+def test_launching_on_what_cannot(device, another, queue, chain, works):
+    graph = chain(1)
+    with refused(ps.ArgumentTypeError, TypeError, "Queue"):
+        graph.launch(device)
+    with refused(ps.InvalidArgumentError, ValueError, another.name):
+        graph.launch(another.queue())
+    closed = device.queue()
+    closed.close()
+    with refused(ps.ClosedError, RuntimeError, repr(closed)):
+        graph.launch(closed)
+    works(queue)
+
+
+def test_what_may_be_written(device, chain, x, y):
+    graph = chain(1, 2)
+    graph.add_copy(y, x)
+    graph.add_copy(np.zeros(SIZE, "u4"), x)
+    assert set(map(id, graph.instantiate().writes)) == {id(x), id(y)}
+
+
+@pytest.mark.executes
+@pytest.mark.threads
+def test_two_threads_launch_one_executable_on_two_queues(make_queue, chain, x, value_of):
+    """Executions are ordered, so none of the steps is lost, whoever launches."""
+    graph = chain(1, 1, 1)
+    executable = graph.instantiate()
+    queues = [make_queue(blocking=False) for _ in range(2)]
+
+    def submit(queue):
+        for _ in range(200):
+            executable.launch(queue)
+
+    threads = [threading.Thread(target=submit, args=(queue,)) for queue in queues]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for queue in queues:
+        queue.finish()
+    assert value_of(x) == steps(*[1] * 1200)
+
+
+@pytest.mark.executes
+@pytest.mark.threads
+def test_updates_while_others_launch(make_queue, chain, x, value_of, device):
+    graph = chain(1, 1)
+    executable = graph.instantiate()
+    queue, done = make_queue(), threading.Event()
+
+    def submit():
+        for _ in range(300):
+            executable.launch(queue)
+        done.set()
+
+    thread = threading.Thread(target=submit)
+    thread.start()
+    while not done.is_set():
+        executable.update(chain(1, 1))
+        device.stats  # noqa: B018 - a look at everything
+    thread.join()
+    assert value_of(x) == steps(*[1] * 600)
