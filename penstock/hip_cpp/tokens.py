@@ -1,0 +1,163 @@
+"""From HIP C++ to tokens: the preprocessor is pcpp's, what it leaves is cut into tokens here.
+
+The translator has to see what macros expand to, or it would not know what a pointer in a macro points to. pcpp is a C99
+preprocessor in pure Python; the headers given to ``hiprtcCreateProgram`` and the options ``-D``, ``-U`` and ``-I`` are its
+business.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pcpp
+from penstock.hip_cpp.errors import Place, Refused
+
+__all__ = ["Token", "preprocess", "tokenize"]
+
+# What these declare is built in, as it is for hiprtc.
+KNOWN_HEADERS = re.compile(r"hip/.*|(math|stdint|stddef|stdio|float|limits|stdbool)\.h|c(math|stdint|stddef|stdio|float|limits)")
+# As hiprtc has them, less those of AMD's and NVIDIA's hardware.
+PREDEFINED = ("__cplusplus 201703L", "__HIP__ 1", "__HIPCC__ 1", "__HIPCC_RTC__ 1", "__HIP_DEVICE_COMPILE__ 1", "__PENSTOCK__ 1")
+
+TOKEN = re.compile(
+    r"""(?P<space>[ \t\r\f\v]+)|(?P<newline>\n)
+    |(?P<raw>\b(?:u8|[uUL])?R")|(?P<string>\b(?:u8|[uUL])"|"(?:[^"\\\n]|\\.)*")
+    |(?P<char>'(?:[^'\\\n]|\\.)+')
+    |(?P<number>(?:0[xX](?:[\da-fA-F']*\.?[\da-fA-F']+\.?)(?:[pP][+-]?\d+)?|0[bB][01']+|(?:\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\w*)
+    |(?P<name>[A-Za-z_$]\w*)
+    |(?P<op><<<|<<=|>>=|\.\.\.|->\*|::|->|\+\+|--|<<|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%&|^~!<>=?:;,.(){}\[\]#@\\`])""",
+    re.VERBOSE,
+)
+LINE = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"([^"]*)")?.*')
+PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+(.*)")
+
+
+class Token(NamedTuple):
+    """A token; ``kind`` is name, number, string, char, op, pragma or end."""
+
+    kind: str
+    text: str
+    place: Place
+
+
+class Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]  # pcpp has no type information
+    """pcpp that takes headers from a mapping and raises what it would have printed."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        super().__init__()
+        self.headers = headers
+        self.line_directive = "#line"
+        self.compress = 0
+
+    def on_error(self, file: str, line: int, msg: str) -> None:
+        """Raise instead of printing."""
+        raise Refused(msg, Place(file or "", line))
+
+    def on_include_not_found(
+        self, is_malformed: bool, is_system_include: bool, curdir: str, includepath: str
+    ) -> None:
+        """Leave out what is built in; anything else is an error."""
+        if not is_malformed and KNOWN_HEADERS.fullmatch(includepath):
+            raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
+        what = "malformed #include" if is_malformed else f"#include of {includepath!r}, which is not among the headers"
+        raise Refused(what, Place(self.source or "", self.linemacro))
+
+    def on_directive_handle(self, directive: Any, toks: Any, ifpassthru: Any, precedingtoks: Any) -> Any:
+        """Stop at #error and at directives nobody knows."""
+        if directive.value == "error":
+            raise Refused("#error " + "".join(tok.value for tok in toks), Place(directive.source, directive.lineno))
+        return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
+
+    def on_unknown_macro_in_defined_expr(self, tok: Any) -> bool:
+        """Not defined."""
+        return False
+
+    def on_unknown_macro_in_expr(self, ident: str) -> int:
+        """Zero, as in C."""
+        return 0
+
+    def on_unknown_macro_function_in_expr(self, ident: str) -> Any:
+        """Zero, as for __has_feature and its like."""
+        return lambda _: 0
+
+    def on_file_open(self, is_system_include: bool, includepath: str) -> Any:
+        """Prefer the headers that came with the program."""
+        name = includepath.removeprefix("./")
+        if name in self.headers:
+            return io.StringIO(self.headers[name])
+        return super().on_file_open(is_system_include, includepath)
+
+
+def preprocess(source: str, file: str, options: Sequence[str] = (), headers: Mapping[str, str] | None = None) -> str:
+    """Expand macros and includes.
+
+    Parameters
+    ----------
+    options
+        ``-DNAME``, ``-DNAME=value``, ``-UNAME`` and ``-Ifolder``.
+
+    Raises
+    ------
+    Refused
+        For what is wrong with a directive.
+    """
+    preprocessor = Preprocessor(headers or {})
+    for macro in PREDEFINED:
+        preprocessor.define(macro)
+    for option in options:
+        if option.startswith("-D"):
+            name, _, value = option[2:].partition("=")
+            preprocessor.define(f"{name} {value}" if "=" in option else f"{name} 1")
+        elif option.startswith("-U"):
+            preprocessor.undef(option[2:])
+        else:
+            preprocessor.add_path(option[2:])
+    output = io.StringIO()
+    preprocessor.parse(source, file)
+    preprocessor.write(output)
+    return output.getvalue()
+
+
+def tokenize(text: str, file: str) -> list[Token]:
+    """Cut preprocessed text into tokens, each with its place in the source.
+
+    Raises
+    ------
+    Refused
+        For characters and literals that are outside of the subset.
+    """
+    tokens = []
+    place = Place(file, 1)
+    for row in text.split("\n"):
+        if match := LINE.fullmatch(row):
+            place = Place(match[2] or place.file, int(match[1]))
+            continue
+        if match := PRAGMA.fullmatch(row):
+            tokens.append(Token("pragma", match[1].strip(), place))
+        else:
+            tokens.extend(tokens_of(row, place))
+        place = Place(place.file, place.line + 1)
+    tokens.append(Token("end", "the end of the file", place))
+    return tokens
+
+
+def tokens_of(row: str, place: Place) -> list[Token]:
+    """Return the tokens of one line."""
+    tokens = []
+    position = 0
+    while position < len(row):
+        match = TOKEN.match(row, position)
+        if match is None:
+            raise Refused(f"unexpected character {row[position]!r}", place)
+        kind = match.lastgroup or ""
+        if kind == "raw" or (kind == "string" and not match[0].endswith('"')) or (kind == "string" and match[0][0] != '"'):
+            raise Refused("raw and prefixed string literals are not in the subset", place)
+        if match[0] == "<<<":
+            raise Refused("a kernel launch inside of a kernel is not in the subset", place)
+        position = match.end()
+        if kind not in ("space", "newline"):
+            tokens.append(Token(kind, match[0], place))
+    return tokens
