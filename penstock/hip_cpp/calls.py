@@ -114,7 +114,7 @@ class Calls(Base):
             exact = [
                 candidate for candidate in candidates
                 if all(
-                    value is None or same_argument(param.type, value.type)
+                    value is None or same_argument(Base(self.program, candidate[1]).concrete(param.type, node.place), value.type)
                     for param, value in zip(candidate[0].params, arguments, strict=False)
                 )
             ]  # fmt: skip

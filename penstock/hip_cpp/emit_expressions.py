@@ -183,7 +183,7 @@ class Expressions(Builtins):
         op = node.op
         if op == ",":
             left, last = self.expression(node.left), self.decayed(self.expression(node.right))
-            return Value(f"{left.operand}, {last.operand}", last.type, native=last.native)
+            return Value(f"({left.operand}, {last.operand})", last.type, True, native=last.native)
         if op in ("&&", "||"):
             texts = []
             for side in (node.left, node.right):

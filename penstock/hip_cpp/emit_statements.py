@@ -44,6 +44,7 @@ class Instance(Expressions):
     calls: list[int] = field(default_factory=list)
     shared: dict[str, Shared] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
+    pragma: str = ""  # for the loop that comes next
     depth: int = 1
     returns: list[Place] = field(default_factory=list)
     barriers: list[Place] = field(default_factory=list)
@@ -134,6 +135,8 @@ class Instance(Expressions):
 
     def statement(self, node: nodes.Statement) -> None:
         """Translate a statement."""
+        if self.pragma and not isinstance(node, (nodes.For, nodes.Loop)):
+            self.wrong("#pragma unroll before what is no loop", node)
         getattr(self, f"do_{type(node).__name__.lower()}")(node)
 
     def nested(self, node: nodes.Statement) -> None:
@@ -172,13 +175,12 @@ class Instance(Expressions):
         self.scopes.append({})
         self.write("{", node.place)
         self.depth += 1
+        pragma, self.pragma = self.pragma, ""
         if node.init is not None:
-            pragma = self.lines[-2] if len(self.lines) > 1 and "#pragma" in self.lines[-2] else ""
             self.statement(node.init)
-            if pragma:  # it belongs directly before the loop
-                self.lines.append(pragma)
         condition = self.condition(node.condition) if node.condition else ""
         step = self.expression(node.step).text if node.step else ""
+        self.lines.append(pragma)
         self.write(f"for (; {condition}; {step}) {{", node.place)
         self.nested(node.body)
         self.depth -= 1
@@ -187,6 +189,8 @@ class Instance(Expressions):
 
     def do_loop(self, node: nodes.Loop) -> None:
         """Translate ``while`` and ``do``."""
+        self.lines.append(self.pragma)
+        self.pragma = ""
         if node.after:
             self.write("do {", node.place)
             self.nested(node.body)
@@ -232,7 +236,7 @@ class Instance(Expressions):
             if value is None:
                 self.refuse(f"#pragma {node.text}", node)
             words[1] = str(value)
-        self.lines.append(f"{self.program.mark(node.place, hard=True)}#pragma {' '.join(words)}\n")
+        self.pragma = f"{self.program.mark(node.place, hard=True)}#pragma {' '.join(words)}\n"
 
     def do_staticassert(self, node: nodes.StaticAssert) -> None:
         """Check an assertion now."""

@@ -28,11 +28,9 @@ TOKEN = re.compile(
     |(?P<char>'(?:[^'\\\n]|\\.)+')
     |(?P<number>(?:0[xX](?:[\da-fA-F']*\.?[\da-fA-F']+\.?)(?:[pP][+-]?\d+)?|0[bB][01']+|(?:\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\w*)
     |(?P<name>[A-Za-z_$]\w*)
-    |(?P<op><<<|<<=|>>=|\.\.\.|->\*|::|->|\+\+|--|<<|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%&|^~!<>=?:;,.(){}\[\]#@\\`])""",
+    |(?P<op><<<|<<=|>>=|\.\.\.|->\*|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%&|^~!<>=?:;,.(){}\[\]#@\\`])""",
     re.VERBOSE,
 )
-LINE = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"([^"]*)")?.*')
-PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma[ \t]+(.*)")
 
 
 class Token(NamedTuple):
@@ -91,8 +89,8 @@ class Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]  # pcpp has no type
         return super().on_file_open(is_system_include, includepath)
 
 
-def preprocess(source: str, file: str, options: Sequence[str] = (), headers: Mapping[str, str] | None = None) -> str:
-    """Expand macros and includes.
+def preprocess(source: str, file: str, options: Sequence[str] = (), headers: Mapping[str, str] | None = None) -> list[Token]:
+    """Expand macros and includes, and return the tokens that are left.
 
     Parameters
     ----------
@@ -115,37 +113,72 @@ def preprocess(source: str, file: str, options: Sequence[str] = (), headers: Map
             preprocessor.undef(option[2:])
         else:
             preprocessor.add_path(option[2:])
-    output = io.StringIO()
     preprocessor.parse(source, file)
-    preprocessor.write(output)
-    return output.getvalue()
+    return collected(preprocessor, file)
 
 
-def tokenize(text: str, file: str) -> list[Token]:
-    """Cut preprocessed text into tokens, each with its place in the source.
+def collected(preprocessor: Preprocessor, file: str) -> list[Token]:
+    """Return the tokens that the preprocessor gives.
 
-    Raises
-    ------
-    Refused
-        For characters and literals that are outside of the subset.
+    Not by way of its text: there it writes two minus signs that macros bring together as one operator.
     """
-    tokens = []
+    tokens: list[Token] = []
     place = Place(file, 1)
-    for row in text.split("\n"):
-        if match := LINE.fullmatch(row):
-            place = Place(match[2] or place.file, int(match[1]))
+    run, run_place, run_end, run_macros = "", place, -1, []  # type: tuple[str, Place, int, list[str]]
+    line_begins = True
+    directive: list[str] | None = None
+    while (token := preprocessor.token()) is not None:
+        text = str(token.value)
+        place = Place(token.source or file, token.lineno)
+        if not text.strip():
+            if directive is not None and "\n" not in text:
+                directive.append(" ")
+            tokens.extend(tokens_of(run, run_place))
+            run = ""
+            if "\n" in text:
+                if directive is not None:
+                    tokens.append(directive_token("".join(directive), place))
+                    directive = None
+                line_begins = True
             continue
-        if match := PRAGMA.fullmatch(row):
-            tokens.append(Token("pragma", match[1].strip(), place))
+        if directive is not None:
+            directive.append(text)
+        elif line_begins and text == "#":
+            directive = []
+        elif run and token.lexpos == run_end and token.expanded_from == run_macros and belong(run, text):
+            run, run_end = run + text, run_end + len(text)  # pcpp cuts 1.5e-3f into six
         else:
-            tokens.extend(tokens_of(row, place))
-        place = Place(place.file, place.line + 1)
+            tokens.extend(tokens_of(run, run_place))
+            run, run_place, run_end, run_macros = text, place, token.lexpos + len(text), token.expanded_from
+        line_begins = False
+    tokens.extend(tokens_of(run, run_place))
     tokens.append(Token("end", "the end of the file", place))
     return tokens
 
 
+def belong(run: str, text: str) -> bool:
+    """Whether two things that touch in the source may be one token, although pcpp thinks otherwise."""
+    if run[0].isdigit() or (run[0] == "." and (len(run) > 1 or text[0].isdigit())):
+        return text[0].isalnum() or text[0] in "._'" or (text in "+-" and run[-1] in "eEpP")
+    return run in (":", ".", "..", "<<", "->", "u8", "u", "U", "L", "R", "LR") and (text in (":", ".", "<", "*") or text[0] == '"')
+
+
+def directive_token(text: str, place: Place) -> Token:
+    """Return the token of a directive that the preprocessor leaves alone."""
+    word, _, rest = text.strip().partition(" ")
+    if word != "pragma":
+        raise Refused(f"#{text.strip()}", Place(place.file, place.line))
+    return Token("pragma", rest.strip(), place)
+
+
+def tokenize(text: str, file: str) -> list[Token]:
+    """Cut a line that needs no preprocessor into tokens."""
+    place = Place(file, 1)
+    return [*tokens_of(text, place), Token("end", "its end", place)]
+
+
 def tokens_of(row: str, place: Place) -> list[Token]:
-    """Return the tokens of one line."""
+    """Return the tokens of one line, or of a part of it."""
     tokens = []
     position = 0
     while position < len(row):

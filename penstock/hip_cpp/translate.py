@@ -108,7 +108,7 @@ def translate(
     try:
         if "\2" in source or "\3" in source:
             raise Refused("a control character", Place(file, 1))
-        tokens = tokenize(preprocess(source, file, options, headers), file)
+        tokens = preprocess(source, file, options, headers)
         return translated(tokens, name_expressions)
     except Refused as error:
         lines = sources.get(error.place.file, "").splitlines()
