@@ -46,7 +46,7 @@ class Instance(Expressions):
     lines: list[str] = field(default_factory=list)
     pragma: str = ""  # for the loop that comes next
     depth: int = 1
-    returns: list[Place] = field(default_factory=list)
+    returns: list[tuple[Place, int]] = field(default_factory=list)  # and how many barriers were before it
     barriers: list[Place] = field(default_factory=list)
 
     @property
@@ -119,9 +119,8 @@ class Instance(Expressions):
 
     def warn_about_returns(self) -> None:
         """Warn when a work-item may leave before a barrier that the others reach."""
-        for place in self.returns:
-            later = [barrier for barrier in self.barriers if barrier.file == place.file and barrier.line >= place.line]
-            if later:
+        for place, before in self.returns:
+            if later := self.barriers[before:]:
                 self.program.warn(
                     f"a thread that returns here does not reach __syncthreads() in line {later[0].line}: OpenCL allows that "
                     "only if all threads of the block return", place
@@ -218,7 +217,7 @@ class Instance(Expressions):
     def do_return(self, node: nodes.Return) -> None:
         """Translate ``return``."""
         if not (self.function.body.body and node is self.function.body.body[-1]):
-            self.returns.append(node.place)
+            self.returns.append((node.place, len(self.barriers)))
         if node.value is None:
             self.write("return;", node.place)
         elif isinstance(node.value, nodes.InitList):

@@ -396,7 +396,7 @@ class Parser(ExpressionParser):
     def at_constructor(self) -> bool:
         """Whether a type that begins here is called."""
         ahead = 2 if self.token.text == "std" else 0
-        return self.peek(ahead + 1).text in ("(", "{")
+        return self.peek(ahead + 1).text in ("(", "{") and self.peek(ahead + 2).text != "*"
 
     def condition(self) -> nodes.Expression:
         """Parse a condition in parentheses."""

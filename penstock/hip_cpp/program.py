@@ -102,7 +102,7 @@ class Translator:
     def atomic_space(self, space: Space, name: str, place: Place) -> str:
         """Return a mark for a space in which an atomic operation works, to be part of a name."""
         self.spaces.setdefault(space.id, (space, place))
-        self.atomic[space.id] = (name, place)
+        self.atomic.setdefault(space.id, (name, place))
         return f"\2A{space.id}\3"
 
     # -- types
@@ -297,9 +297,6 @@ class Translator:
         """Return the name of a space, which is known by now."""
         space, place = self.spaces[int(match[1] or match[2])]
         if match[2]:
-            name, where = self.atomic[int(match[2])]
-            if space.name not in ("global", "local"):
-                raise Refused(f"{name}() of what is neither in global nor in shared memory", where)
             return space.name
         if not space.name and space.why:
             raise Refused(f"{space.why} of which it cannot be told what memory it points to", place)
@@ -307,6 +304,9 @@ class Translator:
 
     def text(self) -> str:
         """Return the program in OpenCL C."""
+        for id, (name, place) in self.atomic.items():
+            if self.spaces[id][0].name not in ("global", "local"):
+                raise Refused(f"{name}() of what is neither in global nor in shared memory", place)
         structures = []
         for name in self.structs:
             if name in self.used_types:

@@ -8,6 +8,7 @@ business.
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,6 +22,9 @@ __all__ = ["Token", "preprocess", "tokenize"]
 KNOWN_HEADERS = re.compile(r"hip/.*|(math|stdint|stddef|stdio|float|limits|stdbool)\.h|c(math|stdint|stddef|stdio|float|limits)")
 # As hiprtc has them, less those of AMD's and NVIDIA's hardware.
 PREDEFINED = ("__cplusplus 201703L", "__HIP__ 1", "__HIPCC__ 1", "__HIPCC_RTC__ 1", "__HIP_DEVICE_COMPILE__ 1", "__PENSTOCK__ 1")
+
+# Where the headers of a program are, for pcpp: a folder that nobody has.
+HEADERS = os.path.abspath(os.path.join(os.sep, "headers of the program"))
 
 TOKEN = re.compile(
     r"""(?P<space>[ \t\r\f\v]+)|(?P<newline>\n)
@@ -46,13 +50,14 @@ class Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]  # pcpp has no type
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         super().__init__()
-        self.headers = headers
+        self.headers = {os.path.join(HEADERS, os.path.normpath(name)): text for name, text in headers.items()}
+        self.add_path(HEADERS)
         self.line_directive = "#line"
         self.compress = 0
 
     def on_error(self, file: str, line: int, msg: str) -> None:
         """Raise instead of printing."""
-        raise Refused(msg, Place(file or "", line))
+        raise Refused(msg, Place(shown(file), line))
 
     def on_include_not_found(
         self, is_malformed: bool, is_system_include: bool, curdir: str, includepath: str
@@ -61,12 +66,12 @@ class Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]  # pcpp has no type
         if not is_malformed and KNOWN_HEADERS.fullmatch(includepath):
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
         what = "malformed #include" if is_malformed else f"#include of {includepath!r}, which is not among the headers"
-        raise Refused(what, Place(self.source or "", self.linemacro))
+        raise Refused(what, Place(shown(self.lastdirective.source), self.lastdirective.lineno))
 
     def on_directive_handle(self, directive: Any, toks: Any, ifpassthru: Any, precedingtoks: Any) -> Any:
         """Stop at #error and at directives nobody knows."""
         if directive.value == "error":
-            raise Refused("#error " + "".join(tok.value for tok in toks), Place(directive.source, directive.lineno))
+            raise Refused("#error " + "".join(tok.value for tok in toks), Place(shown(directive.source), directive.lineno))
         return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
 
     def on_unknown_macro_in_defined_expr(self, tok: Any) -> bool:
@@ -83,9 +88,10 @@ class Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]  # pcpp has no type
 
     def on_file_open(self, is_system_include: bool, includepath: str) -> Any:
         """Prefer the headers that came with the program."""
-        name = includepath.removeprefix("./")
-        if name in self.headers:
-            return io.StringIO(self.headers[name])
+        if includepath.startswith(HEADERS):
+            if includepath not in self.headers:
+                raise FileNotFoundError(includepath)
+            return io.StringIO(self.headers[includepath])
         return super().on_file_open(is_system_include, includepath)
 
 
@@ -129,7 +135,7 @@ def collected(preprocessor: Preprocessor, file: str) -> list[Token]:
     directive: list[str] | None = None
     while (token := preprocessor.token()) is not None:
         text = str(token.value)
-        place = Place(token.source or file, token.lineno)
+        place = Place(shown(token.source) or file, token.lineno)
         if not text.strip():
             if directive is not None and "\n" not in text:
                 directive.append(" ")
@@ -154,6 +160,11 @@ def collected(preprocessor: Preprocessor, file: str) -> list[Token]:
     tokens.extend(tokens_of(run, run_place))
     tokens.append(Token("end", "the end of the file", place))
     return tokens
+
+
+def shown(file: str | None) -> str:
+    """Return the name of a file as the program has it: pcpp shows the folder of the headers, too."""
+    return (file or "").rpartition(f"{os.path.basename(HEADERS)}/")[2]
 
 
 def belong(run: str, text: str) -> bool:
