@@ -148,7 +148,7 @@ class Calls(Base):
                 found[name] = self.concrete(argument, node.place)
         for param, value in zip(function.params, arguments, strict=False):
             if value is not None:
-                self.match(param.type, value, found, set(names), node)
+                self.match(param.type, value, found, set(names[len(written) :]), node)
         missing = [name for name in names if name not in found]
         if missing:
             self.wrong(f"{function.name}(): the template argument {missing[0]} cannot be deduced", node)
