@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import penstock
-from penstock.hip_cpp import KernelInfo, Refused, translate
+from penstock.hip_cpp import RefusedError, translate
 from penstock.hip_cpp.code import HIP_CPP, OPENCL_C, pack_code
 from penstock.queues.errors import BuildError, Error
 
@@ -271,7 +271,7 @@ def _compile(prog: hiprtcProgram, macros: list[str], flags: list[str], prelude: 
                 return hiprtcResult.HIPRTC_ERROR_COMPILATION
         text = prelude + text
         _current_device().program(text, flags).close()
-    except Refused as error:
+    except RefusedError as error:
         prog._log = error.log
         named = error.place.file == "name expression"
         return hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID if named else hiprtcResult.HIPRTC_ERROR_COMPILATION

@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from penstock.hip_cpp.errors import Place, Refused
+from penstock.hip_cpp.errors import Place, RefusedError
 
 __all__ = [
     "ALIASES", "INTEGERS", "RANK", "SIZES", "VECTORS", "Array", "Named", "Pointer", "Reference", "Space", "Struct", "Type", "arithmetic",
@@ -78,7 +78,7 @@ class Space:
 
         Raises
         ------
-        Refused
+        RefusedError
             If they are known to differ.
         """
         mine, others = self.root(), other.root()
@@ -87,7 +87,7 @@ class Space:
         if mine._name and others._name and mine._name != others._name:
             words = {"local": "shared"}
             first, second = (words.get(name, name) for name in (mine._name, others._name))
-            raise Refused(
+            raise RefusedError(
                 f"a pointer that points to {first} memory in one case and to {second} memory in another: OpenCL C 1.2 "
                 "has no pointers for both; use two variables, or pass each to a __device__ function",
                 place,
@@ -160,7 +160,7 @@ def words_of(words: list[str], place: Place) -> str:
         return ("u" if unsigned else "") + known[rest]
     if not unsigned and not signed and len(words) == 1:
         return words[0]
-    raise Refused(f"the type {' '.join(words)!r} is not in the subset", place)
+    raise RefusedError(f"the type {' '.join(words)!r} is not in the subset", place)
 
 
 def vector_parts(name: str) -> tuple[str, int]:
@@ -227,5 +227,10 @@ def declare(type: Type, declarator: str, names: dict[str, str], space: str = "")
     name = "uchar" if type.name == "bool" else names.get(type.name, type.name)
     if vector_parts(name)[1] == 3:
         name = f"hip_{name}"
-    words = [space, "volatile" if type.volatile else "", "const" if type.const and "constant" not in space else "", name]
+    words = [
+        space,
+        "volatile" if type.volatile else "",
+        "const" if type.const and "constant" not in space else "",
+        name,
+    ]
     return " ".join([word for word in words if word] + ([declarator] if declarator else []))

@@ -112,7 +112,8 @@ def test_shared_memory_of_a_device_function(build):
 
 
 def test_transposition_with_a_tile(build):
-    program = build("""
+    program = build(
+        """
         constexpr int TILE = 8;
         __device__ void store(float (to)[][TILE + 1], int y, int x, float value) { to[y][x] = value; }
         __global__ void transpose(float* out, const float* in, int width, int height) {
@@ -123,7 +124,8 @@ def test_transposition_with_a_tile(build):
             x = blockIdx.y * TILE + threadIdx.x;
             y = blockIdx.x * TILE + threadIdx.y;
             out[y * height + x] = tile[threadIdx.x][threadIdx.y];
-        }""".replace("(to)", "to"))
+        }""".replace("(to)", "to")
+    )
     x = floats(24 * 16).reshape(16, 24)
     out = np.zeros((24, 16), "f4")
     program.run("transpose", (3, 2), (8, 8), out, x, 24, 16)
@@ -553,7 +555,8 @@ def test_names_that_mean_something_in_opencl_only(build):
 
 
 def test_casts_of_pointers(build):
-    program = build("""
+    program = build(
+        """
         __device__ unsigned bits(const void* p) { return *static_cast<const unsigned*>(p); }
         __global__ void casts(const float* in, float* out, unsigned* words) {
             const float4 v = *reinterpret_cast<const float4*>(in);
@@ -564,7 +567,8 @@ def test_casts_of_pointers(build):
             const unsigned char* bytes = (const unsigned char*)(in + 1);
             words[2] = bytes[3];
             words[3] = reinterpret_cast<unsigned long long>(in + 1) - (size_t)in;
-        }""".replace("static_cast<const unsigned*>(p)", "(const unsigned*)p"))
+        }""".replace("static_cast<const unsigned*>(p)", "(const unsigned*)p")
+    )
     x, out, words = np.array([1, 2, 3, 4], "f4"), np.zeros(2, "f4"), np.zeros(4, "u4")
     program.run("casts", 1, 1, x, out, words)
     assert out.tolist() == [2, 4]
