@@ -5,8 +5,8 @@ from __future__ import annotations
 __all__ = ["ATOMICS", "BITS", "CONVERSIONS", "FAST", "FIXED", "MATH", "PREDICATES"]
 
 OF_ONE = """
-    sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 exp10 expm1 log log2 log10 log1p logb sqrt rsqrt
-    cbrt erf erfc floor ceil trunc round rint fabs lgamma tgamma sinpi cospi
+    sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 exp10 expm1 log log2 log10 log1p logb sqrt
+    rsqrt cbrt erf erfc floor ceil trunc round rint fabs lgamma tgamma sinpi cospi
 """
 OF_TWO = "pow fmod atan2 hypot fmin fmax fdim copysign remainder nextafter"
 # Name without the f of the float version: (name in OpenCL C, number of arguments).

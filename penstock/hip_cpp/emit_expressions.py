@@ -334,12 +334,13 @@ class Expressions(Builtins):
             if isinstance(value.type, Pointer):
                 assert value.type.space is not None
                 if value.is_null:
-                    type = Pointer(type.to, self.program.space(), type.const)
-                elif same(type.to, value.type.to):
-                    self.join_pointers(type, value.type, node)
+                    type.space.forget()
                 else:
                     type.space.forget()
-                    type.space.join(value.type.space, node.place)
+                    if same(type.to, value.type.to):
+                        self.join_pointers(type, value.type, node)
+                    else:
+                        type.space.join(value.type.space, node.place)
             elif value.is_null:
                 type.space.forget()
             elif not is_integer(value.type):

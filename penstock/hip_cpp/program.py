@@ -180,8 +180,8 @@ class Translator:
                 )  # fmt: skip
             if node.init is None:
                 raise RefusedError(
-                    f"the constant {node.name} without an initializer: OpenCL has no way to set it later; give the kernel a "
-                    "pointer instead", node.place
+                    f"the constant {node.name} without an initializer: OpenCL has no way to set it later; give the "
+                    "kernel a pointer instead", node.place
                 )  # fmt: skip
             self.declare_constant(node)
         for check in self.parser.asserts:
@@ -325,9 +325,8 @@ class Translator:
                 ]
                 mark = self.mark(structure.place, hard=True)
                 symbol = self.symbols[name]
-                structures.append(
-                    f"{mark}typedef {structure.word} {symbol} {symbol};\n{structure.word} {symbol} {{\n{''.join(lines)}}};\n"
-                )
+                word = structure.word
+                structures.append(f"{mark}typedef {word} {symbol} {symbol};\n{word} {symbol} {{\n{''.join(lines)}}};\n")
         constants = [text for _, text in self.constants.values()]
         functions = [placed.text for placed in self.placed.values()]
         body = MARK.sub(self.space_name, "".join([*structures, *constants, *functions]))

@@ -1,8 +1,8 @@
 """From HIP C++ to tokens: the preprocessor is pcpp's, what it leaves is cut into tokens here.
 
-The translator has to see what macros expand to, or it would not know what a pointer in a macro points to. pcpp is a C99
-preprocessor in pure Python; the headers given to ``hiprtcCreateProgram`` and the options ``-D``, ``-U`` and ``-I`` are its
-business.
+The translator has to see what macros expand to, or it would not know what a pointer in a macro points to. pcpp is a
+C99 preprocessor in pure Python; the headers given to ``hiprtcCreateProgram`` and the options ``-D``, ``-U`` and ``-I``
+are its business.
 """
 
 from __future__ import annotations
