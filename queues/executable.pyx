@@ -14,6 +14,7 @@ from penstock.queues.host_functions cimport Call, new_call, settle_call
 from penstock.queues.queue cimport Queue
 from penstock.queues.replay cimport Replay, new_replay, submit_replay
 from penstock.queues.state cimport Lock
+from penstock.queues.work cimport KernelWork
 from penstock.sync.epochs cimport submitted_epoch
 from penstock.sync.ordering cimport wait_for_epoch
 
@@ -53,9 +54,18 @@ def serial_order(nodes):
 
 
 def shape_of(ordered):
-    """What must be the same for a graph to take the place of another."""
+    """What must be the same for a graph to take the place of another: what nodes do, what they depend on, and between
+    which kinds of memory they copy (CUDA's rule, and HIP's).
+    """
     at = {node: i for i, node in enumerate(ordered)}
-    return [(node.kind, sorted([at[other] for other in node.dependencies])) for node in ordered]
+    return [
+        (node.kind, sorted([at[other] for other in node.dependencies]), direction_of(node.work)) for node in ordered]
+
+
+cdef object direction_of(work):
+    if work.kind != "copy":
+        return None
+    return " to ".join(["device" if isinstance(end, Buffer) else "host" for end in (work.src, work.dst)])
 
 
 @cython.no_gc_clear
@@ -79,6 +89,7 @@ cdef class ExecutableGraph:
     cdef list shape
     cdef Replay replay
     cdef tuple written  # the buffers that it may write to
+    cdef bint follows  # a kernel of it follows pointers, so that it may write anywhere
     cdef bint stale  # the works changed since it was made
     cdef uint64_t closings  # the device's count when the buffers were last seen open
     cdef Lock lock  # one launch at a time; guards the two below
@@ -108,6 +119,8 @@ cdef class ExecutableGraph:
         # What the old one used goes when it is done: launches in other threads still hold it.
         self.replay = new_replay(self.device, null_queue.state, self.works)
         self.written = tuple(dict.fromkeys([buffer for work in self.works for buffer in work.writes]))
+        self.follows = any([
+            (<KernelWork> work).kernel.follows for work in self.works if isinstance(work, KernelWork)])
         self.stale = False
 
     def _check_buffers(self, uint64_t closings):
@@ -155,7 +168,7 @@ cdef class ExecutableGraph:
         if on.state.device.closings.load(memory_order_relaxed) != self.closings:
             self._check_buffers(on.state.device.closings.load())
         if on._capture is not None and on._capture.add_graph(
-            on, self.works, [dependencies for _, dependencies in self.shape]
+            on, self.works, [dependencies for _, dependencies, _ in self.shape]
         ):
             return
         if self.stale:
@@ -180,6 +193,7 @@ cdef class ExecutableGraph:
                 settle_call(on, functions[i], calls[i], i < called)
         for buffer in self.written:
             note_write(<Buffer> buffer, on.state)  # after a failure too: part of it may have been submitted
+        on.state.device.unseen_writes += self.follows
         if status != 0:
             on._raise(status, "graph launch")
 
@@ -189,7 +203,8 @@ cdef class ExecutableGraph:
         Parameters
         ----------
         graph : Graph
-            With the same kinds of nodes and the same dependencies, added in the same order.
+            With the same kinds of nodes and the same dependencies, added in the same order. Copies go the same way:
+            between the host and the device, or within the device.
 
         Raises
         ------
@@ -201,16 +216,24 @@ cdef class ExecutableGraph:
             raise ArgumentTypeError(f"update() needs a Graph, not {type(graph).__name__}")
         graph._check_complete()
         if graph.device is not self.device:
-            raise GraphUpdateError(f"the other graph belongs to {graph.device.name}, this one to {self.device.name}")
+            raise GraphUpdateError(
+                f"the other graph belongs to {graph.device.name}, this one to {self.device.name}", "device",
+                graph.nodes[0] if graph.nodes else None)
         ordered = serial_order(graph.nodes)
         shape = shape_of(ordered)
         if len(shape) != len(self.shape):
-            raise GraphUpdateError(f"the other graph has {len(shape)} nodes, this one {len(self.shape)}")
+            raise GraphUpdateError(f"the other graph has {len(shape)} nodes, this one {len(self.shape)}", "nodes")
         for i, (there, here) in enumerate(zip(shape, self.shape)):
             if there[0] != here[0]:
-                raise GraphUpdateError(f"node {i} of the other graph is of kind {there[0]!r}, here {here[0]!r}")
+                raise GraphUpdateError(
+                    f"node {i} of the other graph is of kind {there[0]!r}, here {here[0]!r}", "kind", ordered[i])
             if there[1] != here[1]:
-                raise GraphUpdateError(f"node {i} of the other graph depends on nodes {there[1]}, here on {here[1]}")
+                raise GraphUpdateError(
+                    f"node {i} of the other graph depends on nodes {there[1]}, here on {here[1]}", "dependencies",
+                    ordered[i])
+            if there[2] != here[2]:
+                raise GraphUpdateError(
+                    f"node {i} of the other graph copies {there[2]}, here {here[2]}", "direction", ordered[i])
         before, self.works = self.works, [node.work for node in ordered]
         try:
             self._prepare()

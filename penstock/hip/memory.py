@@ -27,6 +27,7 @@ from penstock.hip.errors import HipError, api
 from penstock.hip.pointers import DeviceArray, HostArray, Pointer, address_of
 from penstock.hip.streams import queue_of
 from penstock.queues.buffer import Buffer
+from penstock.queues.capture import refuse_unsafe
 from penstock.queues.device import Device
 from penstock.queues.errors import ArgumentTypeError, NotSupportedError
 from penstock.queues.host_memory import host_empty
@@ -98,6 +99,7 @@ def hipMalloc(size: int) -> DeviceArray:
 
 def _host_memory(device: Device, nbytes: int) -> Any:
     """Memory of the host that kernels can use as well, of the kind that the driver has; else an array for copies."""
+    refuse_unsafe("hipHostMalloc")
     for usm_type in ("host", "shared"):
         with contextlib.suppress(NotSupportedError):
             return device.empty(nbytes, "u1", usm_type=usm_type)
@@ -173,7 +175,8 @@ def _free(ptr: Any, *kinds: hipMemoryType) -> None:
     if allocation is None:
         return
     device = device_of(allocation.device)
-    device.finish()
+    refuse_unsafe("hipFree")
+    device._finish()
     if allocations.take(allocation.base) is not allocation:
         raise HipError(hipError_t.hipErrorInvalidValue, "another thread has freed it meanwhile")
     if allocation.pooled:
