@@ -1,9 +1,9 @@
 """hiprtc: kernels compiled at run time, in the calling convention of AMD's hip-python package.
 
-Each function returns a tuple whose first element is a `hiprtcResult` (`hiprtcGetErrorString` returns the text only, as
-there). A program is HIP C++, of which a delimited subset is translated to OpenCL C (docs/hip-kernels.md), or OpenCL C as it
-is. It is compiled for the current device, so that the log is its compiler's; the code that comes out can be loaded on any
-device.
+Each function returns a tuple whose first element is a `hiprtcResult` (`hiprtcGetErrorString` returns the text only,
+as there). A program is HIP C++, of which a delimited subset is translated to OpenCL C (docs/hip-kernels.md), or OpenCL
+C as it is. It is compiled for the current device, so that the log is its compiler's; the code that comes out can be
+loaded on any device.
 
     from penstock import hip, hiprtc      # instead of: from hip import hip, hiprtc
 """
@@ -19,14 +19,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import penstock
-from penstock.hip_cpp import KernelInfo, Refused, translate
+from penstock.hip_cpp import KernelInfo, RefusedError, translate
 from penstock.hip_cpp.code import HIP_CPP, OPENCL_C, pack_code
 from penstock.queues.errors import BuildError, Error
 
 __all__ = [
-    "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram", "hiprtcGetCode",
-    "hiprtcGetCodeSize", "hiprtcGetErrorString", "hiprtcGetLoweredName", "hiprtcGetProgramLog", "hiprtcGetProgramLogSize",
-    "hiprtcProgram", "hiprtcResult", "hiprtcVersion",
+    "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram",
+    "hiprtcGetCode", "hiprtcGetCodeSize", "hiprtcGetErrorString", "hiprtcGetLoweredName", "hiprtcGetProgramLog",
+    "hiprtcGetProgramLogSize", "hiprtcProgram", "hiprtcResult", "hiprtcVersion",
 ]  # fmt: skip
 
 VERSION = (9, 0)  # what HIP 5 to 7 say
@@ -167,8 +167,8 @@ def hiprtcDestroyProgram(prog: Any) -> tuple[hiprtcResult]:
     Returns
     -------
     tuple
-        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` for None, ``HIPRTC_ERROR_INVALID_PROGRAM`` for one that is none
-        or destroyed.
+        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` for None, ``HIPRTC_ERROR_INVALID_PROGRAM`` for what
+        is no program or a destroyed one.
     """
     if prog is None:
         return (INVALID_INPUT,)
@@ -230,14 +230,14 @@ def hiprtcCompileProgram(prog: Any, numOptions: int, options: Any) -> tuple[hipr
     ----------
     options : list of bytes
         ``-D``, ``-U``, ``-I``; ``-ffast-math`` and its like, and ``-O0``, as the OpenCL option that means the same;
-        ``-ffp-contract=off``; any ``-cl-…``. Those that choose an architecture, a standard, warnings or debug information
-        are ignored.
+        ``-ffp-contract=off``; any ``-cl-…``. Those that choose an architecture, a standard, warnings or debug
+        information are ignored.
 
     Returns
     -------
     tuple
-        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_COMPILATION``; ``HIPRTC_ERROR_INVALID_OPTION`` for an unknown option, which the
-        log names.
+        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_COMPILATION``; ``HIPRTC_ERROR_INVALID_OPTION`` for an unknown option,
+        which the log names.
     """
     if not _usable(prog):
         return (INVALID_PROGRAM,)
@@ -259,7 +259,9 @@ def hiprtcCompileProgram(prog: Any, numOptions: int, options: Any) -> tuple[hipr
 def _compile(prog: hiprtcProgram, macros: list[str], flags: list[str], prelude: str) -> hiprtcResult:
     """Compile; what goes wrong is in the log."""
     language = OPENCL_C if _is_opencl(prog._source) else HIP_CPP
-    text, kernels, warnings = prog._source, (), ()  # type: tuple[str, tuple[KernelInfo, ...], tuple[str, ...]]
+    text = prog._source
+    kernels: tuple[KernelInfo, ...] = ()
+    warnings: tuple[str, ...] = ()
     try:
         if language == HIP_CPP:
             translation = translate(prog._source, prog._name, macros, prog._headers, prog._expressions)
@@ -271,7 +273,7 @@ def _compile(prog: hiprtcProgram, macros: list[str], flags: list[str], prelude: 
                 return hiprtcResult.HIPRTC_ERROR_COMPILATION
         text = prelude + text
         _current_device().program(text, flags).close()
-    except Refused as error:
+    except RefusedError as error:
         prog._log = error.log
         named = error.place.file == "name expression"
         return hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID if named else hiprtcResult.HIPRTC_ERROR_COMPILATION

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 __all__ = ["ATOMICS", "BITS", "CONVERSIONS", "FAST", "FIXED", "MATH", "PREDICATES"]
 
+OF_ONE = """
+    sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 exp10 expm1 log log2 log10 log1p logb sqrt
+    rsqrt cbrt erf erfc floor ceil trunc round rint fabs lgamma tgamma sinpi cospi
+"""
+OF_TWO = "pow fmod atan2 hypot fmin fmax fdim copysign remainder nextafter"
 # Name without the f of the float version: (name in OpenCL C, number of arguments).
 MATH = {
-    **{name: (name, 1) for name in (
-        "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp exp2 exp10 expm1 log log2 log10 log1p logb sqrt rsqrt "
-        "cbrt erf erfc floor ceil trunc round rint fabs lgamma tgamma sinpi cospi"
-    ).split()},
+    **{name: (name, 1) for name in OF_ONE.split()},
+    **{name: (name, 2) for name in OF_TWO.split()},
     "nearbyint": ("rint", 1),
-    **{name: (name, 2) for name in "pow fmod atan2 hypot fmin fmax fdim copysign remainder nextafter".split()},
     "fma": ("fma", 3),
-}  # fmt: skip
+}
 
 # These promise less accuracy than the functions they become.
 FAST = {
     "__sinf": ("sin", 1), "__cosf": ("cos", 1), "__tanf": ("tan", 1), "__expf": ("exp", 1), "__exp10f": ("exp10", 1),
-    "__logf": ("log", 1), "__log2f": ("log2", 1), "__log10f": ("log10", 1), "__powf": ("pow", 2), "__fmaf_rn": ("fma", 3),
+    "__logf": ("log", 1), "__log2f": ("log2", 1), "__log10f": ("log10", 1), "__powf": ("pow", 2),
+    "__fmaf_rn": ("fma", 3),
 }  # fmt: skip
 
 PREDICATES = {"isnan", "isinf", "isfinite", "signbit"}
@@ -40,7 +43,8 @@ FIXED = {
     "__mul64hi": ("mul_hi({0}, {1})", "long long", "long"), "__umul64hi": ("mul_hi({0}, {1})", "ulong ulong", "ulong"),
     "__hadd": ("hadd({0}, {1})", "int int", "int"), "__rhadd": ("rhadd({0}, {1})", "int int", "int"),
     "__uhadd": ("hadd({0}, {1})", "uint uint", "uint"), "__urhadd": ("rhadd({0}, {1})", "uint uint", "uint"),
-    "__sad": ("abs_diff({0}, {1}) + {2}", "int int uint", "uint"), "__usad": ("abs_diff({0}, {1}) + {2}", "uint uint uint", "uint"),
+    "__sad": ("abs_diff({0}, {1}) + {2}", "int int uint", "uint"),
+    "__usad": ("abs_diff({0}, {1}) + {2}", "uint uint uint", "uint"),
     "lroundf": ("(long)round({0})", "float", "long"), "lrintf": ("(long)rint({0})", "float", "long"),
     "llroundf": ("(long)round({0})", "float", "long"), "llrintf": ("(long)rint({0})", "float", "long"),
     "lround": ("(long)round({0})", "double", "long"), "lrint": ("(long)rint({0})", "double", "long"),
@@ -51,7 +55,8 @@ FIXED = {
 
 BITS = {
     "__float_as_int": ("float", "int"), "__float_as_uint": ("float", "uint"), "__int_as_float": ("int", "float"),
-    "__uint_as_float": ("uint", "float"), "__double_as_longlong": ("double", "long"), "__longlong_as_double": ("long", "double"),
+    "__uint_as_float": ("uint", "float"),
+    "__double_as_longlong": ("double", "long"), "__longlong_as_double": ("long", "double"),
 }  # fmt: skip
 FIXED.update({name: (f"as_{to}({{0}})", of, to) for name, (of, to) in BITS.items()})
 

@@ -16,14 +16,14 @@ __all__ = ["Builtins"]
 MAKE = re.compile(r"make_(\w+[234])$")
 FORMAT = re.compile(r"%(?:%|([-+ #0]*)(\d+|\*)?(?:\.(\d+|\*))?(hh|h|ll|l|j|z|t|L)?([a-zA-Z]))")
 HINTS = [
-    (re.compile(r"__shfl|__ballot|__all|__any|__activemask|__match|__reduce_|__syncwarp|__lane_id"), "warps: OpenCL has none"),
+    (re.compile(r"__(shfl|ballot|all|any|activemask|match|reduce_|syncwarp|lane_id)"), "warps: OpenCL has none"),
     (re.compile(r"tex\dD|surf\dD|__ldg"), "textures and read-only loads"),
     (re.compile(r"__threadfence(_system)?$"), "a fence across the device: OpenCL C 1.2 has none"),
     (re.compile(r"__syncthreads_"), "barriers with a vote"),
     (re.compile(r"clock|wall_clock"), "clocks"),
     (re.compile(r"malloc$|free$|memcpy$|memset$"), "memory functions"),
     (re.compile(r"assert$|abort$|__trap"), "ways to end a kernel"),
-    (re.compile(r"__(fadd|fsub|fmul|fdiv|fsqrt|frcp|dadd|dsub|dmul|ddiv|dsqrt|drcp)_r|__fmaf_r|__fsqrt"), "a chosen rounding"),
+    (re.compile(r"__([fd](add|sub|mul|div|sqrt|rcp)_r|fmaf?_r)"), "a chosen rounding"),
     (re.compile(r"__h|h2?(exp|log|sqrt|sin|cos)"), "half precision"),
     (re.compile(r"atomic"), "this atomic operation"),
 ]  # fmt: skip
@@ -41,7 +41,14 @@ class Builtins(Calls):
         if self.program.is_function(name):
             return self.user_call(node)
         mark = self.program.mark(node.place)
-        for handler in (self.math_call, self.fixed_call, self.min_max_call, self.vector_call, self.atomic_call, self.other_call):
+        for handler in (
+            self.math_call,
+            self.fixed_call,
+            self.min_max_call,
+            self.vector_call,
+            self.atomic_call,
+            self.other_call,
+        ):
             value = handler(name, node)
             if value is not None:
                 value.text = mark + value.text
@@ -136,7 +143,11 @@ class Builtins(Calls):
         if len(node.arguments) != count:
             self.wrong(f"{name}() with {len(node.arguments)} arguments: it takes {count}", node)
         pointer = self.decayed(self.expression(node.arguments[0]))
-        if not isinstance(pointer.type, Pointer) or not isinstance(pointer.type.to, Named) or not arithmetic(pointer.type.to):
+        if (
+            not isinstance(pointer.type, Pointer)
+            or not isinstance(pointer.type.to, Named)
+            or not arithmetic(pointer.type.to)
+        ):
             self.wrong(f"{name}() of a {spelling(pointer.type)}", node)
         assert pointer.type.space is not None
         kind = pointer.type.to.name

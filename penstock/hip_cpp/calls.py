@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.hip_cpp import nodes
-from penstock.hip_cpp.errors import Refused
+from penstock.hip_cpp.errors import RefusedError
 from penstock.hip_cpp.types import Array, Named, Pointer, Reference, Type, same, spelling
 from penstock.hip_cpp.values import Base, Value
 
@@ -106,7 +106,7 @@ class Calls(Base):
                 continue
             try:
                 bindings = self.deduced(function, node, arguments)
-            except Refused as error:
+            except RefusedError as error:
                 reason = error.what
                 continue
             candidates.append((function, bindings))
@@ -114,7 +114,7 @@ class Calls(Base):
             exact = [
                 candidate for candidate in candidates
                 if all(
-                    value is None or same_argument(Base(self.program, candidate[1]).concrete(param.type, node.place), value.type)
+                    value is None or self.takes(candidate[1], param.type, value.type, node)
                     for param, value in zip(candidate[0].params, arguments, strict=False)
                 )
             ]  # fmt: skip
@@ -125,6 +125,10 @@ class Calls(Base):
         if not candidates:
             self.wrong(reason or f"{name}() is only declared, not defined", node)
         return candidates[0]
+
+    def takes(self, bindings: dict[str, Type | int], param: Type, argument: Type, node: nodes.Node) -> bool:
+        """Whether a parameter of a function, or of an instance of a template, has an argument's very type."""
+        return same_argument(Base(self.program, bindings).concrete(param, node.place), argument)
 
     def deduced(
         self, function: nodes.Function, node: nodes.Call, arguments: list[Value | None]
@@ -185,4 +189,3 @@ def same_argument(param: Type, argument: Type) -> bool:
     if isinstance(param, Pointer) and isinstance(argument, Array):
         return same(param.to, argument.of)
     return same(param, argument)
-

@@ -1,4 +1,4 @@
-"""What ``hiprtcGetCode`` gives and ``hipModuleLoadData`` takes: a program in OpenCL C and what is known about its kernels.
+"""What ``hiprtcGetCode`` gives and ``hipModuleLoadData`` takes: a program in OpenCL C, and what its kernels are.
 
 A code object of penstock is
 
@@ -12,8 +12,8 @@ bytes
 …     JSON in UTF-8
 ===== ====================================================
 
-It is source, not machine code: the module loader compiles it for the device it loads it on, which the drivers' caches make
-cheap. That is what lets a code object move between devices.
+It is source, not machine code: the module loader compiles it for the device it loads it on. That is what lets a code
+object move between devices.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
+from typing_extensions import Buffer
+
 from penstock.hip_cpp.translate import KernelInfo, ParameterInfo
 from penstock.queues.errors import InvalidArgumentError
-from typing_extensions import Buffer
 
 __all__ = ["HIP_CPP", "MAGIC", "OPENCL_C", "Code", "is_code", "pack_code", "unpack_code"]
 
@@ -96,7 +97,9 @@ def unpack_code(data: Buffer) -> Code:
     """
     view = memoryview(data).cast("B")
     if not is_code(view) or len(view) < HEADER.size:
-        raise InvalidArgumentError("these bytes are no code object of penstock; penstock.hiprtc.hiprtcGetCode gives one")
+        raise InvalidArgumentError(
+            "these bytes are no code object of penstock; penstock.hiprtc.hiprtcGetCode gives one"
+        )
     _, version, length, checksum = HEADER.unpack(view[: HEADER.size])
     if version != VERSION:
         raise InvalidArgumentError(f"a code object of version {version}: this penstock knows version {VERSION}")

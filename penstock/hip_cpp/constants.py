@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 
 from penstock.hip_cpp import nodes
-from penstock.hip_cpp.errors import Refused
+from penstock.hip_cpp.errors import RefusedError
 from penstock.hip_cpp.types import INTEGERS, SIZES, Named, Type
 
 __all__ = ["CONSTANTS", "character", "evaluate", "number"]
@@ -17,20 +17,26 @@ NUMBER = re.compile(r"(0[xX][\da-fA-F]+|0[bB][01]+|\d+)([uUlL]*)$")
 FLOAT = re.compile(r"(0[xX][\da-fA-F.]+[pP][+-]?\d+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([fF]?)$")
 ESCAPES = re.compile(r"'(?:[^\\]|\\(?:[0-7]{1,3}|x[\da-fA-F]{1,2}|[abfnrtv\\'\"?]))'$")
 
+INTS = """
+    CHAR_BIT SCHAR_MAX SCHAR_MIN CHAR_MAX CHAR_MIN UCHAR_MAX SHRT_MAX SHRT_MIN USHRT_MAX INT_MAX INT_MIN FLT_DIG
+    FLT_MANT_DIG FLT_MAX_EXP FLT_MIN_EXP DBL_DIG DBL_MANT_DIG
+"""
+FLOATS = "FLT_MAX FLT_MIN FLT_EPSILON INFINITY NAN HUGE_VALF"
+DOUBLES = """
+    DBL_MAX DBL_MIN DBL_EPSILON HUGE_VAL M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI M_2_SQRTPI
+    M_SQRT2 M_SQRT1_2
+"""
 # Constants that both languages have, and HIP's names for them: (text, type).
 CONSTANTS = {
     "true": ("1", "bool"), "false": ("0", "bool"),
-    **{name: (name, "int") for name in ("CHAR_BIT", "SCHAR_MAX", "SCHAR_MIN", "CHAR_MAX", "CHAR_MIN", "UCHAR_MAX", "SHRT_MAX",
-       "SHRT_MIN", "USHRT_MAX", "INT_MAX", "INT_MIN", "FLT_DIG", "FLT_MANT_DIG", "FLT_MAX_EXP", "FLT_MIN_EXP", "DBL_DIG",
-       "DBL_MANT_DIG")},
+    **{name: (name, "int") for name in INTS.split()},
     "UINT_MAX": ("UINT_MAX", "uint"), "LONG_MAX": ("LONG_MAX", "long"), "LONG_MIN": ("LONG_MIN", "long"),
     "ULONG_MAX": ("ULONG_MAX", "ulong"), "LLONG_MAX": ("LONG_MAX", "long"), "LLONG_MIN": ("LONG_MIN", "long"),
     "ULLONG_MAX": ("ULONG_MAX", "ulong"), "INT32_MAX": ("INT_MAX", "int"), "INT32_MIN": ("INT_MIN", "int"),
     "UINT32_MAX": ("UINT_MAX", "uint"), "INT64_MAX": ("LONG_MAX", "long"), "INT64_MIN": ("LONG_MIN", "long"),
     "UINT64_MAX": ("ULONG_MAX", "ulong"), "SIZE_MAX": ("ULONG_MAX", "ulong"),
-    **{name: (name, "float") for name in ("FLT_MAX", "FLT_MIN", "FLT_EPSILON", "INFINITY", "NAN", "HUGE_VALF")},
-    **{name: (name, "double") for name in ("DBL_MAX", "DBL_MIN", "DBL_EPSILON", "HUGE_VAL", "M_E", "M_LOG2E", "M_LOG10E",
-       "M_LN2", "M_LN10", "M_PI", "M_PI_2", "M_PI_4", "M_1_PI", "M_2_PI", "M_2_SQRTPI", "M_SQRT2", "M_SQRT1_2")},
+    **{name: (name, "float") for name in FLOATS.split()},
+    **{name: (name, "double") for name in DOUBLES.split()},
 }  # fmt: skip
 
 
@@ -53,17 +59,17 @@ def number(node: nodes.Number) -> tuple[str, str, int | None]:
 
     Raises
     ------
-    Refused
+    RefusedError
         For a literal that C++ has not, or a long double.
     """
     text = node.text.replace("'", "")
     if match := NUMBER.match(text):
         digits, suffix = match[1], match[2].lower()
         if suffix not in ("", "u", "l", "ul", "lu", "ll", "ull", "llu"):
-            raise Refused(f"the literal {node.text}", node.place)
+            raise RefusedError(f"the literal {node.text}", node.place)
         octal = digits.isdigit() and digits.startswith("0") and digits != "0"
         if octal and set(digits) & set("89"):
-            raise Refused(f"the literal {node.text}", node.place)
+            raise RefusedError(f"the literal {node.text}", node.place)
         value = int(digits, 8 if octal else 0)
         signed = [] if "u" in suffix else [("int", 31), ("long", 63)]
         unsigned = [("uint", 32), ("ulong", 64)] if "u" in suffix or not digits.isdigit() or octal else []
@@ -72,13 +78,13 @@ def number(node: nodes.Number) -> tuple[str, str, int | None]:
             if value < 1 << bits and ("l" not in suffix or "long" in name)
         ]  # fmt: skip
         if not types:
-            raise Refused(f"the literal {node.text} fits no type", node.place)
+            raise RefusedError(f"the literal {node.text} fits no type", node.place)
         name = types[0][0]
         ending = ("U" if name[0] == "u" else "") + ("L" if name.endswith("long") else "")
         return (hex(value) if not digits.isdigit() or octal else str(value)) + ending, name, value
     if match := FLOAT.match(text):
         return match[1] + ("f" if match[2] else ""), "float" if match[2] else "double", None
-    raise Refused(f"the literal {node.text} is not in the subset of HIP C++", node.place)
+    raise RefusedError(f"the literal {node.text} is not in the subset of HIP C++", node.place)
 
 
 def character(node: nodes.Char) -> int:
@@ -86,11 +92,11 @@ def character(node: nodes.Char) -> int:
 
     Raises
     ------
-    Refused
+    RefusedError
         For several characters, or one outside of ASCII.
     """
     if not ESCAPES.match(node.text) or not node.text.isascii():
-        raise Refused(f"the literal {node.text} is not in the subset of HIP C++", node.place)
+        raise RefusedError(f"the literal {node.text} is not in the subset of HIP C++", node.place)
     if match := re.fullmatch(r"'\\([0-7]{1,3})'", node.text):
         value = int(match[1], 8)
     else:

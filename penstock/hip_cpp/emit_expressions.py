@@ -8,17 +8,33 @@ from penstock.hip_cpp import nodes
 from penstock.hip_cpp.builtins import Builtins
 from penstock.hip_cpp.constants import CONSTANTS, character, number
 from penstock.hip_cpp.types import (
-    Array, Named, Pointer, Reference, Type, arithmetic, is_vector, same, spelling, vector_parts,
+    Array,
+    Named,
+    Pointer,
+    Reference,
+    Type,
+    arithmetic,
+    is_vector,
+    same,
+    spelling,
+    vector_parts,
 )  # fmt: skip
 from penstock.hip_cpp.values import Symbol, Value, element, is_integer, is_three, promoted
 
 __all__ = ["Expressions"]
 
-GRID = {"threadIdx": "get_local_id", "blockIdx": "get_group_id", "blockDim": "get_local_size", "gridDim": "get_num_groups"}
+GRID = {
+    "threadIdx": "get_local_id",
+    "blockIdx": "get_group_id",
+    "blockDim": "get_local_size",
+    "gridDim": "get_num_groups",
+}
 AXES = {"x": 0, "y": 1, "z": 2}
 NOT_HERE = {
-    "warpSize": "warpSize: OpenCL has no warps", "__func__": "__func__", "__FUNCTION__": "__FUNCTION__", "stdout": "stdout",
-}  # fmt: skip
+    "warpSize": "warpSize: OpenCL has no warps",
+    "__func__": "__func__",
+    "__FUNCTION__": "__FUNCTION__",
+}
 INTEGER_ONLY = {"%", "&", "|", "^", "<<", ">>"}
 COMPARISONS = {"==", "!=", "<", ">", "<=", ">="}
 
@@ -149,7 +165,9 @@ class Expressions(Builtins):
             return Value(f"&{value.operand}", Pointer(value.type, value.space))
         if op == "*":
             value = self.decayed(self.expression(node.operand))
-            if not isinstance(value.type, Pointer) or (isinstance(value.type.to, Named) and value.type.to.name == "void"):
+            if not isinstance(value.type, Pointer) or (
+                isinstance(value.type.to, Named) and value.type.to.name == "void"
+            ):
                 self.wrong(f"* of a {spelling(value.type)}", node)
             return Value(f"*{value.operand}", value.type.to, False, value.type.space)
         if op in ("++", "--"):
@@ -273,7 +291,9 @@ class Expressions(Builtins):
             return Value(f"{target.operand} {node.op} {right.operand}", target.type, False, target.space)
         if not is_pure(node.left):
             self.refuse(f"{node.op} with a side effect on its left", node)
-        return Value(f"{target.operand} = {self.converted(result, target.type, node)}", target.type, False, target.space)
+        return Value(
+            f"{target.operand} = {self.converted(result, target.type, node)}", target.type, False, target.space
+        )
 
     def on_conditional(self, node: nodes.Conditional) -> Value:
         """Translate ``c ? a : b``."""
@@ -281,13 +301,14 @@ class Expressions(Builtins):
         self.truth(condition, node)
         left, right = self.decayed(self.expression(node.left)), self.decayed(self.expression(node.right))
         if arithmetic(left.type) and arithmetic(right.type):
-            type: Type = Named(left.type.name) if same(left.type, right.type) else self.common(left.type, right.type, node)  # type: ignore[union-attr]
+            alike = same(left.type, right.type)
+            type: Type = Named(spelling(left.type).split()[-1]) if alike else self.common(left.type, right.type, node)
         elif isinstance(left.type, Pointer) and isinstance(right.type, Pointer):
             if not left.is_null and not right.is_null:
                 self.join_pointers(left.type, right.type, node)
             type = right.type if left.is_null else left.type
         elif same(left.type, right.type):
-            type = Named(left.type.name)  # type: ignore[union-attr]
+            type = left.type
             if left.native or right.native:
                 left, right = self.native(left), self.native(right)
         else:
@@ -309,18 +330,18 @@ class Expressions(Builtins):
         if isinstance(type, Named) and type.name == "void":
             return Value(f"(void){value.operand}", type)
         if isinstance(type, Pointer):
+            assert type.space is not None
             if isinstance(value.type, Pointer):
-                assert type.space is not None
                 assert value.type.space is not None
                 if value.is_null:
-                    type = Pointer(type.to, self.program.space(), type.const)
-                elif same(type.to, value.type.to):
-                    self.join_pointers(type, value.type, node)
+                    type.space.forget()
                 else:
                     type.space.forget()
-                    type.space.join(value.type.space, node.place)
+                    if same(type.to, value.type.to):
+                        self.join_pointers(type, value.type, node)
+                    else:
+                        type.space.join(value.type.space, node.place)
             elif value.is_null:
-                assert type.space is not None
                 type.space.forget()
             elif not is_integer(value.type):
                 self.wrong(f"a cast of {spelling(value.type)} to {spelling(type)}", node)

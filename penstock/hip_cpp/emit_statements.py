@@ -122,8 +122,8 @@ class Instance(Expressions):
         for place, before in self.returns:
             if later := self.barriers[before:]:
                 self.program.warn(
-                    f"a thread that returns here does not reach __syncthreads() in line {later[0].line}: OpenCL allows that "
-                    "only if all threads of the block return", place
+                    f"a thread that returns here does not reach __syncthreads() in line {later[0].line}: OpenCL allows "
+                    "that only if all threads of the block return", place
                 )  # fmt: skip
 
     # -- statements
@@ -303,7 +303,10 @@ class Instance(Expressions):
                 self.wrong(f"auto* for a {spelling(value.type)}", node)
             return value.type, value.text
         type = self.concrete(base, node.place)
-        if spelling(type) in ("void", "const void") or "auto" in spelling(type).replace("*", " ").replace("[", " ").split():
+        if (
+            spelling(type) in ("void", "const void")
+            or "auto" in spelling(type).replace("*", " ").replace("[", " ").split()
+        ):
             self.refuse(f"a variable of type {spelling(type)}", node)
         return type, ""
 
@@ -342,7 +345,9 @@ class Instance(Expressions):
         type = self.concrete(type, node.place)
         if isinstance(type, Array) and innermost_missing(type):
             self.wrong("an array without a size", node)
-        bound = ",".join(f"{name}={one if isinstance(one, int) else spelling(one)}" for name, one in self.bindings.items())
+        bound = ",".join(
+            f"{name}={one if isinstance(one, int) else spelling(one)}" for name, one in self.bindings.items()
+        )
         key = f"{id(node)}<{bound}>"
         shared = self.shared.get(key)
         if shared is None:
@@ -359,4 +364,3 @@ def innermost_missing(type: Array) -> bool:
 def is_const(type: Type) -> bool:
     """Whether the elements of an array are constant."""
     return is_const(type.of) if isinstance(type, Array) else isinstance(type, Named) and type.const
-

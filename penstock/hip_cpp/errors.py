@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from penstock.queues.errors import BuildError
 
-__all__ = ["Place", "Refused"]
+__all__ = ["Place", "RefusedError"]
 
 
 class Place(NamedTuple):
@@ -16,7 +16,7 @@ class Place(NamedTuple):
     line: int
 
 
-class Refused(BuildError):
+class RefusedError(BuildError):
     """The program is outside of the subset of HIP C++, or no C++ at all.
 
     Parameters

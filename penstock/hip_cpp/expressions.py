@@ -5,35 +5,54 @@ from __future__ import annotations
 from typing import NoReturn
 
 from penstock.hip_cpp import nodes
-from penstock.hip_cpp.errors import Place, Refused
+from penstock.hip_cpp.errors import Place, RefusedError
 from penstock.hip_cpp.tokens import Token
 from penstock.hip_cpp.types import ALIASES, WORDS, Array, Named, Pointer, Reference, Type, words_of
 
 __all__ = ["ExpressionParser"]
 
 BINARY = [
-    ["||"], ["&&"], ["|"], ["^"], ["&"], ["==", "!="], ["<", ">", "<=", ">="], ["<<", ">>"], ["+", "-"], ["*", "/", "%"],
-]  # fmt: skip
-RELATIONAL, SHIFT = 6, 7
+    ["||"],
+    ["&&"],
+    ["|"],
+    ["^"],
+    ["&"],
+    ["==", "!="],
+    ["<", ">", "<=", ">="],
+    ["<<", ">>"],
+    ["+", "-"],
+    ["*", "/", "%"],
+]
+SHIFT = 7  # a template's arguments hold no bare comparison
 ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 CASTS = {"static_cast", "reinterpret_cast", "const_cast"}
 
 # Words of C++ that begin what is not in the subset, and how to say so.
+PLAIN_WORDS = """
+    new delete dynamic_cast typeid decltype class namespace goto friend mutable thread_local alignas __align__
+    noexcept alignof export explicit __attribute__ __declspec consteval constinit wchar_t
+"""
 REFUSED_WORDS = {
-    "new": "new", "delete": "delete", "throw": "throw: exceptions", "try": "try: exceptions", "catch": "catch: exceptions",
-    "dynamic_cast": "dynamic_cast", "typeid": "typeid", "decltype": "decltype", "this": "this: classes with member functions",
-    "operator": "operator: overloaded operators", "class": "class", "namespace": "namespace", "virtual": "virtual functions",
-    "goto": "goto", "asm": "inline assembly", "__asm__": "inline assembly", "co_await": "coroutines", "co_return": "coroutines",
-    "co_yield": "coroutines", "concept": "concepts", "requires": "concepts", "friend": "friend", "mutable": "mutable",
-    "thread_local": "thread_local", "alignas": "alignas", "__align__": "__align__", "noexcept": "noexcept",
-    "__managed__": "__managed__ variables", "alignof": "alignof", "export": "export", "explicit": "explicit",
-    "__attribute__": "__attribute__", "__declspec": "__declspec", "private": "access specifiers", "protected": "access specifiers",
-    "public": "access specifiers", "consteval": "consteval", "constinit": "constinit", "wchar_t": "wchar_t",
-    "half": "half precision", "__half": "half precision", "__half2": "half precision", "half2": "half precision",
-    "_Float16": "half precision", "__hip_bfloat16": "bfloat16", "dim3": "dim3 variables", "hipTextureObject_t": "textures",
-    "texture": "textures", "cudaTextureObject_t": "textures", "hipSurfaceObject_t": "surfaces",
-    "cooperative_groups": "cooperative groups", "float1": "vectors of one", "int1": "vectors of one",
-}  # fmt: skip
+    **{word: word for word in PLAIN_WORDS.split()},
+    **dict.fromkeys(["throw"], "throw: exceptions"),
+    **dict.fromkeys(["try"], "try: exceptions"),
+    **dict.fromkeys(["catch"], "catch: exceptions"),
+    **dict.fromkeys(["this"], "this: classes with member functions"),
+    **dict.fromkeys(["operator"], "operator: overloaded operators"),
+    **dict.fromkeys(["virtual"], "virtual functions"),
+    **dict.fromkeys(["asm", "__asm__"], "inline assembly"),
+    **dict.fromkeys(["co_await", "co_return", "co_yield"], "coroutines"),
+    **dict.fromkeys(["concept", "requires"], "concepts"),
+    **dict.fromkeys(["__managed__"], "__managed__ variables"),
+    **dict.fromkeys(["private", "protected", "public"], "access specifiers"),
+    **dict.fromkeys(["half", "__half", "__half2", "half2", "_Float16"], "half precision"),
+    **dict.fromkeys(["__hip_bfloat16"], "bfloat16"),
+    **dict.fromkeys(["dim3"], "dim3 variables"),
+    **dict.fromkeys(["hipTextureObject_t", "texture", "cudaTextureObject_t"], "textures"),
+    **dict.fromkeys(["hipSurfaceObject_t"], "surfaces"),
+    **dict.fromkeys(["cooperative_groups"], "cooperative groups"),
+    **dict.fromkeys(["float1", "int1"], "vectors of one"),
+}
 
 
 class ExpressionParser:
@@ -94,12 +113,12 @@ class ExpressionParser:
         """Refuse the next token."""
         text = self.token.text
         if text in REFUSED_WORDS and self.token.kind == "name":
-            raise Refused(f"{REFUSED_WORDS[text]}: not in the subset of HIP C++", self.place)
-        raise Refused(f"{what}, not {text!r}" if what else f"unexpected {text!r}", self.place)
+            raise RefusedError(f"{REFUSED_WORDS[text]}: not in the subset of HIP C++", self.place)
+        raise RefusedError(f"{what}, not {text!r}" if what else f"unexpected {text!r}", self.place)
 
     def refuse(self, what: str, place: Place | None = None) -> NoReturn:
         """Refuse a construct."""
-        raise Refused(f"{what}: not in the subset of HIP C++", place or self.place)
+        raise RefusedError(f"{what}: not in the subset of HIP C++", place or self.place)
 
     # -- types
 

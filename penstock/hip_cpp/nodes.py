@@ -9,9 +9,10 @@ from penstock.hip_cpp.errors import Place
 from penstock.hip_cpp.types import Type
 
 __all__ = [
-    "Assign", "Binary", "Block", "Call", "Case", "Cast", "Char", "Conditional", "Construct", "Declaration", "Expression",
-    "ExpressionStatement", "For", "Function", "If", "Index", "InitList", "Jump", "Loop", "Member", "Name", "Node", "Number",
-    "Param", "Postfix", "Pragma", "Return", "SizeOf", "Statement", "StaticAssert", "String", "Switch", "Unary", "Variable",
+    "Assign", "Binary", "Block", "Call", "Case", "Cast", "Char", "Conditional", "Construct", "Declaration",
+    "Expression", "ExpressionStatement", "For", "Function", "If", "Index", "InitList", "Jump", "Loop",
+    "Member", "Name", "Node", "Number", "Param", "Postfix", "Pragma", "Return", "SizeOf", "Statement",
+    "StaticAssert", "String", "Switch", "Unary", "Variable",
 ]  # fmt: skip
 
 

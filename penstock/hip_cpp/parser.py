@@ -1,9 +1,9 @@
 """Parsing statements and declarations.
 
-Why a parser of its own: pycparser knows C only, and neither templates nor references nor functional casts; tree-sitter's
-grammars have no idea which names are types, so that ``(a) - b`` and ``f(a < b, c > d)`` come out as a guess; clang's Python
-package is a compiler of 80 MB. The subset is small, and what is outside of it must be refused with its name, which a parser
-for all of C++ does not make easier.
+Why a parser of its own: pycparser knows C only, neither templates nor references nor functional casts; tree-sitter's
+grammars do not know which names are types, so that ``(a) - b`` and ``f(a < b, c > d)`` come out as a guess; clang's
+Python package is a compiler of many megabytes. The subset is small, and what is outside of it must be refused by name,
+which a parser for all of C++ does not make easier.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from penstock.hip_cpp.types import Array, Named, Pointer, Reference, Struct, Typ
 __all__ = ["Parser"]
 
 ATTRIBUTES = {
-    "__global__", "__device__", "__host__", "__shared__", "__constant__", "static", "inline", "extern", "__forceinline__",
-    "__noinline__", "__inline__", "constexpr", "register",
+    "__global__", "__device__", "__host__", "__shared__", "__constant__", "static", "inline", "extern",
+    "__forceinline__", "__noinline__", "__inline__", "constexpr", "register",
 }  # fmt: skip
-ALONE = {"break", "continue"}
 
 
 class Parser(ExpressionParser):
@@ -27,10 +26,8 @@ class Parser(ExpressionParser):
 
     Attributes
     ----------
-    functions, variables, structs, asserts : list
+    functions, variables, structs, asserts
         What was found at file scope, in order.
-    enumerators : dict
-        The expressions of enumerators; None for "one more than the last".
     """
 
     def __init__(self, tokens: list[Token]) -> None:
@@ -200,8 +197,7 @@ class Parser(ExpressionParser):
         while not self.at(">"):
             if self.at("typename", "class"):
                 self.advance()
-                name = self.name("the name of a template parameter")
-                parameters.append((name, True))
+                parameters.append((self.name("the name of a template parameter"), True))
             elif self.at("template") or self.peek().text == "...":
                 self.refuse("templates of templates, and parameter packs")
             else:
@@ -374,7 +370,7 @@ class Parser(ExpressionParser):
         if self.token.kind == "name" and hasattr(self, f"parse_{self.token.text}"):
             parsed: nodes.Statement = getattr(self, f"parse_{self.token.text}")()
             return parsed
-        if self.at(*ALONE):
+        if self.at("break", "continue"):
             word = self.advance().text
             self.expect(";")
             return nodes.Jump(place, word)

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.hip_cpp import nodes
 from penstock.hip_cpp.emit_statements import DYNAMIC, Instance, Shared
-from penstock.hip_cpp.errors import Place, Refused
+from penstock.hip_cpp.errors import Place, RefusedError
 from penstock.hip_cpp.helpers import helpers_for
 from penstock.hip_cpp.layout import laid_out
 from penstock.hip_cpp.parser import Parser
@@ -112,8 +112,13 @@ class Translator:
         if name in self.structs and name not in self.used_types:
             self.fields(self.structs[name])
             self.used_types[name] = None
-        elif name not in self.structs and name not in SIZES and name not in ("void", "auto") and vector_parts(name)[1] == 1:
-            raise Refused(f"the type {name!r} is only declared, not defined", place)
+        elif (
+            name not in self.structs
+            and name not in SIZES
+            and name not in ("void", "auto")
+            and vector_parts(name)[1] == 1
+        ):
+            raise RefusedError(f"the type {name!r} is only declared, not defined", place)
 
     def fields(self, structure: Struct) -> list[tuple[str, Type]]:
         """Return the members, with one space for each pointer among them in the whole program."""
@@ -121,7 +126,7 @@ class Translator:
             if structure.name in self._sizing:
                 return []
             if not structure.fields:
-                raise Refused(f"the empty structure {structure.name}", structure.place)
+                raise RefusedError(f"the empty structure {structure.name}", structure.place)
             self._sizing.append(structure.name)
             base = Base(self)
             why = f"a pointer in the structure {structure.name}"
@@ -169,19 +174,19 @@ class Translator:
                 continue
             constant = is_constant(node.type) or node.attributes & {"__constant__", "constexpr"}
             if "__shared__" in node.attributes or not constant or "__managed__" in node.attributes:
-                raise Refused(
+                raise RefusedError(
                     f"the variable {node.name} at file scope: OpenCL C 1.2 has only constants there; give the kernel a "
                     "pointer instead", node.place
                 )  # fmt: skip
             if node.init is None:
-                raise Refused(
-                    f"the constant {node.name} without an initializer: OpenCL has no way to set it later; give the kernel a "
-                    "pointer instead", node.place
+                raise RefusedError(
+                    f"the constant {node.name} without an initializer: OpenCL has no way to set it later; give the "
+                    "kernel a pointer instead", node.place
                 )  # fmt: skip
             self.declare_constant(node)
         for check in self.parser.asserts:
             if not Base(self).constant_integer(check.condition, "a static assertion"):
-                raise Refused(f"static assertion failed {check.message}".rstrip(), check.place)
+                raise RefusedError(f"static assertion failed {check.message}".rstrip(), check.place)
 
     def declare_constant(self, node: nodes.Variable) -> None:
         """Translate a constant at file scope."""
@@ -189,7 +194,7 @@ class Translator:
         instance = Instance(self, constant=True)
         type = instance.concrete(node.type, node.place)
         if self.holds_pointers(type) or isinstance(type, Reference) or spelling(type).endswith("auto"):
-            raise Refused(f"the constant {node.name} of type {spelling(type)}", node.place)
+            raise RefusedError(f"the constant {node.name} of type {spelling(type)}", node.place)
         symbol = Symbol(self.unique(node.name), type, self.constant_space, init=node.init)
         if isinstance(type, Named):
             symbol.type = Named(type.name, True)
@@ -197,12 +202,12 @@ class Translator:
                 symbol.value = instance.evaluate(node.init)
         if "enumerator" in node.attributes:
             if symbol.value is None:
-                raise Refused(f"the value of {node.name} is no constant integer", node.place)
+                raise RefusedError(f"the value of {node.name} is no constant integer", node.place)
             symbol.text = ""
             self.constants[node.name] = symbol, ""
             return
         if node.name in self.constants or node.name in self.functions:
-            raise Refused(f"a second {node.name!r}", node.place)
+            raise RefusedError(f"a second {node.name!r}", node.place)
         text = instance.initializer(node.init, type)
         declaration = f"{self.mark(node.place, hard=True)}{instance.declare(type, symbol.text, 'constant')} = {text};\n"
         self.constants[node.name] = symbol, declaration
@@ -216,10 +221,10 @@ class Translator:
     def dynamic_symbol(self, node: nodes.Variable, base: Base) -> Symbol:
         """Return what stands for ``extern __shared__ T name[]``."""
         if not isinstance(node.type, Array) or node.type.size is not None or isinstance(node.type.of, Array):
-            raise Refused("extern __shared__ needs the form 'extern __shared__ T name[];'", node.place)
+            raise RefusedError("extern __shared__ needs the form 'extern __shared__ T name[];'", node.place)
         of = base.concrete(node.type.of, node.place)
         if self.holds_pointers(of):
-            raise Refused("pointers in shared memory: not in the subset of HIP C++", node.place)
+            raise RefusedError("pointers in shared memory: not in the subset of HIP C++", node.place)
         type = Pointer(of, self.local, const=True)
         text = f"(({base.declare(Pointer(of, self.local), '')}){DYNAMIC})"
         return Symbol(text, type, self.private, shared=DYNAMIC)
@@ -227,7 +232,7 @@ class Translator:
     def shared_object(self, key: str, name: str, type: Type) -> Shared:
         """Return the one object for a declaration of shared memory."""
         if self.holds_pointers(type):
-            raise Refused(f"pointers in shared memory ({name}): not in the subset of HIP C++")
+            raise RefusedError(f"pointers in shared memory ({name}): not in the subset of HIP C++")
         if key not in self.shared:
             self.shared[key] = Shared(self.unique(name), type)
         return self.shared[key]
@@ -242,10 +247,12 @@ class Translator:
         """Return the functions of this name."""
         return self.functions[name]
 
-    def instance(self, function: nodes.Function, bindings: dict[str, Any], types: list[Type], node: nodes.Node) -> Instance:
+    def instance(
+        self, function: nodes.Function, bindings: dict[str, Any], types: list[Type], node: nodes.Node
+    ) -> Instance:
         """Translate a function for these arguments."""
         if len(self.instances) >= LIMIT:
-            raise Refused(f"more than {LIMIT} copies of functions are needed", node.place)
+            raise RefusedError(f"more than {LIMIT} copies of functions are needed", node.place)
         instance = Instance(
             self, bindings, [{}], function=function, param_types=types,
             id=len(self.instances),
@@ -273,8 +280,9 @@ class Translator:
             elif self.holds_pointers(type):
                 what = "a structure that holds pointers"
             if what:
-                raise Refused(
-                    f"parameter {param.name!r} of the kernel {function.name}: {what}: not in the subset of HIP C++", param.place
+                raise RefusedError(
+                    f"parameter {param.name!r} of the kernel {function.name}: {what}: not in the subset of HIP C++",
+                    param.place,
                 )
             types.append(type)
         return self.instance(function, bindings, types, function)
@@ -299,25 +307,26 @@ class Translator:
         if match[2]:
             return space.name
         if not space.name and space.why:
-            raise Refused(f"{space.why} of which it cannot be told what memory it points to", place)
+            raise RefusedError(f"{space.why} of which it cannot be told what memory it points to", place)
         return "" if space.name in ("", "private") else f"{space.name} "
 
     def text(self) -> str:
         """Return the program in OpenCL C."""
         for id, (name, place) in self.atomic.items():
             if self.spaces[id][0].name not in ("global", "local"):
-                raise Refused(f"{name}() of what is neither in global nor in shared memory", place)
+                raise RefusedError(f"{name}() of what is neither in global nor in shared memory", place)
         structures = []
         for name in self.structs:
             if name in self.used_types:
                 structure = self.structs[name]
                 base = Base(self)
-                lines = [f"    {base.declare(type, self.member_symbol(field))};\n" for field, type in self.fields(structure)]
+                lines = [
+                    f"    {base.declare(type, self.member_symbol(field))};\n" for field, type in self.fields(structure)
+                ]
                 mark = self.mark(structure.place, hard=True)
                 symbol = self.symbols[name]
-                structures.append(
-                    f"{mark}typedef {structure.word} {symbol} {symbol};\n{structure.word} {symbol} {{\n{''.join(lines)}}};\n"
-                )
+                word = structure.word
+                structures.append(f"{mark}typedef {word} {symbol} {symbol};\n{word} {symbol} {{\n{''.join(lines)}}};\n")
         constants = [text for _, text in self.constants.values()]
         functions = [placed.text for placed in self.placed.values()]
         body = MARK.sub(self.space_name, "".join([*structures, *constants, *functions]))

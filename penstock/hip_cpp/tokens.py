@@ -1,8 +1,8 @@
 """From HIP C++ to tokens: the preprocessor is pcpp's, what it leaves is cut into tokens here.
 
-The translator has to see what macros expand to, or it would not know what a pointer in a macro points to. pcpp is a C99
-preprocessor in pure Python; the headers given to ``hiprtcCreateProgram`` and the options ``-D``, ``-U`` and ``-I`` are its
-business.
+The translator has to see what macros expand to, or it would not know what a pointer in a macro points to. pcpp is a
+C99 preprocessor in pure Python; the headers given to ``hiprtcCreateProgram`` and the options ``-D``, ``-U`` and ``-I``
+are its business.
 """
 
 from __future__ import annotations
@@ -14,14 +14,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pcpp
-from penstock.hip_cpp.errors import Place, Refused
+
+from penstock.hip_cpp.errors import Place, RefusedError
 
 __all__ = ["Token", "preprocess", "tokenize"]
 
 # What these declare is built in, as it is for hiprtc.
-KNOWN_HEADERS = re.compile(r"hip/.*|(math|stdint|stddef|stdio|float|limits|stdbool)\.h|c(math|stdint|stddef|stdio|float|limits)")
+KNOWN_HEADERS = re.compile(
+    r"hip/.*|(math|stdint|stddef|stdio|float|limits|stdbool)\.h|c(math|stdint|stddef|stdio|float|limits)"
+)
 # As hiprtc has them, less those of AMD's and NVIDIA's hardware.
-PREDEFINED = ("__cplusplus 201703L", "__HIP__ 1", "__HIPCC__ 1", "__HIPCC_RTC__ 1", "__HIP_DEVICE_COMPILE__ 1", "__PENSTOCK__ 1")
+PREDEFINED = (
+    "__cplusplus 201703L",
+    "__HIP__ 1",
+    "__HIPCC__ 1",
+    "__HIPCC_RTC__ 1",
+    "__HIP_DEVICE_COMPILE__ 1",
+    "__PENSTOCK__ 1",
+)
 
 # Where the headers of a program are, for pcpp: a folder that nobody has.
 HEADERS = os.path.abspath(os.path.join(os.sep, "headers of the program"))
@@ -57,21 +67,21 @@ class Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]  # pcpp has no type
 
     def on_error(self, file: str, line: int, msg: str) -> None:
         """Raise instead of printing."""
-        raise Refused(msg, Place(shown(file), line))
+        raise RefusedError(msg, Place(shown(file), line))
 
-    def on_include_not_found(
-        self, is_malformed: bool, is_system_include: bool, curdir: str, includepath: str
-    ) -> None:
+    def on_include_not_found(self, is_malformed: bool, is_system_include: bool, curdir: str, includepath: str) -> None:
         """Leave out what is built in; anything else is an error."""
         if not is_malformed and KNOWN_HEADERS.fullmatch(includepath):
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndRemove)
         what = "malformed #include" if is_malformed else f"#include of {includepath!r}, which is not among the headers"
-        raise Refused(what, Place(shown(self.lastdirective.source), self.lastdirective.lineno))
+        raise RefusedError(what, Place(shown(self.lastdirective.source), self.lastdirective.lineno))
 
     def on_directive_handle(self, directive: Any, toks: Any, ifpassthru: Any, precedingtoks: Any) -> Any:
         """Stop at #error and at directives nobody knows."""
         if directive.value == "error":
-            raise Refused("#error " + "".join(tok.value for tok in toks), Place(shown(directive.source), directive.lineno))
+            raise RefusedError(
+                "#error " + "".join(tok.value for tok in toks), Place(shown(directive.source), directive.lineno)
+            )
         return super().on_directive_handle(directive, toks, ifpassthru, precedingtoks)
 
     def on_unknown_macro_in_defined_expr(self, tok: Any) -> bool:
@@ -95,7 +105,9 @@ class Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]  # pcpp has no type
         return super().on_file_open(is_system_include, includepath)
 
 
-def preprocess(source: str, file: str, options: Sequence[str] = (), headers: Mapping[str, str] | None = None) -> list[Token]:
+def preprocess(
+    source: str, file: str, options: Sequence[str] = (), headers: Mapping[str, str] | None = None
+) -> list[Token]:
     """Expand macros and includes, and return the tokens that are left.
 
     Parameters
@@ -105,7 +117,7 @@ def preprocess(source: str, file: str, options: Sequence[str] = (), headers: Map
 
     Raises
     ------
-    Refused
+    RefusedError
         For what is wrong with a directive.
     """
     preprocessor = Preprocessor(headers or {})
@@ -171,14 +183,16 @@ def belong(run: str, text: str) -> bool:
     """Whether two things that touch in the source may be one token, although pcpp thinks otherwise."""
     if run[0].isdigit() or (run[0] == "." and (len(run) > 1 or text[0].isdigit())):
         return text[0].isalnum() or text[0] in "._'" or (text in "+-" and run[-1] in "eEpP")
-    return run in (":", ".", "..", "<<", "->", "u8", "u", "U", "L", "R", "LR") and (text in (":", ".", "<", "*") or text[0] == '"')
+    return run in (":", ".", "..", "<<", "->", "u8", "u", "U", "L", "R", "LR") and (
+        text in (":", ".", "<", "*") or text[0] == '"'
+    )
 
 
 def directive_token(text: str, place: Place) -> Token:
     """Return the token of a directive that the preprocessor leaves alone."""
     word, _, rest = text.strip().partition(" ")
     if word != "pragma":
-        raise Refused(f"#{text.strip()}", Place(place.file, place.line))
+        raise RefusedError(f"#{text.strip()}", Place(place.file, place.line))
     return Token("pragma", rest.strip(), place)
 
 
@@ -195,12 +209,16 @@ def tokens_of(row: str, place: Place) -> list[Token]:
     while position < len(row):
         match = TOKEN.match(row, position)
         if match is None:
-            raise Refused(f"unexpected character {row[position]!r}", place)
+            raise RefusedError(f"unexpected character {row[position]!r}", place)
         kind = match.lastgroup or ""
-        if kind == "raw" or (kind == "string" and not match[0].endswith('"')) or (kind == "string" and match[0][0] != '"'):
-            raise Refused("raw and prefixed string literals are not in the subset", place)
+        if (
+            kind == "raw"
+            or (kind == "string" and not match[0].endswith('"'))
+            or (kind == "string" and match[0][0] != '"')
+        ):
+            raise RefusedError("raw and prefixed string literals are not in the subset", place)
         if match[0] == "<<<":
-            raise Refused("a kernel launch inside of a kernel is not in the subset", place)
+            raise RefusedError("a kernel launch inside of a kernel is not in the subset", place)
         position = match.end()
         if kind not in ("space", "newline"):
             tokens.append(Token(kind, match[0], place))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from penstock.hip_cpp import nodes
 from penstock.hip_cpp.emit_statements import DYNAMIC, Instance
-from penstock.hip_cpp.errors import Place, Refused
+from penstock.hip_cpp.errors import Place, RefusedError
 from penstock.hip_cpp.parser import Parser
 from penstock.hip_cpp.program import Translator
 from penstock.hip_cpp.tokens import Token, preprocess, tokenize
@@ -100,23 +100,23 @@ def translate(
 
     Raises
     ------
-    Refused
+    RefusedError
         With the file, the line, the construct and the source line, if anything is outside of the subset.
     """
     file = file.replace("\3", "").replace('"', "").replace("\n", " ") or "program.hip"
     sources = {file: source, **(headers or {})}
     try:
         if "\2" in source or "\3" in source:
-            raise Refused("a control character", Place(file, 1))
+            raise RefusedError("a control character", Place(file, 1))
         tokens = preprocess(source, file, options, headers)
         return translated(tokens, name_expressions)
-    except Refused as error:
+    except RefusedError as error:
         lines = sources.get(error.place.file, "").splitlines()
         place = error.place if error.place.line else Place(file, 0)
         text = lines[place.line - 1] if 0 < place.line <= len(lines) else ""
-        raise Refused(error.what, place, text) from None
+        raise RefusedError(error.what, place, text) from None
     except RecursionError:
-        raise Refused("the program is nested too deeply", Place(file, 0)) from None
+        raise RefusedError("the program is nested too deeply", Place(file, 0)) from None
 
 
 def translated(tokens: list[Token], name_expressions: Sequence[str]) -> Translation:
@@ -169,21 +169,19 @@ def check_attributes(function: nodes.Function, program: Translator) -> None:
     """Refuse what is no device code, and two functions that differ in nothing."""
     attributes = function.attributes
     if "__shared__" in attributes or "__constant__" in attributes:
-        raise Refused(f"the attributes of {function.name}", function.place)
+        raise RefusedError(f"the attributes of {function.name}", function.place)
     if function.is_kernel and attributes & {"__device__", "__host__"}:
-        raise Refused(f"{function.name} is __global__ and more", function.place)
+        raise RefusedError(f"{function.name} is __global__ and more", function.place)
     if function.is_kernel and len(program.functions[function.name]) > 1:
-        raise Refused(f"a second definition of the kernel {function.name}", function.place)
+        raise RefusedError(f"a second definition of the kernel {function.name}", function.place)
     if not attributes & {"__global__", "__device__"} and "constexpr" not in attributes:
-        raise Refused(
+        raise RefusedError(
             f"the function {function.name} is neither __global__ nor __device__: code of the host is not in the subset",
             function.place,
         )
 
 
-def requested(
-    expression: str, program: Translator, parser: Parser
-) -> list[tuple[str, nodes.Function, Instance]]:
+def requested(expression: str, program: Translator, parser: Parser) -> list[tuple[str, nodes.Function, Instance]]:
     """Return the kernel that a name expression asks for; none if it is there anyway."""
     place = Place("name expression", 1)
     tokens = tokenize(expression.strip().lstrip("&"), "name expression")
@@ -191,13 +189,13 @@ def requested(
     reader.types, reader.templates = parser.types, parser.templates
     try:
         node = reader.primary()
-    except Refused as error:
-        raise Refused(f"the name expression {expression!r}: {error.what}", place) from None
+    except RefusedError as error:
+        raise RefusedError(f"the name expression {expression!r}: {error.what}", place) from None
     if not isinstance(node, nodes.Name) or reader.token.kind != "end" or not program.is_function(node.name):
-        raise Refused(f"the name expression {expression!r} names no kernel", place)
+        raise RefusedError(f"the name expression {expression!r} names no kernel", place)
     function = program.functions_named(node.name)[0]
     if not function.is_kernel or bool(function.template) != (node.arguments is not None):
-        raise Refused(f"the name expression {expression!r} names no kernel", place)
+        raise RefusedError(f"the name expression {expression!r} names no kernel", place)
     if not function.template:
         return []
     call = nodes.Call(place, node, [])

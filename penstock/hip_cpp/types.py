@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
-from penstock.hip_cpp.errors import Place, Refused
+from penstock.hip_cpp.errors import Place, RefusedError
 
 __all__ = [
-    "ALIASES", "INTEGERS", "RANK", "SIZES", "VECTORS", "Array", "Named", "Pointer", "Reference", "Space", "Struct", "Type", "arithmetic",
-    "declare", "is_vector", "same", "spelling", "vector_parts", "words_of",
+    "ALIASES", "INTEGERS", "RANK", "SIZES", "VECTORS", "Array", "Named", "Pointer", "Reference", "Space", "Struct",
+    "Type", "arithmetic", "declare", "is_vector", "same", "spelling", "vector_parts", "words_of",
 ]  # fmt: skip
 
-SIZES = {"bool": 1, "char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "long": 8, "ulong": 8, "float": 4,
-         "double": 8}  # fmt: skip
+SIZES = {
+    "bool": 1, "char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "long": 8, "ulong": 8,
+    "float": 4, "double": 8,
+}  # fmt: skip
 INTEGERS = {"bool", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong"}
 RANK = {name: rank for rank, name in enumerate(["int", "uint", "long", "ulong", "float", "double"])}
 
 # Names of C++ for them. HIP's long long is OpenCL's long; size_t may not be the type of a kernel's parameter there.
 ALIASES = {
-    "int8_t": "char", "uint8_t": "uchar", "int16_t": "short", "uint16_t": "ushort", "int32_t": "int", "uint32_t": "uint",
-    "int64_t": "long", "uint64_t": "ulong", "size_t": "ulong", "ptrdiff_t": "long", "intptr_t": "long",
+    "int8_t": "char", "uint8_t": "uchar", "int16_t": "short", "uint16_t": "ushort",
+    "int32_t": "int", "uint32_t": "uint", "int64_t": "long", "uint64_t": "ulong",
+    "size_t": "ulong", "ptrdiff_t": "long", "intptr_t": "long",
     "uintptr_t": "ulong", "uint": "uint", "uchar": "uchar", "ushort": "ushort", "ulong": "ulong",
 }  # fmt: skip
 WORDS = {"void", "bool", "char", "short", "int", "long", "float", "double", "signed", "unsigned"}
@@ -78,7 +81,7 @@ class Space:
 
         Raises
         ------
-        Refused
+        RefusedError
             If they are known to differ.
         """
         mine, others = self.root(), other.root()
@@ -87,7 +90,7 @@ class Space:
         if mine._name and others._name and mine._name != others._name:
             words = {"local": "shared"}
             first, second = (words.get(name, name) for name in (mine._name, others._name))
-            raise Refused(
+            raise RefusedError(
                 f"a pointer that points to {first} memory in one case and to {second} memory in another: OpenCL C 1.2 "
                 "has no pointers for both; use two variables, or pass each to a __device__ function",
                 place,
@@ -132,7 +135,7 @@ class Reference:
     to: Type
 
 
-Type = Union[Named, Pointer, Array, Reference]
+Type = Named | Pointer | Array | Reference
 
 
 @dataclass(eq=False)
@@ -151,16 +154,17 @@ def words_of(words: list[str], place: Place) -> str:
     counts = {word: words.count(word) for word in words}
     unsigned = counts.pop("unsigned", 0)
     signed = counts.pop("signed", 0)
-    rest = tuple(sorted(counts.items()))
-    known = {
-        (): "int", (("int", 1),): "int", (("char", 1),): "char", (("short", 1),): "short", (("int", 1), ("short", 1)): "short",
-        (("long", 1),): "long", (("int", 1), ("long", 1)): "long", (("long", 2),): "long", (("int", 1), ("long", 2)): "long",
-    }  # fmt: skip
+    rest = " ".join(sorted(counts.keys() - {"int"} if len(counts) > 1 else counts))
+    known = {"": "int", "int": "int", "char": "char", "short": "short", "long": "long"}
+    if max(counts.values(), default=0) > (2 if rest == "long" else 1) or counts.get("int", 0) > 1 or (
+        rest == "char" and "int" in counts
+    ):  # fmt: skip
+        rest = "none"
     if unsigned + signed <= 1 and rest in known:
         return ("u" if unsigned else "") + known[rest]
     if not unsigned and not signed and len(words) == 1:
         return words[0]
-    raise Refused(f"the type {' '.join(words)!r} is not in the subset", place)
+    raise RefusedError(f"the type {' '.join(words)!r} is not in the subset", place)
 
 
 def vector_parts(name: str) -> tuple[str, int]:
@@ -227,5 +231,10 @@ def declare(type: Type, declarator: str, names: dict[str, str], space: str = "")
     name = "uchar" if type.name == "bool" else names.get(type.name, type.name)
     if vector_parts(name)[1] == 3:
         name = f"hip_{name}"
-    words = [space, "volatile" if type.volatile else "", "const" if type.const and "constant" not in space else "", name]
+    words = [
+        space,
+        "volatile" if type.volatile else "",
+        "const" if type.const and "constant" not in space else "",
+        name,
+    ]
     return " ".join([word for word in words if word] + ([declarator] if declarator else []))

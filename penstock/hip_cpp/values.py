@@ -6,9 +6,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from penstock.hip_cpp import constants, nodes
-from penstock.hip_cpp.errors import Place, Refused
+from penstock.hip_cpp.errors import Place, RefusedError
 from penstock.hip_cpp.types import (
-    INTEGERS, RANK, SIZES, Array, Named, Pointer, Reference, Space, Type, arithmetic, declare, is_vector, same, spelling,
+    INTEGERS,
+    RANK,
+    SIZES,
+    Array,
+    Named,
+    Pointer,
+    Reference,
+    Space,
+    Type,
+    arithmetic,
+    declare,
+    is_vector,
+    same,
+    spelling,
     vector_parts,
 )  # fmt: skip
 
@@ -92,7 +105,7 @@ class Base:
         """Return the value of an expression that has to be constant."""
         value = self.evaluate(node)
         if value is None:
-            raise Refused(f"{what} that is not a constant integer: not in the subset of HIP C++", node.place)
+            raise RefusedError(f"{what} that is not a constant integer: not in the subset of HIP C++", node.place)
         return value
 
     # -- types
@@ -116,7 +129,7 @@ class Base:
             return type
         if isinstance(type, Pointer):
             if isinstance(type.to, Reference):
-                raise Refused("a pointer to a reference", place)
+                raise RefusedError("a pointer to a reference", place)
             to = self.concrete(type.to, place, why)
             return Pointer(to, type.space or self.program.space(why=why, place=place), type.const, type.restrict)
         if isinstance(type, Reference):
@@ -125,7 +138,7 @@ class Base:
         if isinstance(size, nodes.Expression):
             size = self.constant_integer(size, "an array with a size")
             if size <= 0:
-                raise Refused(f"an array of {size} elements", place)
+                raise RefusedError(f"an array of {size} elements", place)
         return Array(self.concrete(type.of, place, why), size)
 
     def size_of(self, type: Type) -> tuple[int, int]:
@@ -140,11 +153,11 @@ class Base:
 
     def refuse(self, what: str, node: nodes.Node) -> NoReturn:
         """Refuse a construct."""
-        raise Refused(f"{what}: not in the subset of HIP C++", node.place)
+        raise RefusedError(f"{what}: not in the subset of HIP C++", node.place)
 
     def wrong(self, what: str, node: nodes.Node) -> NoReturn:
         """Report what would be an error in HIP C++ as well."""
-        raise Refused(what, node.place)
+        raise RefusedError(what, node.place)
 
     def decayed(self, value: Value) -> Value:
         """Return an array as a pointer, anything else as it is."""
@@ -178,7 +191,7 @@ class Base:
 
         Raises
         ------
-        Refused
+        RefusedError
             If it does not.
         """
         value = self.decayed(value)

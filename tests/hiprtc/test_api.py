@@ -81,9 +81,16 @@ def test_a_kernel_from_source_to_launch(device, queue):
 @pytest.mark.executes
 def test_opencl_c_is_taken_as_it_is(device, queue):
     prog = create(OPENCL)
-    checked(hiprtc.hiprtcCompileProgram(prog, 3, [b"-DN=2", b"-cl-mad-enable", b"--offload-arch=gfx90a", b"not counted"]))
+    checked(
+        hiprtc.hiprtcCompileProgram(prog, 3, [b"-DN=2", b"-cl-mad-enable", b"--offload-arch=gfx90a", b"not counted"])
+    )
     code = unpack_code(code_of(prog))
-    assert (code.language, code.text, code.options, code.kernels) == ("OpenCL C", OPENCL.decode(), ("-DN=2", "-cl-mad-enable"), ())
+    assert (code.language, code.text, code.options, code.kernels) == (
+        "OpenCL C",
+        OPENCL.decode(),
+        ("-DN=2", "-cl-mad-enable"),
+        (),
+    )
     x = device.array(np.arange(8, dtype="f4"))
     queue.launch(device.program(code.text, code.options)["twice"], 1, 8, x)
     assert x.get(queue=queue).tolist() == [2.0 * i for i in range(8)]
@@ -98,7 +105,10 @@ def test_what_is_refused_is_in_the_log():
     assert hiprtc.hiprtcGetCode(prog, bytearray(100)) == (PROGRAM,)
 
 
-@pytest.mark.parametrize("source", [b"kernel void k(global int* p) { p[0] = no_such_name; }", b"__global__ void k(const int* p) {\n p[0] = 1; }"])
+@pytest.mark.parametrize(
+    "source",
+    [b"kernel void k(global int* p) { p[0] = no_such_name; }", b"__global__ void k(const int* p) {\n p[0] = 1; }"],
+)
 def test_what_the_compiler_says_is_in_the_log(source):
     prog = create(source)
     assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
@@ -120,12 +130,19 @@ def test_headers(device):
 
 
 def test_templates_by_name_expression(device):
-    prog = create(b"template <typename T> __global__ void add(T* x, T y) { x[threadIdx.x] += y; }\n__global__ void plain(int* p) { }")
-    assert hiprtc.hiprtcGetLoweredName(prog, b"add<float>")[0] == hiprtcResult.HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION
+    prog = create(
+        b"template <typename T> __global__ void add(T* x, T y) { x[threadIdx.x] += y; }\n__global__ void plain(int* p) { }"
+    )
+    assert (
+        hiprtc.hiprtcGetLoweredName(prog, b"add<float>")[0]
+        == hiprtcResult.HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION
+    )
     for expression in (b"add<float>", b"&add<long long>", b"plain"):
         checked(hiprtc.hiprtcAddNameExpression(prog, expression))
     checked(hiprtc.hiprtcCompileProgram(prog, 0, []))
-    lowered = [checked(hiprtc.hiprtcGetLoweredName(prog, name)) for name in (b"add<float>", b"&add<long long>", b"plain")]
+    lowered = [
+        checked(hiprtc.hiprtcGetLoweredName(prog, name)) for name in (b"add<float>", b"&add<long long>", b"plain")
+    ]
     code = unpack_code(code_of(prog))
     program = device.program(code.text, code.options)
     assert {name.decode() for name in lowered} == set(program)
@@ -135,7 +152,10 @@ def test_templates_by_name_expression(device):
     assert hiprtc.hiprtcAddNameExpression(prog, b"add<int>") == (late,)
 
 
-@pytest.mark.parametrize("expression", [b"nothing", b"add", b"add<", b"add<float", b"add<1>", b"helper<int>", b"add<int> x", b"1 + 1", b"plain<int>"])
+@pytest.mark.parametrize(
+    "expression",
+    [b"nothing", b"add", b"add<", b"add<float", b"add<1>", b"helper<int>", b"add<int> x", b"1 + 1", b"plain<int>"],
+)
 def test_name_expressions_that_name_nothing(expression):
     prog = create(
         b"template <typename T> __device__ T helper(T a) { return a; } template <typename T> __global__ void add(T* x) { }"
@@ -203,7 +223,8 @@ def test_a_program_may_be_compiled_again_and_by_two_threads():
     assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
     results = []
     threads = [
-        threading.Thread(target=lambda: results.append(hiprtc.hiprtcCompileProgram(prog, 1, [b"-DN=3"]))) for _ in range(4)
+        threading.Thread(target=lambda: results.append(hiprtc.hiprtcCompileProgram(prog, 1, [b"-DN=3"])))
+        for _ in range(4)
     ]
     for thread in threads:
         thread.start()

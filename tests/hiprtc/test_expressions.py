@@ -100,6 +100,7 @@ def written(tree):
     return f"({written(parts[1])} {parts[0]} {written(parts[2])})"
 
 
+OPERATORS = "+ - * / % & | ^ << >> == != < > <= >= && || min max"
 literals = st.one_of(
     st.integers(0, 100).map(lambda n: ("literal", n, "int", str(n))),
     st.integers(0, 255).map(lambda n: ("literal", n, "unsigned int", f"{n:#x}u")),
@@ -115,7 +116,7 @@ trees = st.recursive(
         st.tuples(st.just("choice"), inner, inner, inner),
         st.tuples(
             st.just("binary"),
-            st.sampled_from("+ - * / % & | ^ << >> == != < > <= >= && || min max".split()),
+            st.sampled_from(OPERATORS.split()),
             inner,
             inner,
         ),
@@ -142,11 +143,13 @@ def test_integer_expressions(build, expressions, values):
         except OutOfRangeError:
             continue
     assume(wanted)
-    lines = "\n".join(f"out[{index}] = {text}; out[{index + 10}] = sizeof({text});" for index, text in enumerate(wanted))
+    lines = "\n".join(
+        f"out[{index}] = {text}; out[{index + 10}] = sizeof({text});" for index, text in enumerate(wanted)
+    )
     parameters = ", ".join(f"{kind} {name}" for name, kind in VARIABLES.items())
     program = build(f"__global__ void k(long long* out, {parameters}) {{\n{lines}\n}}")
     out = np.zeros(20, "i8")
-    program.run("k", 1, 1, out, *values.values())
+    program.run("k", 1, 1, out, *(values[name] for name in VARIABLES))
     for index, (text, (name, value)) in enumerate(wanted.items()):
         assert out[index] == convert(value, "long long"), text
         assert out[index + 10] == max(TYPES[name][0] // 8, 1), text

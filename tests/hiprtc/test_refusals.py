@@ -3,7 +3,7 @@
 import pytest
 
 import penstock as ps
-from penstock.hip_cpp import Refused, translate
+from penstock.hip_cpp import RefusedError, translate
 
 HEAD = "// one\n// two\n"
 
@@ -122,7 +122,7 @@ REFUSALS = {
 @pytest.mark.parametrize("name", REFUSALS)
 def test_what_is_outside_of_the_subset_is_refused_with_its_line(name):
     program, line, words = REFUSALS[name]
-    with pytest.raises(Refused, match=words) as caught:
+    with pytest.raises(RefusedError, match=words) as caught:
         translate(HEAD + program, "some.hip")
     assert caught.value.line == line
     assert str(caught.value).startswith(f"some.hip:{line}: error: ")
@@ -132,15 +132,17 @@ def test_what_is_outside_of_the_subset_is_refused_with_its_line(name):
 
 
 def test_a_header_has_lines_of_its_own():
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedError) as caught:
         translate('#include "mine.h"\n', "some.hip", headers={"mine.h": "\nclass A;\n"})
     assert caught.value.place == ("mine.h", 2)
     assert "class A;" in str(caught.value)
 
 
-@pytest.mark.parametrize("junk", ["(" * 5000, "a" * 10_000, "{" * 3000, "#define A A A\nA", "\0", "/*", '"', "é", "#if", "#include"])
+@pytest.mark.parametrize(
+    "junk", ["(" * 5000, "a" * 10_000, "{" * 3000, "#define A A A\nA", "\0", "/*", '"', "é", "#if", "#include"]
+)
 def test_junk_is_refused(junk):
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedError):
         translate(f"__global__ void k(int* p) {{ p[0] = {junk}\n")
 
 

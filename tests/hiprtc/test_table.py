@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from penstock.hip_cpp import Refused, translate
+from penstock.hip_cpp import RefusedError, translate
 
 from ..processes import ROOT
 
@@ -48,7 +48,7 @@ def test_what_is_in_the_subset(build, device, example, becomes):
 
 @pytest.mark.parametrize(("example", "words"), rows("What is refused"))
 def test_what_is_refused(example, words):
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedError) as caught:
         translate(program_of(example))
     assert words in caught.value.what
     assert caught.value.line >= 1
