@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.hip_cpp import nodes
+from penstock.hip_cpp.constants import Known
 from penstock.hip_cpp.errors import RefusedError
-from penstock.hip_cpp.types import Array, Named, Pointer, Reference, Type, same, spelling
+from penstock.hip_cpp.types import INTEGERS, Array, Named, Pointer, Reference, Type, same, spelling
 from penstock.hip_cpp.values import Base, Value
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Calls(Base):
         function, bindings = self.choose(node, arguments)
         if function.is_kernel:
             self.refuse(f"a call of the kernel {name}", node)
-        if function.name in self.program.stack:
+        if self.program.key(function, bindings) in self.program.stack:
             self.refuse(f"recursion ({name}): OpenCL C has none", node)
         types: list[Type] = []
         texts: list[str] = []
@@ -58,8 +59,8 @@ class Calls(Base):
             given = node.arguments[index] if index < len(node.arguments) else param.default
             assert given is not None
             value = arguments[index] if index < len(arguments) else None
-            if value is None and not isinstance(given, nodes.InitList):
-                value = self.expression(given)
+            if index >= len(arguments) and not isinstance(given, nodes.InitList):
+                value = self.default(given, bindings)
             type, text = self.argument(callee, param, value, given, node)
             types.append(type)
             texts.append(text)
@@ -67,6 +68,15 @@ class Calls(Base):
         texts += self.note_call(instance, node)
         text = f"\2F{instance.id}\3({', '.join(texts)})"
         return Value(text, instance.result, True)
+
+    def default(self, node: nodes.Expression, bindings: dict[str, Type | Known]) -> Value:
+        """Translate the default of a parameter, which sees nothing of the caller's."""
+        mine = self.scopes, self.bindings
+        self.scopes, self.bindings = [{}], bindings
+        try:
+            return self.expression(node)
+        finally:
+            self.scopes, self.bindings = mine
 
     def argument(
         self, callee: Base, param: nodes.Param, value: Value | None, node: nodes.Expression, call: nodes.Call
@@ -94,7 +104,7 @@ class Calls(Base):
 
     # -- which function
 
-    def choose(self, node: nodes.Call, arguments: list[Value | None]) -> tuple[nodes.Function, dict[str, Type | int]]:
+    def choose(self, node: nodes.Call, arguments: list[Value | None]) -> tuple[nodes.Function, dict[str, Type | Known]]:
         """Return the function that a call means, and the arguments of its template."""
         name = node.function.name
         candidates = []
@@ -126,15 +136,15 @@ class Calls(Base):
             self.wrong(reason or f"{name}() is only declared, not defined", node)
         return candidates[0]
 
-    def takes(self, bindings: dict[str, Type | int], param: Type, argument: Type, node: nodes.Node) -> bool:
+    def takes(self, bindings: dict[str, Type | Known], param: Type, argument: Type, node: nodes.Node) -> bool:
         """Whether a parameter of a function, or of an instance of a template, has an argument's very type."""
         return same_argument(Base(self.program, bindings).concrete(param, node.place), argument)
 
     def deduced(
         self, function: nodes.Function, node: nodes.Call, arguments: list[Value | None]
-    ) -> dict[str, Type | int]:
+    ) -> dict[str, Type | Known]:
         """Return the template's arguments: those written first, the others from the types of the call's."""
-        found: dict[str, Type | int] = {}
+        found: dict[str, Type | Known] = {}
         if not function.template:
             if node.function.arguments:
                 self.wrong(f"{function.name} is no template", node)
@@ -143,11 +153,13 @@ class Calls(Base):
         written = node.function.arguments or []
         if len(written) > len(names):
             self.wrong(f"{len(written)} template arguments: {function.name} takes {len(names)}", node)
-        for (name, is_type), argument in zip(function.template, written, strict=False):
-            if is_type == isinstance(argument, nodes.Expression):
+        for (name, type_name), argument in zip(function.template, written, strict=False):
+            if (type_name == "") == isinstance(argument, nodes.Expression):
                 self.wrong(f"template argument {name} of {function.name}", node)
             if isinstance(argument, nodes.Expression):
-                found[name] = self.constant_integer(argument, "a template argument")
+                if type_name not in INTEGERS:
+                    self.refuse(f"template parameters of type {type_name}", node)
+                found[name] = Known(self.constant_integer(argument, "a template argument"), "long").to(type_name)
             else:
                 found[name] = self.concrete(argument, node.place)
         for param, value in zip(function.params, arguments, strict=False):
@@ -159,7 +171,7 @@ class Calls(Base):
         return found
 
     def match(
-        self, pattern: Type, value: Value, found: dict[str, Type | int], names: set[str], node: nodes.Node
+        self, pattern: Type, value: Value, found: dict[str, Type | Known], names: set[str], node: nodes.Node
     ) -> None:
         """Learn template arguments from the type of an argument."""
         type = value.type
@@ -178,7 +190,7 @@ class Calls(Base):
         before = found.get(pattern.name)
         if before is None:
             found[pattern.name] = type
-        elif not isinstance(before, int) and not same(before, type):
+        elif not isinstance(before, Known) and not same(before, type):
             self.wrong(f"{pattern.name} is {spelling(before)} and {spelling(type)} at once", node)
 
 

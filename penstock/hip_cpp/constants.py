@@ -6,12 +6,13 @@ import ast
 import operator
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from penstock.hip_cpp import nodes
 from penstock.hip_cpp.errors import RefusedError
-from penstock.hip_cpp.types import INTEGERS, SIZES, Named, Type
+from penstock.hip_cpp.types import INTEGERS, RANK, SIZES, Named, Type
 
-__all__ = ["CONSTANTS", "character", "evaluate", "number"]
+__all__ = ["CONSTANTS", "Known", "character", "evaluate", "number"]
 
 NUMBER = re.compile(r"(0[xX][\da-fA-F]+|0[bB][01]+|\d+)([uUlL]*)$")
 FLOAT = re.compile(r"(0[xX][\da-fA-F.]+[pP][+-]?\d+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([fF]?)$")
@@ -104,10 +105,28 @@ def character(node: nodes.Char) -> int:
     return value - 256 if value > 127 else value
 
 
+class Known(NamedTuple):
+    """The value of a constant integer expression, and its type."""
+
+    value: int
+    type_name: str
+
+    def to(self, type_name: str) -> Known:
+        """Return it converted to another integer type."""
+        if type_name == "bool":
+            return Known(int(bool(self.value)), type_name)
+        bits = 8 * SIZES[type_name]
+        value = self.value & ((1 << bits) - 1)
+        signed = not type_name.startswith("u")
+        return Known(value - (1 << bits) if signed and value >> (bits - 1) else value, type_name)
+
+
 def evaluate(
-    node: nodes.Expression, lookup: Callable[[str], int | None], size_of: Callable[[Type], int] | None = None
-) -> int | None:
-    """Return the value of an integer expression; None if it is not constant.
+    node: nodes.Expression,
+    lookup: Callable[[str], Known | None],
+    size_of: Callable[[Type], int] | None = None,
+) -> Known | None:
+    """Return the value of an integer expression; None if it is not constant, or not of integers.
 
     Parameters
     ----------
@@ -115,39 +134,58 @@ def evaluate(
         The value of a constant, by name.
     """
 
-    def inner(node: nodes.Expression) -> int | None:
+    def inner(node: nodes.Expression) -> Known | None:
         if isinstance(node, nodes.Number):
-            return number(node)[2]
+            _, name, value = number(node)
+            return None if value is None else Known(value, name)
         if isinstance(node, nodes.Char):
-            return character(node)
+            return Known(character(node), "char")
         if isinstance(node, nodes.Name):
-            return {"true": 1, "false": 0}.get(node.name, lookup(node.name))
+            return {"true": Known(1, "bool"), "false": Known(0, "bool")}.get(node.name) or lookup(node.name)
         if isinstance(node, nodes.Unary) and node.op in "+-~!":
-            value = inner(node.operand)
-            return None if value is None else {"+": value, "-": -value, "~": ~value, "!": int(not value)}[node.op]
+            known = inner(node.operand)
+            if known is None or node.op == "!":
+                return known and Known(int(not known.value), "bool")
+            value = {"+": known.value, "-": -known.value, "~": ~known.value}[node.op]
+            return Known(value, "int").to(wider(known))
         if isinstance(node, nodes.Binary) and node.op in OPERATIONS:
-            left, right = inner(node.left), inner(node.right)
-            if left is None or right is None or (node.op in "/%" and not right) or (node.op in "<<>>" and right < 0):
-                return None
-            return OPERATIONS[node.op](left, right)
+            return binary(node.op, inner(node.left), inner(node.right))
         if isinstance(node, nodes.Conditional):
-            condition = inner(node.condition)
-            return None if condition is None else inner(node.left if condition else node.right)
+            condition, left, right = inner(node.condition), inner(node.left), inner(node.right)
+            if condition is None or left is None or right is None:
+                return None
+            name = left.type_name if left.type_name == right.type_name else wider(left, right)
+            return (left if condition.value else right).to(name)
         if isinstance(node, nodes.Cast) and isinstance(node.type, Named) and node.type.name in INTEGERS:
-            return wrapped(inner(node.operand), node.type.name)
+            known = inner(node.operand)
+            return known and known.to(node.type.name)
         if isinstance(node, nodes.SizeOf) and size_of is not None and not isinstance(node.of, nodes.Expression):
-            return size_of(node.of)
+            return Known(size_of(node.of), "ulong")
         return None
 
     return inner(node)
 
 
-def wrapped(value: int | None, name: str) -> int | None:
-    """Return the value after a conversion to an integer type."""
-    if value is None:
+def wider(*operands: Known) -> str:
+    """Return the type of an operation on these."""
+    names = (operand.type_name if operand.type_name in RANK else "int" for operand in operands)
+    return max(names, key=RANK.__getitem__)
+
+
+def binary(op: str, left: Known | None, right: Known | None) -> Known | None:
+    """Return the value of a binary operation; None if it has none."""
+    if left is None or right is None:
         return None
-    if name == "bool":
-        return int(bool(value))
-    bits = 8 * SIZES[name]
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if not name.startswith("u") and value >> (bits - 1) else value
+    if op in ("&&", "||"):
+        return Known(OPERATIONS[op](left.value, right.value), "bool")
+    if op in ("<<", ">>"):
+        name = wider(left)
+        if not 0 <= right.value < 8 * SIZES[name]:
+            return None
+        return Known(OPERATIONS[op](left.value, right.value), name).to(name)
+    name = wider(left, right)
+    one, other = left.to(name).value, right.to(name).value
+    if op in "/%" and other == 0:
+        return None
+    result = Known(OPERATIONS[op](one, other), name)
+    return Known(result.value, "bool") if op in ("==", "!=", "<", ">", "<=", ">=") else result.to(name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from penstock.hip_cpp import nodes
 from penstock.hip_cpp.builtins import Builtins
-from penstock.hip_cpp.constants import CONSTANTS, character, number
+from penstock.hip_cpp.constants import CONSTANTS, Known, character, number
 from penstock.hip_cpp.types import (
     Array,
     Named,
@@ -80,8 +80,8 @@ class Expressions(Builtins):
         mark = self.program.mark(node.place)
         bound = self.bindings.get(name)
         symbol = self.lookup(name)
-        if isinstance(bound, int) and not any(name in scope for scope in self.scopes):
-            return Value(f"{mark}({bound})", Named("int"), True)
+        if isinstance(bound, Known) and not any(name in scope for scope in self.scopes):
+            return self.known(bound, mark)
         if symbol is None:
             if name in ("nullptr", "NULL"):
                 return Value("0", Pointer(Named("void"), self.program.space()), True, is_null=True)
@@ -96,7 +96,7 @@ class Expressions(Builtins):
                 self.refuse(f"the function {name} as a value", node)
             self.wrong(f"{name!r} is not declared, or not in the subset of HIP C++", node)
         if symbol.value is not None and (self.constant or symbol.text == ""):
-            return Value(f"{mark}({symbol.value})", symbol.type, True)
+            return self.known(symbol.value, mark)
         if self.constant:
             if symbol.init is None or not arithmetic(symbol.type):
                 self.refuse(f"{name} in the initializer of a constant", node)
@@ -106,6 +106,10 @@ class Expressions(Builtins):
         if symbol.shared:
             self.need_shared(symbol.shared, symbol)
         return Value(mark + symbol.text, symbol.type, True, symbol.space)
+
+    def known(self, known: Known, mark: str) -> Value:
+        """Translate a constant integer."""
+        return Value(f"{mark}({self.declare(Named(known.type_name), '')})({known.value})", Named(known.type_name))
 
     def need_shared(self, key: str, symbol: Symbol) -> None:
         """Note that the function needs an object in shared memory."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.hip_cpp import nodes
+from penstock.hip_cpp.constants import Known
 from penstock.hip_cpp.emit_expressions import Expressions
 from penstock.hip_cpp.errors import Place
-from penstock.hip_cpp.types import Array, Named, Pointer, Reference, Type, arithmetic, spelling
+from penstock.hip_cpp.types import Array, Named, Pointer, Reference, Type, spelling
 from penstock.hip_cpp.values import Symbol
 
 __all__ = ["DYNAMIC", "Instance", "Shared"]
@@ -234,7 +235,7 @@ class Instance(Expressions):
             value = self.constant_of(words[1])
             if value is None:
                 self.refuse(f"#pragma {node.text}", node)
-            words[1] = str(value)
+            words[1] = str(value.value)
         self.pragma = f"{self.program.mark(node.place, hard=True)}#pragma {' '.join(words)}\n"
 
     def do_staticassert(self, node: nodes.StaticAssert) -> None:
@@ -275,8 +276,8 @@ class Instance(Expressions):
                 init = self.initializer(node.init, type)
         if isinstance(type, Array) and innermost_missing(type):
             self.wrong("an array without a size", node)
-        if constant and node.init is not None and arithmetic(type) and not isinstance(node.init, nodes.InitList):
-            symbol.value = self.evaluate(node.init) if spelling(type).split()[-1] not in ("float", "double") else None
+        if isinstance(type, Named) and type.const and node.init is not None:
+            symbol.value = self.known_value(node.init, type)
         self.scopes[-1][node.name] = symbol
         self.write(f"{self.declare(type, text)}{f' = {init}' if init else ''};", node.place)
 
@@ -346,7 +347,7 @@ class Instance(Expressions):
         if isinstance(type, Array) and innermost_missing(type):
             self.wrong("an array without a size", node)
         bound = ",".join(
-            f"{name}={one if isinstance(one, int) else spelling(one)}" for name, one in self.bindings.items()
+            f"{name}={one.value if isinstance(one, Known) else spelling(one)}" for name, one in self.bindings.items()
         )
         key = f"{id(node)}<{bound}>"
         shared = self.shared.get(key)

@@ -280,14 +280,14 @@ class Param(Node):
 
 @dataclass(eq=False)
 class Function(Node):
-    """A function with a body; ``template`` are its template parameters, (name, is a type)."""
+    """A function with a body; ``template`` are its template parameters, (name, type of a value or "")."""
 
     name: str
     result: Type
     params: list[Param]
     body: Block
     attributes: frozenset[str]
-    template: list[tuple[str, bool]] = field(default_factory=list)
+    template: list[tuple[str, str]] = field(default_factory=list)
     launch_bounds: Expression | None = None
 
     @property

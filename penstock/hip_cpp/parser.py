@@ -193,18 +193,18 @@ class Parser(ExpressionParser):
         """Parse a function template."""
         place = self.advance().place
         self.expect("<")
-        parameters: list[tuple[str, bool]] = []
+        parameters: list[tuple[str, str]] = []
         while not self.at(">"):
             if self.at("typename", "class"):
                 self.advance()
-                parameters.append((self.name("the name of a template parameter"), True))
+                parameters.append((self.name("the name of a template parameter"), ""))
             elif self.at("template") or self.peek().text == "...":
                 self.refuse("templates of templates, and parameter packs")
             else:
                 type = self.type_id()
                 if not isinstance(type, Named):
                     self.refuse("template parameters that are pointers or references")
-                parameters.append((self.name("the name of a template parameter"), False))
+                parameters.append((self.name("the name of a template parameter"), type.name))
             if self.at("="):
                 self.refuse("defaults of template parameters")
             if not self.accept(","):
@@ -215,8 +215,8 @@ class Parser(ExpressionParser):
         if self.at("struct", "class", "union", "using"):
             self.refuse("templates of classes and of types", place)
         hidden = {name: self.types.get(name) for name, _ in parameters}
-        for name, is_type in parameters:
-            if is_type:
+        for name, type_name in parameters:
+            if not type_name:
                 self.types[name] = Named(name)
         try:
             self.declaration(True, parameters)
@@ -260,7 +260,7 @@ class Parser(ExpressionParser):
             type = Named(type.name, True, type.volatile)
         return type, attributes, bounds or more_bounds
 
-    def declaration(self, at_file_scope: bool, template: list[tuple[str, bool]]) -> nodes.Declaration | None:
+    def declaration(self, at_file_scope: bool, template: list[tuple[str, str]]) -> nodes.Declaration | None:
         """Parse variables, or at file scope a function."""
         place = self.place
         base, attributes, bounds = self.specifiers()

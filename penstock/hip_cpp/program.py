@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.hip_cpp import nodes
+from penstock.hip_cpp.constants import Known
 from penstock.hip_cpp.emit_statements import DYNAMIC, Instance, Shared
 from penstock.hip_cpp.errors import Place, RefusedError
 from penstock.hip_cpp.helpers import helpers_for
@@ -45,7 +46,8 @@ class Translator:
         self.parser = parser
         self.names = names | RESERVED
         self.structs = parser.structs
-        self.symbols = {name: self.unique(name) if name in RESERVED else name for name in parser.structs}
+        self.renamed: dict[str, str] = {}
+        self.symbols = {name: self.local_name(name) for name in parser.structs}
         self.functions: dict[str, list[nodes.Function]] = {}
         for function in parser.functions:
             self.functions.setdefault(function.name, []).append(function)
@@ -77,7 +79,9 @@ class Translator:
 
     def local_name(self, name: str) -> str:
         """Return the name of a variable or a parameter."""
-        return f"{name}_" if name in RESERVED or name.startswith("hip_") else name
+        if name not in self.renamed:
+            self.renamed[name] = self.unique(name) if name in RESERVED or name.startswith("hip_") else name
+        return self.renamed[name]
 
     def member_symbol(self, name: str) -> str:
         """Return the name of a member."""
@@ -198,8 +202,7 @@ class Translator:
         symbol = Symbol(self.unique(node.name), type, self.constant_space, init=node.init)
         if isinstance(type, Named):
             symbol.type = Named(type.name, True)
-            if type.name not in ("float", "double"):
-                symbol.value = instance.evaluate(node.init)
+            symbol.value = instance.known_value(node.init, type)
         if "enumerator" in node.attributes:
             if symbol.value is None:
                 raise RefusedError(f"the value of {node.name} is no constant integer", node.place)
@@ -258,7 +261,7 @@ class Translator:
             id=len(self.instances),
         )  # fmt: skip
         self.instances.append(instance)
-        self.stack.append(function.name)
+        self.stack.append(self.key(function, bindings))
         instance.translate()
         self.stack.pop()
         return instance
@@ -287,15 +290,20 @@ class Translator:
             types.append(type)
         return self.instance(function, bindings, types, function)
 
+    def key(self, function: nodes.Function, bindings: dict[str, Any]) -> str:
+        """Return what tells instances of functions apart, but for their address spaces."""
+        bound = [f"{name}={one.value if isinstance(one, Known) else spelling(one)}" for name, one in bindings.items()]
+        return f"{id(function)}<{','.join(bound)}>"
+
     # -- putting it together
 
     def place_instance(self, instance: Instance, symbol: str = "") -> Placed:
         """Return a translated function with all names in it, once for all that are the same."""
         text = instance.text
-        for id in instance.calls:
-            text = text.replace(f"\2F{id}\3", self.place_instance(self.instances[id]).symbol)
+        for number in instance.calls:
+            text = text.replace(f"\2F{number}\3", self.place_instance(self.instances[number]).symbol)
         text = MARK.sub(self.space_name, text)
-        key = (id_of(instance.function), text)
+        key = (id(instance.function), text)
         if key not in self.placed:
             name = symbol or self.unique(instance.function.name)
             self.placed[key] = Placed(name, text.replace("\2N\3", name))
@@ -312,8 +320,8 @@ class Translator:
 
     def text(self) -> str:
         """Return the program in OpenCL C."""
-        for id, (name, place) in self.atomic.items():
-            if self.spaces[id][0].name not in ("global", "local"):
+        for number, (name, place) in self.atomic.items():
+            if self.spaces[number][0].name not in ("global", "local"):
                 raise RefusedError(f"{name}() of what is neither in global nor in shared memory", place)
         structures = []
         for name in self.structs:
@@ -339,6 +347,3 @@ def is_constant(type: Type) -> bool:
     if isinstance(type, Array):
         return is_constant(type.of)
     return not isinstance(type, Reference) and type.const
-
-
-id_of = id

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -45,6 +46,9 @@ TOKEN = re.compile(
     |(?P<op><<<|<<=|>>=|\.\.\.|->\*|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%&|^~!<>=?:;,.(){}\[\]#@\\`])""",
     re.VERBOSE,
 )
+
+
+_lock = threading.Lock()
 
 
 class Token(NamedTuple):
@@ -120,7 +124,13 @@ def preprocess(
     RefusedError
         For what is wrong with a directive.
     """
-    preprocessor = Preprocessor(headers or {})
+    with _lock:  # pcpp's lexer has state of its own
+        return _preprocess(source, file, options, headers or {})
+
+
+def _preprocess(source: str, file: str, options: Sequence[str], headers: Mapping[str, str]) -> list[Token]:
+    """Expand macros and includes, one program after the other."""
+    preprocessor = Preprocessor(headers)
     for macro in PREDEFINED:
         preprocessor.define(macro)
     for option in options:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
 from penstock.hip_cpp import constants, nodes
+from penstock.hip_cpp.constants import Known
 from penstock.hip_cpp.errors import Place, RefusedError
 from penstock.hip_cpp.types import (
     INTEGERS,
@@ -66,7 +67,7 @@ class Symbol:
     text: str
     type: Type
     space: Space
-    value: int | None = None
+    value: Known | None = None
     init: nodes.Expression | None = None
     shared: str = ""
 
@@ -76,7 +77,7 @@ class Base:
     """Types, spaces and conversions; one for each function that is translated."""
 
     program: Translator
-    bindings: dict[str, Type | int] = field(default_factory=dict)
+    bindings: dict[str, Type | Known] = field(default_factory=dict)
     scopes: list[dict[str, Symbol]] = field(default_factory=lambda: [{}])
     constant: bool = False  # while the initializer of a constant at file scope is translated
 
@@ -89,24 +90,29 @@ class Base:
                 return scope[name]
         return self.program.constant_symbol(name)
 
-    def constant_of(self, name: str) -> int | None:
+    def constant_of(self, name: str) -> Known | None:
         """Return the value of a name that is a constant integer."""
         bound = self.bindings.get(name)
-        if isinstance(bound, int):
+        if isinstance(bound, Known) and not any(name in scope for scope in self.scopes):
             return bound
         symbol = self.lookup(name)
         return symbol.value if symbol else None
 
-    def evaluate(self, node: nodes.Expression) -> int | None:
+    def evaluate(self, node: nodes.Expression) -> Known | None:
         """Return the value of a constant integer expression."""
         return constants.evaluate(node, self.constant_of, lambda type: self.size_of(self.concrete(type, node.place))[0])
+
+    def known_value(self, node: nodes.Expression, type: Named) -> Known | None:
+        """Return the value of a constant of this type, if it is an integer and its initializer is known."""
+        value = None if isinstance(node, nodes.InitList) or type.name not in INTEGERS else self.evaluate(node)
+        return value and value.to(type.name)
 
     def constant_integer(self, node: nodes.Expression, what: str) -> int:
         """Return the value of an expression that has to be constant."""
         value = self.evaluate(node)
         if value is None:
             raise RefusedError(f"{what} that is not a constant integer: not in the subset of HIP C++", node.place)
-        return value
+        return value.value
 
     # -- types
 
@@ -120,7 +126,7 @@ class Base:
         """
         if isinstance(type, Named):
             bound = self.bindings.get(type.name)
-            if bound is not None and not isinstance(bound, int):
+            if bound is not None and not isinstance(bound, Known):
                 result = self.concrete(bound, place, why) if not has_spaces(bound) else bound
                 if isinstance(result, Named):
                     return Named(result.name, result.const or type.const, result.volatile or type.volatile)

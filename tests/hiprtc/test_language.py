@@ -206,3 +206,87 @@ def test_the_kernel_of_hip_pythons_jacobi_example_has_these_parts(build):
     a, b, x = floats(256).reshape(16, 16), floats(16), np.zeros(16, "f4")
     program.run("residual", 2, 8, x, a, b, 16)
     assert np.allclose(x, (b - (a.sum(1) - a.diagonal())) / a.diagonal(), rtol=1e-4)
+
+
+def test_constants_keep_their_types(build):
+    program = build("""
+        template <unsigned N, bool B> __device__ int below(int a) { int size[B + 1]; return (a < N) + sizeof(size); }
+        const unsigned ALL = -1;
+        constexpr unsigned char BYTE = 257;
+        enum { HALF = ALL / 2 > 5 ? 3 : 4 };
+        __global__ void constants(long long* out) {
+            const bool flag = 7;
+            const unsigned local = 3;
+            int a[flag + 1], b[BYTE + 1], c[HALF], d[1u - 2 > 0 ? 5 : 6];
+            out[0] = below<4, 8>(-1); out[1] = sizeof(a) + 10 * sizeof(b) + 100 * sizeof(c) + 1000 * sizeof(d);
+            out[2] = ALL; out[3] = BYTE; out[4] = local - 4; out[5] = -1 < ALL;
+            switch (out[0]) { case local - 4 > 0 ? 8 : 9: out[6] = 1; }
+        }""")
+    out = np.zeros(7, "i8")
+    program.run("constants", 1, 1, out)
+    assert out.tolist() == [8, 8 + 80 + 1200 + 20000, (1 << 32) - 1, 1, (1 << 32) - 1, 0, 1]
+
+
+def test_names_do_not_meet(build):
+    program = build("""
+        const int n = 5;
+        __device__ int f(int a, int b = n) { return a + b; }
+        __device__ int f_1(int n) { return f(n) * 100; }
+        __global__ void names(int* out, int kernel_1) {
+            int n = 1000, kernel = 1;
+            { int kernel_1 = 2; kernel += kernel_1; }
+            out[0] = f(n); out[1] = f_1(1); out[2] = kernel * 10 + kernel_1;
+            { __shared__ int tile; tile = 3; out[3] = tile; }
+            int tile = 4;
+            out[4] = tile;
+            int min = 7;
+            out[5] = max(min, 3) + fminf(min, 8);
+        }""")
+    out = np.zeros(6, "i4")
+    program.run("names", 1, 1, out, 5)
+    assert out.tolist() == [1005, 600, 35, 3, 4, 14]
+
+
+def test_linkage_and_host_device(build):
+    program = build("""
+        __host__ __device__ int twice(int a) { return 2 * a; }
+        extern "C" {
+        __global__ void folds(int* out, const int* in) { out[0] = twice(in[0]); }
+        }""")
+    out = np.zeros(1, "i4")
+    program.run("folds", 1, 1, out, np.array([4], "i4"))
+    assert out[0] == 8
+
+
+def test_side_effects_happen_once(build):
+    program = build("""
+        __device__ int next(int* n) { return (*n)++; }
+        __global__ void effects(int* out, float3* v) {
+            int n = 0;
+            out[next(&n)] += 5;
+            out[1] = min(next(&n), 7) + max(next(&n), 0) + abs(next(&n));
+            bool b = next(&n);
+            out[2] = n * 10 + b;
+            v[next(&n) - 5] = make_float3(1, 2, 3);
+            out[3] = (n++, n);
+        }""")
+    out, v = np.zeros(4, "i4"), np.zeros(3, "f4")
+    program.run("effects", 1, 1, out, v)
+    assert out.tolist() == [5, 1 + 2 + 3, 51, 7]
+    assert v.tolist() == [1, 2, 3]
+
+
+def test_macros_do_not_run_together(build):
+    # a preprocessor that writes text makes x--1 of the first
+    program = build("""
+        #define NEGATIVE -1
+        #define MINUS(x) -x
+        #define EMPTY
+        #define JOIN(a, b) a##b
+        __global__ void macros(int* out) {
+            int x = 5;
+            out[0] = x -NEGATIVE; out[1] = x-MINUS(-1); out[2] = +EMPTY+ x; out[3] = JOIN(1, 2) + JOIN(x, ); out[4] = x;
+        }""")
+    out = np.zeros(5, "i4")
+    program.run("macros", 1, 1, out)
+    assert out.tolist() == [6, 4, 5, 17, 5]
