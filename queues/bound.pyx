@@ -60,6 +60,8 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     if kernel.scratch_sizes:
         raise NotSupportedError(
             f"kernel {kernel.name!r} has scratch, whose size is looked at in each launch: it cannot be bound")
+    if kernel.follows:
+        kernel._keep_up_with_memory()
     bound.closings = state.device.closings.load()
     bound.geometry = read_geometry(kernel, grid, block)[0]
     packed = <char*> alloca(kernel.packed_size)
@@ -135,6 +137,7 @@ cdef int launch_bound(BoundLaunch bound) except -1:
         return 0
     if status != 0:
         raise_launch_error(bound.queue, bound.kernel, status, NO_ARGUMENT)
+    state.device.unseen_writes += bound.kernel.follows
     note_writes(state, bound.kernel, (<PyTupleObject*> bound.arguments).ob_item)
     return 0
 

@@ -20,9 +20,7 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
     """Copies go to `queue`. Blocks until the results are there, if any array is written to."""
     queue._refuse_in_capture(f"launch of {kernel.name!r} with arrays of the host")
     given = [parameter for parameter in kernel.parameters if parameter.name not in kernel.scratch_names]
-    arrays: list[tuple[int, Any]] = [
-        (i, argument) for i, argument in enumerate(arguments) if isinstance(argument, np.ndarray)
-    ]
+    arrays: list[tuple[int, Any]] = [(i, each) for i, each in enumerate(arguments) if isinstance(each, np.ndarray)]
     written = [(i, array) for i, array in arrays if array.flags.writeable and not given[i].read_only]
     for i, array in arrays:
         if not array.flags.c_contiguous or array.dtype.hasobject or array.size == 0:

@@ -20,7 +20,9 @@ cdef class Kernel:
     cdef size_t packed_size
     cdef uint64_t id
     cdef bint closed
-    cdef bint plain  # open, and without scratch
+    cdef bint plain  # open, without scratch, and follows no pointers
+    cdef bint follows  # pointers that it finds in memory, so that it may write anywhere
+    cdef object followed  # which memory there was when it was last looked at
     cdef vector[Py_ssize_t] written  # the parameters through which a launch may write
     cdef tuple scratch_sizes  # (index of the parameter, Size) of each that is declared
     cdef dict scratch_ids  # by name of the parameter

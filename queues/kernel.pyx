@@ -12,7 +12,7 @@ from penstock.events.anchors cimport anchor_on_device
 from penstock.queues.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
 from penstock.queues.state cimport DeviceState, release_device_state
 
-from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from penstock.queues.sizes import Argument, read_size
 
 _ids = itertools.count(1)  # never used again, so a plan can never be taken for another kernel's
@@ -128,7 +128,8 @@ cdef class Kernel:
         """The handle of a new driver kernel, owned by whoever called."""
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")
-        return self.native.create()
+        # asked anew, because something may have been freed since `followed` was
+        return self.native.create(self.device.driver.memory_there_is() if self.follows else None)
 
     def scratch(self, name, size):
         """Declare that a pointer parameter is scratch: launches leave it out, and it gets memory of `size` bytes.
@@ -176,6 +177,35 @@ cdef class Kernel:
         self.left_out[index] = True
         self.plain = False
         self.scratch_sizes = (*self.scratch_sizes, (index, size))
+
+    def follow_pointers(self):
+        """Declare that the kernel follows pointers which it finds in memory or is given as numbers (`Buffer.address`).
+
+        The driver is told to have all of the device's memory ready for it (Level Zero, zeKernelSetIndirectAccess;
+        OpenCL 3.0, clSetKernelExecInfo; SYCL always does). Since the kernel may write anywhere, scratch that is sized
+        by data is measured anew after each of its launches. A bound launch follows to memory that there was when it was
+        bound. Saying it twice is fine.
+
+        Raises
+        ------
+        NotSupportedError
+            When the device's memory has no addresses.
+        """
+        if self.closed:
+            raise ClosedError(f"kernel {self.name!r} is closed")
+        if not self.device.driver.has_addresses:
+            raise NotSupportedError(f"memory of {self.device.name} has no addresses that a kernel could follow")
+        self.follows = True
+        self.plain = False
+        self._keep_up_with_memory()
+
+    def _keep_up_with_memory(self):
+        """A driver that has to be told which memory there is was told when the plans were made: make others."""
+        memory = self.device.driver.memory_there_is()
+        if memory is not self.followed:
+            self.followed = memory
+            self._forget_plans()
+            self.id = next(_ids)
 
     @property
     def scratch_names(self):

@@ -143,6 +143,8 @@ cdef int launch_with_scratch(
         raise ArgumentTypeError(
             f"kernel {kernel.name!r} takes {kernel.count - len(kernel.scratch_sizes)} arguments besides its scratch "
             f"({count} given): {kernel.signature}")
+    if kernel.follows:
+        kernel._keep_up_with_memory()
     all_arguments = <PyObject**> alloca(kernel.count * sizeof(PyObject*))
     for i in range(kernel.count):
         all_arguments[i] = <PyObject*> None
@@ -155,6 +157,10 @@ cdef int launch_with_scratch(
     if views.arrays:
         release_views(&views)
         launch_with_arrays(queue, kernel, grid, block, list_of(arguments, count))
+        return 0
+    if not kernel.scratch_sizes:
+        launch_packed(queue, state, kernel, grid, block, all_arguments, packed, &views)
+        kernel.state.unseen_writes += 1
         return 0
     try:
         snapshot = find_snapshot(state, kernel.id)
@@ -169,8 +175,11 @@ cdef int launch_with_scratch(
         index = <Py_ssize_t> snapshot.declared[i][0]
         (<PackedPointer*> (packed + kernel.layout[<Py_ssize_t> index].offset))[0] = snapshot.scratch[i]
     if kernel.device.debug:
-        return launch_guarded(queue, state, kernel, grid, block, all_arguments, packed, &views, snapshot)
-    return launch_packed(queue, state, kernel, grid, block, all_arguments, packed, &views)
+        launch_guarded(queue, state, kernel, grid, block, all_arguments, packed, &views, snapshot)
+    else:
+        launch_packed(queue, state, kernel, grid, block, all_arguments, packed, &views)
+    kernel.state.unseen_writes += kernel.follows
+    return 0
 
 
 # -- working the sizes out

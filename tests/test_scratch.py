@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import time
 from unittest import mock
 
 import numpy as np
@@ -24,6 +25,8 @@ kernel void two(global const int *rows, global uchar *first, global const uint *
     first[0] = second[0] = n;
 }
 kernel void rewrite(global int *values, int value) { values[get_global_id(0)] = value; }
+typedef struct { global int *next; int value; int unused; } Link;
+kernel void chase(global const Link *link) { link->next[0] = link->value; }
 kernel void of_real(global const float *values, global uchar *stack) { stack[0] = 1; }
 """
 
@@ -175,9 +178,15 @@ def test_measured_after_the_last_writer_on_whichever_queue(device, queue, make_q
     gates = [hold(writer) for writer in writers]
     for i, writer in enumerate(writers):
         writer.launch(kernels["rewrite"], 33, 1, rows[33 * i : 33 * (i + 1)], 100 * (3 - i))
-    opener = threading.Timer(0.2, lambda: [gate.open() for gate in gates])
+
+    def open_gates():  # the last writer's first
+        for gate in reversed(gates):
+            time.sleep(0.2)
+            gate.open()
+
+    opener = threading.Thread(target=open_gates)
     opener.start()
-    queue.launch(use, 1, 1, rows, 300, out)  # blocks until the gates are open
+    queue.launch(use, 1, 1, rows, 300, out)  # blocks until all are open
     opener.join()
     assert out.get(queue=queue).tolist() == [299 % 256]
     assert queue.stats.reductions == 2
@@ -231,6 +240,35 @@ def test_generations_rise_with_writes_only_and_are_shared(device, queue, kernels
         queue.launch(kernels["rewrite"], 1, 1, a, "x")
     assert risen(lambda: None) == 0
     assert b.generation == 2
+
+
+@pytest.mark.executes
+def test_kernels_that_follow_pointers(device, queue, own, use, out):
+    if not device.driver.has_addresses:
+        with refused(ps.NotSupportedError, NotImplementedError, "no addresses"):
+            own["chase"].follow_pointers()
+        pytest.skip("no addresses")
+    chase = own["chase"]
+    chase.follow_pointers()
+    chase.follow_pointers()
+    rows, hidden = device.zeros(4, "i4"), device.zeros(4, "i4")
+    device.finish()
+    links = np.zeros(1, [("next", "u8"), ("value", "i4"), ("unused", "i4")])
+    for turn, target in enumerate([rows, hidden, device.zeros(4, "i4")]):
+        device.finish()
+        links["next"], links["value"] = target.address, 30 + turn
+        before = rows.generation
+        queue.launch(chase, 1, 1, ps.by_value(links))
+        assert target.get(queue=queue)[0] == 30 + turn
+        assert rows.generation == before  # nobody sees where it writes, so
+        assert reductions(queue, lambda: queue.launch(use, 1, 1, rows, 30, out)) == 1
+        assert reductions(queue, lambda: queue.launch(use, 1, 1, rows, 30, out)) == 0
+    links["next"], links["value"] = rows.address, 99
+    go = chase.bind(queue, 1, 1, ps.by_value(links))
+    go()
+    assert reductions(queue, lambda: queue.launch(use, 1, 1, rows, 30, out)) == 1
+    assert out.get(queue=queue).tolist() == [29]
+    assert rows.get(queue=queue)[0] == 99
 
 
 # Growth, failure, life

@@ -33,7 +33,7 @@ class Raw:
     def _kernel(self) -> tuple[ctypes.c_void_p, object]:
         """A kernel of its own with its arguments set, and its memory. Both live as long as the process."""
         # what is made for plans is a structure that begins with the driver's handle
-        kernel = ctypes.c_void_p.from_address(self._kernels["fill"].create())
+        kernel = ctypes.c_void_p.from_address(self._kernels["fill"].create(None))
         memory = self.driver.allocate(4096)
         address, number = ctypes.c_uint64(memory.address), ctypes.c_int32(100)
         called("zeKernelSetGroupSize", kernel, 1, 1, 1)

@@ -77,6 +77,7 @@ cdef extern from *:
         X(KernelSetArgumentValue, (void *kernel, uint32_t index, size_t size, const void *value)) \\
         X(KernelSetGroupSize, (void *kernel, uint32_t x, uint32_t y, uint32_t z)) \\
         X(KernelCreate, (void *module, const KernelDesc *desc, void **kernel)) \\
+        X(KernelSetIndirectAccess, (void *kernel, uint32_t flags)) \\
         X(KernelDestroy, (void *kernel)) \\
         X(KernelGetProperties, (void *kernel, KernelProperties *properties)) \\
         X(EventCounterBasedCreate, (void *context, void *device, const CounterDesc *desc, void **event)) \\
@@ -181,6 +182,7 @@ cdef extern from *:
         CALL_KernelSetArgumentValue "penstock_ze::CALL_KernelSetArgumentValue"
         CALL_KernelSetGroupSize "penstock_ze::CALL_KernelSetGroupSize"
         CALL_KernelCreate "penstock_ze::CALL_KernelCreate"
+        CALL_KernelSetIndirectAccess "penstock_ze::CALL_KernelSetIndirectAccess"
         CALL_KernelGetProperties "penstock_ze::CALL_KernelGetProperties"
         CALL_EventCounterBasedCreate "penstock_ze::CALL_EventCounterBasedCreate"
         CALL_EventPoolCreate "penstock_ze::CALL_EventPoolCreate"
@@ -229,6 +231,7 @@ cdef extern from *:
         ) noexcept nogil
         ze_result_t (*KernelSetGroupSize)(void* kernel, uint32_t x, uint32_t y, uint32_t z) noexcept nogil
         ze_result_t (*KernelCreate)(void* module, const KernelDesc* desc, void** kernel) noexcept nogil
+        ze_result_t (*KernelSetIndirectAccess)(void* kernel, uint32_t flags) noexcept nogil
         ze_result_t (*KernelDestroy)(void* kernel) noexcept nogil
         ze_result_t (*KernelGetProperties)(void* kernel, KernelProperties* properties) noexcept nogil
         ze_result_t (*EventCounterBasedCreate)(

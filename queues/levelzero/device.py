@@ -53,9 +53,11 @@ class LevelZeroKernel:
                 f"kernel {self.name!r} takes {nbytes} bytes of arguments; the device has {native.max_argument_bytes}"
             )
 
-    def create(self) -> int:
-        """The operations' handle of a new kernel object, owned by whoever called."""
-        handle: int = self._module.create_kernel(self.name)
+    def create(self, memory: tuple[int, ...] | None) -> int:
+        """The operations' handle of a new kernel object, owned by whoever called; `memory` is what it can follow
+        pointers to, as `LevelZeroDevice.memory_there_is` said.
+        """
+        handle: int = self._module.create_kernel(self.name, memory is not None)
         return handle
 
 
@@ -114,6 +116,10 @@ class LevelZeroDevice:
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
         return Memory(self.handle, max(nbytes, 1), usm_type)
+
+    def memory_there_is(self) -> tuple[int, ...]:
+        """Nothing: the driver itself knows where a kernel's pointers may lead."""
+        return ()
 
     def part(self, memory: Memory, offset: int, nbytes: int) -> None:
         """A part of an allocation needs no object of its own: it has an address."""

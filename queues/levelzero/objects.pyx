@@ -6,9 +6,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 
 from penstock.queues.driver cimport Status
 from penstock.queues.levelzero.calls cimport (
-    CALL_KernelCreate, CALL_KernelGetProperties, CALL_MemAllocDevice, CALL_MemAllocHost, CALL_MemAllocShared,
-    CALL_ModuleCreate, CALL_ModuleGetNativeBinary, DeviceAllocDesc, GroupLimits, HostAllocDesc,
-    KernelDesc, KernelProperties, ModuleDesc, ze
+    CALL_KernelCreate, CALL_KernelGetProperties, CALL_KernelSetIndirectAccess, CALL_MemAllocDevice,
+    CALL_MemAllocHost, CALL_MemAllocShared, CALL_ModuleCreate, CALL_ModuleGetNativeBinary, DeviceAllocDesc, GroupLimits,
+    HostAllocDesc, KernelDesc, KernelProperties, ModuleDesc, ze
 )
 from penstock.queues.levelzero.handles cimport (
     COUNTER_BASED, COUNTER_BASED_POOL, RESET, Kernel, LoadedModule, Queue, close_device, new_device, new_module,
@@ -20,6 +20,7 @@ from penstock.queues.levelzero.calls import CALL_NAMES
 from penstock.queues.levelzero.loader import result_name
 
 cdef enum:
+    ALL_MEMORY = 7  # ze_kernel_indirect_access_flags_t: of the host, of devices, and shared
     FORMAT_SPIRV = 0
     FORMAT_NATIVE = 1
     ALIGNMENT = 128  # of the largest element type, double16
@@ -217,10 +218,17 @@ cdef class Module:
         check(outcome(CALL_KernelCreate, ze.KernelCreate(self.module.handle, &desc, &kernel)), f"kernel {name!r}")
         return kernel
 
-    def create_kernel(self, str name):
+    def create_kernel(self, str name, bint follows_pointers):
         """The operations' handle of a new kernel object, which its owner releases."""
         cdef void* handle = self.new_kernel(name)
-        cdef Kernel* kernel = new Kernel()
+        cdef Status status = 0
+        cdef Kernel* kernel
+        if follows_pointers:
+            status = outcome(CALL_KernelSetIndirectAccess, ze.KernelSetIndirectAccess(handle, ALL_MEMORY))
+            if status != 0:
+                ze.KernelDestroy(handle)
+                check(status, f"kernel {name!r}")
+        kernel = new Kernel()
         kernel.handle = handle
         kernel.module = retain_module(self.module)
         kernel.group[0] = kernel.group[1] = kernel.group[2] = 0

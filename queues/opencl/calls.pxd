@@ -24,6 +24,7 @@ cdef enum Call:
     CALL_EnqueueSVMMemFill
     CALL_SetKernelArg
     CALL_SetKernelArgSVMPointer
+    CALL_SetKernelExecInfo
     CALL_Flush
     CALL_Finish
     CALL_WaitForEvents
@@ -80,6 +81,7 @@ cdef struct Calls:
         void* const* waits, void** event
     ) noexcept nogil
     cl_int (*SetKernelArg)(void* kernel, cl_uint index, size_t size, const void* value) noexcept nogil
+    cl_int (*SetKernelExecInfo)(void* kernel, cl_uint name, size_t size, const void* value) noexcept nogil
     cl_int (*SetKernelArgSVMPointer)(void* kernel, cl_uint index, const void* value) noexcept nogil
     cl_int (*Flush)(void* queue) noexcept nogil
     cl_int (*Finish)(void* queue) noexcept nogil

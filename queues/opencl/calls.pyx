@@ -5,7 +5,7 @@ import ctypes
 import pyopencl
 from libc.stdint cimport uintptr_t
 
-_SVM = {"EnqueueSVMMemcpy", "EnqueueSVMMemFill", "SetKernelArgSVMPointer", "SVMAlloc", "SVMFree"}
+_SVM = {"EnqueueSVMMemcpy", "EnqueueSVMMemFill", "SetKernelArgSVMPointer", "SetKernelExecInfo", "SVMAlloc", "SVMFree"}
 
 
 def load():
@@ -42,6 +42,7 @@ def load():
     (<void**> &cl.EnqueueSVMMemFill)[0] = <void*> <uintptr_t> find("EnqueueSVMMemFill")
     (<void**> &cl.SetKernelArg)[0] = <void*> <uintptr_t> find("SetKernelArg")
     (<void**> &cl.SetKernelArgSVMPointer)[0] = <void*> <uintptr_t> find("SetKernelArgSVMPointer")
+    (<void**> &cl.SetKernelExecInfo)[0] = <void*> <uintptr_t> find("SetKernelExecInfo")
     (<void**> &cl.Flush)[0] = <void*> <uintptr_t> find("Flush")
     (<void**> &cl.Finish)[0] = <void*> <uintptr_t> find("Finish")
     (<void**> &cl.WaitForEvents)[0] = <void*> <uintptr_t> find("WaitForEvents")
@@ -74,6 +75,7 @@ CALL_NAMES = {
     CALL_EnqueueSVMMemFill: "clEnqueueSVMMemFill",
     CALL_SetKernelArg: "clSetKernelArg",
     CALL_SetKernelArgSVMPointer: "clSetKernelArgSVMPointer",
+    CALL_SetKernelExecInfo: "clSetKernelExecInfo",
     CALL_Flush: "clFlush",
     CALL_Finish: "clFinish",
     CALL_WaitForEvents: "clWaitForEvents",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,11 @@ class OpenCLDevice:
         calls.load()
         self.info = info
         self.native: cl.Device = info.native
+        self._memory_lock = threading.Lock()
+        self._memory: weakref.WeakSet[DeviceMemory] = weakref.WeakSet()
+        self._allocated = 0
+        self._known: tuple[int, int] | None = None
+        self._addresses: tuple[int, ...] = ()
         self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once, for as long as it lives
         self.context = cl.Context([self.native])
         self.context_handle = self.context.int_ptr
@@ -91,7 +98,20 @@ class OpenCLDevice:
         limit = self.native.max_mem_alloc_size
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
-        return DeviceMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects, usm_type)
+        memory = DeviceMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects, usm_type)
+        with self._memory_lock:
+            self._memory.add(memory)
+            self._allocated += 1
+        return memory
+
+    def memory_there_is(self) -> tuple[int, ...]:
+        """The addresses of all allocations; the same tuple until there are others."""
+        with self._memory_lock:
+            known = (self._allocated, len(self._memory))
+            if known != self._known:
+                self._addresses = tuple(memory.address for memory in self._memory)
+                self._known = known
+            return self._addresses
 
     def part(self, memory: DeviceMemory, offset: int, nbytes: int) -> Any:
         """A memory object for part of an allocation, where a part has no address; None where it has."""

@@ -30,6 +30,7 @@ cdef class DeviceMemory:
     cdef readonly size_t nbytes
     cdef readonly str usm_type
     cdef object context  # a pyopencl.Context: must outlive what is allocated in it
+    cdef object __weakref__
 
     def __init__(self, context, size_t nbytes, bint addresses, bint memory_object, str usm_type):
         cdef void* native = <void*> <uintptr_t> context.int_ptr

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
+from libcpp.vector cimport vector
 
 from penstock.queues.driver cimport TIMED, Driver, Geometry, Memory, Status, Waits, Wake
 from penstock.queues.opencl.calls cimport (
@@ -12,11 +13,14 @@ from penstock.queues.opencl.calls cimport (
     Call, cl, cl_int
 )
 
+from penstock.queues.errors import DriverError
+
 cdef enum:
     CL_COMPLETE = 0
     CL_OUT_OF_HOST_MEMORY = -6
     CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3
     CL_PROFILING_COMMAND_END = 0x1283
+    CL_KERNEL_EXEC_INFO_SVM_PTRS = 0x11B6
 
 
 cdef inline Status outcome(Call call, cl_int error) noexcept nogil:
@@ -271,6 +275,16 @@ def retain_queue(queue):
     cdef void* handle = <void*> <uintptr_t> queue.int_ptr
     cl.RetainCommandQueue(handle)
     return <uintptr_t> handle
+
+
+def set_followed_memory(kernel, addresses):
+    """Tell the driver to which SVM allocations the kernel's pointers may lead (OpenCL 3.0, clSetKernelExecInfo)."""
+    cdef vector[uint64_t] pointers = addresses
+    cdef cl_int error = cl.SetKernelExecInfo(
+        <void*> <uintptr_t> kernel.int_ptr, CL_KERNEL_EXEC_INFO_SVM_PTRS, pointers.size() * sizeof(void*),
+        pointers.data())
+    if error != 0:
+        raise DriverError(f"clSetKernelExecInfo failed: error {error}", call="clSetKernelExecInfo", code=error)
 
 
 def retain_kernel(kernel):

@@ -98,9 +98,14 @@ class OpenCLKernel:
         """The parameters with their sizes, from which the same kernel can be made without asking the driver."""
         return [spirv.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only) for p in self.parameters]
 
-    def create(self) -> int:
-        """The handle of a new kernel object, owned by whoever called."""
-        return operations.retain_kernel(cl.Kernel(self._program, self.name))
+    def create(self, memory: tuple[int, ...] | None) -> int:
+        """The handle of a new kernel object, owned by whoever called; `memory` is what it can follow pointers to, as
+        `OpenCLDevice.memory_there_is` said.
+        """
+        kernel = cl.Kernel(self._program, self.name)
+        if memory:
+            operations.set_followed_memory(kernel, memory)
+        return operations.retain_kernel(kernel)
 
 
 class Entry(NamedTuple):

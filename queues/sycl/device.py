@@ -70,8 +70,8 @@ class SyclKernel:
         self.required_block = required_block
         self.local_bytes = native.local_mem_size
 
-    def create(self) -> int:
-        """The handle of a new kernel with arguments of its own, owned by whoever called."""
+    def create(self, memory: tuple[int, ...] | None) -> int:
+        """The handle of a new kernel with arguments of its own, owned by whoever called; it follows pointers anyway."""
         return self._kernel.create(self._codes)
 
 
@@ -143,6 +143,10 @@ class SyclDevice:
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
         return OwnMemory(self.handle, max(nbytes, 1), usm_type)
+
+    def memory_there_is(self) -> tuple[int, ...]:
+        """Nothing: SYCL itself knows where a kernel's pointers may lead (SYCL 2020, 4.8.2)."""
+        return ()
 
     def part(self, memory: Any, offset: int, nbytes: int) -> None:
         """A part of an allocation needs no object of its own: it has an address."""
