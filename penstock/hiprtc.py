@@ -10,9 +10,9 @@ loaded on any device.
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import importlib
+import importlib.util
 import re
 import threading
 from collections.abc import Sequence
@@ -334,7 +334,7 @@ _fallback_lock = threading.Lock()
 
 def _current_device() -> penstock.Device:
     """Return the device that `penstock.hip` uses in this thread, or the default one."""
-    with contextlib.suppress(ModuleNotFoundError):
+    if importlib.util.find_spec("penstock.hip") and importlib.util.find_spec("penstock.hip.devices"):
         device: penstock.Device = importlib.import_module("penstock.hip.devices").current_device()
         return device
     with _fallback_lock:

@@ -24,10 +24,7 @@ ATTRIBUTES = {
 class Parser(ExpressionParser):
     """Parses a whole program.
 
-    Attributes
-    ----------
-    functions, variables, structs, asserts
-        What was found at file scope, in order.
+    Its attributes are what was found at file scope, in order.
     """
 
     def __init__(self, tokens: list[Token]) -> None:
@@ -235,10 +232,11 @@ class Parser(ExpressionParser):
                 found.add(self.advance().text)
             elif self.at("__launch_bounds__"):
                 self.advance()
-                bounds = self.arguments("(", ")")[0]
+                bounds = (self.arguments("(", ")") or self.unexpected("a number expected"))[0]
             elif self.at("[") and self.peek().text == "[":
                 while not self.accept("]"):
-                    self.advance()
+                    if self.advance().kind == "end":
+                        self.unexpected("']' expected")
                 self.expect("]")
             elif self.at("extern") and self.peek().kind == "string":
                 self.refuse("linkage here")

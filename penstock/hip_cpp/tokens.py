@@ -69,6 +69,17 @@ class Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]  # pcpp has no type
         self.line_directive = "#line"
         self.compress = 0
 
+    def next_token(self) -> Any:
+        """Return the next token, None at the end."""
+        try:
+            return self.token()
+        except RefusedError:
+            raise
+        except Exception as error:  # pcpp indexes lists that a wrong directive leaves empty
+            directive = self.lastdirective
+            place = Place(shown(directive.source), directive.lineno) if directive else Place("", 0)
+            raise RefusedError(f"a directive, or the use of a macro, that is wrong ({error})", place) from None
+
     def on_error(self, file: str, line: int, msg: str) -> None:
         """Raise instead of printing."""
         raise RefusedError(msg, Place(shown(file), line))
@@ -155,7 +166,7 @@ def collected(preprocessor: Preprocessor, file: str) -> list[Token]:
     run, run_place, run_end, run_macros = "", place, -1, []  # type: tuple[str, Place, int, list[str]]
     line_begins = True
     directive: list[str] | None = None
-    while (token := preprocessor.token()) is not None:
+    while (token := preprocessor.next_token()) is not None:
         text = str(token.value)
         place = Place(shown(token.source) or file, token.lineno)
         if not text.strip():

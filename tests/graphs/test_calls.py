@@ -9,6 +9,7 @@ from penstock.selection import select
 from .. import kernels as sources
 from ..levelzero import validation
 from ..observer import observe, watch
+from ..ordering.conftest import Holder
 from .conftest import SIZE, made
 
 REPLAYED_BY_ONE_CALL = select().backend == "level_zero"
@@ -32,10 +33,18 @@ def program(device):
 
 
 @pytest.fixture
+def hold():
+    holder = Holder()
+    yield holder
+    holder.open()
+
+
+@pytest.fixture
 def calls(device, kernels, hold):
     device.finish()
     with observe(device) as calls:
         yield calls
+    hold.open()
     device.finish()
 
 

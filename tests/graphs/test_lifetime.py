@@ -13,11 +13,13 @@ from .conftest import SIZE, SOURCE, made, steps
 
 def memory_pressure(device):
     """Memory that was given back too early is another buffer's now, and has other contents."""
+    kept = [np.full(1 << 16, 0xAB, "u4") for _ in range(40)]
     for nbytes in (SIZE * 4, 4096, 64):
         for _ in range(40):
             queue = device.queue(blocking=False)
             queue.fill(device.empty(nbytes, "u1"), 0xAB)
             queue.finish()
+    assert all(array[0] == 0xAB for array in kept)
 
 
 class Function:
@@ -41,11 +43,13 @@ def test_everything_is_dropped_while_a_launch_is_in_flight(device, hold, how):
     source.set(np.full(SIZE, 5, "u4"))
     device.finish()
     host = np.full(SIZE, 3, "u4")
+    large, much = device.zeros(1 << 16, "u4"), np.full(1 << 16, 6, "u4")
     block = np.arange(1, 1025, dtype="u4")
     with queue.capture() as graph:
         queue.launch(program["combine"], 4, 16, result, source, 1)
         queue.launch(program["gather"], 4, 16, result, ps.by_value(block), 1024)
         queue.copy(source, host)
+        queue.copy(large, much)
         queue.host(Function(ran))
         queue.launch(program["combine"], 4, 16, result, source, 2)
     executable = graph.instantiate()
@@ -60,13 +64,14 @@ def test_everything_is_dropped_while_a_launch_is_in_flight(device, hold, how):
         program.close()
         source.close()
         queue.close()
-    del graph, executable, program, source, host, block, queue
+    del graph, executable, program, source, host, much, block, queue
     gc.collect()
     memory_pressure(device)
     gate.open()
     device.finish()
     expected = ((0 * 5 + 5 + 1) * 3 + total) * 5 + 3 + 2
     assert (result.get() == expected % (1 << 32)).all()
+    assert (large.get() == 6).all()
     assert ran == [1]
 
 

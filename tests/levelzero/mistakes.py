@@ -44,6 +44,7 @@ def described(stype, *fields):
 
 
 QueueDesc = described(0x0E, *((name, c_uint32) for name in ("ordinal", "index", "flags", "mode", "priority")))
+ListDesc = described(0x0F, ("ordinal", c_uint32), ("flags", c_uint32))
 PoolDesc = described(0x10, ("flags", c_uint32), ("count", c_uint32))
 EventDesc = described(0x11, ("index", c_uint32), ("signal", c_uint32), ("wait", c_uint32))
 DeviceAllocDesc = described(0x15, ("flags", c_uint32), ("ordinal", c_uint32))
@@ -86,6 +87,9 @@ class Raw:
     def list(self):
         return self.make("zeCommandListCreateImmediate", self.context, self.device, byref(QueueDesc(0, 0, 2, 2, 0)))
 
+    def open_list(self):
+        return self.make("zeCommandListCreate", self.context, self.device, byref(ListDesc(0, 8)))
+
     def counter_event(self, signal=DEVICE, wait=DEVICE, flags=IMMEDIATE):
         desc = CounterDesc(flags, signal, wait)
         return self.make("zeEventCounterBasedCreate", self.context, self.device, byref(desc))
@@ -125,6 +129,10 @@ class Raw:
 
     def copy(self, list_, to, source, nbytes=64):
         return self.call("zeCommandListAppendMemoryCopy", list_, to, source, c_size_t(nbytes), None, c_uint32(0), None)
+
+    def replay(self, list_, closed):
+        append = "zeCommandListImmediateAppendCommandListsExp"
+        return self.call(append, list_, c_uint32(1), byref(closed), None, c_uint32(0), None)
 
     def signal(self, list_, event):
         return self.call("zeCommandListAppendSignalEvent", list_, event)
@@ -505,6 +513,60 @@ def test_a_kernel_destroyed_while_it_runs(raw, watched):
     raw.launch(queue, kernel)
     raw.destroy("Kernel", kernel)
     assert "zeKernelDestroy: launches of it are not known to be done" in the(watched.violations())
+
+
+@pytest.fixture
+def closed(raw):
+    """A closed list with a launch, and the memory, kernel and module that it uses."""
+    memory, module = raw.memory(), raw.module()
+    kernel, closed = raw.kernel(module, memory), raw.open_list()
+    raw.launch(closed, kernel)
+    raw.do("zeCommandListClose", closed)
+    return closed, memory, kernel, module
+
+
+def test_a_closed_list_is_replayed(raw, watched, closed):
+    recorded, memory, kernel, module = closed
+    list_ = raw.list()
+    for _ in range(2):
+        raw.replay(list_, recorded)
+    raw.finish(list_)
+    raw.destroy("CommandList", recorded, list_)
+    raw.destroy("Kernel", kernel)
+    raw.destroy("Module", module)
+    raw.free(memory)
+    assert watched.violations() == []
+
+
+def test_a_list_replayed_before_it_is_closed(raw, watched):
+    raw.replay(raw.list(), raw.open_list())
+    assert "is not closed" in the(watched.violations())
+
+
+def test_a_closed_list_destroyed_while_it_runs(raw, watched, closed):
+    raw.replay(raw.list(), closed[0])
+    raw.destroy("CommandList", closed[0])
+    assert "not known to have run" in the(watched.violations())
+
+
+def test_what_a_closed_list_uses_ends_while_it_runs(raw, watched, closed):
+    _, memory, kernel, _ = closed
+    raw.replay(raw.list(), closed[0])
+    raw.free(memory)
+    assert "what uses it is not known to be done" in the(watched.violations())
+    raw.destroy("Kernel", kernel)
+    assert "launches of it are not known to be done" in the(watched.violations())
+
+
+def test_what_a_closed_list_uses_is_gone(raw, watched, closed):
+    _, memory, kernel, _ = closed
+    raw.free(memory)
+    raw.destroy("Kernel", kernel)
+    assert watched.violations() == []
+    raw.replay(raw.list(), closed[0])
+    texts = "\n".join(watched.violations())
+    assert "uses memory that was freed" in texts
+    assert "what it is given was destroyed" in texts
 
 
 def test_a_module_destroyed_before_its_kernels(raw, watched):
