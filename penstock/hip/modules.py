@@ -22,7 +22,7 @@ from penstock.hip.enums import (
     hipFunction_attribute,
 )
 from penstock.hip.errors import SUCCESS, HipError, Result, api, code_of, record
-from penstock.hip.pointers import Number, address_of, host_view
+from penstock.hip.pointers import Number, address_of, handle_number, host_view
 from penstock.hip.streams import queue_of
 from penstock.queues import hip_launch
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
@@ -219,9 +219,10 @@ def hipModuleLoad(fname: Any) -> ihipModule_t:
 def _module_of(module: Any) -> ihipModule_t:
     if module is None:
         raise HipError(hipError_t.hipErrorInvalidHandle, "there is no module: None")
-    known = _modules.get(int(module))
+    number = handle_number(module, "a module")
+    known = _modules.get(number)
     if known is None:
-        raise HipError(hipError_t.hipErrorNotFound, f"module {int(module):#x} is unloaded, or never was one")
+        raise HipError(hipError_t.hipErrorNotFound, f"module {number:#x} is unloaded, or never was one")
     return known
 
 
@@ -292,7 +293,7 @@ def function_of(function: Any) -> Function:
         return function
     if isinstance(function, Kernel):
         return Function(function, None)
-    known = None if function is None else _functions.get(int(function))
+    known = _functions.get(handle_number(function, "a function"))
     if known is None:
         raise HipError(hipError_t.hipErrorInvalidHandle, f"no function: {function!r}")
     return known
