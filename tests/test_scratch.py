@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import time
 from unittest import mock
 
 import numpy as np
@@ -177,9 +178,15 @@ def test_measured_after_the_last_writer_on_whichever_queue(device, queue, make_q
     gates = [hold(writer) for writer in writers]
     for i, writer in enumerate(writers):
         writer.launch(kernels["rewrite"], 33, 1, rows[33 * i : 33 * (i + 1)], 100 * (3 - i))
-    opener = threading.Timer(0.2, lambda: [gate.open() for gate in gates])
+
+    def open_gates():  # the last writer's first
+        for gate in reversed(gates):
+            time.sleep(0.2)
+            gate.open()
+
+    opener = threading.Thread(target=open_gates)
     opener.start()
-    queue.launch(use, 1, 1, rows, 300, out)  # blocks until the gates are open
+    queue.launch(use, 1, 1, rows, 300, out)  # blocks until all are open
     opener.join()
     assert out.get(queue=queue).tolist() == [299 % 256]
     assert queue.stats.reductions == 2

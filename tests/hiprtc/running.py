@@ -1,0 +1,28 @@
+"""Kernels in HIP C++, translated, built and run."""
+
+import numpy as np
+
+import penstock as ps
+from penstock.hip_cpp import translate
+
+
+class Built:
+    """A program in HIP C++ on a device; arrays given to a launch are copied in and out."""
+
+    def __init__(self, device, queue, source, options=(), names=()):
+        self.translation = translate(source, options=options, name_expressions=names)
+        try:
+            self.program = device.program(self.translation.text)
+        except ps.BuildError as error:
+            raise AssertionError(f"{error.log}\n{self.translation.text}") from None
+        self.kernels = {kernel.name: kernel for kernel in self.translation.kernels}
+        self.device, self.queue = device, queue
+
+    def run(self, name, grid, block, *args, shared=0):
+        info = self.kernels[name]
+        buffers = [self.device.array(arg) if isinstance(arg, np.ndarray) and arg.ndim else arg for arg in args]
+        more = [ps.local(max(shared, 1))] if info.dynamic_shared else []
+        self.queue.launch(self.program[info.symbol], grid, block, *buffers, *more)
+        for buffer, arg in zip(buffers, args, strict=True):
+            if buffer is not arg:
+                arg[...] = buffer.get(queue=self.queue)

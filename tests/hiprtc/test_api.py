@@ -1,0 +1,268 @@
+"""penstock.hiprtc as programs written for hip-python call it."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock import hiprtc
+from penstock.hip_cpp.code import MAGIC, is_code, pack_code, unpack_code
+from penstock.hiprtc import hiprtcResult
+
+from ..refusals import refused
+
+OK = hiprtcResult.HIPRTC_SUCCESS
+COMPILATION = hiprtcResult.HIPRTC_ERROR_COMPILATION
+INPUT = hiprtcResult.HIPRTC_ERROR_INVALID_INPUT
+PROGRAM = hiprtcResult.HIPRTC_ERROR_INVALID_PROGRAM
+
+SCALE = b"""\
+extern "C" __global__ void scale_vector(float factor, int n, short unused1, int unused2, float unused3, float *x) {
+  int tid = threadIdx.x + blockIdx.x * blockDim.x;
+  if ( tid == 0 ) {
+    printf("tid: %d, factor: %f, x*: %lu, n: %lu, unused1: %d, unused2: %d, unused3: %f\\n",tid,factor,x,n,(int) unused1,unused2,unused3);
+  }
+  if (tid < n) {
+     x[tid] *= factor;
+  }
+}
+"""  # fmt: skip
+OPENCL = b"/* no __global__ here */ kernel void twice(global float* x) { x[get_global_id(0)] *= N; }"
+
+
+@pytest.fixture(autouse=True)
+def _current_device(device, monkeypatch):
+    monkeypatch.setattr(hiprtc, "_current_device", lambda: device)
+
+
+def checked(call_result):
+    err, *result = call_result
+    assert isinstance(err, hiprtcResult)
+    if err != OK:
+        raise RuntimeError(str(err))
+    return result[0] if len(result) == 1 else tuple(result)
+
+
+def create(source, headers=(), names=()):
+    return checked(hiprtc.hiprtcCreateProgram(source, b"some.hip", len(headers), list(headers), list(names)))
+
+
+def log_of(prog):
+    log = bytearray(checked(hiprtc.hiprtcGetProgramLogSize(prog)))
+    checked(hiprtc.hiprtcGetProgramLog(prog, log))
+    assert log[-1] == 0
+    return log[:-1].decode()
+
+
+def code_of(prog):
+    code = bytearray(checked(hiprtc.hiprtcGetCodeSize(prog)))
+    checked(hiprtc.hiprtcGetCode(prog, code))
+    return code
+
+
+@pytest.mark.executes
+def test_a_kernel_from_source_to_launch(device, queue):
+    prog = checked(hiprtc.hiprtcCreateProgram(SCALE, b"scale_vector", 0, [], []))
+    cflags = [b"--offload-arch=gfx90a"]
+    assert hiprtc.hiprtcCompileProgram(prog, len(cflags), cflags) == (OK,)
+    code = unpack_code(code_of(prog))
+    checked(hiprtc.hiprtcDestroyProgram(prog.createRef()))
+    kernel = code.find("scale_vector")
+    assert [p.type_name for p in kernel.parameters] == ["float", "int", "short", "int", "float", "float*"]
+    assert [p.nbytes for p in kernel.parameters] == [4, 4, 2, 4, 4, 8]
+    assert [p.kind for p in kernel.parameters] == ["value"] * 5 + ["pointer"]
+    built = device.program(code.text, code.options)
+    x = device.array(np.arange(100, dtype="f4"))
+    queue.launch(built[kernel.symbol], 4, 32, 1.5, 100, 5, 2, 5.6, x)
+    assert np.allclose(x.get(queue=queue), np.arange(100) * 1.5)
+
+
+@pytest.mark.executes
+def test_opencl_c_is_taken_as_it_is(device, queue):
+    prog = create(OPENCL)
+    checked(
+        hiprtc.hiprtcCompileProgram(prog, 3, [b"-DN=2", b"-cl-mad-enable", b"--offload-arch=gfx90a", b"not counted"])
+    )
+    code = unpack_code(code_of(prog))
+    assert (code.language, code.text, code.options, code.kernels) == (
+        "OpenCL C",
+        OPENCL.decode(),
+        ("-DN=2", "-cl-mad-enable"),
+        (),
+    )
+    x = device.array(np.arange(8, dtype="f4"))
+    queue.launch(device.program(code.text, code.options)["twice"], 1, 8, x)
+    assert x.get(queue=queue).tolist() == [2.0 * i for i in range(8)]
+
+
+def test_what_is_refused_is_in_the_log():
+    prog = create(b"\n__global__ void k(int* p) {\n  auto f = [](int x) { return x; };\n}")
+    assert hiprtc.hiprtcCompileProgram(prog, 0, None) == (COMPILATION,)
+    assert log_of(prog).startswith("some.hip:3: error: lambdas")
+    assert log_of(prog).endswith("auto f = [](int x) { return x; };")
+    assert hiprtc.hiprtcGetCodeSize(prog)[0] == PROGRAM
+    assert hiprtc.hiprtcGetCode(prog, bytearray(100)) == (PROGRAM,)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [b"kernel void k(global int* p) { p[0] = no_such_name; }", b"__global__ void k(const int* p) {\n p[0] = 1; }"],
+)
+def test_what_the_compiler_says_is_in_the_log(source):
+    prog = create(source)
+    assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
+    assert "error" in log_of(prog)
+    assert "no_such_name" in log_of(prog) or "2:" in log_of(prog)
+
+
+def test_headers(device):
+    prog = create(
+        b'#include "sub/ops.h"\n#include <sub/ops.h>\n__global__ void k(int* p) { p[0] = op(LEVEL); }',
+        [b'#pragma once\n#include "level.h"\n__device__ int op(int a) { return a + 1; }', b"#define LEVEL 3"],
+        [b"sub/ops.h", b"sub/level.h"],
+    )
+    assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (OK,), log_of(prog)
+    assert "op_1(3)" in unpack_code(code_of(prog)).text
+    prog = create(b'#include "other.h"\n__global__ void k(int* p) { }')
+    assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
+    assert "other.h" in log_of(prog)
+
+
+def test_templates_by_name_expression(device):
+    prog = create(
+        b"template <typename T> __global__ void add(T* x, T y) { x[threadIdx.x] += y; }\n__global__ void plain(int* p) { }"
+    )
+    assert (
+        hiprtc.hiprtcGetLoweredName(prog, b"add<float>")[0]
+        == hiprtcResult.HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION
+    )
+    for expression in (b"add<float>", b"&add<long long>", b"plain"):
+        checked(hiprtc.hiprtcAddNameExpression(prog, expression))
+    checked(hiprtc.hiprtcCompileProgram(prog, 0, []))
+    lowered = [
+        checked(hiprtc.hiprtcGetLoweredName(prog, name)) for name in (b"add<float>", b"&add<long long>", b"plain")
+    ]
+    code = unpack_code(code_of(prog))
+    program = device.program(code.text, code.options)
+    assert {name.decode() for name in lowered} == set(program)
+    assert [code.find(name.decode()).parameters[-1].type_name for name in lowered[:2]] == ["float", "long"]
+    assert hiprtc.hiprtcGetLoweredName(prog, b"add<int>") == (hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, None)
+    late = hiprtcResult.HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION
+    assert hiprtc.hiprtcAddNameExpression(prog, b"add<int>") == (late,)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [b"nothing", b"add", b"add<", b"add<float", b"add<1>", b"helper<int>", b"add<int> x", b"1 + 1", b"plain<int>"],
+)
+def test_name_expressions_that_name_nothing(expression):
+    prog = create(
+        b"template <typename T> __device__ T helper(T a) { return a; } template <typename T> __global__ void add(T* x) { }"
+        b"__global__ void plain(int* p) { }"
+    )
+    checked(hiprtc.hiprtcAddNameExpression(prog, expression))
+    result = hiprtc.hiprtcCompileProgram(prog, 0, [])[0]
+    assert result in (hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, COMPILATION)
+    assert log_of(prog)
+
+
+@pytest.mark.parametrize("options", [
+    [b"-O3", b"-std=c++17", b"-ffast-math", b"-Wall", b"-g"], [b"-O0"], [b"-ffp-contract=off"], [b"-D", b"X=2", b"-DY"], [],
+    [b"--gpu-architecture=gfx942", b"-fno-gpu-rdc"], ["-DX"],
+])  # fmt: skip
+def test_options_of_clang(options):
+    prog = create(b"__global__ void k(float* x) { x[0] = x[1] * x[2] + x[3]; }")
+    assert hiprtc.hiprtcCompileProgram(prog, len(options), options) == (OK,), log_of(prog)
+
+
+@pytest.mark.parametrize("options", [[b"--frobnicate"], [b"-fgpu-rdc"], [b"-D"], [b"-include"]])
+def test_options_that_nobody_knows_are_named(options):
+    prog = create(b"__global__ void k(float* x) { }")
+    assert hiprtc.hiprtcCompileProgram(prog, 1, options) == (hiprtcResult.HIPRTC_ERROR_INVALID_OPTION,)
+    assert options[0].decode() in log_of(prog)
+
+
+def test_wrong_arguments():
+    prog = create(OPENCL)
+    assert hiprtc.hiprtcCreateProgram(None, b"x", 0, None, None) == (INPUT, None)
+    assert hiprtc.hiprtcCreateProgram(b"", b"x", 1, None, None) == (INPUT, None)
+    assert hiprtc.hiprtcCreateProgram(b"", b"x", 1, [b""], []) == (INPUT, None)
+    assert hiprtc.hiprtcCompileProgram(prog, 2, [b"-DN=1"]) == (INPUT,)
+    assert hiprtc.hiprtcCompileProgram(prog, 1, [3]) == (INPUT,)
+    assert hiprtc.hiprtcAddNameExpression(prog, b"") == (INPUT,)
+    assert hiprtc.hiprtcGetLoweredName(prog, b"") == (INPUT, None)
+    assert hiprtc.hiprtcDestroyProgram(None) == (INPUT,)
+    checked(hiprtc.hiprtcCompileProgram(prog, 1, [b"-DN=1"]))
+    size = checked(hiprtc.hiprtcGetCodeSize(prog))
+    for target in (bytearray(size - 1), bytes(size), None, 5, np.zeros(size, "u1")[::2]):
+        assert hiprtc.hiprtcGetCode(prog, target) == (INPUT,)
+    for target in (np.zeros(size + 3, "u1"), memoryview(bytearray(size)), np.zeros(size, "f4")):
+        checked(hiprtc.hiprtcGetCode(prog, target))
+    assert hiprtc.hiprtcGetProgramLog(prog, bytearray()) == (INPUT,)
+
+
+@pytest.mark.parametrize("what", ["destroyed", None, 5])
+def test_what_is_no_program(what):
+    prog = what
+    if what == "destroyed":
+        prog = create(OPENCL)
+        checked(hiprtc.hiprtcDestroyProgram(prog))
+        assert "destroyed" in repr(prog)
+    assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (PROGRAM,)
+    assert hiprtc.hiprtcGetCodeSize(prog) == hiprtc.hiprtcGetProgramLogSize(prog) == (PROGRAM, None)
+    assert hiprtc.hiprtcGetCode(prog, bytearray(9)) == hiprtc.hiprtcGetProgramLog(prog, bytearray(9)) == (PROGRAM,)
+    assert hiprtc.hiprtcAddNameExpression(prog, b"x") == (PROGRAM,)
+    assert hiprtc.hiprtcGetLoweredName(prog, b"x") == (PROGRAM, None)
+    if what:
+        assert hiprtc.hiprtcDestroyProgram(prog) == (PROGRAM,)
+
+
+def test_a_program_may_be_compiled_again_and_by_two_threads():
+    prog = create(OPENCL)
+    assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(hiprtc.hiprtcCompileProgram(prog, 1, [b"-DN=3"])))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [(OK,)] * 4
+    assert log_of(prog) == ""
+    assert unpack_code(code_of(prog)).options == ("-DN=3",)
+
+
+def test_results_have_hips_names():
+    assert hiprtc.hiprtcVersion()[0] == OK
+    assert hiprtc.hiprtcGetErrorString(COMPILATION) == (b"HIPRTC_ERROR_COMPILATION",)
+    assert str(COMPILATION) == "hiprtcResult.HIPRTC_ERROR_COMPILATION"
+    assert (COMPILATION, hiprtcResult.HIPRTC_ERROR_INTERNAL_ERROR) == (6, 11)
+    with pytest.raises(TypeError, match="hiprtcResult"):
+        hiprtc.hiprtcGetErrorString(6)
+    for name in ("hiprtcLinkCreate", "hiprtcGetBitcode"):
+        with pytest.raises(AttributeError, match=name):
+            getattr(hiprtc, name)
+
+
+def test_without_a_device_the_log_says_so(monkeypatch):
+    def no_device():
+        raise ps.DeviceNotFoundError("no device at all")
+
+    monkeypatch.setattr(hiprtc, "_current_device", no_device)
+    prog = create(OPENCL)
+    assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
+    assert log_of(prog) == "no device at all"
+
+
+def test_code_objects():
+    data = pack_code("name", "OpenCL C", "text ✓", ["-DN"], [])
+    assert data.startswith(MAGIC)
+    assert is_code(data)
+    assert unpack_code(data + b"more").text == "text ✓"
+    assert unpack_code(memoryview(bytearray(data))).options == ("-DN",)
+    for broken in (b"", b"\x7fELF and so on", MAGIC, data[:-1], data[:-3] + b"xyz", data[:8] + b"\2" + data[9:]):
+        with refused(ps.InvalidArgumentError, ValueError, "code object"):
+            unpack_code(broken)
