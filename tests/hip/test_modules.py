@@ -6,6 +6,7 @@ import pytest
 from penstock.queues.errors import BuildError
 
 from penstock import hip
+from penstock.hip_cpp.code import OPENCL_C, pack_code
 
 from ..limits import limits
 from .conftest import SOURCE, ok
@@ -234,6 +235,13 @@ def test_images_that_cannot_be(device):
     assert isinstance(hip.last_exception(), BuildError)  # has the log
     with pytest.raises(TypeError, match="image"):
         hip.hipModuleLoadData(5)
+
+
+def test_a_code_object_that_is_damaged(device):
+    whole = pack_code("damaged", OPENCL_C, SOURCE)
+    ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(bytearray(whole))), b"fill"))
+    assert code(hip.hipModuleLoadData(whole[:-3])) == E.hipErrorInvalidImage
+    assert "damaged" in str(hip.last_exception())
 
 
 def test_functions_that_are_not_there(module):
