@@ -18,8 +18,7 @@ from penstock.hip.enums import (
     hipEventReleaseToSystem,
 )
 from penstock.hip.errors import HipError, api
-from penstock.hip.pointers import Number
-from penstock.queues.errors import ArgumentTypeError
+from penstock.hip.pointers import Number, handle_number
 
 __all__ = [
     "hipEventCreate",
@@ -78,12 +77,7 @@ def event_of(event: Any) -> ihipEvent_t:
     """
     if isinstance(event, ihipEvent_t) and event.event is not None and event.address in _events:
         return event
-    if event is None:
-        raise HipError(hipError_t.hipErrorInvalidHandle, "there is no event: None")
-    try:
-        address = int(event)
-    except (TypeError, ValueError):
-        raise ArgumentTypeError(f"an event is an ihipEvent_t or its number, not {type(event).__name__}") from None
+    address = handle_number(event, "an event")
     known = _events.get(address)
     if known is None:
         destroyed = FIRST_HANDLE < address < FIRST_HANDLE + (1 << 40)

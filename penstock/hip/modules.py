@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 import itertools
 import os
 import struct
@@ -22,8 +21,9 @@ from penstock.hip.enums import (
     hipFunction_attribute,
 )
 from penstock.hip.errors import SUCCESS, HipError, Result, api, code_of, record
-from penstock.hip.pointers import Number, address_of, host_view
+from penstock.hip.pointers import Number, address_of, handle_number, host_view
 from penstock.hip.streams import queue_of
+from penstock.hip_cpp.code import Code, is_code, unpack_code
 from penstock.queues import hip_launch
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from penstock.queues.hip_launch import Function, hipModuleLaunchKernel
@@ -109,7 +109,7 @@ class ihipModule_t(Number):
         self.address = int(address)
         self.device = -1
         self.program: Program | None = None
-        self.code: Any = None
+        self.code: Code | None = None
         self.functions: dict[str, ihipModuleSymbol_t] = {}
 
 
@@ -134,16 +134,7 @@ _on_reset.append(_forget)
 # -- loading
 
 
-def _unpacked(image: bytes) -> Any:
-    """What hiprtc made of a program, a `penstock.hip_cpp.code.Code`; None when the image is nothing of the kind."""
-    try:
-        code = importlib.import_module("penstock.hip_cpp.code")
-    except ModuleNotFoundError:
-        return None
-    return code.unpack_code(image) if code.is_code(image) else None
-
-
-def _source_of(image: Any) -> tuple[Any, Any, Any]:
+def _source_of(image: Any) -> tuple[Any, Any, Code | None]:
     """Source, options of the compiler, and what hiprtc knows of it or None."""
     if image is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "there is no image: None")
@@ -153,8 +144,8 @@ def _source_of(image: Any) -> tuple[Any, Any, Any]:
     if view is None:
         raise ArgumentTypeError(f"an image is str or bytes, not {type(image).__name__}")
     code = view.tobytes()
-    unpacked = _unpacked(code)
-    if unpacked is not None:
+    if is_code(code):
+        unpacked = unpack_code(code)
         return unpacked.text, unpacked.options, unpacked
     if code.startswith(SPIRV_MAGIC):
         return code, (), None
@@ -219,9 +210,10 @@ def hipModuleLoad(fname: Any) -> ihipModule_t:
 def _module_of(module: Any) -> ihipModule_t:
     if module is None:
         raise HipError(hipError_t.hipErrorInvalidHandle, "there is no module: None")
-    known = _modules.get(int(module))
+    number = handle_number(module, "a module")
+    known = _modules.get(number)
     if known is None:
-        raise HipError(hipError_t.hipErrorNotFound, f"module {int(module):#x} is unloaded, or never was one")
+        raise HipError(hipError_t.hipErrorNotFound, f"module {number:#x} is unloaded, or never was one")
     return known
 
 
@@ -292,7 +284,7 @@ def function_of(function: Any) -> Function:
         return function
     if isinstance(function, Kernel):
         return Function(function, None)
-    known = None if function is None else _functions.get(int(function))
+    known = _functions.get(handle_number(function, "a function"))
     if known is None:
         raise HipError(hipError_t.hipErrorInvalidHandle, f"no function: {function!r}")
     return known

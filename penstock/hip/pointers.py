@@ -100,6 +100,26 @@ def address_of(thing: Any) -> tuple[int, Any]:
     raise ArgumentTypeError(f"{type(thing).__name__} is no pointer, and cannot be made one")
 
 
+def handle_number(thing: Any, what: str) -> int:
+    """Return the number of a stream, an event, a module and so on; 0 for None.
+
+    Raises
+    ------
+    ArgumentTypeError
+        When it is none of: a handle object, an int, a ctypes.c_void_p, something with ``as_c_void_p()``.
+    """
+    if isinstance(thing, (Address, Number)):
+        return thing.address
+    if thing is None:
+        return 0
+    if isinstance(thing, (int, np.integer)):
+        return int(thing)
+    pointer = thing.as_c_void_p() if hasattr(thing, "as_c_void_p") else thing
+    if isinstance(pointer, ctypes.c_void_p):
+        return pointer.value or 0
+    raise ArgumentTypeError(f"{what} is a handle or its number, not {type(thing).__name__}")
+
+
 class Number:
     """What pointers and handles have in common: they compare, hash and convert like their address."""
 

@@ -10,7 +10,7 @@ from penstock.hip.devices import device_number, device_of
 from penstock.hip.enums import hipError_t, hipMemPoolAttr
 from penstock.hip.errors import HipError, Result, api
 from penstock.hip.memory import size_of
-from penstock.hip.pointers import Number
+from penstock.hip.pointers import Number, handle_number
 from penstock.queues.errors import ArgumentTypeError
 from penstock.queues.pool import MemoryPool
 
@@ -53,7 +53,7 @@ class ihipMemPoolHandle_t(Number):
 def _pool_of(mem_pool: Any) -> MemoryPool:
     if isinstance(mem_pool, MemoryPool):
         return mem_pool
-    address = 0 if mem_pool is None else int(mem_pool)
+    address = handle_number(mem_pool, "a memory pool")
     if address < FIRST_HANDLE:
         raise HipError(hipError_t.hipErrorInvalidValue, f"no memory pool: {mem_pool!r}")
     return device_of(device_number(address - FIRST_HANDLE)).pool

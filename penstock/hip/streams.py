@@ -6,14 +6,11 @@ import ctypes
 import threading
 from typing import Any
 
-import numpy as np
-
 from penstock.hip.devices import _on_reset, current_device, current_number, device_of, number_of
 from penstock.hip.enums import hipError_t, hipEventWaitExternal, hipStreamNonBlocking
 from penstock.hip.errors import HipError, api
 from penstock.hip.events import event_of
-from penstock.hip.pointers import Number
-from penstock.queues.errors import ArgumentTypeError
+from penstock.hip.pointers import Number, handle_number
 from penstock.queues.hip_launch import Handle
 from penstock.queues.queue import Queue
 
@@ -87,14 +84,7 @@ def queue_of(stream: Any) -> Queue:
         if not queue.closed:
             return queue
         raise HipError(hipError_t.hipErrorContextIsDestroyed)
-    if isinstance(stream, (int, np.integer, Handle)):
-        address = int(stream)  # type: ignore[arg-type]
-    elif isinstance(stream, ctypes.c_void_p):
-        address = stream.value or 0
-    elif hasattr(stream, "as_c_void_p"):
-        address = stream.as_c_void_p().value or 0
-    else:
-        raise ArgumentTypeError(f"a stream is an ihipStream_t, its number or None, not {type(stream).__name__}")
+    address = handle_number(stream, "a stream")
     if address in (0, LEGACY):
         return current_device().null_queue
     if address == PER_THREAD:
@@ -113,10 +103,9 @@ def handle_of(stream: Any) -> ihipStream_t:
     """Return the object for a stream that was given as any of what `queue_of` takes."""
     if isinstance(stream, ihipStream_t):
         return stream
-    queue = queue_of(stream)
-    if queue.is_null or stream is None:
-        return ihipStream_t(0 if not stream else int(stream))
-    return _streams.get(FIRST_HANDLE + 16 * queue.id) or ihipStream_t(0 if isinstance(stream, Queue) else int(stream))
+    if isinstance(stream, Queue):
+        return _streams.get(FIRST_HANDLE + 16 * stream.id) or ihipStream_t()
+    return ihipStream_t(handle_number(stream, "a stream"))
 
 
 def _create(flags: int, priority: int) -> ihipStream_t:
@@ -159,7 +148,7 @@ def hipStreamDestroy(stream: Any) -> None:
     hipErrorInvalidHandle for the null stream and the per-thread one, hipErrorContextIsDestroyed for a stream that was
     destroyed before.
     """
-    if stream is None or (not isinstance(stream, Queue) and int(stream) in (0, LEGACY, PER_THREAD)):
+    if not isinstance(stream, Queue) and handle_number(stream, "a stream") in (0, LEGACY, PER_THREAD):
         raise HipError(hipError_t.hipErrorInvalidHandle, "the default streams cannot be destroyed")
     queue = queue_of(stream)
     with _lock:

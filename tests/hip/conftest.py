@@ -25,12 +25,14 @@ kernel void nothing(int unused) { }
 
 @pytest.fixture(params=DEVICES, ids=str)
 def device(request):
-    """The current device of HIP, each that is tested in turn; a `penstock.Device`, reset afterwards."""
+    """The current device of HIP, each that is tested in turn; a `penstock.Device`. All are reset afterwards."""
     names = [info.name for info in hip.devices.infos()]
     ok(hip.hipSetDevice(names.index(request.param)))
     hip.hipGetLastError()
     yield hip.current_device()
-    ok(hip.hipDeviceReset())
+    for number in range(len(names)):
+        ok(hip.hipSetDevice(number))
+        ok(hip.hipDeviceReset())
     ok(hip.hipSetDevice(0))
     hip.hipGetLastError()
 

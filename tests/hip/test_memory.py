@@ -399,6 +399,9 @@ def test_attributes_that_cannot_be(pool):
     assert code(hip.hipMemPoolGetAttribute(pool, 99, value)) == E.hipErrorInvalidValue
     assert code(hip.hipMemPoolGetAttribute(None, 1, value)) == E.hipErrorInvalidValue
     assert code(hip.hipMemPoolGetAttribute(pool, 1, None)) == E.hipErrorInvalidValue
+    for no_address in (0, 1, 4095):
+        result = hip.hipMemPoolSetAttribute(pool, A.hipMemPoolReuseAllowOpportunistic, no_address)
+        assert code(result) == E.hipErrorInvalidValue
     assert code(hip.hipDeviceGetDefaultMemPool(99)) == E.hipErrorInvalidDevice
 
 

@@ -6,6 +6,7 @@ import pytest
 from penstock.queues.errors import BuildError
 
 from penstock import hip
+from penstock.hip_cpp.code import OPENCL_C, pack_code
 
 from ..limits import limits
 from .conftest import SOURCE, ok
@@ -236,6 +237,13 @@ def test_images_that_cannot_be(device):
         hip.hipModuleLoadData(5)
 
 
+def test_a_code_object_that_is_damaged(device):
+    whole = pack_code("damaged", OPENCL_C, SOURCE)
+    ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(bytearray(whole))), b"fill"))
+    assert code(hip.hipModuleLoadData(whole[:-3])) == E.hipErrorInvalidImage
+    assert "damaged" in str(hip.last_exception())
+
+
 def test_functions_that_are_not_there(module):
     assert code(hip.hipModuleGetFunction(module, b"none")) == E.hipErrorNotFound
     assert code(hip.hipModuleGetFunction(None, b"fill")) == E.hipErrorInvalidResourceHandle
@@ -322,3 +330,23 @@ def test_an_old_pointer_to_memory_that_was_handed_out_again(function):
     launch(function("fill"), stream, old, 2)
     ok(hip.hipStreamSynchronize(stream))
     assert read(new) == [2] * N
+
+
+FOLLOWS = """
+kernel void gather(global int *global *rows, global int *out) { out[get_global_id(0)] = rows[get_global_id(0)][0]; }
+"""
+
+
+@pytest.mark.executes
+def test_pointers_in_memory(device, monkeypatch):
+    """What is found there is ready for the kernel, without being told."""
+    monkeypatch.setattr(hip.modules, "_source_of", lambda image: (FOLLOWS, ("-cl-std=CL3.0",), None))
+    made = hip.hipModuleLoadData(FOLLOWS)
+    if made[0] == E.hipErrorInvalidImage:
+        pytest.skip("the compiler takes no pointers to pointers")
+    gather = ok(hip.hipModuleGetFunction(ok(made), b"gather"))
+    rows = [ints(10, value) for value in (3, 4, 5)]
+    table, out = ok(hip.hipMalloc(24)), ints(3)
+    ok(hip.hipMemcpy(table, np.array([int(row) for row in rows], "u8"), 24, K.hipMemcpyHostToDevice))
+    ok(hip.hipModuleLaunchKernel(gather, 3, 1, 1, 1, 1, 1, 0, None, None, (table, out)))
+    assert read(out, 3) == [3, 4, 5]

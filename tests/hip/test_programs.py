@@ -2,14 +2,13 @@
 
 import array
 import ctypes
-import importlib.util
 import math
 import random
 
 import numpy as np
 import pytest
 
-from penstock import hip
+from penstock import hip, hiprtc
 
 pytestmark = pytest.mark.executes
 
@@ -132,10 +131,7 @@ extern "C" __global__ void scale_vector(float factor, int n, short unused1, int 
 """
 
 
-@pytest.mark.skipif(importlib.util.find_spec("penstock.hiprtc") is None, reason="penstock.hiprtc is not there")
 def test_hiprtc(device):
-    from penstock import hiprtc
-
     def check(call_result):
         err = call_result[0]
         if isinstance(err, hiprtc.hiprtcResult) and err != hiprtc.hiprtcResult.HIPRTC_SUCCESS:

@@ -165,8 +165,27 @@ def test_using_a_destroyed_stream(device, function):
 
 def test_using_what_never_was_a_stream(device):
     assert code(hip.hipStreamSynchronize(12345)) == E.hipErrorInvalidHandle
-    with pytest.raises(TypeError, match="stream"):
-        hip.hipStreamSynchronize("no stream")
+    for call in (hip.hipStreamSynchronize, hip.hipStreamDestroy, hip.hipStreamQuery):
+        with pytest.raises(TypeError, match="stream"):
+            call("no stream")
+
+
+def test_handles_as_words_of_c(module):
+    def word(handle):
+        return ctypes.c_void_p(int(handle))
+
+    stream, event = ok(hip.hipStreamCreate()), ok(hip.hipEventCreate())
+    ok(hip.hipEventRecord(word(event), word(stream)))
+    ok(hip.hipStreamWaitEvent(word(stream), word(event), 0))
+    fill, memory = ok(hip.hipModuleGetFunction(word(module), b"fill")), ints()
+    ok(hip.hipModuleLaunchKernel(word(fill), 1, 1, 1, 1, 1, 1, 0, word(stream), None, (word(memory), ctypes.c_int(1))))
+    ok(hip.hipEventDestroy(word(event)))
+    ok(hip.hipStreamDestroy(word(stream)))
+    ok(hip.hipModuleUnload(word(module)))
+    for call in (hip.hipModuleUnload, hip.hipEventQuery, lambda text: hip.hipMemPoolTrimTo(text, 0)):
+        with pytest.raises(TypeError, match="str"):
+            call("text")
+    assert code(hip.hipModuleLaunchKernel("text", 1, 1, 1, 1, 1, 1)) == E.hipErrorInvalidValue
 
 
 @pytest.mark.executes(run=False)
