@@ -184,6 +184,8 @@ def hipEventElapsedTime(start: Any, stop: Any) -> float:
     first, last = event_of(start).event, event_of(stop).event
     assert first is not None
     assert last is not None
+    for event in (first, last):
+        event._check_outside("hipEventElapsedTime")
     timed = all(event.timing and event.recorded for event in (first, last))
     if not timed or first.device is not last.device:
         raise HipError(

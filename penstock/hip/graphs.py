@@ -332,6 +332,8 @@ def hipGraphExecUpdate(hGraphExec: Any, hGraph: Any, hErrorNode_out: Any) -> Res
         with invalid_values():
             executable.update(known.graph)  # type: ignore[arg-type]
     except Exception as error:
+        if isinstance(error, ArgumentTypeError):
+            raise
         code = code_of(error)
         record(code, error)
         if not isinstance(error, GraphUpdateError):
