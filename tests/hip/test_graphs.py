@@ -437,7 +437,7 @@ def test_launched_again_while_the_last_launch_still_runs(graph, stream, function
     ok(hip.hipGraphLaunch(executable, stream))
     ok(hip.hipGraphLaunch(executable, second))
     ok(hip.hipGraphLaunch(executable, second))
-    assert code(hip.hipStreamQuery(second)) == E.hipErrorNotReady
+    assert hip.hipStreamQuery(second) == (E.hipErrorNotReady,)
     gate.open()
     ok(hip.hipStreamSynchronize(second))
     assert read(memory) == [33] * N
