@@ -79,6 +79,7 @@ cdef class ExecutableGraph:
     cdef list shape
     cdef Replay replay
     cdef tuple written  # the buffers that it may write to
+    cdef bint follows  # pointers in memory, so that it may write anywhere
     cdef bint stale  # the works changed since it was made
     cdef uint64_t closings  # the device's count when the buffers were last seen open
     cdef Lock lock  # one launch at a time; guards the two below
@@ -108,6 +109,7 @@ cdef class ExecutableGraph:
         # What the old one used goes when it is done: launches in other threads still hold it.
         self.replay = new_replay(self.device, null_queue.state, self.works)
         self.written = tuple(dict.fromkeys([buffer for work in self.works for buffer in work.writes]))
+        self.follows = any([work.follows for work in self.works])
         self.stale = False
 
     def _check_buffers(self, uint64_t closings):
@@ -180,6 +182,7 @@ cdef class ExecutableGraph:
                 settle_call(on, functions[i], calls[i], i < called)
         for buffer in self.written:
             note_write(<Buffer> buffer, on.state)  # after a failure too: part of it may have been submitted
+        on.state.device.unseen_writes += self.follows
         if status != 0:
             on._raise(status, "graph launch")
 
