@@ -1,4 +1,4 @@
-"""The command line: ``penstock devices``, ``default`` and ``cache``, also as ``python -m penstock``."""
+"""The command line: ``penstock devices``, ``default``, ``hip`` and ``cache``, also as ``python -m penstock``."""
 
 from __future__ import annotations
 
@@ -80,6 +80,47 @@ def show_default() -> None:
         print(f"penstock: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
     print(f"device: {device.name}  {device.platform} · {device.description}")
+
+
+@app.command("hip")
+def show_hip(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    all_functions: Annotated[bool, typer.Option("--all", help="List what is not there, too.")] = False,
+) -> None:
+    """Say what there is of HIP's runtime interface on each driver."""
+    from penstock.hip.table import DRIVERS, table
+
+    rows = table()
+    if as_json:
+        listed = [
+            {"chapter": row.chapter, "name": row.name} | dict(zip(DRIVERS, row.drivers, strict=True)) for row in rows
+        ]
+        print(json.dumps(listed, indent=2, ensure_ascii=False))
+        return
+    console = Console() if sys.stdout.isatty() else Console(width=200)
+    shown = Table("chapter")
+    shown.add_column("function", no_wrap=True)
+    for driver in DRIVERS:
+        shown.add_column(driver)
+    chapter = ""
+    for row in rows:
+        if row.there or all_functions:
+            if row.chapter != chapter:
+                shown.add_section()
+            colours = [
+                "green" if state == "yes" else "red" if state in ("no", "–") else "yellow" for state in row.drivers
+            ]
+            shown.add_row(
+                row.chapter if row.chapter != chapter else "",
+                f"[bold]{row.name}[/]",
+                *(f"[{colour}]{escape(state)}[/]" for colour, state in zip(colours, row.drivers, strict=True)),
+            )
+            chapter = row.chapter
+    console.print(shown)
+    there = sum(row.there for row in rows)
+    print(
+        f"{there} of the {len(rows)} functions of these chapters; with --all, the others too. hiprtc: penstock.hiprtc"
+    )
 
 
 cache = typer.Typer(help="What compilers made, kept on disk for the next process.", no_args_is_help=True)

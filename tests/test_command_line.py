@@ -98,3 +98,15 @@ def test_the_cache_is_shown_and_cleared(tmp_path):
     assert "0 entries" in output_of("-m", "penstock", "cache", "info", PENSTOCK_CACHE=tmp_path)
     assert cache.get(key_of(b"one")) is None
     assert "turned off" in output_of("-m", "penstock", "cache", "info", PENSTOCK_NO_CACHE=1)
+
+
+def test_what_there_is_of_hip():
+    table = output_of("-m", "penstock", "hip")
+    every = output_of("-m", "penstock", "hip", "--all")
+    rows = json.loads(output_of("-m", "penstock", "hip", "--json"))
+    assert "hipModuleLaunchKernel" in table
+    assert "hipMemcpy3D" not in table
+    for row in rows:
+        assert row["name"] in every
+        assert set(row) == {"chapter", "name", "level_zero", "opencl", "sycl"}
+    assert {row["name"]: row["opencl"] for row in rows}["hipStreamCreate"] == "yes"

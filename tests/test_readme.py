@@ -28,6 +28,7 @@ def program_of(page):
     "page",
     [
         pytest.param("README.md", marks=pytest.mark.executes),
+        pytest.param("docs/hip.md", marks=pytest.mark.executes),
         "docs/hip-kernels.md",
         pytest.param("docs/concepts.md", marks=pytest.mark.executes(run=False)),  # it asks for times
     ],

@@ -14,6 +14,7 @@ from penstock.queues.levelzero.objects import DeviceHandle, Memory, Module, expl
 from penstock.queues.levelzero.platforms import COMPUTE, Native
 from penstock.queues.levelzero.programs import compiled
 from penstock.queues.levelzero.staging import StagingPool
+from penstock.queues.limits import Limits
 from penstock.queues.parameters import read_parameter
 
 # How many commands a list can surely take before an append blocks. Null hardware never does. A real device's ring of
@@ -100,6 +101,20 @@ class LevelZeroDevice:
         # Lists on one (ordinal, index) share an engine, and one that waits can stall its neighbours.
         self._ordinal = next(o for o, (flags, _, _) in enumerate(self.native.groups) if flags & COMPUTE)
         self._engines = itertools.cycle(range(self.native.groups[self._ordinal][1]))
+
+    @property
+    def limits(self) -> Limits:
+        """What the device can hold, and how large a launch may be."""
+        native = self.native
+        return Limits(
+            group_items=native.max_group_items,
+            group_size=native.max_group_size,
+            group_count=native.max_group_count,
+            local_bytes=native.max_local_bytes,
+            constant_bytes=native.max_allocation,
+            allocation=native.max_allocation,
+            has_shared=True,
+        )
 
     # -- queues
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyopencl as cl
 from penstock.queues import errors
 from penstock.queues.info import DeviceInfo
+from penstock.queues.limits import MOST_GROUPS, Limits
 from penstock.queues.opencl import calls, operations
 from penstock.queues.opencl.memory import DeviceMemory
 from penstock.queues.opencl.programs import Builder, OpenCLKernel
@@ -66,6 +67,25 @@ class OpenCLDevice:
         self.has_memory_objects = is_cpu or not self.has_addresses
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
         self.priorities = tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
+
+    @property
+    def limits(self) -> Limits:
+        """What the device can hold, and how large a launch may be; OpenCL bounds the work-items of a launch only."""
+        native = self.native
+        x, y, z = [*native.max_work_item_sizes, 1, 1][:3]
+        return Limits(
+            group_items=native.max_work_group_size,
+            group_size=(x, y, z),
+            group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),
+            local_bytes=native.local_mem_size,
+            constant_bytes=native.max_constant_buffer_size,
+            allocation=native.max_mem_alloc_size,
+            clock_khz=native.max_clock_frequency * 1000,
+            cache_bytes=native.global_mem_cache_size,
+            lockstep=native.warp_size_nv if "cl_nv_device_attribute_query" in native.extensions.split() else 1,
+            shares_memory=bool(native.host_unified_memory),
+            has_shared=self.has_shared,
+        )
 
     # -- queues
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from penstock.queues import errors, spirv
 from penstock.queues.info import DeviceInfo
+from penstock.queues.limits import MOST_GROUPS, Limits
 from penstock.queues.opencl import platforms as opencl
 from penstock.queues.parameters import Parameter, read_parameter
 from penstock.queues.sycl import calls, operations
@@ -124,6 +125,24 @@ class SyclDevice:
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
         self.takes_pageable = is_cpu  # where a copy from or to it does not wait (measured)
         self._compiler: Any = None
+
+    @property
+    def limits(self) -> Limits:
+        """What the device can hold, and how large a launch may be; SYCL bounds the work-items of a launch only."""
+        native = self.native
+        z, y, x = native.max_work_item_sizes3d  # the last dimension of a SYCL range is the first here
+        return Limits(
+            group_items=native.max_work_group_size,
+            group_size=(x, y, z),
+            group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),
+            local_bytes=native.local_mem_size,
+            constant_bytes=native.max_mem_alloc_size,
+            allocation=native.max_mem_alloc_size,
+            clock_khz=native.max_clock_frequency * 1000,
+            cache_bytes=native.global_mem_cache_size,
+            shares_memory=self.info.kind == "cpu",
+            has_shared=native.has_aspect_usm_shared_allocations,
+        )
 
     # -- queues
 

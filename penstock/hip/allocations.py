@@ -1,0 +1,217 @@
+"""Which memory an address is in.
+
+On devices with addresses a pointer is one, and kernels may get any address inside an allocation. Memory of other
+devices is given a range of numbers that nothing else uses, so that pointers can be computed with all the same.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import itertools
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from penstock.hip.devices import _on_reset
+from penstock.hip.enums import hipError_t, hipMemoryType
+from penstock.hip.errors import HipError
+from penstock.hip.pointers import address_of
+from penstock.queues.buffer import Buffer
+from penstock.queues.errors import NotSupportedError
+from penstock.queues.hip_launch import Address
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+FIRST_NUMBER = 1 << 58  # beyond what any processor addresses
+ALIGNMENT = 4096
+
+_lock = threading.RLock()  # the collector may run someone's `hipFree` while this thread is inside
+_numbers = itertools.count(FIRST_NUMBER // ALIGNMENT)
+_bases: list[int] = []  # ascending
+_by_base: dict[int, Allocation] = {}
+
+
+class Allocation:
+    """A piece of memory that was handed out and not freed.
+
+    Parameters
+    ----------
+    memory : Buffer or numpy.ndarray
+        An array is pinned memory of the host that kernels cannot use.
+    kind : hipMemoryType
+    device : int
+    pooled : bool
+        Whether it is from `hipMallocAsync`.
+    """
+
+    def __init__(self, memory: Any, kind: hipMemoryType, device: int, flags: int = 0, pooled: bool = False) -> None:
+        self.memory = memory
+        self.kind, self.device, self.flags, self.pooled = kind, device, flags, pooled
+        self.nbytes: int = memory.nbytes
+        self.base: int
+        try:
+            self.base = memory.ctypes.data if isinstance(memory, np.ndarray) else memory.address
+        except NotSupportedError:
+            pages = -(-max(self.nbytes, 1) // ALIGNMENT) + 1
+            self.base = next(itertools.islice(_numbers, pages - 1, None)) * ALIGNMENT - (pages - 1) * ALIGNMENT
+        self._parts: dict[int, Buffer] = {}
+
+    def from_offset(self, offset: int) -> Buffer:
+        """Return the rest from this byte on; made once for each offset, because launches ask again and again."""
+        if isinstance(self.memory, np.ndarray):
+            raise HipError(
+                hipError_t.hipErrorInvalidValue,
+                f"kernels of this device cannot use the host's memory at {self.base:#x}",
+            )
+        if offset == 0:
+            whole: Buffer = self.memory
+            return whole
+        part = self._parts.get(offset)
+        if part is None:
+            part = self.memory[offset:]
+            if len(self._parts) < 1024:
+                self._parts[offset] = part
+        return part
+
+    def part(self, offset: int, nbytes: int) -> Any:
+        """Return so many bytes from this one on, of the Buffer or the array.
+
+        Raises
+        ------
+        HipError
+            hipErrorInvalidValue when there are fewer.
+        """
+        if offset + nbytes > self.nbytes:
+            raise HipError(
+                hipError_t.hipErrorInvalidValue,
+                f"{nbytes} bytes from byte {offset} on: the allocation at {self.base:#x} has {self.nbytes}",
+            )
+        return self.memory if nbytes == self.nbytes else self.memory[offset : offset + nbytes]
+
+    def close(self) -> None:
+        """Give it back; an array goes with the last reference to it."""
+        if isinstance(self.memory, Buffer):
+            self.memory.close()
+
+
+def enter(allocation: Allocation) -> None:
+    """Make it known by its addresses."""
+    with _lock:
+        bisect.insort(_bases, allocation.base)
+        _by_base[allocation.base] = allocation
+
+
+def take(address: int) -> Allocation | None:
+    """Take the allocation that begins at this address out; None when none does."""
+    with _lock:
+        allocation = _by_base.pop(address, None)
+        if allocation is not None:
+            del _bases[bisect.bisect_left(_bases, address)]
+        return allocation
+
+
+def peek(address: int) -> Allocation | None:
+    """Return the allocation that begins at this address."""
+    return _by_base.get(address)
+
+
+def find(address: int) -> tuple[Allocation, int] | None:
+    """Return the allocation that an address is in, and how far in; None for memory that is not from here."""
+    with _lock:
+        at = bisect.bisect_right(_bases, address) - 1
+        if at < 0:
+            return None
+        allocation = _by_base[_bases[at]]
+    offset = address - allocation.base
+    return (allocation, offset) if offset < max(allocation.nbytes, 1) else None
+
+
+def all_of(number: int) -> Iterator[Allocation]:
+    """Return what is allocated on a device."""
+    with _lock:
+        return iter([allocation for allocation in _by_base.values() if allocation.device == number])
+
+
+def _forget(number: int) -> None:
+    for allocation in all_of(number):
+        take(allocation.base)
+
+
+_on_reset.append(_forget)
+
+
+def buffer_of(pointer: Any) -> Buffer | None:
+    """Return the Buffer that begins where something points, for a kernel's argument; None for a null pointer.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidValue when it points into no allocation: kernels cannot use memory that is not from here.
+    """
+    if isinstance(pointer, Buffer):
+        return pointer
+    address, _ = address_of(pointer)
+    if address == 0:
+        return None
+    found = find(address)
+    if found is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"{address:#x} is in no allocation that kernels can use")
+    allocation, offset = found
+    buffer = allocation.from_offset(offset)
+    if isinstance(pointer, Address):
+        pointer.buffer = buffer  # it is closed when the memory is freed, so it cannot outlive it unnoticed
+    return buffer
+
+
+class Place:
+    """So many bytes from where something points: in an allocation, or in other memory of the host."""
+
+    def __init__(self, pointer: Any, nbytes: int, what: str) -> None:
+        self.allocation: Allocation | None = None
+        self.buffer: Buffer | None = None
+        self.host: Any = None
+        if isinstance(pointer, Buffer):
+            self._of_buffer(pointer, nbytes)
+            return
+        is_number = isinstance(pointer, (int, np.integer, ctypes.c_void_p, Address)) or pointer is None
+        address, owner = address_of(pointer)
+        if address == 0 and nbytes:
+            raise HipError(hipError_t.hipErrorInvalidValue, f"{what} is a null pointer")
+        found = find(address) if nbytes else None
+        if found is not None:
+            self.allocation, offset = found
+            part = self.allocation.part(offset, nbytes)
+            self.buffer, self.host = (part, None) if isinstance(part, Buffer) else (None, part)
+        elif isinstance(owner, np.ndarray) and (not is_number or owner.ctypes.data == address):
+            if owner.nbytes < nbytes:
+                raise HipError(hipError_t.hipErrorInvalidValue, f"{what} has {owner.nbytes} bytes, fewer than {nbytes}")
+            self.host = owner[:nbytes]
+        elif nbytes:
+            if address >= FIRST_NUMBER or address < ALIGNMENT:  # the first page is nobody's
+                raise HipError(hipError_t.hipErrorInvalidValue, f"{what}: {address:#x} is in no allocation")
+            self.host = (ctypes.c_ubyte * nbytes).from_address(address)
+
+    def _of_buffer(self, buffer: Buffer, nbytes: int) -> None:
+        if nbytes > buffer.nbytes:
+            raise HipError(hipError_t.hipErrorInvalidValue, f"{nbytes} bytes: the Buffer has {buffer.nbytes}")
+        flat = buffer.reshape(-1).view(np.uint8)
+        self.buffer = flat if nbytes == flat.nbytes else flat[:nbytes]
+
+    @property
+    def in_host_memory(self) -> bool:
+        """Whether the host may read and write it in place."""
+        return self.buffer is None or self.buffer.usm_type != "device"
+
+    def bytes(self) -> Bytes:
+        """Return it as an array; only in host memory."""
+        if self.buffer is not None:
+            return self.buffer.host
+        return np.frombuffer(self.host, np.uint8) if self.host is not None else np.empty(0, np.uint8)
+
+    @property
+    def end(self) -> Any:
+        """What `Queue.copy` takes."""
+        return self.buffer if self.buffer is not None else self.host

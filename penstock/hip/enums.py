@@ -1,0 +1,400 @@
+"""HIP's enumerations and constants, under their own names and with their own values (HIP 7.2)."""
+
+from __future__ import annotations
+
+import enum
+
+
+class hipError_t(enum.IntEnum):
+    """What a call returns first."""
+
+    hipSuccess = 0
+    hipErrorInvalidValue = 1
+    hipErrorOutOfMemory = 2
+    hipErrorMemoryAllocation = 2
+    hipErrorNotInitialized = 3
+    hipErrorInitializationError = 3
+    hipErrorDeinitialized = 4
+    hipErrorProfilerDisabled = 5
+    hipErrorProfilerNotInitialized = 6
+    hipErrorProfilerAlreadyStarted = 7
+    hipErrorProfilerAlreadyStopped = 8
+    hipErrorInvalidConfiguration = 9
+    hipErrorInvalidPitchValue = 12
+    hipErrorInvalidSymbol = 13
+    hipErrorInvalidDevicePointer = 17
+    hipErrorInvalidMemcpyDirection = 21
+    hipErrorInsufficientDriver = 35
+    hipErrorMissingConfiguration = 52
+    hipErrorPriorLaunchFailure = 53
+    hipErrorInvalidDeviceFunction = 98
+    hipErrorNoDevice = 100
+    hipErrorInvalidDevice = 101
+    hipErrorInvalidImage = 200
+    hipErrorInvalidContext = 201
+    hipErrorContextAlreadyCurrent = 202
+    hipErrorMapFailed = 205
+    hipErrorMapBufferObjectFailed = 205
+    hipErrorUnmapFailed = 206
+    hipErrorArrayIsMapped = 207
+    hipErrorAlreadyMapped = 208
+    hipErrorNoBinaryForGpu = 209
+    hipErrorAlreadyAcquired = 210
+    hipErrorNotMapped = 211
+    hipErrorNotMappedAsArray = 212
+    hipErrorNotMappedAsPointer = 213
+    hipErrorECCNotCorrectable = 214
+    hipErrorUnsupportedLimit = 215
+    hipErrorContextAlreadyInUse = 216
+    hipErrorPeerAccessUnsupported = 217
+    hipErrorInvalidKernelFile = 218
+    hipErrorInvalidGraphicsContext = 219
+    hipErrorInvalidSource = 300
+    hipErrorFileNotFound = 301
+    hipErrorSharedObjectSymbolNotFound = 302
+    hipErrorSharedObjectInitFailed = 303
+    hipErrorOperatingSystem = 304
+    hipErrorInvalidHandle = 400
+    hipErrorInvalidResourceHandle = 400
+    hipErrorIllegalState = 401
+    hipErrorNotFound = 500
+    hipErrorNotReady = 600
+    hipErrorIllegalAddress = 700
+    hipErrorLaunchOutOfResources = 701
+    hipErrorLaunchTimeOut = 702
+    hipErrorPeerAccessAlreadyEnabled = 704
+    hipErrorPeerAccessNotEnabled = 705
+    hipErrorSetOnActiveProcess = 708
+    hipErrorContextIsDestroyed = 709
+    hipErrorAssert = 710
+    hipErrorHostMemoryAlreadyRegistered = 712
+    hipErrorHostMemoryNotRegistered = 713
+    hipErrorLaunchFailure = 719
+    hipErrorCooperativeLaunchTooLarge = 720
+    hipErrorNotSupported = 801
+    hipErrorStreamCaptureUnsupported = 900
+    hipErrorStreamCaptureInvalidated = 901
+    hipErrorStreamCaptureMerge = 902
+    hipErrorStreamCaptureUnmatched = 903
+    hipErrorStreamCaptureUnjoined = 904
+    hipErrorStreamCaptureIsolation = 905
+    hipErrorStreamCaptureImplicit = 906
+    hipErrorCapturedEvent = 907
+    hipErrorStreamCaptureWrongThread = 908
+    hipErrorGraphExecUpdateFailure = 910
+    hipErrorInvalidChannelDescriptor = 911
+    hipErrorInvalidTexture = 912
+    hipErrorUnknown = 999
+    hipErrorRuntimeMemory = 1052
+    hipErrorRuntimeOther = 1053
+    hipErrorTbd = 1054
+
+
+class hipMemcpyKind(enum.IntEnum):
+    """Between which kinds of memory a copy goes."""
+
+    hipMemcpyHostToHost = 0
+    hipMemcpyHostToDevice = 1
+    hipMemcpyDeviceToHost = 2
+    hipMemcpyDeviceToDevice = 3
+    hipMemcpyDefault = 4
+    hipMemcpyDeviceToDeviceNoCU = 1024
+
+
+class hipMemPoolAttr(enum.IntEnum):
+    """What can be asked of and told to a memory pool."""
+
+    hipMemPoolReuseFollowEventDependencies = 1
+    hipMemPoolReuseAllowOpportunistic = 2
+    hipMemPoolReuseAllowInternalDependencies = 3
+    hipMemPoolAttrReleaseThreshold = 4
+    hipMemPoolAttrReservedMemCurrent = 5
+    hipMemPoolAttrReservedMemHigh = 6
+    hipMemPoolAttrUsedMemCurrent = 7
+    hipMemPoolAttrUsedMemHigh = 8
+
+
+class hipFunction_attribute(enum.IntEnum):
+    """What can be asked of a function."""
+
+    HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0
+    HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1
+    HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES = 2
+    HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3
+    HIP_FUNC_ATTRIBUTE_NUM_REGS = 4
+    HIP_FUNC_ATTRIBUTE_PTX_VERSION = 5
+    HIP_FUNC_ATTRIBUTE_BINARY_VERSION = 6
+    HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA = 7
+    HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+    HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 9
+    HIP_FUNC_ATTRIBUTE_MAX = 10
+
+
+class hipMemoryType(enum.IntEnum):
+    """Where memory is."""
+
+    hipMemoryTypeUnregistered = 0
+    hipMemoryTypeHost = 1
+    hipMemoryTypeDevice = 2
+    hipMemoryTypeManaged = 3
+    hipMemoryTypeArray = 10
+    hipMemoryTypeUnified = 11
+
+
+class hipStreamCaptureMode(enum.IntEnum):
+    """What else may be called while a stream captures."""
+
+    hipStreamCaptureModeGlobal = 0
+    hipStreamCaptureModeThreadLocal = 1
+    hipStreamCaptureModeRelaxed = 2
+
+
+class hipStreamCaptureStatus(enum.IntEnum):
+    """Whether a stream captures."""
+
+    hipStreamCaptureStatusNone = 0
+    hipStreamCaptureStatusActive = 1
+    hipStreamCaptureStatusInvalidated = 2
+
+
+class hipGraphNodeType(enum.IntEnum):
+    """What a node of a graph does."""
+
+    hipGraphNodeTypeKernel = 0
+    hipGraphNodeTypeMemcpy = 1
+    hipGraphNodeTypeMemset = 2
+    hipGraphNodeTypeHost = 3
+    hipGraphNodeTypeGraph = 4
+    hipGraphNodeTypeEmpty = 5
+    hipGraphNodeTypeWaitEvent = 6
+    hipGraphNodeTypeEventRecord = 7
+    hipGraphNodeTypeExtSemaphoreSignal = 8
+    hipGraphNodeTypeExtSemaphoreWait = 9
+    hipGraphNodeTypeMemAlloc = 10
+    hipGraphNodeTypeMemFree = 11
+    hipGraphNodeTypeMemcpyFromSymbol = 12
+    hipGraphNodeTypeMemcpyToSymbol = 13
+    hipGraphNodeTypeBatchMemOp = 14
+    hipGraphNodeTypeCount = 15
+
+
+class hipGraphExecUpdateResult(enum.IntEnum):
+    """How the update of an executable graph went."""
+
+    hipGraphExecUpdateSuccess = 0
+    hipGraphExecUpdateError = 1
+    hipGraphExecUpdateErrorTopologyChanged = 2
+    hipGraphExecUpdateErrorNodeTypeChanged = 3
+    hipGraphExecUpdateErrorFunctionChanged = 4
+    hipGraphExecUpdateErrorParametersChanged = 5
+    hipGraphExecUpdateErrorNotSupported = 6
+    hipGraphExecUpdateErrorUnsupportedFunctionChange = 7
+
+
+class hipLimit_t(enum.IntEnum):
+    """Limits of a device."""
+
+    hipLimitStackSize = 0
+    hipLimitPrintfFifoSize = 1
+    hipLimitMallocHeapSize = 2
+    hipExtLimitScratchMin = 4096
+    hipExtLimitScratchMax = 4097
+    hipExtLimitScratchCurrent = 4098
+    hipLimitRange = 4099
+
+
+class hipComputeMode(enum.IntEnum):
+    """Who may use a device."""
+
+    hipComputeModeDefault = 0
+    hipComputeModeExclusive = 1
+    hipComputeModeProhibited = 2
+    hipComputeModeExclusiveProcess = 3
+
+
+class hipMemAllocationType(enum.IntEnum):
+    """How memory is allocated."""
+
+    hipMemAllocationTypeInvalid = 0
+    hipMemAllocationTypePinned = 1
+    hipMemAllocationTypeUncached = 1073741824
+    hipMemAllocationTypeMax = 2147483647
+
+
+class hipMemLocationType(enum.IntEnum):
+    """What a location is."""
+
+    hipMemLocationTypeInvalid = 0
+    hipMemLocationTypeNone = 0
+    hipMemLocationTypeDevice = 1
+    hipMemLocationTypeHost = 2
+    hipMemLocationTypeHostNuma = 3
+    hipMemLocationTypeHostNumaCurrent = 4
+
+
+class hipDeviceAttribute_t(enum.IntEnum):
+    """What can be asked of a device."""
+
+    hipDeviceAttributeCudaCompatibleBegin = 0
+    hipDeviceAttributeEccEnabled = 0
+    hipDeviceAttributeAccessPolicyMaxWindowSize = 1
+    hipDeviceAttributeAsyncEngineCount = 2
+    hipDeviceAttributeCanMapHostMemory = 3
+    hipDeviceAttributeCanUseHostPointerForRegisteredMem = 4
+    hipDeviceAttributeClockRate = 5
+    hipDeviceAttributeComputeMode = 6
+    hipDeviceAttributeComputePreemptionSupported = 7
+    hipDeviceAttributeConcurrentKernels = 8
+    hipDeviceAttributeConcurrentManagedAccess = 9
+    hipDeviceAttributeCooperativeLaunch = 10
+    hipDeviceAttributeCooperativeMultiDeviceLaunch = 11
+    hipDeviceAttributeDeviceOverlap = 12
+    hipDeviceAttributeDirectManagedMemAccessFromHost = 13
+    hipDeviceAttributeGlobalL1CacheSupported = 14
+    hipDeviceAttributeHostNativeAtomicSupported = 15
+    hipDeviceAttributeIntegrated = 16
+    hipDeviceAttributeIsMultiGpuBoard = 17
+    hipDeviceAttributeKernelExecTimeout = 18
+    hipDeviceAttributeL2CacheSize = 19
+    hipDeviceAttributeLocalL1CacheSupported = 20
+    hipDeviceAttributeLuid = 21
+    hipDeviceAttributeLuidDeviceNodeMask = 22
+    hipDeviceAttributeComputeCapabilityMajor = 23
+    hipDeviceAttributeManagedMemory = 24
+    hipDeviceAttributeMaxBlocksPerMultiProcessor = 25
+    hipDeviceAttributeMaxBlockDimX = 26
+    hipDeviceAttributeMaxBlockDimY = 27
+    hipDeviceAttributeMaxBlockDimZ = 28
+    hipDeviceAttributeMaxGridDimX = 29
+    hipDeviceAttributeMaxGridDimY = 30
+    hipDeviceAttributeMaxGridDimZ = 31
+    hipDeviceAttributeMaxSurface1D = 32
+    hipDeviceAttributeMaxSurface1DLayered = 33
+    hipDeviceAttributeMaxSurface2D = 34
+    hipDeviceAttributeMaxSurface2DLayered = 35
+    hipDeviceAttributeMaxSurface3D = 36
+    hipDeviceAttributeMaxSurfaceCubemap = 37
+    hipDeviceAttributeMaxSurfaceCubemapLayered = 38
+    hipDeviceAttributeMaxTexture1DWidth = 39
+    hipDeviceAttributeMaxTexture1DLayered = 40
+    hipDeviceAttributeMaxTexture1DLinear = 41
+    hipDeviceAttributeMaxTexture1DMipmap = 42
+    hipDeviceAttributeMaxTexture2DWidth = 43
+    hipDeviceAttributeMaxTexture2DHeight = 44
+    hipDeviceAttributeMaxTexture2DGather = 45
+    hipDeviceAttributeMaxTexture2DLayered = 46
+    hipDeviceAttributeMaxTexture2DLinear = 47
+    hipDeviceAttributeMaxTexture2DMipmap = 48
+    hipDeviceAttributeMaxTexture3DWidth = 49
+    hipDeviceAttributeMaxTexture3DHeight = 50
+    hipDeviceAttributeMaxTexture3DDepth = 51
+    hipDeviceAttributeMaxTexture3DAlt = 52
+    hipDeviceAttributeMaxTextureCubemap = 53
+    hipDeviceAttributeMaxTextureCubemapLayered = 54
+    hipDeviceAttributeMaxThreadsDim = 55
+    hipDeviceAttributeMaxThreadsPerBlock = 56
+    hipDeviceAttributeMaxThreadsPerMultiProcessor = 57
+    hipDeviceAttributeMaxPitch = 58
+    hipDeviceAttributeMemoryBusWidth = 59
+    hipDeviceAttributeMemoryClockRate = 60
+    hipDeviceAttributeComputeCapabilityMinor = 61
+    hipDeviceAttributeMultiGpuBoardGroupID = 62
+    hipDeviceAttributeMultiprocessorCount = 63
+    hipDeviceAttributeUnused1 = 64
+    hipDeviceAttributePageableMemoryAccess = 65
+    hipDeviceAttributePageableMemoryAccessUsesHostPageTables = 66
+    hipDeviceAttributePciBusId = 67
+    hipDeviceAttributePciDeviceId = 68
+    hipDeviceAttributePciDomainId = 69
+    hipDeviceAttributePciDomainID = 69
+    hipDeviceAttributePersistingL2CacheMaxSize = 70
+    hipDeviceAttributeMaxRegistersPerBlock = 71
+    hipDeviceAttributeMaxRegistersPerMultiprocessor = 72
+    hipDeviceAttributeReservedSharedMemPerBlock = 73
+    hipDeviceAttributeMaxSharedMemoryPerBlock = 74
+    hipDeviceAttributeSharedMemPerBlockOptin = 75
+    hipDeviceAttributeSharedMemPerMultiprocessor = 76
+    hipDeviceAttributeSingleToDoublePrecisionPerfRatio = 77
+    hipDeviceAttributeStreamPrioritiesSupported = 78
+    hipDeviceAttributeSurfaceAlignment = 79
+    hipDeviceAttributeTccDriver = 80
+    hipDeviceAttributeTextureAlignment = 81
+    hipDeviceAttributeTexturePitchAlignment = 82
+    hipDeviceAttributeTotalConstantMemory = 83
+    hipDeviceAttributeTotalGlobalMem = 84
+    hipDeviceAttributeUnifiedAddressing = 85
+    hipDeviceAttributeUnused2 = 86
+    hipDeviceAttributeWarpSize = 87
+    hipDeviceAttributeMemoryPoolsSupported = 88
+    hipDeviceAttributeVirtualMemoryManagementSupported = 89
+    hipDeviceAttributeHostRegisterSupported = 90
+    hipDeviceAttributeMemoryPoolSupportedHandleTypes = 91
+    hipDeviceAttributeHostNumaId = 92
+    hipDeviceAttributeCudaCompatibleEnd = 9999
+    hipDeviceAttributeAmdSpecificBegin = 10000
+    hipDeviceAttributeClockInstructionRate = 10000
+    hipDeviceAttributeUnused3 = 10001
+    hipDeviceAttributeMaxSharedMemoryPerMultiprocessor = 10002
+    hipDeviceAttributeUnused4 = 10003
+    hipDeviceAttributeUnused5 = 10004
+    hipDeviceAttributeHdpMemFlushCntl = 10005
+    hipDeviceAttributeHdpRegFlushCntl = 10006
+    hipDeviceAttributeCooperativeMultiDeviceUnmatchedFunc = 10007
+    hipDeviceAttributeCooperativeMultiDeviceUnmatchedGridDim = 10008
+    hipDeviceAttributeCooperativeMultiDeviceUnmatchedBlockDim = 10009
+    hipDeviceAttributeCooperativeMultiDeviceUnmatchedSharedMem = 10010
+    hipDeviceAttributeIsLargeBar = 10011
+    hipDeviceAttributeAsicRevision = 10012
+    hipDeviceAttributeCanUseStreamWaitValue = 10013
+    hipDeviceAttributeImageSupport = 10014
+    hipDeviceAttributePhysicalMultiProcessorCount = 10015
+    hipDeviceAttributeFineGrainSupport = 10016
+    hipDeviceAttributeWallClockRate = 10017
+    hipDeviceAttributeNumberOfXccs = 10018
+    hipDeviceAttributeMaxAvailableVgprsPerThread = 10019
+    hipDeviceAttributePciChipId = 10020
+    hipDeviceAttributeAmdSpecificEnd = 19999
+    hipDeviceAttributeVendorSpecificBegin = 20000
+
+
+hipStreamDefault = 0
+hipStreamNonBlocking = 1
+hipEventDefault = 0
+hipEventBlockingSync = 1
+hipEventDisableTiming = 2
+hipEventInterprocess = 4
+hipEventReleaseToDevice = 0x40000000
+hipEventReleaseToSystem = 0x80000000
+hipHostMallocDefault = 0
+hipHostMallocPortable = 1
+hipHostMallocMapped = 2
+hipHostMallocWriteCombined = 4
+hipHostMallocNumaUser = 0x20000000
+hipHostMallocCoherent = 0x40000000
+hipHostMallocNonCoherent = 0x80000000
+hipMemAttachGlobal = 1
+hipMemAttachHost = 2
+hipMemAttachSingle = 4
+hipDeviceScheduleAuto = 0
+hipDeviceScheduleSpin = 1
+hipDeviceScheduleYield = 2
+hipDeviceScheduleBlockingSync = 4
+hipDeviceMapHost = 8
+hipStreamWaitValueGte = 0
+hipStreamWaitValueEq = 1
+hipStreamWaitValueAnd = 2
+hipStreamWaitValueNor = 3
+hipOccupancyDefault = 0
+hipCpuDeviceId = -1
+hipInvalidDeviceId = -2
+HIP_LAUNCH_PARAM_BUFFER_POINTER = 1
+HIP_LAUNCH_PARAM_BUFFER_SIZE = 2
+HIP_LAUNCH_PARAM_END = 3
+hipEventWaitDefault = 0
+hipEventWaitExternal = 1
+hipEventRecordDefault = 0
+hipEventRecordExternal = 1
+HIP_VERSION_MAJOR = 7
+HIP_VERSION_MINOR = 2
+HIP_VERSION_PATCH = 0
+HIP_VERSION = 70200000

@@ -1,0 +1,43 @@
+from collections.abc import Callable
+from typing import Any
+
+from penstock.queues.kernel import Kernel
+from penstock.queues.queue import Queue
+
+class Address:
+    address: int
+    buffer: Any
+
+class Handle(Address):
+    queue: Any
+
+class Function:
+    def __init__(self, kernel: Kernel, module: Any) -> None: ...
+    @property
+    def kernel(self) -> Kernel: ...
+    @property
+    def module(self) -> Any: ...
+
+def connect(
+    result: tuple[Any, ...],
+    failure: Callable[[Exception, Any, Any], tuple[Any, ...]],
+    function: Callable[[Any], Function],
+    queue: Callable[[Any], Queue],
+    buffer: Callable[[Any], Any],
+    params: Callable[[Function, Any], tuple[Any, ...]],
+    extra: Callable[[Function, Any], tuple[Any, ...]],
+) -> None: ...
+def set_null_queue(queue: Queue | None) -> None: ...
+def hipModuleLaunchKernel(
+    f: Any,
+    gridDimX: int,
+    gridDimY: int,
+    gridDimZ: int,
+    blockDimX: int,
+    blockDimY: int,
+    blockDimZ: int,
+    sharedMemBytes: int = 0,
+    stream: Any = None,
+    kernelParams: Any = None,
+    extra: Any = None,
+) -> tuple[Any, ...]: ...

@@ -1,0 +1,231 @@
+"""`hipModuleLaunchKernel`: HIP's calling convention on the launch path.
+
+What `penstock.hip` needs of the path of a launch is here: the objects that stand for pointers, streams and functions
+there, and the call. What may go wrong, and what is looked up by number, is Python's business, see `connect`.
+"""
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from libc.stdint cimport uint64_t
+
+from penstock.queues.buffer cimport Buffer
+from penstock.queues.kernel cimport Kernel
+from penstock.queues.launch cimport launch
+from penstock.queues.plan cimport LOCAL, POINTER
+from penstock.queues.queue cimport Queue
+from penstock.queues.scratch cimport launch_with_scratch
+
+import ctypes
+
+from penstock.queues.errors import ArgumentTypeError, InvalidArgumentError
+from penstock.queues.packing import local
+
+cdef enum:
+    MOST_ARGUMENTS = 256
+
+# Their `.value` is what a scalar parameter takes. A structure goes as it is.
+cdef frozenset scalars = frozenset([
+    ctypes.c_bool, ctypes.c_byte, ctypes.c_ubyte, ctypes.c_short, ctypes.c_ushort, ctypes.c_int, ctypes.c_uint,
+    ctypes.c_long, ctypes.c_ulong, ctypes.c_longlong, ctypes.c_ulonglong, ctypes.c_size_t, ctypes.c_ssize_t,
+    ctypes.c_float, ctypes.c_double])
+
+cdef object success = None
+cdef object on_failure = None
+cdef object find_function = None
+cdef object find_queue = None
+cdef object find_buffer = None
+cdef object read_params = None
+cdef object read_extra = None
+cdef Queue null_queue = None
+
+
+cdef class Address:
+    """A number that stands for a place in memory, and the Buffer that begins there, once it was looked for."""
+
+    cdef public uint64_t address
+    cdef public Buffer buffer
+    cdef object __weakref__
+
+
+cdef class Handle(Address):
+    """What stands for a stream: its queue, None when that has to be looked up for each use."""
+
+    cdef public object queue
+
+
+cdef class Function:
+    """A kernel, with what is remembered of its last launch."""
+
+    cdef readonly Kernel kernel
+    cdef readonly object module
+    cdef Py_ssize_t local_at  # the one parameter in local memory, which `sharedMemBytes` is for; -1: none, or several
+    cdef object last_local
+    cdef tuple last_grid
+    cdef tuple last_block
+    cdef object __weakref__
+
+    def __init__(self, Kernel kernel not None, module):
+        self.kernel = kernel
+        self.module = module
+        self.last_grid = self.last_block = (None, None, None)
+        places = [i for i in range(kernel.count) if kernel.layout[i].kind == LOCAL]
+        self.local_at = places[0] if len(places) == 1 else -1
+
+
+def connect(result, failure, function, queue, buffer, params, extra):
+    """Say what a success returns, and who does what is not on the path: `penstock.hip.modules`."""
+    global success, on_failure, find_function, find_queue, find_buffer, read_params, read_extra
+    success, on_failure, find_function, find_queue = result, failure, function, queue
+    find_buffer, read_params, read_extra = buffer, params, extra
+
+
+def set_null_queue(Queue queue):
+    """The queue of stream 0 while it is the same for all threads, else None."""
+    global null_queue
+    null_queue = queue
+
+
+cdef inline bint are_values(tuple items):
+    """Is none of them a ctypes pointer to a value?"""
+    for item in items:
+        if not (
+            isinstance(item, Address) or type(item) in scalars or type(item) is int or type(item) is float
+            or type(item) is Buffer or item is None
+        ):
+            return False
+    return True
+
+
+cdef inline tuple same(tuple last, object x, object y, object z):
+    """The tuple of the launch before if it is the same, because the kernel knows it by identity."""
+    if (
+        PyTuple_GET_ITEM(last, 0) == <PyObject*> x and PyTuple_GET_ITEM(last, 1) == <PyObject*> y
+        and PyTuple_GET_ITEM(last, 2) == <PyObject*> z
+    ):
+        return last
+    return (x, y, z)
+
+
+cdef inline object argument(int kind, object item):
+    """What the kernel takes for it."""
+    cdef Buffer buffer
+    if isinstance(item, Address):
+        if kind != POINTER:
+            return (<Address> item).address
+        buffer = (<Address> item).buffer
+        # memory that was freed may have been handed out again at the same address
+        return buffer if buffer is not None and not buffer.allocation.closed else find_buffer(item)
+    if kind == POINTER:
+        return item if item is None or type(item) is Buffer else find_buffer(item)
+    return item.value if type(item) in scalars else item
+
+
+cdef int submit(
+    object f, object grid_x, object grid_y, object grid_z, object block_x, object block_y, object block_z,
+    object shared, object stream, object params, object extra
+) except -1:
+    cdef PyObject* given[MOST_ARGUMENTS]
+    cdef Function function
+    cdef Kernel kernel
+    cdef Queue queue
+    cdef tuple items
+    cdef Py_ssize_t i, taken = 0, count, needed
+    cdef bint adds_local
+    cdef object item
+    function = f if isinstance(f, Function) else find_function(f)
+    kernel = function.kernel
+    if stream is None and null_queue is not None:
+        queue = null_queue
+    elif isinstance(stream, Handle) and (<Handle> stream).queue is not None:
+        queue = (<Handle> stream).queue
+    else:
+        queue = find_queue(stream)
+    if params is not None:
+        if extra is not None:
+            raise InvalidArgumentError("hipModuleLaunchKernel: kernelParams and extra are two ways of saying one thing")
+        items = tuple(params) if isinstance(params, (list, tuple)) else None
+        if items is None or not are_values(items):
+            items = read_params(function, params)
+    elif type(extra) is list:
+        items = tuple(extra)
+    elif type(extra) is tuple:
+        items = extra
+    else:
+        items = () if extra is None else read_extra(function, extra)
+    needed = kernel.count
+    count = PyTuple_GET_SIZE(items)
+    adds_local = function.local_at >= 0 and count == needed - 1
+    if count + adds_local != needed:
+        raise ArgumentTypeError(f"kernel {kernel.name!r} takes {needed} arguments ({count} given): {kernel.signature}")
+    if needed > MOST_ARGUMENTS:
+        raise InvalidArgumentError(f"kernel {kernel.name!r} takes more than {MOST_ARGUMENTS} arguments")
+    if shared and queue.state.device == kernel.state and (<size_t> shared) > kernel.local_bytes:
+        raise InvalidArgumentError(
+            f"sharedMemBytes: {shared} bytes of local memory; {kernel.device.name} has {kernel.local_bytes}")
+    function.last_grid = same(function.last_grid, grid_x, grid_y, grid_z)
+    function.last_block = same(function.last_block, block_x, block_y, block_z)
+    grid, block = function.last_grid, function.last_block
+    try:
+        for i in range(needed):
+            if adds_local and i == function.local_at:
+                if function.last_local is None or function.last_local.nbytes != shared:
+                    function.last_local = local(shared)
+                item = function.last_local
+            else:
+                item = argument(kernel.layout[i].kind, <object> PyTuple_GET_ITEM(items, i - (
+                    adds_local and i > function.local_at)))
+            Py_INCREF(item)
+            given[i] = <PyObject*> item
+            taken += 1
+        if kernel.plain:
+            launch(queue, queue.state, kernel, grid, block, given, needed)
+        else:
+            launch_with_scratch(queue, queue.state, kernel, grid, block, given, needed)
+    finally:
+        for i in range(taken):
+            Py_DECREF(<object> given[i])
+    return 0
+
+
+def hipModuleLaunchKernel(
+    f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes=0, stream=None, kernelParams=None,
+    extra=None
+):
+    """Launch a kernel (HIP, hipModuleLaunchKernel).
+
+    Parameters
+    ----------
+    f : ihipModuleSymbol_t
+        From `hipModuleGetFunction`.
+    gridDimX, gridDimY, gridDimZ : int
+        Groups.
+    blockDimX, blockDimY, blockDimZ : int
+        Work-items per group.
+    sharedMemBytes : int
+        Dynamic local memory: the size of the one ``local`` pointer parameter of a kernel in OpenCL C, for which no
+        argument is given.
+    stream : ihipStream_t
+        Or None or 0 for the null stream.
+    extra : tuple or list
+        One ctypes value for each parameter, and a pointer object, an address, a `penstock.Buffer` or None for each
+        pointer; or HIP's five words (HIP_LAUNCH_PARAM_BUFFER_POINTER, …) as a ctypes array.
+    kernelParams : list or tuple
+        The same values, or ctypes pointers to them; or HIP's array of addresses of values as a ctypes array.
+
+    Returns
+    -------
+    tuple
+        ``(hipError_t,)``: hipErrorInvalidValue for dimensions, arguments or memory that cannot be,
+        hipErrorInvalidHandle without a function or when the stream is another device's, hipErrorContextIsDestroyed for
+        a stream that was destroyed.
+
+    Does not wait for the kernel, see `penstock.Queue.launch`.
+    """
+    try:
+        submit(
+            f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, stream, kernelParams,
+            extra)
+    except Exception as error:
+        return on_failure(error, f, stream)
+    return success

@@ -1,0 +1,74 @@
+import pytest
+
+from penstock import hip
+
+from ..conftest import DEVICES, on_null_hardware
+
+SOURCE = """
+kernel void fill(global int *values, int value) { values[get_global_id(0)] = value; }
+kernel void add(global int *values, int value) { values[get_global_id(0)] += value; }
+kernel void copy(global int *to, global const int *from) { to[get_global_id(0)] = from[get_global_id(0)]; }
+kernel void reverse(global int *values, local int *room) {
+    size_t here = get_local_id(0), size = get_local_size(0);
+    room[here] = values[get_global_id(0)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    values[get_global_id(0)] = room[size - 1 - here];
+}
+kernel void mixed(float a, int b, short c, int d, double e, char f, global int *out) {
+    out[0] = a; out[1] = b; out[2] = c; out[3] = d; out[4] = e; out[5] = f;
+}
+typedef struct { int a; float b; } Pair;
+kernel void structure(Pair pair, global int *out) { out[0] = pair.a; out[1] = pair.b; }
+kernel void nothing(int unused) { }
+"""
+
+
+@pytest.fixture(params=DEVICES, ids=str)
+def device(request):
+    """The current device of HIP, each that is tested in turn; a `penstock.Device`. All are reset afterwards."""
+    names = [info.name for info in hip.devices.infos()]
+    ok(hip.hipSetDevice(names.index(request.param)))
+    hip.hipGetLastError()
+    yield hip.current_device()
+    for number in range(len(names)):
+        ok(hip.hipSetDevice(number))
+        ok(hip.hipDeviceReset())
+    ok(hip.hipSetDevice(0))
+    hip.hipGetLastError()
+
+
+def ok(result):
+    """The outputs of a call that succeeded: nothing, the one, or a tuple."""
+    code, *outputs = result
+    assert code == hip.hipError_t.hipSuccess, (code.name, hip.last_exception())
+    return outputs[0] if len(outputs) == 1 else tuple(outputs) or None
+
+
+@pytest.fixture
+def really(device):
+    return not on_null_hardware(device.name)
+
+
+@pytest.fixture
+def module(device):
+    return ok(hip.hipModuleLoadData(SOURCE.encode()))
+
+
+@pytest.fixture
+def function(module):
+    """``function("fill")``."""
+    return lambda name: ok(hip.hipModuleGetFunction(module, name.encode()))
+
+
+@pytest.fixture
+def hold(device):
+    """``hold(stream)``: the stream goes no further until the gate it returns is opened."""
+    gates = []
+
+    def hold(stream):
+        gates.append(hip.streams.queue_of(stream)._gate())
+        return gates[-1]
+
+    yield hold
+    for gate in gates:
+        gate.open()

@@ -1,0 +1,117 @@
+import threading
+
+import pytest
+
+import penstock as ps
+from penstock import hip
+
+from ..limits import limits
+from .conftest import ok
+from .helpers import E, code, ints
+
+A = hip.hipDeviceAttribute_t
+
+
+@pytest.fixture
+def number(device):
+    return ok(hip.hipGetDevice())
+
+
+def test_the_devices_are_penstocks(device, number):
+    count = ok(hip.hipGetDeviceCount())
+    assert 0 <= number < count
+    assert isinstance(hip.current_device(), ps.Device)
+    assert hip.current_device() is device
+    assert ok(hip.hipDeviceGet(number)) == number
+    assert ok(hip.hipDeviceTotalMem(number)) == device.info.memory
+    assert ok(hip.hipDeviceGetName(100, number)) == device.info.description.encode()[:99]
+    assert ok(hip.hipDeviceGetName(4, number)) == device.info.description.encode()[:3]
+    assert code(hip.hipDeviceGetName(0, number)) == E.hipErrorInvalidValue
+    assert ok(hip.hipDeviceCanAccessPeer(number, number)) == 0
+    ok(hip.hipInit(0))
+    assert code(hip.hipInit(1)) == E.hipErrorInvalidValue
+
+
+@pytest.mark.parametrize("wrong", [-1, 99])
+def test_a_device_that_is_not_there(device, number, wrong):
+    for call in (hip.hipSetDevice, hip.hipDeviceGet, hip.hipDeviceTotalMem, hip.hipDeviceComputeCapability,
+                 lambda n: hip.hipDeviceGetName(9, n), lambda n: hip.hipGetDeviceProperties(hip.hipDeviceProp_t(), n),
+                 lambda n: hip.hipGetDeviceProperties(n),
+                 lambda n: hip.hipDeviceGetAttribute(A.hipDeviceAttributeWarpSize, n),
+                 lambda n: hip.hipDeviceCanAccessPeer(n, number)):  # fmt: skip
+        assert code(call(wrong)) == E.hipErrorInvalidDevice
+    assert ok(hip.hipGetDevice()) == number
+    with pytest.raises(TypeError, match="device"):
+        hip.hipSetDevice("cpu")
+
+
+def test_each_thread_begins_with_the_first_device(device):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(ok(hip.hipGetDevice())))
+    thread.start()
+    thread.join()
+    assert found == [0]
+
+
+def test_properties(device, number):
+    properties = hip.hipDeviceProp_t()
+    assert hip.hipGetDeviceProperties(properties, number) == (E.hipSuccess,)
+    known = limits(device)
+    assert properties.name == device.info.description.encode()
+    assert properties.gcnArchName == device.name.encode()
+    assert properties.totalGlobalMem == device.info.memory
+    assert properties.multiProcessorCount == device.info.compute_units
+    assert properties.sharedMemPerBlock == known.local_memory
+    assert properties.maxThreadsDim[0] == known.block_axis
+    assert all(extent > 0 for extent in [*properties.maxGridSize, properties.maxThreadsPerBlock, properties.warpSize])
+    other = ok(hip.hipGetDeviceProperties(number))
+    assert {name: other[name] for name in other.PROPERTIES()} == vars(properties)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = properties.nothing
+    with pytest.raises(TypeError, match="hipDeviceProp_t"):
+        hip.hipGetDeviceProperties(None, number)
+
+
+def test_attributes(device, number):
+    properties = ok(hip.hipGetDeviceProperties(number))
+    for attribute, expected in (
+        (A.hipDeviceAttributeMaxBlockDimX, properties.maxThreadsDim[0]),
+        (A.hipDeviceAttributeMaxGridDimZ, properties.maxGridSize[2]),
+        (A.hipDeviceAttributeWarpSize, properties.warpSize),
+        (A.hipDeviceAttributeMaxThreadsPerBlock, properties.maxThreadsPerBlock),
+        (A.hipDeviceAttributeMemoryPoolsSupported, 1),
+    ):
+        assert ok(hip.hipDeviceGetAttribute(attribute, number)) == expected
+        assert ok(hip.hipDeviceGetAttribute(int(attribute), number)) == expected
+    for wrong in (A.hipDeviceAttributeMaxTexture1DWidth, -1, 123456):
+        assert code(hip.hipDeviceGetAttribute(wrong, number)) == E.hipErrorInvalidValue
+
+
+def test_reset_ends_what_the_device_had(device, number):
+    stream, event, memory = ok(hip.hipStreamCreate()), ok(hip.hipEventCreate()), ints()
+    ok(hip.hipMemsetAsync(memory, 1, 4, stream))
+    ok(hip.hipDeviceReset())
+    assert device.closed
+    assert code(hip.hipStreamSynchronize(stream)) == E.hipErrorContextIsDestroyed
+    assert code(hip.hipEventQuery(event)) == E.hipErrorContextIsDestroyed
+    assert code(hip.hipFree(memory)) == E.hipErrorInvalidValue
+    assert ok(hip.hipGetDevice()) == number
+    ints()
+    ok(hip.hipDeviceReset())
+    ok(hip.hipDeviceReset())
+
+
+def test_versions_and_flags(device):
+    assert ok(hip.hipRuntimeGetVersion()) == ok(hip.hipDriverGetVersion()) == hip.HIP_VERSION
+    ok(hip.hipSetDeviceFlags(hip.hipDeviceScheduleBlockingSync))
+    assert code(hip.hipSetDeviceFlags(0x100)) == E.hipErrorInvalidValue
+    assert code(hip.hipSetDeviceFlags(hip.hipDeviceScheduleSpin | hip.hipDeviceScheduleYield)) == E.hipErrorInvalidValue
+    assert ok(hip.hipGetDeviceFlags()) == 0
+
+
+def test_without_a_device(monkeypatch):
+    monkeypatch.setattr(hip.devices, "infos", list)
+    monkeypatch.setattr(hip.devices, "_devices", {})
+    for call in (hip.hipGetDeviceCount, hip.hipGetDevice, lambda: hip.hipInit(0), hip.hipDeviceSynchronize,
+                 hip.hipStreamCreate, lambda: hip.hipMalloc(10)):  # fmt: skip
+        assert code(call()) == E.hipErrorNoDevice

@@ -1,0 +1,104 @@
+import threading
+
+import pytest
+
+from penstock import hip
+from penstock.hip.table import CHAPTERS, chapter_of, table
+
+from .conftest import ok
+from .helpers import E, code
+
+
+def test_an_error_sticks_until_it_is_asked_for(device):
+    assert hip.hipGetLastError() == hip.hipPeekAtLastError() == (E.hipSuccess,)
+    assert code(hip.hipMalloc(-1)) == E.hipErrorInvalidValue
+    ok(hip.hipFree(None))  # does not clear it
+    assert hip.hipExtGetLastError() == (E.hipSuccess,)
+    assert hip.hipPeekAtLastError() == hip.hipPeekAtLastError() == (E.hipErrorInvalidValue,)
+    assert "-1" in str(hip.last_exception())
+    assert hip.hipGetLastError() == (E.hipErrorInvalidValue,)
+    assert hip.hipGetLastError() == (E.hipSuccess,)
+    assert hip.last_exception() is None
+
+
+def test_the_last_one_counts(device):
+    code(hip.hipMalloc(-1))
+    code(hip.hipMalloc(1 << 50))
+    assert hip.hipGetLastError() == (E.hipErrorOutOfMemory,)
+
+
+@pytest.mark.executes(run=False)
+def test_not_ready_is_no_error(device, hold):
+    hold(None)
+    assert code(hip.hipStreamQuery(None)) == E.hipErrorNotReady
+    assert hip.hipExtGetLastError() == (E.hipErrorNotReady,)
+    assert hip.hipPeekAtLastError() == (E.hipSuccess,)
+
+
+def test_each_thread_has_its_own(device):
+    code(hip.hipMalloc(-1))
+    found = []
+    thread = threading.Thread(target=lambda: found.append(hip.hipGetLastError()))
+    thread.start()
+    thread.join()
+    assert found == [(E.hipSuccess,)]
+    assert hip.hipGetLastError() == (E.hipErrorInvalidValue,)
+
+
+def test_a_launch_that_fails_sticks_too(device):
+    hip.hipModuleLaunchKernel(None, 1, 1, 1, 1, 1, 1)
+    assert hip.hipGetLastError() == (E.hipErrorInvalidHandle,)
+
+
+def test_names(device):
+    for each in hip.hipError_t:
+        assert ok(hip.hipGetErrorName(each)) == each.name.encode()
+        assert ok(hip.hipGetErrorString(each))
+        assert ok(hip.hipDrvGetErrorName(int(each))) == each.name.encode()
+        assert ok(hip.hipDrvGetErrorString(each))
+    assert ok(hip.hipGetErrorString(E.hipSuccess)) == b"no error"
+    assert ok(hip.hipGetErrorName(123456)) == b"hipErrorUnknown"
+    assert code(hip.hipDrvGetErrorName(123456)) == E.hipErrorInvalidValue
+    assert E.hipErrorInvalidResourceHandle is E.hipErrorInvalidHandle
+
+
+# What is not there
+
+
+@pytest.mark.parametrize("name", ["hipMemcpy3D", "hipStreamBatchMemOp", "hipIpcGetEventHandle", "hipGraphClone"])
+def test_a_function_that_is_not_there_says_so(name):
+    with pytest.raises(AttributeError, match=f"has no {name}"):
+        getattr(hip, name)
+    with pytest.raises(NotImplementedError):
+        getattr(hip, name)
+    assert not hasattr(hip, name)
+
+
+def test_other_names_are_no_attributes():
+    with pytest.raises(AttributeError, match="no attribute 'anything'"):
+        hip.anything  # noqa: B018
+
+
+def test_the_table():
+    rows = {row.name: row for row in table()}
+    assert set(rows) == {name for names in CHAPTERS.values() for name in names}
+    for name, row in rows.items():
+        assert chapter_of(name) == row.chapter
+        if row.there:
+            assert callable(getattr(hip, name))
+            assert getattr(hip, name).__doc__
+        elif name in hip.absent_names():
+            with pytest.raises(NotImplementedError, match=name):
+                getattr(hip, name)()
+        elif name != "hipModuleGetGlobal":  # which is there, and refuses
+            assert not hasattr(hip, name)
+    assert rows["hipMalloc"].drivers == ("yes", "yes", "yes")
+    assert not rows["hipModuleGetGlobal"].there
+    assert chapter_of("hipNoSuchThing") is None
+
+
+def test_every_function_of_hip_is_in_the_table():
+    known = {name for names in CHAPTERS.values() for name in names}
+    functions = {name for name in hip.__all__ if name.startswith("hip") and callable(getattr(hip, name))
+                 and not isinstance(getattr(hip, name), type)}  # fmt: skip
+    assert functions - known == set()

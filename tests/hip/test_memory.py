@@ -1,0 +1,441 @@
+import array
+import ctypes
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock import hip
+
+from .conftest import ok
+from .helpers import E, K, N, code, ints, launch, read
+
+T = hip.hipMemoryType
+PINNED = ("hipHostMalloc", "hipMallocManaged")
+
+
+def allocate(name, nbytes):
+    made = getattr(hip, name)(nbytes)
+    if made[0] == E.hipErrorNotSupported:
+        pytest.skip(f"the device has nothing for {name}")
+    return ok(made)
+
+
+# Allocating and freeing
+
+
+def test_pointers_of_allocations(device):
+    pointer = ok(hip.hipMalloc(100))
+    assert pointer
+    assert (pointer.size, pointer.itemsize, pointer.shape) == (100, 1, (100,))
+    assert ok(hip.hipMemGetAddressRange(pointer + 10)) == (pointer, 100)
+    assert ok(hip.hipMemPtrGetInfo(pointer + 99)) == 100
+    ok(hip.hipFree(pointer))
+
+
+def test_nothing(device):
+    for call in (hip.hipMalloc, hip.hipHostMalloc, hip.hipMallocAsync):
+        assert ok(call(0)).is_ptr_null
+    ok(hip.hipFree(None))
+    ok(hip.hipFree(0))
+    ok(hip.hipHostFree(None))
+    ok(hip.hipFreeAsync(None, None))
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("hipMalloc", "hipFree"),
+        ("hipHostMalloc", "hipHostFree"),
+        ("hipMallocAsync", "hipFreeAsync"),
+        ("hipMallocManaged", "hipFree"),
+        ("hipMallocAsync", "hipFree"),
+        ("hipMalloc", "hipFreeAsync"),
+    ],
+)
+def test_freeing_twice_or_elsewhere(device, pair):
+    malloc, free = pair[0], getattr(hip, pair[1])
+    pointer = allocate(malloc, 100)
+    assert code(free(pointer + 1)) == E.hipErrorInvalidValue
+    ok(free(pointer))
+    assert code(free(pointer)) == E.hipErrorInvalidValue
+    assert code(free(12345)) == E.hipErrorInvalidValue
+    assert code(free(np.zeros(10))) == E.hipErrorInvalidValue
+
+
+def test_each_kind_has_its_own_free(device):
+    on_device, on_host = ok(hip.hipMalloc(100)), allocate("hipHostMalloc", 100)
+    assert code(hip.hipHostFree(on_device)) == E.hipErrorInvalidValue
+    assert code(hip.hipFree(on_host)) == E.hipErrorInvalidValue
+    ok(hip.hipFree(on_device))
+    ok(hip.hipHostFree(on_host))
+
+
+def test_too_much(device):
+    assert code(hip.hipMalloc(1 << 50)) == E.hipErrorOutOfMemory
+    assert code(hip.hipMallocAsync(1 << 50, None)) == E.hipErrorOutOfMemory
+    assert code(hip.hipMalloc(-1)) == E.hipErrorInvalidValue
+    with pytest.raises(TypeError, match="size"):
+        hip.hipMalloc("much")
+
+
+@pytest.mark.executes(run=False)
+def test_free_waits_for_the_device(function, hold):
+    stream, memory = ok(hip.hipStreamCreateWithFlags(1)), ints()
+    other = ok(hip.hipMalloc(100))
+    gate = hold(stream)
+    launch(function("fill"), stream, memory, 1)
+    opened = []
+
+    def let_go():
+        opened.append(True)
+        gate.open()
+
+    opener = threading.Timer(0.05, let_go)
+    opener.start()
+    ok(hip.hipFree(other))
+    assert opened
+    ok(hip.hipStreamQuery(stream))
+    opener.join()
+
+
+def test_using_freed_memory(function):
+    memory = ints()
+    fill = function("fill")
+    launch(fill, None, memory, 1)
+    ok(hip.hipFree(memory))
+    assert code(hip.hipModuleLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, None, None, (memory, ctypes.c_int(1)))) in (
+        E.hipErrorInvalidValue,
+    )
+    assert code(hip.hipMemset(memory, 0, 4)) == E.hipErrorInvalidValue
+
+
+def test_what_is_free_and_what_there_is(device):
+    free, total = ok(hip.hipMemGetInfo())
+    assert 0 < free <= total == device.info.memory
+    pointer = ok(hip.hipMalloc(1 << 20))
+    assert ok(hip.hipMemGetInfo())[0] == free - (1 << 20)
+    ok(hip.hipFree(pointer))
+    assert ok(hip.hipMemGetInfo())[0] == free
+
+
+def test_flags_of_host_memory(device):
+    assert code(hip.hipHostMalloc(100, 0x100)) == E.hipErrorInvalidValue
+    both = hip.hipHostMallocCoherent | hip.hipHostMallocNonCoherent
+    assert code(hip.hipHostMalloc(100, both)) == E.hipErrorInvalidValue
+    assert code(hip.hipMallocManaged(100, 8)) == E.hipErrorInvalidValue
+    assert code(hip.hipMallocManaged(0)) == E.hipErrorInvalidValue
+    made = hip.hipHostMalloc(100, hip.hipHostMallocPortable | hip.hipHostMallocMapped)
+    if made[0] != E.hipErrorNotSupported:
+        assert ok(hip.hipHostGetFlags(made[1] + 5)) == 3
+        assert ok(hip.hipHostGetDevicePointer(made[1], 0)) == made[1]
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("name", PINNED)
+def test_host_and_kernels_use_the_same_memory(function, name):
+    pointer = allocate(name, 4 * N).configure(typestr="<i4", shape=(N,))
+    host = np.asarray(pointer)
+    assert (host.dtype, host.shape) == ("i4", (N,))
+    host[:] = np.arange(N)
+    launch(function("add"), None, pointer, 5)
+    ok(hip.hipDeviceSynchronize())
+    assert host.tolist() == list(range(5, N + 5))
+    copied = np.zeros(N, "i4")
+    ok(hip.hipMemcpy(copied, pointer, 4 * N, K.hipMemcpyDefault))
+    assert copied.tolist() == host.tolist()
+
+
+@pytest.mark.executes
+def test_host_memory_of_a_device_that_shares_none(function, device, monkeypatch):
+    """Pinned: for copies, and none for kernels."""
+    monkeypatch.setattr(hip.memory, "_host_memory", lambda device, nbytes: ps.host_empty(nbytes, "u1", device))
+    pointer, stream = ok(hip.hipHostMalloc(4 * N)).configure(typestr="<i4"), ok(hip.hipStreamCreate())
+    host, memory, before = np.asarray(pointer), ints(), device.stats.events_made
+    host[:] = range(N)
+    ok(hip.hipMemcpyAsync(memory, pointer, 4 * N, K.hipMemcpyHostToDevice, stream))
+    ok(hip.hipStreamSynchronize(stream))
+    assert device.stats.events_made > before
+    assert read(memory) == list(range(N))
+    ok(hip.hipMemcpy(pointer + 400, memory, 400, K.hipMemcpyDeviceToHost))
+    assert host[100:200].tolist() == list(range(100))
+    result = hip.hipModuleLaunchKernel(function("fill"), 1, 1, 1, 1, 1, 1, 0, None, None, (pointer, ctypes.c_int(1)))
+    assert code(result) == E.hipErrorInvalidValue
+    assert "host's memory" in str(hip.last_exception())
+    ok(hip.hipHostFree(pointer))
+    assert code(hip.hipHostFree(pointer)) == E.hipErrorInvalidValue
+
+
+# What a pointer points to
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("hipMalloc", T.hipMemoryTypeDevice),
+        ("hipMallocAsync", T.hipMemoryTypeDevice),
+        ("hipHostMalloc", T.hipMemoryTypeHost),
+        ("hipMallocManaged", T.hipMemoryTypeManaged),
+    ],
+)
+def test_attributes_of_pointers(device, name, kind):
+    pointer = allocate(name, 100)
+    found = hip.hipPointerAttribute_t()
+    ok(hip.hipPointerGetAttributes(found, pointer + 50))
+    assert found.type == kind
+    assert found.device == hip.devices.number_of(device)
+    assert found.devicePointer == pointer + 50
+    assert bool(found.hostPointer) == (kind != T.hipMemoryTypeDevice)
+    assert found.isManaged == (kind == T.hipMemoryTypeManaged)
+    for wrong in (None, np.zeros(3), 12345, pointer + 100):
+        assert code(hip.hipPointerGetAttributes(hip.hipPointerAttribute_t(), wrong)) == E.hipErrorInvalidValue
+
+
+# Copies
+
+
+HOSTS = {
+    "numpy": lambda: np.arange(N, dtype="i4"),
+    "array": lambda: array.array("i", range(N)),
+    "ctypes": lambda: (ctypes.c_int * N)(*range(N)),
+    "bytearray": lambda: bytearray(np.arange(N, dtype="i4").tobytes()),
+    "two-dimensional": lambda: np.arange(N, dtype="i4").reshape(10, -1),
+}
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("kind", ["sync", "async", "default", "HtoD", "HtoDAsync", "address"])
+@pytest.mark.parametrize("host", HOSTS)
+def test_there_and_back(device, host, kind):
+    source, back = HOSTS[host](), HOSTS[host]()
+    memoryview(back).cast("B")[:] = bytes(4 * N)
+    memory, stream, size = ok(hip.hipMalloc(4 * N)), ok(hip.hipStreamCreate()), 4 * N
+    if kind == "sync":
+        ok(hip.hipMemcpy(memory, source, size, K.hipMemcpyHostToDevice))
+        ok(hip.hipMemcpy(back, memory, size, K.hipMemcpyDeviceToHost))
+    elif kind == "default":
+        ok(hip.hipMemcpy(memory, source, size, K.hipMemcpyDefault))
+        ok(hip.hipMemcpy(back, memory, size, K.hipMemcpyDefault))
+    elif kind == "async":
+        ok(hip.hipMemcpyAsync(memory, source, size, K.hipMemcpyHostToDevice, stream))
+        ok(hip.hipMemcpyAsync(back, memory, size, K.hipMemcpyDeviceToHost, stream))
+    elif kind == "HtoD":
+        ok(hip.hipMemcpyHtoD(memory, source, size))
+        ok(hip.hipMemcpyDtoH(back, memory, size))
+    elif kind == "HtoDAsync":
+        ok(hip.hipMemcpyHtoDAsync(memory, source, size, stream))
+        ok(hip.hipMemcpyDtoHAsync(back, memory, size, stream))
+    else:
+        ok(hip.hipMemcpy(int(memory), int(hip.Pointer(source)), size, K.hipMemcpyHostToDevice))
+        ok(hip.hipMemcpy(hip.Pointer(back), ctypes.c_void_p(int(memory)), size, K.hipMemcpyDeviceToHost))
+    ok(hip.hipStreamSynchronize(stream))
+    assert bytes(memoryview(back).cast("B")) == bytes(memoryview(source).cast("B"))
+    gc.collect()
+
+
+@pytest.mark.executes
+def test_parts(device):
+    memory = ints(N, 1)
+    ok(hip.hipMemcpy(memory + 40, np.full(10, 2, "i4"), 40, K.hipMemcpyHostToDevice))
+    ok(hip.hipMemcpyDtoD(memory + 400, memory + 40, 40))
+    ok(hip.hipMemcpyDtoDAsync(memory + 800, memory + 400, 40, None))
+    ok(hip.hipDeviceSynchronize())
+    out = read(memory)
+    expected = np.ones(N, int)
+    expected[10:20] = expected[100:110] = expected[200:210] = 2
+    assert out == expected.tolist()
+
+
+def test_between_places_of_the_host(device):
+    a, b = np.arange(N), np.zeros(N, int)
+    ok(hip.hipMemcpy(b, a, a.nbytes, K.hipMemcpyHostToHost))
+    assert b.tolist() == a.tolist()
+    b[:] = 0
+    ok(hip.hipMemcpyAsync(b, a, a.nbytes, K.hipMemcpyDefault, None))
+    assert b.tolist() == a.tolist()
+
+
+@pytest.mark.parametrize("call", ["hipMemcpy", "hipMemcpyAsync"])
+def test_copies_that_cannot_be(device, call):
+    copy, memory, host = getattr(hip, call), ok(hip.hipMalloc(100)), np.zeros(100, "u1")
+    assert code(copy(None, host, 100, K.hipMemcpyHostToDevice)) == E.hipErrorInvalidValue
+    assert code(copy(memory, None, 100, K.hipMemcpyHostToDevice)) == E.hipErrorInvalidValue
+    assert code(copy(memory, host, 100, -1)) == E.hipErrorInvalidMemcpyDirection
+    assert code(copy(memory, host, 101, K.hipMemcpyHostToDevice)) == E.hipErrorInvalidValue
+    assert code(copy(host, memory, 101, K.hipMemcpyDeviceToHost)) == E.hipErrorInvalidValue
+    assert code(copy(memory + 1, host, 100, K.hipMemcpyHostToDevice)) == E.hipErrorInvalidValue
+    assert code(copy(host, host, 100, K.hipMemcpyHostToDevice)) == E.hipErrorInvalidValue
+    assert code(copy(host, host, 100, K.hipMemcpyDeviceToHost)) == E.hipErrorInvalidValue
+    assert code(copy(host[::2], memory, 50, K.hipMemcpyDeviceToHost)) == E.hipErrorInvalidValue
+    assert code(copy(b"x" * 100, memory, 100, K.hipMemcpyDeviceToHost)) == E.hipErrorInvalidValue
+    ok(copy(memory, host, 0, K.hipMemcpyHostToDevice))
+    with pytest.raises(TypeError):
+        copy(memory, object(), 10, K.hipMemcpyHostToDevice)
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("is_async", [False, True])
+def test_rows(device, is_async):
+    host = np.arange(60, dtype="u1").reshape(6, 10)
+    memory, back = ok(hip.hipMalloc(16 * 6)), np.zeros((6, 10), "u1")
+    arguments = (memory, 16, host, 10, 10, 6, K.hipMemcpyHostToDevice)
+    again = (back, 10, memory, 16, 8, 6, K.hipMemcpyDeviceToHost)
+    if is_async:
+        stream = ok(hip.hipStreamCreate())
+        ok(hip.hipMemcpy2DAsync(*arguments, stream))
+        ok(hip.hipMemcpy2DAsync(*again, stream))
+        ok(hip.hipStreamSynchronize(stream))
+    else:
+        ok(hip.hipMemcpy2D(*arguments))
+        ok(hip.hipMemcpy2D(*again))
+    expected = host.copy()
+    expected[:, 8:] = 0
+    assert back.tolist() == expected.tolist()
+    assert code(hip.hipMemcpy2D(memory, 9, host, 10, 10, 6, K.hipMemcpyHostToDevice)) == E.hipErrorInvalidPitchValue
+    assert code(hip.hipMemcpy2D(memory, 18, host, 10, 10, 6, K.hipMemcpyHostToDevice)) == E.hipErrorInvalidValue
+
+
+@pytest.mark.executes
+def test_from_device_to_device(device):
+    count = ok(hip.hipGetDeviceCount())
+    if count < 2:
+        pytest.skip("there is one device")
+    here = ok(hip.hipGetDevice())
+    there = (here + 1) % count
+    memory = ints(N, 3)
+    ok(hip.hipSetDevice(there))
+    peer = ints(N, 4)
+    ok(hip.hipMemcpyPeer(peer, there, memory, here, 4 * N))
+    ok(hip.hipDeviceSynchronize())
+    assert read(peer) == [3] * N
+    stream = ok(hip.hipStreamCreate())
+    ok(hip.hipMemsetD32Async(peer, 5, N, stream))
+    ok(hip.hipMemcpyPeerAsync(memory, here, peer, there, 4 * N, stream))
+    ok(hip.hipStreamSynchronize(stream))
+    ok(hip.hipSetDevice(here))
+    assert read(memory) == [5] * N
+    assert code(hip.hipMemcpyPeer(memory, here, peer, count, 4)) == E.hipErrorInvalidDevice
+    assert code(hip.hipMemcpyPeer(memory, there, peer, here, 4)) == E.hipErrorInvalidValue
+
+
+# Setting
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("stream", ["null", "created"])
+@pytest.mark.parametrize(
+    ("name", "dtype", "value"), [("", "u1", 0x1FF), ("D8", "u1", 7), ("D16", "u2", 0xABCD), ("D32", "u4", -2)]
+)
+def test_set(device, name, dtype, value, stream):
+    memory, count = ok(hip.hipMalloc(256)), 240 // np.dtype(dtype).itemsize
+    ok(hip.hipMemset(memory, 1, 256))
+    if stream == "null":
+        ok(getattr(hip, f"hipMemset{name}")(memory, value, count))
+    else:
+        created = ok(hip.hipStreamCreate())
+        ok(getattr(hip, f"hipMemset{name}Async")(memory, value, count, created))
+        ok(hip.hipStreamSynchronize(created))
+    out = np.zeros(256, "u1")
+    ok(hip.hipMemcpy(out, memory, 256, K.hipMemcpyDeviceToHost))
+    whole = value & ((1 << 8 * np.dtype(dtype).itemsize) - 1)
+    assert out[:240].view(dtype).tolist() == [whole] * count
+    assert out[240:].tolist() == [1] * 16
+
+
+def test_set_what_cannot_be(device):
+    memory = ok(hip.hipMalloc(100))
+    for name in ("", "D8", "D16", "D32"):
+        for call in (getattr(hip, f"hipMemset{name}"), getattr(hip, f"hipMemset{name}Async")):
+            for wrong in (None, np.zeros(100, "u1"), memory + 100):
+                assert code(call(wrong, 1, 4)) == E.hipErrorInvalidValue
+            assert code(call(memory, 1, 101)) == E.hipErrorInvalidValue
+            ok(call(memory, 1, 0))
+
+
+@pytest.mark.executes
+def test_set_rows(device):
+    memory, out = ok(hip.hipMalloc(64)), np.zeros((4, 16), "u1")
+    ok(hip.hipMemset(memory, 0, 64))
+    ok(hip.hipMemset2D(memory, 16, 5, 10, 4))
+    ok(hip.hipMemset2DAsync(memory, 16, 6, 2, 4, None))
+    ok(hip.hipMemcpy(out, memory, 64, K.hipMemcpyDeviceToHost))
+    assert out.tolist() == [[6] * 2 + [5] * 8 + [0] * 6] * 4
+    assert code(hip.hipMemset2D(memory, 8, 5, 10, 4)) == E.hipErrorInvalidValue
+
+
+# The pool
+
+
+@pytest.fixture
+def pool(device):
+    return ok(hip.hipDeviceGetDefaultMemPool(hip.devices.number_of(device)))
+
+
+A = hip.hipMemPoolAttr
+
+
+def test_attributes_of_the_pool(device, pool):
+    assert ok(hip.hipDeviceGetMemPool(hip.devices.number_of(device))) == pool
+    for attribute in hip.hipMemPoolAttr:
+        setting = attribute < A.hipMemPoolAttrReleaseThreshold
+        value = ctypes.c_int(-1) if setting else ctypes.c_uint64(99)
+        ok(hip.hipMemPoolGetAttribute(pool, attribute, ctypes.byref(value)))
+        assert value.value == int(setting)
+        assert ok(hip.hipMemPoolGetAttribute(pool, attribute)) == int(setting)
+    threshold = ctypes.c_uint64(1 << 20)
+    ok(hip.hipMemPoolSetAttribute(pool, A.hipMemPoolAttrReleaseThreshold, threshold))
+    read_back = np.zeros(1, "u8")
+    ok(hip.hipMemPoolGetAttribute(pool, A.hipMemPoolAttrReleaseThreshold, read_back))
+    assert read_back[0] == device.pool.release_threshold == 1 << 20
+    ok(hip.hipMemPoolSetAttribute(pool, A.hipMemPoolReuseAllowOpportunistic, ctypes.addressof(ctypes.c_int(0))))
+
+
+def test_attributes_that_cannot_be(pool):
+    value = ctypes.c_uint64(5)
+    for wrong in (A.hipMemPoolAttrReservedMemCurrent, A.hipMemPoolAttrUsedMemCurrent, A.hipMemPoolAttrUsedMemHigh, 99):
+        assert code(hip.hipMemPoolSetAttribute(pool, wrong, value)) == E.hipErrorInvalidValue
+    assert code(hip.hipMemPoolGetAttribute(pool, 99, value)) == E.hipErrorInvalidValue
+    assert code(hip.hipMemPoolGetAttribute(None, 1, value)) == E.hipErrorInvalidValue
+    assert code(hip.hipMemPoolGetAttribute(pool, 1, None)) == E.hipErrorInvalidValue
+    for no_address in (0, 1, 4095):
+        result = hip.hipMemPoolSetAttribute(pool, A.hipMemPoolReuseAllowOpportunistic, no_address)
+        assert code(result) == E.hipErrorInvalidValue
+    assert code(hip.hipDeviceGetDefaultMemPool(99)) == E.hipErrorInvalidDevice
+
+
+def test_the_pool_keeps_what_it_is_told(device, pool):
+    stream = ok(hip.hipStreamCreate())
+    pointer = ok(hip.hipMallocAsync(1000, stream))
+    used = ok(hip.hipMemPoolGetAttribute(pool, A.hipMemPoolAttrUsedMemCurrent))
+    assert used >= 1000
+    ok(hip.hipFreeAsync(pointer, stream))
+    again = ok(hip.hipMallocAsync(1000, stream))
+    assert again == pointer
+    ok(hip.hipFreeAsync(again, stream))
+    assert ok(hip.hipMemPoolGetAttribute(pool, A.hipMemPoolAttrUsedMemCurrent)) == 0
+    assert ok(hip.hipMemPoolGetAttribute(pool, A.hipMemPoolAttrUsedMemHigh)) == used
+    ok(hip.hipMemPoolTrimTo(pool, 0))
+    ok(hip.hipStreamSynchronize(stream))
+    ok(hip.hipMemPoolTrimTo(pool, 0))
+    assert ok(hip.hipMemPoolGetAttribute(pool, A.hipMemPoolAttrReservedMemCurrent)) == 0
+
+
+@pytest.mark.executes(run=False)
+def test_memory_freed_on_one_stream_and_handed_out_on_another_is_ordered(function, hold):
+    a, b = (ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)) for _ in range(2))
+    first, out = ok(hip.hipMallocAsync(4 * N, a)), np.zeros(N, "i4")
+    launch(function("fill"), a, first, 1)
+    ok(hip.hipStreamSynchronize(a))
+    gate = hold(a)
+    ok(hip.hipMemcpyAsync(out, first, 4 * N, K.hipMemcpyDeviceToHost, a))
+    ok(hip.hipFreeAsync(first, a))
+    second = ok(hip.hipMallocAsync(4 * N, b))
+    assert second == first
+    launch(function("fill"), b, second, 2)
+    assert code(hip.hipStreamQuery(b)) == E.hipErrorNotReady
+    gate.open()
+    ok(hip.hipDeviceSynchronize())
+    assert out.tolist() == [1] * N
+    assert read(second) == [2] * N

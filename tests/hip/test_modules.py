@@ -1,0 +1,352 @@
+import ctypes
+import threading
+
+import numpy as np
+import pytest
+from penstock.queues.errors import BuildError
+
+from penstock import hip
+from penstock.hip_cpp.code import OPENCL_C, pack_code
+
+from ..limits import limits
+from .conftest import SOURCE, ok
+from .helpers import E, K, N, code, ints, launch, read
+
+EXPECTED = [1, -2, 3, -4, 5, 6]
+
+
+def out_of(pointer, count=6):
+    out = np.zeros(count, "i4")
+    ok(hip.hipMemcpy(out, pointer, out.nbytes, K.hipMemcpyDeviceToHost))
+    return out.tolist()
+
+
+@pytest.fixture
+def out(device):
+    return ints(6, 0)
+
+
+def mixed(out):
+    return (ctypes.c_float(1), ctypes.c_int(-2), ctypes.c_short(3), ctypes.c_int(-4), ctypes.c_double(5),
+            ctypes.c_byte(6), out)  # fmt: skip
+
+
+@pytest.fixture
+def needs_doubles(device):
+    if not limits(device).doubles:
+        pytest.skip("the device has no double precision")
+
+
+def c_params(values, out):
+    address = ctypes.c_void_p(int(out))
+    kept = [*values[:-1], address]
+    return (ctypes.c_void_p * 7)(*(ctypes.addressof(value) for value in kept)), kept
+
+
+class Packed(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_float), ("b", ctypes.c_int), ("c", ctypes.c_short), ("d", ctypes.c_int),
+                ("e", ctypes.c_double), ("f", ctypes.c_byte), ("out", ctypes.c_void_p))  # fmt: skip
+
+
+def c_extra(out):
+    packed = Packed(1, -2, 3, -4, 5, 6, int(out))
+    size = ctypes.c_size_t(ctypes.sizeof(packed))
+    return (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 3), (packed, size)
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize(
+    "form", ["tuple", "list", "numbers", "params", "params of pointers", "params of byref", "C params", "C extra"]
+)
+def test_forms_of_arguments(function, needs_doubles, out, form):
+    values, params, extra, kept = mixed(out), None, None, None
+    if form == "tuple":
+        extra = values
+    elif form == "list":
+        extra = list(values)
+    elif form == "numbers":
+        extra = (1.0, -2, 3, -4, 5.0, 6, int(out))
+    elif form == "params":
+        params = list(values)
+    elif form == "params of pointers":
+        params = [*(ctypes.pointer(value) for value in values[:-1]), out]
+    elif form == "params of byref":
+        params = (*(ctypes.byref(value) for value in values[:-1]), out)
+    elif form == "C params":
+        params, kept = c_params(values, out)
+    else:
+        extra, kept = c_extra(out)
+    ok(hip.hipModuleLaunchKernel(function("mixed"), 1, 1, 1, 1, 1, 1, 0, None, params, extra))
+    assert out_of(out) == EXPECTED
+    del kept
+
+
+class Pair(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_float))
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize(
+    "pair", [Pair(7, 8.0), np.array((7, 8.0), [("a", "i4"), ("b", "f4")])[()]], ids=["ctypes", "numpy"]
+)
+def test_structures(function, out, pair):
+    ok(hip.hipModuleLaunchKernel(function("structure"), 1, 1, 1, 1, 1, 1, 0, None, None, (pair, out)))
+    assert out_of(out, 2) == [7, 8]
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("stream", [None, 0, hip.hipStreamPerThread, "created"], ids=repr)
+def test_streams(function, stream):
+    stream, memory = ok(hip.hipStreamCreate()) if stream == "created" else stream, ints()
+    launch(function("fill"), stream, memory, 5)
+    ok(hip.hipStreamSynchronize(stream))
+    assert read(memory) == [5] * N
+
+
+@pytest.mark.executes
+def test_pointers_into_an_allocation(function, device):
+    memory = ints()
+    launch(function("fill"), None, memory + 4 * 500, 1, groups=10)
+    launch(function("fill"), None, hip.Pointer(int(memory) + 4 * 600), 2, groups=10)
+    launch(function("fill"), None, ctypes.c_void_p(int(memory) + 4 * 700), 3, groups=10)
+    expected = np.zeros(N, int)
+    expected[500:600], expected[600:700], expected[700:800] = 1, 2, 3
+    assert read(memory) == expected.tolist()
+
+
+@pytest.mark.executes
+def test_dynamic_local_memory(function):
+    memory = ok(hip.hipMalloc(40))
+    ok(hip.hipMemcpy(memory, np.arange(10, dtype="i4"), 40, K.hipMemcpyHostToDevice))
+    for _ in range(2):
+        launch(function("reverse"), None, memory, groups=2, block=5, shared=20)
+    launch(function("reverse"), None, memory, groups=1, block=10, shared=40)
+    assert read(memory, 10) == list(range(9, -1, -1))
+
+
+@pytest.mark.executes
+def test_keywords_and_dim3(function):
+    memory = ints()
+    block = hip.dim3(x=10)
+    grid = hip.dim3(N / block.x)
+    ok(hip.hipModuleLaunchKernel(
+        function("fill"), *grid, *block, sharedMemBytes=0, stream=None, kernelParams=None,
+        extra=(memory, ctypes.c_int(3))))  # fmt: skip
+    assert read(memory) == [3] * N
+
+
+def test_dim3():
+    assert list(hip.dim3()) == [1, 1, 1]
+    assert list(hip.dim3(2, 3)) == [2, 3, 1]
+    assert hip.dim3(8.0).x == hip.dim3(8)[0] == hip.dim3(8)["x"] == 8
+    assert hip.dim3(1, 2) == hip.dim3(1, 2, 1)
+    for wrong in (8.5, "8", None, -1, 1 << 32):
+        with pytest.raises((TypeError, ValueError)):
+            hip.dim3(wrong)
+
+
+# Launches that cannot be
+
+
+def test_dimensions(function, device):
+    nothing = function("nothing")
+    most = {name: ok(hip.hipDeviceGetAttribute(getattr(hip.hipDeviceAttribute_t, f"hipDeviceAttributeMax{name}"),
+                                               hip.devices.number_of(device)))
+            for name in ("BlockDimX", "BlockDimY", "BlockDimZ", "ThreadsPerBlock")}  # fmt: skip
+    dimensions = [[0 if i == k else 1 for i in range(6)] for k in range(6)]
+    dimensions += [
+        [1, 1, 1, *(most[f"BlockDim{axis}"] + 1 if i == k else 1 for i in range(3))] for k, axis in enumerate("XYZ")
+    ]
+    side = round(most["ThreadsPerBlock"] ** (1 / 3)) + 2
+    dimensions += [[1, 1, 1, side, side, side], [-1, 1, 1, 1, 1, 1], [1 << 40, 1, 1, 1, 1, 1]]
+    for wrong in dimensions:
+        result = hip.hipModuleLaunchKernel(nothing, *wrong, 0, None, None, (ctypes.c_int(1),))
+        assert code(result) == E.hipErrorInvalidValue, wrong
+    ok(hip.hipModuleLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, None, None, (ctypes.c_int(1),)))
+
+
+def test_launches_that_cannot_be(function, device):
+    fill, memory = function("fill"), ints()
+    arguments = (memory, ctypes.c_int(1))
+
+    def attempt(f, shared=0, stream=None, params=None, extra=None):
+        return code(hip.hipModuleLaunchKernel(f, 1, 1, 1, 1, 1, 1, shared, stream, params, extra))
+
+    assert attempt(None, extra=arguments) == E.hipErrorInvalidResourceHandle
+    assert attempt(12345, extra=arguments) == E.hipErrorInvalidResourceHandle
+    assert attempt(fill, params=list(arguments), extra=arguments) == E.hipErrorInvalidValue
+    assert attempt(fill) == E.hipErrorInvalidValue
+    assert attempt(fill, extra=()) == E.hipErrorInvalidValue
+    assert attempt(fill, extra=(memory,)) == E.hipErrorInvalidValue
+    assert attempt(fill, extra=(*arguments, 1)) == E.hipErrorInvalidValue
+    assert attempt(fill, extra=(memory, "text")) == E.hipErrorInvalidValue
+    assert attempt(fill, extra=(np.zeros(3), ctypes.c_int(1))) == E.hipErrorInvalidValue
+    assert attempt(fill, extra=(12345, ctypes.c_int(1))) == E.hipErrorInvalidValue
+    assert attempt(fill, extra=(ctypes.c_void_p * 5)()) == E.hipErrorInvalidValue
+    assert attempt(fill, shared=limits(device).local_memory + 1, extra=arguments) == E.hipErrorInvalidValue
+    assert attempt(fill, stream=12345, extra=arguments) == E.hipErrorInvalidHandle
+    launch(fill, None, memory, 1)
+
+
+def test_a_stream_of_another_device(function):
+    count, here = ok(hip.hipGetDeviceCount()), ok(hip.hipGetDevice())
+    if count < 2:
+        pytest.skip("there is one device")
+    fill, memory = function("fill"), ints()
+    ok(hip.hipSetDevice((here + 1) % count))
+    stream = ok(hip.hipStreamCreate())
+    ok(hip.hipSetDevice(here))
+    result = hip.hipModuleLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, stream, None, (memory, ctypes.c_int(1)))
+    assert code(result) == E.hipErrorInvalidResourceHandle
+    ok(hip.hipStreamDestroy(stream))
+
+
+# Modules
+
+
+@pytest.mark.parametrize(
+    "image",
+    [SOURCE, SOURCE.encode(), bytearray(SOURCE.encode() + b"\0"), np.frombuffer(SOURCE.encode(), "u1")],
+    ids=["str", "bytes", "bytearray", "numpy"],
+)
+def test_images(device, image):
+    module = ok(hip.hipModuleLoadData(image))
+    assert ok(hip.hipModuleGetFunctionCount(module)) == 7
+    assert ok(hip.hipModuleGetFunction(module, "fill")) == ok(hip.hipModuleGetFunction(int(module), b"fill"))
+    ok(hip.hipModuleUnload(module))
+
+
+def test_files(device, tmp_path):
+    path = tmp_path / "module.cl"
+    path.write_text(SOURCE)
+    ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoad(str(path).encode())), b"add"))
+    ok(hip.hipModuleLoad(str(path)))
+    assert code(hip.hipModuleLoad(str(tmp_path / "none"))) == E.hipErrorFileNotFound
+    for wrong in (None, b"", ""):
+        assert code(hip.hipModuleLoad(wrong)) == E.hipErrorInvalidValue
+
+
+def test_images_that_cannot_be(device):
+    assert code(hip.hipModuleLoadData(None)) == E.hipErrorInvalidValue
+    assert code(hip.hipModuleLoadData(b"\x7fELF\x02\x01")) == E.hipErrorNoBinaryForGpu
+    assert code(hip.hipModuleLoadData(b"__CLANG_OFFLOAD_BUNDLE__")) == E.hipErrorNoBinaryForGpu
+    for wrong in (b"", b"\xff\xfe\x00", b"\x03\x02\x23\x07 no module", "kernel void wrong(int x) { no such thing; }"):
+        assert code(hip.hipModuleLoadData(wrong)) == E.hipErrorInvalidImage
+    assert isinstance(hip.last_exception(), BuildError)  # has the log
+    with pytest.raises(TypeError, match="image"):
+        hip.hipModuleLoadData(5)
+
+
+def test_a_code_object_that_is_damaged(device):
+    whole = pack_code("damaged", OPENCL_C, SOURCE)
+    ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(bytearray(whole))), b"fill"))
+    assert code(hip.hipModuleLoadData(whole[:-3])) == E.hipErrorInvalidImage
+    assert "damaged" in str(hip.last_exception())
+
+
+def test_functions_that_are_not_there(module):
+    assert code(hip.hipModuleGetFunction(module, b"none")) == E.hipErrorNotFound
+    assert code(hip.hipModuleGetFunction(None, b"fill")) == E.hipErrorInvalidResourceHandle
+    for wrong in (None, b"", ""):
+        assert code(hip.hipModuleGetFunction(module, wrong)) == E.hipErrorInvalidValue
+    assert code(hip.hipModuleGetGlobal(module, b"x")) == E.hipErrorNotSupported
+
+
+def test_unloading(module, function):
+    fill, memory = function("fill"), ints()
+    launch(fill, None, memory, 1)
+    ok(hip.hipModuleUnload(module))
+    assert code(hip.hipModuleUnload(module)) == E.hipErrorNotFound
+    assert code(hip.hipModuleUnload(None)) == E.hipErrorInvalidResourceHandle
+    assert code(hip.hipModuleGetFunction(module, b"fill")) == E.hipErrorNotFound
+    result = hip.hipModuleLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, None, None, (memory, ctypes.c_int(1)))
+    assert code(result) == E.hipErrorInvalidValue
+
+
+# What functions are like
+
+
+def test_attributes_of_functions(function, device):
+    fill, F = function("fill"), hip.hipFunction_attribute
+    most = ok(hip.hipFuncGetAttribute(F.HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, fill))
+    assert most == fill.kernel.max_block_size
+    shared = ok(hip.hipFuncGetAttribute(F.HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, fill))
+    assert shared == limits(device).local_memory
+    assert code(hip.hipFuncGetAttribute(F.HIP_FUNC_ATTRIBUTE_NUM_REGS, fill)) == E.hipErrorNotSupported
+    assert code(hip.hipFuncGetAttribute(99, fill)) == E.hipErrorInvalidValue
+    assert code(hip.hipFuncGetAttribute(F.HIP_FUNC_ATTRIBUTE_MAX, fill)) == E.hipErrorInvalidValue
+    assert code(hip.hipFuncGetAttribute(0, None)) == E.hipErrorInvalidResourceHandle
+
+
+@pytest.mark.parametrize("name", ["hipOccupancyMaxPotentialBlockSize", "hipModuleOccupancyMaxPotentialBlockSize"])
+def test_occupancy(function, device, name):
+    find, fill = getattr(hip, name), function("nothing")
+    grid, block = ok(find(fill, 0, 0))
+    assert grid == device.info.compute_units
+    assert 0 < block <= fill.kernel.max_block_size
+    ok(hip.hipModuleLaunchKernel(fill, grid, 1, 1, block, 1, 1, 0, None, None, (ctypes.c_int(1),)))
+    assert ok(find(fill, 0, 1))[1] == 1
+    assert ok(find(fill, 0, 10**9))[1] == block
+    assert code(find(None, 0, 0)) == E.hipErrorInvalidValue
+    assert code(find(fill, 1 << 40, 0)) == E.hipErrorInvalidValue
+
+
+@pytest.mark.threads
+@pytest.mark.executes
+def test_many_threads_launch_one_function(function, device):
+    add, number, errors = function("add"), ok(hip.hipGetDevice()), []
+    arrays = [ints(100) for _ in range(4)]
+
+    def work(memory):
+        try:
+            ok(hip.hipSetDevice(number))
+            stream = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
+            for k in range(500):
+                launch(add, stream, memory + 4 * (k % 10) * 10, 1 + k % 3, groups=1)
+            ok(hip.hipStreamSynchronize(stream))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(memory,)) for memory in arrays]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    expected = [sum(1 + k % 3 for k in range(500) if k % 10 == row) for row in range(10) for _ in range(10)]
+    for memory in arrays:
+        assert read(memory, 100) == expected
+
+
+@pytest.mark.executes
+def test_an_old_pointer_to_memory_that_was_handed_out_again(function):
+    """It is an address, as in C: whoever has it again may use it."""
+    stream = ok(hip.hipStreamCreate())
+    old = ok(hip.hipMallocAsync(4 * N, stream))
+    launch(function("fill"), stream, old, 1)
+    ok(hip.hipFreeAsync(old, stream))
+    new = ok(hip.hipMallocAsync(4 * N, stream))
+    assert new == old
+    launch(function("fill"), stream, old, 2)
+    ok(hip.hipStreamSynchronize(stream))
+    assert read(new) == [2] * N
+
+
+FOLLOWS = """
+kernel void gather(global int *global *rows, global int *out) { out[get_global_id(0)] = rows[get_global_id(0)][0]; }
+"""
+
+
+@pytest.mark.executes
+def test_pointers_in_memory(device, monkeypatch):
+    """What is found there is ready for the kernel, without being told."""
+    monkeypatch.setattr(hip.modules, "_source_of", lambda image: (FOLLOWS, ("-cl-std=CL3.0",), None))
+    made = hip.hipModuleLoadData(FOLLOWS)
+    if made[0] == E.hipErrorInvalidImage:
+        pytest.skip("the compiler takes no pointers to pointers")
+    gather = ok(hip.hipModuleGetFunction(ok(made), b"gather"))
+    rows = [ints(10, value) for value in (3, 4, 5)]
+    table, out = ok(hip.hipMalloc(24)), ints(3)
+    ok(hip.hipMemcpy(table, np.array([int(row) for row in rows], "u8"), 24, K.hipMemcpyHostToDevice))
+    ok(hip.hipModuleLaunchKernel(gather, 3, 1, 1, 1, 1, 1, 0, None, None, (table, out)))
+    assert read(out, 3) == [3, 4, 5]
