@@ -14,7 +14,6 @@ from penstock.queues.host_functions cimport Call, new_call, settle_call
 from penstock.queues.queue cimport Queue
 from penstock.queues.replay cimport Replay, new_replay, submit_replay
 from penstock.queues.state cimport Lock
-from penstock.queues.work cimport KernelWork
 from penstock.sync.epochs cimport submitted_epoch
 from penstock.sync.ordering cimport wait_for_epoch
 
@@ -89,7 +88,7 @@ cdef class ExecutableGraph:
     cdef list shape
     cdef Replay replay
     cdef tuple written  # the buffers that it may write to
-    cdef bint follows  # a kernel of it follows pointers, so that it may write anywhere
+    cdef bint follows  # pointers in memory, so that it may write anywhere
     cdef bint stale  # the works changed since it was made
     cdef uint64_t closings  # the device's count when the buffers were last seen open
     cdef Lock lock  # one launch at a time; guards the two below
@@ -119,8 +118,7 @@ cdef class ExecutableGraph:
         # What the old one used goes when it is done: launches in other threads still hold it.
         self.replay = new_replay(self.device, null_queue.state, self.works)
         self.written = tuple(dict.fromkeys([buffer for work in self.works for buffer in work.writes]))
-        self.follows = any([
-            (<KernelWork> work).kernel.follows for work in self.works if isinstance(work, KernelWork)])
+        self.follows = any([work.follows for work in self.works])
         self.stale = False
 
     def _check_buffers(self, uint64_t closings):

@@ -9,6 +9,7 @@ from penstock.queues.scratch cimport launch_with_scratch
 
 from penstock.queues.errors import ArgumentTypeError
 from penstock.queues.results import launch_for_result
+from penstock.queues.work import make_kernel
 
 cdef extern from "Python.h":
     ctypedef void (*PyCFunction)()
@@ -23,6 +24,18 @@ cdef extern from "Python.h":
     int METH_KEYWORDS
     object PyDescr_NewMethod(PyTypeObject*, PyMethodDef*)
     void PyType_Modified(PyTypeObject*)
+
+
+cdef bint captured_launch(object queue, Kernel kernel, PyObject* const* arguments, Py_ssize_t count) except -1:
+    """Whether the launch of a kernel that is not plain became part of a graph."""
+    capture = queue._capture
+    if capture is None or kernel.closed:
+        return False
+    if kernel.scratch_sizes:
+        queue._refuse_in_capture(f"launch of {kernel.name!r}, which has scratch,")
+    given = tuple(list_of(arguments + 3, count - 3))
+    work = make_kernel(queue.device, kernel, <object> arguments[1], <object> arguments[2], given)
+    return capture.add(queue, work) is not None
 
 
 cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords):
@@ -42,9 +55,7 @@ cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t co
         launch(
             self, (<Queue> self).state, <Kernel> kernel, <object> arguments[1], <object> arguments[2], arguments + 3,
             count - 3)
-    else:
-        if not (<Kernel> kernel).closed:
-            self._refuse_in_capture(f"launch of {(<Kernel> kernel).name!r}, which has scratch,")
+    elif not captured_launch(self, kernel, arguments, count):
         launch_with_scratch(
             self, (<Queue> self).state, <Kernel> kernel, <object> arguments[1], <object> arguments[2], arguments + 3,
             count - 3)

@@ -93,6 +93,8 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
     cdef Command command
     cdef Plan* plan
     cdef Status status
+    if work.follows:
+        work.kernel._keep_up_with_memory()
     for index, value in work.by_value:
         given = value
         native = device._allocate(given.shape[0], "device")

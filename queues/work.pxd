@@ -10,6 +10,7 @@ from penstock.queues.kernel cimport Kernel
 
 cdef class Work:
     cdef readonly str kind
+    cdef readonly bint follows  # pointers in memory, so that it may write anywhere
     cdef readonly tuple buffers
     cdef readonly tuple writes
 

@@ -114,6 +114,7 @@ cdef class EmptyWork(Work):
 
 
 cdef void note_buffers(KernelWork work):
+    work.follows = work.kernel.follows
     work.buffers = tuple([argument for argument in work.arguments if type(argument) is Buffer])
     written = [work.arguments[work.kernel.written[i]] for i in range(work.kernel.written.size())]
     work.writes = tuple([argument for argument in written if type(argument) is Buffer])

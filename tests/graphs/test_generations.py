@@ -82,6 +82,16 @@ def test_what_was_put_in_place_of_something(device, queue, own, rows, x, y):
     assert measured(queue, own, rows, x) == 1
 
 
+def test_a_kernel_that_follows_pointers_may_write_anywhere(device, queue, own, rows, x, y):
+    own["look"].follow_pointers()
+    assert measured(queue, own, rows, x) == 1
+    with queue.capture("relaxed") as graph:
+        queue.launch(own["look"], 1, 1, y, x)
+    assert measured(queue, own, rows, x) == 0
+    graph.launch(queue)
+    assert measured(queue, own, rows, x) == 1
+
+
 @pytest.mark.executes
 def test_the_measure_comes_after_the_graph(device, make_queue, own, rows, x, hold):
     one, two = make_queue(blocking=False), make_queue(blocking=False)

@@ -24,7 +24,7 @@ CALLS = (
     "zeCommandListAppendSignalEvent", "zeCommandListAppendWaitOnEvents", "zeCommandListAppendHostFunction",
     "zeCommandListHostSynchronize", "zeCommandListCreateImmediate", "zeCommandListDestroy",
     "zeCommandListCreate", "zeCommandListClose", "zeCommandListImmediateAppendCommandListsExp",
-    "zeKernelSetArgumentValue", "zeKernelSetGroupSize", "zeKernelCreate", "zeKernelDestroy", "zeKernelGetProperties",
+    "zeKernelSetArgumentValue", "zeKernelSetGroupSize", "zeKernelSetIndirectAccess", "zeKernelCreate", "zeKernelDestroy", "zeKernelGetProperties",
     "zeEventCounterBasedCreate", "zeEventPoolCreate", "zeEventPoolDestroy", "zeEventCreate", "zeEventDestroy",
     "zeEventHostSynchronize", "zeEventQueryStatus", "zeEventHostReset",
     "zeEventQueryKernelTimestamp", "zeMemAllocDevice", "zeMemAllocHost", "zeMemFree", "zeModuleCreate",
@@ -62,7 +62,9 @@ class Run:
         # What an event says may be a command's failure as well as the call's.
         named = "a command failed on the device" if self.name == "zeEventQueryStatus" else self.name
         assert named in message, f"{what}: {message}"
-        if queues and not self.name.startswith(("zeKernelCreate", "zeMem")):  # which are of no queue
+        if queues and not self.name.startswith(
+            ("zeKernelCreate", "zeKernelSetIndirectAccess", "zeMem")
+        ):  # which are of no queue
             assert any(repr(queue) in message for queue in queues), f"{what}: {message}"
         if what in ("launch", "bind", "bound launch"):
             assert "kernel 'advance'" in message
@@ -125,6 +127,8 @@ def play(run, device):
         if timed is not None:
             step("elapsed", lambda timed=timed: timed.elapsed(timed))
         step("launch", lambda: first.launch(kernel, 4, 16, buffer, 1), first)
+    kernel.follow_pointers()
+    step("launch", lambda: first.launch(kernel, 4, 16, buffer, 1), first)
     # others go on
     run.calls.forgive()
     for queue in (first, second, null, device.queue()):
