@@ -131,10 +131,12 @@ def hipGraphKernelNodeSetParams(node: Any, pNodeParams: Any) -> None:
     """
     known = _kernel_node(node)
     kernel, grid, block, *arguments = _launch_of(pNodeParams)
-    assert known.graph is not None and known.graph.graph is not None and known.node is not None
+    assert known.node is not None
+    graph = known.node.graph
+    assert graph is not None
     with invalid_values():
-        known.node.work = make_kernel(known.graph.graph.device, kernel, grid, block, tuple(arguments))
-    known.graph.graph._own = None
+        known.node.work = make_kernel(graph.device, kernel, grid, block, tuple(arguments))
+    graph._own = None
 
 
 @api()
@@ -318,7 +320,8 @@ def hipGraphAddDependencies(graph: Any, from_: Any, to: Any, numDependencies: in
     for earlier, later in zip(
         nodes_in(from_, numDependencies, "dependencies"), nodes_in(to, numDependencies, "dependencies"), strict=True
     ):
-        assert earlier.node is not None and later.first is not None
+        assert earlier.node is not None
+        assert later.first is not None
         if earlier.graph is not known or later.graph is not known:
             raise _invalid("a node belongs to another graph")
         edge = (earlier.node, later.first)

@@ -220,7 +220,8 @@ def hipGraphClone(originalGraph: Any) -> ihipGraph:
     for node, copied in copies.items():
         copied.dependencies = tuple(copies[each] for each in node.dependencies)
     for known in original._by_node.values():
-        assert known.node is not None and known.first is not None
+        assert known.node is not None
+        assert known.first is not None
         handle.handle_of(copies[known.node], copies[known.first])
     handle._inner = {copies[node] for node in original._inner}
     return handle

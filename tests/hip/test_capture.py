@@ -1,4 +1,4 @@
-"""Capture of streams, by the chapter on it in HIP's own tests: what is captured, and what is refused with which code."""
+"""Capture of streams, by the chapter on it in HIP's own tests: what is captured, and what is refused with what code."""
 
 import ctypes
 import threading
@@ -363,7 +363,7 @@ def test_a_destroyed_stream(device):
 
 
 WAITS = {
-    "hipStreamSynchronize": (lambda stream, event: hip.hipStreamSynchronize(stream), E.hipErrorStreamCaptureUnsupported),
+    "hipStreamSynchronize": (lambda stream, _: hip.hipStreamSynchronize(stream), E.hipErrorStreamCaptureUnsupported),
     "hipStreamQuery": (lambda stream, event: hip.hipStreamQuery(stream), E.hipErrorStreamCaptureUnsupported),
     "hipDeviceSynchronize": (lambda stream, event: hip.hipDeviceSynchronize(), E.hipErrorStreamCaptureUnsupported),
     "hipEventSynchronize": (lambda stream, event: hip.hipEventSynchronize(event), E.hipErrorCapturedEvent),

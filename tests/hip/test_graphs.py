@@ -201,7 +201,13 @@ def test_dependencies_decide_the_order(graph, stream, function):
 def test_dependencies_in_every_form(graph):
     nodes = [ok(hip.hipGraphAddEmptyNode(graph, None, 0)) for _ in range(2)]
     numbers = (ctypes.c_void_p * 2)(*map(int, nodes))
-    for given in (nodes, tuple(nodes), numbers, np.array([int(node) for node in nodes], "u8"), ctypes.addressof(numbers)):
+    for given in (
+        nodes,
+        tuple(nodes),
+        numbers,
+        np.array([int(node) for node in nodes], "u8"),
+        ctypes.addressof(numbers),
+    ):
         node = ok(hip.hipGraphAddEmptyNode(graph, given, 2))
         assert ok(hip.hipGraphNodeGetDependencies(node)) == (nodes, 2)
         assert ok(hip.hipGraphNodeGetDependencies(ok(hip.hipGraphAddEmptyNode(graph, given, 1)))) == (nodes[:1], 1)
