@@ -205,7 +205,7 @@ cdef int submit(
 
 
 def kernel_arguments(Function function not None, shared, params, extra):
-    """What the kernel gets in a launch with these `sharedMemBytes`, `kernelParams` and `extra`, for a node of a graph."""
+    """What a kernel gets in a launch with these `sharedMemBytes`, `kernelParams` and `extra`: for nodes of graphs."""
     cdef Kernel kernel = function.kernel
     cdef list items = list(given_items(function, params, extra))
     if shared and shared > kernel.local_bytes:

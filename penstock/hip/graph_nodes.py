@@ -387,6 +387,6 @@ def hipGraphNodeGetType(node: Any) -> hipGraphNodeType:
     """Return ``(hipError_t, hipGraphNodeType)``."""
     known = node_of(node)
     assert known.node is not None
-    if known.node.kind == "host" and isinstance(known.node.work.function, CopyOnHost):
+    if isinstance(getattr(known.node.work, "function", None), CopyOnHost):
         return TYPES["copy"]
     return TYPES[known.node.kind]
