@@ -70,8 +70,6 @@ def _begin(graph: Any, dependencies: Any, count: Any) -> tuple[ihipGraph, Graph,
     after: list[Node] = []
     for each in nodes_in(dependencies, count, "dependencies"):
         assert each.node is not None
-        if each.graph is not known:
-            raise _invalid("a dependency belongs to another graph")
         if each.node in after:
             raise _invalid("a dependency is given twice")
         after.append(each.node)

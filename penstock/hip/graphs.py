@@ -152,7 +152,7 @@ def graph_of(thing: Any) -> ihipGraph:
     if isinstance(thing, Graph):
         return handle_of_graph(thing)
     known = _graphs.get(_number(thing, "graph"))
-    if known is None or known.graph is None:
+    if known is None or known.graph is None or known.graph.closed:  # by a capture that failed
         raise HipError(hipError_t.hipErrorInvalidValue, "this graph is destroyed, or never was one")
     return known
 
@@ -160,7 +160,7 @@ def graph_of(thing: Any) -> ihipGraph:
 def node_of(thing: Any) -> hipGraphNode:
     """Return the node of this object or number; hipErrorInvalidValue as for `graph_of`."""
     known = _nodes.get(_number(thing, "node of a graph"))
-    if known is None or known.graph is None or known.graph.address not in _graphs:
+    if known is None or known.graph is None or _graphs.get(known.graph.address) is not known.graph:
         raise HipError(hipError_t.hipErrorInvalidValue, "this node's graph is destroyed, or it never was a node")
     return known
 
@@ -268,8 +268,10 @@ def hipGraphLaunch(graphExec: Any, stream: Any = None) -> None:
     """
     executable = executable_of(graphExec)
     queue = queue_of(stream)
-    with invalid_values():
+    try:
         executable.launch(queue)
+    except ClosedError as error:
+        raise HipError(hipError_t.hipErrorInvalidValue, str(error)) from error
 
 
 @api()

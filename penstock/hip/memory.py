@@ -99,7 +99,6 @@ def hipMalloc(size: int) -> DeviceArray:
 
 def _host_memory(device: Device, nbytes: int) -> Any:
     """Memory of the host that kernels can use as well, of the kind that the driver has; else an array for copies."""
-    refuse_unsafe("hipHostMalloc")
     for usm_type in ("host", "shared"):
         with contextlib.suppress(NotSupportedError):
             return device.empty(nbytes, "u1", usm_type=usm_type)

@@ -478,6 +478,26 @@ def test_an_event_from_outside(streams, events, invalid):
     invalid(stream)
 
 
+def test_graphs_have_no_nodes_for_events(stream, events, works):
+    ok(hip.hipEventRecordWithFlags(events[0], stream, hip.hipEventRecordExternal))
+    ok(hip.hipStreamWaitEvent(stream, events[0], hip.hipEventWaitExternal))
+    ok(hip.hipStreamBeginCapture(stream, GLOBAL))
+    assert code(hip.hipStreamWaitEvent(stream, events[0], hip.hipEventWaitExternal)) == E.hipErrorNotSupported
+    record = hip.hipEventRecordWithFlags(events[0], stream, hip.hipEventRecordExternal)
+    assert code(record) == E.hipErrorNotSupported
+    ok(hip.hipStreamEndCapture(stream))
+    works(stream)
+
+
+def test_the_graph_of_a_capture_that_failed_is_gone(stream, invalid):
+    ok(hip.hipStreamBeginCapture(stream, GLOBAL))
+    graph = ok(hip.hipStreamGetCaptureInfo_v2(stream))[2]
+    assert code(hip.hipStreamQuery(stream)) == E.hipErrorStreamCaptureUnsupported
+    invalid(stream)
+    assert code(hip.hipGraphGetNodes(graph)) == E.hipErrorInvalidValue
+    assert code(hip.hipGraphDestroy(graph)) == E.hipErrorInvalidValue
+
+
 def test_two_captures_do_not_merge(streams, events, invalid):
     one, two = streams(2)
     ok(hip.hipStreamBeginCapture(one, GLOBAL))

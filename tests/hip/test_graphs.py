@@ -477,11 +477,12 @@ def test_set_params_of_an_executables_kernel(graph, stream, function, hold):
     ok(hip.hipStreamSynchronize(stream))
     assert read(memory) == [1] * N  # the launch under way was not changed
     assert read(other) == [5] * N
-    run(graph, stream)  # nor was the graph
+    graph.graph.launch(stream.queue)  # nor was the graph
     assert read(memory) == [2] * N
     ok(hip.hipGraphKernelNodeSetParams(node, kernel(function("add"), memory, 40)))
+    graph.graph.launch(stream.queue)
     run(graph, stream)
-    assert read(memory) == [42] * N
+    assert read(memory) == [82] * N
 
 
 def test_set_params_of_what_it_cannot_be(graph, function):
@@ -568,3 +569,27 @@ def test_updates_without_something(graph):
         assert hip.hipGraphExecUpdate(*given)[0] == E.hipErrorInvalidValue
     with pytest.raises(TypeError, match="str is no pointer"):
         hip.hipGraphExecUpdate(executable, graph, "here")
+
+
+def test_two_devices(graph, stream, function):
+    count, here = ok(hip.hipGetDeviceCount()), ok(hip.hipGetDevice())
+    if count < 2:
+        pytest.skip("there is one device")
+    memory = ints()
+    node = add(graph, function("fill"), memory, 1)
+    executable = instantiate(graph)
+    ok(hip.hipSetDevice((here + 1) % count))
+    other, peer = ok(hip.hipGraphCreate(0)), ints()
+    there = ok(hip.hipGraphAddMemsetNode(other, None, 0, memset(peer, 1)))
+    out = hip.hipGraphNode()
+    assert hip.hipGraphExecUpdate(executable, other, out) == (
+        E.hipErrorGraphExecUpdateFailure, RESULT.hipGraphExecUpdateErrorUnsupportedFunctionChange)  # fmt: skip
+    assert out == there
+    params = kernel(function("fill"), memory, 1)
+    assert code(hip.hipGraphAddKernelNode(other, None, 0, params)) == E.hipErrorInvalidValue
+    assert code(hip.hipGraphAddMemsetNode(other, None, 0, memset(memory, 1))) == E.hipErrorInvalidValue
+    assert code(hip.hipGraphLaunch(executable, None)) == E.hipErrorInvalidValue
+    ok(hip.hipGraphExecKernelNodeSetParams(executable, node, params))
+    ok(hip.hipGraphLaunch(executable, stream))
+    ok(hip.hipStreamSynchronize(stream))
+    ok(hip.hipSetDevice(here))
