@@ -75,7 +75,6 @@ cdef class HostView:
 
     def __dealloc__(self):
         self.allocation.exposed -= 1
-        self.allocation.generation += 1
 
 
 cdef HostView new_host_view(Allocation allocation):

@@ -4,7 +4,6 @@ import atexit
 import importlib
 import math
 import operator
-import threading
 import weakref
 from collections import deque
 
@@ -34,33 +33,16 @@ from penstock.queues.errors import (
 from penstock.queues.graph import Graph
 from penstock.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
 from penstock.queues.identity import identify
-from penstock.queues.program import Program
+from penstock.queues.program import Program, read_source
 from penstock.queues.reductions import Reductions
 from penstock.queues.host_memory import is_pinned, remember
 from penstock.queues.layout import read_dtype, read_shape
+from penstock.queues.thread_queues import ThreadQueues
 
 _live = weakref.WeakSet()
 
 USM_TYPES = ("device", "shared", "host")
 KEPT_FOR_LAUNCHES = 64 << 20  # bytes of memory for arrays and results that outlast a synchronize
-
-
-class _CurrentQueues(threading.local):
-    """Per thread: the queues entered with ``with``, innermost last."""
-
-    def __init__(self):
-        self.stack = []
-
-
-class _ThreadQueue:
-    """Goes with its thread; the queue goes back to the device for the next thread."""
-
-    def __init__(self, queue, idle):
-        self.queue = queue
-        self.idle = idle
-
-    def __del__(self):
-        self.idle.append(self.queue)
 
 
 @cython.no_gc_clear
@@ -104,9 +86,7 @@ cdef class Device:
     cdef readonly MemoryPool pool  # what `Queue.alloc` takes its memory from
     cdef MemoryPool _launch_memory  # for arrays given to launches, and for results
     cdef object _null_queue
-    cdef object _threads
-    cdef object _idle_thread_queues
-    cdef object _currents
+    cdef readonly object _thread_queues
     cdef object _host_errors
     cdef object _reducing
     cdef object _allocations
@@ -136,9 +116,7 @@ cdef class Device:
         self.state = new_device_state(
             <const Driver*> <uintptr_t> self.driver.table, <void*> <uintptr_t> self.driver.context_handle,
             self.driver.keeps_gil_below)
-        self._threads = threading.local()
-        self._idle_thread_queues = deque()
-        self._currents = _CurrentQueues()
+        self._thread_queues = ThreadQueues()
         self._host_errors = deque()
         self._allocations = 0
         self.pool = new_pool(self.state)
@@ -202,33 +180,13 @@ cdef class Device:
     def per_thread_queue(self):
         """This thread's default queue: a blocking queue, handed on to another thread when this one ends."""
         self._check_open()
-        own = getattr(self._threads, "own", None)
-        if own is not None and not own.queue.closed:
-            return own.queue
-        try:
-            queue = self._idle_thread_queues.popleft()
-            while queue.closed:
-                queue = self._idle_thread_queues.popleft()
-        except IndexError:
-            queue = self.queue()
-        self._threads.own = _ThreadQueue(queue, self._idle_thread_queues)
-        return queue
+        return self._thread_queues.own(self.queue)
 
     @property
     def current_queue(self):
         """The queue this thread entered last with ``with queue:``, else the null queue."""
         self._check_open()
-        stack = self._currents.stack
-        return stack[-1] if stack else self._null_queue
-
-    def _push_current(self, queue):
-        self._currents.stack.append(queue)
-
-    def _pop_current(self, queue):
-        stack = self._currents.stack
-        if not stack or stack[-1] is not queue:
-            raise Error(f"{queue!r} is not this thread's current queue")
-        stack.pop()
+        return self._thread_queues.current or self._null_queue
 
     def queue(self, blocking=True, priority=0, timing=None):
         """Make a queue.
@@ -408,17 +366,7 @@ cdef class Device:
         includes files.
         """
         self._check_open()
-        if not isinstance(source, (str, bytes, bytearray, memoryview)):
-            raise ArgumentTypeError(
-                f"program: source is OpenCL C as str or SPIR-V as bytes, not {type(source).__name__}")
-        try:
-            options = tuple(options.split() if isinstance(options, str) else options)
-            if not all(isinstance(option, str) for option in options):
-                raise TypeError
-        except TypeError:
-            raise ArgumentTypeError("program: options are a str or a sequence of str") from None
-        if not isinstance(source, str):
-            source = bytes(source)
+        source, options = read_source(source, options)
         natives = identify(self.driver.build(source, options), source, options)
         return Program(self, natives, self._make_kernel)
 

@@ -12,6 +12,24 @@ if TYPE_CHECKING:
     from penstock.queues.kernel import Kernel
 
 
+def read_source(source: Any, options: Any) -> tuple[str | bytes, tuple[str, ...]]:
+    """What `Device.program` is given.
+
+    Raises
+    ------
+    ArgumentTypeError
+    """
+    if not isinstance(source, (str, bytes, bytearray, memoryview)):
+        raise ArgumentTypeError(f"program: source is OpenCL C as str or SPIR-V as bytes, not {type(source).__name__}")
+    try:
+        options = tuple(options.split() if isinstance(options, str) else options)
+        if not all(isinstance(option, str) for option in options):
+            raise TypeError
+    except TypeError:
+        raise ArgumentTypeError("program: options are a str or a sequence of str") from None
+    return source if isinstance(source, str) else bytes(source), options
+
+
 class Program:
     """Kernels built from one source; made by `Device.program`.
 

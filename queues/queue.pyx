@@ -460,11 +460,11 @@ cdef class Queue:
 
     def __enter__(self):
         self._check_open()
-        self.device._push_current(self)
+        self.device._thread_queues.enter(self)
         return self
 
     def __exit__(self, *exc_info):
-        self.device._pop_current(self)
+        self.device._thread_queues.leave(self)
 
     def _check_open(self):
         if is_closed(self.state):
