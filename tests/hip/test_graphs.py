@@ -55,7 +55,7 @@ def run(graph, stream):
 # Nodes
 
 
-@pytest.mark.executes
+@pytest.mark.executes(run=False)
 def test_nodes_of_every_kind(graph, stream, function):
     a, b = ints(), ints()
     given, got, called = np.arange(N, dtype="i4"), np.zeros(N, "i4"), []
@@ -148,7 +148,7 @@ def test_memset_of_rows(graph, stream, size):
     assert read(memory, 16) == [value, value, -1, -1] * 3 + [-1] * 4
 
 
-@pytest.mark.executes
+@pytest.mark.executes(run=False)
 @pytest.mark.parametrize("to", ["device", "host"])
 def test_copy_of_rows_and_planes(graph, stream, to):
     host = np.arange(4 * 5 * 6, dtype="u1").reshape(4, 5, 6)
@@ -172,7 +172,7 @@ def test_copy_of_rows_and_planes(graph, stream, to):
     assert result.tolist() == host[1:3, 2:5, 1:5].tolist()
 
 
-@pytest.mark.executes
+@pytest.mark.executes(run=False)
 def test_copies_within_the_host_and_within_the_device(graph, stream):
     given, got = np.arange(8, dtype="u1"), np.zeros(8, "u1")
     memory = ints(4, 5)
@@ -532,7 +532,7 @@ UPDATE_FAILURES = {
 
 
 @pytest.mark.parametrize("what", list(UPDATE_FAILURES))
-def test_updates_that_do_not_fit(graph, stream, what):
+def test_updates_that_do_not_fit(graph, stream, what, really):
     memory, host = ints(), np.zeros(N, "i4")
     made = {}
 
@@ -559,8 +559,9 @@ def test_updates_that_do_not_fit(graph, stream, what):
         found = (out[0] if out else 0) if not isinstance(out, hip.hipGraphNode) else out
         assert int(found) == (int(made) if names_a_node else 0)
     assert hip.hipGetLastError() == (E.hipErrorGraphExecUpdateFailure,)
-    ok(hip.hipGraphLaunch(executable, stream))
-    ok(hip.hipStreamSynchronize(stream))
+    if really:  # host functions, which bring pageable memory there on Level Zero, are never called on null hardware
+        ok(hip.hipGraphLaunch(executable, stream))
+        ok(hip.hipStreamSynchronize(stream))
 
 
 def test_updates_without_something(graph):
