@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -26,9 +27,9 @@ from penstock.hip.graph_params import (
 from penstock.hip.graphs import executable_of, graph_of, hipGraphNode, ihipGraph, invalid_values, node_of, nodes_in
 from penstock.hip.memory import size_of
 from penstock.hip.modules import function_of
-from penstock.hip.pointers import address_of
+from penstock.hip.pointers import Pointer, host_view
 from penstock.queues.graph import Graph, Node
-from penstock.queues.hip_launch import kernel_arguments
+from penstock.queues.hip_launch import Address, kernel_arguments
 from penstock.queues.work import make_kernel
 
 __all__ = [
@@ -234,17 +235,18 @@ def hipGraphAddMemcpyNode(graph: Any, pDependencies: Any, numDependencies: int, 
     for ptr, pos, what in ((params.dstPtr, params.dstPos, "dst"), (params.srcPtr, params.srcPos, "src")):
         if ptr.ptr is None:
             raise _invalid(f"{what} is a null pointer")
-        begins.append(_Moved(ptr.ptr, _at(ptr, pos)).pointer)
+        begins.append(_moved(ptr.ptr, _at(ptr, pos)))
     ends = [max(span[i] for span in spans) + spans[0][2] for i in range(2)]
     places(begins[0], begins[1], width, params.kind)
     return _add_copies(known, Place(begins[0], ends[0], "dst"), Place(begins[1], ends[1], "src"), spans, after)
 
 
-class _Moved:
-    """A pointer so many bytes further on; what it was made from stays as it is when there are none."""
-
-    def __init__(self, pointer: Any, nbytes: int) -> None:
-        self.pointer = pointer if nbytes == 0 else address_of(pointer)[0] + nbytes
+def _moved(pointer: Any, nbytes: int) -> Any:
+    """So many bytes further on; what knows how much memory it has knows that of the rest."""
+    if nbytes == 0:
+        return pointer
+    view = None if isinstance(pointer, (Address, int, ctypes.c_void_p)) else host_view(pointer)
+    return Pointer(pointer) + nbytes if view is None else view[nbytes:]
 
 
 @api(outputs=1)

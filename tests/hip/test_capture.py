@@ -58,11 +58,19 @@ def works(device, module, really):
 
 
 @pytest.fixture
-def invalid(works):
+def invalid(works, function):
     """``invalid(stream)``: its capture can only be ended, and after that all is well."""
+    nothing = function("nothing")
+    event = ok(hip.hipEventCreateWithFlags(hip.hipEventDisableTiming))
 
     def invalid(stream):
         assert ok(hip.hipStreamIsCapturing(stream)) == INVALIDATED
+        for result in (
+            hip.hipModuleLaunchKernel(nothing, 1, 1, 1, 1, 1, 1, 0, stream, None, (ctypes.c_int(1),)),
+            hip.hipLaunchHostFunc(stream, print),
+            hip.hipEventRecord(event, stream),
+        ):
+            assert code(result) == E.hipErrorStreamCaptureInvalidated
         assert code(hip.hipStreamEndCapture(stream)) == E.hipErrorStreamCaptureInvalidated
         works(stream)
 
@@ -417,6 +425,20 @@ def test_what_might_wait_depends_on_the_mode(device, streams, invalid, works, wh
         works(stream)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("what", [hip.hipStreamSynchronize, hip.hipStreamQuery], ids=["synchronize", "query"])
+def test_the_null_stream_while_a_non_blocking_stream_is_captured(streams, invalid, works, what, mode):
+    (stream,) = streams(1, hip.hipStreamNonBlocking)
+    ok(hip.hipStreamBeginCapture(stream, mode))
+    if mode == RELAXED:
+        ok(what(None))
+        ok(hip.hipStreamEndCapture(stream))
+        works(stream)
+    else:
+        assert code(what(None)) == E.hipErrorStreamCaptureUnsupported
+        invalid(stream)
+
+
 SYNCHRONOUS = {
     "hipMemcpy": lambda memory, host: hip.hipMemcpy(memory, host, 4, K.hipMemcpyHostToDevice),
     "hipMemcpyDtoD": lambda memory, host: hip.hipMemcpyDtoD(memory, memory + 8, 4),
@@ -597,3 +619,29 @@ def test_a_thread_beside_a_global_capture(streams, invalid, works, mode):
         ok(result)
         ok(hip.hipStreamEndCapture(stream))
         works(stream)
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("mode", MODES)
+def test_two_threads_capture_at_once(device, streams, function, mode):
+    number, graphs, memories = ok(hip.hipGetDevice()), {}, [ints(), ints()]
+    fill, add = function("fill"), function("add")
+
+    def capture(at, stream):
+        ok(hip.hipSetDevice(number))
+        ok(hip.hipStreamBeginCapture(stream, mode))
+        launch(fill, stream, memories[at], at)
+        for _ in range(200):
+            launch(add, stream, memories[at], 1 + at)
+        graphs[at] = ok(hip.hipStreamEndCapture(stream))
+
+    pair = streams(2)
+    threads = [threading.Thread(target=capture, args=each) for each in enumerate(pair)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for at, stream in enumerate(pair):
+        assert ok(hip.hipGraphGetNodes(graphs[at]))[1] == 201
+        replay(graphs[at], stream, times=2)
+        assert read(memories[at]) == [at + 200 * (1 + at)] * N

@@ -308,6 +308,8 @@ def test_wrong_copies(graph):
         ({"extent": hip.hipExtent(9, 2, 1)}, E.hipErrorInvalidPitchValue),
         ({"extent": hip.hipExtent(8, 3, 2)}, E.hipErrorInvalidValue),
         ({"extent": hip.hipExtent(8, N, 1)}, E.hipErrorInvalidValue),
+        ({"extent": hip.hipExtent(BYTES, 1, 1), "srcPos": hip.hipPos(4)}, E.hipErrorInvalidValue),
+        ({"extent": hip.hipExtent(BYTES, 1, 1), "dstPos": hip.hipPos(4)}, E.hipErrorInvalidValue),
         ({"extent": hip.hipExtent(8, 1, 1), "srcArray": 5}, E.hipErrorInvalidValue),
         ({"extent": hip.hipExtent(8, 1, 1), "srcPtr": hip.hipPitchedPtr()}, E.hipErrorInvalidValue),
     ):
