@@ -320,10 +320,10 @@ def test_an_update_does_not_turn_a_copy_round(device, queue, x, y, works):
         graph.add_copy(dst, src)
         return graph
 
-    executable = copy(x, host).instantiate()
-    executable.update(copy(y, host))
-    for other in (copy(host, x), copy(x, y)):
-        with refused(ps.GraphUpdateError, ValueError, "copies", "host to device"):
+    executable = copy(x, y).instantiate()
+    executable.update(copy(y, x))
+    for other, way in ((copy(host, x), "device to host"), (copy(x, host), "host to device")):
+        with refused(ps.GraphUpdateError, ValueError, f"copies {way}, here device to device"):
             executable.update(other)
     executable.launch(queue)
     works(queue)
