@@ -36,6 +36,15 @@ if TYPE_CHECKING:
 MODES = ("global", "thread_local", "relaxed")
 
 _ids = itertools.count(1)
+
+
+class _ThreadMode(threading.local):
+    """How careful a thread has to be while others capture (HIP, hipThreadExchangeStreamCaptureMode)."""
+
+    mode = "global"
+
+
+_thread = _ThreadMode()
 _active: WeakSet[Capture] = WeakSet()
 _lock = threading.RLock()  # guards all captures: a queue joins and leaves one at a time
 
@@ -280,16 +289,39 @@ def begin(queue: Queue, mode: str) -> Capture:
         return Capture(queue, mode)
 
 
+def thread_mode() -> str:
+    """Return how careful the calling thread has to be."""
+    return _thread.mode
+
+
+def exchange_thread_mode(mode: str) -> str:
+    """Set how careful the calling thread has to be, and return how careful it had to be (HIP,
+    hipThreadExchangeStreamCaptureMode).
+
+    Parameters
+    ----------
+    mode : "global", "thread_local" or "relaxed"
+        Whether what might wait for a captured queue is an error in this thread while any thread has a capture of mode
+        "global" under way, which is how a thread begins; only while this thread has one that is not relaxed; or never.
+    """
+    check_mode(mode)
+    before, _thread.mode = _thread.mode, mode
+    return before
+
+
 def refuse_unsafe(what: str) -> None:
     """Something that might wait for a captured queue: allowed while only relaxed captures, or other threads' own, are
     under way. Invalidates the others, as in HIP.
     """
-    here = threading.get_ident()
+    here, careful = threading.get_ident(), _thread.mode
+    if careful == "relaxed":
+        return
     with _lock:
         disturbed = [
             capture
             for capture in _active
-            if capture.mode == "global" or (capture.mode == "thread_local" and capture.thread == here)
+            if (capture.mode == "global" and careful == "global")
+            or (capture.mode != "relaxed" and capture.thread == here)
         ]
         for capture in disturbed:
             capture.invalidate(what)
@@ -311,15 +343,32 @@ def refuse_synchronize(device: Any, what: str) -> None:
         raise CaptureUnsupportedError(f"{what} while {disturbed[0].origin!r} is captured; the capture is invalid now")
 
 
-def refuse_null(device: Any, what: str) -> None:
-    """A command of the null queue would wait for blocking queues that are captured."""
+def captures_that_bar_null(device: Any) -> list[Capture]:
+    """Those with a blocking queue of the device."""
     with _lock:
-        disturbed = [
+        return [
             capture
             for capture in _active
             if capture.graph.device is device and any(queue.blocking for queue in capture._ends)
         ]
+
+
+def refuse_synchronous(what: str) -> None:
+    """HIP's calls that are synchronous on the null queue are refused while anything is captured, in whatever mode."""
+    if not _active:
+        return
+    with _lock:
+        disturbed = list(_active)
         for capture in disturbed:
+            capture.invalidate(what)
+    if disturbed:
+        raise CaptureImplicitError(f"{what} while {disturbed[0].origin!r} is captured; the capture is invalid now")
+
+
+def refuse_null(device: Any, what: str) -> None:
+    """A command of the null queue would wait for blocking queues that are captured."""
+    with _lock:
+        for capture in captures_that_bar_null(device):
             capture.invalidate(f"{what}: implicitly ordered after what is captured")
     raise CaptureImplicitError(
         f"{what}: the null queue is ordered after the blocking queues, and one is captured; its capture is invalid now"

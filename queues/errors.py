@@ -7,6 +7,7 @@ All of them derive from `Error`, and each also from the built-in exception a cal
 from __future__ import annotations
 
 import builtins
+from typing import Any
 
 __all__ = [
     "ArgumentTypeError",
@@ -181,6 +182,20 @@ class CapturedEventError(CaptureError):
 
 
 class GraphUpdateError(Error, ValueError):
-    """A graph cannot take the place of another: it has other kinds of nodes, or other dependencies."""
+    """A graph cannot take the place of another: it has other kinds of nodes, or other dependencies.
+
+    Attributes
+    ----------
+    reason : "nodes", "dependencies", "kind", "direction" or "device"
+        What is different: how many nodes there are, what one depends on, what it does, which way it copies, or the
+        device.
+    node : Node
+        The first node of the other graph that does not fit; None when no single one is to blame.
+    """
 
     hip_name = "hipErrorGraphExecUpdateFailure"
+
+    def __init__(self, message: str, reason: str, node: Any = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.node = node

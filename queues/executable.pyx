@@ -53,9 +53,18 @@ def serial_order(nodes):
 
 
 def shape_of(ordered):
-    """What must be the same for a graph to take the place of another."""
+    """What must be the same for a graph to take the place of another: what nodes do, what they depend on, and between
+    which kinds of memory they copy (CUDA's rule, and HIP's).
+    """
     at = {node: i for i, node in enumerate(ordered)}
-    return [(node.kind, sorted([at[other] for other in node.dependencies])) for node in ordered]
+    return [
+        (node.kind, sorted([at[other] for other in node.dependencies]), direction_of(node.work)) for node in ordered]
+
+
+cdef object direction_of(work):
+    if work.kind != "copy":
+        return None
+    return " to ".join(["device" if isinstance(end, Buffer) else "host" for end in (work.src, work.dst)])
 
 
 @cython.no_gc_clear
@@ -157,7 +166,7 @@ cdef class ExecutableGraph:
         if on.state.device.closings.load(memory_order_relaxed) != self.closings:
             self._check_buffers(on.state.device.closings.load())
         if on._capture is not None and on._capture.add_graph(
-            on, self.works, [dependencies for _, dependencies in self.shape]
+            on, self.works, [dependencies for _, dependencies, _ in self.shape]
         ):
             return
         if self.stale:
@@ -192,7 +201,8 @@ cdef class ExecutableGraph:
         Parameters
         ----------
         graph : Graph
-            With the same kinds of nodes and the same dependencies, added in the same order.
+            With the same kinds of nodes and the same dependencies, added in the same order. Copies go the same way:
+            between the host and the device, or within the device.
 
         Raises
         ------
@@ -204,16 +214,24 @@ cdef class ExecutableGraph:
             raise ArgumentTypeError(f"update() needs a Graph, not {type(graph).__name__}")
         graph._check_complete()
         if graph.device is not self.device:
-            raise GraphUpdateError(f"the other graph belongs to {graph.device.name}, this one to {self.device.name}")
+            raise GraphUpdateError(
+                f"the other graph belongs to {graph.device.name}, this one to {self.device.name}", "device",
+                graph.nodes[0] if graph.nodes else None)
         ordered = serial_order(graph.nodes)
         shape = shape_of(ordered)
         if len(shape) != len(self.shape):
-            raise GraphUpdateError(f"the other graph has {len(shape)} nodes, this one {len(self.shape)}")
+            raise GraphUpdateError(f"the other graph has {len(shape)} nodes, this one {len(self.shape)}", "nodes")
         for i, (there, here) in enumerate(zip(shape, self.shape)):
             if there[0] != here[0]:
-                raise GraphUpdateError(f"node {i} of the other graph is of kind {there[0]!r}, here {here[0]!r}")
+                raise GraphUpdateError(
+                    f"node {i} of the other graph is of kind {there[0]!r}, here {here[0]!r}", "kind", ordered[i])
             if there[1] != here[1]:
-                raise GraphUpdateError(f"node {i} of the other graph depends on nodes {there[1]}, here on {here[1]}")
+                raise GraphUpdateError(
+                    f"node {i} of the other graph depends on nodes {there[1]}, here on {here[1]}", "dependencies",
+                    ordered[i])
+            if there[2] != here[2]:
+                raise GraphUpdateError(
+                    f"node {i} of the other graph copies {there[2]}, here {here[2]}", "direction", ordered[i])
         before, self.works = self.works, [node.work for node in ordered]
         try:
             self._prepare()

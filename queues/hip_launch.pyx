@@ -121,6 +121,38 @@ cdef inline object argument(int kind, object item):
     return item.value if type(item) in scalars else item
 
 
+cdef inline tuple given_items(Function function, object params, object extra):
+    """The values in `kernelParams` or `extra`."""
+    cdef tuple items
+    if params is not None:
+        if extra is not None:
+            raise InvalidArgumentError("a launch: kernelParams and extra are two ways of saying one thing")
+        items = tuple(params) if isinstance(params, (list, tuple)) else None
+        return items if items is not None and are_values(items) else read_params(function, params)
+    if type(extra) is list:
+        return tuple(extra)
+    if type(extra) is tuple:
+        return extra
+    return () if extra is None else read_extra(function, extra)
+
+
+cdef inline bint check_items(Function function, Py_ssize_t count) except -1:
+    """Is an argument in local memory to be added to this many?"""
+    cdef Kernel kernel = function.kernel
+    cdef bint adds_local = function.local_at >= 0 and count == kernel.count - 1
+    if count + adds_local != kernel.count:
+        raise ArgumentTypeError(
+            f"kernel {kernel.name!r} takes {kernel.count} arguments ({count} given): {kernel.signature}")
+    if kernel.count > MOST_ARGUMENTS:
+        raise InvalidArgumentError(f"kernel {kernel.name!r} takes more than {MOST_ARGUMENTS} arguments")
+    return adds_local
+
+
+cdef int refuse_local(Kernel kernel, object shared) except -1:
+    raise InvalidArgumentError(
+        f"sharedMemBytes: {shared} bytes of local memory; {kernel.device.name} has {kernel.local_bytes}")
+
+
 cdef int submit(
     object f, object grid_x, object grid_y, object grid_z, object block_x, object block_y, object block_z,
     object shared, object stream, object params, object extra
@@ -141,28 +173,12 @@ cdef int submit(
         queue = (<Handle> stream).queue
     else:
         queue = find_queue(stream)
-    if params is not None:
-        if extra is not None:
-            raise InvalidArgumentError("hipModuleLaunchKernel: kernelParams and extra are two ways of saying one thing")
-        items = tuple(params) if isinstance(params, (list, tuple)) else None
-        if items is None or not are_values(items):
-            items = read_params(function, params)
-    elif type(extra) is list:
-        items = tuple(extra)
-    elif type(extra) is tuple:
-        items = extra
-    else:
-        items = () if extra is None else read_extra(function, extra)
+    items = given_items(function, params, extra)
     needed = kernel.count
     count = PyTuple_GET_SIZE(items)
-    adds_local = function.local_at >= 0 and count == needed - 1
-    if count + adds_local != needed:
-        raise ArgumentTypeError(f"kernel {kernel.name!r} takes {needed} arguments ({count} given): {kernel.signature}")
-    if needed > MOST_ARGUMENTS:
-        raise InvalidArgumentError(f"kernel {kernel.name!r} takes more than {MOST_ARGUMENTS} arguments")
+    adds_local = check_items(function, count)
     if shared and queue.state.device == kernel.state and (<size_t> shared) > kernel.local_bytes:
-        raise InvalidArgumentError(
-            f"sharedMemBytes: {shared} bytes of local memory; {kernel.device.name} has {kernel.local_bytes}")
+        refuse_local(kernel, shared)
     function.last_grid = same(function.last_grid, grid_x, grid_y, grid_z)
     function.last_block = same(function.last_block, block_x, block_y, block_z)
     grid, block = function.last_grid, function.last_block
@@ -186,6 +202,17 @@ cdef int submit(
         for i in range(taken):
             Py_DECREF(<object> given[i])
     return 0
+
+
+def kernel_arguments(Function function not None, shared, params, extra):
+    """What a kernel gets in a launch with these `sharedMemBytes`, `kernelParams` and `extra`: for nodes of graphs."""
+    cdef Kernel kernel = function.kernel
+    cdef list items = list(given_items(function, params, extra))
+    if shared and shared > kernel.local_bytes:
+        refuse_local(kernel, shared)
+    if check_items(function, len(items)):
+        items.insert(function.local_at, local(shared))
+    return tuple([argument(kernel.layout[i].kind, item) for i, item in enumerate(items)])
 
 
 def hipModuleLaunchKernel(

@@ -24,7 +24,7 @@ from penstock.sync.clock cimport Clock, release_clock, retain_clock
 from penstock.sync.epochs cimport is_empty
 from penstock.sync.finish cimport finish_queue, mark_for_closing, query_queue
 
-from penstock.queues.capture import Capturing, begin, refuse_null, refuse_unsafe
+from penstock.queues.capture import Capturing, begin, captures_that_bar_null, refuse_null, refuse_unsafe
 from penstock.queues.errors import (
     ArgumentTypeError, CaptureError, CaptureUnsupportedError, ClosedError, InvalidArgumentError
 )
@@ -438,7 +438,8 @@ cdef class Queue:
         """Before the host asks for, or waits for, the queue."""
         if self._capture is not None:
             self._capture.refuse(f"{what} {self!r}")
-        if captures_under_way() and not self.state.is_null:
+        # of the null queue it is another error while a blocking queue is captured, and that comes by itself
+        if captures_under_way() and not (self.state.is_null and captures_that_bar_null(self.device)):
             refuse_unsafe(f"{what} {self!r}")
 
     # -- life

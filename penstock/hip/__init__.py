@@ -16,11 +16,14 @@ from typing import Any
 
 from penstock.hip import (
     callbacks,
+    capture,
     copies,
     devices,
     enums,
     errors,
     events,
+    graph_nodes,
+    graph_params,
     graphs,
     memory,
     memsets,
@@ -32,11 +35,14 @@ from penstock.hip import (
     values,
 )
 from penstock.hip.callbacks import *  # noqa: F403
+from penstock.hip.capture import *  # noqa: F403
 from penstock.hip.copies import *  # noqa: F403
 from penstock.hip.devices import *  # noqa: F403
 from penstock.hip.enums import *  # noqa: F403
 from penstock.hip.errors import *  # noqa: F403
 from penstock.hip.events import *  # noqa: F403
+from penstock.hip.graph_nodes import *  # noqa: F403
+from penstock.hip.graph_params import *  # noqa: F403
 from penstock.hip.graphs import *  # noqa: F403
 from penstock.hip.memory import *  # noqa: F403
 from penstock.hip.memsets import *  # noqa: F403
@@ -50,8 +56,8 @@ from penstock.hip.values import *  # noqa: F403
 from penstock.queues.errors import NotSupportedError
 
 _PARTS = (
-    callbacks, copies, devices, errors, events, graphs, memory, memsets, modules, pointers, pools, properties, streams,
-    values,
+    callbacks, capture, copies, devices, errors, events, graph_nodes, graph_params, graphs, memory, memsets, modules,
+    pointers, pools, properties, streams, values,
 )  # fmt: skip
 __all__ = sorted(
     {name for part in _PARTS for name in part.__all__}
@@ -61,11 +67,6 @@ __all__ = sorted(
 
 class NotThereError(NotSupportedError, AttributeError):
     """A function of HIP's that this package does not have."""
-
-
-def absent_names() -> frozenset[str]:
-    """Return the functions that have a name here and do nothing yet."""
-    return frozenset(getattr(graphs, "NAMES", ()))
 
 
 def __getattr__(name: str) -> Any:

@@ -50,10 +50,17 @@ def _word(data: Any) -> Any:
         return ctypes.py_object(data)
 
 
-def _enqueue(stream: Any, function: Any, prototype: Any, data: Any, before: tuple[Any, ...]) -> None:
+def host_call(function: Any, data: Any, prototype: Any = hipHostFn_t, before: tuple[Any, ...] = ()) -> Any:
+    """Return what `Queue.host` is given for a callback and its user data.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidValue when there is nothing to call.
+    ArgumentTypeError
+    """
     if function is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "there is nothing to call: None")
-    queue = queue_of(stream)
     c_function = function if _is_c_function(function) else _c_function(function, prototype)
     if c_function is not None:
         if not c_function:
@@ -72,7 +79,7 @@ def _enqueue(stream: Any, function: Any, prototype: Any, data: Any, before: tupl
         except BaseException as error:
             raise RaisedInCallback(error) from error
 
-    queue.host(run)
+    return run
 
 
 @api()
@@ -93,7 +100,8 @@ def hipStreamAddCallback(stream: Any, callback: Any, userData: Any = None, flags
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipStreamAddCallback: flags have to be 0, not {flags}")
     if callback is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "there is nothing to call: None")
-    _enqueue(stream, callback, hipStreamCallback_t, userData, (handle_of(stream), hipError_t.hipSuccess))
+    queue = queue_of(stream)
+    queue.host(host_call(callback, userData, hipStreamCallback_t, (handle_of(stream), hipError_t.hipSuccess)))
 
 
 @api()
@@ -102,4 +110,5 @@ def hipLaunchHostFunc(stream: Any, fn: Any, userData: Any = None) -> None:
 
     hipErrorInvalidValue without a function.
     """
-    _enqueue(stream, fn, hipHostFn_t, userData, ())
+    call = host_call(fn, userData)
+    queue_of(stream).host(call)

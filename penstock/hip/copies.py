@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from penstock.hip.errors import HipError, api
 from penstock.hip.memory import size_of
 from penstock.hip.streams import queue_of
 from penstock.queues.buffer import Buffer
+from penstock.queues.capture import refuse_synchronous
 from penstock.queues.errors import InvalidArgumentError
 from penstock.queues.queue import Queue
 
@@ -51,7 +53,14 @@ def _sides(kind: Any) -> tuple[bool, bool]:
         raise HipError(hipError_t.hipErrorInvalidMemcpyDirection, f"no kind of copy: {kind!r}") from None
 
 
-def _places(dst: Any, src: Any, nbytes: int, kind: Any) -> tuple[Place, Place]:
+def places(dst: Any, src: Any, nbytes: int, kind: Any) -> tuple[Place, Place]:
+    """Return where a copy of so many bytes goes, and where it comes from.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidValue when memory is not what `kind` says, or there is less; hipErrorInvalidMemcpyDirection.
+    """
     to_device, from_device = _sides(kind)
     if dst is None or src is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "a copy to or from a null pointer")
@@ -67,16 +76,31 @@ def _places(dst: Any, src: Any, nbytes: int, kind: Any) -> tuple[Place, Place]:
     return to, source
 
 
-def _between_hosts(queue: Queue, to: Place, source: Place) -> None:
-    """Neither side is a command's: everything before is done, and the bytes are copied here and now."""
-    queue.finish()
-    to.bytes()[:] = source.bytes()
+class CopyOnHost:
+    """Rows between two places in memory of the host, which is a command of nobody."""
+
+    def __init__(self, to: Place, source: Place, spans: Sequence[tuple[int, int, int]]) -> None:
+        self._to, self._source, self._spans = to, source, spans
+
+    def __call__(self) -> None:
+        to, source = self._to.bytes(), self._source.bytes()
+        for at, of, nbytes in self._spans:
+            to[at : at + nbytes] = source[of : of + nbytes]
+
+
+def _on_host(queue: Queue, copy: CopyOnHost) -> None:
+    """Everything before is done, and the bytes are copied here and now; in a capture, by the host thread each time."""
+    if queue.capturing:
+        queue.host(copy)
+    else:
+        queue.finish()
+        copy()
 
 
 def enqueue(queue: Queue, to: Place, source: Place) -> None:
     """Submit a copy; from the memory of another device in the order of the queue as well."""
     if to.buffer is None and source.buffer is None:
-        _between_hosts(queue, to, source)
+        _on_host(queue, CopyOnHost(to, source, [(0, 0, source.bytes().nbytes)]))
         return
     if all(place.buffer is None or place.buffer.device is queue.device for place in (to, source)):
         queue.copy(to.end, source.end)
@@ -100,7 +124,9 @@ def _copy(dst: Any, src: Any, size: Any, kind: Any, stream: Any, blocks: bool) -
     if nbytes == 0:
         _sides(kind)
         return
-    to, source = _places(dst, src, nbytes, kind)
+    to, source = places(dst, src, nbytes, kind)
+    if blocks:
+        refuse_synchronous("a synchronous copy")
     enqueue(queue, to, source)
     # hipMemcpy between memory of devices returns at once (HIP): what comes after it on the null stream is ordered
     if blocks and (to.in_host_memory or source.in_host_memory):
@@ -130,7 +156,8 @@ def hipMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: Any, stream: Any = 
     """Copy in the order of the stream, otherwise as `hipMemcpy` does; ``(hipError_t,)``.
 
     Pageable memory may be reused as soon as this returns when it is the source; as the destination it holds the result
-    once the stream is synchronized. Between two places in memory of the host everything before is waited for.
+    once the stream is synchronized. Between two places in memory of the host everything before is waited for. In a
+    capture host memory is read and written when the graph runs.
     """
     _copy(dst, src, sizeBytes, kind, stream, False)
 
@@ -185,11 +212,11 @@ def _copy_peer(dst: Any, to: Any, src: Any, source: Any, size: Any, stream: Any)
     queue = queue_of(stream)
     if nbytes == 0:
         return
-    places = _places(dst, src, nbytes, Kind.hipMemcpyDeviceToDevice)
-    for place, number in zip(places, (to, source), strict=True):
+    both = places(dst, src, nbytes, Kind.hipMemcpyDeviceToDevice)
+    for place, number in zip(both, (to, source), strict=True):
         if place.buffer is None or number_of(place.buffer.device) != number:
             raise HipError(hipError_t.hipErrorInvalidValue, f"this memory is not device {number}'s")
-    enqueue(queue, *places)
+    enqueue(queue, *both)
 
 
 @api()
@@ -198,6 +225,7 @@ def hipMemcpyPeer(dst: Any, dstDeviceId: int, src: Any, srcDeviceId: int, sizeBy
 
     On the null stream of the current device. hipErrorInvalidDevice for a device that there is none of.
     """
+    refuse_synchronous("hipMemcpyPeer")
     _copy_peer(dst, dstDeviceId, src, srcDeviceId, sizeBytes, None)
 
 
@@ -221,14 +249,11 @@ def _copy_2d(dst: Any, dpitch: Any, src: Any, spitch: Any, width: Any, height: A
         return queue
     extents = [(rows - 1) * pitch + columns for pitch in (to_pitch, source_pitch)]
     to, source = Place(dst, extents[0], "dst"), Place(src, extents[1], "src")
-    _places(dst, src, columns, kind)
+    places(dst, src, columns, kind)
     if to_pitch == source_pitch == columns:
         enqueue(queue, to, source)
     elif to.buffer is None and source.buffer is None:
-        queue.finish()
-        for row in range(rows):
-            at, of = row * to_pitch, row * source_pitch
-            to.bytes()[at : at + columns] = source.bytes()[of : of + columns]
+        _on_host(queue, CopyOnHost(to, source, [(row * to_pitch, row * source_pitch, columns) for row in range(rows)]))
     else:
         ends: list[Any] = [place.end if place.buffer is not None else place.bytes() for place in (to, source)]
         for row in range(rows):
@@ -244,6 +269,7 @@ def hipMemcpy2D(dst: Any, dpitch: int, src: Any, spitch: int, width: int, height
     One command for each row, or one for all when neither side has gaps. hipErrorInvalidPitchValue for a pitch below
     the width.
     """
+    refuse_synchronous("hipMemcpy2D")
     _copy_2d(dst, dpitch, src, spitch, width, height, kind, None).finish()
 
 

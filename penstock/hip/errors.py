@@ -110,6 +110,11 @@ def record(code: hipError_t, error: Exception) -> None:
         _state.exception = error
 
 
+def record_success() -> None:
+    """Remember that a call succeeded."""
+    _state.returned = hipError_t.hipSuccess
+
+
 def api(outputs: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Result]]:
     """Make a function that returns its outputs, or raises, one that returns a tuple with the code first.
 

@@ -130,7 +130,7 @@ def hipEventDestroy(event: Any) -> None:
     known.event = None
 
 
-def _record(event: Any, stream: Any) -> None:
+def _record(event: Any, stream: Any, external: bool = False) -> None:
     from penstock.hip.streams import queue_of
 
     known = event_of(event)
@@ -138,6 +138,8 @@ def _record(event: Any, stream: Any) -> None:
     assert known.event is not None
     if queue.device is not known.event.device:
         raise HipError(hipError_t.hipErrorInvalidHandle, "the event and the stream are of two devices")
+    if external and queue.capturing:
+        raise HipError(hipError_t.hipErrorNotSupported, "a graph does not record events")
     queue.record(known.event)
 
 
@@ -152,10 +154,13 @@ def hipEventRecord(event: Any, stream: Any = None) -> None:
 
 @api()
 def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> None:
-    """Do what `hipEventRecord` does; ``(hipError_t,)``: hipErrorInvalidValue for flags that there are none of."""
+    """Do what `hipEventRecord` does; ``(hipError_t,)``: hipErrorInvalidValue for flags that there are none of.
+
+    hipEventRecordExternal means something in a capture only, where it gets hipErrorNotSupported.
+    """
     if flags not in (0, hipEventRecordExternal):
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipEventRecordWithFlags: flags {flags:#x}")
-    _record(event, stream)
+    _record(event, stream, external=flags == hipEventRecordExternal)
 
 
 @api()
@@ -184,6 +189,8 @@ def hipEventElapsedTime(start: Any, stop: Any) -> float:
     first, last = event_of(start).event, event_of(stop).event
     assert first is not None
     assert last is not None
+    for event in (first, last):
+        event._check_outside("hipEventElapsedTime")
     timed = all(event.timing and event.recorded for event in (first, last))
     if not timed or first.device is not last.device:
         raise HipError(

@@ -27,6 +27,7 @@ from penstock.hip.errors import HipError, api
 from penstock.hip.pointers import DeviceArray, HostArray, Pointer, address_of
 from penstock.hip.streams import queue_of
 from penstock.queues.buffer import Buffer
+from penstock.queues.capture import refuse_unsafe
 from penstock.queues.device import Device
 from penstock.queues.errors import ArgumentTypeError, NotSupportedError
 from penstock.queues.host_memory import host_empty
@@ -173,7 +174,8 @@ def _free(ptr: Any, *kinds: hipMemoryType) -> None:
     if allocation is None:
         return
     device = device_of(allocation.device)
-    device.finish()
+    refuse_unsafe("hipFree")
+    device._finish()
     if allocations.take(allocation.base) is not allocation:
         raise HipError(hipError_t.hipErrorInvalidValue, "another thread has freed it meanwhile")
     if allocation.pooled:

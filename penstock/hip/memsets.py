@@ -12,6 +12,7 @@ from penstock.hip.enums import hipError_t
 from penstock.hip.errors import HipError, api
 from penstock.hip.memory import size_of
 from penstock.hip.streams import queue_of
+from penstock.queues.capture import refuse_synchronous
 
 __all__ = [
     "hipMemset",
@@ -37,6 +38,8 @@ def _set(dst: Any, value: Any, count: Any, dtype: str, stream: Any, blocks: bool
     place = Place(dst, nbytes, "dst")
     if place.buffer is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "dst is no memory of a device")
+    if blocks:
+        refuse_synchronous("a synchronous memset")
     queue.fill(place.buffer.view(element), pattern)
     if blocks and place.in_host_memory:
         queue.finish()
@@ -104,6 +107,8 @@ def _set_2d(dst: Any, pitch: Any, value: Any, width: Any, height: Any, stream: A
     place = Place(dst, (rows - 1) * gap + columns, "dst")
     if place.buffer is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "dst is no memory of a device")
+    if blocks:
+        refuse_synchronous("hipMemset2D")
     byte = operator.index(value) & 0xFF
     if gap == columns:
         queue.fill(place.buffer, byte)

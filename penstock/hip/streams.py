@@ -182,12 +182,15 @@ def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
     """Let what comes next on the stream wait for the event as it was last recorded; ``(hipError_t,)``.
 
     An event that was never recorded is waited for by nobody. hipErrorInvalidHandle without an event,
-    hipErrorInvalidValue for flags. Does not block.
+    hipErrorInvalidValue for flags; hipEventWaitExternal means something in a capture only, where it gets
+    hipErrorNotSupported. Does not block.
     """
     queue = queue_of(stream)
     recorded = event_of(event)
     if flags not in (0, hipEventWaitExternal):
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipStreamWaitEvent: flags {flags:#x}")
+    if flags == hipEventWaitExternal and queue.capturing:
+        raise HipError(hipError_t.hipErrorNotSupported, "a graph does not wait for events")
     assert recorded.event is not None
     queue.wait(recorded.event)
 

@@ -119,6 +119,8 @@ CONDITIONS = {
     **dict.fromkeys(("hipMemcpyPeer", "hipMemcpyPeerAsync"), ("through the host",) * 3),
     **dict.fromkeys(("hipMemcpy2D", "hipMemcpy2DAsync", "hipMemset2D", "hipMemset2DAsync"),
                     ("one command a row",) * 3),
+    **dict.fromkeys(("hipGraphAddMemcpyNode", "hipGraphAddMemsetNode"), ("one command a row",) * 3),
+    "hipGraphLaunch": ("one driver call, up to a host function", "a compiled loop", "a compiled loop"),
 }  # fmt: skip
 MISSING = ("–", "–", "–")
 
@@ -146,10 +148,9 @@ def table() -> list[Row]:
     """Return what there is, by chapter and name."""
     from penstock import hip
 
-    absent = hip.absent_names()
     rows = []
     for chapter, names in CHAPTERS.items():
         for name in names:
-            there = name in hip.__all__ and name not in absent
+            there = name in hip.__all__
             rows.append(Row(chapter, name, CONDITIONS.get(name, EVERYWHERE) if there else MISSING))
     return rows

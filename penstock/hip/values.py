@@ -90,6 +90,7 @@ def _wait(stream: Any, ptr: Any, value: int, flags: int, mask: int | None, dtype
     place = _place(ptr, element)
     if flags not in CONDITIONS:
         raise HipError(hipError_t.hipErrorInvalidValue, f"no comparison: flags {flags}")
+    queue._refuse_in_capture("hipStreamWaitValue")
     under = bits if mask is None else mask & bits
     reader, holds, wanted = _Reader(place, element), CONDITIONS[flags], value & bits
     arrived = threading.Event()

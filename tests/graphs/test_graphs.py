@@ -293,14 +293,38 @@ def test_update_that_does_not_fit(device, queue, chain, x, works):
     fills.add_fill(x, 1, after=first)
     loose = chain(1)
     loose.add_kernel(graph.nodes[0].work.kernel, 4, 16, x, 1)
-    for other, word in ((chain(1), "1 nodes"), (fills, "'fill'"), (free, "'fill'"), (loose, "depends on")):
+    for other, word, reason, at in (
+        (chain(1), "1 nodes", "nodes", None),
+        (fills, "'fill'", "kind", 0),
+        (free, "'fill'", "kind", 0),
+        (loose, "depends on", "dependencies", 1),
+    ):
         with refused(ps.GraphUpdateError, ValueError, word):
             executable.update(other)
-        with refused(ps.GraphUpdateError, ValueError, word):
+        with pytest.raises(ps.GraphUpdateError) as error:
             graph.update(other)
+        assert error.value.reason == reason
+        assert error.value.node is (None if at is None else other.nodes[at])
     assert ps.GraphUpdateError.hip_name == "hipErrorGraphExecUpdateFailure"
     with refused(ps.ArgumentTypeError, TypeError, "Graph"):
         executable.update(executable)
+    executable.launch(queue)
+    works(queue)
+
+
+def test_an_update_does_not_turn_a_copy_round(device, queue, x, y, works):
+    host = np.zeros(x.shape, x.dtype)
+
+    def copy(dst, src):
+        graph = device.graph()
+        graph.add_copy(dst, src)
+        return graph
+
+    executable = copy(x, host).instantiate()
+    executable.update(copy(y, host))
+    for other in (copy(host, x), copy(x, y)):
+        with refused(ps.GraphUpdateError, ValueError, "copies", "host to device"):
+            executable.update(other)
     executable.launch(queue)
     works(queue)
 

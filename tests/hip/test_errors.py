@@ -65,7 +65,7 @@ def test_names(device):
 # What is not there
 
 
-@pytest.mark.parametrize("name", ["hipMemcpy3D", "hipStreamBatchMemOp", "hipIpcGetEventHandle", "hipGraphClone"])
+@pytest.mark.parametrize("name", ["hipMemcpy3D", "hipStreamBatchMemOp", "hipIpcGetEventHandle", "hipGraphAddNode"])
 def test_a_function_that_is_not_there_says_so(name):
     with pytest.raises(AttributeError, match=f"has no {name}"):
         getattr(hip, name)
@@ -87,9 +87,6 @@ def test_the_table():
         if row.there:
             assert callable(getattr(hip, name))
             assert getattr(hip, name).__doc__
-        elif name in hip.absent_names():
-            with pytest.raises(NotImplementedError, match=name):
-                getattr(hip, name)()
         elif name != "hipModuleGetGlobal":  # which is there, and refuses
             assert not hasattr(hip, name)
     assert rows["hipMalloc"].drivers == ("yes", "yes", "yes")

@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 
+from examples import hip_graph
 from penstock import hip, hiprtc
 
 pytestmark = pytest.mark.executes
@@ -167,3 +168,9 @@ def test_hiprtc(device):
     check(hip.hipFree(x_d))
     check(hip.hipModuleUnload(module))
     check(hip.hiprtcDestroyProgram(prog))
+
+
+@pytest.mark.executes(run=False)
+def test_the_example_of_graphs(device, capsys):
+    hip_graph.main()
+    assert len(capsys.readouterr().out.splitlines()) == 4
