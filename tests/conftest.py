@@ -1,5 +1,6 @@
 import contextlib
 import os
+import shlex
 from dataclasses import replace
 from unittest import mock
 
@@ -43,6 +44,10 @@ def on_null_hardware(name):
 
 def pytest_configure(config):
     validation.register(config)
+    if null_levelzero.inside() and getattr(config.option, "tx", None):
+        # The processes of pytest-xdist get the driver, too.
+        command, _ = null_levelzero.child_command("python")
+        config.option.tx = [f"{each}//python={shlex.join(command)}" for each in config.option.tx]
 
 
 def pytest_report_header():

@@ -1,6 +1,8 @@
 import dataclasses
+import gc
 
 import pytest
+from penstock.queues.device import open_devices
 
 import penstock as ps
 from penstock import selection
@@ -22,6 +24,22 @@ def emulated():
     found = observer.violations()
     observer.unwatch()
     assert not found, "\n".join(found)
+
+
+@pytest.fixture
+def left(emulated):
+    """``left()``: how many of the driver's objects there are more than before, by kind; nothing that is 0."""
+    gc.collect()
+    before = emulated.alive()
+    # Devices share a context: that of one that is open already stays.
+    shared = {"contexts"} if any(device.info.backend == "level_zero" for device in open_devices()) else set()
+
+    def left():
+        gc.collect()
+        now = emulated.alive()
+        return {kind: now[kind] - before[kind] for kind in now if now[kind] != before[kind] and kind not in shared}
+
+    return left
 
 
 @pytest.fixture(params=["create", "pool", ""], ids=["counter-based", "pool", "reset"])

@@ -168,11 +168,10 @@ def play_with_failure(opened, emulated, name, code, after):
 
 @pytest.mark.parametrize("code", CODES, ids=result_name)
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_that_fails(opened, emulated, event_mode, name, code):
+def test_a_call_that_fails(left, opened, emulated, event_mode, name, code):
     for after in range(4):
         injected = play_with_failure(opened, emulated, name, code, after)
-        gc.collect()
-        assert emulated.alive() == dict.fromkeys(emulated.OBJECTS, 0), after
+        assert left() == {}, after
         if not injected:
             break
     assert after or name in NOT_CALLED.get(event_mode, NOT_CALLED[""])

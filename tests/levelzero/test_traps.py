@@ -212,7 +212,7 @@ def kernels_source():
     return "kernel void twice(global uint *a) { a[get_global_id(0)] *= 2; }"
 
 
-def test_a_closed_device_leaves_nothing(opened, emulated):
+def test_a_closed_device_leaves_nothing(left, opened, emulated):
     device = opened()
     program = device.program(kernels_source())
     queues = [device.queue(blocking=k % 2 == 0) for k in range(4)]
@@ -228,8 +228,7 @@ def test_a_closed_device_leaves_nothing(opened, emulated):
     assert ran == [1]
     del device, program, queues, memory, event
     opened.close_all()
-    gc.collect()
-    assert emulated.alive() == dict.fromkeys(emulated.OBJECTS, 0)
+    assert left() == {}
 
 
 # -- memory
