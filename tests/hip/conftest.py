@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from penstock import hip
@@ -72,3 +73,44 @@ def hold(device):
     yield hold
     for gate in gates:
         gate.open()
+
+
+@pytest.fixture
+def streams(device):
+    """``streams(2)``: so many, with `flags`."""
+    made = []
+
+    def streams(count, flags=0):
+        made.extend(ok(hip.hipStreamCreateWithFlags(flags)) for _ in range(count))
+        return made[-count:]
+
+    yield streams
+    for stream in made:
+        if stream.queue._capture is not None:
+            stream.queue._capture.abandon()
+
+
+@pytest.fixture
+def events(device):
+    return [ok(hip.hipEventCreateWithFlags(hip.hipEventDisableTiming)) for _ in range(4)]
+
+
+@pytest.fixture
+def works(device, module, really):
+    """``works(stream)``: it runs what it is given."""
+
+    def works(stream):
+        assert ok(hip.hipStreamIsCapturing(stream)) == hip.hipStreamCaptureStatus.hipStreamCaptureStatusNone
+        memory, out = ok(hip.hipMalloc(400)), np.zeros(100, "i4")
+        ok(hip.hipMemsetD32Async(memory, 7, 100, stream))
+        ok(hip.hipStreamSynchronize(stream))
+        ok(hip.hipMemcpy(out, memory, 400, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
+        if really:
+            assert out.tolist() == [7] * 100
+
+    return works
+
+
+@pytest.fixture
+def graph(device):
+    return ok(hip.hipGraphCreate(0))

@@ -1,6 +1,7 @@
 """Short forms for tests of `penstock.hip`."""
 
 import ctypes
+import threading
 
 import numpy as np
 
@@ -39,3 +40,55 @@ def read(pointer, count=N):
 def launch(function, stream, *args, groups=N // 10, block=10, shared=0):
     arguments = tuple(ctypes.c_int(arg) if isinstance(arg, int) else arg for arg in args)
     ok(hip.hipModuleLaunchKernel(function, groups, 1, 1, block, 1, 1, shared, stream, None, arguments))
+
+
+def replay(graph, stream, times=1):
+    executable, node, log = ok(hip.hipGraphInstantiate(graph, 0))
+    assert (node, log) == (None, b"")
+    for _ in range(times):
+        ok(hip.hipGraphLaunch(executable, stream))
+    ok(hip.hipStreamSynchronize(stream))
+    ok(hip.hipGraphExecDestroy(executable))
+
+
+def in_thread(function, *args):
+    """What it returns in a thread of its own."""
+    returned = []
+    thread = threading.Thread(target=lambda: returned.append(function(*args)))
+    thread.start()
+    thread.join()
+    return returned[0]
+
+
+def fork(event, origin, *others):
+    ok(hip.hipEventRecord(event, origin))
+    for other in others:
+        ok(hip.hipStreamWaitEvent(other, event, 0))
+
+
+def kernel(function, *args, grid=N // 10, block=10, **more):
+    """The parameters of a kernel node; ints are C's."""
+    arguments = tuple(ctypes.c_int(arg) if isinstance(arg, int) else arg for arg in args)
+    return hip.hipKernelNodeParams(
+        func=function, gridDim=hip.dim3(grid), blockDim=hip.dim3(block), kernelParams=arguments, **more
+    )
+
+
+def add(graph, *args, after=()):
+    """A kernel node: a function and its arguments."""
+    return ok(hip.hipGraphAddKernelNode(graph, list(after), len(after), kernel(*args)))
+
+
+def memset(dst, value, width=N, size=4, height=1, pitch=0):
+    return hip.hipMemsetParams(dst=dst, elementSize=size, height=height, pitch=pitch, value=value, width=width)
+
+
+def instantiate(graph):
+    return ok(hip.hipGraphInstantiate(graph, 0))[0]
+
+
+def run(graph, stream):
+    executable = instantiate(graph)
+    ok(hip.hipGraphLaunch(executable, stream))
+    ok(hip.hipStreamSynchronize(stream))
+    ok(hip.hipGraphExecDestroy(executable))
