@@ -27,6 +27,7 @@ from penstock.sync.ordering cimport (
 )
 
 from penstock.queues.buffer import _ids
+from penstock.queues.host_memory import host_empty
 
 
 # -- making it
@@ -135,9 +136,9 @@ cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
     cdef Memory memory
     if work.nbytes == 0:
         return 0
-    if not work.pageable or device.driver.takes_pageable:
+    if not work.pageable or (device.driver.takes_pageable if work.to.host else device.driver.reads_pageable_late):
         return prepared.add_copy(&work.to, &work.source, work.nbytes)
-    staged = device.driver.stage(work.nbytes)
+    staged = host_empty(work.nbytes, np.uint8, device)
     prepared.kept.append(staged)
     memory = host_memory_of(staged)
     if work.to.host:

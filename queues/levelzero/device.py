@@ -79,6 +79,7 @@ class LevelZeroDevice:
     has_addresses = True
     has_memory_objects = False
     takes_pageable = False
+    reads_pageable_late = False
     keeps_gil_below = KEEPS_GIL_BELOW
 
     def __init__(self, info: DeviceInfo) -> None:

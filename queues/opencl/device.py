@@ -56,6 +56,8 @@ class OpenCLDevice:
         self.context_handle = self.context.int_ptr
         self.table = operations.table_address()
         is_cpu = bool(self.native.type & cl.device_type.CPU)
+        # when a copy from it runs; NVIDIA's driver (580) reads it when the copy is submitted
+        self.reads_pageable_late = is_cpu
         try:
             svm = self.native.svm_capabilities
         except cl.Error:  # an OpenCL 1.x device does not know the question

@@ -124,6 +124,7 @@ class SyclDevice:
         is_cpu = info.kind == "cpu"
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
         self.takes_pageable = is_cpu  # where a copy from or to it does not wait (measured)
+        self.reads_pageable_late = is_cpu
         self._compiler: Any = None
 
     @property
