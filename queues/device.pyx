@@ -134,8 +134,7 @@ cdef class Device:
         if self.state != NULL:
             self.closed = True
             self._close_queues()
-            self._null_queue = None
-            self._reducing = None
+            self._come_apart()
 
     def __dealloc__(self):
         if self.state != NULL:
@@ -431,7 +430,13 @@ cdef class Device:
             self._launch_memory.trim()
             self.closed = True
             self._close_queues()
+            self._come_apart()
             _live.discard(self)
+
+    def _come_apart(self):
+        """Device and queues hold each other: a context need not wait for the garbage collector."""
+        self._null_queue = None
+        self._reducing = None
 
     def _close_queues(self):
         """Whoever still has one of them is told that it is closed."""

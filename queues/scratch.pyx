@@ -298,7 +298,7 @@ cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, dict k
     cdef size_t i, nbytes
     cdef size_t guard = GUARD if kernel.device.debug else 0
     device = queue.device
-    for i in range(len(snapshot.declared)):
+    for i in range(<size_t> len(snapshot.declared)):
         index, size = snapshot.declared[i]
         wanted = size.evaluate(known)
         if wanted < 0:
