@@ -1,8 +1,10 @@
 """Pointer parameters that get bytes by value: uploaded when they have changed, and only then."""
 
+import contextlib
 import ctypes
 import gc
 import threading
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -315,7 +317,7 @@ def test_a_mark_keeps_its_memory(queue, kernels, out):
 
 
 steps = st.tuples(
-    st.sampled_from(["launch"] * 6 + ["gate", "open", "finish", "kernel", "grow"]),
+    st.sampled_from(["launch"] * 6 + ["gate", "open", "finish", "kernel", "grow", "no memory"]),
     st.integers(0, 1),
     st.integers(0, 3),
 )
@@ -341,6 +343,13 @@ def test_each_launch_sees_its_bytes(device, program_steps):
             queue.launch(kernels[0]["total"], 1, 1, slot, ps.by_value(array), len(array))
             expected.append(number * len(array))
             array[:] = -7
+        elif step == "no memory" and len(expected) < 64:
+            array = np.full(8 * 4**number, 5, "i4")
+            slot = out[len(expected) : len(expected) + 1]
+            no_memory = mock.patch.object(device.driver, "allocate", side_effect=ps.OutOfMemoryError("no memory"))
+            with no_memory, contextlib.suppress(ps.OutOfMemoryError):  # only if it has to grow for this
+                queue.launch(kernels[0]["total"], 1, 1, slot, ps.by_value(array), len(array))
+                expected.append(5 * len(array))
         elif step == "gate" and which not in gates:
             gates[which] = queue._gate()
         elif step == "open" and which in gates:
