@@ -134,7 +134,8 @@ cdef class Device:
         if self.state != NULL:
             self.closed = True
             self._close_queues()
-            self._come_apart()
+            self._null_queue = None
+            self._reducing = None
 
     def __dealloc__(self):
         if self.state != NULL:
@@ -430,13 +431,7 @@ cdef class Device:
             self._launch_memory.trim()
             self.closed = True
             self._close_queues()
-            self._come_apart()
             _live.discard(self)
-
-    def _come_apart(self):
-        """Device and queues hold each other: a context need not wait for the garbage collector."""
-        self._null_queue = None
-        self._reducing = None
 
     def _close_queues(self):
         """Whoever still has one of them is told that it is closed."""
