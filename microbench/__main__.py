@@ -17,6 +17,7 @@ from rich.table import Table
 
 import penstock as ps
 from microbench import cold_start as starting
+from microbench import hip as ported
 from microbench import instructions as counting
 from microbench import launch as launches
 from microbench.interleaved import Measured, ratio_interval
@@ -185,6 +186,28 @@ def scratch(
         f"in {spent.launches:,} launches: {spent.reductions} reductions, {spent.allocations} allocations, "
         f"{spent.copies} copies, {spent.events_made} events"
     )
+
+
+@app.command("hip")
+def of_hip(
+    length: Annotated[int, typer.Option(help="Launches of the graph.")] = 100,
+    calls: Annotated[int, typer.Option(help="Launches of one sample.")] = 300,
+    rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
+) -> None:
+    """What penstock.hip adds to a launch, and what idle streams cost a program; the device is PENSTOCK_DEVICE's."""
+    console.print(f"device: {select(None).name}")
+    launched, replayed = ported.against_the_runtime(length, calls, rounds)
+    for title, measured, below in (
+        (f"Launches, held; {calls} a sample", launched, launches.LAUNCH),
+        (f"A graph of {length} launches, held", replayed, launches.GRAPH),
+    ):
+        show(
+            f"{title}, {rounds} rounds", [row(name, value, measured[below]) for name, value in measured.items()], below
+        )
+    turns, only_launches = ported.beside_idle_streams(rounds)
+    for title, measured in (("and its copy and synchronize", turns), ("alone", only_launches)):
+        rows = [row(name, value, measured[ported.ALONE]) for name, value in measured.items()]
+        show(f"{ported.ARRAYS} launches on the null stream {title}; {rounds} rounds", rows, ported.ALONE)
 
 
 @app.command("cold-start")

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.queues.kernel import Kernel
@@ -10,6 +10,17 @@ class Address:
 
 class Handle(Address):
     queue: Any
+
+class dim3:
+    x: int
+    y: int
+    z: int
+    def __init__(self, x: Any = 1, y: Any = 1, z: Any = 1) -> None: ...
+    @staticmethod
+    def PROPERTIES() -> list[str]: ...
+    def __iter__(self) -> Iterator[int]: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: Any) -> int: ...
 
 class Function:
     def __init__(self, kernel: Kernel, module: Any) -> None: ...

@@ -4,25 +4,31 @@ What `penstock.hip` needs of the path of a launch is here: the objects that stan
 there, and the call. What may go wrong, and what is looked up by number, is Python's business, see `connect`.
 """
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from penstock.queues.buffer cimport Buffer
 from penstock.queues.kernel cimport Kernel
 from penstock.queues.launch cimport launch
-from penstock.queues.plan cimport LOCAL, POINTER
+from penstock.queues.plan cimport LOCAL, POINTER, Parameter
 from penstock.queues.queue cimport Queue
 from penstock.queues.scratch cimport launch_with_scratch
 
 import ctypes
+
+import numpy as np
 
 from penstock.queues.errors import ArgumentTypeError, InvalidArgumentError
 from penstock.queues.packing import local
 
 cdef enum:
     MOST_ARGUMENTS = 256
+    BUFFER_POINTER = 1  # the words of `extra`: HIP_LAUNCH_PARAM_BUFFER_POINTER, …
+    BUFFER_SIZE = 2
+    END = 3
 
 # Their `.value` is what a scalar parameter takes. A structure goes as it is.
 cdef frozenset scalars = frozenset([
@@ -30,6 +36,8 @@ cdef frozenset scalars = frozenset([
     ctypes.c_long, ctypes.c_ulong, ctypes.c_longlong, ctypes.c_ulonglong, ctypes.c_size_t, ctypes.c_ssize_t,
     ctypes.c_float, ctypes.c_double])
 
+cdef object ctypes_array = ctypes.Array
+cdef tuple floating = (float, np.floating)
 cdef object success = None
 cdef object on_failure = None
 cdef object find_function = None
@@ -54,6 +62,52 @@ cdef class Handle(Address):
     cdef public object queue
 
 
+cdef extent_of(value):
+    if isinstance(value, floating) and value == int(value):
+        return int(value)  # n / block.x
+    try:
+        extent = value.__index__()
+    except AttributeError:
+        raise ArgumentTypeError(f"dim3: an extent is an int, not {value!r}") from None
+    if not 0 <= extent < 1 << 32:
+        raise InvalidArgumentError(f"dim3: {extent} does not fit 32 bits")
+    return int(extent)
+
+
+cdef class dim3:
+    """Three extents, 1 where none is given; also a sequence of three ints, so that ``*grid`` works."""
+
+    cdef public object x
+    cdef public object y
+    cdef public object z
+
+    def __init__(self, x=1, y=1, z=1):
+        self.x, self.y, self.z = extent_of(x), extent_of(y), extent_of(z)
+
+    @staticmethod
+    def PROPERTIES():
+        """Return the names of the members."""
+        return ["x", "y", "z"]
+
+    def __iter__(self):
+        return iter((self.x, self.y, self.z))
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, key):
+        return getattr(self, key) if isinstance(key, str) else (self.x, self.y, self.z)[key]
+
+    def __eq__(self, other):
+        return isinstance(other, dim3) and tuple(self) == tuple(other)
+
+    def __hash__(self):
+        return hash(tuple(self))
+
+    def __repr__(self):
+        return f"dim3(x={self.x}, y={self.y}, z={self.z})"
+
+
 cdef class Function:
     """A kernel, with what is remembered of its last launch."""
 
@@ -63,11 +117,15 @@ cdef class Function:
     cdef object last_local
     cdef tuple last_grid
     cdef tuple last_block
+    cdef bint readable  # its values are all scalars that `value_at` reads
+    cdef list last_buffers  # by parameter, for addresses that are read from memory
     cdef object __weakref__
 
     def __init__(self, Kernel kernel not None, module):
         self.kernel = kernel
         self.module = module
+        self.last_buffers = [None] * kernel.count
+        self.readable = all([kernel.layout[i].code in b"\0LbBhHiIqQfd" for i in range(kernel.count)])
         self.last_grid = self.last_block = (None, None, None)
         places = [i for i in range(kernel.count) if kernel.layout[i].kind == LOCAL]
         self.local_at = places[0] if len(places) == 1 else -1
@@ -121,19 +179,100 @@ cdef inline object argument(int kind, object item):
     return item.value if type(item) in scalars else item
 
 
+cdef inline object value_at(Function function, Py_ssize_t i, const char* at):
+    """The argument for a parameter whose value is there: memory for an address, a number for a scalar."""
+    cdef const Parameter* parameter = &function.kernel.layout[i]
+    cdef char code = parameter.code
+    cdef uint64_t address
+    cdef object known
+    if parameter.kind == POINTER:
+        address = (<const uint64_t*> at)[0]
+        known = function.last_buffers[i]
+        if known is None or (<Buffer> known).memory.address != address or (<Buffer> known).allocation.closed:
+            known = function.last_buffers[i] = find_buffer(address)
+        return known
+    if code == c"i":
+        return (<const int32_t*> at)[0]
+    if code == c"f":
+        return (<const float*> at)[0]
+    if code == c"d":
+        return (<const double*> at)[0]
+    if code == c"I":
+        return (<const uint32_t*> at)[0]
+    if code == c"q":
+        return (<const int64_t*> at)[0]
+    if code == c"Q":
+        return (<const uint64_t*> at)[0]
+    if code == c"h":
+        return (<const int16_t*> at)[0]
+    if code == c"H":
+        return (<const uint16_t*> at)[0]
+    if code == c"b":
+        return (<const int8_t*> at)[0]
+    return (<const uint8_t*> at)[0]
+
+
+cdef tuple items_at(Function function, array, bint packed):
+    """The values that a ctypes array of addresses is about; None when `read_params` or `read_extra` is to read it,
+    or to refuse it.
+    """
+    cdef Py_buffer view
+    cdef const char** words
+    cdef Kernel kernel = function.kernel
+    cdef Py_ssize_t i, n = 0, count = 0
+    cdef size_t offset = 0, size
+    cdef list items
+    if not function.readable or not isinstance(array, ctypes_array):
+        return None
+    PyObject_GetBuffer(array, &view, PyBUF_SIMPLE)
+    words = <const char**> view.buf
+    count = view.len // <Py_ssize_t> sizeof(void*)
+    try:
+        if packed and (
+            count < 5 or <uint64_t> words[0] != BUFFER_POINTER or <uint64_t> words[2] != BUFFER_SIZE
+            or <uint64_t> words[4] != END or words[1] == NULL or words[3] == NULL
+        ):
+            return None
+        items = []
+        for i in range(kernel.count):
+            if kernel.layout[i].kind == LOCAL:
+                continue
+            size = kernel.layout[i].size
+            if packed:
+                offset = (offset + size - 1) // size * size
+                if offset + size > (<const size_t*> words[3])[0]:
+                    return None
+                items.append(value_at(function, i, words[1] + offset))
+                offset += size
+            else:
+                if n >= count or words[n] == NULL:
+                    return None
+                items.append(value_at(function, i, words[n]))
+                n += 1
+        return tuple(items)
+    finally:
+        PyBuffer_Release(&view)
+
+
 cdef inline tuple given_items(Function function, object params, object extra):
     """The values in `kernelParams` or `extra`."""
     cdef tuple items
     if params is not None:
         if extra is not None:
             raise InvalidArgumentError("a launch: kernelParams and extra are two ways of saying one thing")
-        items = tuple(params) if isinstance(params, (list, tuple)) else None
-        return items if items is not None and are_values(items) else read_params(function, params)
+        if not isinstance(params, (list, tuple)):
+            items = items_at(function, params, False)
+            return read_params(function, params) if items is None else items
+        items = tuple(params)
+        return items if are_values(items) else read_params(function, params)
     if type(extra) is list:
         return tuple(extra)
     if type(extra) is tuple:
         return extra
-    return () if extra is None else read_extra(function, extra)
+    if extra is None:
+        return ()
+    items = items_at(function, extra, True)
+    return read_extra(function, extra) if items is None else items
 
 
 cdef inline bint check_items(Function function, Py_ssize_t count) except -1:

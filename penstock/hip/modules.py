@@ -9,8 +9,6 @@ import struct
 import weakref
 from typing import Any
 
-import numpy as np
-
 from penstock.hip.allocations import buffer_of
 from penstock.hip.devices import _on_reset, current_device, current_number, number_of
 from penstock.hip.enums import (
@@ -26,7 +24,7 @@ from penstock.hip.streams import queue_of
 from penstock.hip_cpp.code import Code, is_code, unpack_code
 from penstock.queues import hip_launch
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
-from penstock.queues.hip_launch import Function, hipModuleLaunchKernel
+from penstock.queues.hip_launch import Function, dim3, hipModuleLaunchKernel
 from penstock.queues.kernel import Kernel
 from penstock.queues.parameters import Parameter
 from penstock.queues.program import Program
@@ -55,51 +53,6 @@ AMD_CODE = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
 _numbers = itertools.count(1)
 _modules: dict[int, ihipModule_t] = {}
 _functions: weakref.WeakValueDictionary[int, ihipModuleSymbol_t] = weakref.WeakValueDictionary()
-
-
-class dim3:
-    """Three extents, 1 where none is given; also a sequence of three ints, so that ``*grid`` works."""
-
-    def __init__(self, x: Any = 1, y: Any = 1, z: Any = 1) -> None:
-        self.x, self.y, self.z = map(_extent, (x, y, z))
-
-    @staticmethod
-    def PROPERTIES() -> list[str]:
-        """Return the names of the members."""
-        return ["x", "y", "z"]
-
-    def __iter__(self) -> Any:
-        return iter((self.x, self.y, self.z))
-
-    def __len__(self) -> int:
-        return 3
-
-    def __getitem__(self, key: Any) -> int:
-        if isinstance(key, str):
-            extent: int = getattr(self, key)
-            return extent
-        return (self.x, self.y, self.z)[key]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, dim3) and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        return f"dim3(x={self.x}, y={self.y}, z={self.z})"
-
-
-def _extent(value: Any) -> int:
-    if isinstance(value, (float, np.floating)) and value == int(value):
-        return int(value)  # n / block.x
-    try:
-        extent = value.__index__()
-    except AttributeError:
-        raise ArgumentTypeError(f"dim3: an extent is an int, not {value!r}") from None
-    if not 0 <= extent < 1 << 32:
-        raise InvalidArgumentError(f"dim3: {extent} does not fit 32 bits")
-    return int(extent)
 
 
 class ihipModule_t(Number):

@@ -18,6 +18,9 @@ kernel void reverse(global int *values, local int *room) {
 kernel void mixed(float a, int b, short c, int d, double e, char f, global int *out) {
     out[0] = a; out[1] = b; out[2] = c; out[3] = d; out[4] = e; out[5] = f;
 }
+kernel void integers(uchar a, ushort b, uint c, ulong d, long e, global long *out) {
+    out[0] = a; out[1] = b; out[2] = c; out[3] = d; out[4] = e;
+}
 typedef struct { int a; float b; } Pair;
 kernel void structure(Pair pair, global int *out) { out[0] = pair.a; out[1] = pair.b; }
 kernel void nothing(int unused) { }

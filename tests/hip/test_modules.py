@@ -81,6 +81,60 @@ def test_forms_of_arguments(function, needs_doubles, out, form):
     del kept
 
 
+@pytest.mark.executes
+@pytest.mark.parametrize("packed", [False, True], ids=["C params", "C extra"])
+def test_integers_in_arrays_of_addresses(function, packed):
+    expected = [255, 65535, 2**32 - 1, 2**62 + 1, -(2**62) - 1]
+    memory = ok(hip.hipMalloc(40))
+
+    class Values(ctypes.Structure):
+        _fields_ = list(zip("abcdef", (ctypes.c_ubyte, ctypes.c_ushort, ctypes.c_uint, ctypes.c_uint64,
+                                       ctypes.c_int64, ctypes.c_void_p), strict=True))  # fmt: skip
+
+    values, size = Values(*expected, int(memory)), ctypes.c_size_t(ctypes.sizeof(Values))
+    start = ctypes.addressof(values)
+    if packed:
+        array = (ctypes.c_void_p * 5)(1, start, 2, ctypes.addressof(size), 3)
+    else:
+        array = (ctypes.c_void_p * 6)(*(start + getattr(Values, name).offset for name in "abcdef"))
+    how = {"extra" if packed else "kernelParams": array}
+    ok(hip.hipModuleLaunchKernel(function("integers"), 1, 1, 1, 1, 1, 1, **how))
+    out = np.zeros(5, "i8")
+    ok(hip.hipMemcpy(out, memory, 40, K.hipMemcpyDeviceToHost))
+    assert out.tolist() == expected
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("pack", [c_params, c_extra], ids=["C params", "C extra"])
+def test_an_array_of_addresses_is_read_at_each_launch(function, needs_doubles, pack):
+    first, second = ints(6, 0), ints(6, 0)
+    array, kept = c_params(mixed(first), first) if pack is c_params else c_extra(first)
+    address = kept[-1] if pack is c_params else kept[0]
+    how = {"kernelParams" if pack is c_params else "extra": array}
+
+    def attempt():
+        return hip.hipModuleLaunchKernel(function("mixed"), 1, 1, 1, 1, 1, 1, **how)[0]
+
+    assert attempt() == E.hipSuccess
+    if pack is c_params:
+        address.value, kept[1].value = int(second), 22
+    else:
+        address.out, address.b = int(second), 22
+    assert attempt() == E.hipSuccess
+    assert out_of(first) == EXPECTED
+    assert out_of(second) == [1, 22, *EXPECTED[2:]]
+    ok(hip.hipFree(second))
+    assert attempt() == E.hipErrorInvalidValue  # the address is remembered, but its memory is gone
+    kept_too = []
+    while len(kept_too) < 100 and int(second) not in map(int, kept_too):
+        kept_too.append(ints(6, 0))
+    if int(second) in map(int, kept_too):  # most often the first
+        assert attempt() == E.hipSuccess
+        assert out_of(second) == [1, 22, *EXPECTED[2:]]
+    array[1 if pack is c_extra else 6] = None
+    assert attempt() == E.hipErrorInvalidValue
+
+
 class Pair(ctypes.Structure):
     _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_float))
 
@@ -211,7 +265,7 @@ def test_a_stream_of_another_device(function):
 )
 def test_images(device, image):
     module = ok(hip.hipModuleLoadData(image))
-    assert ok(hip.hipModuleGetFunctionCount(module)) == 7
+    assert ok(hip.hipModuleGetFunctionCount(module)) == 8
     assert ok(hip.hipModuleGetFunction(module, "fill")) == ok(hip.hipModuleGetFunction(int(module), b"fill"))
     ok(hip.hipModuleUnload(module))
 
