@@ -107,7 +107,7 @@ def test_integers_in_arrays_of_addresses(function, packed):
 @pytest.mark.executes
 @pytest.mark.parametrize("pack", [c_params, c_extra], ids=["C params", "C extra"])
 def test_an_array_of_addresses_is_read_at_each_launch(function, needs_doubles, pack):
-    first, second = ints(6, 0), ints(6, 0)
+    first, second = ints(6, 0), ints(1 << 18, 0)  # so large that its address is handed out again
     array, kept = c_params(mixed(first), first) if pack is c_params else c_extra(first)
     address = kept[-1] if pack is c_params else kept[0]
     how = {"kernelParams" if pack is c_params else "extra": array}
@@ -127,7 +127,7 @@ def test_an_array_of_addresses_is_read_at_each_launch(function, needs_doubles, p
     assert attempt() == E.hipErrorInvalidValue  # the address is remembered, but its memory is gone
     kept_too = []
     while len(kept_too) < 100 and int(second) not in map(int, kept_too):
-        kept_too.append(ints(6, 0))
+        kept_too.append(ints(1 << 18, 0))
     if int(second) in map(int, kept_too):  # most often the first
         assert attempt() == E.hipSuccess
         assert out_of(second) == [1, 22, *EXPECTED[2:]]
