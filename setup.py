@@ -56,6 +56,7 @@ def extensions():
             ".".join(("penstock", *source.with_suffix("").parts)),
             [source.as_posix()],
             language="c++",
+            include_dirs=["."],
             # dlopen and threads were libraries of their own before glibc 2.34.
             libraries=["dl"] if LINUX else [],
             extra_link_args=["-pthread"] if LINUX else [],
@@ -141,7 +142,8 @@ class build_ext(setuptools_build_ext):
         by_name = {extension.name: extension for extension in translated}
         for extension in self.extensions:  # setuptools keeps notes on these objects, so they stay and only learn
             extension.sources = by_name[extension.name].sources
-            extension.depends = by_name[extension.name].depends
+            headers = [str(header) for header in Path(*extension.name.split(".")[1:-1]).glob("*.hpp")]
+            extension.depends = by_name[extension.name].depends + headers
 
     def build_extensions(self):
         if self.compiler.compiler_type == "msvc":
