@@ -121,6 +121,7 @@ def test_what_uses_it_next_comes_after_the_free(queue, make_queue, hold, step, x
     with graph.instantiate() as executable:
         queue.fill(x, 0)
         executable.launch(queue)
+        assert other.id in queue._clock
         assert not queue.query()
         gate.open()
         assert (value_of(x), value_of(y)) == (steps(1), steps(1))

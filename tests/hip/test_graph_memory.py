@@ -351,3 +351,8 @@ def test_memory_freed_in_a_capture_is_handed_out_again_under_the_same_address(st
     ok(hip.hipGraphLaunch(executable, stream))
     ok(hip.hipStreamSynchronize(stream))
     assert out.tolist() == [2] * half + [4] * half
+    ok(hip.hipGraphExecDestroy(executable))
+    ok(hip.hipGraphDestroy(graph))
+    ok(hip.hipDeviceSynchronize())
+    for pointer in pointers:
+        assert code(hip.hipMemPtrGetInfo(int(pointer))) == E.hipErrorInvalidValue
