@@ -7,6 +7,7 @@ again before it ends. Nothing of it reaches the driver.
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,11 +27,13 @@ from penstock.queues.errors import (
     NotSupportedError,
 )
 from penstock.queues.graph import Graph, Node
-from penstock.queues.work import Work
+from penstock.queues.layout import read_dtype, read_shape
+from penstock.queues.work import Work, make_alloc, make_free
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from penstock.queues.buffer import Buffer
     from penstock.queues.queue import Queue
 
 MODES = ("global", "thread_local", "relaxed")
@@ -116,9 +119,26 @@ class Capture:
             if not self.active:
                 return None
             self.check()
+            self.graph._check_not_freed(work)
             node = self.graph._append(work, self._ends[queue])
             self._ends[queue] = (node,)
         return node
+
+    def alloc(self, queue: Queue, shape: Any, dtype: Any) -> Buffer | None:
+        """Memory that a launch of the graph hands out; None when the capture has ended."""
+        with _lock:
+            if not self.active:
+                return None
+            self.check()
+            freed = self.graph._freed_before(
+                self._ends[queue], math.prod(read_shape(shape)) * read_dtype(dtype).itemsize
+            )
+        work = make_alloc(self.graph.device, shape, dtype, freed)  # which may ask the driver
+        return None if self.add(queue, work) is None else work.buffer
+
+    def free(self, queue: Queue, buffer: Any) -> bool:
+        """What takes it back; False when the capture has ended."""
+        return self.add(queue, make_free(self.graph.device, buffer)) is not None
 
     def add_graph(self, queue: Queue, works: Sequence[Work], dependencies: Sequence[Sequence[int]]) -> bool:
         """All nodes of a graph that is launched on the queue; False when the capture has ended."""

@@ -186,9 +186,9 @@ class GraphUpdateError(Error, ValueError):
 
     Attributes
     ----------
-    reason : "nodes", "dependencies", "kind", "direction" or "device"
+    reason : "nodes", "dependencies", "kind", "direction", "device" or "memory"
         What is different: how many nodes there are, what one depends on, what it does, which way it copies, or the
-        device.
+        device; or that there are nodes that allocate or free memory.
     node : Node
         The first node of the other graph that does not fit; None when no single one is to blame.
     """

@@ -14,12 +14,14 @@ from penstock.queues.host_functions cimport Call, new_call, settle_call
 from penstock.queues.queue cimport Queue
 from penstock.queues.replay cimport Replay, new_replay, submit_replay
 from penstock.queues.state cimport Lock
+from penstock.queues.work cimport MemoryWork
 from penstock.sync.epochs cimport submitted_epoch
 from penstock.sync.ordering cimport wait_for_epoch
 
 from penstock.queues.errors import (
-    ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError
+    ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
 )
+from penstock.queues.graph_memory import Lifetimes
 from penstock.queues.work import make_kernel
 
 
@@ -67,6 +69,11 @@ cdef object direction_of(work):
     return " to ".join(["device" if isinstance(end, Buffer) else "host" for end in (work.src, work.dst)])
 
 
+cdef struct Point:
+    uint64_t queue
+    uint64_t epoch
+
+
 @cython.no_gc_clear
 cdef class ExecutableGraph:
     """A graph that is ready to be launched, as often as wanted; made by `Graph.instantiate`.
@@ -89,6 +96,8 @@ cdef class ExecutableGraph:
     cdef Replay replay
     cdef tuple written  # the buffers that it may write to
     cdef bint follows  # pointers in memory, so that it may write anywhere
+    cdef bint auto_free
+    cdef object lifetimes  # of the memory that its nodes allocate and free; None when there are none
     cdef bint stale  # the works changed since it was made
     cdef uint64_t closings  # the device's count when the buffers were last seen open
     cdef Lock lock  # one launch at a time; guards the two below
@@ -100,13 +109,14 @@ cdef class ExecutableGraph:
         raise ArgumentTypeError("an ExecutableGraph is made by Graph.instantiate")
 
     @staticmethod
-    def _of(device, nodes):
+    def _of(device, nodes, auto_free=False):
         cdef ExecutableGraph made = ExecutableGraph.__new__(ExecutableGraph)
         ordered = serial_order(nodes)
         made.device = device
         made.ordered = tuple(ordered)
         made.works = [node.work for node in ordered]
         made.shape = shape_of(ordered)
+        made.auto_free = auto_free
         made._prepare()
         return made
 
@@ -114,9 +124,13 @@ cdef class ExecutableGraph:
         """Make it ready anew; when that fails it is as it was."""
         cdef Queue null_queue = self.device.null_queue
         self._check_buffers(null_queue.state.device.closings.load())
+        lifetimes = None
+        if any([type(work) is MemoryWork for work in self.works]):
+            lifetimes = Lifetimes(self.ordered, self.works, self.auto_free)
         collect_device(null_queue.state.device)
         # What the old one used goes when it is done: launches in other threads still hold it.
         self.replay = new_replay(self.device, null_queue.state, self.works)
+        self.lifetimes = lifetimes
         self.written = tuple(dict.fromkeys([buffer for work in self.works for buffer in work.writes]))
         self.follows = any([work.follows for work in self.works])
         self.stale = False
@@ -148,12 +162,19 @@ cdef class ExecutableGraph:
         ------
         ClosedError
             When it, the queue or a buffer that it uses is closed.
+        InvalidArgumentError
+            When memory that it has allocated was not freed since the last launch, and it is not to free that itself; or
+            it frees what is not there.
+        NotSupportedError
+            On a queue that is captured, when it has nodes that allocate or free memory.
         DriverError
             When the driver refuses part of it. What was submitted before that part runs.
         """
         cdef vector[Call*] calls
+        cdef vector[Point] points
         cdef size_t i, called = 0
-        cdef Status status
+        cdef bint begun = False
+        cdef Status status = 1  # until it is tried
         cdef Queue on
         cdef Replay replay
         if not isinstance(queue, Queue):
@@ -165,14 +186,20 @@ cdef class ExecutableGraph:
             raise InvalidArgumentError(f"the graph belongs to {self.device.name}, {on!r} does not")
         if on.state.device.closings.load(memory_order_relaxed) != self.closings:
             self._check_buffers(on.state.device.closings.load())
-        if on._capture is not None and on._capture.add_graph(
-            on, self.works, [dependencies for _, dependencies, _ in self.shape]
-        ):
-            return
+        if on._capture is not None:
+            if self.lifetimes is not None:
+                raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")
+            if on._capture.add_graph(on, self.works, [dependencies for _, dependencies, _ in self.shape]):
+                return
         if self.stale:
             self._prepare()
         replay = self.replay
         functions = replay.prepared.functions
+        lifetimes = self.lifetimes
+        if lifetimes is not None:
+            before = lifetimes.begin()
+            for queue_id, epoch in lifetimes.freed_at:
+                points.push_back(Point(queue_id, epoch))
         try:
             for function in functions:
                 calls.push_back(new_call(on, on.state, function))
@@ -181,14 +208,22 @@ cdef class ExecutableGraph:
                 status = 0
                 if self.last_queue != on.state.epochs.queue_id and self.last_queue != 0:
                     status = wait_for_epoch(on.state, self.last_queue, self.last_epoch)
+                for i in range(points.size()):
+                    if status == 0:
+                        status = wait_for_epoch(on.state, points[i].queue, points[i].epoch)
                 if status == 0:
-                    status = submit_replay(on.state, replay.steps, replay.commands, calls, &called)
+                    status = submit_replay(on.state, replay.steps, replay.commands, calls, &called, &begun)
                     self.last_queue = on.state.epochs.queue_id
                     self.last_epoch = submitted_epoch(on.state.epochs)
                 self.lock.unlock()
         finally:
             for i in range(calls.size()):
                 settle_call(on, functions[i], calls[i], i < called)
+            if lifetimes is not None:
+                if begun or status == 0:
+                    lifetimes.end(self.last_queue, self.last_epoch)
+                else:
+                    lifetimes.undo(before)
         for buffer in self.written:
             note_write(<Buffer> buffer, on.state)  # after a failure too: part of it may have been submitted
         on.state.device.unseen_writes += self.follows
@@ -218,6 +253,11 @@ cdef class ExecutableGraph:
                 f"the other graph belongs to {graph.device.name}, this one to {self.device.name}", "device",
                 graph.nodes[0] if graph.nodes else None)
         ordered = serial_order(graph.nodes)
+        for node in (*ordered, *self.ordered):
+            if type(node.work) is MemoryWork:
+                raise GraphUpdateError(
+                    f"{node!r}: graphs that allocate or free memory are not updated", "memory",
+                    node if node in ordered else None)
         shape = shape_of(ordered)
         if len(shape) != len(self.shape):
             raise GraphUpdateError(f"the other graph has {len(shape)} nodes, this one {len(self.shape)}", "nodes")
@@ -271,6 +311,7 @@ cdef class ExecutableGraph:
         """Give back what it uses, once its launches are done. Does not block; twice is fine."""
         self.closed = True
         self.replay = None
+        self.lifetimes = None
         self.works = []
         self.written = ()
         self.ordered = ()

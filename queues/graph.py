@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -12,9 +12,22 @@ from penstock.queues.errors import (
     CaptureError,
     ClosedError,
     InvalidArgumentError,
+    NotSupportedError,
 )
 from penstock.queues.executable import ExecutableGraph, serial_order
-from penstock.queues.work import Work, make_copy, make_empty, make_fill, make_host, make_kernel
+from penstock.queues.graph_memory import GraphMemory, Reserved, ancestors
+from penstock.queues.work import (
+    MemoryWork,
+    Work,
+    graph_memory_of,
+    make_alloc,
+    make_copy,
+    make_empty,
+    make_fill,
+    make_free,
+    make_host,
+    make_kernel,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -32,7 +45,7 @@ class Node:
     ----------
     work : Work
         What it does, with attributes by its kind: ``kernel``, ``grid``, ``block`` and ``arguments``; ``dst``, ``src``
-        and ``nbytes``; ``buffer`` and ``value``; ``function``.
+        and ``nbytes``; ``buffer`` and ``value``; ``function``; ``buffer``.
     dependencies : tuple of Node
         What it comes after.
     """
@@ -51,7 +64,7 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """What it does, in a word: "kernel", "copy", "fill", "host" or "empty"."""
+        """What it does, in a word: "kernel", "copy", "fill", "host", "empty", "alloc" or "free"."""
         return self.work.kind
 
     def __repr__(self) -> str:
@@ -64,6 +77,13 @@ class Graph:
     It is a template: `instantiate` makes what is launched. `launch` does that when it is needed, so a graph that is not
     changed any more can be used as it is. Nodes keep all that they use alive: buffers, kernels, host functions, and
     copies of bytes by value. Of host memory only the place is remembered: copies read and write it when the graph runs.
+
+    Memory that a graph allocates (`Queue.alloc` in a capture, `add_alloc`) is at the same place in every launch. It is
+    in use from the launch on until a node of the graph frees it, or else until `Queue.free` after the launch, or a node
+    of another graph; only then can the graph be launched again. While it is not in use, nothing but nodes may use it.
+    A graph with such nodes has one executable graph at a time, and becomes no part of another one (CUDA, graph memory
+    nodes). The memory is the driver's from the node's making on until nodes, executable graphs and buffers on it are
+    gone; in a capture, what the graph has freed before serves again.
 
     The nodes run one after the other, each after all it depends on. (Branches do not run side by side yet.)
 
@@ -81,6 +101,10 @@ class Graph:
         self._nodes: list[Node] = []
         self._own: ExecutableGraph | None = None  # what `launch` uses, until nodes are added
         self._captured = False  # by a capture that has not ended
+        self._allocated: dict[GraphMemory, Node] = {}  # by nodes of it
+        self._freed: dict[GraphMemory, Node] = {}  # by nodes of it, its own memory or another graph's
+        self._idle: list[GraphMemory] = []  # its own that is freed, and that nothing else is in yet
+        self._instance: Callable[[], ExecutableGraph | None] = lambda: None  # the last, when there can be but one
 
     # -- what it has
 
@@ -118,6 +142,31 @@ class Graph:
     def add_host(self, function: Any, *, after: Any = ()) -> Node:
         """Add ``queue.host(function)``."""
         return self._insert(make_host(function), after)
+
+    def add_alloc(self, shape: Any, dtype: Any = "f4", *, after: Any = ()) -> Node:
+        """Add ``queue.alloc(shape, dtype)``; the Buffer is the ``work.buffer`` of the node.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError, OutOfMemoryError
+        """
+        self._check_complete()
+        return self._insert(make_alloc(self.device, shape, dtype), after)
+
+    def add_free(self, buf: Any, *, after: Any = ()) -> Node:
+        """Add ``queue.free(buf)``, of memory that this graph allocates, or another one in a launch before.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When no graph allocates it, a node of this graph frees it already, the graph that allocates it does, or it
+            is this graph's own and in use.
+        ArgumentTypeError, ClosedError
+        """
+        self._check_complete()
+        work = make_free(self.device, buf)
+        self._check_not_freed(work)
+        return self._insert(work, after)
 
     def add_empty(self, *, after: Any = ()) -> Node:
         """Add a node that does nothing: for others to depend on."""
@@ -162,24 +211,76 @@ class Graph:
         node = Node(self, work, dependencies)
         self._nodes.append(node)
         self._own = None
+        if isinstance(work, MemoryWork):
+            if work.kind == "alloc":
+                self._allocated[work.memory] = node
+            else:
+                self._freed[work.memory] = node
+                if work.memory in self._allocated:
+                    work.memory.inner = True
+                    self._idle.append(work.memory)
         return node
+
+    def _check_not_freed(self, work: Work) -> None:
+        """Nodes that come later cannot use what is freed; nor is it freed twice, or by two graphs."""
+        for buffer in work.buffers if self._freed else ():
+            if graph_memory_of(buffer) in self._freed:
+                raise InvalidArgumentError(f"{work!r}: the graph has freed this memory before")
+        if isinstance(work, MemoryWork) and work.kind == "free":
+            memory = work.memory
+            if memory.inner or (memory.live and memory in self._allocated):
+                raise InvalidArgumentError(
+                    f"{work!r}: the graph that allocates this memory frees it, or has allocated it by a launch"
+                )
+
+    def _freed_before(self, nodes: tuple[Node, ...], nbytes: int) -> Reserved | None:
+        """Memory that the graph has freed before what comes after these nodes, and that fits; taken out."""
+        before = ancestors(nodes) if self._idle else set()
+        for memory in self._idle:
+            size = memory.reserved.nbytes
+            if nbytes <= size <= 2 * nbytes and self._freed[memory] in before:
+                self._idle.remove(memory)
+                return memory.reserved
+        return None
+
+    @property
+    def _has_memory_nodes(self) -> bool:
+        return bool(self._allocated or self._freed)
 
     # -- running it
 
-    def instantiate(self) -> ExecutableGraph:
+    def instantiate(self, auto_free: bool = False) -> ExecutableGraph:
         """Make what is launched: with kernel objects and argument memory of its own.
 
         Where the driver can, all up to a host function becomes one driver call (a closed command list on Level Zero).
 
+        Parameters
+        ----------
+        auto_free : bool
+            Whether a launch frees what the launch before has allocated and nobody freed (HIP,
+            hipGraphInstantiateFlagAutoFreeOnLaunch); else such a launch is an error.
+
         Raises
         ------
         InvalidArgumentError
-            When nodes depend on each other in a circle.
+            When nodes depend on each other in a circle, or one uses memory that the graph allocates after it or frees
+            before it.
         ClosedError
             When a kernel or buffer that a node uses is closed.
+        NotSupportedError
+            When nodes allocate or free memory, and what was instantiated before is not closed.
         """
         self._check_complete()
-        return ExecutableGraph._of(self.device, self._nodes)
+        if self._has_memory_nodes:
+            self._own = None  # of launches before: it is not in the way
+            before = self._instance()
+            if before is not None and not before.closed:
+                raise NotSupportedError(
+                    "a graph with memory nodes has one executable graph at a time: close that first"
+                )
+        made = ExecutableGraph._of(self.device, self._nodes, auto_free)
+        self._instance = ref(made)
+        return made
 
     def launch(self, queue: Queue) -> None:
         """Run it on a queue (see `ExecutableGraph.launch`); instantiates it first, unless that was done for a launch
@@ -230,6 +331,7 @@ class Graph:
         self.closed = True
         self._own = None
         self._nodes = []
+        self._allocated, self._freed, self._idle = {}, {}, []
 
     def _check_open(self) -> None:
         if self.closed:

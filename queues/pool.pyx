@@ -31,6 +31,7 @@ from penstock.sync.ordering cimport (
 )
 
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
+from penstock.queues.graph_memory import GraphMemory
 from penstock.queues.layout import read_dtype, read_shape
 
 SMALLEST = 512
@@ -243,8 +244,12 @@ cdef class MemoryPool:
         lease = Lease(self, block, native.handle, native.address, nbytes)
         return new_buffer(new_allocation(queue.device, self.state, lease), 0, shape, dtype)
 
+    def _buffer_on(self, device, memory, tuple shape, dtype):
+        """A Buffer on memory that a graph allocates."""
+        return new_buffer(new_allocation(device, self.state, memory), 0, shape, dtype)
+
     def _free(self, Queue queue, buf):
-        """`Queue.free`, whichever pool of the device the memory is from."""
+        """`Queue.free`, whichever pool of the device the memory is from, or graph."""
         cdef Allocation allocation
         cdef MemoryPool pool
         cdef Block block
@@ -255,10 +260,15 @@ cdef class MemoryPool:
         if allocation.closed:
             raise ClosedError("free: this Buffer was freed or closed before")
         lease = allocation.native
-        if type(lease) is not Lease:
+        if type(lease) is not Lease and type(lease) is not GraphMemory:
             raise InvalidArgumentError("free: this Buffer is not from Queue.alloc; its close() gives the memory back")
         if allocation.state != queue.state.device:
             raise InvalidArgumentError(f"free: this Buffer belongs to {buf.device.name}, {queue!r} does not")
+        if type(lease) is GraphMemory:
+            lease.check_live()
+            submit_free(queue)
+            lease.free(queue.state.epochs.queue_id, submitted_epoch(queue.state.epochs))
+            return
         submit_free(queue)
         if allocation.closed:
             raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")

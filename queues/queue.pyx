@@ -221,7 +221,7 @@ cdef class Queue:
         Other queues use it after a wait for this one. Memory freed here is handed out again at once; memory freed on
         another queue when this one is ordered after that, when it is known to be done, or after a wait that is
         inserted: the settings of `MemoryPool` say which. Dropped or closed instead of freed it goes back to the pool
-        once everything submitted to the device until then is done.
+        once everything submitted to the device until then is done. Captured it is a node, see `Graph.add_alloc`.
 
         Parameters
         ----------
@@ -234,14 +234,16 @@ cdef class Queue:
         ------
         ArgumentTypeError, InvalidArgumentError, OutOfMemoryError, ClosedError, DriverError
         """
-        self._refuse_in_capture("alloc")
-        return self.device.pool._alloc(self, shape, dtype)
+        if self._capture is None or (buffer := self._capture.alloc(self, shape, dtype)) is None:
+            buffer = self.device.pool._alloc(self, shape, dtype)
+        return buffer
 
     def free(self, buf):
         """Give memory of `alloc` back in the order of this queue: after everything submitted to it (HIP, hipFreeAsync).
 
         Neither the buffer nor a view of it can be used any more, though what was submitted before still does. The
-        memory may be from another queue: what uses it elsewhere is to be waited for first, with `wait`.
+        memory may be from another queue: what uses it elsewhere is to be waited for first, with `wait`. Memory that a
+        launch of a graph has allocated is freed so that the graph can be launched again; captured it is a node.
 
         Does not block.
 
@@ -250,11 +252,11 @@ cdef class Queue:
         ClosedError
             When it was freed or closed before.
         InvalidArgumentError
-            When it is not from `alloc`, or belongs to another device.
+            When it is not from `alloc`, or belongs to another device; of a graph's memory also when it is not in use.
         ArgumentTypeError, DriverError
         """
-        self._refuse_in_capture("free")
-        self.device.pool._free(self, buf)
+        if self._capture is None or not self._capture.free(self, buf):
+            self.device.pool._free(self, buf)
 
     def host(self, function):
         """Call ``function()`` on penstock's host thread when the queue gets there; the queue waits until it returns.

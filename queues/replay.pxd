@@ -43,5 +43,5 @@ cdef class Replay:
 
 cdef Replay new_replay(object device, QueueState* queue, list works)
 cdef Status submit_replay(
-    QueueState* queue, vector[Step]* steps, vector[Command]* commands, vector[Call*]& calls, size_t* called
+    QueueState* queue, vector[Step]* steps, vector[Command]* commands, vector[Call*]& calls, size_t* called, bint* began
 ) noexcept nogil

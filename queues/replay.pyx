@@ -238,9 +238,10 @@ cdef inline void count_one(QueueState* queue, Order* order, bint* began, Waits* 
 
 
 cdef Status submit_replay(
-    QueueState* queue, vector[Step]* steps, vector[Command]* commands, vector[Call*]& calls, size_t* called
+    QueueState* queue, vector[Step]* steps, vector[Command]* commands, vector[Call*]& calls, size_t* called, bint* began
 ) noexcept nogil:
-    """All of it under one lock: nothing else comes in between. `called` counts the host functions that were submitted.
+    """All of it under one lock: nothing else comes in between. `called` counts the host functions that were submitted,
+    and `began` is whether anything was.
 
     The epoch counts calls of the driver, because it also tells how full the queue can be. When one of them fails, what
     was submitted before it runs.
@@ -248,10 +249,10 @@ cdef Status submit_replay(
     cdef Order order
     cdef Waits waits
     cdef Step* step
-    cdef bint began = False
     cdef size_t i, j
     cdef Status status = begin_command(queue, &order)
     called[0] = 0
+    began[0] = False
     if status != 0:
         return status
     waits = waits_of(&order)
@@ -261,22 +262,22 @@ cdef Status submit_replay(
             status = submit_call(queue, calls[called[0]], waits)
             if status == 0:
                 called[0] += 1
-                count_one(queue, &order, &began, &waits)
+                count_one(queue, &order, began, &waits)
         elif step.kind == RECORDED:
             status = queue.driver.replay(queue.handle, step.recording, waits)
             if status == 0:
-                count_one(queue, &order, &began, &waits)
+                count_one(queue, &order, began, &waits)
         else:
             for j in range(step.first, step.first + step.count):
                 status = submit_one(queue, &commands[0][j], waits)
                 if status != 0:
                     break
-                count_one(queue, &order, &began, &waits)
+                count_one(queue, &order, began, &waits)
         if status != 0:
             break
     if status == 0:
         queue.counts.graph_launches += 1
-    if began:
+    if began[0]:
         queue.lock.unlock()
         end_order(&order)
     elif status != 0 or not order.markers.empty():

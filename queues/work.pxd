@@ -4,6 +4,7 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 from libcpp.vector cimport vector
 
+from penstock.queues.buffer cimport Buffer
 from penstock.queues.driver cimport Geometry, Memory
 from penstock.queues.kernel cimport Kernel
 
@@ -13,6 +14,7 @@ cdef class Work:
     cdef readonly bint follows  # pointers in memory, so that it may write anywhere
     cdef readonly tuple buffers
     cdef readonly tuple writes
+    cdef object __weakref__
 
 
 cdef class KernelWork(Work):
@@ -43,6 +45,11 @@ cdef class FillWork(Work):
 
 cdef class HostWork(Work):
     cdef readonly object function
+
+
+cdef class MemoryWork(Work):
+    cdef readonly Buffer buffer
+    cdef readonly object memory
 
 
 cdef class EmptyWork(Work):

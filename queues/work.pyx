@@ -4,6 +4,9 @@ A work owns copies of its packed arguments, of its bytes by value and of its fil
 uses. Host memory it only points to, as in HIP: that is read and written when the graph runs.
 """
 
+import math
+from weakref import ref
+
 from cpython.buffer cimport PyBuffer_Release
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
@@ -19,6 +22,8 @@ from penstock.queues.packing cimport Views, pack_arguments, release_views
 from penstock.queues.plan cimport POINTER, SPILLED, PackedPointer
 
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
+from penstock.queues.graph_memory import GraphMemory, Reserved
+from penstock.queues.layout import read_dtype, read_shape
 
 cdef extern from "Python.h":
     ctypedef struct PyTupleObject:
@@ -30,7 +35,7 @@ cdef class Work:
 
     Attributes
     ----------
-    kind : "kernel", "copy", "fill", "host" or "empty"
+    kind : "kernel", "copy", "fill", "host", "empty", "alloc" or "free"
     buffers : tuple of Buffer
         All that it uses.
     writes : tuple of Buffer
@@ -104,6 +109,19 @@ cdef class HostWork(Work):
 
     def __repr__(self):
         return f"host {getattr(self.function, '__qualname__', None) or type(self.function).__name__}"
+
+
+cdef class MemoryWork(Work):
+    """Memory that the graph hands out, or takes back.
+
+    Attributes
+    ----------
+    buffer : Buffer
+    memory : GraphMemory
+    """
+
+    def __repr__(self):
+        return f"{self.kind} {self.memory.nbytes} bytes"
 
 
 cdef class EmptyWork(Work):
@@ -262,3 +280,45 @@ def make_empty():
     work.kind = "empty"
     work.buffers = work.writes = ()
     return work
+
+
+def make_alloc(device, shape, dtype, freed=None):
+    """The work of ``queue.alloc(shape, dtype)``: in memory of its own, or in what was freed before.
+
+    Parameters
+    ----------
+    freed : Reserved, optional
+    """
+    shape, dtype = read_shape(shape), read_dtype(dtype)
+    nbytes = math.prod(shape) * dtype.itemsize
+    memory = GraphMemory(Reserved(device, nbytes) if freed is None else freed, nbytes)
+    work = memory_work("alloc", device.pool._buffer_on(device, memory, shape, dtype))
+    memory.work = ref(work)
+    return work
+
+
+def make_free(device, buffer):
+    """The work of ``queue.free(buffer)``, of memory that a graph allocates."""
+    if not isinstance(buffer, Buffer):
+        raise ArgumentTypeError(f"free() needs a Buffer, not {type(buffer).__name__}")
+    check_buffer(device, buffer, "buf")
+    if graph_memory_of(buffer) is None:
+        raise InvalidArgumentError(
+            "free: a graph can free only what a graph has allocated; free this outside of the capture")
+    return memory_work("free", buffer)
+
+
+cdef MemoryWork memory_work(str kind, Buffer buffer):
+    cdef MemoryWork work = MemoryWork.__new__(MemoryWork)
+    work.kind = kind
+    work.buffer = buffer
+    work.memory = graph_memory_of(buffer)
+    work.buffers = (buffer,)
+    work.writes = ()
+    return work
+
+
+def graph_memory_of(Buffer buffer):
+    """What a graph has allocated for it; None for other memory, and when it is closed."""
+    native = buffer.allocation.native
+    return native if type(native) is GraphMemory else None

@@ -10,7 +10,8 @@ import bisect
 import ctypes
 import itertools
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from penstock.hip.errors import HipError
 from penstock.hip.pointers import address_of
 from penstock.queues.buffer import Buffer
 from penstock.queues.errors import NotSupportedError
+from penstock.queues.graph_memory import GraphMemory
 from penstock.queues.hip_launch import Address
+from penstock.queues.work import Work, graph_memory_of
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -32,6 +35,7 @@ _lock = threading.RLock()  # the collector may run someone's `hipFree` while thi
 _numbers = itertools.count(FIRST_NUMBER // ALIGNMENT)
 _bases: list[int] = []  # ascending
 _by_base: dict[int, Allocation] = {}
+_graph_bases: weakref.WeakKeyDictionary[GraphMemory, int] = weakref.WeakKeyDictionary()
 
 
 class Allocation:
@@ -45,6 +49,11 @@ class Allocation:
     device : int
     pooled : bool
         Whether it is from `hipMallocAsync`.
+
+    Attributes
+    ----------
+    graph_memory : GraphMemory
+        Of memory that a graph allocates, else None. It is known as long as its node is, or a launch has handed it out.
     """
 
     def __init__(self, memory: Any, kind: hipMemoryType, device: int, flags: int = 0, pooled: bool = False) -> None:
@@ -58,6 +67,18 @@ class Allocation:
             pages = -(-max(self.nbytes, 1) // ALIGNMENT) + 1
             self.base = next(itertools.islice(_numbers, pages - 1, None)) * ALIGNMENT - (pages - 1) * ALIGNMENT
         self._parts: dict[int, Buffer] = {}
+        self.graph_memory = graph_memory_of(memory) if isinstance(memory, Buffer) else None
+        self._node: Callable[[], Work | None] = lambda: None
+        if self.graph_memory is not None and (work := self.graph_memory.work()) is not None:
+            self._node = weakref.ref(work, lambda _: self.forget_unused())
+            _graph_bases[self.graph_memory] = self.base
+
+    def forget_unused(self) -> None:
+        """Let go of memory of a graph whose node is gone, unless it is in use."""
+        if self.graph_memory is not None and self._node() is None and not self.graph_memory.live:
+            with _lock:
+                if _by_base.get(self.base) is self:
+                    take(self.base)
 
     def from_offset(self, offset: int) -> Buffer:
         """Return the rest from this byte on; made once for each offset, because launches ask again and again."""
@@ -98,9 +119,10 @@ class Allocation:
 
 
 def enter(allocation: Allocation) -> None:
-    """Make it known by its addresses."""
+    """Make it known by its addresses; in place of what a graph has freed there."""
     with _lock:
-        bisect.insort(_bases, allocation.base)
+        if allocation.base not in _by_base:
+            bisect.insort(_bases, allocation.base)
         _by_base[allocation.base] = allocation
 
 
@@ -127,6 +149,11 @@ def find(address: int) -> tuple[Allocation, int] | None:
         allocation = _by_base[_bases[at]]
     offset = address - allocation.base
     return (allocation, offset) if offset < max(allocation.nbytes, 1) else None
+
+
+def base_of(memory: GraphMemory) -> int:
+    """Return where memory of a graph begins; 0 when it was never made known."""
+    return _graph_bases.get(memory, 0)
 
 
 def all_of(number: int) -> Iterator[Allocation]:

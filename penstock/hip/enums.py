@@ -178,6 +178,24 @@ class hipGraphNodeType(enum.IntEnum):
     hipGraphNodeTypeCount = 15
 
 
+class hipGraphInstantiateFlags(enum.IntFlag):
+    """How a graph is made ready to be launched."""
+
+    hipGraphInstantiateFlagAutoFreeOnLaunch = 1
+    hipGraphInstantiateFlagUpload = 2
+    hipGraphInstantiateFlagDeviceLaunch = 4
+    hipGraphInstantiateFlagUseNodePriority = 8
+
+
+class hipGraphMemAttributeType(enum.IntEnum):
+    """What can be asked about the memory of graphs."""
+
+    hipGraphMemAttrUsedMemCurrent = 0
+    hipGraphMemAttrUsedMemHigh = 1
+    hipGraphMemAttrReservedMemCurrent = 2
+    hipGraphMemAttrReservedMemHigh = 3
+
+
 class hipGraphExecUpdateResult(enum.IntEnum):
     """How the update of an executable graph went."""
 

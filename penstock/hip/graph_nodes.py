@@ -57,6 +57,8 @@ TYPES = {
     "fill": hipGraphNodeType.hipGraphNodeTypeMemset,
     "host": hipGraphNodeType.hipGraphNodeTypeHost,
     "empty": hipGraphNodeType.hipGraphNodeTypeEmpty,
+    "alloc": hipGraphNodeType.hipGraphNodeTypeMemAlloc,
+    "free": hipGraphNodeType.hipGraphNodeTypeMemFree,
 }
 
 
@@ -64,8 +66,8 @@ def _invalid(message: str) -> HipError:
     return HipError(hipError_t.hipErrorInvalidValue, message)
 
 
-def _begin(graph: Any, dependencies: Any, count: Any) -> tuple[ihipGraph, Graph, tuple[Node, ...]]:
-    """The graph, and what a new node of it comes after."""
+def begin_node(graph: Any, dependencies: Any, count: Any) -> tuple[ihipGraph, Graph, tuple[Node, ...]]:
+    """Return the graph, and what a new node of it comes after."""
     known = graph_of(graph)
     assert known.graph is not None
     after: list[Node] = []
@@ -109,7 +111,7 @@ def hipGraphAddKernelNode(graph: Any, pDependencies: Any, numDependencies: int, 
     hipErrorInvalidValue for what is none of the graph's nodes, a dependency given twice, and what
     `hipModuleLaunchKernel` would refuse; hipErrorInvalidDeviceFunction for what is no function.
     """
-    known, made, after = _begin(graph, pDependencies, numDependencies)
+    known, made, after = begin_node(graph, pDependencies, numDependencies)
     kernel, grid, block, *arguments = _launch_of(pNodeParams)
     with invalid_values():
         return known.handle_of(made.add_kernel(kernel, grid, block, *arguments, after=after))
@@ -187,7 +189,7 @@ def hipGraphAddMemcpyNode1D(
     See `hipMemcpyAsync` for what is copied and `hipGraphAddKernelNode` for dependencies. hipErrorInvalidValue for 0
     bytes.
     """
-    known, _, after = _begin(graph, pDependencies, numDependencies)
+    known, _, after = begin_node(graph, pDependencies, numDependencies)
     nbytes = size_of(count)
     if nbytes == 0:
         raise _invalid("a copy of 0 bytes")
@@ -211,7 +213,7 @@ def hipGraphAddMemcpyNode(graph: Any, pDependencies: Any, numDependencies: int, 
     One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for an empty extent, and for
     arrays in texture memory, which there are none of; hipErrorInvalidPitchValue for a pitch below the width.
     """
-    known, _, after = _begin(graph, pDependencies, numDependencies)
+    known, _, after = begin_node(graph, pDependencies, numDependencies)
     check_params(pCopyParams, hipMemcpy3DParms)
     params: hipMemcpy3DParms = pCopyParams
     if params.srcArray is not None or params.dstArray is not None:
@@ -260,7 +262,7 @@ def hipGraphAddMemsetNode(graph: Any, pDependencies: Any, numDependencies: int, 
     One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for memory that is not from
     here or too small, an empty extent, elements of other than 1, 2 or 4 bytes, and a pitch below the width.
     """
-    known, made, after = _begin(graph, pDependencies, numDependencies)
+    known, made, after = begin_node(graph, pDependencies, numDependencies)
     check_params(pMemsetParams, hipMemsetParams)
     params: hipMemsetParams = pMemsetParams
     if params.elementSize not in ELEMENTS:
@@ -295,7 +297,7 @@ def hipGraphAddHostNode(graph: Any, pDependencies: Any, numDependencies: int, pN
 
     See `hipLaunchHostFunc`. hipErrorInvalidValue without a function.
     """
-    known, made, after = _begin(graph, pDependencies, numDependencies)
+    known, made, after = begin_node(graph, pDependencies, numDependencies)
     check_params(pNodeParams, hipHostNodeParams)
     return known.handle_of(made.add_host(host_call(pNodeParams.fn, pNodeParams.userData), after=after))
 
@@ -303,7 +305,7 @@ def hipGraphAddHostNode(graph: Any, pDependencies: Any, numDependencies: int, pN
 @api(outputs=1)
 def hipGraphAddEmptyNode(graph: Any, pDependencies: Any, numDependencies: int) -> hipGraphNode:
     """Add a node that does nothing, for others to depend on; ``(hipError_t, node)``."""
-    known, made, after = _begin(graph, pDependencies, numDependencies)
+    known, made, after = begin_node(graph, pDependencies, numDependencies)
     return known.handle_of(made.add_empty(after=after))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from penstock.hip.enums import hipError_t, hipMemcpyKind
+from penstock.hip.enums import hipError_t, hipMemAllocationType, hipMemcpyKind, hipMemLocationType
 from penstock.hip.errors import HipError
 from penstock.hip.modules import dim3
 from penstock.queues.errors import ArgumentTypeError
@@ -13,6 +13,10 @@ __all__ = [
     "hipExtent",
     "hipHostNodeParams",
     "hipKernelNodeParams",
+    "hipMemAccessDesc",
+    "hipMemAllocNodeParams",
+    "hipMemLocation",
+    "hipMemPoolProps",
     "hipMemcpy3DParms",
     "hipMemsetParams",
     "hipPitchedPtr",
@@ -185,6 +189,76 @@ class hipMemcpy3DParms(Record):
     dstPtr: hipPitchedPtr
     extent: hipExtent
     kind: Any
+
+
+class hipMemLocation(Record):
+    """Where memory is: `type` is a hipMemLocationType, and `id` the number of the device."""
+
+    _members: ClassVar[dict[str, Any]] = {"type": hipMemLocationType.hipMemLocationTypeInvalid, "id": 0}
+    type: Any
+    id: int
+
+
+class hipMemPoolProps(Record):
+    """What kind of memory a pool has, or a graph allocates.
+
+    Attributes
+    ----------
+    allocType : hipMemAllocationType
+    handleTypes, win32SecurityAttributes, maxSize
+        Make no difference.
+    location : hipMemLocation
+    """
+
+    _members: ClassVar[dict[str, Any]] = {
+        "allocType": hipMemAllocationType.hipMemAllocationTypeInvalid,
+        "handleTypes": 0,
+        "location": hipMemLocation,
+        "win32SecurityAttributes": None,
+        "maxSize": 0,
+    }
+    allocType: Any
+    handleTypes: Any
+    location: hipMemLocation
+    win32SecurityAttributes: Any
+    maxSize: int
+
+
+class hipMemAccessDesc(Record):
+    """Who may use memory: a hipMemLocation, and `flags`."""
+
+    _members: ClassVar[dict[str, Any]] = {"location": hipMemLocation, "flags": 0}
+    location: hipMemLocation
+    flags: Any
+
+
+class hipMemAllocNodeParams(Record):
+    """Memory that a graph allocates.
+
+    Attributes
+    ----------
+    poolProps : hipMemPoolProps
+    accessDescs : list of hipMemAccessDesc
+        Makes no difference.
+    accessDescCount : int
+        How many of them there are.
+    bytesize : int
+    dptr : DeviceArray
+        Set by `hipGraphAddMemAllocNode`: the pointer to the memory.
+    """
+
+    _members: ClassVar[dict[str, Any]] = {
+        "poolProps": hipMemPoolProps,
+        "accessDescs": None,
+        "accessDescCount": 0,
+        "bytesize": 0,
+        "dptr": None,
+    }
+    poolProps: hipMemPoolProps
+    accessDescs: Any
+    accessDescCount: int
+    bytesize: int
+    dptr: Any
 
 
 def check_params(params: Any, kind: type[Record]) -> None:

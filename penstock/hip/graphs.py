@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.hip.devices import _on_reset, current_device, number_of
-from penstock.hip.enums import hipError_t, hipGraphExecUpdateResult
+from penstock.hip.enums import hipError_t, hipGraphExecUpdateResult, hipGraphInstantiateFlags
 from penstock.hip.errors import HipError, Result, api, code_of, record, record_success
 from penstock.hip.pointers import Number, address_of
 from penstock.hip.streams import queue_of
@@ -41,7 +41,12 @@ __all__ = [
 ]
 
 FIRST_GRAPH, FIRST_NODE, FIRST_EXECUTABLE = 9 << 60, 10 << 60, 11 << 60
-ANY_FLAGS = 1 | 2 | 8  # of hipGraphInstantiateFlags: what they are about is not needed, or not there
+Flags = hipGraphInstantiateFlags
+ANY_FLAGS = (
+    Flags.hipGraphInstantiateFlagAutoFreeOnLaunch
+    | Flags.hipGraphInstantiateFlagUpload
+    | Flags.hipGraphInstantiateFlagUseNodePriority
+)
 
 _numbers = itertools.count(1)
 
@@ -83,6 +88,13 @@ class ihipGraph(Number):
         """Return the object for all of them."""
         self._inner.update(rows[:-1])
         return self.handle_of(rows[-1], rows[0])
+
+    def forget_nodes(self) -> None:
+        """A program may keep the objects, but they keep nothing that nodes use."""
+        for handle in self._by_node.values():
+            handle.first = handle.node = None
+        self._by_node.clear()
+        self._inner.clear()
 
     @property
     def nodes(self) -> list[hipGraphNode]:
@@ -205,13 +217,19 @@ def hipGraphDestroy(graph: Any) -> None:
     if _graphs.pop(known.address, None) is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "another thread has destroyed it meanwhile")
     known.graph.close()
+    known.forget_nodes()
 
 
 @api(outputs=1)
 def hipGraphClone(originalGraph: Any) -> ihipGraph:
-    """Make a graph with nodes of its own that do the same; ``(hipError_t, graph)``."""
+    """Make a graph with nodes of its own that do the same; ``(hipError_t, graph)``.
+
+    hipErrorNotSupported for a graph with nodes that allocate or free memory.
+    """
     original = graph_of(originalGraph)
     assert original.graph is not None
+    if original.graph._has_memory_nodes:
+        raise HipError(hipError_t.hipErrorNotSupported, "a graph with nodes that allocate or free memory has no copies")
     copy = original.graph.device.graph()
     handle = handle_of_graph(copy)
     copies: dict[Node, Node] = {}
@@ -234,7 +252,7 @@ def _instantiate(graph: Any, flags: int) -> hipGraphExec:
     assert known.graph is not None
     handle = hipGraphExec(FIRST_EXECUTABLE + 16 * next(_numbers))
     with invalid_values():
-        handle.executable = known.graph.instantiate()
+        handle.executable = known.graph.instantiate(bool(flags & Flags.hipGraphInstantiateFlagAutoFreeOnLaunch))
     handle.flags = flags
     _executables[handle.address] = handle
     return handle
@@ -244,8 +262,8 @@ def _instantiate(graph: Any, flags: int) -> hipGraphExec:
 def hipGraphInstantiate(graph: Any, bufferSize: int = 0) -> tuple[hipGraphExec, None, bytes]:
     """Make what is launched; ``(hipError_t, executable, None, b"")``, the last two for an error's node and log.
 
-    `last_exception` has the log. hipErrorInvalidValue for nodes that depend on each other in a circle. See
-    `penstock.Graph.instantiate`.
+    `last_exception` has the log. hipErrorInvalidValue for nodes that depend on each other in a circle,
+    hipErrorNotSupported for a graph with memory nodes that has an executable graph. See `penstock.Graph.instantiate`.
     """
     return _instantiate(graph, 0), None, b""
 
@@ -254,7 +272,8 @@ def hipGraphInstantiate(graph: Any, bufferSize: int = 0) -> tuple[hipGraphExec, 
 def hipGraphInstantiateWithFlags(graph: Any, flags: int = 0) -> hipGraphExec:
     """Do what `hipGraphInstantiate` does, returning ``(hipError_t, executable)``.
 
-    The flags AutoFreeOnLaunch, Upload and UseNodePriority make no difference; hipErrorInvalidValue for others.
+    With AutoFreeOnLaunch a launch frees what the launch before has allocated. The flags Upload and UseNodePriority make
+    no difference; hipErrorInvalidValue for others.
     """
     return _instantiate(graph, flags)
 
@@ -264,7 +283,8 @@ def hipGraphLaunch(graphExec: Any, stream: Any = None) -> None:
     """Run an executable graph in the order of the stream; ``(hipError_t,)``. Does not block.
 
     It may still run from a launch before: then it runs after that, whichever stream that was on. In a capture its nodes
-    become nodes of that. hipErrorInvalidValue when it was destroyed, or something that it uses was freed.
+    become nodes of that. hipErrorInvalidValue when it was destroyed, something that it uses was freed, or what it has
+    allocated was not; hipErrorNotSupported for memory nodes in a capture.
     """
     executable = executable_of(graphExec)
     queue = queue_of(stream)
@@ -298,6 +318,7 @@ UPDATE_RESULTS = {
     "kind": hipGraphExecUpdateResult.hipGraphExecUpdateErrorNodeTypeChanged,
     "direction": hipGraphExecUpdateResult.hipGraphExecUpdateErrorParametersChanged,
     "device": hipGraphExecUpdateResult.hipGraphExecUpdateErrorUnsupportedFunctionChange,
+    "memory": hipGraphExecUpdateResult.hipGraphExecUpdateErrorNotSupported,
 }
 
 

@@ -30,7 +30,9 @@ from penstock.queues.buffer import Buffer
 from penstock.queues.capture import refuse_unsafe
 from penstock.queues.device import Device
 from penstock.queues.errors import ArgumentTypeError, NotSupportedError
+from penstock.queues.graph_memory import figures_of
 from penstock.queues.host_memory import host_empty
+from penstock.queues.queue import Queue
 
 __all__ = [
     "hipFree",
@@ -74,7 +76,8 @@ def size_of(size: Any) -> int:
     return nbytes
 
 
-def _hand_out(kind: type[Any], memory: Any, where: hipMemoryType, flags: int = 0, pooled: bool = False) -> Any:
+def hand_out(kind: type[Any], memory: Any, where: hipMemoryType, flags: int = 0, pooled: bool = False) -> Any:
+    """Make memory known by its addresses, and return the pointer to it."""
     allocation = Allocation(memory, where, current_number(), flags, pooled)
     allocations.enter(allocation)
     pointer = kind(allocation.base, (allocation.nbytes,))
@@ -91,9 +94,7 @@ def hipMalloc(size: int) -> DeviceArray:
     nbytes = size_of(size)
     if nbytes == 0:
         return DeviceArray(None, (0,))
-    result: DeviceArray = _hand_out(
-        DeviceArray, current_device().empty(nbytes, "u1"), hipMemoryType.hipMemoryTypeDevice
-    )
+    result: DeviceArray = hand_out(DeviceArray, current_device().empty(nbytes, "u1"), hipMemoryType.hipMemoryTypeDevice)
     return result
 
 
@@ -111,7 +112,7 @@ def _host_malloc(size: int, flags: int) -> Any:
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipHostMalloc has no flags {flags:#x}")
     if nbytes == 0:
         return HostArray(None, (0,))
-    return _hand_out(HostArray, _host_memory(current_device(), nbytes), hipMemoryType.hipMemoryTypeHost, flags)
+    return hand_out(HostArray, _host_memory(current_device(), nbytes), hipMemoryType.hipMemoryTypeHost, flags)
 
 
 @api(outputs=1)
@@ -155,7 +156,7 @@ def hipMallocManaged(size: int, flags: int = hipMemAttachGlobal) -> Any:
     if nbytes == 0 or flags not in (hipMemAttachGlobal, hipMemAttachHost):
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipMallocManaged({nbytes}, {flags:#x})")
     buffer = current_device().empty(nbytes, "u1", usm_type="shared")
-    return _hand_out(HostArray, buffer, hipMemoryType.hipMemoryTypeManaged, flags)
+    return hand_out(HostArray, buffer, hipMemoryType.hipMemoryTypeManaged, flags)
 
 
 def _take(ptr: Any, *kinds: hipMemoryType) -> Allocation | None:
@@ -176,6 +177,9 @@ def _free(ptr: Any, *kinds: hipMemoryType) -> None:
     device = device_of(allocation.device)
     refuse_unsafe("hipFree")
     device._finish()
+    if allocation.graph_memory is not None:
+        _free_in_order(allocation, device.null_queue)
+        return
     if allocations.take(allocation.base) is not allocation:
         raise HipError(hipError_t.hipErrorInvalidValue, "another thread has freed it meanwhile")
     if allocation.pooled:
@@ -184,11 +188,18 @@ def _free(ptr: Any, *kinds: hipMemoryType) -> None:
         allocation.close()
 
 
+def _free_in_order(allocation: Allocation, queue: Queue) -> None:
+    """What a graph allocates, which stays known for its next launch; in a capture that becomes a node."""
+    queue.free(allocation.memory)
+    allocation.forget_unused()
+
+
 @api()
 def hipFree(ptr: Any) -> None:
     """Give memory back, after everything submitted to its device is done; ``(hipError_t,)``. Blocks for that.
 
-    None is fine. hipErrorInvalidValue when no allocation of the device begins there, or it was freed before.
+    None is fine. hipErrorInvalidValue when no allocation of the device begins there, or it was freed before; of memory
+    that a graph allocates, when it is not in use.
     """
     _free(ptr, hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged)
 
@@ -209,14 +220,15 @@ def hipFreeHost(ptr: Any) -> None:
 def hipMallocAsync(size: int, stream: Any = None) -> DeviceArray:
     """Allocate memory for what comes later on the stream; ``(hipError_t, pointer)``. Does not block.
 
-    From the device's memory pool, see `penstock.Queue.alloc`. A null pointer for 0 bytes.
+    From the device's memory pool, see `penstock.Queue.alloc`. A null pointer for 0 bytes. In a capture it becomes a
+    node, see `hipGraphAddMemAllocNode`.
     """
     nbytes = size_of(size)
     queue = queue_of(stream)
     if nbytes == 0:
         return DeviceArray(None, (0,))
     buffer = queue.alloc(nbytes, "u1")
-    result: DeviceArray = _hand_out(DeviceArray, buffer, hipMemoryType.hipMemoryTypeDevice, pooled=True)
+    result: DeviceArray = hand_out(DeviceArray, buffer, hipMemoryType.hipMemoryTypeDevice, pooled=True)
     return result
 
 
@@ -225,11 +237,15 @@ def hipFreeAsync(dev_ptr: Any, stream: Any = None) -> None:
     """Give memory back in the order of the stream, after everything submitted to it; ``(hipError_t,)``.
 
     Memory of `hipMalloc` goes back once everything submitted to its device until now is done. Neither blocks. None is
-    fine. hipErrorInvalidValue when no allocation begins there, or it was freed before.
+    fine. hipErrorInvalidValue when no allocation begins there, or it was freed before. In a capture it becomes a node,
+    see `hipGraphAddMemFreeNode`, which only memory that a graph allocates can have.
     """
     queue = queue_of(stream)
     allocation = _take(dev_ptr, hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged)
     if allocation is None:
+        return
+    if allocation.graph_memory is not None or queue.capturing:
+        _free_in_order(allocation, queue)
         return
     if allocations.take(allocation.base) is not allocation:
         raise HipError(hipError_t.hipErrorInvalidValue, "another thread has freed it meanwhile")
@@ -247,14 +263,15 @@ def hipFreeAsync(dev_ptr: Any, stream: Any = None) -> None:
 def hipMemGetInfo() -> tuple[int, int]:
     """Return ``(hipError_t, free, total)`` bytes of the current device.
 
-    Free is what this process has not allocated here and its memory pool has not reserved: the drivers tell nothing of
-    other processes.
+    Free is what this process has not allocated here, and its memory pool and its graphs have not reserved: the drivers
+    tell nothing of other processes.
     """
     device = current_device()
     total = infos()[current_number()].memory
     of_the_device = hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged
     there = allocations.all_of(current_number())
-    used = sum(a.nbytes for a in there if not a.pooled and a.kind in of_the_device) + device.pool.reserved
+    used = sum(a.nbytes for a in there if not a.pooled and a.kind in of_the_device)
+    used += device.pool.reserved + figures_of(device).reserved
     return max(total - used, 0), total
 
 

@@ -325,8 +325,6 @@ def test_closing_a_captured_queue(make_queue, works, which):
 
 
 UNSUPPORTED = {
-    "alloc": lambda queue, kernels, x: queue.alloc(4),
-    "free": lambda queue, kernels, x: queue.free(x),
     "a result": lambda queue, kernels, x: queue.launch(kernels["advance"], 1, 1, 3, result="u4"),
     "an array of the host": lambda queue, kernels, x: queue.launch(kernels["advance"], 4, 16, np.zeros(64, "u4"), 1),
     "scratch": lambda queue, kernels, x: queue.launch(kernels["combine"], 4, 16, x, 1),

@@ -1,0 +1,358 @@
+"""Nodes that allocate and free memory; what is asked and which errors there are follows hip-tests."""
+
+import ctypes
+import gc
+
+import numpy as np
+import pytest
+
+from penstock import hip
+
+from .conftest import ok
+from .helpers import E, K, N, add, code, instantiate, launch, memset, read
+
+RELAXED = hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed
+GLOBAL = hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal
+ATTRIBUTES = hip.hipGraphMemAttributeType
+USED, USED_HIGH, RESERVED, RESERVED_HIGH = ATTRIBUTES
+AUTO_FREE = hip.hipGraphInstantiateFlags.hipGraphInstantiateFlagAutoFreeOnLaunch
+NBYTES = 4 * N
+
+
+def params(device=None, nbytes=NBYTES):
+    number = hip.devices.number_of(device or hip.current_device())
+    location = hip.hipMemLocation(type=hip.hipMemLocationType.hipMemLocationTypeDevice, id=number)
+    props = hip.hipMemPoolProps(allocType=hip.hipMemAllocationType.hipMemAllocationTypePinned, location=location)
+    return hip.hipMemAllocNodeParams(poolProps=props, bytesize=nbytes)
+
+
+def alloc(graph, nbytes=NBYTES):
+    """A node, and the pointer."""
+    given = params(nbytes=nbytes)
+    node = ok(hip.hipGraphAddMemAllocNode(graph, None, 0, given))
+    return node, given.dptr
+
+
+def figure(attribute):
+    value = ctypes.c_uint64(1 << 60)
+    ok(hip.hipDeviceGetGraphMemAttribute(hip.devices.current_number(), attribute, value))
+    return value.value
+
+
+@pytest.fixture
+def figures(device):
+    """``figures()``: used, its peak, reserved, its peak; without what tests before have used."""
+    gc.collect()
+    ok(hip.hipDeviceSynchronize())
+    zero = ctypes.c_uint64(0)
+    before = figure(USED), figure(RESERVED)
+    for attribute in (USED_HIGH, RESERVED_HIGH):
+        ok(hip.hipDeviceSetGraphMemAttribute(hip.devices.current_number(), attribute, zero))
+    return lambda: (
+        figure(USED) - before[0],
+        figure(USED_HIGH) - before[0],
+        figure(RESERVED) - before[1],
+        figure(RESERVED_HIGH) - before[1],
+    )
+
+
+@pytest.fixture
+def out():
+    return np.zeros(N, "i4")
+
+
+def filled(graph, out, value, free):
+    """A graph that allocates memory, sets it and copies it to the host; the pointer."""
+    node, pointer = alloc(graph)
+    node = ok(hip.hipGraphAddMemsetNode(graph, [node], 1, memset(pointer, value)))
+    node = ok(hip.hipGraphAddMemcpyNode1D(graph, [node], 1, out, pointer, NBYTES, K.hipMemcpyDeviceToHost))
+    if free:
+        ok(hip.hipGraphAddMemFreeNode(graph, [node], 1, pointer))
+    return pointer
+
+
+@pytest.fixture
+def stream(streams):
+    return streams(1)[0]
+
+
+@pytest.mark.executes
+def test_memory_in_a_graph(graph, stream, out):
+    filled(graph, out, 11, free=True)
+    executable = instantiate(graph)
+    for _ in range(2):
+        out[:] = 0
+        ok(hip.hipGraphLaunch(executable, stream))
+        ok(hip.hipStreamSynchronize(stream))
+        assert (out == 11).all()
+    ok(hip.hipGraphExecDestroy(executable))
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("how", ["hipFree", "hipFreeAsync", "another graph"])
+def test_freeing_it_outside_of_the_graph(graph, stream, function, out, how):
+    pointer = filled(graph, out, 12, free=False)
+    executable = instantiate(graph)
+    ok(hip.hipGraphDestroy(graph))
+    other = ok(hip.hipGraphCreate(0))
+    ok(hip.hipGraphAddMemFreeNode(other, None, 0, pointer))
+    freeing = instantiate(other)
+    for _ in range(2):
+        ok(hip.hipGraphLaunch(executable, stream))
+        launch(function("add"), stream, pointer, 1)
+        ok(hip.hipStreamSynchronize(stream))
+        assert read(pointer) == [13] * N
+        assert code(hip.hipGraphLaunch(executable, stream)) == E.hipErrorInvalidValue
+        if how == "hipFree":
+            ok(hip.hipFree(pointer))
+        elif how == "hipFreeAsync":
+            ok(hip.hipFreeAsync(pointer, stream))
+        else:
+            ok(hip.hipGraphLaunch(freeing, stream))
+        for free in (
+            lambda: hip.hipFree(pointer),
+            lambda: hip.hipFreeAsync(pointer, stream),
+            lambda: hip.hipGraphLaunch(freeing, stream),
+        ):
+            assert code(free()) == E.hipErrorInvalidValue
+    ok(hip.hipGraphExecDestroy(executable))
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("free", [True, False])
+def test_in_a_capture(stream, function, out, free):
+    ok(hip.hipStreamBeginCapture(stream, GLOBAL))
+    pointer = ok(hip.hipMallocAsync(NBYTES, stream))
+    ok(hip.hipMemsetAsync(pointer, 0, NBYTES, stream))
+    launch(function("add"), stream, pointer, 3)
+    ok(hip.hipMemcpyAsync(out, pointer, NBYTES, K.hipMemcpyDeviceToHost, stream))
+    if free:
+        ok(hip.hipFreeAsync(pointer, stream))
+        assert code(hip.hipFreeAsync(pointer, stream)) == E.hipErrorInvalidValue
+    graph = ok(hip.hipStreamEndCapture(stream))
+    nodes, count = ok(hip.hipGraphGetNodes(graph))
+    assert count == 4 + free
+    assert ok(hip.hipGraphNodeGetType(nodes[0])) == hip.hipGraphNodeType.hipGraphNodeTypeMemAlloc
+    if free:
+        assert ok(hip.hipGraphNodeGetType(nodes[-1])) == hip.hipGraphNodeType.hipGraphNodeTypeMemFree
+    executable = ok(hip.hipGraphInstantiateWithFlags(graph, 0))
+    for _ in range(3):
+        out[:] = 0
+        ok(hip.hipGraphLaunch(executable, stream))
+        ok(hip.hipStreamSynchronize(stream))
+        assert (out == 3).all()
+        if not free:
+            assert code(hip.hipGraphLaunch(executable, stream)) == E.hipErrorInvalidValue
+            ok(hip.hipFreeAsync(pointer, stream))
+        assert code(hip.hipFreeAsync(pointer, stream)) == E.hipErrorInvalidValue
+
+
+def test_what_a_capture_does_not_free(device, stream, works):
+    pooled, plain = ok(hip.hipMallocAsync(16, stream)), ok(hip.hipMalloc(16))
+    ok(hip.hipStreamBeginCapture(stream, RELAXED))
+    for pointer in (pooled, plain):
+        assert code(hip.hipFreeAsync(pointer, stream)) == E.hipErrorInvalidValue
+    graph = ok(hip.hipStreamEndCapture(stream))
+    assert ok(hip.hipGraphGetNodes(graph)) == ([], 0)
+    works(stream)
+    ok(hip.hipFreeAsync(pooled, stream))
+    ok(hip.hipFree(plain))
+
+
+@pytest.mark.executes
+def test_freed_by_the_next_launch(graph, stream, out, figures):
+    pointer = filled(graph, out, 9, free=False)
+    executable = ok(hip.hipGraphInstantiateWithFlags(graph, AUTO_FREE))
+    for _ in range(3):
+        out[:] = 0
+        ok(hip.hipGraphLaunch(executable, stream))
+        ok(hip.hipStreamSynchronize(stream))
+        assert (out == 9).all()
+        assert ok(hip.hipMemPtrGetInfo(pointer)) == NBYTES
+        assert figures() == (NBYTES,) * 4
+    ok(hip.hipFree(pointer))
+    ok(hip.hipGraphDestroy(graph))
+    ok(hip.hipGraphExecDestroy(executable))
+
+
+@pytest.mark.executes
+def test_it_outlives_its_graph_until_it_is_freed(graph, stream, out, figures):
+    pointer = filled(graph, out, 22, free=False)
+    executable = instantiate(graph)
+    ok(hip.hipGraphLaunch(executable, stream))
+    ok(hip.hipGraphExecDestroy(executable))
+    ok(hip.hipGraphDestroy(graph))
+    ok(hip.hipStreamSynchronize(stream))
+    assert read(pointer) == [22] * N
+    ok(hip.hipFree(pointer))
+    del pointer
+    gc.collect()
+    ok(hip.hipDeviceSynchronize())
+    ok(hip.hipDeviceGraphMemTrim(hip.devices.current_number()))
+    assert figures() == (0, NBYTES, 0, NBYTES)
+
+
+def test_memory_that_was_never_handed_out_goes_with_its_graph(graph, figures):
+    pointer = int(alloc(graph)[1])
+    assert figures() == (0, 0, NBYTES, NBYTES)
+    assert ok(hip.hipMemPtrGetInfo(pointer)) == NBYTES
+    ok(hip.hipGraphDestroy(graph))
+    gc.collect()
+    ok(hip.hipDeviceSynchronize())
+    assert code(hip.hipMemPtrGetInfo(pointer)) == E.hipErrorInvalidValue
+    assert code(hip.hipFree(pointer)) == E.hipErrorInvalidValue
+    assert figures() == (0, 0, 0, NBYTES)
+
+
+def test_the_peak_of_what_graphs_free_themselves(graph, stream, figures):
+    node, pointer = alloc(graph)
+    ok(hip.hipGraphAddMemFreeNode(graph, [node], 1, pointer))
+    executable = instantiate(graph)
+    ok(hip.hipGraphLaunch(executable, stream))
+    ok(hip.hipStreamSynchronize(stream))
+    assert figures() == (0, NBYTES, NBYTES, NBYTES)
+
+
+def test_free_memory_of_the_device(graph):
+    before, total = ok(hip.hipMemGetInfo())
+    alloc(graph)
+    assert ok(hip.hipMemGetInfo()) == (before - NBYTES, total)
+
+
+def test_bad_allocations(device, graph):
+    def refused(change, wanted=E.hipErrorInvalidValue, dependencies=None, count=0, to=graph):
+        given = params()
+        change(given)
+        assert code(hip.hipGraphAddMemAllocNode(to, dependencies, count, given)) == wanted
+        assert given.dptr is None
+
+    node, _ = alloc(graph)
+    kinds, places = hip.hipMemAllocationType, hip.hipMemLocationType
+    refused(lambda p: None, to=None)
+    refused(lambda p: None, dependencies=None, count=11)
+    refused(lambda p: None, dependencies=[node], count=2)
+    assert code(hip.hipGraphAddMemAllocNode(graph, None, 0, None)) == E.hipErrorInvalidValue
+    refused(lambda p: setattr(p.poolProps, "allocType", kinds.hipMemAllocationTypeInvalid))
+    refused(lambda p: setattr(p.poolProps.location, "type", places.hipMemLocationTypeInvalid))
+    refused(lambda p: setattr(p.poolProps.location, "id", len(hip.devices.infos())))
+    refused(lambda p: setattr(p.poolProps.location, "id", -1))
+    refused(lambda p: setattr(p, "accessDescCount", len(hip.devices.infos()) + 1))
+    refused(lambda p: setattr(p, "bytesize", 0))
+    refused(lambda p: setattr(p, "bytesize", (1 << 64) - 1), E.hipErrorOutOfMemory)
+    if len(hip.devices.infos()) > 1:
+        number = hip.devices.number_of(device)
+        refused(lambda p: setattr(p.poolProps.location, "id", not number), E.hipErrorNotSupported)
+    with pytest.raises(TypeError):
+        hip.hipGraphAddMemAllocNode(graph, None, 0, hip.hipMemsetParams())
+    assert ok(hip.hipGraphGetNodes(graph))[1] == 1
+
+
+def test_bad_frees(graph):
+    node, pointer = alloc(graph)
+    elsewhere, host = ok(hip.hipMalloc(NBYTES)), np.zeros(4)
+    for given in (
+        (None, [node], 1, pointer),
+        (graph, None, 5, pointer),
+        (graph, [node], 2, pointer),
+        (graph, [node], 1, None),
+        (graph, [node], 1, host),
+        (graph, [node], 1, pointer + 4),
+        (graph, [node], 1, elsewhere),
+    ):
+        assert code(hip.hipGraphAddMemFreeNode(*given)) == E.hipErrorInvalidValue
+    ok(hip.hipDrvGraphAddMemFreeNode(graph, [node], 1, pointer))
+    assert code(hip.hipGraphAddMemFreeNode(graph, [node], 1, pointer)) == E.hipErrorInvalidValue
+    other = ok(hip.hipGraphCreate(0))
+    assert code(hip.hipGraphAddMemFreeNode(other, None, 0, pointer)) == E.hipErrorInvalidValue
+    assert ok(hip.hipGraphGetNodes(graph))[1] == 2
+
+
+def test_what_nodes_say_of_themselves(graph):
+    node, pointer = alloc(graph)
+    free = ok(hip.hipGraphAddMemFreeNode(graph, [node], 1, pointer))
+    told = ok(hip.hipGraphMemAllocNodeGetParams(node))
+    assert (told.bytesize, told.dptr) == (NBYTES, pointer)
+    assert repr(told.poolProps) == repr(params().poolProps)
+    at = ctypes.c_void_p()
+    ok(hip.hipGraphMemFreeNodeGetParams(free, ctypes.byref(at)))
+    assert at.value == int(pointer)
+    for call in (
+        lambda: hip.hipGraphMemAllocNodeGetParams(None),
+        lambda: hip.hipGraphMemAllocNodeGetParams(free),
+        lambda: hip.hipGraphMemFreeNodeGetParams(None, ctypes.byref(at)),
+        lambda: hip.hipGraphMemFreeNodeGetParams(node, ctypes.byref(at)),
+        lambda: hip.hipGraphMemFreeNodeGetParams(free, None),
+    ):
+        assert code(call()) == E.hipErrorInvalidValue
+
+
+@pytest.mark.parametrize("which", ["allocates", "frees"])
+def test_what_is_not_done_with_such_graphs(graph, stream, which):
+    _, pointer = alloc(graph)
+    given = graph
+    if which == "frees":
+        given = ok(hip.hipGraphCreate(0))
+        ok(hip.hipGraphAddMemFreeNode(given, None, 0, pointer))
+    first = instantiate(given)
+    assert hip.hipGraphInstantiate(given, 0)[0] == E.hipErrorNotSupported
+    assert code(hip.hipGraphClone(given)) == E.hipErrorNotSupported
+    ok(hip.hipStreamBeginCapture(stream, RELAXED))
+    assert code(hip.hipGraphLaunch(first, stream)) == E.hipErrorNotSupported
+    ok(hip.hipStreamEndCapture(stream))
+    where = []
+    result = hip.hipGraphExecUpdate(first, given, where)
+    update = hip.hipGraphExecUpdateResult
+    assert result == (E.hipErrorGraphExecUpdateFailure, update.hipGraphExecUpdateErrorNotSupported)
+    assert where == ok(hip.hipGraphGetNodes(given))[0]
+    ok(hip.hipGraphExecDestroy(first))
+    ok(hip.hipGraphExecDestroy(instantiate(given)))
+
+
+def test_use_after_the_free(graph, function):
+    node, pointer = alloc(graph)
+    free = ok(hip.hipGraphAddMemFreeNode(graph, [node], 1, pointer))
+    add(graph, function("fill"), pointer, 1, after=[free])
+    assert hip.hipGraphInstantiate(graph, 0)[0] == E.hipErrorInvalidValue
+
+
+def test_bad_figures(device):
+    number, value = hip.devices.number_of(device), ctypes.c_uint64(0)
+    there = len(hip.devices.infos())
+    for call in (hip.hipDeviceGetGraphMemAttribute, hip.hipDeviceSetGraphMemAttribute):
+        for bad in (-1, there, 2**31 - 1):
+            assert code(call(bad, USED_HIGH, value)) == E.hipErrorInvalidDevice
+        for attribute in (7, 99, None):
+            assert code(call(number, attribute, value)) == E.hipErrorInvalidValue
+        assert code(call(number, USED_HIGH, None)) == E.hipErrorInvalidValue
+    for attribute in (USED, RESERVED):
+        assert code(hip.hipDeviceSetGraphMemAttribute(number, attribute, value)) == E.hipErrorInvalidValue
+    one = ctypes.c_uint64(1)
+    for attribute in (USED_HIGH, RESERVED_HIGH):
+        assert code(hip.hipDeviceSetGraphMemAttribute(number, attribute, one)) == E.hipErrorInvalidValue
+    assert code(hip.hipDeviceGraphMemTrim(there)) == E.hipErrorInvalidDevice
+
+
+@pytest.mark.executes
+def test_memory_freed_in_a_capture_is_handed_out_again_under_the_same_address(stream, function, out, figures):
+    """On devices whose memory has addresses: both pointers are good where they are used."""
+    ok(hip.hipStreamBeginCapture(stream, GLOBAL))
+    pointers = []
+    for value in (1, 2):
+        pointers.append(ok(hip.hipMallocAsync(NBYTES, stream)))
+        ok(hip.hipMemsetD32Async(pointers[-1], value, N, stream))
+        launch(function("add"), stream, pointers[-1], value)
+        half = N // 2
+        part = out[half * (value - 1) :]
+        ok(hip.hipMemcpyAsync(part, pointers[-1], 4 * half, K.hipMemcpyDeviceToHost, stream))
+        ok(hip.hipFreeAsync(pointers[-1], stream))
+    graph = ok(hip.hipStreamEndCapture(stream))
+    assert figures()[2] == NBYTES
+    executable = instantiate(graph)
+    ok(hip.hipGraphLaunch(executable, stream))
+    ok(hip.hipStreamSynchronize(stream))
+    assert out.tolist() == [2] * half + [4] * half
+    ok(hip.hipGraphExecDestroy(executable))
+    ok(hip.hipGraphDestroy(graph))
+    ok(hip.hipDeviceSynchronize())
+    for pointer in pointers:
+        assert code(hip.hipMemPtrGetInfo(int(pointer))) == E.hipErrorInvalidValue
