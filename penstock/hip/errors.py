@@ -22,7 +22,8 @@ __all__ = [
 ]
 
 Result = tuple[Any, ...]
-SUCCESS: Result = (hipError_t.hipSuccess,)
+OK = hipError_t.hipSuccess  # looked up once: an attribute of an enum costs as much as the rest of `api`
+SUCCESS: Result = (OK,)
 
 # The exceptions of penstock, most special first.
 CODES: tuple[tuple[type[Exception], hipError_t], ...] = (
@@ -132,10 +133,10 @@ def api(outputs: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Result
                 code = code_of(error)
                 record(code, error)
                 return (code, *[None] * outputs)
-            _state.returned = hipError_t.hipSuccess
+            _state.returned = OK
             if outputs == 0:
                 return SUCCESS
-            return (hipError_t.hipSuccess, *result) if outputs > 1 else (hipError_t.hipSuccess, result)
+            return (OK, *result) if outputs > 1 else (OK, result)
 
         call.__annotations__ = {}
         return call

@@ -179,6 +179,8 @@ def node_of(thing: Any) -> hipGraphNode:
 
 def executable_of(thing: Any) -> ExecutableGraph:
     """Return the executable graph of this object or number; hipErrorInvalidValue as for `graph_of`."""
+    if type(thing) is hipGraphExec and thing.executable is not None and not thing.executable.closed:
+        return thing.executable  # closed when it is destroyed
     if isinstance(thing, ExecutableGraph):
         return thing
     known = _executables.get(_number(thing, "executable graph"))
