@@ -42,7 +42,7 @@ __all__ = [
 
 FIRST_GRAPH, FIRST_NODE, FIRST_EXECUTABLE = 9 << 60, 10 << 60, 11 << 60
 Flags = hipGraphInstantiateFlags
-ANY_FLAGS = (
+ANY_FLAGS = int(  # as an enum its complement would be without bits that have no name
     Flags.hipGraphInstantiateFlagAutoFreeOnLaunch
     | Flags.hipGraphInstantiateFlagUpload
     | Flags.hipGraphInstantiateFlagUseNodePriority
