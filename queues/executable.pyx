@@ -12,7 +12,7 @@ from penstock.queues.buffer cimport Buffer, note_write
 from penstock.queues.driver cimport Status
 from penstock.queues.host_functions cimport Call, new_call, settle_call
 from penstock.queues.queue cimport Queue
-from penstock.queues.replay cimport Replay, new_replay, submit_replay
+from penstock.queues.replay cimport Replay, is_acting, new_replay, submit_replay
 from penstock.queues.state cimport Lock
 from penstock.queues.work cimport MemoryWork
 from penstock.sync.epochs cimport submitted_epoch
@@ -22,6 +22,7 @@ from penstock.queues.errors import (
     ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
 )
 from penstock.queues.graph_memory import Lifetimes
+from penstock.queues.lanes import segments_of
 from penstock.queues.work import make_kernel
 
 
@@ -94,6 +95,7 @@ cdef class ExecutableGraph:
     cdef list works  # theirs, or what took their place
     cdef list shape
     cdef Replay replay
+    cdef list lanes  # Queues that only its launches use, side by side with the one it is launched on
     cdef tuple written  # the buffers that it may write to
     cdef bint follows  # pointers in memory, so that it may write anywhere
     cdef bint auto_free
@@ -117,6 +119,7 @@ cdef class ExecutableGraph:
         made.works = [node.work for node in ordered]
         made.shape = shape_of(ordered)
         made.auto_free = auto_free
+        made.lanes = []
         made._prepare()
         return made
 
@@ -128,8 +131,13 @@ cdef class ExecutableGraph:
         if any([type(work) is MemoryWork for work in self.works]):
             lifetimes = Lifetimes(self.ordered, self.works, self.auto_free)
         collect_device(null_queue.state.device)
+        segments = segments_of(
+            [dependencies for _, dependencies, _ in self.shape], [is_acting(work) for work in self.works])
+        others = max([segment.lane for segment in segments], default=0)
+        for _ in range(len(self.lanes), others):
+            self.lanes.append(self.device.queue(blocking=False, timing=False))
         # What the old one used goes when it is done: launches in other threads still hold it.
-        self.replay = new_replay(self.device, null_queue.state, self.works)
+        self.replay = new_replay(self.device, null_queue.state, self.works, segments, self.lanes[:others])
         self.lifetimes = lifetimes
         self.written = tuple(dict.fromkeys([buffer for work in self.works for buffer in work.writes]))
         self.follows = any([work.follows for work in self.works])
@@ -212,7 +220,7 @@ cdef class ExecutableGraph:
                     if status == 0:
                         status = wait_for_epoch(on.state, points[i].queue, points[i].epoch)
                 if status == 0:
-                    status = submit_replay(on.state, replay.steps, replay.commands, calls, &called, &begun)
+                    status = submit_replay(on.state, replay.submission, calls, &called, &begun)
                     self.last_queue = on.state.epochs.queue_id
                     self.last_epoch = submitted_epoch(on.state.epochs)
                 self.lock.unlock()
@@ -311,6 +319,7 @@ cdef class ExecutableGraph:
         """Give back what it uses, once its launches are done. Does not block; twice is fine."""
         self.closed = True
         self.replay = None
+        self.lanes = []
         self.lifetimes = None
         self.works = []
         self.written = ()

@@ -25,6 +25,7 @@ cdef class Gate:
 cdef int submit_host_function(object queue, QueueState* state, object function) except -1
 # The three parts of that, for more than one call under one lock: each call that was made is settled in the end.
 cdef Call* new_call(object queue, QueueState* state, object function) except NULL
-cdef Status submit_call(QueueState* state, Call* call, Waits waits) noexcept nogil  # the queue is locked
+# The queue is locked; `handle` is the driver's, of it or of a lane of it.
+cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil
 cdef int settle_call(object queue, object function, Call* call, bint submitted_it) except -1
 cdef Gate submit_gate(object queue, QueueState* state)

@@ -178,11 +178,11 @@ cdef Call* new_call(object queue, QueueState* state, object function) except NUL
     return call
 
 
-cdef Status submit_call(QueueState* state, Call* call, Waits waits) noexcept nogil:
+cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil:
     """After success the call is not looked at any more: it may have been made."""
     cdef Status status
     state.device.open_holds.fetch_add(1)
-    status = state.driver.hold(state.handle, state.device.context, waits, wake, call, &call.gate)
+    status = state.driver.hold(handle, state.device.context, waits, wake, call, &call.gate)
     if status == 0:
         state.counts.host_functions += 1
         state.counts.events_made += 2
@@ -216,7 +216,7 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
     with nogil:
         status = begin_command(state, &order)
         if status == 0:
-            status = submit_call(state, call, waits_of(&order))
+            status = submit_call(state, state.handle, call, waits_of(&order))
             if status == 0:
                 commit_command(state, &order)
             else:

@@ -1,7 +1,9 @@
-"""Graphs made ready to run: in one order, with kernels and memory of their own, and recorded where the driver can.
+"""Graphs made ready to run: cut into lanes, with kernels and memory of their own, and recorded where the driver can.
 
-The order is one in which every node comes after all it depends on, and the commands run in it one after the other: a
-queue is in order. Host functions divide it into parts, of which each is one call of the driver if that can record them.
+The first lane is the queue that the graph is launched on; each other lane is a queue that only this graph uses, and
+that it uses only under that queue's lock. Lanes wait for each other by markers, and in the end the first comes after
+all others: for everybody else the graph is one command. Host functions and waits divide a lane into parts, of which
+each is one call of the driver if that can record them.
 """
 
 import numpy as np
@@ -13,17 +15,20 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from penstock.events.anchors cimport anchor_on_device
+from penstock.events.marker cimport Marker, release_marker
 from penstock.queues.buffer cimport Buffer
 from penstock.queues.copies cimport host_memory_of
 from penstock.queues.driver cimport (
-    COPY_COMMAND, FILL_COMMAND, LAUNCH_COMMAND, Command, Memory, Status, Waits
+    COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, LAUNCH_COMMAND, Command, Driver, Memory, Status, Waits
 )
 from penstock.queues.host_functions cimport Call, submit_call
 from penstock.queues.plan cimport PackedPointer, Plan, delete_plan, new_plan, set_changed_arguments
+from penstock.queues.queue cimport Queue
 from penstock.queues.state cimport QueueState, release_device_state
-from penstock.queues.work cimport CopyWork, FillWork, HostWork, KernelWork
+from penstock.queues.work cimport CopyWork, FillWork, HostWork, KernelWork, Work
+from penstock.sync.epochs cimport completed_epoch
 from penstock.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_command, conclude, count_command, end_order, waits_of
+    Order, abort_command, apply_command, begin_command, conclude, count_command, end_order, take_marker, waits_of
 )
 
 from penstock.queues.buffer import _ids
@@ -49,25 +54,36 @@ class CopyOnHost:
 cdef class Prepared:
     """What is given back when the device is done with it."""
 
+    def __cinit__(self):
+        self.submission = new Submission()
+        self.submission.needs_start = False
+
     def __dealloc__(self):
         cdef size_t i
-        for i in range(self.steps.size()):
-            if self.steps[i].recording != NULL:
-                self.driver.release_recording(self.steps[i].recording)
+        for i in range(self.submission.steps.size()):
+            if self.submission.steps[i].recording != NULL:
+                self.driver.release_recording(self.submission.steps[i].recording)
+        del self.submission
         for i in range(self.plans.size()):
             delete_plan(self.plans[i])
         if self.state != NULL:
             release_device_state(self.state)
 
     cdef int add(self, Command command) except -1:
-        if self.steps.empty() or self.steps.back().kind != COMMANDS:
-            self.steps.push_back(Step(COMMANDS, self.commands.size(), 0, NULL))
-        self.commands.push_back(command)
-        self.steps[self.steps.size() - 1].count += 1
+        cdef Submission* submission = self.submission
+        if self.cut or submission.steps.back().kind != COMMANDS:
+            self.add_step(COMMANDS, submission.commands.size(), 0)
+        submission.commands.push_back(command)
+        submission.steps[submission.steps.size() - 1].count += 1
+        return 0
+
+    cdef int add_step(self, StepKind kind, size_t first, size_t count) except -1:
+        self.submission.steps.push_back(Step(kind, first, count, NULL, self.lane, False, False, 0, 0))
+        self.cut = False
         return 0
 
     cdef int add_host(self, object function) except -1:
-        self.steps.push_back(Step(HOST_CALL, len(self.functions), 1, NULL))
+        self.add_step(HOST_CALL, len(self.functions), 1)
         self.functions.append(function)
         return 0
 
@@ -134,8 +150,6 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
 cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
     """Pageable memory is read and written when the graph runs: by the driver, or else by the host thread."""
     cdef Memory memory
-    if work.nbytes == 0:
-        return 0
     if not work.pageable or (device.driver.takes_pageable if work.to.host else device.driver.reads_pageable_late):
         return prepared.add_copy(&work.to, &work.source, work.nbytes)
     staged = host_empty(work.nbytes, np.uint8, device)
@@ -151,8 +165,6 @@ cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
 cdef int add_fill(Prepared prepared, FillWork work) except -1:
     cdef Command command
     cdef const unsigned char[::1] pattern = work.pattern
-    if (<Buffer> work.buffer).nbytes == 0:
-        return 0
     command.kind = FILL_COMMAND
     command.to = work.to
     command.nbytes = (<Buffer> work.buffer).nbytes
@@ -161,17 +173,61 @@ cdef int add_fill(Prepared prepared, FillWork work) except -1:
     return prepared.add(command)
 
 
+cdef bint is_acting(Work work):
+    """Whether there is anything to submit for it."""
+    if work.kind == "copy":
+        return (<CopyWork> work).nbytes != 0
+    if work.kind == "fill":
+        return (<Buffer> (<FillWork> work).buffer).nbytes != 0
+    return work.kind in ("kernel", "host")
+
+
+cdef int add_work(Prepared prepared, object device, Work work) except -1:
+    if work.kind == "kernel":
+        return add_kernel(prepared, device, work)
+    if work.kind == "copy":
+        return add_copy(prepared, device, work)
+    if work.kind == "fill":
+        return add_fill(prepared, work)
+    return prepared.add_host((<HostWork> work).function)
+
+
+cdef int add_segment(Prepared prepared, object device, list works, segment, list ends) except -1:
+    """`ends` has the last step of each segment before this one."""
+    cdef Submission* submission = prepared.submission
+    cdef size_t first = submission.steps.size()
+    cdef Step* step
+    prepared.lane = segment.lane
+    prepared.cut = True
+    for node in segment.nodes:
+        add_work(prepared, device, works[node])
+    if not segment.nodes:
+        prepared.add_step(JOIN, 0, 0)
+    step = &submission.steps[first]
+    step.from_start = segment.from_start
+    step.first_wait = submission.waits.size()
+    step.wait_count = len(segment.waits)
+    for other in segment.waits:
+        submission.waits.push_back(ends[other])
+    submission.needs_start |= step.from_start
+    step = &submission.steps[submission.steps.size() - 1]
+    step.awaited = segment.awaited
+    ends.append(submission.steps.size() - 1)
+    return 0
+
+
 cdef int record_steps(Prepared prepared, object device, QueueState* queue) except -1:
+    cdef Submission* submission = prepared.submission
     cdef Status status
     cdef Step* step
     cdef size_t i
-    for i in range(prepared.steps.size()):
-        step = &prepared.steps[i]
+    for i in range(submission.steps.size()):
+        step = &submission.steps[i]
         if step.kind != COMMANDS or step.count == 1:
             continue
         with nogil:
             status = prepared.driver.record(
-                queue.handle, prepared.commands.data() + step.first, step.count, &step.recording)
+                queue.handle, submission.commands.data() + step.first, step.count, &step.recording)
         if status != 0:
             device._raise(status, "recording a graph")
         if step.recording != NULL:
@@ -179,8 +235,10 @@ cdef int record_steps(Prepared prepared, object device, QueueState* queue) excep
     return 0
 
 
-cdef Replay new_replay(object device, QueueState* queue, list works):
-    """Of the works, in this order, for all queues of the device; `queue` is one of them."""
+cdef Replay new_replay(object device, QueueState* queue, list works, list segments, list lanes):
+    """Of the works, cut like this, for all queues of the device; `queue` is one of them, and the lanes are Queues that
+    nothing else uses but what was made of these works before.
+    """
     cdef Replay replay = Replay.__new__(Replay)
     cdef Prepared prepared = Prepared.__new__(Prepared)
     queue.device.references.fetch_add(1, memory_order_relaxed)
@@ -188,21 +246,17 @@ cdef Replay new_replay(object device, QueueState* queue, list works):
     prepared.driver = queue.driver
     prepared.functions = []
     prepared.by_arguments = {}
-    prepared.kept = works[:]
-    for work in works:
-        if work.kind == "kernel":
-            add_kernel(prepared, device, work)
-        elif work.kind == "copy":
-            add_copy(prepared, device, work)
-        elif work.kind == "fill":
-            add_fill(prepared, work)
-        elif work.kind == "host":
-            prepared.add_host((<HostWork> work).function)
+    prepared.kept = works + lanes
+    prepared.submission.lanes.push_back(NULL)
+    for lane in lanes:
+        prepared.submission.lanes.push_back((<Queue> lane).state.handle)
+    ends = []
+    for segment in segments:
+        add_segment(prepared, device, works, segment, ends)
     if prepared.driver.record != NULL:
         record_steps(prepared, device, queue)
     replay.prepared = prepared
-    replay.steps = &prepared.steps
-    replay.commands = &prepared.commands
+    replay.submission = prepared.submission
     return replay
 
 
@@ -218,27 +272,160 @@ cdef class Replay:
 # -- running it
 
 
-cdef inline Status submit_one(QueueState* queue, const Command* command, Waits waits) noexcept nogil:
+cdef cppclass Run:
+    """A launch under way; the queue is locked."""
+    Order order
+    Waits waits  # that the queue's next command carries
+    bint began  # anything was submitted to the queue
+    Marker* begin  # of what comes before the launch; retained, or NULL
+    void* start  # its event, or NULL when there is nothing to wait for
+    vector[void*] events  # of the steps that another lane waits for, and others; all that are not NULL are owned
+    vector[void*] list  # for the driver, which may overwrite it
+    uint32_t touched  # a bit for each lane that may have got something
+
+
+cdef inline Status submit_one(const Driver* driver, void* handle, const Command* command, Waits waits) noexcept nogil:
     if command.kind == LAUNCH_COMMAND:
-        return queue.driver.launch(queue.handle, command.kernel, &command.geometry, waits)
+        return driver.launch(handle, command.kernel, &command.geometry, waits)
     if command.kind == COPY_COMMAND:
-        return queue.driver.copy(queue.handle, &command.to, &command.source, command.nbytes, waits, NULL)
-    return queue.driver.fill(
-        queue.handle, &command.to, command.pattern, command.pattern_size, command.nbytes, waits, NULL)
+        return driver.copy(handle, &command.to, &command.source, command.nbytes, waits, NULL)
+    return driver.fill(handle, &command.to, command.pattern, command.pattern_size, command.nbytes, waits, NULL)
 
 
-cdef inline void count_one(QueueState* queue, Order* order, bint* began, Waits* waits) noexcept nogil:
-    """The driver took one more; the first has carried the waits."""
-    if began[0]:
+cdef inline void count_one(QueueState* queue, Run* run) noexcept nogil:
+    """The queue's driver took one more; the first has carried the waits."""
+    if run.began:
         count_command(queue)
     else:
-        apply_command(queue, order)
-        began[0] = True
+        apply_command(queue, &run.order)
+        run.began = True
+        run.waits.count = 0
+
+
+cdef inline Waits listed(Run* run) noexcept nogil:
+    cdef Waits waits
+    waits.count = <uint32_t> run.list.size()
+    waits.events = run.list.data()
+    return waits
+
+
+cdef Status add_event(QueueState* queue, void* handle, Waits waits, void** event) noexcept nogil:
+    cdef Status status = queue.driver.marker(handle, waits, FOR_DEVICE, event)
+    if status == 0:
+        queue.counts.markers_made += 1
+        queue.counts.events_made += 1
+    else:
+        event[0] = NULL
+    return status
+
+
+cdef Status begin_lanes(QueueState* queue, Run* run) noexcept nogil:
+    """Make what other lanes begin with a wait for. A queue that is idle and waits for nothing needs none of it."""
+    cdef Status status
+    if run.waits.count == 0:
+        status = take_marker(queue, FOR_DEVICE, &run.begin)
+        if status == 0 and run.begin.epoch > completed_epoch(run.begin.queue):
+            run.start = run.begin.event
+        return status
+    status = add_event(queue, queue.handle, run.waits, &run.start)
+    if status == 0:
+        run.events.push_back(run.start)
+        count_one(queue, run)
+    return status
+
+
+cdef Waits waits_of_step(QueueState* queue, Submission* submission, Step* step, Run* run) noexcept nogil:
+    cdef size_t i
+    run.list.clear()
+    for i in range(step.first_wait, step.first_wait + step.wait_count):
+        run.list.push_back(run.events[submission.waits[i]])
+    if step.from_start and run.start != NULL:
+        run.list.push_back(run.start)
+    queue.counts.waits_made += run.list.size()
+    return listed(run)
+
+
+cdef Status submit_step(
+    QueueState* queue, Submission* submission, size_t at, vector[Call*]& calls, size_t* called, Run* run
+) noexcept nogil:
+    """Only what the queue itself takes counts: it comes after the other lanes before anybody asks."""
+    cdef Step* step = &submission.steps[at]
+    cdef void* handle = queue.handle
+    cdef Waits waits = run.waits
+    cdef Status status = 0
+    cdef size_t i
+    if step.lane != 0:
+        handle = submission.lanes[step.lane]
+        run.touched |= <uint32_t> 1 << step.lane
+    if step.lane != 0 or step.wait_count != 0:
+        waits = waits_of_step(queue, submission, step, run)
+    if step.kind == COMMANDS:
+        for i in range(step.first, step.first + step.count):
+            status = submit_one(queue.driver, handle, &submission.commands[i], waits)
+            if status != 0:
+                return status
+            waits.count = 0
+            if step.lane == 0:
+                count_one(queue, run)
+    else:
+        if step.kind == RECORDED:
+            status = queue.driver.replay(handle, step.recording, waits)
+        elif step.kind == JOIN:
+            status = queue.driver.barrier(handle, waits)
+        else:
+            status = submit_call(queue, handle, calls[called[0]], waits)
+            called[0] += status == 0
+        if status == 0 and step.lane == 0:
+            count_one(queue, run)
+    if status == 0 and step.awaited:
         waits.count = 0
+        status = add_event(queue, handle, waits, &run.events[at])
+    return status
+
+
+cdef Status join_touched(QueueState* queue, Submission* submission, Run* run) noexcept nogil:
+    """After a failure: the queue comes after what its lanes have got."""
+    cdef Waits none
+    cdef void* event = NULL
+    cdef Status status = 0
+    cdef size_t lane
+    none.count = 0
+    none.events = NULL
+    run.list.clear()
+    for lane in range(1, submission.lanes.size()):
+        if status == 0 and run.touched >> lane & 1:
+            status = add_event(queue, submission.lanes[lane], none, &event)
+            run.events.push_back(event)
+            run.list.push_back(event)
+    if status == 0:
+        status = queue.driver.barrier(queue.handle, listed(run))
+    if status == 0:
+        count_one(queue, run)
+    return status
+
+
+cdef void finish_touched(QueueState* queue, Submission* submission, Run* run) noexcept nogil:
+    """Where even that failed, the host waits; no lock is held."""
+    cdef Waits waits
+    cdef void* event = NULL
+    cdef size_t lane
+    for lane in range(1, submission.lanes.size()):
+        if not run.touched >> lane & 1:
+            continue
+        if queue.driver.finish != NULL:
+            queue.driver.finish(submission.lanes[lane])
+            continue
+        waits.count = 0
+        waits.events = NULL
+        if queue.driver.marker(submission.lanes[lane], waits, FOR_HOST, &event) == 0:
+            waits.count = 1
+            waits.events = &event
+            queue.driver.wait_events(queue.device.context, waits)
+            queue.driver.release_event(event)
 
 
 cdef Status submit_replay(
-    QueueState* queue, vector[Step]* steps, vector[Command]* commands, vector[Call*]& calls, size_t* called, bint* began
+    QueueState* queue, Submission* submission, vector[Call*]& calls, size_t* called, bint* began
 ) noexcept nogil:
     """All of it under one lock: nothing else comes in between. `called` counts the host functions that were submitted,
     and `began` is whether anything was.
@@ -246,42 +433,44 @@ cdef Status submit_replay(
     The epoch counts calls of the driver, because it also tells how full the queue can be. When one of them fails, what
     was submitted before it runs.
     """
-    cdef Order order
-    cdef Waits waits
-    cdef Step* step
-    cdef size_t i, j
-    cdef Status status = begin_command(queue, &order)
+    cdef Run run
+    cdef size_t i
+    cdef bint joined = True
+    cdef Status status = begin_command(queue, &run.order)
     called[0] = 0
     began[0] = False
     if status != 0:
         return status
-    waits = waits_of(&order)
-    for i in range(steps.size()):
-        step = &steps[0][i]
-        if step.kind == HOST_CALL:
-            status = submit_call(queue, calls[called[0]], waits)
-            if status == 0:
-                called[0] += 1
-                count_one(queue, &order, began, &waits)
-        elif step.kind == RECORDED:
-            status = queue.driver.replay(queue.handle, step.recording, waits)
-            if status == 0:
-                count_one(queue, &order, began, &waits)
-        else:
-            for j in range(step.first, step.first + step.count):
-                status = submit_one(queue, &commands[0][j], waits)
-                if status != 0:
-                    break
-                count_one(queue, &order, began, &waits)
+    run.waits = waits_of(&run.order)
+    run.began = False
+    run.begin = NULL
+    run.start = NULL
+    run.touched = 0
+    if submission.lanes.size() > 1:
+        run.events.resize(submission.steps.size(), NULL)
+        if submission.needs_start:
+            status = begin_lanes(queue, &run)
+    for i in range(submission.steps.size()):
         if status != 0:
             break
+        status = submit_step(queue, submission, i, calls, called, &run)
     if status == 0:
         queue.counts.graph_launches += 1
-    if began[0]:
+    elif run.touched:
+        joined = join_touched(queue, submission, &run) == 0
+    began[0] = run.began
+    if run.began:
         queue.lock.unlock()
-        end_order(&order)
-    elif status != 0 or not order.markers.empty():
-        abort_command(queue, &order)
+        end_order(&run.order)
+    elif status != 0 or not run.order.markers.empty():
+        abort_command(queue, &run.order)
     else:
-        conclude(queue, &order)
+        conclude(queue, &run.order)
+    if not joined:
+        finish_touched(queue, submission, &run)
+    for i in range(run.events.size()):
+        if run.events[i] != NULL:
+            queue.driver.release_event(run.events[i])
+    if run.begin != NULL:
+        release_marker(run.begin)
     return status

@@ -1,0 +1,152 @@
+"""Which nodes of a graph run side by side, and where they wait for each other.
+
+Each node goes into a lane. What is in one lane runs in order, so only dependencies between lanes need waits: lanes are
+cut into segments before a node that waits and after one that is waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+LANES = 4  # at most, the launch queue's included: each of the others costs an executable graph a queue of the driver
+
+
+@dataclass
+class Segment:
+    """Nodes of one lane, submitted one after the other.
+
+    Attributes
+    ----------
+    lane : int
+        0 is the launch queue.
+    nodes : list of int
+        None in the segment that ends a graph: that only lets lane 0 come after the others.
+    waits : list of int
+        The segments of other lanes that it comes after, and that the lane did not come after anyway.
+    awaited : bool
+        Whether another lane waits for its end.
+    from_start : bool
+        Whether it begins a lane and waits for no other: nothing but the begin of the launch comes before it.
+    """
+
+    lane: int
+    nodes: list[int] = field(default_factory=list)
+    waits: list[int] = field(default_factory=list)
+    awaited: bool = False
+    from_start: bool = False
+
+
+@dataclass
+class _Lanes:
+    """What is in each lane so far. A position is the number of nodes in the lane before it; -1 is before them all."""
+
+    nodes: list[list[int]] = field(default_factory=list)
+    after: list[list[list[int]]] = field(default_factory=list)  # by lane and position: the last in each lane before it
+
+    def tail(self, lane: int) -> int:
+        return len(self.nodes[lane]) - 1
+
+    def implied(self, needs: list[int]) -> list[int]:
+        """All that comes before something that needs these positions."""
+        found = list(needs)
+        for lane, position in enumerate(needs):
+            if position >= 0:
+                found = [max(pair) for pair in zip(found, self.after[lane][position], strict=True)]
+        return found
+
+    def choose(self, needs: list[int]) -> int:
+        """Return the lane of a node that needs these positions, with as few new waits, lanes and orderings as there can
+        be; in this order.
+        """
+        there = range(len(self.nodes))
+        following = [lane for lane in there if needs[lane] == self.tail(lane)]
+        if following:
+            return 0 if 0 in following else max(following, key=lambda lane: self.nodes[lane][-1])
+        implied = self.implied(needs)
+        idle = [lane for lane in there if implied[lane] == self.tail(lane)]
+        if idle:
+            return idle[0]
+        if len(self.nodes) < LANES:
+            self.nodes.append([])
+            self.after.append([])
+            return len(self.nodes) - 1
+        return min(there, key=lambda lane: len(self.nodes[lane]))
+
+    def waits(self, lane: int, needs: list[int]) -> list[tuple[int, int]]:
+        """Lanes and positions for which something that needs these has to wait in this lane."""
+        before = self.after[lane][-1] if self.after[lane] else [-1] * LANES
+        new = [(other, at) for other, at in enumerate(needs) if other != lane and at > before[other]]
+        return [
+            (other, at)
+            for other, at in new
+            if not any(self.after[another][there][other] >= at for another, there in new if another != other)
+        ]
+
+    def append(self, lane: int, node: int, needs: list[int]) -> None:
+        after = self.implied(needs)
+        if self.after[lane]:
+            after = [max(pair) for pair in zip(after, self.after[lane][-1], strict=True)]
+        self.nodes[lane].append(node)
+        after[lane] = self.tail(lane)
+        self.after[lane].append(after)
+
+
+def segments_of(dependencies: Sequence[Sequence[int]], acting: Sequence[bool]) -> list[Segment]:
+    """Cut a graph into segments, each after all it waits for.
+
+    Parameters
+    ----------
+    dependencies : sequence of sequence of int
+        What each node comes after, earlier nodes all of them.
+    acting : sequence of bool
+        Whether each node does anything. One that does not needs no place: what depends on it depends on what it
+        depends on.
+    """
+    lanes = _Lanes()
+    needs: list[list[int]] = []  # of what depends on a node
+    placed: list[tuple[int, int, list[tuple[int, int]]]] = []  # node, lane, waits
+    for node, earlier in enumerate(dependencies):
+        own = [-1] * LANES
+        for other in earlier:
+            own = [max(pair) for pair in zip(own, needs[other], strict=True)]
+        if acting[node]:
+            lane = lanes.choose(own)
+            placed.append((node, lane, lanes.waits(lane, own)))
+            lanes.append(lane, node, own)
+            own = [-1] * LANES
+            own[lane] = lanes.tail(lane)
+        needs.append(own)
+    ends = [-1] * LANES
+    for lane in range(1, len(lanes.nodes)):
+        ends[lane] = lanes.tail(lane)
+    last = lanes.waits(0, ends) if lanes.nodes else []
+    awaited = {point for _, _, waits in placed for point in waits}.union(last)
+    return _cut(placed, awaited, last)
+
+
+def _cut(
+    placed: list[tuple[int, int, list[tuple[int, int]]]],
+    awaited: set[tuple[int, int]],
+    last: list[tuple[int, int]],
+) -> list[Segment]:
+    segments: list[Segment] = []
+    open_in: dict[int, int] = {}  # the segment that the lane's next node goes on with
+    lengths = [0] * LANES
+    ending_at: dict[tuple[int, int], int] = {}
+    for node, lane, waits in placed:
+        if waits or lane not in open_in:
+            from_start = lane != 0 and lengths[lane] == 0 and not waits
+            open_in[lane] = len(segments)
+            segments.append(Segment(lane, [], [ending_at[point] for point in waits], from_start=from_start))
+        segment = open_in[lane]
+        segments[segment].nodes.append(node)
+        point = lane, lengths[lane]
+        if point in awaited:
+            segments[segment].awaited = True
+            ending_at[point] = segment
+            del open_in[lane]
+        lengths[lane] += 1
+    if last:
+        segments.append(Segment(0, [], [ending_at[point] for point in last]))
+    return segments
