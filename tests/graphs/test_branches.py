@@ -1,0 +1,408 @@
+"""Branches of a graph run side by side, each node after all it depends on; for everybody else it is one command."""
+
+import gc
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import penstock as ps
+
+from ..levelzero import validation
+from ..observer import EXECUTES
+from .conftest import SIZE, made, steps
+
+NODES = 12
+# No node may begin a launch before all nodes have ended the launch before, nor before what it depends on has ended this
+# one. The errors are counts, so that a wrong one is not overwritten.
+SOURCE = f"""
+kernel void visit(global volatile uint *visits, global uint *errors, uint me, uint after, uint among, uint spin)
+{{
+    uint launch = visits[me] + 1;
+    for (uint i = 0; i < {NODES}; i++) {{
+        uint seen = visits[i];
+        if ((after >> i & 1) && seen != launch)
+            errors[me]++;
+        if ((among >> i & 1) && seen != launch && seen + 1 != launch)
+            errors[me]++;
+    }}
+    for (volatile uint i = 0; i < spin; i++)
+        ;
+    visits[me] = launch;
+}}
+kernel void compare(global volatile uint *visits, global uint *errors, uint among)
+{{
+    uint expected = 0xffffffff;
+    for (uint i = 0; i < {NODES}; i++)
+        if (among >> i & 1) {{
+            if (expected != 0xffffffff && visits[i] != expected)
+                errors[{NODES}]++;
+            expected = visits[i];
+        }}
+}}
+"""
+
+
+@pytest.fixture(scope=validation.scope("module"))
+def visiting(device):
+    return device.program(SOURCE)
+
+
+class Visits:
+    """What the nodes of a graph have seen."""
+
+    def __init__(self, device, kernels):
+        self.kernels = kernels
+        self.visits = device.zeros(NODES, "u4")
+        self.errors = device.zeros(NODES + 1, "u4")
+        device.finish()
+
+    def node(self, me, after, among, spin):
+        """Arguments for a launch."""
+        return self.kernels["visit"], 1, 1, self.visits, self.errors, me, mask(after), mask(among), spin
+
+    def compare(self, queue, among):
+        queue.launch(self.kernels["compare"], 1, 1, self.visits, self.errors, mask(among))
+
+    def check(self, nodes, launches, queue=None):
+        errors, visits = self.errors.get(queue=queue), self.visits.get(queue=queue)
+        if EXECUTES:
+            assert errors.tolist() == [0] * (NODES + 1)
+            assert visits.tolist() == [launches if i in nodes else 0 for i in range(NODES)]
+
+
+def mask(nodes):
+    return sum(1 << node for node in nodes)
+
+
+def until(condition, seconds=60):
+    """Whether it becomes true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.001)
+    return True
+
+
+# -- side by side
+
+
+class Blocker:
+    """A host function that does not return before it is let go."""
+
+    def __init__(self):
+        self.arrived = threading.Event()
+        self.go = threading.Event()
+
+    def __call__(self):
+        self.arrived.set()
+        self.go.wait(120)
+
+
+@pytest.fixture
+def blocker():
+    blocker = Blocker()
+    yield blocker
+    blocker.go.set()
+
+
+def fork(queue, other, block, work, work_first):
+    """Capture two branches on two queues."""
+    with queue.capture() as graph:
+        other.wait(queue)
+        if work_first:
+            work(other)
+            queue.host(block)
+        else:
+            queue.host(block)
+            work(other)
+        queue.wait(other)
+    return graph
+
+
+@pytest.mark.executes(run=False)
+@pytest.mark.parametrize("work_first", [False, True])
+@pytest.mark.parametrize("kind", ["kernel", "fill", "copy", "upload"])
+def test_a_branch_does_not_wait_for_another(device, make_queue, step, x, y, blocker, kind, work_first):
+    queue, other, reader = (make_queue(blocking=False) for _ in range(3))
+    y.set(np.full(SIZE, 5, "u4"))
+    device.finish()
+    work, expected = {
+        "kernel": (lambda on: step(on, x, 7), 7),
+        "fill": (lambda on: on.fill(x, 3), 3),
+        "copy": (lambda on: on.copy(x, y), 5),
+        "upload": (lambda on: on.copy(x, np.full(SIZE, 9, "u4")), 9),
+    }[kind]
+    graph = fork(queue, other, blocker, work, work_first)
+    graph.launch(queue)
+    event = queue.record()
+    seen = until(lambda: (x.get(queue=reader) == expected).all())
+    waiting = blocker.arrived.is_set() or until(blocker.arrived.is_set)
+    done = event.done
+    blocker.go.set()
+    queue.finish()
+    assert seen  # while the other branch was blocked
+    assert waiting
+    assert not done
+    assert event.done
+
+
+@pytest.mark.executes(run=False)
+def test_nodes_that_nothing_orders(device, make_queue, kernels, x, blocker):
+    queue, reader = make_queue(blocking=False), make_queue(blocking=False)
+    graph = device.graph()
+    graph.add_host(blocker)
+    first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
+    graph.add_kernel(kernels["advance"], 4, 16, x, 2, after=first)
+    for _ in range(2):
+        graph.launch(queue)
+    seen = until(lambda: (x.get(queue=reader) == steps(1, 2)).all())
+    blocker.go.set()
+    queue.finish()
+    assert seen
+    assert (x.get() == steps(1, 2, 1, 2)).all()
+
+
+@pytest.mark.executes(run=False)
+def test_what_comes_after_waits_for_all_branches(device, make_queue, kernels, step, hold, x, y, blocker, value_of):
+    """Also for those that no node joins: on the queue itself, on the null queue, and on one that waits."""
+    queue, other = make_queue(), make_queue(blocking=False)
+    graph = device.graph()
+    graph.add_kernel(kernels["advance"], 4, 16, y, 1)
+    late = graph.add_host(blocker)
+    graph.add_kernel(kernels["advance"], 4, 16, x, 1, after=late)
+    graph.launch(queue)
+    other.wait(queue)
+    step(other, x, 2)
+    queue.wait(other)
+    step(queue, x, 3)
+    step(device.null_queue, x, 4)
+    assert until(blocker.arrived.is_set)
+    assert not queue.query()
+    assert not other.query()
+    assert not device.null_queue.query()
+    blocker.go.set()
+    device.finish()
+    assert value_of(x) == steps(1, 2, 3, 4)
+
+
+@pytest.mark.executes(run=False)
+def test_what_came_before_is_before_all_branches(device, make_queue, kernels, step, hold, x, y, value_of):
+    queue, producer, reader = (make_queue(blocking=False) for _ in range(3))
+    graph = device.graph()
+    graph.add_kernel(kernels["advance"], 4, 16, x, 1)
+    graph.add_kernel(kernels["advance"], 4, 16, y, 1)
+    executable = graph.instantiate()
+    gate = hold(queue)
+    step(queue, x, 5)
+    step(queue, y, 5)
+    executable.launch(queue)
+    executable.launch(queue)
+    time.sleep(0.05)  # for what should not run now; none of it is needed for the test to pass
+    assert (y.get(queue=reader) == 0).all()
+    gate.open()
+    queue.finish()
+    gate = hold(producer)
+    step(producer, y, 6)
+    queue.wait(producer)
+    executable.launch(queue)
+    time.sleep(0.05)
+    assert (y.get(queue=reader) == steps(5, 1, 1)).all()
+    gate.open()
+    queue.finish()
+    assert value_of(x) == steps(5, 1, 1, 1)
+    assert value_of(y) == steps(5, 1, 1, 6, 1)
+
+
+# -- any graph
+
+
+@st.composite
+def graphs(draw):
+    """What each node depends on, whether it is empty, and how long it takes."""
+    size = draw(st.integers(2, NODES))
+    dependencies = [sorted(draw(st.sets(st.integers(0, i - 1), max_size=3))) if i else [] for i in range(size)]
+    empty = [draw(st.integers(0, 5)) == 0 for _ in range(size)]
+    spins = [draw(st.sampled_from([0, 1000, 30000])) for _ in range(size)]
+    return dependencies, empty, spins
+
+
+@settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@given(graphs(), st.lists(st.integers(0, 2), min_size=1, max_size=6))
+def test_any_graph_on_any_queues(device, visiting, program, on):
+    dependencies, empty, spins = program
+    visits = Visits(device, visiting)
+    among = [i for i, is_empty in enumerate(empty) if not is_empty]
+    graph, before = device.graph(), []
+    for i, earlier in enumerate(dependencies):
+        before.append(set(earlier).union(*[before[other] for other in earlier]))
+        after = [graph.nodes[other] for other in earlier]
+        if empty[i]:
+            graph.add_empty(after=after)
+        else:
+            graph.add_kernel(*visits.node(i, before[i].intersection(among), among, spins[i]), after=after)
+    queues = [device.queue(), device.queue(blocking=False), device.null_queue]
+    executable = graph.instantiate()
+    for at in on:
+        executable.launch(queues[at])
+    last = queues[on[-1]]
+    visits.compare(last, among)
+    last.finish()
+    visits.check(among, len(on), last)
+    for queue in queues[:2]:
+        queue.close()
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=2, max_size=NODES),
+    st.integers(1, 4),
+)
+def test_forks_and_joins_captured(device, visiting, program, launches):
+    """Each entry: a queue, another that it first waits for, or which first joins if it has not, and whether it does."""
+    visits = Visits(device, visiting)
+    queues = [device.queue(blocking=False) for _ in range(4)]
+    before = {0: set()}  # what the next command of each queue comes after
+    with queues[0].capture() as graph:
+        for me, (at, other, waits) in enumerate(program):
+            if at not in before or (waits and other in before and other != at):
+                source = other if other in before else 0
+                queues[at].wait(queues[source])
+                before[at] = before.get(at, set()) | before[source]
+            queues[at].launch(*visits.node(me, before[at], range(len(program)), 2000 * (me % 3)))
+            before[at] = before[at] | {me}
+        for at in before:
+            if at:
+                queues[0].wait(queues[at])
+    for _ in range(launches):
+        graph.launch(queues[0])
+    visits.compare(queues[0], range(len(program)))
+    queues[0].finish()
+    visits.check(range(len(program)), launches, queues[0])
+    for queue in queues:
+        queue.close()
+
+
+# -- one command for everybody else
+
+
+def wide(device, visits, nodes=6, spin=3000):
+    """Independent nodes, and one after all of them."""
+    graph = device.graph()
+    every = range(nodes + 1)
+    first = [graph.add_kernel(*visits.node(i, (), every, spin)) for i in range(nodes)]
+    graph.add_kernel(*visits.node(nodes, range(nodes), every, spin), after=first)
+    return graph
+
+
+def test_nobody_sees_half_of_it(device, make_queue, visiting):
+    """Two threads launch it, while a third looks from the null queue and from the queue itself."""
+    visits = Visits(device, visiting)
+    queues = [make_queue(), make_queue()]
+    executable = wide(device, visits).instantiate()
+    failed = []
+
+    def launch(queue):
+        try:
+            for _ in range(20):
+                executable.launch(queue)
+        except Exception as error:
+            failed.append(error)
+
+    def look():
+        try:
+            for _ in range(20):
+                visits.compare(device.null_queue, range(7))
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=launch, args=(queue,)) for queue in queues] + [threading.Thread(target=look)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not any(thread.is_alive() for thread in threads)
+    assert failed == []
+    device.finish()
+    visits.check(range(7), 40)
+
+
+def test_launched_into_a_capture(device, make_queue, visiting):
+    visits = Visits(device, visiting)
+    queue = make_queue()
+    inner = wide(device, visits).instantiate()
+    with queue.capture() as graph:
+        inner.launch(queue)
+        inner.launch(queue)
+    graph.launch(queue)
+    graph.launch(queue)
+    queue.finish()
+    visits.check(range(7), 4)
+
+
+def test_updated_while_it_runs(device, make_queue, visiting, hold):
+    """The launches before and after come one after the other, whatever was made anew in between."""
+    visits = Visits(device, visiting)
+    queue, other = make_queue(blocking=False), make_queue(blocking=False)
+    executable = wide(device, visits).instantiate()
+    gate = hold(queue)
+    for spin in (0, 5000, 100):
+        executable.launch(queue)
+        executable.update(wide(device, visits, spin=spin))
+        executable.launch(other)
+    graph = wide(device, visits)
+    again = graph.instantiate()
+    other.wait(queue)
+    for spin in (0, 5000):
+        again.launch(other)
+        again.set_kernel(graph.nodes[2], *visits.node(2, (), range(7), spin))
+        again.launch(other)
+    gc.collect()
+    gate.open()
+    other.finish()
+    visits.check(range(7), 10, other)
+
+
+@pytest.mark.parametrize("how", ["close", "drop"])
+def test_ended_while_it_runs(device, make_queue, visiting, hold, how):
+    visits, filled = Visits(device, visiting), made(device)
+    queue = make_queue(blocking=False)
+    graph = wide(device, visits)
+    executable = graph.instantiate()
+    gate = hold(queue)
+    for _ in range(3):
+        executable.launch(queue)
+    if how == "close":
+        executable.close()
+        graph.close()
+    del executable, graph
+    gc.collect()
+    more = [device.queue(blocking=False) for _ in range(8)]  # which may get handles that are free
+    for each in more:
+        each.fill(filled, 1)
+        each.finish()
+    gate.open()
+    queue.finish()
+    visits.check(range(7), 3, queue)
+    for each in more:
+        each.close()
+
+
+def test_the_device_is_closed_while_it_runs(visiting, device):
+    with ps.Device(device.name) as own:
+        program = own.program(SOURCE)
+        visits = Visits(own, program)
+        queue = own.queue(blocking=False)
+        errors = ps.host_empty(NODES + 1, "u4")
+        executable = wide(own, visits, spin=20000).instantiate()
+        for _ in range(10):
+            executable.launch(queue)
+        queue.copy(errors, visits.errors)
+    if EXECUTES:
+        assert (errors == 0).all()
+    with pytest.raises(ps.ClosedError):
+        executable.launch(queue)
