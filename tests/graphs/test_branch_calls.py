@@ -1,0 +1,326 @@
+"""Which driver calls branches take: what orders them, nothing that is not needed, and what happens when one fails."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from penstock.queues.lanes import segments_of
+
+import penstock as ps
+from penstock.selection import select
+
+from .. import kernels as sources
+from ..levelzero import validation
+from ..observer import observe, watch
+from ..ordering.conftest import Holder
+from ..ordering.happens_before import Recorded
+from .test_lanes import ancestors
+
+RECORDS = select().backend == "level_zero"  # several commands become one call
+
+
+@pytest.fixture(scope="module")
+def watched():
+    with watch(select().backend) as driver:
+        yield driver
+
+
+@pytest.fixture(scope=validation.scope("module"))
+def device(watched):
+    with ps.Device() as device:
+        yield device
+
+
+@pytest.fixture(scope=validation.scope("module"))
+def program(device):
+    return device.program(sources.SOURCE)
+
+
+@pytest.fixture
+def hold():
+    holder = Holder()
+    yield holder
+    holder.open()
+
+
+@pytest.fixture
+def calls(device, kernels, hold):
+    device.finish()
+    with observe(device) as calls:
+        yield calls
+    hold.open()
+    device.finish()
+
+
+@pytest.fixture
+def graph_of(device, kernels, x):
+    """``graph_of([], [0], …)``: a launch for each list, after these others."""
+
+    def graph_of(*dependencies):
+        graph = device.graph()
+        for k, earlier in enumerate(dependencies):
+            graph.add_kernel(kernels["advance"], 4, 16, x, k, after=[graph.nodes[i] for i in earlier])
+        return graph.instantiate()
+
+    return graph_of
+
+
+def submitted(calls, first, queue):
+    """What each call was, how many events it waits for, and in which lane: 0 is the queue, others as they come."""
+    lanes = {calls.handle_of(queue): 0}
+    found = []
+    for call in calls.since(first):
+        if calls.kind(call) in ("command", "marker", "barrier"):
+            found.append((calls.kind(call), len(call.waits), lanes.setdefault(call.object, len(lanes))))
+    return found
+
+
+def test_a_chain_takes_no_more_than_its_commands(calls, graph_of, queue):
+    executable = graph_of([], [0], [0, 1], [2])
+    first, made = len(calls), calls.count(calls.driver.NEW_QUEUE)
+    for _ in range(3):
+        executable.launch(queue)
+    assert submitted(calls, first, queue) == [("command", 0, 0)] * 3 * (1 if RECORDS else 4)
+    assert calls.count(calls.driver.NEW_QUEUE) == made
+
+
+def test_a_fork_and_a_join(calls, graph_of, queue):
+    executable = graph_of([], [0], [0], [1, 2])
+    for _ in range(3):
+        first, epoch, events = len(calls), queue.epoch, queue.stats.events_made
+        executable.launch(queue)
+        assert submitted(calls, first, queue) == [
+            ("command", 0, 0),
+            ("marker", 0, 0),
+            ("command", 0, 0),
+            ("command", 1, 1),
+            ("marker", 0, 1),
+            ("command", 1, 0),
+        ]
+        assert queue.epoch - epoch == 3
+        assert queue.stats.events_made - events == 2
+
+
+def test_branches_that_nothing_joins(calls, graph_of, queue, hold):
+    executable = graph_of([], [])
+    ending = [("command", 0, 0), ("command", 1, 1), ("marker", 0, 1), ("barrier", 1, 0)]
+    first = len(calls)
+    executable.launch(queue)  # with nothing before it to wait for
+    assert submitted(calls, first, queue) == [("command", 0, 0), ("command", 0, 1), *ending[2:]]
+    first = len(calls)
+    executable.launch(queue)
+    assert submitted(calls, first, queue) == [("marker", 0, 0), *ending]
+    event = queue.record()
+    first = len(calls)
+    executable.launch(queue)
+    assert submitted(calls, first, queue) == ending  # the marker that the event has is shared
+    del event
+
+
+def test_the_queues_own_waits_come_once(calls, graph_of, make_queue, hold):
+    producer, queue = make_queue(blocking=False), make_queue(blocking=False)
+    executable = graph_of([], [], [])
+    gate = hold(producer)
+    queue.wait(producer)
+    first = len(calls)
+    executable.launch(queue)
+    waits = [number for _, number, lane in submitted(calls, first, queue) if lane == 0]
+    assert sum(waits) == 1 + 2  # the producer, and in the end the other lanes
+    assert waits[-1] == 2
+    (marker, *_) = calls.markers_of([queue], first)
+    others = [call for call in calls.since(first) if calls.kind(call) == "command" and call.waits]
+    assert [call.waits for call in others] == [(marker.event,)] * 2
+    gate.open()
+
+
+def test_an_update_keeps_the_lanes(calls, device, graph_of, queue, kernels, x):
+    executable = graph_of([], [], [])
+    made = calls.count(calls.driver.NEW_QUEUE)
+    for _ in range(3):
+        graph = device.graph()
+        for _ in range(3):
+            graph.add_kernel(kernels["advance"], 4, 16, x, 5)
+        executable.update(graph)
+        executable.launch(queue)
+    assert calls.count(calls.driver.NEW_QUEUE) == made
+
+
+# -- the order that the calls make
+
+
+class Follower:
+    """Which nodes of which launch come before each call, by the recorded calls alone."""
+
+    def __init__(self, calls, size):
+        self.calls = calls
+        self.size = size
+        self.recorded = Recorded(calls.kind, calls.driver.GATE_MARKERS)
+        self.read = len(calls)
+        self.launches = 0
+
+    def launch(self, segments, executable, queue):
+        """Returns what comes before each node; raises when a wait adds nothing."""
+        executable.launch(queue)
+        return self.follow(segments)
+
+    def follow(self, segments, failed=False):
+        """Where it failed, more may be waited for than is needed."""
+        groups = []
+        for segment in segments:
+            groups += [segment.nodes] if RECORDS and segment.nodes else [[node] for node in segment.nodes]
+        shift, before = self.launches * self.size, {}
+        for call in self.calls.since(self.read):
+            self.read += 1
+            kind = self.calls.kind(call)
+            handle = self.recorded.queue(call.object)
+            if kind == "finish":
+                self.recorded.done |= handle.before
+            elif kind == "wait":
+                for event in call.waits:
+                    self.recorded.done |= self.recorded.events[event]
+            if kind not in ("command", "marker", "barrier") or call.status != 0:
+                continue
+            if failed:
+                after = handle.before
+                for event in call.waits:
+                    after |= self.recorded.events[event]
+            else:
+                after = self.recorded.come_after(handle, call, handle.before, 0, None)
+            if kind == "command" and groups:
+                group = groups.pop(0)
+                for at, node in enumerate(group):
+                    before[node] = after | self.bits(group[:at], shift)
+                after |= self.bits(group, shift)
+            handle.before = after
+            if call.event:
+                self.recorded.events[call.event] = after
+        self.launches += 1
+        return before
+
+    def bits(self, nodes, shift=None):
+        shift = (self.launches - 1) * self.size if shift is None else shift
+        return sum(1 << (node + shift) for node in nodes)
+
+    def before_next(self, queue):
+        return self.recorded.queue(self.calls.handle_of(queue)).before
+
+
+@st.composite
+def graphs(draw):
+    size = draw(st.integers(1, 14))
+    dependencies = [sorted(draw(st.sets(st.integers(0, i - 1), max_size=3))) if i else [] for i in range(size)]
+    kinds = [draw(st.sampled_from(["kernel", "kernel", "fill", "copy", "empty"])) for _ in range(size)]
+    return dependencies, kinds
+
+
+@settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@given(graphs(), st.lists(st.integers(0, 2), min_size=1, max_size=4))
+def test_each_node_comes_after_what_it_depends_on(device, kernels, x, y, calls, program, on):
+    dependencies, kinds = program
+    graph = device.graph()
+    for k, (earlier, kind) in enumerate(zip(dependencies, kinds, strict=True)):
+        after = [graph.nodes[i] for i in earlier]
+        if kind == "kernel":
+            graph.add_kernel(kernels["advance"], 4, 16, x, k, after=after)
+        elif kind == "fill":
+            graph.add_fill(x, k, after=after)
+        elif kind == "copy":
+            graph.add_copy(x, y, after=after)
+        else:
+            graph.add_empty(after=after)
+    acting = [kind != "empty" for kind in kinds]
+    segments = segments_of(dependencies, acting)
+    nodes = {i for i, acts in enumerate(acting) if acts}
+    queues = [device.queue(), device.queue(blocking=False), device.null_queue]
+    executable = graph.instantiate()
+    device.finish()
+    follower = Follower(calls, len(kinds))
+    all_before = 0
+    for at in on:
+        before = follower.launch(segments, executable, queues[at])
+        assert set(before) == nodes
+        for node, its in enumerate(ancestors(dependencies)):
+            if node in nodes:
+                must = all_before | follower.bits(its & nodes)
+                assert must & ~before[node] == 0
+        all_before |= follower.bits(nodes)
+        assert all_before & ~follower.before_next(queues[at]) == 0
+    for queue in queues[:2]:
+        queue.close()
+    device.finish()
+
+
+# -- failures
+
+
+WIDE = [[], [0], [0], [0], [1], [2], [3], [4, 5], []]
+
+
+def fails_at(calls, executable, queue, name, after, times=1):
+    """Whether the launch made so many calls of this name that one failed."""
+    for _ in range(times):
+        calls.fail(name, calls.driver.FAILURE[0], after)
+    try:
+        executable.launch(queue)
+    except ps.DriverError as error:
+        assert name in str(error)
+        assert repr(queue) in str(error)
+        return True
+    finally:
+        calls.forgive()
+    return False
+
+
+@pytest.mark.parametrize("idle", [False, True])
+@pytest.mark.parametrize("times", [1, 2, 5])
+@pytest.mark.parametrize("what", ["LAUNCH", "MARKER", "BARRIER", "REPLAY"])
+def test_a_call_that_fails(device, calls, graph_of, queue, step, y, works, what, times, idle):
+    """Whatever was submitted comes before what the queue is given next, or is done."""
+    name = getattr(calls.driver, what)
+    if name is None:
+        pytest.skip("this driver has no such call")
+    if what == "MARKER" and times == 5 and RECORDS:
+        pytest.skip("this driver needs a marker to wait for")
+    executable = graph_of(*WIDE)
+    for _ in range(2):
+        executable.launch(queue)  # the second makes a marker that the queue keeps
+    queue.finish()
+    alive = len(calls.events_alive())
+    segments = segments_of(WIDE, [True] * len(WIDE))
+    failed = 0
+    for after in range(20):
+        step(queue, y, 1)
+        if idle:
+            queue.finish()
+        follower = Follower(calls, len(WIDE))
+        follower.recorded.queue(calls.handle_of(queue)).before = 1 << 1000  # the step
+        launches = queue.stats.graph_launches
+        if not fails_at(calls, executable, queue, name, after, times):
+            break
+        failed += 1
+        assert queue.stats.graph_launches == launches
+        before = follower.follow(segments, failed=True)
+        covered = follower.before_next(queue) | follower.recorded.done
+        assert follower.bits(before) & ~covered == 0
+        before = follower.launch(segments, executable, queue)
+        assert follower.bits(before) & ~follower.before_next(queue) == 0
+        queue.finish()
+        assert len(calls.events_alive()) <= alive
+    else:
+        pytest.fail("it never stopped failing")
+    assert failed or what == "REPLAY"
+    works(queue)
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_a_queue_that_cannot_be_made(device, calls, graph_of, queue, works, after):
+    code = calls.driver.FAILURE[0]
+    made = len(calls)
+    if calls.driver.NEW_QUEUE == "clRetainCommandQueue":
+        pytest.skip("pyopencl makes queues there, which nobody sees")
+    calls.fail(calls.driver.NEW_QUEUE, code, after)
+    with pytest.raises(ps.DriverError):
+        graph_of([], [], [], [])
+    calls.forgive()
+    assert len(calls) > made
+    graph_of([], [], [], []).launch(queue)
+    works(queue)
