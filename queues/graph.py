@@ -85,7 +85,9 @@ class Graph:
     nodes). The memory is the driver's from the node's making on until nodes, executable graphs and buffers on it are
     gone; in a capture, what the graph has freed before serves again.
 
-    The nodes run one after the other, each after all it depends on. (Branches do not run side by side yet.)
+    Each node runs after all it depends on, and side by side with others that it does not depend on, in up to four
+    branches at a time. Nodes that use the same memory need a dependency, also when they were added one after the other.
+    For everybody else a launch is one command of its queue: what comes after it comes after all of the graph.
 
     Attributes
     ----------
@@ -252,7 +254,9 @@ class Graph:
     def instantiate(self, auto_free: bool = False) -> ExecutableGraph:
         """Make what is launched: with kernel objects and argument memory of its own.
 
-        Where the driver can, all up to a host function becomes one driver call (a closed command list on Level Zero).
+        Where the driver can, all of a branch up to a host function, or to where another branch begins or ends, becomes
+        one driver call (a closed command list on Level Zero). Each branch beyond the first takes a queue of the driver;
+        a graph without branches takes none.
 
         Parameters
         ----------

@@ -299,36 +299,44 @@ def wide(device, visits, nodes=6, spin=3000):
     return graph
 
 
-def test_nobody_sees_half_of_it(device, make_queue, visiting):
-    """Two threads launch it, while a third looks from the null queue and from the queue itself."""
+def test_nothing_comes_in_between(device, make_queue, visiting):
+    """Two threads launch it on a queue, while a third looks from there."""
     visits = Visits(device, visiting)
-    queues = [make_queue(), make_queue()]
+    queue = make_queue()
     executable = wide(device, visits).instantiate()
     failed = []
 
-    def launch(queue):
+    def repeat(function, *args):
         try:
             for _ in range(20):
-                executable.launch(queue)
+                function(*args)
         except Exception as error:
             failed.append(error)
 
-    def look():
-        try:
-            for _ in range(20):
-                visits.compare(device.null_queue, range(7))
-        except Exception as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=launch, args=(queue,)) for queue in queues] + [threading.Thread(target=look)]
+    threads = [threading.Thread(target=repeat, args=(executable.launch, queue)) for _ in range(2)]
+    threads.append(threading.Thread(target=repeat, args=(visits.compare, queue, range(7))))
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(120)
     assert not any(thread.is_alive() for thread in threads)
     assert failed == []
+    queue.finish()
+    visits.check(range(7), 40, queue)
+
+
+def test_the_null_queue_comes_before_or_after_all_of_it(device, make_queue, visiting):
+    visits = Visits(device, visiting)
+    queues = [make_queue(), make_queue()]
+    executable = wide(device, visits).instantiate()
+    for i in range(20):
+        executable.launch(queues[i % 2])
+        visits.compare(device.null_queue, range(7))
+    executable.launch(device.null_queue)
+    for queue in queues:
+        visits.compare(queue, range(7))
     device.finish()
-    visits.check(range(7), 40)
+    visits.check(range(7), 21)
 
 
 def test_launched_into_a_capture(device, make_queue, visiting):
