@@ -103,6 +103,9 @@ def segments_of(dependencies: Sequence[Sequence[int]], acting: Sequence[bool]) -
         Whether each node does anything. One that does not needs no place: what depends on it depends on what it
         depends on.
     """
+    if all(node - 1 in earlier for node, earlier in enumerate(dependencies) if node):
+        chain = [node for node, acts in enumerate(acting) if acts]
+        return [Segment(0, chain)] if chain else []
     lanes = _Lanes()
     needs: list[list[int]] = []  # of what depends on a node
     placed: list[tuple[int, int, list[tuple[int, int]]]] = []  # node, lane, waits
