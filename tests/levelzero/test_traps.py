@@ -374,3 +374,33 @@ def test_plain_events_come_again(device, kernels, buffer, calls, emulated):
         gate.open()
     device.finish()
     assert all(queue.empty for queue in queues)
+
+
+# -- graphs with branches
+
+
+def test_branches_that_run_again_and_again(device, kernels, buffer, calls, left, event_mode):
+    """Their events are bounded, none comes again too early, and a graph that is gone leaves nothing."""
+    queues = [device.queue(blocking=False) for _ in range(2)]
+    left()
+    for _ in range(3):
+        graph = device.graph()
+        for k in range(12):
+            after = [graph.nodes[i] for i in {k // 2, k - 5, k - 3} if 0 <= i < k]
+            graph.add_kernel(kernels["advance"], 4, 16, buffer, k, after=after)
+        executable = graph.instantiate()
+        gates = []
+        for i in range(100):
+            queue = queues[i // 3 % 2]
+            if i % 20 == 3:
+                gates.append(queue._gate())
+            executable.launch(queue)
+            if i % 20 == 17:
+                gates.pop().open()
+        device.finish()
+        executable.close()
+        graph.close()
+        del executable, graph
+    device.finish()
+    assert len(calls.events_alive()) <= (2 if event_mode else 130) * len(queues)
+    assert left()["lists"] <= len(queues) + (0 if event_mode else 3)  # plain events keep some until they are used again
