@@ -3,6 +3,7 @@
 import gc
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -299,30 +300,56 @@ def wide(device, visits, nodes=6, spin=3000):
     return graph
 
 
-def test_nothing_comes_in_between(device, make_queue, visiting):
-    """Two threads launch it on a queue, while a third looks from there."""
-    visits = Visits(device, visiting)
-    queue = make_queue()
-    executable = wide(device, visits).instantiate()
+def at_once(*functions, times=20):
+    """Call each in a thread of its own, again and again."""
     failed = []
 
-    def repeat(function, *args):
+    def repeat(function):
         try:
-            for _ in range(20):
-                function(*args)
+            for _ in range(times):
+                function()
         except Exception as error:
             failed.append(error)
 
-    threads = [threading.Thread(target=repeat, args=(executable.launch, queue)) for _ in range(2)]
-    threads.append(threading.Thread(target=repeat, args=(visits.compare, queue, range(7))))
+    threads = [threading.Thread(target=repeat, args=(function,)) for function in functions]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(120)
     assert not any(thread.is_alive() for thread in threads)
     assert failed == []
+
+
+def test_nothing_comes_in_between(device, make_queue, visiting):
+    """Two threads launch it on a queue, while a third looks from there."""
+    visits = Visits(device, visiting)
+    queue = make_queue()
+    executable = wide(device, visits).instantiate()
+    launch = partial(executable.launch, queue)
+    at_once(launch, launch, lambda: visits.compare(queue, range(7)))
     queue.finish()
     visits.check(range(7), 40, queue)
+
+
+@pytest.mark.parametrize("chain", [False, True])
+def test_the_null_queue_of_another_thread(device, make_queue, visiting, chain):
+    visits = Visits(device, visiting)
+    if chain:
+        graph, last = device.graph(), ()
+        for i in range(7):
+            last = graph.add_kernel(*visits.node(i, range(i), range(7), 3000), after=last)
+    else:
+        graph = wide(device, visits)
+    executable = graph.instantiate()
+    for _ in range(10):
+        queues = [make_queue(), make_queue()]
+        at_once(
+            partial(executable.launch, queues[0]),
+            partial(executable.launch, queues[1]),
+            lambda: visits.compare(device.null_queue, range(7)),
+        )
+        device.finish()
+    visits.check(range(7), 400)
 
 
 def test_the_null_queue_comes_before_or_after_all_of_it(device, make_queue, visiting):
