@@ -313,8 +313,8 @@ cdef inline Waits listed(Run* run) noexcept nogil:
 cdef bint is_before_or_after_null(QueueState* queue, Order* order) noexcept nogil:
     """Whether each command of the null queue comes before all of the launch, or after. The queue is locked.
 
-    Those to come find the queue in the list, and wait for its lock. One that has taken the list, and that the order does
-    not know of, holds the null queue's lock, or has advanced its epoch.
+    Those to come find the queue in the list, and wait for its lock. One that has taken the list, and that the order
+    does not know of, holds the null queue's lock, or has advanced its epoch.
     """
     cdef QueueState* null_queue = queue.device.null_queue
     if not queue.blocking or queue.is_null:
