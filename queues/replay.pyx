@@ -26,10 +26,9 @@ from penstock.queues.plan cimport PackedPointer, Plan, delete_plan, new_plan, se
 from penstock.queues.queue cimport Queue
 from penstock.queues.state cimport QueueState, release_device_state
 from penstock.queues.work cimport CopyWork, FillWork, HostWork, KernelWork, Work
-from penstock.sync.epochs cimport completed_epoch, submitted_epoch
+from penstock.sync.epochs cimport completed_epoch
 from penstock.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_command, conclude, count_command, end_order, enter_list, take_marker,
-    waits_of
+    Order, abort_command, apply_command, begin_commands, conclude, count_command, end_order, take_marker, waits_of
 )
 
 from penstock.queues.buffer import _ids
@@ -310,37 +309,6 @@ cdef inline Waits listed(Run* run) noexcept nogil:
     return waits
 
 
-cdef bint is_before_or_after_null(QueueState* queue, Order* order) noexcept nogil:
-    """Whether each command of the null queue comes before all of the launch, or after. The queue is locked.
-
-    Those to come find the queue in the list, and wait for its lock. One that has taken the list, and that the order
-    does not know of, holds the null queue's lock, or has advanced its epoch.
-    """
-    cdef QueueState* null_queue = queue.device.null_queue
-    if not queue.blocking or queue.is_null:
-        return True
-    enter_list(queue)
-    if not null_queue.lock.try_lock():
-        return False
-    null_queue.lock.unlock()
-    return submitted_epoch(null_queue.epochs) == order.null_epoch
-
-
-cdef Status begin_launch(QueueState* queue, Order* order) noexcept nogil:
-    """Like `begin_command`, for more than one: not half of them before a command of the null queue in another
-    thread.
-    """
-    cdef QueueState* null_queue = queue.device.null_queue
-    cdef Status status = begin_command(queue, order)
-    while status == 0 and not is_before_or_after_null(queue, order):
-        abort_command(queue, order)
-        order.events.clear()
-        null_queue.lock.lock()  # that command is submitted then
-        null_queue.lock.unlock()
-        status = begin_command(queue, order)
-    return status
-
-
 cdef Status add_event(QueueState* queue, void* handle, Waits waits, void** event) noexcept nogil:
     cdef Status status = queue.driver.marker(handle, waits, FOR_DEVICE, event)
     if status == 0:
@@ -468,7 +436,7 @@ cdef Status submit_replay(
     cdef Run run
     cdef size_t i
     cdef bint joined = True
-    cdef Status status = begin_launch(queue, &run.order)
+    cdef Status status = begin_commands(queue, &run.order)
     called[0] = 0
     began[0] = False
     if status != 0:

@@ -78,6 +78,7 @@ cdef inline Waits waits_of(Order* order) noexcept nogil:
 
 # All may block in the driver or on a lock: never called with the GIL held.
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil  # leaves the queue locked on success
+cdef Status begin_commands(QueueState* queue, Order* order) noexcept nogil  # so does this
 cdef void commit_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef void abort_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef void apply_command(QueueState* queue, Order* order) noexcept nogil  # commit_command up to the unlocking

@@ -276,6 +276,37 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
     return status
 
 
+cdef bint is_before_or_after_null(QueueState* queue, Order* order) noexcept nogil:
+    """Whether each command of the null queue comes before all that the queue, locked, is given next, or after all of it.
+
+    Those to come find the queue in the list, and wait for its lock. One that has taken the list, and that the order
+    does not know of, holds the null queue's lock, or has advanced its epoch.
+    """
+    cdef QueueState* null_queue = queue.device.null_queue
+    if not queue.blocking or queue.is_null:
+        return True
+    enter_list(queue)
+    if not null_queue.lock.try_lock():
+        return False
+    null_queue.lock.unlock()
+    return submitted_epoch(null_queue.epochs) == order.null_epoch
+
+
+cdef Status begin_commands(QueueState* queue, Order* order) noexcept nogil:
+    """Like `begin_command`, for several that are one for everybody else: the null queue, used in another thread, sees
+    all of them or none.
+    """
+    cdef QueueState* null_queue = queue.device.null_queue
+    cdef Status status = begin_command(queue, order)
+    while status == 0 and not is_before_or_after_null(queue, order):
+        abort_command(queue, order)
+        order.events.clear()
+        null_queue.lock.lock()  # its command is submitted then
+        null_queue.lock.unlock()
+        status = begin_command(queue, order)
+    return status
+
+
 cdef void settle(QueueState* queue, Order* order) noexcept nogil:
     """Remember that what was looked at needs no wait any more; the queue is locked."""
     queue.counts.waits_elided_completed += order.elided_completed
