@@ -277,7 +277,7 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef bint is_before_or_after_null(QueueState* queue, Order* order) noexcept nogil:
-    """Whether each command of the null queue comes before all that the queue, locked, is given next, or after all of it.
+    """Whether each command of the null queue comes before all that the queue, locked, is given next, or after it.
 
     Those to come find the queue in the list, and wait for its lock. One that has taken the list, and that the order
     does not know of, holds the null queue's lock, or has advanced its epoch.
