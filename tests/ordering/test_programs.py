@@ -13,7 +13,7 @@ import penstock as ps
 from .program import SOURCE, program_on
 
 settings.register_profile("ordering", max_examples=400, derandomize=True, deadline=None, database=None)
-# For a long search: HYPOTHESIS_ORDERING=20000
+# For a long search: HYPOTHESIS_ORDERING=20000 with --timeout=0, because it takes longer than a test may.
 if os.environ.get("HYPOTHESIS_ORDERING"):
     settings.register_profile(
         "ordering", max_examples=int(os.environ["HYPOTHESIS_ORDERING"]), derandomize=False, deadline=None, database=None
