@@ -45,11 +45,21 @@ class Allocation:
     device : int
     pooled : bool
         Whether it is from `hipMallocAsync`.
+    variable : bool
+        Whether it belongs to a module, and cannot be freed.
     """
 
-    def __init__(self, memory: Any, kind: hipMemoryType, device: int, flags: int = 0, pooled: bool = False) -> None:
+    def __init__(
+        self,
+        memory: Any,
+        kind: hipMemoryType,
+        device: int,
+        flags: int = 0,
+        pooled: bool = False,
+        variable: bool = False,
+    ) -> None:
         self.memory = memory
-        self.kind, self.device, self.flags, self.pooled = kind, device, flags, pooled
+        self.kind, self.device, self.flags, self.pooled, self.variable = kind, device, flags, pooled, variable
         self.nbytes: int = memory.nbytes
         self.base: int
         try:
@@ -185,6 +195,11 @@ class Place:
             self.allocation, offset = found
             part = self.allocation.part(offset, nbytes)
             self.buffer, self.host = (part, None) if isinstance(part, Buffer) else (None, part)
+        elif nbytes and isinstance(owner, Allocation):
+            raise HipError(
+                hipError_t.hipErrorInvalidValue,
+                f"{what}: {address:#x} is beyond the allocation at {owner.base:#x}, or that was freed",
+            )
         elif isinstance(owner, np.ndarray) and (not is_number or owner.ctypes.data == address):
             if owner.nbytes < nbytes:
                 raise HipError(hipError_t.hipErrorInvalidValue, f"{what} has {owner.nbytes} bytes, fewer than {nbytes}")
