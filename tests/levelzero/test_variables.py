@@ -1,5 +1,7 @@
 """Variables of programs, as the driver has them."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -28,6 +30,15 @@ def test_they_are_unified_shared_memory(program):
         queue.copy(device.empty(variable.size, "i4"), variable)
         queue.launch(program["fill"], 1, 1, variable, 1)
         variable.get(queue=queue)
+
+
+def test_they_keep_the_module(opened):
+    """The observer finds an address that is nothing any more."""
+    device = opened()
+    variable = device.program(SOURCE, device.driver.variable_options).get_global("count")
+    gc.collect()
+    variable.set(np.ones(4, "u1"))
+    variable.get()
 
 
 def test_the_answers_of_a_cold_and_of_a_warm_start_are_the_same(opened, monkeypatch, tmp_path):
