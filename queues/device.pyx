@@ -325,6 +325,10 @@ cdef class Device:
         if not hasattr(self.driver, "adopt_memory"):
             raise NotSupportedError(f"as_buffer: {self.info.name} takes over no memory; SYCL devices do")
         memory, shape, dtype = self.driver.adopt_memory(thing)
+        return self._over(memory, shape, dtype)
+
+    def _over(self, memory, shape, dtype):
+        """A buffer over memory that may change unseen."""
         allocation = new_allocation(self, self.state, memory)
         expose(allocation)
         return new_buffer(allocation, 0, shape, dtype)

@@ -49,6 +49,8 @@ class Allocation:
     device : int
     pooled : bool
         Whether it is from `hipMallocAsync`.
+    variable : bool
+        Whether it belongs to a module, and cannot be freed.
 
     Attributes
     ----------
@@ -56,9 +58,17 @@ class Allocation:
         Of memory that a graph allocates, else None. It is known as long as its node is, or a launch has handed it out.
     """
 
-    def __init__(self, memory: Any, kind: hipMemoryType, device: int, flags: int = 0, pooled: bool = False) -> None:
+    def __init__(
+        self,
+        memory: Any,
+        kind: hipMemoryType,
+        device: int,
+        flags: int = 0,
+        pooled: bool = False,
+        variable: bool = False,
+    ) -> None:
         self.memory = memory
-        self.kind, self.device, self.flags, self.pooled = kind, device, flags, pooled
+        self.kind, self.device, self.flags, self.pooled, self.variable = kind, device, flags, pooled, variable
         self.nbytes: int = memory.nbytes
         self.base: int
         try:
@@ -212,6 +222,11 @@ class Place:
             self.allocation, offset = found
             part = self.allocation.part(offset, nbytes)
             self.buffer, self.host = (part, None) if isinstance(part, Buffer) else (None, part)
+        elif nbytes and isinstance(owner, Allocation):
+            raise HipError(
+                hipError_t.hipErrorInvalidValue,
+                f"{what}: {address:#x} is beyond the allocation at {owner.base:#x}, or that was freed",
+            )
         elif isinstance(owner, np.ndarray) and (not is_number or owner.ctypes.data == address):
             if owner.nbytes < nbytes:
                 raise HipError(hipError_t.hipErrorInvalidValue, f"{what} has {owner.nbytes} bytes, fewer than {nbytes}")

@@ -82,6 +82,14 @@ def hand_out(kind: type[Any], memory: Any, where: hipMemoryType, flags: int = 0,
     allocations.enter(allocation)
     pointer = kind(allocation.base, (allocation.nbytes,))
     pointer.buffer = memory if isinstance(memory, Buffer) else None
+    pointer._owner = allocation
+    return pointer
+
+
+def pointer_to(allocation: Allocation) -> DeviceArray:
+    """Return a pointer to memory of the device that is already known."""
+    pointer = DeviceArray(allocation.base, (allocation.nbytes,))
+    pointer.buffer, pointer._owner = allocation.memory, allocation
     return pointer
 
 
@@ -167,6 +175,8 @@ def _take(ptr: Any, *kinds: hipMemoryType) -> Allocation | None:
     allocation = allocations.peek(address)
     if allocation is None or allocation.kind not in kinds:
         raise HipError(hipError_t.hipErrorInvalidValue, f"no allocation of this kind begins at {address:#x}")
+    if allocation.variable:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"a variable begins at {address:#x}: its module frees it")
     return allocation
 
 
@@ -270,8 +280,8 @@ def hipMemGetInfo() -> tuple[int, int]:
     total = infos()[current_number()].memory
     of_the_device = hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged
     there = allocations.all_of(current_number())
-    used = sum(a.nbytes for a in there if not a.pooled and a.kind in of_the_device)
-    used += device.pool.reserved + figures_of(device).reserved
+    own = [a for a in there if not (a.pooled or a.variable) and a.kind in of_the_device]
+    used = sum(a.nbytes for a in own) + device.pool.reserved + figures_of(device).reserved
     return max(total - used, 0), total
 
 

@@ -114,7 +114,7 @@ CONDITIONS = {
     **dict.fromkeys(("hipModuleLoad", "hipModuleLoadData", "hipModuleLoadDataEx"),
                     ("OpenCL C with libocloc; SPIR-V", "SPIR-V with cl_khr_il_program", "yes")),
     "hipModuleLaunchKernel": ("yes", "yes", "structures and local memory with a newer dpctl"),
-    "hipModuleGetGlobal": ("no", "no", "no"),
+    "hipModuleGetGlobal": ("yes", "with clGetDeviceGlobalVariablePointerINTEL", "no"),
     **dict.fromkeys(("hipStreamWaitValue32", "hipStreamWaitValue64"), ("by the host",) * 3),
     **dict.fromkeys(("hipMemcpyPeer", "hipMemcpyPeerAsync"), ("through the host",) * 3),
     **dict.fromkeys(("hipMemcpy2D", "hipMemcpy2DAsync", "hipMemset2D", "hipMemset2DAsync"),

@@ -18,9 +18,10 @@ import pyopencl as cl
 from penstock.queues import errors, spirv
 from penstock.queues.binary_cache import BinaryCache, key_of, reads_files
 from penstock.queues.info import DeviceInfo
-from penstock.queues.opencl import operations
+from penstock.queues.opencl import operations, variables
 from penstock.queues.opencl.platforms import POCL
 from penstock.queues.parameters import read_parameter
+from penstock.queues.program import Natives
 
 # With arguments' names and types, which a driver keeps with what it compiled only when told to.
 ALWAYS = "-cl-kernel-arg-info"
@@ -155,8 +156,8 @@ class Builder:
         self._source = source
         self._options = options
 
-    def kernels(self) -> dict[str, OpenCLKernel]:
-        """The kernels by name.
+    def build(self) -> Natives:
+        """The kernels by name, and the variables.
 
         Raises
         ------
@@ -210,7 +211,7 @@ class Builder:
             "SPIR-V" if isinstance(self._source, bytes) else "OpenCL C", self._source, *self._options,
         )  # fmt: skip
 
-    def _restored(self, entry: Entry) -> dict[str, OpenCLKernel] | None:
+    def _restored(self, entry: Entry) -> Natives | None:
         """The kernels out of the cache; None when they are not what this driver takes, whatever its version says."""
         try:
             if entry.binary:
@@ -223,12 +224,13 @@ class Builder:
         except (cl.Error, errors.NotSupportedError):
             return None
 
-    def _kernels_of(
-        self, program: cl.Program, declared: Declared, names: list[str] | None = None
-    ) -> dict[str, OpenCLKernel]:
+    def _kernels_of(self, program: cl.Program, declared: Declared, names: list[str] | None = None) -> Natives:
         if names is None:
             names = names_in(program)
-        return {name: OpenCLKernel(self._native, program, name, self._size_of, declared.get(name)) for name in names}
+        return Natives(
+            {name: OpenCLKernel(self._native, program, name, self._size_of, declared.get(name)) for name in names},
+            partial(variables.find, self._info, program),
+        )
 
     def _compile(self, source: str | bytes) -> cl.Program:
         try:

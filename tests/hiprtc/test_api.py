@@ -263,6 +263,6 @@ def test_code_objects():
     assert is_code(data)
     assert unpack_code(data + b"more").text == "text ✓"
     assert unpack_code(memoryview(bytearray(data))).options == ("-DN",)
-    for broken in (b"", b"\x7fELF and so on", MAGIC, data[:-1], data[:-3] + b"xyz", data[:8] + b"\2" + data[9:]):
+    for broken in (b"", b"\x7fELF and so on", MAGIC, data[:-1], data[:-3] + b"xyz", data[:8] + b"\1" + data[9:]):
         with refused(ps.InvalidArgumentError, ValueError, "code object"):
             unpack_code(broken)
