@@ -21,7 +21,7 @@ from penstock.queues.driver cimport (
 from penstock.queues.host_functions cimport Call, submit_call
 from penstock.queues.plan cimport PackedPointer, Plan, delete_plan, new_plan, set_changed_arguments
 from penstock.queues.state cimport QueueState, release_device_state
-from penstock.queues.work cimport CopyWork, FillWork, HostWork, KernelWork
+from penstock.queues.work cimport CopyWork, FillWork, HostWork, KernelWork, ListWork, Work
 from penstock.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, conclude, count_command, end_order, waits_of
 )
@@ -161,6 +161,21 @@ cdef int add_fill(Prepared prepared, FillWork work) except -1:
     return prepared.add(command)
 
 
+cdef int add_work(Prepared prepared, object device, Work work) except -1:
+    if type(work) is ListWork:
+        for each in (<ListWork> work).works:
+            add_work(prepared, device, each)
+    elif work.kind == "kernel":
+        add_kernel(prepared, device, work)
+    elif work.kind == "copy":
+        add_copy(prepared, device, work)
+    elif work.kind == "fill":
+        add_fill(prepared, work)
+    elif work.kind == "host":
+        prepared.add_host((<HostWork> work).function)
+    return 0
+
+
 cdef int record_steps(Prepared prepared, object device, QueueState* queue) except -1:
     cdef Status status
     cdef Step* step
@@ -190,14 +205,7 @@ cdef Replay new_replay(object device, QueueState* queue, list works):
     prepared.by_arguments = {}
     prepared.kept = works[:]
     for work in works:
-        if work.kind == "kernel":
-            add_kernel(prepared, device, work)
-        elif work.kind == "copy":
-            add_copy(prepared, device, work)
-        elif work.kind == "fill":
-            add_fill(prepared, work)
-        elif work.kind == "host":
-            prepared.add_host((<HostWork> work).function)
+        add_work(prepared, device, work)
     if prepared.driver.record != NULL:
         record_steps(prepared, device, queue)
     replay.prepared = prepared

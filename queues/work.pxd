@@ -52,6 +52,10 @@ cdef class MemoryWork(Work):
     cdef readonly object memory
 
 
+cdef class ListWork(Work):
+    cdef readonly tuple works
+
+
 cdef class EmptyWork(Work):
     pass
 

@@ -35,7 +35,7 @@ cdef class Work:
 
     Attributes
     ----------
-    kind : "kernel", "copy", "fill", "host", "empty", "alloc" or "free"
+    kind : "kernel", "copy", "fill", "host", "empty", "alloc", "free" or "graph"
     buffers : tuple of Buffer
         All that it uses.
     writes : tuple of Buffer
@@ -122,6 +122,18 @@ cdef class MemoryWork(Work):
 
     def __repr__(self):
         return f"{self.kind} {self.memory.nbytes} bytes"
+
+
+cdef class ListWork(Work):
+    """Several, one after the other: rows of a copy or a fill, or all that a graph does.
+
+    Attributes
+    ----------
+    works : tuple of Work
+    """
+
+    def __repr__(self):
+        return f"{self.kind} of {len(self.works)}"
 
 
 cdef class EmptyWork(Work):
@@ -271,6 +283,18 @@ def make_host(function):
     work.kind = "host"
     work.function = function
     work.buffers = work.writes = ()
+    return work
+
+
+def make_list(str kind, works):
+    """The work of a node that does all of these."""
+    cdef ListWork work = ListWork.__new__(ListWork)
+    cdef Work each
+    work.kind = kind
+    work.works = tuple(works)
+    work.buffers = tuple(dict.fromkeys([buffer for each in work.works for buffer in each.buffers]))
+    work.writes = tuple(dict.fromkeys([buffer for each in work.works for buffer in each.writes]))
+    work.follows = any([each.follows for each in work.works])
     return work
 
 

@@ -9,8 +9,6 @@ import struct
 import weakref
 from typing import Any
 
-import numpy as np
-
 from penstock.hip import allocations
 from penstock.hip.allocations import Allocation, buffer_of
 from penstock.hip.devices import _on_reset, current_device, current_number, number_of

@@ -119,7 +119,12 @@ CONDITIONS = {
     **dict.fromkeys(("hipMemcpyPeer", "hipMemcpyPeerAsync"), ("through the host",) * 3),
     **dict.fromkeys(("hipMemcpy2D", "hipMemcpy2DAsync", "hipMemset2D", "hipMemset2DAsync"),
                     ("one command a row",) * 3),
-    **dict.fromkeys(("hipGraphAddMemcpyNode", "hipGraphAddMemsetNode"), ("one command a row",) * 3),
+    **dict.fromkeys(("hipGraphAddMemcpyNode", "hipGraphAddMemsetNode", "hipGraphMemcpyNodeSetParams",
+                     "hipGraphMemsetNodeSetParams"), ("one command a row",) * 3),
+    **dict.fromkeys(("hipGraphKernelNodeGetParams", "hipGraphMemcpyNodeGetParams", "hipGraphMemsetNodeGetParams",
+                     "hipGraphHostNodeGetParams"), ("of nodes that were not captured",) * 3),
+    "hipGraphChildGraphNodeGetGraph": ("a copy",) * 3,
+    "hipDeviceGraphMemTrim": ("nothing to do",) * 3,
     "hipGraphLaunch": ("one driver call, up to a host function", "a compiled loop", "a compiled loop"),
 }  # fmt: skip
 MISSING = ("–", "–", "–")
