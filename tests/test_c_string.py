@@ -30,6 +30,7 @@ def test_it_is_bytes():
 def test_it_does_what_str_does():
     assert ARCH == "gfx90a:xnack-"
     assert str(ARCH) == ARCH
+    assert (ARCH != "gfx90a:xnack-") is False
     assert ARCH != "gfx90a"
     assert type("--offload-arch=" + ARCH) is str
     assert "--offload-arch=" + ARCH == "--offload-arch=gfx90a:xnack-"
