@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import penstock
+from penstock.c_string import CString
 from penstock.hip_cpp import KernelInfo, RefusedError, Variable, build, translate
 from penstock.hip_cpp.code import HIP_CPP, OPENCL_C, pack_code
 from penstock.queues.errors import BuildError, Error
@@ -215,7 +216,7 @@ def hiprtcGetLoweredName(prog: Any, name_expression: bytes | str) -> tuple[hiprt
     lowered = prog._lowered.get(_text(name_expression))
     if lowered is None:
         return hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, None
-    return SUCCESS, lowered.encode()
+    return SUCCESS, CString(lowered.encode())
 
 
 # -- compiling
@@ -405,7 +406,7 @@ def hiprtcGetErrorString(result: hiprtcResult) -> tuple[bytes]:
     """
     if not isinstance(result, hiprtcResult):
         raise TypeError(f"hiprtcGetErrorString: needs a hiprtcResult, not {type(result).__name__}")
-    return (result.name.encode(),)
+    return (CString(result.name.encode()),)
 
 
 def __getattr__(name: str) -> Any:

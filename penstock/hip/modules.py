@@ -36,6 +36,7 @@ from penstock.queues.program import Program
 __all__ = [
     "dim3",
     "hipFuncGetAttribute",
+    "hipFunction_t",
     "hipModuleGetFunction",
     "hipModuleGetFunctionCount",
     "hipModuleGetGlobal",
@@ -45,6 +46,7 @@ __all__ = [
     "hipModuleLoadDataEx",
     "hipModuleOccupancyMaxPotentialBlockSize",
     "hipModuleUnload",
+    "hipModule_t",
     "hipOccupancyMaxPotentialBlockSize",
     "ihipModuleSymbol_t",
     "ihipModule_t",
@@ -78,6 +80,9 @@ class ihipModuleSymbol_t(Number, Function):
         super().__init__(kernel, module)
         self.address = FIRST_FUNCTION + 16 * next(_numbers)
         _functions[self.address] = self
+
+
+hipModule_t, hipFunction_t = ihipModule_t, ihipModuleSymbol_t
 
 
 def _forget(number: int) -> None:

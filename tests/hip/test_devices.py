@@ -66,6 +66,11 @@ def test_properties(device, number):
     assert all(extent > 0 for extent in [*properties.maxGridSize, properties.maxThreadsPerBlock, properties.warpSize])
     other = ok(hip.hipGetDeviceProperties(number))
     assert {name: other[name] for name in other.PROPERTIES()} == vars(properties)
+    assert properties.name == device.info.description
+    uuids = [ok(hip.hipGetDeviceProperties(each)).uuid for each in range(ok(hip.hipGetDeviceCount()))]
+    assert [len(uuid.bytes) for uuid in uuids] == [16] * len(uuids)
+    assert len(set(uuids)) == len(uuids)
+    assert uuids[number] == properties.uuid == other.uuid
     with pytest.raises(AttributeError, match="nothing"):
         _ = properties.nothing
     with pytest.raises(TypeError, match="hipDeviceProp_t"):

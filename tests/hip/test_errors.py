@@ -56,6 +56,8 @@ def test_names(device):
         assert ok(hip.hipGetErrorString(each))
         assert ok(hip.hipDrvGetErrorName(int(each))) == each.name.encode()
         assert ok(hip.hipDrvGetErrorString(each))
+        assert str(each) == f"hipError_t.{each.name}"
+        assert "HIP: " + ok(hip.hipGetErrorName(each)) == f"HIP: {each.name}"  # as hip-python 10 has it
     assert ok(hip.hipGetErrorString(E.hipSuccess)) == b"no error"
     assert ok(hip.hipGetErrorName(123456)) == b"hipErrorUnknown"
     assert code(hip.hipDrvGetErrorName(123456)) == E.hipErrorInvalidValue

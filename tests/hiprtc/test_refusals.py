@@ -128,6 +128,8 @@ REFUSALS = {
     "shared pointer": ("__global__ void k(int* p) {\n __shared__ int* x; }", 4, "pointers in shared"),
     "second definition": ("__global__ void k(int* p) { }\n__global__ void k(float* p) { }", 3, "second definition"),
     "second variable": ("__global__ void k(int* p) { int a;\n int a; }", 4, "second 'a'"),
+    "line": ("#line 7\n#line 1 \"a.hip\"\n__global__ void k(int* p) {\n auto f = [](int x) { return x; }; }", 6, "lambdas"),
+    "line without a number": ("\n#line here\n__global__ void k(int* p) { }", 4, "#line here"),
     "pragma": ("#pragma clang fp contract(off)\n__global__ void k(int* p) { }", 3, "pragma"),
     "error": ("#error no way", 3, "no way"),
     "include": ("#include <vector>", 3, "vector"),
