@@ -173,15 +173,17 @@ def test_one_that_was_closed_is_handed_out_again(build):
     assert second.view("i4").get().tolist() == [5]
 
 
-def test_writes_of_kernels_are_not_seen_so_nothing_is_remembered_of_it(build, device, queue):
+def test_writes_of_kernels_are_not_seen_so_nothing_is_remembered_of_it(build, queue):
     """Memory that changes unseen is measured anew for each launch."""
-    source = "global int counts[2] = {1, 2}; kernel void fill(global int *x, global int *of) { x[0] = of[0]; }"
-    program = build(source)
-    fill = program["fill"]
-    fill.scratch("x", ps.MaxOver("of") * 4)
+    program = build(
+        "global int counts[2] = {1, 2};"
+        "kernel void grow(global int *x, global const int *of) { x[0] = of[0]; counts[1] += 1; }"
+    )
+    grow = program["grow"]
+    grow.scratch("x", ps.MaxOver("of") * 0 + 64)
     counts = program.get_global("counts").view("i4")
     for _ in range(3):
-        queue.launch(fill, 1, 1, counts)
+        queue.launch(grow, 1, 1, counts)
     assert queue.stats.reductions == 3
 
 
