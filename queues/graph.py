@@ -105,6 +105,7 @@ class Graph:
         self._allocated: dict[GraphMemory, Node] = {}  # by nodes of it
         self._freed: dict[GraphMemory, Node] = {}  # by nodes of it, its own memory or another graph's
         self._idle: list[GraphMemory] = []  # its own that is freed, and that nothing else is in yet
+        self._scratch: dict[int, Any] = {}  # of captured launches, by kernel
         self._instance: Callable[[], ExecutableGraph | None] = lambda: None  # the last, when there can be but one
 
     # -- what it has
@@ -356,7 +357,7 @@ class Graph:
         self.closed = True
         self._own = None
         self._nodes = []
-        self._allocated, self._freed, self._idle = {}, {}, []
+        self._allocated, self._freed, self._idle, self._scratch = {}, {}, [], {}
 
     def _check_open(self) -> None:
         if self.closed:

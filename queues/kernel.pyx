@@ -138,7 +138,8 @@ cdef class Kernel:
         unspecified. It grows when a launch needs more. When the size depends on data, it is worked out again only
         after something may have written to that data: by one launch for each buffer that changed and one host
         synchronize, so that launch blocks. A launch reads the data as it is after everything submitted until then that
-        penstock knows to write to it, on whichever queue.
+        penstock knows to write to it, on whichever queue. In a capture nothing is measured: what the size follows from
+        has to be known from a launch before. The graph has scratch of its own, of that size, whenever it runs.
 
         Parameters
         ----------

@@ -9,6 +9,11 @@ from penstock.queues.driver cimport Geometry, Memory
 from penstock.queues.kernel cimport Kernel
 
 
+cdef extern from "Python.h":
+    ctypedef struct PyTupleObject:
+        PyObject** ob_item
+
+
 cdef class Work:
     cdef readonly str kind
     cdef readonly bint follows  # pointers in memory, so that it may write anywhere

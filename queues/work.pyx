@@ -9,7 +9,6 @@ from weakref import ref
 
 from cpython.buffer cimport PyBuffer_Release
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.object cimport PyObject
 from libc.stdint cimport uintptr_t
 
 from penstock.queues.buffer cimport Buffer
@@ -24,11 +23,6 @@ from penstock.queues.plan cimport POINTER, SPILLED, PackedPointer
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from penstock.queues.graph_memory import GraphMemory, Reserved
 from penstock.queues.layout import read_dtype, read_shape
-
-cdef extern from "Python.h":
-    ctypedef struct PyTupleObject:
-        PyObject** ob_item
-
 
 cdef class Work:
     """What a node does. Immutable; made by the methods of `Graph` and by capture.
@@ -161,9 +155,6 @@ cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object bl
     if kernel.device is not device:
         raise InvalidArgumentError(
             f"kernel {kernel.name!r} belongs to {kernel.device.name}, the graph to {device.name}")
-    if kernel.scratch_sizes:
-        raise NotSupportedError(
-            f"kernel {kernel.name!r} has scratch, whose size is looked at in each launch: it cannot be in a graph")
     work.kind = "kernel"
     work.kernel = kernel
     work.by_value = []
@@ -217,6 +208,8 @@ def make_kernel(device, kernel, grid, block, tuple arguments):
     """The work of ``queue.launch(kernel, grid, block, *arguments)``."""
     if type(kernel) is not Kernel:
         raise ArgumentTypeError(f"a launch needs a Kernel, not {type(kernel).__name__}")
+    if (<Kernel> kernel).scratch_sizes:
+        raise NotSupportedError(f"kernel {kernel.name!r} has scratch: capture its launch to have it in a graph")
     return kernel_work(device, kernel, grid, block, arguments)
 
 

@@ -9,7 +9,7 @@ from ..refusals import refused
 from .conftest import SIZE, steps
 
 
-@pytest.mark.executes
+@pytest.mark.executes(run=False)
 def test_each_kind_of_node(device, queue, kernels, x, y, value_of):
     called, host = [], np.full(SIZE, 4, "u4")
     graph = device.graph()
@@ -36,6 +36,7 @@ def test_each_kind_of_node(device, queue, kernels, x, y, value_of):
         assert (value_of(x), value_of(y)) == (1, 4)
 
 
+@pytest.mark.executes(run=False)
 def test_what_is_refused_leaves_it_as_it_was(device, queue, kernels, x, y, works):
     graph = device.graph()
     fill, copy, function, child = (
