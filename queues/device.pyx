@@ -77,8 +77,8 @@ cdef class Device:
     DeviceNotFoundError
         When nothing usable matches; the message lists what there is.
 
-    Closing it, also by ``with``, finishes all work first. Objects made for it keep it alive; closed and without them it is
-    gone at once, and one that was never closed when the garbage collector finds it.
+    Closing it, also by ``with``, finishes all work first. Objects made for it keep it alive; closed and without them
+    it is gone at once, and one that was never closed when the garbage collector finds it.
     """
 
     cdef DeviceState* state
