@@ -270,15 +270,13 @@ def hipGraphAddMemsetNode(graph: Any, pDependencies: Any, numDependencies: int, 
     pitch = size_of(params.pitch) if height > 1 else row
     if row == 0 or height == 0 or pitch < row:
         raise _invalid(f"{height} rows of {row} bytes, {pitch} apart")
-    place = Place(params.dst, pitch * height if height > 1 else row, "dst")
-    if place.buffer is None:
-        raise _invalid("dst is no memory of a device")
+    buffer = Place(params.dst, pitch * height if height > 1 else row, "dst").for_device()
     value = operator.index(params.value) & ((1 << 8 * element.itemsize) - 1)
     parts = [(0, row * height)] if pitch == row else [(i * pitch, i * pitch + row) for i in range(height)]
     with invalid_values():
         rows: list[Node] = []
         for at, end in parts:
-            rows.append(made.add_fill(place.buffer[at:end].view(element), value, after=rows[-1:] or after))
+            rows.append(made.add_fill(buffer[at:end].view(element), value, after=rows[-1:] or after))
         return known.add_rows(rows)
 
 
