@@ -12,16 +12,19 @@ cimport cython
 from libc.stdint cimport uintptr_t
 from libcpp.vector cimport vector
 
-from penstock.events.anchors cimport anchor_on_device, collect_device, collect_queue
+from penstock.events.anchors cimport (
+    abandon_device, anchor_on_device, collect_abandoned, collect_device, collect_queue
+)
 from penstock.events.event cimport new_event
 from penstock.queues.buffer cimport Buffer, expose, new_allocation, new_buffer
 from penstock.queues.driver cimport Driver, Status
+from penstock.queues.host_functions cimport wait_for_openings
 from penstock.queues.kernel cimport new_kernel
 from penstock.queues.pool cimport MemoryPool, new_pool
 from penstock.queues.queue cimport Queue, new_queue
 from penstock.queues.state cimport (
     DeviceState, QueueState, Statistics, add_statistics, captures_under_way, new_device_state, registered_queues,
-    release_device_state, release_queue_state, stats_of
+    release_queue_state, retain_queue_state, stats_of
 )
 from penstock.sync.finish cimport finish_device, mark_for_closing
 from penstock.sync.ordering cimport enter_list
@@ -74,7 +77,8 @@ cdef class Device:
     DeviceNotFoundError
         When nothing usable matches; the message lists what there is.
 
-    Closing it, also by ``with``, finishes all work first. Objects made for it keep it alive.
+    Closing it, also by ``with``, finishes all work first. Objects made for it keep it alive; closed and without them
+    it is gone at once, and one that was never closed when the garbage collector finds it.
     """
 
     cdef DeviceState* state
@@ -110,6 +114,7 @@ cdef class Device:
         return device
 
     def _open(self, driver, timing):
+        collect_abandoned()
         self.info = driver.info
         self.timing = timing
         self.driver = driver
@@ -124,23 +129,20 @@ cdef class Device:
         self._launch_memory.release_threshold = KEPT_FOR_LAUNCHES
         native, handle = self.driver.create_queue(0, timing)
         self._null_queue = new_queue(self, self.state, native, handle, True, True, timing, False, 0)
-        self.state.null_queue = (<Queue> self._null_queue).state
+        self.state.null_queue = retain_queue_state((<Queue> self._null_queue).state)
         _live.add(self)
         remember(self)
 
     def __del__(self):
-        # Nobody can use it any more, and nothing here may block. Device and null queue hold each other, so this is
-        # where the two come apart; work that is still outstanding goes on.
+        # Nobody can use it any more, and nothing here may block; work that is still outstanding goes on.
         if self.state != NULL:
-            self.closed = True
-            self._close_queues()
-            self._null_queue = None
-            self._reducing = None
+            self._come_apart()
 
     def __dealloc__(self):
         if self.state != NULL:
-            collect_device(self.state)
-            release_device_state(self.state)
+            if self.state.null_queue != NULL:
+                release_queue_state(self.state.null_queue)
+            abandon_device(self.state, self.driver)
 
     # -- what it is
 
@@ -430,12 +432,21 @@ cdef class Device:
             abandon_captures(self)
         try:
             self._finish()
+            with nogil:
+                wait_for_openings()
         finally:
             self.pool.trim()
             self._launch_memory.trim()
-            self.closed = True
-            self._close_queues()
+            self._come_apart()
             _live.discard(self)
+
+    def _come_apart(self):
+        """Close the queues, and let go of those that would keep the Device until the garbage collector comes by."""
+        self.closed = True
+        self._close_queues()
+        self._null_queue = None  # its state stays for threads that are still about to use the others
+        self._reducing = None
+        self._thread_queues.close()
 
     def _close_queues(self):
         """Whoever still has one of them is told that it is closed."""
@@ -510,3 +521,4 @@ def _finish_all():
             device.close()
         except BaseException:  # noqa: BLE001 - at exit nobody is left to tell
             pass
+    collect_abandoned()

@@ -267,9 +267,9 @@ def test_an_upload_that_fails_is_made_anew(device, queue, kernels, out, really):
     queue.finish()
     array[:] = 2
     with observe(device) as calls:
-        epoch = queue.epoch
-        calls.fail(driver.UPLOAD, driver.FAILURE[0])
-        with refused(ps.DriverError, RuntimeError, driver.UPLOAD, "total", "argument 1", "in"):
+        epoch, upload = queue.epoch, calls.name_of("UPLOAD")
+        calls.fail(upload, driver.FAILURE[0])
+        with refused(ps.DriverError, RuntimeError, upload, "total", "argument 1", "in"):
             total(queue, kernels, out, ps.by_value(array), 64)
         assert queue.epoch == epoch
         calls.fail(driver.LAUNCH, driver.FAILURE[0])

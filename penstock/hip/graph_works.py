@@ -153,11 +153,9 @@ def memset_work(device: Any, params: Any) -> Work:
     pitch = size_of(params.pitch) if height > 1 else row
     if row == 0 or height == 0 or pitch < row:
         raise invalid(f"{height} rows of {row} bytes, {pitch} apart")
-    place = Place(params.dst, pitch * height if height > 1 else row, "dst")
-    if place.buffer is None:
-        raise invalid("dst is no memory of a device")
+    buffer = Place(params.dst, pitch * height if height > 1 else row, "dst").for_device()
     value = operator.index(params.value) & ((1 << 8 * element.itemsize) - 1)
     parts = [(0, row * height)] if pitch == row else [(i * pitch, i * pitch + row) for i in range(height)]
     with invalid_values():
-        rows = [make_fill(device, place.buffer[at:end].view(element), value) for at, end in parts]
+        rows = [make_fill(device, buffer[at:end].view(element), value) for at, end in parts]
     return rows[0] if len(rows) == 1 else make_list("fill", rows)

@@ -128,9 +128,9 @@ def hipHostMalloc(size: int, flags: int = 0) -> Any:
     """Allocate memory of the host that kernels can use too; ``(hipError_t, pointer)``.
 
     ``numpy.asarray(pointer)`` is an array on it. The flags are accepted: there is one kind of such memory. Where the
-    device has no memory in common with the host (OpenCL without fine-grained SVM) it is pinned, so that copies from and
-    to it are not staged, and kernels get hipErrorInvalidValue for it. A null pointer for 0 bytes; hipErrorInvalidValue
-    for flags that there are none of.
+    device cannot map it (hipDeviceAttributeCanMapHostMemory is 0: OpenCL without fine-grained SVM) it is pinned, so
+    that copies from and to it are not staged, and all else gets hipErrorNotSupported for it: kernels, memsets, values
+    that streams wait for or write. A null pointer for 0 bytes; hipErrorInvalidValue for flags that there are none of.
     """
     return _host_malloc(size, flags)
 
@@ -325,7 +325,7 @@ def hipPointerGetAttributes(attributes: hipPointerAttribute_t, ptr: Any) -> None
     attributes.type, attributes.device = allocation.kind, allocation.device
     attributes.isManaged = int(allocation.kind == hipMemoryType.hipMemoryTypeManaged)
     attributes.allocationFlags = allocation.flags
-    attributes.devicePointer = Pointer(address)
+    attributes.devicePointer = Pointer(address if isinstance(allocation.memory, Buffer) else None)
     on_device = allocation.kind == hipMemoryType.hipMemoryTypeDevice
     attributes.hostPointer = Pointer(None if on_device else address)
 
@@ -353,10 +353,15 @@ def hipMemPtrGetInfo(ptr: Any) -> int:
 
 @api(outputs=1)
 def hipHostGetDevicePointer(hstPtr: Any, flags: int = 0) -> Pointer:
-    """Return ``(hipError_t, pointer)`` for kernels to memory of `hipHostMalloc`: the same address."""
+    """Return ``(hipError_t, pointer)`` for kernels to memory of `hipHostMalloc`: the same address.
+
+    hipErrorInvalidValue for other memory, hipErrorNotSupported where the device cannot map it.
+    """
     allocation, _ = _found(hstPtr)
     if flags or allocation.kind != hipMemoryType.hipMemoryTypeHost:
         raise HipError(hipError_t.hipErrorInvalidValue)
+    if not isinstance(allocation.memory, Buffer):
+        raise allocation.for_copies_only()
     return Pointer(hstPtr)
 
 
