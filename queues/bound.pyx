@@ -7,17 +7,17 @@ from libcpp.atomic cimport memory_order_relaxed
 
 from penstock.events.anchors cimport anchor_on_device
 from penstock.queues.buffer cimport Buffer
-from penstock.queues.by_value cimport bind_by_value
-from penstock.queues.driver cimport NO_PLAN, QUEUE_CAPTURED, Geometry, Status, Waits
+from penstock.queues.driver cimport NO_PLAN, NO_ROOM, QUEUE_CAPTURED, Geometry, Status, Waits
 from penstock.queues.geometry cimport read_geometry
 from penstock.queues.kernel cimport Kernel
 from penstock.queues.packing cimport Views, pack_arguments, release_views
 from penstock.queues.plan cimport Plan, delete_plan, set_changed_arguments
+from penstock.queues.spills cimport make_room, upload_spills, use_spills
 from penstock.queues.state cimport QueueState, release_queue_state, retain_queue_state
 from penstock.queues.submit cimport NO_ARGUMENT, create_plan, no_waits, note_writes, raise_launch_error, refuse_kernel
 from penstock.queues.work cimport bound_work
 from penstock.sync.ordering cimport (
-    Order, abort_command, begin_command, commit_command, count_command, is_ready_to_launch, waits_of
+    Order, abort_command, begin_command, commit_command, count_command, end_order, is_ready_to_launch, waits_of
 )
 
 from penstock.queues.errors import ArgumentTypeError, ClosedError, NotSupportedError
@@ -47,6 +47,40 @@ cdef class PlanOwner:
             delete_plan(self.plan)
 
 
+cdef Status upload_bound(QueueState* state, Plan* plan, const char* packed, uint32_t* failed_at) noexcept nogil:
+    cdef Order order
+    cdef bint began
+    cdef Status status = begin_command(state, &order)
+    if status != 0:
+        return status
+    status = upload_spills(state, plan, packed, &order, &began, failed_at)
+    if began:
+        state.lock.unlock()
+        end_order(&order)
+    else:
+        abort_command(state, &order)
+    return status
+
+
+cdef int bind_by_value(
+    object queue, QueueState* state, Kernel kernel, Plan* plan, char* packed, Views* views
+) except -1:
+    """The bytes are those of now: they are uploaded once, before the first launch."""
+    cdef uint32_t failed_at = NO_ARGUMENT
+    cdef Status status = NO_ROOM
+    try:
+        while status == NO_ROOM:
+            make_room(queue, state, kernel.id, plan, packed)
+            with nogil:
+                status = upload_bound(state, plan, packed, &failed_at)
+    finally:
+        release_views(views)
+    if status != 0:
+        raise_launch_error(queue, kernel, status, failed_at)
+    use_spills(plan, packed)
+    return 0
+
+
 cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments):
     cdef BoundLaunch bound = BoundLaunch.__new__(BoundLaunch)
     cdef PlanOwner owner = PlanOwner.__new__(PlanOwner)
@@ -65,7 +99,6 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     bound.closings = state.device.closings.load()
     bound.geometry = read_geometry(kernel, grid, block)[0]
     packed = <char*> alloca(kernel.packed_size)
-    views.count = views.spilled = views.arrays = 0
     pack_arguments(kernel, (<PyTupleObject*> arguments).ob_item, len(arguments), packed, &views)
     try:
         if views.arrays:

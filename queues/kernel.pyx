@@ -72,7 +72,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native):
     kernel.left_out.resize(kernel.count)
     kernel.scratch_sizes = ()
     kernel.scratch_ids = {}
-    kernel.plain = True
+    kernel.plain = offset <= MOST_PACKED
     kernel.max_block = native.max_block
     kernel.local_bytes = native.local_bytes
     for i in range(3):

@@ -264,6 +264,7 @@ cdef int pack_arguments(
     cdef char* slot
     cdef int64_t number
     cdef int overflow
+    views.count = views.spilled = views.arrays = 0
     if count != kernel.count:
         raise ArgumentTypeError(
             f"kernel {kernel.name!r} takes {kernel.count} arguments ({count} given): {kernel.signature}")
