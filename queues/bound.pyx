@@ -171,7 +171,7 @@ cdef int launch_bound(BoundLaunch bound) except -1:
     if status != 0:
         raise_launch_error(bound.queue, bound.kernel, status, NO_ARGUMENT)
     state.device.unseen_writes += bound.kernel.follows
-    note_writes(state, bound.kernel, (<PyTupleObject*> bound.arguments).ob_item)
+    note_writes(state, bound.kernel.written, (<PyTupleObject*> bound.arguments).ob_item)
     return 0
 
 

@@ -21,7 +21,7 @@ cdef class Kernel:
     cdef object native  # the driver's kernel, from which plans get theirs
     cdef Parameter* layout
     cdef Py_ssize_t count
-    cdef size_t packed_size
+    cdef size_t packed_size  # a whole number of pairs of words, so that they are compared in pairs
     cdef uint64_t id
     cdef bint closed
     cdef bint plain  # open, without scratch, follows no pointers, and has no more than MOST_PACKED bytes of arguments

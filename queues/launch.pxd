@@ -65,7 +65,7 @@ cdef inline int launch_packed(
             status = launch_ready(state, kernel.id, geometry, packed, False, &failed_at)
             state.lock.unlock()
         if status == 0:
-            note_writes(state, kernel, arguments)
+            note_writes(state, kernel.written, arguments)
             return 0
     return launch_otherwise(queue, state, kernel, grid, block, arguments, packed, views, status, failed_at)
 

@@ -82,5 +82,5 @@ cdef int launch_otherwise(
         return capture_launch(queue, kernel, grid, block, arguments)
     if status != 0:
         raise_launch_error(queue, kernel, status, failed_at)
-    note_writes(state, kernel, arguments)
+    note_writes(state, kernel.written, arguments)
     return 0

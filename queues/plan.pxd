@@ -7,6 +7,7 @@ it.
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcmp
 from libcpp.deque cimport deque
 from libcpp.vector cimport vector
 
@@ -84,13 +85,14 @@ cdef Status set_changed_arguments(
 
 
 cdef inline bint are_unchanged(const Plan* plan, const char* packed) noexcept nogil:
-    """Are these the arguments that the plan's kernel has? The block is a whole number of words, and small."""
-    cdef const uint64_t* known = <const uint64_t*> plan.values.data()
-    cdef const uint64_t* given = <const uint64_t*> packed
-    cdef size_t i
+    """Are these the arguments that the plan's kernel has? The block is a whole number of pairs of words, and small."""
+    cdef const char* known = plan.values.data()
+    cdef const char* end = known + plan.values.size()
     if not plan.all_known:
         return False
-    for i in range(plan.values.size() // 8):
-        if known[i] != given[i]:
+    while known != end:
+        if memcmp(known, packed, 16) != 0:  # in line
             return False
+        known += 16
+        packed += 16
     return True
