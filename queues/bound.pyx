@@ -109,7 +109,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
         release_views(&views)
         raise
     bound.state = retain_queue_state(state)
-    bound.vectorcall = call_bound
+    bound.vectorcall = <vectorcallfunc> call_bound
     bound.queue = queue
     bound.kernel = kernel
     bound.arguments = arguments
@@ -148,9 +148,28 @@ cdef Status launch_bound_gathered(QueueState* state, Plan* plan, const Geometry*
     return status
 
 
-cdef int launch_bound(BoundLaunch bound) except -1:
+cdef int launch_bound_otherwise(BoundLaunch bound, Status status) except -1:
+    """A bound launch that is not the common one, or has failed; 1 when it became part of a graph."""
+    if status == NO_PLAN:
+        with nogil:
+            status = launch_bound_gathered(bound.state, bound.plan, &bound.geometry)
+    if status == QUEUE_CAPTURED:
+        work = bound_work(bound, bound.kernel, &bound.geometry, bound.arguments, bound.plan.values)
+        capture = bound.queue._capture
+        if capture is None or capture.add(bound.queue, work) is None:
+            return launch_bound_otherwise(bound, NO_PLAN)  # it has ended meanwhile
+        return 1
+    if status != 0:
+        raise_launch_error(bound.queue, bound.kernel, status, NO_ARGUMENT)
+    return 0
+
+
+cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
+    """PEP 590: without this a call would make an empty tuple first."""
     cdef QueueState* state = bound.state
     cdef Status status = NO_PLAN
+    if PyVectorcall_NARGS(flags) or keywords != NULL:
+        raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
     if state.device.closings.load(memory_order_relaxed) != bound.closings:
         bound._check_arguments()
     if state.lock.try_lock():
@@ -159,27 +178,11 @@ cdef int launch_bound(BoundLaunch bound) except -1:
             if status == 0:
                 count_command(state)
         state.lock.unlock()
-    if status == NO_PLAN:
-        with nogil:
-            status = launch_bound_gathered(state, bound.plan, &bound.geometry)
-    if status == QUEUE_CAPTURED:
-        work = bound_work(bound, bound.kernel, &bound.geometry, bound.arguments, bound.plan.values)
-        capture = bound.queue._capture
-        if capture is None or capture.add(bound.queue, work) is None:
-            return launch_bound(bound)  # it has ended meanwhile
-        return 0
-    if status != 0:
-        raise_launch_error(bound.queue, bound.kernel, status, NO_ARGUMENT)
-    state.device.unseen_writes += bound.kernel.follows
+    if status != 0 and launch_bound_otherwise(bound, status):
+        return None
+    if bound.kernel.follows:
+        state.device.unseen_writes += 1
     note_writes(state, bound.kernel.written, (<PyTupleObject*> bound.arguments).ob_item)
-    return 0
-
-
-cdef object call_bound(object bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
-    """PEP 590: without this a call would make an empty tuple first."""
-    if PyVectorcall_NARGS(flags) or keywords != NULL:
-        raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
-    launch_bound(<BoundLaunch> bound)
     return None
 
 
@@ -207,7 +210,7 @@ cdef class BoundLaunch:
             release_queue_state(self.state)
 
     def __call__(self):
-        launch_bound(self)
+        call_bound(self, NULL, 0, NULL)
 
     def _check_arguments(self):
         """Something was closed since the arguments were last looked at."""
