@@ -23,7 +23,7 @@ from penstock.queues.kernel cimport new_kernel
 from penstock.queues.pool cimport MemoryPool, new_pool
 from penstock.queues.queue cimport Queue, new_queue
 from penstock.queues.state cimport (
-    DeviceState, QueueState, Statistics, add_statistics, captures_under_way, new_device_state, registered_queues,
+    DeviceState, QueueState, Statistics, captures_under_way, device_statistics, new_device_state, registered_queues,
     release_queue_state, retain_queue_state, stats_of
 )
 from penstock.sync.finish cimport finish_device, mark_for_closing
@@ -155,19 +155,8 @@ cdef class Device:
     def stats(self):
         """The counters of all its queues, those that are gone included, and its own waits; a `Stats`."""
         cdef Statistics counts
-        cdef vector[QueueState*] queues
-        cdef size_t i
         with nogil:
-            registered_queues(self.state, queues)
-            self.state.registry_lock.lock()
-            counts = self.state.retired
-            counts.host_syncs += self.state.host_syncs
-            self.state.registry_lock.unlock()
-            for i in range(queues.size()):
-                queues[i].lock.lock()
-                add_statistics(counts, queues[i].counts)
-                queues[i].lock.unlock()
-                release_queue_state(queues[i])
+            counts = device_statistics(self.state)
         return stats_of(counts, self._allocations)
 
     # -- queues

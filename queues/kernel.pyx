@@ -68,11 +68,11 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native):
             layout.code = <char> ord(parameter.code)
             layout.width = (parameter.nbytes + 7) // 8 * 8
         offset += layout.width
-    kernel.packed_size = offset
+    kernel.packed_size = max((offset + 15) // 16 * 16, 16)
     kernel.left_out.resize(kernel.count)
     kernel.scratch_sizes = ()
     kernel.scratch_ids = {}
-    kernel.plain = True
+    kernel.plain = offset <= MOST_PACKED
     kernel.max_block = native.max_block
     kernel.local_bytes = native.local_bytes
     for i in range(3):

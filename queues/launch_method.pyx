@@ -8,6 +8,7 @@ from penstock.queues.launch cimport launch, list_of
 from penstock.queues.plan cimport POINTER
 from penstock.queues.queue cimport Queue
 from penstock.queues.scratch cimport launch_with_scratch, launch_work
+from penstock.queues.state cimport QueueState
 
 from penstock.queues.errors import ArgumentTypeError
 from penstock.queues.results import launch_for_result
@@ -43,26 +44,26 @@ cdef bint captured_launch(object queue, Kernel kernel, PyObject* const* argument
 
 
 cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords):
+    cdef QueueState* state = (<Queue> self).state
+    cdef PyObject* kernel  # borrowed, as the next two are: the caller keeps them
+    cdef PyObject* grid
+    cdef PyObject* block
     if count < 3:
         raise ArgumentTypeError(f"launch(kernel, grid, block, *args) takes at least 3 arguments ({count} given)")
-    kernel = <object> arguments[0]
-    if type(kernel) is not Kernel:
-        raise ArgumentTypeError(f"launch needs a Kernel, not {type(kernel).__name__}")
+    kernel, grid, block = arguments[0], arguments[1], arguments[2]
+    if type(<object> kernel) is not Kernel:
+        raise ArgumentTypeError(f"launch needs a Kernel, not {type(<object> kernel).__name__}")
     if keywords != NULL:
         if <tuple> keywords != ("result",):
             raise ArgumentTypeError(f"launch takes the keyword result only, not {', '.join(<tuple> keywords)}")
         self._refuse_in_capture("launch with result= (pass a Buffer, and copy it to an array, to read after each run)")
         return launch_for_result(
-            self, kernel, <object> arguments[1], <object> arguments[2], list_of(arguments + 3, count - 3),
+            self, <object> kernel, <object> grid, <object> block, list_of(arguments + 3, count - 3),
             <object> arguments[count])
     if (<Kernel> kernel).plain:
-        launch(
-            self, (<Queue> self).state, <Kernel> kernel, <object> arguments[1], <object> arguments[2], arguments + 3,
-            count - 3)
-    elif not captured_launch(self, kernel, arguments, count):
-        launch_with_scratch(
-            self, (<Queue> self).state, <Kernel> kernel, <object> arguments[1], <object> arguments[2], arguments + 3,
-            count - 3)
+        launch(self, state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
+    elif not captured_launch(self, <Kernel> kernel, arguments, count):
+        launch_with_scratch(self, state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
     return None
 
 

@@ -150,7 +150,6 @@ cdef int launch_with_scratch(
             all_arguments[i] = arguments[given]
             given += 1
     packed = <char*> alloca(kernel.packed_size)
-    views.count = views.spilled = views.arrays = 0
     pack_arguments(kernel, all_arguments, kernel.count, packed, &views)
     if views.arrays:
         release_views(&views)
@@ -158,7 +157,7 @@ cdef int launch_with_scratch(
         return 0
     if not kernel.scratch_sizes:
         launch_packed(queue, state, kernel, grid, block, all_arguments, packed, &views)
-        kernel.state.unseen_writes += 1
+        kernel.state.unseen_writes += kernel.follows
         return 0
     try:
         snapshot = find_snapshot(state, kernel.id)

@@ -159,7 +159,6 @@ cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object bl
     work.kernel = kernel
     work.by_value = []
     work.packed.resize(kernel.packed_size)
-    views.count = views.spilled = views.arrays = 0
     pack_arguments(kernel, (<PyTupleObject*> arguments).ob_item, len(arguments), work.packed.data(), &views)
     try:
         if views.arrays:
