@@ -14,7 +14,7 @@ from penstock.events.marker cimport poll_marker, release_marker
 from penstock.queues.plan cimport Plan, delete_plan
 from penstock.queues.state cimport (
     DeviceAnchor, DeviceState, QueueAnchor, QueueState, add_statistics, anchor, outstanding_work, registered_queues,
-    release_queue_state
+    release_device_state, release_queue_state
 )
 from penstock.sync.clock cimport Clock, clock_is_done, release_clock, retain_clock
 from penstock.sync.epochs cimport is_empty
@@ -164,3 +164,24 @@ cdef void collect_device(DeviceState* device):
         let_go(device)
     if device.orphans.load() != 0:
         retire_orphans(device)
+
+
+cdef vector[DeviceState*] left_behind  # by Devices that are gone, with work outstanding; only touched with the GIL
+
+
+cdef void leave_device(DeviceState* device):
+    """Its Device is gone. What its outstanding work still uses is let go of when another Device is opened."""
+    collect_device(device)
+    collect_device(device)  # what is anchored on queues that were only then seen to be done
+    if device.queues.empty() and device.anchors.empty():
+        release_device_state(device)
+    else:
+        left_behind.push_back(device)
+
+
+cdef void collect_left_behind():
+    cdef vector[DeviceState*] devices
+    cdef size_t i
+    devices.swap(left_behind)
+    for i in range(devices.size()):
+        leave_device(devices[i])

@@ -12,7 +12,9 @@ cimport cython
 from libc.stdint cimport uintptr_t
 from libcpp.vector cimport vector
 
-from penstock.events.anchors cimport anchor_on_device, collect_device, collect_queue
+from penstock.events.anchors cimport (
+    anchor_on_device, collect_device, collect_left_behind, collect_queue, leave_device
+)
 from penstock.events.event cimport new_event
 from penstock.queues.buffer cimport Buffer, expose, new_allocation, new_buffer
 from penstock.queues.driver cimport Driver, Status
@@ -21,7 +23,7 @@ from penstock.queues.pool cimport MemoryPool, new_pool
 from penstock.queues.queue cimport Queue, new_queue
 from penstock.queues.state cimport (
     DeviceState, QueueState, Statistics, add_statistics, captures_under_way, new_device_state, registered_queues,
-    release_device_state, release_queue_state, stats_of
+    release_queue_state, stats_of
 )
 from penstock.sync.finish cimport finish_device, mark_for_closing
 from penstock.sync.ordering cimport enter_list
@@ -110,6 +112,7 @@ cdef class Device:
         return device
 
     def _open(self, driver, timing):
+        collect_left_behind()
         self.info = driver.info
         self.timing = timing
         self.driver = driver
@@ -139,8 +142,7 @@ cdef class Device:
 
     def __dealloc__(self):
         if self.state != NULL:
-            collect_device(self.state)
-            release_device_state(self.state)
+            leave_device(self.state)
 
     # -- what it is
 
