@@ -96,6 +96,7 @@ class Player:
             getattr(program, what)(queue)
 
 
+@pytest.mark.threads  # of host functions
 @settings(settings.get_profile("ordering"), suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, min_size=1, max_size=60))
 @example([("gate", 1, 0, True), ("step", 1, 0, True), ("step", 0, 1, True), ("step", 2, 0, True), ("step", 3, 2, True)])
@@ -110,6 +111,7 @@ def test_random_programs(device, kernels, program_steps):
         assert all(queue.empty for queue in player.queues)
 
 
+@pytest.mark.threads  # of host functions
 @settings(settings.get_profile("ordering"), max_examples=15, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, min_size=1, max_size=40))
 def test_random_programs_on_a_device_just_made(program_steps):
