@@ -190,15 +190,15 @@ class Builder:
         kept = cache.get(key)
         entry = Entry.loads(kept) if kept is not None else None
         if entry is not None:
-            kernels = self._restored(entry)
-            if kernels is not None:
-                return kernels
+            restored = self._restored(entry)
+            if restored is not None:
+                return restored
         program, kernels = self._compiled(declared)
         entry = Entry(self._binary_of(program), {name: kernel.declared() for name, kernel in kernels.items()})
         cache.put(key, entry.dumps())
         return kernels
 
-    def _compiled(self, declared: Declared) -> tuple[cl.Program, dict[str, OpenCLKernel]]:
+    def _compiled(self, declared: Declared) -> tuple[cl.Program, Natives]:
         program, tells = self._compile(self._source)
         if not tells and isinstance(self._source, str):
             declared = self._declared_elsewhere(program)
