@@ -89,6 +89,7 @@ def _forget(number: int) -> None:
     for module in list(_modules.values()):
         if module.device == number:
             _modules.pop(module.address, None)
+            module.functions.clear()  # they know their module, so nothing would go before the collector comes
 
 
 _on_reset.append(_forget)
@@ -197,6 +198,7 @@ def hipModuleUnload(module: Any) -> None:
         for variable in known.variables.values():
             allocations.take(variable.base)
         known.program.close()
+        known.functions.clear()
 
 
 def _text_of(name: Any) -> str:

@@ -175,7 +175,7 @@ def test_junk_is_refused(junk):
         translate(f"__global__ void k(int* p) {{ p[0] = {junk}\n")
 
 
-def test_the_compilers_errors_are_at_the_users_lines(device):
+def test_the_compilers_errors_are_at_the_users_lines(device, needs_line_directives):
     # a const is written to: the translation leaves it to the compiler
     source = "\n" * 60 + "__global__ void k(const int* p,\n  int n) {\n\n  if (n)\n    p[0]\n = 1; }"
     with pytest.raises(ps.BuildError) as caught:
