@@ -6,3 +6,5 @@ from penstock.queues.state cimport DeviceState, QueueState
 cdef void anchor_on_device(DeviceState* device, object thing)
 cdef void collect_queue(QueueState* queue)
 cdef void collect_device(DeviceState* device)
+cdef void abandon_device(DeviceState* device, object driver)
+cdef void collect_abandoned()

@@ -14,7 +14,7 @@ from penstock.events.marker cimport poll_marker, release_marker
 from penstock.queues.plan cimport Plan, delete_plan
 from penstock.queues.state cimport (
     DeviceAnchor, DeviceState, QueueAnchor, QueueState, add_statistics, anchor, outstanding_work, registered_queues,
-    release_queue_state
+    release_device_state, release_queue_state
 )
 from penstock.sync.clock cimport Clock, clock_is_done, release_clock, retain_clock
 from penstock.sync.epochs cimport is_empty
@@ -164,3 +164,41 @@ cdef void collect_device(DeviceState* device):
         let_go(device)
     if device.orphans.load() != 0:
         retire_orphans(device)
+
+
+cdef struct Abandoned:
+    DeviceState* state  # retained
+    PyObject* driver  # the driver's side of the Device, which its queues may need; owned
+
+
+cdef vector[Abandoned] abandoned  # Devices that are gone, with work outstanding; only touched with the GIL
+
+
+cdef bint has_something(DeviceState* device) noexcept nogil:
+    device.registry_lock.lock()
+    cdef bint found = not (device.queues.empty() and device.anchors.empty())
+    device.registry_lock.unlock()
+    return found
+
+
+cdef void abandon_device(DeviceState* device, object driver):
+    """Its Device is gone: let go of everything now, or once no outstanding work can use it any more. Takes over the
+    reference.
+    """
+    Py_INCREF(driver)
+    abandoned.push_back(Abandoned(device, <PyObject*> driver))
+    collect_abandoned()
+
+
+cdef void collect_abandoned():
+    """Let go of what Devices that are gone have left behind, as far as its work is done."""
+    cdef vector[Abandoned] devices
+    cdef size_t i
+    devices.swap(abandoned)  # others may come meanwhile
+    for i in range(devices.size()):
+        collect_device(devices[i].state)
+        if has_something(devices[i].state):
+            abandoned.push_back(devices[i])
+        else:
+            release_device_state(devices[i].state)
+            Py_DECREF(<object> devices[i].driver)

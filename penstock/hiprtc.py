@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import penstock
-from penstock.hip_cpp import KernelInfo, RefusedError, translate
+from penstock.c_string import CString
+from penstock.hip_cpp import KernelInfo, RefusedError, Variable, build, translate
 from penstock.hip_cpp.code import HIP_CPP, OPENCL_C, pack_code
 from penstock.queues.errors import BuildError, Error
 
@@ -180,7 +181,7 @@ def hiprtcDestroyProgram(prog: Any) -> tuple[hiprtcResult]:
 
 
 def hiprtcAddNameExpression(prog: Any, name_expression: bytes | str) -> tuple[hiprtcResult]:
-    """Ask for an instance of a kernel template, such as ``b"scale<float>"``, before compiling.
+    """Ask for an instance of a kernel template, such as ``b"scale<float>"``, or a variable, before compiling.
 
     Returns
     -------
@@ -198,7 +199,7 @@ def hiprtcAddNameExpression(prog: Any, name_expression: bytes | str) -> tuple[hi
 
 
 def hiprtcGetLoweredName(prog: Any, name_expression: bytes | str) -> tuple[hiprtcResult, bytes | None]:
-    """Return the name by which ``hipModuleGetFunction`` finds what a name expression stands for.
+    """Return the name by which ``hipModuleGetFunction`` or ``hipModuleGetGlobal`` finds what a name expression means.
 
     Returns
     -------
@@ -215,7 +216,7 @@ def hiprtcGetLoweredName(prog: Any, name_expression: bytes | str) -> tuple[hiprt
     lowered = prog._lowered.get(_text(name_expression))
     if lowered is None:
         return hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, None
-    return SUCCESS, lowered.encode()
+    return SUCCESS, CString(lowered.encode())
 
 
 # -- compiling
@@ -261,18 +262,20 @@ def _compile(prog: hiprtcProgram, macros: list[str], flags: list[str], prelude: 
     language = OPENCL_C if _is_opencl(prog._source) else HIP_CPP
     text = prog._source
     kernels: tuple[KernelInfo, ...] = ()
+    variables: tuple[Variable, ...] = ()
     warnings: tuple[str, ...] = ()
     try:
         if language == HIP_CPP:
             translation = translate(prog._source, prog._name, macros, prog._headers, prog._expressions)
             text, kernels, warnings = translation.text, translation.kernels, translation.warnings
+            variables = translation.variables
         else:
             flags = [*macros, *flags]
             if prog._headers or prog._expressions:
                 prog._log = "headers and name expressions are for HIP C++: this program is OpenCL C"
                 return hiprtcResult.HIPRTC_ERROR_COMPILATION
         text = prelude + text
-        _current_device().program(text, flags).close()
+        build(_current_device(), text, flags, variables).close()
     except RefusedError as error:
         prog._log = error.log
         named = error.place.file == "name expression"
@@ -289,11 +292,12 @@ def _compile(prog: hiprtcProgram, macros: list[str], flags: list[str], prelude: 
     prog._log = "\n".join(warnings)
     prog._lowered = {expression: expression.strip().lstrip("&") for expression in prog._expressions}
     symbols = {kernel.name: kernel.symbol for kernel in kernels}
+    symbols |= {variable.name: variable.symbol for variable in variables}
     prog._lowered = {
         expression: symbols[name] if name in symbols else symbols[expression]
         for expression, name in prog._lowered.items()
     }
-    prog._code = pack_code(prog._name, language, text, flags, kernels)
+    prog._code = pack_code(prog._name, language, text, flags, kernels, variables)
     return SUCCESS
 
 
@@ -402,7 +406,7 @@ def hiprtcGetErrorString(result: hiprtcResult) -> tuple[bytes]:
     """
     if not isinstance(result, hiprtcResult):
         raise TypeError(f"hiprtcGetErrorString: needs a hiprtcResult, not {type(result).__name__}")
-    return (result.name.encode(),)
+    return (CString(result.name.encode()),)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,17 +7,17 @@ from libcpp.atomic cimport memory_order_relaxed
 
 from penstock.events.anchors cimport anchor_on_device
 from penstock.queues.buffer cimport Buffer
-from penstock.queues.by_value cimport bind_by_value
-from penstock.queues.driver cimport NO_PLAN, QUEUE_CAPTURED, Geometry, Status, Waits
+from penstock.queues.driver cimport NO_PLAN, NO_ROOM, QUEUE_CAPTURED, Geometry, Status, Waits
 from penstock.queues.geometry cimport read_geometry
 from penstock.queues.kernel cimport Kernel
 from penstock.queues.packing cimport Views, pack_arguments, release_views
 from penstock.queues.plan cimport Plan, delete_plan, set_changed_arguments
+from penstock.queues.spills cimport make_room, upload_spills, use_spills
 from penstock.queues.state cimport QueueState, release_queue_state, retain_queue_state
 from penstock.queues.submit cimport NO_ARGUMENT, create_plan, no_waits, note_writes, raise_launch_error, refuse_kernel
 from penstock.queues.work cimport bound_work
 from penstock.sync.ordering cimport (
-    Order, abort_command, begin_command, commit_command, count_command, is_ready_to_launch, waits_of
+    Order, abort_command, begin_command, commit_command, count_command, end_order, is_ready_to_launch, waits_of
 )
 
 from penstock.queues.errors import ArgumentTypeError, ClosedError, NotSupportedError
@@ -47,6 +47,40 @@ cdef class PlanOwner:
             delete_plan(self.plan)
 
 
+cdef Status upload_bound(QueueState* state, Plan* plan, const char* packed, uint32_t* failed_at) noexcept nogil:
+    cdef Order order
+    cdef bint began
+    cdef Status status = begin_command(state, &order)
+    if status != 0:
+        return status
+    status = upload_spills(state, plan, packed, &order, &began, failed_at)
+    if began:
+        state.lock.unlock()
+        end_order(&order)
+    else:
+        abort_command(state, &order)
+    return status
+
+
+cdef int bind_by_value(
+    object queue, QueueState* state, Kernel kernel, Plan* plan, char* packed, Views* views
+) except -1:
+    """The bytes are those of now: they are uploaded once, before the first launch."""
+    cdef uint32_t failed_at = NO_ARGUMENT
+    cdef Status status = NO_ROOM
+    try:
+        while status == NO_ROOM:
+            make_room(queue, state, kernel.id, plan, packed)
+            with nogil:
+                status = upload_bound(state, plan, packed, &failed_at)
+    finally:
+        release_views(views)
+    if status != 0:
+        raise_launch_error(queue, kernel, status, failed_at)
+    use_spills(plan, packed)
+    return 0
+
+
 cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments):
     cdef BoundLaunch bound = BoundLaunch.__new__(BoundLaunch)
     cdef PlanOwner owner = PlanOwner.__new__(PlanOwner)
@@ -65,7 +99,6 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     bound.closings = state.device.closings.load()
     bound.geometry = read_geometry(kernel, grid, block)[0]
     packed = <char*> alloca(kernel.packed_size)
-    views.count = views.spilled = views.arrays = 0
     pack_arguments(kernel, (<PyTupleObject*> arguments).ob_item, len(arguments), packed, &views)
     try:
         if views.arrays:
@@ -76,7 +109,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
         release_views(&views)
         raise
     bound.state = retain_queue_state(state)
-    bound.vectorcall = call_bound
+    bound.vectorcall = <vectorcallfunc> call_bound
     bound.queue = queue
     bound.kernel = kernel
     bound.arguments = arguments
@@ -115,9 +148,28 @@ cdef Status launch_bound_gathered(QueueState* state, Plan* plan, const Geometry*
     return status
 
 
-cdef int launch_bound(BoundLaunch bound) except -1:
+cdef int launch_bound_otherwise(BoundLaunch bound, Status status) except -1:
+    """A bound launch that is not the common one, or has failed; 1 when it became part of a graph."""
+    if status == NO_PLAN:
+        with nogil:
+            status = launch_bound_gathered(bound.state, bound.plan, &bound.geometry)
+    if status == QUEUE_CAPTURED:
+        work = bound_work(bound, bound.kernel, &bound.geometry, bound.arguments, bound.plan.values)
+        capture = bound.queue._capture
+        if capture is None or capture.add(bound.queue, work) is None:
+            return launch_bound_otherwise(bound, NO_PLAN)  # it has ended meanwhile
+        return 1
+    if status != 0:
+        raise_launch_error(bound.queue, bound.kernel, status, NO_ARGUMENT)
+    return 0
+
+
+cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
+    """PEP 590: without this a call would make an empty tuple first."""
     cdef QueueState* state = bound.state
     cdef Status status = NO_PLAN
+    if PyVectorcall_NARGS(flags) or keywords != NULL:
+        raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
     if state.device.closings.load(memory_order_relaxed) != bound.closings:
         bound._check_arguments()
     if state.lock.try_lock():
@@ -126,27 +178,11 @@ cdef int launch_bound(BoundLaunch bound) except -1:
             if status == 0:
                 count_command(state)
         state.lock.unlock()
-    if status == NO_PLAN:
-        with nogil:
-            status = launch_bound_gathered(state, bound.plan, &bound.geometry)
-    if status == QUEUE_CAPTURED:
-        work = bound_work(bound, bound.kernel, &bound.geometry, bound.arguments, bound.plan.values)
-        capture = bound.queue._capture
-        if capture is None or capture.add(bound.queue, work) is None:
-            return launch_bound(bound)  # it has ended meanwhile
-        return 0
-    if status != 0:
-        raise_launch_error(bound.queue, bound.kernel, status, NO_ARGUMENT)
-    state.device.unseen_writes += bound.kernel.follows
-    note_writes(state, bound.kernel, (<PyTupleObject*> bound.arguments).ob_item)
-    return 0
-
-
-cdef object call_bound(object bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
-    """PEP 590: without this a call would make an empty tuple first."""
-    if PyVectorcall_NARGS(flags) or keywords != NULL:
-        raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
-    launch_bound(<BoundLaunch> bound)
+    if status != 0 and launch_bound_otherwise(bound, status):
+        return None
+    if bound.kernel.follows:
+        state.device.unseen_writes += 1
+    note_writes(state, bound.kernel.written, (<PyTupleObject*> bound.arguments).ob_item)
     return None
 
 
@@ -174,7 +210,7 @@ cdef class BoundLaunch:
             release_queue_state(self.state)
 
     def __call__(self):
-        launch_bound(self)
+        call_bound(self, NULL, 0, NULL)
 
     def _check_arguments(self):
         """Something was closed since the arguments were last looked at."""

@@ -12,16 +12,19 @@ cimport cython
 from libc.stdint cimport uintptr_t
 from libcpp.vector cimport vector
 
-from penstock.events.anchors cimport anchor_on_device, collect_device, collect_queue
+from penstock.events.anchors cimport (
+    abandon_device, anchor_on_device, collect_abandoned, collect_device, collect_queue
+)
 from penstock.events.event cimport new_event
 from penstock.queues.buffer cimport Buffer, expose, new_allocation, new_buffer
 from penstock.queues.driver cimport Driver, Status
+from penstock.queues.host_functions cimport wait_for_openings
 from penstock.queues.kernel cimport new_kernel
 from penstock.queues.pool cimport MemoryPool, new_pool
 from penstock.queues.queue cimport Queue, new_queue
 from penstock.queues.state cimport (
-    DeviceState, QueueState, Statistics, add_statistics, captures_under_way, new_device_state, registered_queues,
-    release_device_state, release_queue_state, stats_of
+    DeviceState, QueueState, Statistics, captures_under_way, device_statistics, new_device_state, registered_queues,
+    release_queue_state, retain_queue_state, stats_of
 )
 from penstock.sync.finish cimport finish_device, mark_for_closing
 from penstock.sync.ordering cimport enter_list
@@ -74,7 +77,8 @@ cdef class Device:
     DeviceNotFoundError
         When nothing usable matches; the message lists what there is.
 
-    Closing it, also by ``with``, finishes all work first. Objects made for it keep it alive.
+    Closing it, also by ``with``, finishes all work first. Objects made for it keep it alive; closed and without them
+    it is gone at once, and one that was never closed when the garbage collector finds it.
     """
 
     cdef DeviceState* state
@@ -110,6 +114,7 @@ cdef class Device:
         return device
 
     def _open(self, driver, timing):
+        collect_abandoned()
         self.info = driver.info
         self.timing = timing
         self.driver = driver
@@ -124,23 +129,20 @@ cdef class Device:
         self._launch_memory.release_threshold = KEPT_FOR_LAUNCHES
         native, handle = self.driver.create_queue(0, timing)
         self._null_queue = new_queue(self, self.state, native, handle, True, True, timing, False, 0)
-        self.state.null_queue = (<Queue> self._null_queue).state
+        self.state.null_queue = retain_queue_state((<Queue> self._null_queue).state)
         _live.add(self)
         remember(self)
 
     def __del__(self):
-        # Nobody can use it any more, and nothing here may block. Device and null queue hold each other, so this is
-        # where the two come apart; work that is still outstanding goes on.
+        # Nobody can use it any more, and nothing here may block; work that is still outstanding goes on.
         if self.state != NULL:
-            self.closed = True
-            self._close_queues()
-            self._null_queue = None
-            self._reducing = None
+            self._come_apart()
 
     def __dealloc__(self):
         if self.state != NULL:
-            collect_device(self.state)
-            release_device_state(self.state)
+            if self.state.null_queue != NULL:
+                release_queue_state(self.state.null_queue)
+            abandon_device(self.state, self.driver)
 
     # -- what it is
 
@@ -153,19 +155,8 @@ cdef class Device:
     def stats(self):
         """The counters of all its queues, those that are gone included, and its own waits; a `Stats`."""
         cdef Statistics counts
-        cdef vector[QueueState*] queues
-        cdef size_t i
         with nogil:
-            registered_queues(self.state, queues)
-            self.state.registry_lock.lock()
-            counts = self.state.retired
-            counts.host_syncs += self.state.host_syncs
-            self.state.registry_lock.unlock()
-            for i in range(queues.size()):
-                queues[i].lock.lock()
-                add_statistics(counts, queues[i].counts)
-                queues[i].lock.unlock()
-                release_queue_state(queues[i])
+            counts = device_statistics(self.state)
         return stats_of(counts, self._allocations)
 
     # -- queues
@@ -325,6 +316,10 @@ cdef class Device:
         if not hasattr(self.driver, "adopt_memory"):
             raise NotSupportedError(f"as_buffer: {self.info.name} takes over no memory; SYCL devices do")
         memory, shape, dtype = self.driver.adopt_memory(thing)
+        return self._over(memory, shape, dtype)
+
+    def _over(self, memory, shape, dtype):
+        """A buffer over memory that may change unseen."""
         allocation = new_allocation(self, self.state, memory)
         expose(allocation)
         return new_buffer(allocation, 0, shape, dtype)
@@ -426,12 +421,21 @@ cdef class Device:
             abandon_captures(self)
         try:
             self._finish()
+            with nogil:
+                wait_for_openings()
         finally:
             self.pool.trim()
             self._launch_memory.trim()
-            self.closed = True
-            self._close_queues()
+            self._come_apart()
             _live.discard(self)
+
+    def _come_apart(self):
+        """Close the queues, and let go of those that would keep the Device until the garbage collector comes by."""
+        self.closed = True
+        self._close_queues()
+        self._null_queue = None  # its state stays for threads that are still about to use the others
+        self._reducing = None
+        self._thread_queues.close()
 
     def _close_queues(self):
         """Whoever still has one of them is told that it is closed."""
@@ -506,3 +510,4 @@ def _finish_all():
             device.close()
         except BaseException:  # noqa: BLE001 - at exit nobody is left to tell
             pass
+    collect_abandoned()

@@ -14,7 +14,7 @@ from penstock.queues.host_functions cimport Call, new_call, settle_call
 from penstock.queues.queue cimport Queue
 from penstock.queues.replay cimport Replay, is_acting, new_replay, submit_replay
 from penstock.queues.state cimport Lock
-from penstock.queues.work cimport MemoryWork
+from penstock.queues.work cimport ListWork, MemoryWork
 from penstock.sync.epochs cimport submitted_epoch
 from penstock.sync.ordering cimport wait_for_epoch
 
@@ -23,7 +23,7 @@ from penstock.queues.errors import (
 )
 from penstock.queues.graph_memory import Lifetimes
 from penstock.queues.lanes import segments_of
-from penstock.queues.work import make_kernel
+from penstock.queues.work import make_copy, make_fill, make_host, make_kernel
 
 
 def serial_order(nodes):
@@ -65,8 +65,12 @@ def shape_of(ordered):
 
 
 cdef object direction_of(work):
+    if work.kind == "graph":
+        return [(each.kind, direction_of(each)) for each in work.works]
     if work.kind != "copy":
         return None
+    if type(work) is ListWork:
+        return direction_of(work.works[0])
     return " to ".join(["device" if isinstance(end, Buffer) else "host" for end in (work.src, work.dst)])
 
 
@@ -278,8 +282,9 @@ cdef class ExecutableGraph:
                     f"node {i} of the other graph depends on nodes {there[1]}, here on {here[1]}", "dependencies",
                     ordered[i])
             if there[2] != here[2]:
+                does, reason = ("copies", "direction") if there[0] == "copy" else ("does", "nodes")
                 raise GraphUpdateError(
-                    f"node {i} of the other graph copies {there[2]}, here {here[2]}", "direction", ordered[i])
+                    f"node {i} of the other graph {does} {there[2]}, here {here[2]}", reason, ordered[i])
         before, self.works = self.works, [node.work for node in ordered]
         try:
             self._prepare()
@@ -299,13 +304,70 @@ cdef class ExecutableGraph:
         kernel, grid, block, *args
             As for `Queue.launch`.
         """
+        self._set(node, "kernel", lambda: make_kernel(self.device, kernel, grid, block, args))
+
+    def set_copy(self, node, dst, src):
+        """Let a node copy something else from the next launch on (HIP, hipGraphExecMemcpyNodeSetParams1D).
+
+        Parameters
+        ----------
+        node : Node
+            A copy node of the graph that this was made from.
+        dst, src
+            As for `Graph.add_copy`, the same way as before: between the host and the device, or within the device.
+        """
+        self._set(node, "copy", lambda: make_copy(self.device, dst, src))
+
+    def set_fill(self, node, buf, value):
+        """Let a node fill something else, or with something else, from the next launch on (HIP,
+        hipGraphExecMemsetNodeSetParams).
+
+        Parameters
+        ----------
+        node : Node
+            A fill node of the graph that this was made from.
+        buf, value
+            As for `Queue.fill`.
+        """
+        self._set(node, "fill", lambda: make_fill(self.device, buf, value))
+
+    def set_host(self, node, function):
+        """Let a node call something else from the next launch on (HIP, hipGraphExecHostNodeSetParams).
+
+        Parameters
+        ----------
+        node : Node
+            A host node of the graph that this was made from.
+        function : callable
+            As for `Queue.host`.
+        """
+        self._set(node, "host", lambda: make_host(function))
+
+    def set_graph(self, node, graph):
+        """Let a node do what another graph does, from the next launch on (HIP, hipGraphExecChildGraphNodeSetParams).
+
+        Parameters
+        ----------
+        node : Node
+            A graph node of the graph that this was made from.
+        graph : Graph
+            Of the same shape, as for `update`.
+        """
+        self._set(node, "graph", lambda: graph._as_work(self.device))
+
+    def _set(self, node, kind, make):
+        """What `make` returns takes the place of what a node of this kind does; when it is refused all is as it was."""
         self._check_open()
         if node not in self.ordered:
-            raise InvalidArgumentError("set_kernel: this is no node of the graph that this was made from")
+            raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
         at = self.ordered.index(node)
-        if self.works[at].kind != "kernel":
-            raise InvalidArgumentError(f"set_kernel: {node!r} is no kernel node")
-        self.works[at] = make_kernel(self.device, kernel, grid, block, args)
+        if self.works[at].kind != kind:
+            raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
+        work = make()
+        there, here = direction_of(work), direction_of(self.works[at])
+        if there != here:
+            raise InvalidArgumentError(f"set_{kind}: the node is to {kind} {here}, and not {there}")
+        self.works[at] = work
         self.stale = True
 
     @property

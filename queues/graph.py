@@ -27,6 +27,7 @@ from penstock.queues.work import (
     make_free,
     make_host,
     make_kernel,
+    make_list,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Node:
     ----------
     work : Work
         What it does, with attributes by its kind: ``kernel``, ``grid``, ``block`` and ``arguments``; ``dst``, ``src``
-        and ``nbytes``; ``buffer`` and ``value``; ``function``; ``buffer``.
+        and ``nbytes``; ``buffer`` and ``value``; ``function``; ``buffer``; ``works``.
     dependencies : tuple of Node
         What it comes after.
     """
@@ -64,7 +65,7 @@ class Node:
 
     @property
     def kind(self) -> str:
-        """What it does, in a word: "kernel", "copy", "fill", "host", "empty", "alloc" or "free"."""
+        """What it does, in a word: "kernel", "copy", "fill", "host", "empty", "alloc", "free" or "graph"."""
         return self.work.kind
 
     def __repr__(self) -> str:
@@ -106,6 +107,7 @@ class Graph:
         self._allocated: dict[GraphMemory, Node] = {}  # by nodes of it
         self._freed: dict[GraphMemory, Node] = {}  # by nodes of it, its own memory or another graph's
         self._idle: list[GraphMemory] = []  # its own that is freed, and that nothing else is in yet
+        self._scratch: dict[int, Any] = {}  # of captured launches, by kernel
         self._instance: Callable[[], ExecutableGraph | None] = lambda: None  # the last, when there can be but one
 
     # -- what it has
@@ -169,6 +171,30 @@ class Graph:
         work = make_free(self.device, buf)
         self._check_not_freed(work)
         return self._insert(work, after)
+
+    def add_graph(self, graph: Graph, *, after: Any = ()) -> Node:
+        """Add all that another graph's nodes do now, as one node (HIP, hipGraphAddChildGraphNode).
+
+        Raises
+        ------
+        NotSupportedError
+            When it allocates or frees memory.
+        InvalidArgumentError
+            When it is of another device, or its nodes depend on each other in a circle.
+        """
+        self._check_complete()
+        if not isinstance(graph, Graph):
+            raise ArgumentTypeError(f"add_graph() needs a Graph, not {type(graph).__name__}")
+        return self._insert(graph._as_work(self.device), after)
+
+    def _as_work(self, device: Any) -> Work:
+        """All that its nodes do, for a node of a graph of this device."""
+        self._check_complete()
+        if self.device is not device:
+            raise InvalidArgumentError(f"the graph to add belongs to {self.device.name}, not to {device.name}")
+        if self._has_memory_nodes:
+            raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")
+        return make_list("graph", [node.work for node in serial_order(self._nodes)])
 
     def add_empty(self, *, after: Any = ()) -> Node:
         """Add a node that does nothing: for others to depend on."""
@@ -335,7 +361,7 @@ class Graph:
         self.closed = True
         self._own = None
         self._nodes = []
-        self._allocated, self._freed, self._idle = {}, {}, []
+        self._allocated, self._freed, self._idle, self._scratch = {}, {}, [], {}
 
     def _check_open(self) -> None:
         if self.closed:

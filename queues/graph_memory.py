@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from penstock.queues.errors import InvalidArgumentError
@@ -77,7 +77,7 @@ def figures_of(device: Device) -> Figures:
 class Reserved:
     """The driver's memory object, and its share of the figures."""
 
-    def __init__(self, device: Any, nbytes: int) -> None:
+    def __init__(self, device: Device, nbytes: int) -> None:
         self.native = device._allocate(nbytes, "device")
         self.nbytes = nbytes
         self.figures = figures_of(device)

@@ -383,8 +383,8 @@ def hipModuleLaunchKernel(
     -------
     tuple
         ``(hipError_t,)``: hipErrorInvalidValue for dimensions, arguments or memory that cannot be,
-        hipErrorInvalidHandle without a function or when the stream is another device's, hipErrorContextIsDestroyed for
-        a stream that was destroyed.
+        hipErrorNotSupported for memory of the host that the device cannot map, hipErrorInvalidHandle without a function
+        or when the stream is another device's, hipErrorContextIsDestroyed for a stream that was destroyed.
 
     Does not wait for the kernel, see `penstock.Queue.launch`.
     """

@@ -29,3 +29,5 @@ cdef Call* new_call(object queue, QueueState* state, object function) except NUL
 cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil
 cdef int settle_call(object queue, object function, Call* call, bint submitted_it) except -1
 cdef Gate submit_gate(object queue, QueueState* state)
+# Block until the gates that are open count as such: what they held may have been seen to be done a little before.
+cdef void wait_for_openings() noexcept nogil

@@ -15,7 +15,7 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.deque cimport deque
 from libcpp.unordered_set cimport unordered_set
 
-from penstock.events.anchors cimport collect_device
+from penstock.events.anchors cimport collect_abandoned, collect_device
 from penstock.queues.driver cimport Status, Waits
 from penstock.queues.state cimport QueueState, release_device_state
 from penstock.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
@@ -40,6 +40,8 @@ cdef deque[Call*] ready
 cdef condition_variable_any submitted
 cdef unordered_set[Call*] outstanding  # submitted, and not open again
 cdef int submitting = 0  # of those the gates are not there yet
+cdef int opening = 0  # gates: open already, but still counted in their device's `open_holds`
+cdef condition_variable_any none_opening
 cdef cbool stopping = False
 
 
@@ -71,10 +73,26 @@ cdef void open_call(Call* call, bint failed) noexcept nogil:
     release_device_state(call.device)
 
 
+cdef void end_opening() noexcept nogil:
+    global opening
+    lock.lock()
+    opening -= 1
+    lock.unlock()
+    none_opening.notify_all()
+
+
+cdef void wait_for_openings() noexcept nogil:
+    lock.lock()
+    while opening != 0:
+        none_opening.wait(lock)
+    lock.unlock()
+
+
 def _run():
     """The host thread."""
     cdef Call* call
     cdef size_t mine
+    global opening
     while True:
         with nogil:
             call = next_call()
@@ -91,10 +109,13 @@ def _run():
         with nogil:
             lock.lock()
             mine = outstanding.erase(call)
+            opening += mine
             lock.unlock()
             if mine:  # else the interpreter ends, and `stop` is opening the gate
                 open_call(call, False)
+                end_opening()
                 del call
+        collect_abandoned()  # the device may have gone with its queue
 
 
 _thread = None
@@ -237,11 +258,17 @@ cdef class Gate:
             return
         self.opened = True
         cdef bint as_failed = failed
+        global opening
         with nogil:
+            lock.lock()
+            opening += 1
+            lock.unlock()
             self.driver.open_gate(self.handle, as_failed)
             self.driver.release_event(self.handle)
-        self.device.open_holds.fetch_sub(1)
+            self.device.open_holds.fetch_sub(1)
+            end_opening()
         collect_device(self.device)
+        collect_abandoned()
 
     def __enter__(self):
         return self
@@ -256,6 +283,7 @@ cdef class Gate:
                 self.driver.release_event(self.handle)
                 self.device.open_holds.fetch_sub(1)
             release_device_state(self.device)
+            collect_abandoned()
 
 
 cdef Gate submit_gate(object queue, QueueState* state):

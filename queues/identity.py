@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.queues.binary_cache import BinaryCache, key_of, reads_files
 from penstock.queues.errors import InvalidArgumentError
 
 __all__ = ["Identities", "content_id", "identify"]
+
+Kernels = TypeVar("Kernels", bound=dict[str, Any])
 
 BITS = 32
 OFFSET_BASIS = 0x811C9DC5
@@ -133,7 +135,7 @@ class Identities:
         return True
 
 
-def identify(kernels: dict[str, Any], source: str | bytes, options: tuple[str, ...]) -> dict[str, Any]:
+def identify(kernels: Kernels, source: str | bytes, options: tuple[str, ...]) -> Kernels:
     """Return these kernels of a driver, each with its ``content_id`` and with the ``identities`` of their program."""
     cache = None if reads_files(source) else BinaryCache()
     identities = Identities(key_of("program", source, *options), kernels, cache)

@@ -8,6 +8,10 @@ from penstock.queues.plan cimport Parameter
 from penstock.queues.state cimport DeviceState
 
 
+cdef enum:
+    MOST_PACKED = 1024  # bytes of packed arguments that the common launch has room for
+
+
 cdef class Kernel:
     cdef DeviceState* state  # retained
     cdef readonly object device
@@ -17,10 +21,10 @@ cdef class Kernel:
     cdef object native  # the driver's kernel, from which plans get theirs
     cdef Parameter* layout
     cdef Py_ssize_t count
-    cdef size_t packed_size
+    cdef size_t packed_size  # a whole number of pairs of words, so that they are compared in pairs
     cdef uint64_t id
     cdef bint closed
-    cdef bint plain  # open, without scratch, and follows no pointers
+    cdef bint plain  # open, without scratch, follows no pointers, and has no more than MOST_PACKED bytes of arguments
     cdef bint follows  # pointers that it finds in memory, so that it may write anywhere
     cdef object followed  # which memory there was when it was last looked at
     cdef vector[Py_ssize_t] written  # the parameters through which a launch may write

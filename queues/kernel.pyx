@@ -68,11 +68,11 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native):
             layout.code = <char> ord(parameter.code)
             layout.width = (parameter.nbytes + 7) // 8 * 8
         offset += layout.width
-    kernel.packed_size = offset
+    kernel.packed_size = max((offset + 15) // 16 * 16, 16)
     kernel.left_out.resize(kernel.count)
     kernel.scratch_sizes = ()
     kernel.scratch_ids = {}
-    kernel.plain = True
+    kernel.plain = offset <= MOST_PACKED
     kernel.max_block = native.max_block
     kernel.local_bytes = native.local_bytes
     for i in range(3):
@@ -138,7 +138,8 @@ cdef class Kernel:
         unspecified. It grows when a launch needs more. When the size depends on data, it is worked out again only
         after something may have written to that data: by one launch for each buffer that changed and one host
         synchronize, so that launch blocks. A launch reads the data as it is after everything submitted until then that
-        penstock knows to write to it, on whichever queue.
+        penstock knows to write to it, on whichever queue. In a capture nothing is measured: what the size follows from
+        has to be known from a launch before. The graph has scratch of its own, of that size, whenever it runs.
 
         Parameters
         ----------

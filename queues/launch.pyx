@@ -1,32 +1,13 @@
-"""From Python arguments to the driver call.
+"""Launches that are not the common one."""
 
-In order: everything is checked and packed before the lock is taken; under the lock the arguments that changed are set,
-the driver is called, and the epoch advances. When nothing has to be gathered and the driver cannot block, all of that
-is `launch_ready`, with the GIL kept. Otherwise `launch_gathered` does it without the GIL. Neither allocates anything or
-makes an event once the plan is there.
-"""
-
-from cpython.object cimport PyObject
-from libc.stdint cimport uint32_t, uint64_t
-
-from penstock.queues.by_value cimport launch_by_value
-from penstock.queues.driver cimport NO_PLAN, QUEUE_CAPTURED, Geometry, Status
-from penstock.queues.geometry cimport read_geometry
-from penstock.queues.kernel cimport Kernel
-from penstock.queues.packing cimport Views, pack_arguments, release_views
-from penstock.queues.plan cimport Plan
-from penstock.queues.state cimport QueueState, refusal
-from penstock.queues.submit cimport (
-    NO_ARGUMENT, add_plan, capture_launch, find_plan, no_waits, note_writes, raise_launch_error, refuse_kernel, submit
-)
-from penstock.sync.ordering cimport (
-    Order, abort_command, begin_command, commit_command, count_command, is_ready_to_launch, waits_of
-)
+from penstock.queues.driver cimport NO_ROOM, QUEUE_CAPTURED
+from penstock.queues.packing cimport release_views
+from penstock.queues.spills cimport make_room
+from penstock.queues.state cimport refusal
+from penstock.queues.submit cimport add_plan, capture_launch, raise_launch_error
+from penstock.sync.ordering cimport Order, abort_command, begin_command, commit_command, end_order, waits_of
 
 from penstock.queues.host_arrays import launch_with_arrays
-
-cdef extern from "<alloca.h>":
-    void* alloca(size_t size) nogil
 
 
 cdef list list_of(PyObject* const* arguments, Py_ssize_t count):
@@ -34,30 +15,14 @@ cdef list list_of(PyObject* const* arguments, Py_ssize_t count):
     return [<object> arguments[i] for i in range(count)]
 
 
-cdef inline Status launch_ready(
-    QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
-) noexcept nogil:
-    """The common launch; NO_PLAN when it is not one. The queue is locked."""
-    cdef Plan* plan
-    cdef Status status
-    if not is_ready_to_launch(state):
-        return NO_PLAN
-    plan = find_plan(state, kernel_id)
-    if plan == NULL:
-        return NO_PLAN
-    status = submit(state, plan, geometry, packed, no_waits(), failed_at)
-    if status == 0:
-        count_command(state)
-    return status
-
-
 cdef Status launch_gathered(
-    QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
+    QueueState* state, uint64_t kernel_id, const Geometry* geometry, char* packed, bint spilled, uint32_t* failed_at
 ) noexcept nogil:
-    """Any launch whose plan is there, waits and all."""
+    """Any launch whose plan is there, waits and all. Uploads are commands before it; the first carries the waits."""
     cdef Order order
     cdef Plan* plan
     cdef Status status
+    cdef bint began = False
     state.lock.lock()
     status = refusal(state)
     plan = find_plan(state, kernel_id)
@@ -72,67 +37,50 @@ cdef Status launch_gathered(
     plan = find_plan(state, kernel_id)  # the kernel may have been closed in between
     if plan == NULL:
         status = NO_PLAN
-    else:
-        status = submit(state, plan, geometry, packed, waits_of(&order), failed_at)
+    elif spilled:
+        status = upload_spills(state, plan, packed, &order, &began, failed_at)
+        if status == 0:
+            use_spills(plan, packed)
     if status == 0:
+        status = submit(state, plan, geometry, packed, no_waits() if began else waits_of(&order), failed_at)
+    if began:
+        if status == 0:
+            count_command(state)
+        state.lock.unlock()
+        end_order(&order)
+    elif status == 0:
         commit_command(state, &order)
     else:
         abort_command(state, &order)
     return status
 
 
-cdef inline int launch_checked(
+cdef int launch_otherwise(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views
+    char* packed, Views* views, Status status, uint32_t failed_at
 ) except -1:
-    cdef const Geometry* geometry
-    cdef Geometry kept
-    cdef uint32_t failed_at = NO_ARGUMENT
-    cdef Status status = NO_PLAN
-    if views.spilled:
-        if launch_by_value(queue, state, kernel, grid, block, packed, views) == QUEUE_CAPTURED:
-            return capture_launch(queue, kernel, grid, block, arguments)
-        note_writes(state, kernel, arguments)
-        return 0
-    geometry = read_geometry(kernel, grid, block)
-    if state.lock.try_lock():
-        status = launch_ready(state, kernel.id, geometry, packed, &failed_at)
-        state.lock.unlock()
-    if status == NO_PLAN:
-        kept = geometry[0]
-    while status == NO_PLAN:
-        with nogil:
-            status = launch_gathered(state, kernel.id, &kept, packed, &failed_at)
-        if status == NO_PLAN:
-            add_plan(queue, state, kernel)
+    cdef Geometry geometry
+    cdef bint spilled = views.spilled != 0
+    try:
+        if views.arrays:
+            launch_with_arrays(queue, kernel, grid, block, list_of(arguments, kernel.count))
+            return 0
+        geometry = read_geometry(kernel, grid, block)[0]
+        if spilled and state.lock.try_lock():
+            status = launch_ready(state, kernel.id, &geometry, packed, True, &failed_at)
+            state.lock.unlock()
+        while status == NO_PLAN or status == NO_ROOM:
+            with nogil:
+                status = launch_gathered(state, kernel.id, &geometry, packed, spilled, &failed_at)
+            if status == NO_PLAN:
+                add_plan(queue, state, kernel)
+            elif status == NO_ROOM:
+                make_room(queue, state, kernel.id, NULL, packed)
+    finally:
+        release_views(views)
+    if status == QUEUE_CAPTURED:
+        return capture_launch(queue, kernel, grid, block, arguments)
     if status != 0:
-        if status == QUEUE_CAPTURED:
-            return capture_launch(queue, kernel, grid, block, arguments)
         raise_launch_error(queue, kernel, status, failed_at)
-    note_writes(state, kernel, arguments)
+    note_writes(state, kernel.written, arguments)
     return 0
-
-
-cdef int launch_packed(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views
-) except -1:
-    return launch_checked(queue, state, kernel, grid, block, arguments, packed, views)
-
-
-cdef int launch(
-    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    Py_ssize_t count
-) except -1:
-    cdef char* packed
-    cdef Views views
-    if kernel.state != state.device:
-        refuse_kernel(queue, kernel)
-    packed = <char*> alloca(kernel.packed_size)
-    views.count = views.spilled = views.arrays = 0
-    pack_arguments(kernel, arguments, count, packed, &views)  # may run Python code, so before the geometry is read
-    if views.spilled and views.arrays:
-        release_views(&views)
-        launch_with_arrays(queue, kernel, grid, block, list_of(arguments, count))
-        return 0
-    return launch_checked(queue, state, kernel, grid, block, arguments, packed, &views)

@@ -1,15 +1,17 @@
 """`Queue.launch`, as CPython calls it."""
 
+import numpy as np
 from cpython.object cimport PyObject
 
 from penstock.queues.kernel cimport Kernel
 from penstock.queues.launch cimport launch, list_of
+from penstock.queues.plan cimport POINTER
 from penstock.queues.queue cimport Queue
-from penstock.queues.scratch cimport launch_with_scratch
+from penstock.queues.scratch cimport launch_with_scratch, launch_work
+from penstock.queues.state cimport QueueState
 
 from penstock.queues.errors import ArgumentTypeError
 from penstock.queues.results import launch_for_result
-from penstock.queues.work import make_kernel
 
 cdef extern from "Python.h":
     ctypedef void (*PyCFunction)()
@@ -28,37 +30,40 @@ cdef extern from "Python.h":
 
 cdef bint captured_launch(object queue, Kernel kernel, PyObject* const* arguments, Py_ssize_t count) except -1:
     """Whether the launch of a kernel that is not plain became part of a graph."""
+    cdef Py_ssize_t i
     capture = queue._capture
     if capture is None or kernel.closed:
         return False
-    if kernel.scratch_sizes:
-        queue._refuse_in_capture(f"launch of {kernel.name!r}, which has scratch,")
-    given = tuple(list_of(arguments + 3, count - 3))
-    work = make_kernel(queue.device, kernel, <object> arguments[1], <object> arguments[2], given)
+    given = list_of(arguments + 3, count - 3)
+    taking = [i for i in range(kernel.count) if not kernel.left_out[i]]
+    for i, argument in zip(taking, given):
+        if isinstance(argument, np.ndarray) and kernel.layout[i].kind == POINTER:
+            return False  # what is done instead copies around a launch, which comes here
+    work = launch_work(queue, (<Queue> queue).state, kernel, <object> arguments[1], <object> arguments[2], given)
     return capture.add(queue, work) is not None
 
 
 cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords):
+    cdef QueueState* state = (<Queue> self).state
+    cdef PyObject* kernel  # borrowed, as the next two are: the caller keeps them
+    cdef PyObject* grid
+    cdef PyObject* block
     if count < 3:
         raise ArgumentTypeError(f"launch(kernel, grid, block, *args) takes at least 3 arguments ({count} given)")
-    kernel = <object> arguments[0]
-    if type(kernel) is not Kernel:
-        raise ArgumentTypeError(f"launch needs a Kernel, not {type(kernel).__name__}")
+    kernel, grid, block = arguments[0], arguments[1], arguments[2]
+    if type(<object> kernel) is not Kernel:
+        raise ArgumentTypeError(f"launch needs a Kernel, not {type(<object> kernel).__name__}")
     if keywords != NULL:
         if <tuple> keywords != ("result",):
             raise ArgumentTypeError(f"launch takes the keyword result only, not {', '.join(<tuple> keywords)}")
-        self._refuse_in_capture("launch with result=")
+        self._refuse_in_capture("launch with result= (pass a Buffer, and copy it to an array, to read after each run)")
         return launch_for_result(
-            self, kernel, <object> arguments[1], <object> arguments[2], list_of(arguments + 3, count - 3),
+            self, <object> kernel, <object> grid, <object> block, list_of(arguments + 3, count - 3),
             <object> arguments[count])
     if (<Kernel> kernel).plain:
-        launch(
-            self, (<Queue> self).state, <Kernel> kernel, <object> arguments[1], <object> arguments[2], arguments + 3,
-            count - 3)
-    elif not captured_launch(self, kernel, arguments, count):
-        launch_with_scratch(
-            self, (<Queue> self).state, <Kernel> kernel, <object> arguments[1], <object> arguments[2], arguments + 3,
-            count - 3)
+        launch(self, state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
+    elif not captured_launch(self, <Kernel> kernel, arguments, count):
+        launch_with_scratch(self, state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
     return None
 
 
@@ -88,6 +93,9 @@ Returns
 -------
 Result or None
     With `result`, the value on its way to the host.
+
+Captured, it becomes part of the graph: arrays are read, and written, each time that runs, and scratch has the size that
+it has to have now. What that follows from has to be known, from a launch before.
 
 Does not wait for the kernel, except when an array has to be copied out, and when scratch has to be measured. It blocks
 only while the device's own queue is full, without the GIL.

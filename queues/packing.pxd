@@ -16,7 +16,7 @@ cdef struct Views:
     Py_buffer views[MOST_VIEWS]
 
 
-# Both counts are 0 before. After success, when something has spilled, the caller calls `release_views`.
+# After success, when something has spilled, the caller calls `release_views`.
 cdef int pack_arguments(
     Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
 ) except -1

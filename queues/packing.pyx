@@ -253,62 +253,86 @@ cdef int pack_local(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
     return 0
 
 
+# The next three do in place what is common, and leave the rest, errors as well, to `pack_other`. What they are given is
+# borrowed and not counted: the caller of `pack_arguments` keeps it.
+
+
+cdef inline int pack_pointer(
+    Kernel kernel, Py_ssize_t i, PyObject* value, PackedPointer* slot, Views* views
+) except -1:
+    if Py_IS_TYPE(value, <PyTypeObject*> Buffer) and is_open_buffer(kernel, <Buffer> value):
+        slot.allocation = (<Buffer> value).allocation.id
+        slot.memory = (<Buffer> value).memory
+        return 0
+    if Py_IS_TYPE(value, <PyTypeObject*> ByValue):
+        pack_bytes_at(slot, (<ByValue> value).view.buf, (<ByValue> value).view.len, views)
+        return 0
+    if PyBytes_CheckExact(<object> value) and PyBytes_GET_SIZE(<object> value):
+        pack_bytes_at(slot, PyBytes_AS_STRING(<object> value), PyBytes_GET_SIZE(<object> value), views)
+        return 0
+    if <object> value is None:
+        memset(slot, 0, sizeof(PackedPointer))
+        return 0
+    return pack_other(kernel, i, <object> value, <char*> slot, views)
+
+
+cdef inline int pack_int(Kernel kernel, Py_ssize_t i, PyObject* value, uint64_t* slot, Views* views) except -1:
+    cdef int64_t number
+    cdef int overflow
+    if PyLong_CheckExact(<object> value):
+        number = PyLong_AsLongLongAndOverflow(<object> value, &overflow)
+        if number == <int32_t> number and not overflow:
+            slot[0] = <uint32_t> number
+            return 0
+    return pack_other(kernel, i, <object> value, <char*> slot, views)
+
+
+cdef inline int pack_float(Kernel kernel, Py_ssize_t i, PyObject* value, uint64_t* slot, Views* views) except -1:
+    if PyFloat_CheckExact(<object> value):
+        slot[0] = 0
+        (<float*> slot)[0] = <float> PyFloat_AS_DOUBLE(<object> value)
+        if not isinf((<float*> slot)[0]):
+            return 0
+    return pack_other(kernel, i, <object> value, <char*> slot, views)
+
+
 cdef int pack_arguments(
     Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
 ) except -1:
     """Check the arguments and lay their bytes out, each in its slot, unused bytes zero; the driver sees nothing yet."""
     cdef Py_ssize_t i
-    cdef Parameter* parameter
-    cdef PackedPointer* pointer
-    cdef PyObject* value  # borrowed, not counted: the caller keeps the arguments
+    cdef Parameter* layout = kernel.layout
     cdef char* slot
-    cdef int64_t number
-    cdef int overflow
+    cdef char code
+    views.count = views.spilled = views.arrays = 0
     if count != kernel.count:
         raise ArgumentTypeError(
             f"kernel {kernel.name!r} takes {kernel.count} arguments ({count} given): {kernel.signature}")
+    memset(packed + kernel.packed_size - 16, 0, 16)  # the last word may be no argument's
     for i in range(count):
-        parameter = kernel.layout + i
-        value = arguments[i]
-        slot = packed + parameter.offset
-        if parameter.code == 0:
-            if Py_IS_TYPE(value, <PyTypeObject*> Buffer) and is_open_buffer(kernel, <Buffer> value):
-                pointer = <PackedPointer*> slot
-                pointer.allocation = (<Buffer> value).allocation.id
-                pointer.memory = (<Buffer> value).memory
-                continue
-            if Py_IS_TYPE(value, <PyTypeObject*> ByValue):
-                pack_bytes_at(<PackedPointer*> slot, (<ByValue> value).view.buf, (<ByValue> value).view.len, views)
-                continue
-            if PyBytes_CheckExact(<object> value) and PyBytes_GET_SIZE(<object> value):
-                pack_bytes_at(
-                    <PackedPointer*> slot, PyBytes_AS_STRING(<object> value), PyBytes_GET_SIZE(<object> value), views)
-                continue
-            if <object> value is None:
-                memset(slot, 0, sizeof(PackedPointer))
-                continue
-        elif parameter.code == c"i":
-            if PyLong_CheckExact(<object> value):
-                number = PyLong_AsLongLongAndOverflow(<object> value, &overflow)
-                if number == <int32_t> number and not overflow:
-                    (<uint64_t*> slot)[0] = <uint32_t> number
-                    continue
-        elif parameter.code == c"f":
-            if PyFloat_CheckExact(<object> value):
-                (<uint64_t*> slot)[0] = 0
-                (<float*> slot)[0] = <float> PyFloat_AS_DOUBLE(<object> value)
-                if not isinf((<float*> slot)[0]):
-                    continue
-        try:
-            pack_argument(kernel, i, <object> value, slot, views)
-        except BaseException:
-            release_views(views)
-            raise
+        slot = packed + layout[i].offset
+        code = layout[i].code
+        if code == 0:
+            pack_pointer(kernel, i, arguments[i], <PackedPointer*> slot, views)
+        elif code == c"i":
+            pack_int(kernel, i, arguments[i], <uint64_t*> slot, views)
+        elif code == c"f":
+            pack_float(kernel, i, arguments[i], <uint64_t*> slot, views)
+        else:
+            pack_other(kernel, i, <object> arguments[i], slot, views)
+    return 0
+
+
+cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
+    try:
+        pack_argument(kernel, i, value, slot, views)
+    except BaseException:
+        release_views(views)
+        raise
     return 0
 
 
 cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
-    """All that the loop above does not do in place."""
     cdef char code = kernel.layout[i].code
     cdef double real
     if code == 0:

@@ -7,6 +7,7 @@ it.
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcmp
 from libcpp.deque cimport deque
 from libcpp.vector cimport vector
 
@@ -34,7 +35,16 @@ cdef struct PackedPointer:
     Memory memory
 
 
-cdef struct Spill:
+cdef struct Staging:
+    # Host memory of an upload
+    Memory memory
+    size_t capacity
+    void* event  # of the upload; owned; NULL when there was none
+    uint64_t epoch  # of the upload: when that is known to be done, the driver need not be asked
+    PyObject* array  # owned
+
+
+cdef cppclass Spill:
     # What a pointer parameter gets when its argument is bytes by value. One buffer per plan: launches of a plan run in
     # order, so it may be written in place while earlier ones still read it.
     PackedPointer device
@@ -42,15 +52,7 @@ cdef struct Spill:
     size_t nbytes  # of the last upload
     bint known  # whether the buffer holds, or will hold by the next command, the bytes of the last upload
     PyObject* buffer  # the driver's memory, which does not keep the Device; owned
-
-
-cdef struct Staging:
-    # Host memory of an upload in flight
-    Memory memory
-    size_t capacity
-    void* event  # of the upload; owned; NULL when there was none
-    uint64_t epoch  # of the upload: when that is known to be done, the driver need not be asked
-    PyObject* array  # owned
+    deque[Staging] staging  # oldest upload first; the last has the bytes that the next launch's are compared with
 
 
 cdef enum:
@@ -67,9 +69,6 @@ cdef cppclass Plan:
     bint all_known
     uint64_t argument_bytes  # what a launch would set if nothing were remembered
     vector[Spill] spills  # one for each parameter as soon as one has spilled
-    vector[vector[char]] spilled  # the bytes of their last uploads
-    deque[Staging] staging  # oldest upload first
-    vector[Staging] orphaned  # of uploads that failed half-way; kept as long as the plan
     PyObject* snapshot  # a Snapshot: its scratch, and what the sizes follow from; owned, NULL before the first
 
 
@@ -84,13 +83,14 @@ cdef Status set_changed_arguments(
 
 
 cdef inline bint are_unchanged(const Plan* plan, const char* packed) noexcept nogil:
-    """Are these the arguments that the plan's kernel has? The block is a whole number of words, and small."""
-    cdef const uint64_t* known = <const uint64_t*> plan.values.data()
-    cdef const uint64_t* given = <const uint64_t*> packed
-    cdef size_t i
+    """Are these the arguments that the plan's kernel has? The block is a whole number of pairs of words, and small."""
+    cdef const char* known = plan.values.data()
+    cdef const char* end = known + plan.values.size()
     if not plan.all_known:
         return False
-    for i in range(plan.values.size() // 8):
-        if known[i] != given[i]:
+    while known != end:
+        if memcmp(known, packed, 16) != 0:  # in line
             return False
+        known += 16
+        packed += 16
     return True

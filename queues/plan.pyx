@@ -29,20 +29,19 @@ cdef Plan* new_plan(
 
 cdef void delete_plan(Plan* plan) noexcept nogil:
     """No lock is held: what spilled arguments used are Python objects."""
-    cdef size_t i
+    cdef size_t i, k
     plan.driver.release_kernel(plan.kernel)
-    for i in range(plan.staging.size()):
-        if plan.staging[i].event != NULL:
-            plan.driver.release_event(plan.staging[i].event)
+    for i in range(plan.spills.size()):
+        for k in range(plan.spills[i].staging.size()):
+            if plan.spills[i].staging[k].event != NULL:
+                plan.driver.release_event(plan.spills[i].staging[k].event)
     if plan.snapshot != NULL or not plan.spills.empty():
         with gil:
             Py_XDECREF(plan.snapshot)
             for i in range(plan.spills.size()):
                 Py_XDECREF(plan.spills[i].buffer)
-            for i in range(plan.staging.size()):
-                Py_XDECREF(plan.staging[i].array)
-            for i in range(plan.orphaned.size()):
-                Py_XDECREF(plan.orphaned[i].array)
+                for k in range(plan.spills[i].staging.size()):
+                    Py_XDECREF(plan.spills[i].staging[k].array)
     del plan
 
 

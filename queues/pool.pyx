@@ -245,7 +245,7 @@ cdef class MemoryPool:
         return new_buffer(new_allocation(queue.device, self.state, lease), 0, shape, dtype)
 
     def _buffer_on(self, device, memory, tuple shape, dtype):
-        """A Buffer on memory that a graph allocates."""
+        """A Buffer on memory of a graph."""
         return new_buffer(new_allocation(device, self.state, memory), 0, shape, dtype)
 
     def _free(self, Queue queue, buf):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 
 if TYPE_CHECKING:
+    from penstock.queues.buffer import Buffer
     from penstock.queues.device import Device
     from penstock.queues.kernel import Kernel
 
@@ -30,10 +32,26 @@ def read_source(source: Any, options: Any) -> tuple[str | bytes, tuple[str, ...]
     return source if isinstance(source, str) else bytes(source), options
 
 
+class Natives(dict[str, Any]):
+    """What a driver made of a program: its kernels by name, and its variables.
+
+    Parameters
+    ----------
+    variable
+        ``variable(name)``: the driver's memory object of a variable, which keeps the program; None when there is none
+        of this name.
+    """
+
+    def __init__(self, kernels: dict[str, Any], variable: Callable[[str], Any]) -> None:
+        super().__init__(kernels)
+        self.variable = variable
+
+
 class Program:
     """Kernels built from one source; made by `Device.program`.
 
-    ``program["name"]`` is a `Kernel`, the same object each time. Iterating gives the names.
+    ``program["name"]`` is a `Kernel`, the same object each time. Iterating gives the names. `get_global` reaches the
+    variables that the kernels share.
 
     Attributes
     ----------
@@ -47,6 +65,7 @@ class Program:
         self._natives = natives
         self._make_kernel = make_kernel
         self._kernels: dict[str, Kernel] = {}
+        self._globals: dict[str, Buffer] = {}
         self.closed = False
 
     @property
@@ -67,6 +86,44 @@ class Program:
             self._kernels[name] = self._make_kernel(self._natives[name])
         return self._kernels[name]
 
+    def get_global(self, name: str) -> Buffer:
+        """The memory of a variable at file scope, as bytes: ``program.get_global("table").view("f4")``.
+
+        One that is declared in ``global`` memory and not ``static``. OpenCL C has them since 2.0, where the device does
+        (``__opencl_c_program_scope_global_variables``), and only when it is asked for: ``dev.program(source,
+        "-cl-std=CL3.0")``. Each program has its own; they begin with their initial values. Does not block.
+
+        Kernels use a variable without being given it. So its `Buffer.generation` does not see them, and what runs on
+        other queues is ordered by nothing but waits. What is ``const``, or in ``constant`` memory, may be part of the
+        kernels' code, and is not to be written.
+
+        Returns
+        -------
+        Buffer
+            The same one each time, until it is closed. It keeps the variable when the program is dropped, and is closed
+            with the program.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When there is none of this name.
+        NotSupportedError
+            When the driver does not tell where variables are: OpenCL without clGetDeviceGlobalVariablePointerINTEL, and
+            SYCL. Level Zero tells it (zeModuleGetGlobalPointer).
+        """
+        if self.closed:
+            raise ClosedError("this Program is closed")
+        if not isinstance(name, str):
+            raise ArgumentTypeError(f"a variable's name is a str, not {type(name).__name__}")
+        known = self._globals.get(name)
+        if known is not None and not known.closed:
+            return known
+        memory = self._natives.variable(name) if name.isprintable() else None
+        if memory is None:
+            raise InvalidArgumentError(f"the program has no variable {name!r} in global memory")
+        self._globals.pop(name, None)
+        return self._globals.setdefault(name, self.device._over(memory, (memory.nbytes,), np.dtype(np.uint8)))
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._natives)
 
@@ -77,10 +134,12 @@ class Program:
         return name in self._natives
 
     def close(self) -> None:
-        """Close its kernels. What was launched still runs; twice is fine."""
+        """Close its kernels and variables. What was launched still runs; twice is fine."""
         self.closed = True
         for kernel in self._kernels.values():
             kernel.close()
+        for variable in self._globals.values():
+            variable.close()
         if self._natives:
             self.device._keep_until_done(self._natives)
         self._natives = {}

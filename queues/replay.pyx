@@ -25,7 +25,7 @@ from penstock.queues.host_functions cimport Call, submit_call
 from penstock.queues.plan cimport PackedPointer, Plan, delete_plan, new_plan, set_changed_arguments
 from penstock.queues.queue cimport Queue
 from penstock.queues.state cimport QueueState, release_device_state
-from penstock.queues.work cimport CopyWork, FillWork, HostWork, KernelWork, Work
+from penstock.queues.work cimport CopyWork, FillWork, HostWork, KernelWork, ListWork, Work
 from penstock.sync.epochs cimport completed_epoch
 from penstock.sync.ordering cimport (
     Order, abort_command, apply_command, begin_commands, conclude, count_command, end_order, take_marker, waits_of
@@ -175,6 +175,8 @@ cdef int add_fill(Prepared prepared, FillWork work) except -1:
 
 cdef bint is_acting(Work work):
     """Whether there is anything to submit for it."""
+    if type(work) is ListWork:
+        return any([is_acting(each) for each in (<ListWork> work).works])
     if work.kind == "copy":
         return (<CopyWork> work).nbytes != 0
     if work.kind == "fill":
@@ -183,13 +185,20 @@ cdef bint is_acting(Work work):
 
 
 cdef int add_work(Prepared prepared, object device, Work work) except -1:
-    if work.kind == "kernel":
-        return add_kernel(prepared, device, work)
-    if work.kind == "copy":
-        return add_copy(prepared, device, work)
-    if work.kind == "fill":
-        return add_fill(prepared, work)
-    return prepared.add_host((<HostWork> work).function)
+    """One that is acting."""
+    if type(work) is ListWork:
+        for each in (<ListWork> work).works:
+            if is_acting(each):
+                add_work(prepared, device, each)
+    elif work.kind == "kernel":
+        add_kernel(prepared, device, work)
+    elif work.kind == "copy":
+        add_copy(prepared, device, work)
+    elif work.kind == "fill":
+        add_fill(prepared, work)
+    else:
+        prepared.add_host((<HostWork> work).function)
+    return 0
 
 
 cdef int add_segment(Prepared prepared, object device, list works, segment, list ends) except -1:

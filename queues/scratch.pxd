@@ -4,10 +4,14 @@ from cpython.object cimport PyObject
 
 from penstock.queues.kernel cimport Kernel
 from penstock.queues.state cimport QueueState
+from penstock.queues.work cimport KernelWork
 
 
-# The kernel is not `plain`: it has scratch, follows pointers, or is closed.
+# The kernel is not `plain`.
 cdef int launch_with_scratch(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     Py_ssize_t count
 ) except -1
+
+
+cdef KernelWork launch_work(object queue, QueueState* state, Kernel kernel, object grid, object block, list given)

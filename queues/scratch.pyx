@@ -20,6 +20,7 @@ from penstock.queues.packing cimport Views, pack_arguments, release_views
 from penstock.queues.plan cimport PackedPointer, Parameter, Plan
 from penstock.queues.state cimport DeviceState, QueueState, release_device_state
 from penstock.queues.submit cimport add_plan, find_plan, refuse_kernel
+from penstock.queues.work cimport KernelWork, PyTupleObject, kernel_work
 from penstock.sync.ordering cimport wait_for_epoch
 
 import numpy as np
@@ -139,10 +140,7 @@ cdef int launch_with_scratch(
     cdef Py_ssize_t i, given = 0
     if kernel.closed or kernel.state != state.device:
         refuse_kernel(queue, kernel)
-    if count != kernel.count - len(kernel.scratch_sizes):
-        raise ArgumentTypeError(
-            f"kernel {kernel.name!r} takes {kernel.count - len(kernel.scratch_sizes)} arguments besides its scratch "
-            f"({count} given): {kernel.signature}")
+    check_count(kernel, count)
     if kernel.follows:
         kernel._keep_up_with_memory()
     all_arguments = <PyObject**> alloca(kernel.count * sizeof(PyObject*))
@@ -152,7 +150,6 @@ cdef int launch_with_scratch(
             all_arguments[i] = arguments[given]
             given += 1
     packed = <char*> alloca(kernel.packed_size)
-    views.count = views.spilled = views.arrays = 0
     pack_arguments(kernel, all_arguments, kernel.count, packed, &views)
     if views.arrays:
         release_views(&views)
@@ -160,7 +157,7 @@ cdef int launch_with_scratch(
         return 0
     if not kernel.scratch_sizes:
         launch_packed(queue, state, kernel, grid, block, all_arguments, packed, &views)
-        kernel.state.unseen_writes += 1
+        kernel.state.unseen_writes += kernel.follows
         return 0
     try:
         snapshot = find_snapshot(state, kernel.id)
@@ -180,6 +177,36 @@ cdef int launch_with_scratch(
         launch_packed(queue, state, kernel, grid, block, all_arguments, packed, &views)
     kernel.state.unseen_writes += kernel.follows
     return 0
+
+
+cdef int check_count(Kernel kernel, Py_ssize_t count) except -1:
+    if count != kernel.count - len(kernel.scratch_sizes):
+        raise ArgumentTypeError(
+            f"kernel {kernel.name!r} takes {kernel.count - len(kernel.scratch_sizes)} arguments besides its scratch "
+            f"({count} given): {kernel.signature}")
+    return 0
+
+
+cdef KernelWork launch_work(object queue, QueueState* state, Kernel kernel, object grid, object block, list given):
+    """Of a captured launch. Nodes of a graph run one after the other, so all of a kernel's share the scratch."""
+    cdef KernelWork work
+    cdef Snapshot snapshot
+    cdef dict shared
+    cdef Py_ssize_t i
+    check_count(kernel, len(given))
+    left = iter(given)
+    arguments = tuple([None if kernel.left_out[i] else next(left) for i in range(kernel.count)])
+    work = kernel_work(queue.device, kernel, grid, block, arguments)
+    capture = queue._capture
+    if kernel.scratch_sizes and capture is not None:
+        shared = capture.graph._scratch
+        snapshot = take_snapshot(
+            queue, state, kernel, (<PyTupleObject*> arguments).ob_item, work.packed.data(), shared.get(kernel.id))
+        for i in range(<Py_ssize_t> snapshot.scratch.size()):
+            index = <Py_ssize_t> snapshot.declared[i][0]
+            (<PackedPointer*> (work.packed.data() + kernel.layout[<Py_ssize_t> index].offset))[0] = snapshot.scratch[i]
+        shared[kernel.id] = work.keeps = snapshot
+    return work
 
 
 # -- working the sizes out
@@ -254,6 +281,7 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
             # The generation is noted before: what is written from now on makes what comes out stale.
             stale[key] = buffer, (0 if allocation.exposed else allocation.generation, state.device.unseen_writes)
     if stale:
+        queue._refuse_in_capture("launch with scratch that has to be measured (launch it before the capture, too)")
         refuse_on_host_thread("A launch whose scratch has to be measured")
         for buffer, _ in stale.values():
             wait_for_writers(queue, state, buffer.allocation)

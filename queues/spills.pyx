@@ -30,14 +30,12 @@ cdef inline PackedPointer* spilled_at(Plan* plan, const char* packed, size_t ind
     return slot if plan.parameters[index].kind == POINTER and slot.allocation == SPILLED else NULL
 
 
-cdef inline bint is_uploaded(Plan* plan, size_t index, const PackedPointer* given) noexcept nogil:
-    cdef Spill* spill
-    if plan.spills.empty():
-        return False
-    spill = &plan.spills[index]
+cdef inline bint is_uploaded(Spill* spill, const PackedPointer* given) noexcept nogil:
     return (
         spill.known and spill.nbytes == given.memory.offset
-        and memcmp(plan.spilled[index].data(), <const void*> <uintptr_t> given.memory.address, spill.nbytes) == 0
+        and memcmp(
+            <const void*> <uintptr_t> spill.staging.back().memory.address,
+            <const void*> <uintptr_t> given.memory.address, spill.nbytes) == 0
     )
 
 
@@ -51,26 +49,15 @@ cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
             slot[0] = plan.spills[i].device
 
 
-cdef size_t bytes_to_upload(Plan* plan, const char* packed) noexcept nogil:
-    """How many bytes have changed."""
-    cdef PackedPointer* given
-    cdef size_t i, total = 0
-    for i in range(plan.parameters.size()):
-        given = spilled_at(plan, packed, i)
-        if given != NULL and not is_uploaded(plan, i, given):
-            total += given.memory.offset
-    return total
-
-
-cdef bint has_staging(QueueState* state, Plan* plan, size_t nbytes) noexcept nogil:
-    """Is the memory of the oldest upload large enough, and free? They end in order."""
+cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept nogil:
+    """Is the memory of its oldest upload large enough, and free? They end in order."""
     cdef Staging* oldest
-    if plan.staging.empty():
+    if spill.staging.empty():
         return False
-    oldest = &plan.staging.front()
+    oldest = &spill.staging.front()
     return oldest.capacity >= nbytes and (
         oldest.event == NULL or oldest.epoch <= completed_epoch(state.epochs)
-        or plan.driver.event_status(oldest.event) != 0)
+        or state.driver.event_status(oldest.event) != 0)
 
 
 cdef Status upload_spills(
@@ -86,29 +73,21 @@ cdef Status upload_spills(
     cdef Spill* spill
     cdef Staging staging
     cdef Waits waits
-    cdef void** event
-    cdef size_t i, at = 0, left = 0
-    cdef Status status = 0
+    cdef size_t i
+    cdef Status status
     began[0] = False
     if plan.spills.empty():
         return NO_ROOM
     # Decided once, because another thread may write to the bytes meanwhile: then it is not told which of them the
-    # kernel sees, but what is uploaded still fits, is what is remembered, and has an event after it.
+    # kernel sees, but what is uploaded still fits, and is what is remembered.
     for i in range(plan.parameters.size()):
         given = spilled_at(plan, packed, i)
-        if given != NULL and not is_uploaded(plan, i, given):
-            if plan.spills[i].capacity < given.memory.offset:
-                return NO_ROOM
-            plan.spills[i].known = False
-            left += given.memory.offset
-    if left != 0:
-        if not has_staging(state, plan, left):
+        if given == NULL or is_uploaded(&plan.spills[i], given):
+            continue
+        spill = &plan.spills[i]
+        if spill.capacity < given.memory.offset or not has_staging(state, spill, given.memory.offset):
             return NO_ROOM
-        staging = plan.staging.front()
-        if staging.event != NULL:
-            plan.driver.release_event(staging.event)
-            staging.event = NULL
-        plan.staging.pop_front()
+        spill.known = False
     for i in range(plan.parameters.size()):
         given = spilled_at(plan, packed, i)
         if given == NULL:
@@ -117,42 +96,32 @@ cdef Status upload_spills(
         if spill.known:
             state.counts.arg_bytes_skipped += given.memory.offset
             continue
+        staging = spill.staging.front()
+        spill.staging.pop_front()
+        if staging.event != NULL:
+            state.driver.release_event(staging.event)
+            staging.event = NULL
         memcpy(<void*> <uintptr_t> staging.memory.address, <const void*> <uintptr_t> given.memory.address,
                given.memory.offset)
-        left -= given.memory.offset
         waits = no_waits() if order == NULL or began[0] else waits_of(order)
-        # Only the last needs an event: this memory is free when all uploads from it are done.
-        event = NULL
-        if left == 0:
-            event = &staging.event
-        status = plan.driver.copy(
-            state.handle, &spill.device.memory, &staging.memory, given.memory.offset, waits, event)
+        status = state.driver.copy(
+            state.handle, &spill.device.memory, &staging.memory, given.memory.offset, waits, &staging.event)
         if status != 0:
+            spill.staging.push_front(staging)
             failed_at[0] = <uint32_t> i
-            break
+            return status
         if order == NULL or began[0]:
             count_command(state)
         else:
             apply_command(state, order)
         began[0] = True
+        state.counts.events_made += 1
         state.counts.arg_bytes_set += given.memory.offset
+        staging.epoch = submitted_epoch(state.epochs)
+        spill.staging.push_back(staging)
         spill.nbytes = given.memory.offset
-        plan.spilled[i].resize(spill.nbytes)
-        memcpy(plan.spilled[i].data(), <const void*> <uintptr_t> staging.memory.address, spill.nbytes)
         spill.known = True
-        staging.memory.address += given.memory.offset
-        at += given.memory.offset
-    if at != 0 or status != 0:
-        staging.memory.address -= at
-        if status == 0:
-            state.counts.events_made += 1
-            staging.epoch = submitted_epoch(state.epochs)
-            plan.staging.push_back(staging)
-        elif began[0]:
-            plan.orphaned.push_back(staging)  # an upload from it may be under way, and there is no event that tells
-        else:
-            plan.staging.push_front(staging)
-    return status
+    return 0
 
 
 # -- memory, made with the GIL and put in place without it
@@ -160,7 +129,10 @@ cdef Status upload_spills(
 
 cdef struct Room:
     size_t parameter
-    Spill spill
+    size_t capacity  # of the buffer; 0: the one that is there will do
+    PackedPointer device
+    PyObject* buffer
+    Staging staging  # capacity 0: none is needed
 
 
 cdef Plan* plan_of(QueueState* state, uint64_t kernel_id, Plan* bound) noexcept nogil:
@@ -174,54 +146,70 @@ cdef Plan* plan_of(QueueState* state, uint64_t kernel_id, Plan* bound) noexcept 
 
 
 cdef void look_for_needs(
-    QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed, vector[Room]& rooms, size_t* staging
+    QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed, vector[Room]& rooms
 ) noexcept nogil:
     cdef PackedPointer* given
     cdef Plan* plan
+    cdef Spill* spill
     cdef Room room
     cdef size_t i
-    staging[0] = 0
     state.lock.lock()
     plan = plan_of(state, kernel_id, bound)
     if plan != NULL:
-        if plan.spills.empty():
-            plan.spilled.resize(plan.parameters.size())
-            room.spill.capacity = 0
-            room.spill.known = False
-            room.spill.buffer = NULL
-            plan.spills.assign(plan.parameters.size(), room.spill)
+        plan.spills.resize(plan.parameters.size())  # zeroed
         for i in range(plan.parameters.size()):
             given = spilled_at(plan, packed, i)
-            if given != NULL and plan.spills[i].capacity < given.memory.offset:
-                room.parameter = i
-                room.spill.capacity = given.memory.offset
-                rooms.push_back(room)
-        staging[0] = bytes_to_upload(plan, packed)
-        if has_staging(state, plan, staging[0]):
-            staging[0] = 0
+            spill = &plan.spills[i]
+            if given == NULL or is_uploaded(spill, given):
+                continue
+            room.parameter = i
+            room.capacity = given.memory.offset if spill.capacity < given.memory.offset else 0
+            room.staging.capacity = 0 if has_staging(state, spill, given.memory.offset) else given.memory.offset
+            rooms.push_back(room)
     state.lock.unlock()
 
 
 cdef void put_in_place(
-    QueueState* state, uint64_t kernel_id, Plan* bound, vector[Room]& rooms, Staging* staging,
-    vector[PyObject*]& dropped
+    QueueState* state, uint64_t kernel_id, Plan* bound, vector[Room]& rooms, vector[PyObject*]& dropped
 ) noexcept nogil:
     cdef Plan* plan
+    cdef Room* room
+    cdef Spill* spill
     cdef size_t i
     state.lock.lock()
     plan = plan_of(state, kernel_id, bound)
     for i in range(rooms.size()):
-        if plan == NULL or plan.spills[rooms[i].parameter].capacity >= rooms[i].spill.capacity:
-            dropped.push_back(rooms[i].spill.buffer)  # the plan is gone, or another thread was faster
-        else:
-            dropped.push_back(plan.spills[rooms[i].parameter].buffer)
-            plan.spills[rooms[i].parameter] = rooms[i].spill
-    if staging.array != NULL:
+        room = &rooms[i]
         if plan == NULL:
-            dropped.push_back(staging.array)
+            dropped.push_back(room.buffer)
+            dropped.push_back(room.staging.array)
+            continue
+        spill = &plan.spills[room.parameter]
+        if spill.capacity < room.capacity:
+            dropped.push_back(spill.buffer)
+            spill.buffer = room.buffer
+            spill.device = room.device
+            spill.capacity = room.capacity
+            spill.known = False
         else:
-            plan.staging.push_front(staging[0])
+            dropped.push_back(room.buffer)  # another thread was faster
+        if room.staging.array != NULL:
+            drop_smaller(state, spill, room.staging.capacity, dropped)
+            spill.staging.push_front(room.staging)
     state.lock.unlock()
+
+
+cdef void drop_smaller(QueueState* state, Spill* spill, size_t capacity, vector[PyObject*]& dropped) noexcept nogil:
+    """Or what is too small would be met again and again, and memory be made each time."""
+    cdef Staging* oldest
+    while not spill.staging.empty() and spill.staging.front().capacity < capacity:
+        oldest = &spill.staging.front()
+        if oldest.event != NULL:
+            state.driver.release_event(oldest.event)
+        dropped.push_back(oldest.array)
+        spill.staging.pop_front()
+    if spill.staging.empty():
+        spill.known = False
 
 
 cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed) except -1:
@@ -231,42 +219,47 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
     """
     cdef vector[Room] rooms
     cdef vector[PyObject*] dropped
-    cdef Staging staging
     cdef unsigned char[::1] view
-    cdef size_t i, nbytes
+    cdef Room* room
+    cdef size_t i
     with nogil:
-        look_for_needs(state, kernel_id, bound, packed, rooms, &nbytes)
+        look_for_needs(state, kernel_id, bound, packed, rooms)
     device = queue.device
-    buffers = []
+    made = []  # keeps what there is already, should there be no memory for the rest
     for i in range(rooms.size()):
-        rooms[i].spill.capacity = 1 << (<object> rooms[i].spill.capacity - 1).bit_length()
-        buffers.append(device._allocate(rooms[i].spill.capacity, "device"))
-    staging.array = NULL
-    if nbytes:
-        array = device.driver.stage(max(nbytes, <size_t> 4096))
-        view = array
-        staging.capacity = view.shape[0]
-        staging.event = NULL
-        staging.epoch = 0
-        staging.memory.handle = NULL
-        staging.memory.address = <uintptr_t> &view[0]
-        staging.memory.offset = 0
-        staging.memory.host = True
-        staging.array = <PyObject*> array
-        Py_INCREF(array)
+        room = &rooms[i]
+        native = staged = None
+        if room.capacity:
+            room.capacity = 1 << (<object> room.capacity - 1).bit_length()
+            native = device._allocate(room.capacity, "device")
+        if room.staging.capacity:
+            staged = device.driver.stage(max(room.staging.capacity, <size_t> 4096))
+        made.append((native, staged))
     for i in range(rooms.size()):
-        native = buffers[i]
-        rooms[i].spill.nbytes = 0
-        rooms[i].spill.known = False
-        rooms[i].spill.device.allocation = next(_ids)
-        rooms[i].spill.device.memory.handle = <void*> <uintptr_t> native.handle
-        rooms[i].spill.device.memory.address = native.address
-        rooms[i].spill.device.memory.offset = 0
-        rooms[i].spill.device.memory.host = False
-        rooms[i].spill.buffer = <PyObject*> native
-        Py_INCREF(native)
+        room = &rooms[i]
+        native, staged = made[<Py_ssize_t> i]
+        room.buffer = room.staging.array = NULL
+        if native is not None:
+            room.device.allocation = next(_ids)
+            room.device.memory.handle = <void*> <uintptr_t> native.handle
+            room.device.memory.address = native.address
+            room.device.memory.offset = 0
+            room.device.memory.host = False
+            room.buffer = <PyObject*> native
+            Py_INCREF(native)
+        if staged is not None:
+            view = staged
+            room.staging.capacity = view.shape[0]
+            room.staging.event = NULL
+            room.staging.epoch = 0
+            room.staging.memory.handle = NULL
+            room.staging.memory.address = <uintptr_t> &view[0]
+            room.staging.memory.offset = 0
+            room.staging.memory.host = True
+            room.staging.array = <PyObject*> staged
+            Py_INCREF(staged)
     with nogil:
-        put_in_place(state, kernel_id, bound, rooms, &staging, dropped)
+        put_in_place(state, kernel_id, bound, rooms, dropped)
     for i in range(dropped.size()):
         if dropped[i] != NULL:
             anchor_on_device(state.device, <object> dropped[i])

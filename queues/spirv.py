@@ -9,16 +9,17 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["Declared", "kernels_of"]
+__all__ = ["Declared", "kernels_of", "variables_of"]
 
 MAGIC = 0x07230203
 HEADER_WORDS = 5
 NAME, STRING, MEMORY_MODEL, ENTRY_POINT = 5, 7, 14, 15
 INT, FLOAT, VECTOR, ARRAY, STRUCT, POINTER, FUNCTION_TYPE = 21, 22, 23, 28, 30, 32, 33
-CONSTANT, FUNCTION, PARAMETER, FUNCTION_END, DECORATE = 43, 54, 55, 56, 71
+CONSTANT, FUNCTION, PARAMETER, FUNCTION_END, VARIABLE, DECORATE = 43, 54, 55, 56, 59, 71
 KERNEL_MODEL = 6
-PACKED = 10
-CONSTANT_MEMORY, WORKGROUP, PRIVATE_TO_CALL = 0, 4, 7
+PACKED, LINKAGE = 10, 41
+EXPORTED = 0
+CONSTANT_MEMORY, WORKGROUP, GLOBAL_MEMORY, PRIVATE_TO_CALL = 0, 4, 5, 7
 ATTRIBUTE, NO_WRITE = 38, 6  # FuncParamAttr and its value
 
 INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long"}
@@ -45,7 +46,22 @@ def kernels_of(module: bytes) -> dict[str, list[Declared]]:
         When these bytes are no whole module. Drivers are not robust here: Intel's CPU runtime (2026.2.0) ends the
         process when it gets a module that was cut off.
     """
-    return _Module(module).kernels()
+    found = _Module(module).kernels()
+    if not found:
+        raise ValueError("the module has no kernel, or was cut off")
+    return found
+
+
+def variables_of(module: bytes) -> set[str]:
+    """The names of the variables in global memory that other modules, and the host, may use.
+
+    Raises
+    ------
+    ValueError
+        When these bytes are no whole module.
+    """
+    read = _Module(module)
+    return {name for identity, name in read.exported.items() if identity in read.variables}
 
 
 def _words_of(module: bytes) -> tuple[int, ...]:
@@ -70,6 +86,8 @@ class _Module:
         self.constants: dict[int, int] = {}
         self.packed: set[int] = set()
         self.unwritten: set[int] = set()
+        self.exported: dict[int, str] = {}
+        self.variables: set[int] = set()
         self.entries: dict[str, int] = {}
         self.parameters: dict[int, list[tuple[int, int]]] = {}  # of a function: (id, type) of each
         function = None
@@ -89,6 +107,10 @@ class _Module:
                 self.packed.add(operands[0])
             elif opcode == DECORATE and operands[1:3] == (ATTRIBUTE, NO_WRITE):
                 self.unwritten.add(operands[0])
+            elif opcode == DECORATE and operands[1] == LINKAGE and operands[-1] == EXPORTED:
+                self.exported[operands[0]] = _text(operands[2:-1])
+            elif opcode == VARIABLE and operands[2] == GLOBAL_MEMORY:
+                self.variables.add(operands[1])
             elif opcode == FUNCTION:
                 function = operands[1]
                 self.parameters[function] = []
@@ -99,8 +121,6 @@ class _Module:
             complete = complete or opcode == MEMORY_MODEL
         if not complete or function is not None or not self.parameters.keys() >= set(self.entries.values()):
             raise ValueError("the module was cut off")
-        if not self.entries:
-            raise ValueError("the module has no kernel, or was cut off")
 
     @staticmethod
     def _instructions(words: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:

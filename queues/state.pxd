@@ -168,3 +168,4 @@ cdef void bar_for_capture(QueueState* queue) noexcept nogil
 cdef void unbar_after_capture(QueueState* queue) noexcept nogil
 cdef int captures_under_way() noexcept nogil
 cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil
+cdef Statistics device_statistics(DeviceState* device) noexcept nogil

@@ -198,6 +198,24 @@ cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept no
     into.graph_launches += counts.graph_launches
 
 
+cdef Statistics device_statistics(DeviceState* device) noexcept nogil:
+    """Of all its queues, those that are gone included, and its own waits."""
+    cdef Statistics counts
+    cdef vector[QueueState*] queues
+    cdef size_t i
+    registered_queues(device, queues)
+    device.registry_lock.lock()
+    counts = device.retired
+    counts.host_syncs += device.host_syncs
+    device.registry_lock.unlock()
+    for i in range(queues.size()):
+        queues[i].lock.lock()
+        add_statistics(counts, queues[i].counts)
+        queues[i].lock.unlock()
+        release_queue_state(queues[i])
+    return counts
+
+
 cdef object stats_of(const Statistics& counts, object allocations=0):
     return Stats(
         counts.launches, counts.copies, counts.fills, counts.host_functions, counts.markers_made,

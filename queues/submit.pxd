@@ -3,6 +3,7 @@
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.unordered_map cimport unordered_map
+from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
 from penstock.queues.buffer cimport Buffer, note_write
@@ -53,12 +54,11 @@ cdef inline Status submit(
     return status
 
 
-cdef inline void note_writes(QueueState* state, Kernel kernel, PyObject* const* arguments) noexcept:
+cdef inline void note_writes(QueueState* state, vector[Py_ssize_t]& written, PyObject* const* arguments) noexcept:
     """After a launch: it may write to every buffer that it takes through a pointer that is not const."""
-    cdef size_t i
     cdef PyObject* value
-    for i in range(kernel.written.size()):
-        value = arguments[kernel.written[i]]
+    for index in written:
+        value = arguments[index]
         if Py_IS_TYPE(value, <PyTypeObject*> Buffer):
             note_write(<Buffer> value, state)
 

@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 __all__ = ["ThreadQueues"]
 
 
-class _OfOneThread(threading.local):
+class _Entered(threading.local):
     def __init__(self) -> None:
-        self.entered: list[Queue] = []  # with ``with``, innermost last
-        self.own: _Own | None = None
+        self.queues: list[Queue] = []  # with ``with``, innermost last
+
+
+class _OwnOfThread(threading.local):
+    own: _Own | None = None
 
 
 class _Own:
@@ -29,14 +32,16 @@ class _Own:
         self.idle = idle
 
     def __del__(self) -> None:
-        self.idle.append(self.queue)
+        if not self.queue.closed:
+            self.idle.append(self.queue)
 
 
 class ThreadQueues:
     """The queues of a device's threads."""
 
     def __init__(self) -> None:
-        self._here = _OfOneThread()
+        self._entered = _Entered()
+        self._here = _OwnOfThread()
         self._idle: deque[Queue] = deque()
 
     def own(self, make: Callable[[], Queue]) -> Queue:
@@ -53,15 +58,20 @@ class ThreadQueues:
         self._here.own = _Own(queue, self._idle)
         return queue
 
+    def close(self) -> None:
+        """Let go of those that threads have of their own. What a thread has entered it still has to leave."""
+        self._here = _OwnOfThread()
+        self._idle.clear()
+
     @property
     def current(self) -> Queue | None:
         """The one that this thread entered last."""
-        entered = self._here.entered
+        entered = self._entered.queues
         return entered[-1] if entered else None
 
     def enter(self, queue: Queue) -> None:
         """Make it the current one."""
-        self._here.entered.append(queue)
+        self._entered.queues.append(queue)
 
     def leave(self, queue: Queue) -> None:
         """Make the one before it the current one again.
@@ -73,4 +83,4 @@ class ThreadQueues:
         """
         if self.current is not queue:
             raise Error(f"{queue!r} is not this thread's current queue")
-        self._here.entered.pop()
+        self._entered.queues.pop()

@@ -9,6 +9,11 @@ from penstock.queues.driver cimport Geometry, Memory
 from penstock.queues.kernel cimport Kernel
 
 
+cdef extern from "Python.h":
+    ctypedef struct PyTupleObject:
+        PyObject** ob_item
+
+
 cdef class Work:
     cdef readonly str kind
     cdef readonly bint follows  # pointers in memory, so that it may write anywhere
@@ -50,6 +55,10 @@ cdef class HostWork(Work):
 cdef class MemoryWork(Work):
     cdef readonly Buffer buffer
     cdef readonly object memory
+
+
+cdef class ListWork(Work):
+    cdef readonly tuple works
 
 
 cdef class EmptyWork(Work):

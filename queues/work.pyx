@@ -9,7 +9,6 @@ from weakref import ref
 
 from cpython.buffer cimport PyBuffer_Release
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.object cimport PyObject
 from libc.stdint cimport uintptr_t
 
 from penstock.queues.buffer cimport Buffer
@@ -25,17 +24,12 @@ from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgume
 from penstock.queues.graph_memory import GraphMemory, Reserved
 from penstock.queues.layout import read_dtype, read_shape
 
-cdef extern from "Python.h":
-    ctypedef struct PyTupleObject:
-        PyObject** ob_item
-
-
 cdef class Work:
     """What a node does. Immutable; made by the methods of `Graph` and by capture.
 
     Attributes
     ----------
-    kind : "kernel", "copy", "fill", "host", "empty", "alloc" or "free"
+    kind : "kernel", "copy", "fill", "host", "empty", "alloc", "free" or "graph"
     buffers : tuple of Buffer
         All that it uses.
     writes : tuple of Buffer
@@ -124,6 +118,18 @@ cdef class MemoryWork(Work):
         return f"{self.kind} {self.memory.nbytes} bytes"
 
 
+cdef class ListWork(Work):
+    """Several, one after the other: rows of a copy or a fill, or all that a graph does.
+
+    Attributes
+    ----------
+    works : tuple of Work
+    """
+
+    def __repr__(self):
+        return f"{self.kind} of {len(self.works)}"
+
+
 cdef class EmptyWork(Work):
     """Nothing: a point that others depend on."""
 
@@ -149,14 +155,10 @@ cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object bl
     if kernel.device is not device:
         raise InvalidArgumentError(
             f"kernel {kernel.name!r} belongs to {kernel.device.name}, the graph to {device.name}")
-    if kernel.scratch_sizes:
-        raise NotSupportedError(
-            f"kernel {kernel.name!r} has scratch, whose size is looked at in each launch: it cannot be in a graph")
     work.kind = "kernel"
     work.kernel = kernel
     work.by_value = []
     work.packed.resize(kernel.packed_size)
-    views.count = views.spilled = views.arrays = 0
     pack_arguments(kernel, (<PyTupleObject*> arguments).ob_item, len(arguments), work.packed.data(), &views)
     try:
         if views.arrays:
@@ -205,6 +207,8 @@ def make_kernel(device, kernel, grid, block, tuple arguments):
     """The work of ``queue.launch(kernel, grid, block, *arguments)``."""
     if type(kernel) is not Kernel:
         raise ArgumentTypeError(f"a launch needs a Kernel, not {type(kernel).__name__}")
+    if (<Kernel> kernel).scratch_sizes:
+        raise NotSupportedError(f"kernel {kernel.name!r} has scratch: capture its launch to have it in a graph")
     return kernel_work(device, kernel, grid, block, arguments)
 
 
@@ -271,6 +275,18 @@ def make_host(function):
     work.kind = "host"
     work.function = function
     work.buffers = work.writes = ()
+    return work
+
+
+def make_list(str kind, works):
+    """The work of a node that does all of these."""
+    cdef ListWork work = ListWork.__new__(ListWork)
+    cdef Work each
+    work.kind = kind
+    work.works = tuple(works)
+    work.buffers = tuple(dict.fromkeys([buffer for each in work.works for buffer in each.buffers]))
+    work.writes = tuple(dict.fromkeys([buffer for each in work.works for buffer in each.writes]))
+    work.follows = any([each.follows for each in work.works])
     return work
 
 

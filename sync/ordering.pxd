@@ -32,10 +32,11 @@ cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:
     """Two integers compared. Says yes too often, never too seldom: the gathering then drops what needs no wait."""
     if queue.is_null:
         return queue.device.listed.load(memory_order_acquire) != NULL
-    return (
-        queue.blocking
-        and queue.null_seen.load(memory_order_relaxed) != submitted_epoch(queue.device.null_queue.epochs)
-    )
+    if not queue.blocking:
+        return False
+    if queue.null_seen.load(memory_order_relaxed) == submitted_epoch(queue.device.null_queue.epochs):
+        return False
+    return True
 
 
 cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
@@ -59,7 +60,7 @@ cdef inline void push_on_list(QueueState* queue) noexcept nogil:
 
 cdef inline void enter_list(QueueState* queue) noexcept nogil:
     """The first command after the last null-queue wait puts a blocking queue into its device's list, which owns it."""
-    if queue.blocking and not queue.listed and not queue.is_null:
+    if not queue.listed and queue.blocking and not queue.is_null:
         push_on_list(retain_queue_state(queue))
 
 

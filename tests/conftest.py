@@ -175,11 +175,7 @@ def another(request, device):
 
 @pytest.fixture(scope=validation.device_scope)
 def program(device):
-    try:
-        return device.program(sources.SOURCE + sources.NOTHING)
-    except ps.BuildError:
-        # NVIDIA's compiler (driver 580) refuses a kernel without parameters once it is asked for argument information
-        return device.program(sources.SOURCE)
+    return device.program(sources.SOURCE)
 
 
 @pytest.fixture

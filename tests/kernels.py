@@ -40,9 +40,9 @@ kernel void take_float3(global float *result, float3 value) {
     result[1] = value.y;
     result[2] = value.z;
 }
-"""
 
-NOTHING = "kernel void nothing(void) { }"
+kernel void nothing(void) { }
+"""
 
 
 def taking(type_name):

@@ -25,6 +25,14 @@ class Call(NamedTuple):
     injected: bool
 
 
+TRANSFERS = {
+    "UPLOAD": lambda queue, buffer: queue.copy(buffer, bytes(buffer.nbytes)),
+    "DOWNLOAD": lambda queue, buffer: queue.copy(bytearray(buffer.nbytes), buffer),
+    "FILL": lambda queue, buffer: queue.fill(buffer, 3),
+}
+"""For what the call depends on the kind of memory that a device has; on a buffer of four-byte elements."""
+
+
 class Calls:
     """What was called since `observe` began."""
 
@@ -70,6 +78,17 @@ class Calls:
     def forgive(self):
         """Drop the failures that have not come."""
         self.driver.forgive()
+
+    def name_of(self, what):
+        """The call by which this device does it ("LAUNCH", "UPLOAD", …); tried out where that depends on the device."""
+        if what not in TRANSFERS:
+            return getattr(self.driver, what)
+        queue, buffer = self.device.queue(blocking=False), self.device.empty(64, "u4")
+        first = len(self)
+        TRANSFERS[what](queue, buffer)
+        (name,) = (call.name for call in self.since(first) if self.kind(call) == "command")
+        queue.finish()
+        return name
 
     def events_alive(self):
         return self.driver.events_alive(self.device)

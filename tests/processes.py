@@ -11,7 +11,9 @@ from pathlib import Path
 from . import null_levelzero
 
 ROOT = Path(__file__).resolve().parent.parent
-READ_BY_DISCOVERY = ("PENSTOCK_DEVICE", "OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES")
+
+UNCHOSEN = {"OCL_ICD_VENDORS": None, "OPENCL_VENDOR_PATH": None, "OCL_ICD_FILENAMES": None}
+"""The environment of a user who leaves the drivers to the loader. On some machines only these variables name any."""
 
 # pip install pyopencl[pocl] puts a driver into pyopencl's own folder, which its loader reads whatever the environment
 # says.
@@ -19,9 +21,14 @@ _pyopencl = importlib.util.find_spec("pyopencl")
 BUNDLED_DRIVERS = bool(_pyopencl and _pyopencl.origin and any(Path(_pyopencl.origin).parent.glob(".libs/*.icd")))
 
 
+def no_opencl(folder):
+    """An environment in which the loader finds no driver, because this empty folder is where it looks."""
+    return {**UNCHOSEN, "OCL_ICD_VENDORS": folder}
+
+
 def command(*arguments, without_level_zero=False, **environment):
     """What runs Python with these arguments: the argument list, and an environment that chooses no device but by
-    `environment`, in which a variable that is None is unset.
+    `environment`, in which a variable that is None is unset. The drivers are those that this process finds.
 
     It has Level Zero if this process has it, unless it shall not; never with the validation layer, whose report at its
     end would stand among what it prints.
@@ -31,7 +38,7 @@ def command(*arguments, without_level_zero=False, **environment):
     if null_levelzero.inside() and not without_level_zero:
         here = null_levelzero.devices_here()
         command, env = null_levelzero.child_command("python", *map(str, arguments), devices=here)
-    changes = dict.fromkeys(READ_BY_DISCOVERY) | environment
+    changes = {"PENSTOCK_DEVICE": None} | environment
     env = {name: value for name, value in env.items() if name not in changes}
     return command, env | {name: str(value) for name, value in changes.items() if value is not None}
 

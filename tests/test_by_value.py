@@ -100,6 +100,16 @@ def test_changed_bytes_are_uploaded_once_and_nothing_is_allocated(device, queue,
     assert (made.launches, made.arg_bytes_set, made.events_made) == (10, 10 * 4096, 10)
 
 
+def test_bytes_that_grow_do_not_make_memory_each_time(device, queue, kernels, out, monkeypatch):
+    staged, stage = [], device.driver.stage
+    monkeypatch.setattr(device.driver, "stage", lambda nbytes: staged.append(nbytes) or stage(nbytes))
+    for turn, count in enumerate([16, 16, 4096, 4096, 4096] + [4096, 16] * 10):
+        total(queue, kernels, out, np.full(count, turn, "i4").tobytes(), count)
+        queue.finish()
+    assert max(staged) == 4 * 4096
+    assert len(staged) <= 3
+
+
 @pytest.mark.executes
 def test_a_launch_gets_the_bytes_of_its_time(device, queue, kernels, hold):
     array = np.zeros(1024, "i4")
@@ -227,6 +237,20 @@ def test_several_by_value(queue, kernels, out):
 
 
 @pytest.mark.executes
+def test_bytes_of_long_ago_are_still_known(queue, kernels, out):
+    """Of one argument, while those of the other change and its staging memory is used over and over."""
+    kept = np.array([7], "i4").tobytes()
+    for turn in range(8):
+        before = queue.stats
+        queue.launch(kernels["two"], 1, 1, out, kept, np.array([turn], "i4").tobytes())
+        assert out.get(queue=queue)[0] == 7000 + turn
+        assert (queue.stats - before).arg_bytes_skipped >= 4 * (turn > 0)
+    for first in (7, 8, 7):
+        queue.launch(kernels["two"], 1, 1, out, np.array([first], "i4").tobytes(), kept)
+        assert out.get(queue=queue)[0] == first * 1000 + 7
+
+
+@pytest.mark.executes
 def test_buffers_and_bytes_in_turn(device, queue, kernels, out):
     buffer = device.array(np.full(16, 2, "i4"))
     device.finish()
@@ -267,9 +291,9 @@ def test_an_upload_that_fails_is_made_anew(device, queue, kernels, out, really):
     queue.finish()
     array[:] = 2
     with observe(device) as calls:
-        epoch = queue.epoch
-        calls.fail(driver.UPLOAD, driver.FAILURE[0])
-        with refused(ps.DriverError, RuntimeError, driver.UPLOAD, "total", "argument 1", "in"):
+        epoch, upload = queue.epoch, calls.name_of("UPLOAD")
+        calls.fail(upload, driver.FAILURE[0])
+        with refused(ps.DriverError, RuntimeError, upload, "total", "argument 1", "in"):
             total(queue, kernels, out, ps.by_value(array), 64)
         assert queue.epoch == epoch
         calls.fail(driver.LAUNCH, driver.FAILURE[0])

@@ -9,7 +9,7 @@ from penstock.queues.binary_cache import BinaryCache, key_of
 
 from penstock.selection import devices
 
-from .processes import BUNDLED_DRIVERS, output_of, python
+from .processes import BUNDLED_DRIVERS, no_opencl, output_of, python
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -60,12 +60,19 @@ def test_default_exits_with_2_and_says_what_is_wrong_with_the_environment(words,
 
 @pytest.mark.skipif(BUNDLED_DRIVERS, reason="pyopencl's own folder has a driver, always found")
 def test_no_driver_at_all(tmp_path):
-    done = python("-m", "penstock", "default", OCL_ICD_VENDORS=tmp_path, without_level_zero=True)
+    done = python("-m", "penstock", "default", without_level_zero=True, **no_opencl(tmp_path))
     assert done.returncode == 2
     assert "no device that can be used" in done.stderr
-    listed = python("-m", "penstock", "devices", OCL_ICD_VENDORS=tmp_path, without_level_zero=True)
+    listed = python("-m", "penstock", "devices", without_level_zero=True, **no_opencl(tmp_path))
     assert listed.returncode == 0
     assert "OCL_ICD_VENDORS" in listed.stdout
+
+
+@pytest.mark.skipif(BUNDLED_DRIVERS, reason="pyopencl's own folder has a driver, always found")
+def test_it_finds_the_drivers_that_the_environment_of_the_tests_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path))
+    listed = json.loads(output_of("-m", "penstock", "devices", "--json", without_level_zero=True))
+    assert not [device for device in listed["devices"] if device["backend"] == "opencl" and device["usable"]]
 
 
 def test_an_ascii_terminal_is_good_enough():

@@ -11,7 +11,7 @@ from penstock.queues.sycl import platforms as sycl
 
 from penstock.selection import devices, parse, select
 
-from .processes import BUNDLED_DRIVERS, output_of
+from .processes import BUNDLED_DRIVERS, UNCHOSEN, no_opencl, output_of
 
 needs_intel = pytest.mark.skipif(
     platforms.intel_cpu_runtime() is None, reason="Intel's CPU runtime is not from pip here"
@@ -32,7 +32,7 @@ print(json.dumps([devices, platforms.absence()]))
 
 
 def report(before="", **environment):
-    return json.loads(output_of("-c", REPORT.format(before=before), **environment))
+    return json.loads(output_of("-c", REPORT.format(before=before), **UNCHOSEN | environment))
 
 
 def of_intel(found):
@@ -117,9 +117,9 @@ platforms.discover()
 for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES"):
     assert os.environ.get(name) == before.get(name), name
 """
-    output_of("-c", code, TMPDIR=tmp_path)
+    output_of("-c", code, **UNCHOSEN | {"TMPDIR": tmp_path})
     assert list(tmp_path.glob("penstock*")) == []
-    output_of("-c", code, TMPDIR=tmp_path, OCL_ICD_FILENAMES=tmp_path / "none.so")
+    output_of("-c", code, **UNCHOSEN | {"TMPDIR": tmp_path, "OCL_ICD_FILENAMES": tmp_path / "none.so"})
 
 
 @about_opencl
@@ -189,7 +189,7 @@ def test_a_runtime_whose_library_cannot_be_loaded_is_listed_with_the_loaders_rea
 @about_opencl
 @no_bundled_driver
 def test_a_machine_without_drivers_gets_an_empty_list_and_advice(tmp_path):
-    found, absence = report("platforms.intel_cpu_runtime = lambda: None", OCL_ICD_VENDORS=tmp_path)
+    found, absence = report("platforms.intel_cpu_runtime = lambda: None", **no_opencl(tmp_path))
     assert found == []
     assert "no OpenCL driver was found" in absence
     assert "penstock[cpu]" in absence

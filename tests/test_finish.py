@@ -57,6 +57,7 @@ def test_a_timeout_that_is_no_number_is_refused(queue, refuses):
         queue.finish(timeout=float("nan"))
 
 
+@pytest.mark.threads
 @pytest.mark.executes
 def test_finishing_a_device_finishes_all_its_queues(device, make_queue, hold, program):
     queues = [make_queue(blocking=bool(number % 2)) for number in range(6)]

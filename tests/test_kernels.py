@@ -484,6 +484,27 @@ def test_only_what_changed_is_set(device, queue, program):
 
 
 @pytest.mark.executes
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 122, 123, 124])  # the common launch has room for the pointer and 123
+def test_each_argument_that_changes_is_set(device, queue, count):
+    numbers, weighed = (
+        ", ".join(f"int n{i}" for i in range(count)),
+        " + ".join(f"{i + 1} * n{i}" for i in range(count)),
+    )
+    kernel = device.program(f"kernel void weigh(global int *r, {numbers}) {{ r[0] = {weighed}; }}")["weigh"]
+    result = device.zeros(1, "i4")
+    values = [0] * count
+    for i in sorted({0, 1, 2, 3, 50, count - 2, count - 1} & set(range(count))):
+        values[i] = 1
+        queue.launch(kernel, 1, 1, result, *values)
+        assert result.get(queue=queue)[0] == sum((k + 1) * value for k, value in enumerate(values))
+    with queue.capture() as graph:
+        queue.launch(kernel, 1, 1, result, *[0] * (count - 1), 7)
+    assert len(graph.nodes) == 1
+    graph.launch(queue)
+    assert result.get(queue=queue)[0] == 7 * count
+
+
+@pytest.mark.executes
 def test_a_refused_launch_sets_nothing(device, queue, program, refuses):
     buffer = device.zeros(10, "i4")
     queue.launch(program["fill"], 1, 10, buffer, 1)

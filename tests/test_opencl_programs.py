@@ -5,6 +5,7 @@ import json
 import struct
 
 import numpy as np
+import pyopencl as cl
 import pytest
 from penstock.queues.binary_cache import BinaryCache
 from penstock.queues.opencl import programs
@@ -71,7 +72,7 @@ def never(*_):
 
 def test_nothing_is_compiled_or_asked_for_again(device, runs, binary, monkeypatch):
     monkeypatch.setattr(Builder, "_compile", never)
-    monkeypatch.setattr(programs.OpenCLKernel, "_declared", never)
+    monkeypatch.setattr(programs, "declared_by", never)
     monkeypatch.setattr(programs.OpenCLKernel, "_size_of_value", never)
     monkeypatch.setattr(BinaryCache, "put", never)
     runs(device.program(SOURCE))
@@ -81,13 +82,95 @@ def test_where_there_is_no_binary_types_and_sizes_are_not_asked_for_again(device
     cold = device.program(SOURCE)
     entry = Entry.loads(cache.get(key_of(device)))
     cache.put(key_of(device), Entry(b"", entry.declared).dumps())
-    monkeypatch.setattr(programs.OpenCLKernel, "_declared", never)
+    monkeypatch.setattr(programs, "declared_by", never)
     monkeypatch.setattr(programs.OpenCLKernel, "_size_of_value", never)
     monkeypatch.setattr(BinaryCache, "put", never)
     warm = device.program(SOURCE)
     assert [warm[name].parameters for name in warm] == [cold[name].parameters for name in warm]
     assert [parameter.read_only for parameter in warm["take"].parameters] == [False, True, True]
     runs(warm)
+
+
+# Kernels without parameters
+
+
+WITHOUT = """
+#define MADE(name) kernel void name(void) { }
+kernel void nothing(void) { }
+kernel void nothing(void);
+kernel void empty() { }
+__kernel
+  __attribute__((reqd_work_group_size(4, 2, 1))) void /* here, too */
+  eight ( ) { }
+MADE(of_a_macro)
+"""
+
+
+@pytest.fixture
+def refuses_to_tell(monkeypatch):
+    """As NVIDIA's compiler (driver 580): if it shall tell parameters, it refuses a kernel that has none."""
+    build = Builder._build
+
+    def refuse(self, program, *options):
+        if programs.TELL_PARAMETERS in options:
+            source = program.get_info(cl.program_info.SOURCE)
+            built = build(self, self._program(source))
+            if any(cl.Kernel(built, name).num_args == 0 for name in programs.names_in(built)):
+                program = self._program(f"#error a kernel without parameters\n{source}")
+        return build(self, program, *options)
+
+    monkeypatch.setattr(Builder, "_build", refuse)
+
+
+def declared(program):
+    return {name: program[name].parameters for name in program}
+
+
+def test_kernels_without_parameters_beside_others(device, queue, runs, refuses_to_tell, monkeypatch, cache):
+    plain = declared(device.program(SOURCE))
+    program = device.program(WITHOUT + SOURCE)
+    assert declared(program) == plain | dict.fromkeys(["nothing", "empty", "eight", "of_a_macro"], ())
+    runs(program)
+    queue.launch(program["eight"], 1, (4, 2))
+    queue.launch(program["of_a_macro"], 1, 1)
+    queue.finish()
+    entry = Entry.loads(cache.get(key_of(device, WITHOUT + SOURCE)))
+    if entry.binary:
+        monkeypatch.setattr(Builder, "_compile", never)
+    monkeypatch.setattr(programs, "declared_by", never)
+    monkeypatch.setattr(BinaryCache, "put", never)
+    warm = device.program(WITHOUT + SOURCE)
+    assert declared(warm) == declared(program)
+    runs(warm)
+    queue.launch(warm["nothing"], 1, 1)
+    queue.finish()
+
+
+def test_kernels_without_parameters_alone(device, queue, refuses_to_tell):
+    program = device.program(WITHOUT)
+    assert set(declared(program).values()) == {()}
+    queue.launch(program["empty"], 1, 1)
+    queue.finish()
+
+
+def test_where_a_kernel_without_parameters_is_called_the_others_cannot_be_known(device, refuses_to_tell):
+    source = "kernel void nothing(void) { } kernel void calls(global int *out) { nothing(); out[0] = 1; }"
+    with pytest.raises(ps.NotSupportedError, match="'nothing'"):
+        device.program(source)
+
+
+@pytest.mark.parametrize("before", ["", WITHOUT])
+def test_what_does_not_build_is_said_once(device, before, request, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    source = before + "kernel void k(int n) { no_such_name; }"
+    with pytest.raises(ps.BuildError) as plain:
+        device.program(source)
+    request.getfixturevalue("refuses_to_tell")
+    with pytest.raises(ps.BuildError) as caught:
+        device.program(source)
+    assert caught.value.log.count("no_such_name") == plain.value.log.count("no_such_name") > 0
+    assert "without parameters" not in caught.value.log
+    assert not list(tmp_path.glob("*.cl"))  # pyopencl would leave a copy
 
 
 # What is not believed; each has the right checksum
@@ -178,7 +261,7 @@ def test_a_source_that_includes_files_is_compiled_each_time(device, queue, cache
 def test_what_does_not_build_is_not_kept(device, cache):
     for _ in range(2):
         with pytest.raises(ps.BuildError, match="no_such_name"):
-            device.program("kernel void k() { no_such_name; }")
+            device.program("kernel void k(int n) { no_such_name; }")
     assert cache.info().entries == 0
 
 

@@ -47,14 +47,21 @@ def test_a_kernel_that_is_not_there_is_refused_with_those_that_are(program, refu
 
 
 @pytest.mark.parametrize(
-    "source", ["kernel void one() { no_such_name; }", "kernel void one( {", "garbage", "kernel int one() { return 1; }"]
+    "source",
+    [
+        "kernel void one(int n) { no_such_name; }",
+        "kernel void one() { no_such_name; }",
+        "kernel void one(int n, {",
+        "garbage",
+        "kernel int one(int n) { return 1; }",
+    ],
 )
 def test_a_program_that_does_not_build_says_what_the_compiler_said(device, refuses, source):
     with refuses(ps.BuildError, RuntimeError, device.name) as _:
         device.program(source)
     with pytest.raises(ps.BuildError) as caught:
         device.program(source)
-    assert "error" in caught.value.log
+    assert caught.value.log  # compilers agree on no word, but each names what it does not know
     assert caught.value.log in str(caught.value)
     if "no_such_name" in source:
         assert "no_such_name" in caught.value.log

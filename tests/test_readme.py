@@ -13,13 +13,16 @@ PRINTS = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 pytestmark = pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device")
 
 
-def program_of(page):
-    """The Python blocks of a page as one program, each line with the number it has on the page."""
+def program_of(page, start=""):
+    """The Python blocks of a page as one program, each line with the number it has on the page.
+
+    Each block has `start` in place of the line above it.
+    """
     lines, inside = [], False
     for line in page.read_text(encoding="utf-8").splitlines():
         if line.startswith("```"):
             inside = line == "```python"
-            line = ""
+            line = start if inside else ""
         lines.append(line if inside else "")
     return "\n".join(lines)
 
@@ -40,3 +43,15 @@ def test_what_a_page_shows_runs_and_prints_what_it_says(page, tmp_path):
     expected = PRINTS.findall(program)
     assert expected
     assert output_of(script).splitlines() == expected
+
+
+LAG = "import time; '{0}' in globals() and {0}.host(lambda: time.sleep(0.05))"
+
+
+@pytest.mark.executes(run=False)
+@pytest.mark.parametrize("queue", ["q1", "q2"])
+@pytest.mark.parametrize("page", ["README.md", "docs/concepts.md"])
+def test_what_a_page_shows_does_not_depend_on_how_fast_a_queue_is(page, queue, tmp_path):
+    script = tmp_path / f"{page.replace('/', '_')}.py"
+    script.write_text(program_of(ROOT / page, start=LAG.format(queue)), encoding="utf-8")
+    assert output_of(script).splitlines() == PRINTS.findall(program_of(ROOT / page))

@@ -168,6 +168,7 @@ def test_600_reductions_over_3_buffers_are_3(device, queue):
     assert reductions(queue, launch) == 1
 
 
+@pytest.mark.threads
 @pytest.mark.executes
 def test_measured_after_the_last_writer_on_whichever_queue(device, queue, make_queue, hold, use, kernels, out):
     """Three queues write, one to each third, behind gates: all must have written before the rows are looked at."""
@@ -337,6 +338,7 @@ def test_scratch_does_not_keep_the_device(device):
     assert len(gc.get_referrers(state)) <= 1
 
 
+@pytest.mark.threads
 @pytest.mark.executes
 def test_threads_with_different_sizes_on_one_queue(device, queue, own):
     kernel = own["use"]

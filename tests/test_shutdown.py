@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from .processes import python
+from .processes import no_opencl, python
 
 START = """
 import gc, sys, threading, time
@@ -279,6 +279,6 @@ except ps.InvalidArgumentError as error:
     assert "Device" in str(error)
     print("refused")
 """
-    done = python("-c", code, OCL_ICD_VENDORS=tmp_path, timeout=60, without_level_zero=True)
+    done = python("-c", code, timeout=60, without_level_zero=True, **no_opencl(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split() == ["refused", "refused"]

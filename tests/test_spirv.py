@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from penstock.queues.spirv import Declared, kernels_of
+from penstock.queues.spirv import Declared, kernels_of, variables_of
 
 from . import spirv
 from .spirv import instruction, text
@@ -111,3 +111,28 @@ def test_an_instruction_of_no_length():
     module[20:24] = bytes(4)
     with pytest.raises(ValueError, match="cut off"):
         kernels_of(bytes(module))
+
+
+def test_variables_are_what_is_exported_of_global_memory():
+    """Ids 10 to 14: exported, imported, without linkage, exported constant memory, a function that is exported."""
+    linkage, exported, imported, constant = 41, 0, 1, 0
+    module = module_of(
+        [
+            instruction(INT, 1, 32, 0),
+            instruction(spirv.OP_TYPE_POINTER, 2, CROSS_WORKGROUP, 1),
+            instruction(spirv.OP_TYPE_POINTER, 3, constant, 1),
+            *(instruction(spirv.OP_VARIABLE, 2, identity, CROSS_WORKGROUP) for identity in (10, 11, 12)),
+            instruction(spirv.OP_VARIABLE, 3, 13, constant),
+        ],
+        [],
+        decorations=[
+            (10, linkage, *text("there"), exported),
+            (11, linkage, *text("elsewhere"), imported),
+            (13, linkage, *text("fixed"), exported),
+            (53, linkage, *text("k"), exported),
+        ],
+    )
+    assert variables_of(module) == {"there"}
+    assert kernels_of(module) == {"k": []}
+    with pytest.raises(ValueError, match="cut off"):
+        variables_of(module[:-4])

@@ -23,6 +23,7 @@ from penstock.hip import (
     errors,
     events,
     graph_memory,
+    graph_node_params,
     graph_nodes,
     graph_params,
     graphs,
@@ -43,6 +44,7 @@ from penstock.hip.enums import *  # noqa: F403
 from penstock.hip.errors import *  # noqa: F403
 from penstock.hip.events import *  # noqa: F403
 from penstock.hip.graph_memory import *  # noqa: F403
+from penstock.hip.graph_node_params import *  # noqa: F403
 from penstock.hip.graph_nodes import *  # noqa: F403
 from penstock.hip.graph_params import *  # noqa: F403
 from penstock.hip.graphs import *  # noqa: F403
@@ -58,8 +60,8 @@ from penstock.hip.values import *  # noqa: F403
 from penstock.queues.errors import NotSupportedError
 
 _PARTS = (
-    callbacks, capture, copies, devices, errors, events, graph_memory, graph_nodes, graph_params, graphs, memory,
-    memsets, modules, pointers, pools, properties, streams, values,
+    callbacks, capture, copies, devices, errors, events, graph_memory, graph_node_params, graph_nodes, graph_params,
+    graphs, memory, memsets, modules, pointers, pools, properties, streams, values,
 )  # fmt: skip
 __all__ = sorted(
     {name for part in _PARTS for name in part.__all__}

@@ -49,6 +49,8 @@ class Allocation:
     device : int
     pooled : bool
         Whether it is from `hipMallocAsync`.
+    variable : bool
+        Whether it belongs to a module, and cannot be freed.
 
     Attributes
     ----------
@@ -56,9 +58,17 @@ class Allocation:
         Of memory that a graph allocates, else None. It is known as long as its node is, or a launch has handed it out.
     """
 
-    def __init__(self, memory: Any, kind: hipMemoryType, device: int, flags: int = 0, pooled: bool = False) -> None:
+    def __init__(
+        self,
+        memory: Any,
+        kind: hipMemoryType,
+        device: int,
+        flags: int = 0,
+        pooled: bool = False,
+        variable: bool = False,
+    ) -> None:
         self.memory = memory
-        self.kind, self.device, self.flags, self.pooled = kind, device, flags, pooled
+        self.kind, self.device, self.flags, self.pooled, self.variable = kind, device, flags, pooled, variable
         self.nbytes: int = memory.nbytes
         self.base: int
         try:
@@ -83,10 +93,7 @@ class Allocation:
     def from_offset(self, offset: int) -> Buffer:
         """Return the rest from this byte on; made once for each offset, because launches ask again and again."""
         if isinstance(self.memory, np.ndarray):
-            raise HipError(
-                hipError_t.hipErrorInvalidValue,
-                f"kernels of this device cannot use the host's memory at {self.base:#x}",
-            )
+            raise self.for_copies_only()
         if offset == 0:
             whole: Buffer = self.memory
             return whole
@@ -96,6 +103,14 @@ class Allocation:
             if len(self._parts) < 1024:
                 self._parts[offset] = part
         return part
+
+    def for_copies_only(self) -> HipError:
+        """Return the error for what the device cannot do to memory of the host that it does not share."""
+        return HipError(
+            hipError_t.hipErrorNotSupported,
+            f"the host's memory at {self.base:#x} is for copies only, because the device cannot map it "
+            "(hipDeviceAttributeCanMapHostMemory is 0; OpenCL needs fine-grained SVM for that)",
+        )
 
     def part(self, offset: int, nbytes: int) -> Any:
         """Return so many bytes from this one on, of the Buffer or the array.
@@ -176,7 +191,8 @@ def buffer_of(pointer: Any) -> Buffer | None:
     Raises
     ------
     HipError
-        hipErrorInvalidValue when it points into no allocation: kernels cannot use memory that is not from here.
+        hipErrorInvalidValue when it points into no allocation: kernels cannot use memory that is not from here;
+        hipErrorNotSupported for memory of the host that the device cannot map.
     """
     if isinstance(pointer, Buffer):
         return pointer
@@ -197,6 +213,7 @@ class Place:
     """So many bytes from where something points: in an allocation, or in other memory of the host."""
 
     def __init__(self, pointer: Any, nbytes: int, what: str) -> None:
+        self.what = what
         self.allocation: Allocation | None = None
         self.buffer: Buffer | None = None
         self.host: Any = None
@@ -212,6 +229,11 @@ class Place:
             self.allocation, offset = found
             part = self.allocation.part(offset, nbytes)
             self.buffer, self.host = (part, None) if isinstance(part, Buffer) else (None, part)
+        elif nbytes and isinstance(owner, Allocation):
+            raise HipError(
+                hipError_t.hipErrorInvalidValue,
+                f"{what}: {address:#x} is beyond the allocation at {owner.base:#x}, or that was freed",
+            )
         elif isinstance(owner, np.ndarray) and (not is_number or owner.ctypes.data == address):
             if owner.nbytes < nbytes:
                 raise HipError(hipError_t.hipErrorInvalidValue, f"{what} has {owner.nbytes} bytes, fewer than {nbytes}")
@@ -226,6 +248,21 @@ class Place:
             raise HipError(hipError_t.hipErrorInvalidValue, f"{nbytes} bytes: the Buffer has {buffer.nbytes}")
         flat = buffer.reshape(-1).view(np.uint8)
         self.buffer = flat if nbytes == flat.nbytes else flat[:nbytes]
+
+    def for_device(self) -> Buffer:
+        """Return it as a Buffer.
+
+        Raises
+        ------
+        HipError
+            hipErrorInvalidValue for memory that is not from here, hipErrorNotSupported for memory of the host that the
+            device cannot map.
+        """
+        if self.buffer is not None:
+            return self.buffer
+        if self.allocation is not None:
+            raise self.allocation.for_copies_only()
+        raise HipError(hipError_t.hipErrorInvalidValue, f"{self.what} is no memory of a device")
 
     @property
     def in_host_memory(self) -> bool:

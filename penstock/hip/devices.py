@@ -12,6 +12,7 @@ import threading
 from typing import Any
 
 from penstock import selection
+from penstock.c_string import CString
 from penstock.hip.enums import HIP_VERSION, hipError_t
 from penstock.hip.errors import HipError, api
 from penstock.queues.device import Device
@@ -225,7 +226,7 @@ def hipDeviceGetName(len: int, device: int) -> bytes:
     number = device_number(device)
     if len < 1:
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipDeviceGetName: a length of {len}")
-    return infos()[number].description.encode()[: len - 1]
+    return CString(infos()[number].description.encode()[: len - 1])
 
 
 @api(outputs=1)

@@ -89,6 +89,9 @@ class hipError_t(enum.IntEnum):
     hipErrorRuntimeOther = 1053
     hipErrorTbd = 1054
 
+    def __str__(self) -> str:
+        return f"hipError_t.{self.name}"  # since Python 3.11 it would be a number
+
 
 class hipMemcpyKind(enum.IntEnum):
     """Between which kinds of memory a copy goes."""

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from penstock.c_string import CString
 from penstock.hip.enums import hipError_t
 from penstock.queues import errors
 
@@ -176,15 +177,15 @@ def _code(code: Any) -> hipError_t | None:
 
 
 def hipGetErrorName(hip_error: Any) -> Result:
-    """Return ``(hipSuccess, name)``, the name as bytes."""
+    """Return ``(hipSuccess, name)``, the name as a `CString`."""
     code = _code(hip_error)
-    return (hipError_t.hipSuccess, b"hipErrorUnknown" if code is None else code.name.encode())
+    return (hipError_t.hipSuccess, CString(b"hipErrorUnknown" if code is None else code.name.encode()))
 
 
 def hipGetErrorString(hipError: Any) -> Result:
-    """Return ``(hipSuccess, text)``, the text as bytes; `last_exception` says what was wrong with the very call."""
+    """Return ``(hipSuccess, text)``, a `CString`; `last_exception` says what was wrong with the very call."""
     code = _code(hipError)
-    return (hipError_t.hipSuccess, b"unknown error" if code is None else TEXTS.get(code, code.name).encode())
+    return (hipError_t.hipSuccess, CString(b"unknown error" if code is None else TEXTS.get(code, code.name).encode()))
 
 
 def hipDrvGetErrorName(hipError: Any) -> Result:

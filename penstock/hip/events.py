@@ -29,6 +29,7 @@ __all__ = [
     "hipEventRecord",
     "hipEventRecordWithFlags",
     "hipEventSynchronize",
+    "hipEvent_t",
     "ihipEvent_t",
 ]
 
@@ -55,6 +56,9 @@ class ihipEvent_t(Number):
         self.flags = 0
         self.device = -1
         self.event: Event | None = None
+
+
+hipEvent_t = ihipEvent_t
 
 
 def _forget(number: int) -> None:

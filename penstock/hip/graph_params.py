@@ -46,6 +46,13 @@ class Record:
         """Return the names of the members."""
         return list(cls._members)
 
+    def copy(self) -> Any:
+        """Return a copy, of members that are structures too."""
+        members = {name: self[name] for name in self._members}
+        return type(self)(
+            **{name: member.copy() if isinstance(member, Record) else member for name, member in members.items()}
+        )
+
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)
 

@@ -54,15 +54,20 @@ _numbers = itertools.count(1)
 class hipGraphNode(Number):
     """A node; compares, hashes and converts like its number.
 
-    Rows that are not next to each other are a penstock node each, one after the other: `first` and `node` are the
-    first and the last of them, and the same otherwise.
+    Attributes
+    ----------
+    params : hipKernelNodeParams, hipMemcpy3DParms, hipMemsetParams, hipHostNodeParams or None
+        A copy of what it was made from or set to; None of a captured node.
+    child : ihipGraph or None
+        A copy of the graph that it was made from.
     """
 
     def __init__(self, address: Any = 0) -> None:
         self.address = int(address)
-        self.first: Node | None = None
         self.node: Node | None = None
         self.graph: ihipGraph | None = None
+        self.params: Any = None
+        self.child: ihipGraph | None = None
 
 
 class ihipGraph(Number):
@@ -71,36 +76,29 @@ class ihipGraph(Number):
     def __init__(self, address: Any = 0) -> None:
         self.address = int(address)
         self.graph: Graph | None = None
-        self._by_node: dict[Node, hipGraphNode] = {}  # of the last of its rows
-        self._inner: set[Node] = set()  # other rows
+        self._by_node: dict[Node, hipGraphNode] = {}
 
-    def handle_of(self, node: Node, first: Node | None = None) -> hipGraphNode:
-        """Return the object for a node, or for the last of several rows."""
+    def handle_of(self, node: Node) -> hipGraphNode:
+        """Return the object for a node."""
         handle = self._by_node.get(node)
         if handle is None:
             handle = hipGraphNode(FIRST_NODE + 16 * next(_numbers))
-            handle.node, handle.first, handle.graph = node, first or node, self
+            handle.node, handle.graph = node, self
             _nodes[handle.address] = handle
             self._by_node[node] = handle
         return handle
 
-    def add_rows(self, rows: list[Node]) -> hipGraphNode:
-        """Return the object for all of them."""
-        self._inner.update(rows[:-1])
-        return self.handle_of(rows[-1], rows[0])
-
     def forget_nodes(self) -> None:
         """A program may keep the objects, but they keep nothing that nodes use."""
         for handle in self._by_node.values():
-            handle.first = handle.node = None
+            handle.node = handle.params = handle.child = None
         self._by_node.clear()
-        self._inner.clear()
 
     @property
     def nodes(self) -> list[hipGraphNode]:
         """In the order they were added in."""
         assert self.graph is not None
-        return [self.handle_of(node) for node in self.graph.nodes if node not in self._inner]
+        return [self.handle_of(node) for node in self.graph.nodes]
 
 
 class hipGraphExec(Number):
@@ -222,13 +220,8 @@ def hipGraphDestroy(graph: Any) -> None:
     known.forget_nodes()
 
 
-@api(outputs=1)
-def hipGraphClone(originalGraph: Any) -> ihipGraph:
-    """Make a graph with nodes of its own that do the same; ``(hipError_t, graph)``.
-
-    hipErrorNotSupported for a graph with nodes that allocate or free memory.
-    """
-    original = graph_of(originalGraph)
+def copy_of(original: ihipGraph) -> ihipGraph:
+    """Return a graph with nodes of its own that do the same."""
     assert original.graph is not None
     if original.graph._has_memory_nodes:
         raise HipError(hipError_t.hipErrorNotSupported, "a graph with nodes that allocate or free memory has no copies")
@@ -241,10 +234,18 @@ def hipGraphClone(originalGraph: Any) -> ihipGraph:
         copied.dependencies = tuple(copies[each] for each in node.dependencies)
     for known in original._by_node.values():
         assert known.node is not None
-        assert known.first is not None
-        handle.handle_of(copies[known.node], copies[known.first])
-    handle._inner = {copies[node] for node in original._inner}
+        copied_handle = handle.handle_of(copies[known.node])
+        copied_handle.params, copied_handle.child = known.params, known.child
     return handle
+
+
+@api(outputs=1)
+def hipGraphClone(originalGraph: Any) -> ihipGraph:
+    """Make a graph with nodes of its own that do the same; ``(hipError_t, graph)``.
+
+    hipErrorNotSupported for a graph with nodes that allocate or free memory.
+    """
+    return copy_of(graph_of(originalGraph))
 
 
 def _instantiate(graph: Any, flags: int) -> hipGraphExec:
@@ -329,7 +330,7 @@ def _put_node(out: Any, node: hipGraphNode | None) -> None:
     number = 0 if node is None else node.address
     if isinstance(out, hipGraphNode):
         out.address = number
-        out.first, out.node, out.graph = (None, None, None) if node is None else (node.first, node.node, node.graph)
+        out.node, out.graph = (None, None) if node is None else (node.node, node.graph)
     elif isinstance(out, list):
         out[:] = [] if node is None else [node]
     else:

@@ -82,6 +82,14 @@ def hand_out(kind: type[Any], memory: Any, where: hipMemoryType, flags: int = 0,
     allocations.enter(allocation)
     pointer = kind(allocation.base, (allocation.nbytes,))
     pointer.buffer = memory if isinstance(memory, Buffer) else None
+    pointer._owner = allocation
+    return pointer
+
+
+def pointer_to(allocation: Allocation) -> DeviceArray:
+    """Return a pointer to memory of the device that is already known."""
+    pointer = DeviceArray(allocation.base, (allocation.nbytes,))
+    pointer.buffer, pointer._owner = allocation.memory, allocation
     return pointer
 
 
@@ -120,9 +128,9 @@ def hipHostMalloc(size: int, flags: int = 0) -> Any:
     """Allocate memory of the host that kernels can use too; ``(hipError_t, pointer)``.
 
     ``numpy.asarray(pointer)`` is an array on it. The flags are accepted: there is one kind of such memory. Where the
-    device has no memory in common with the host (OpenCL without fine-grained SVM) it is pinned, so that copies from and
-    to it are not staged, and kernels get hipErrorInvalidValue for it. A null pointer for 0 bytes; hipErrorInvalidValue
-    for flags that there are none of.
+    device cannot map it (hipDeviceAttributeCanMapHostMemory is 0: OpenCL without fine-grained SVM) it is pinned, so
+    that copies from and to it are not staged, and all else gets hipErrorNotSupported for it: kernels, memsets, values
+    that streams wait for or write. A null pointer for 0 bytes; hipErrorInvalidValue for flags that there are none of.
     """
     return _host_malloc(size, flags)
 
@@ -167,6 +175,8 @@ def _take(ptr: Any, *kinds: hipMemoryType) -> Allocation | None:
     allocation = allocations.peek(address)
     if allocation is None or allocation.kind not in kinds:
         raise HipError(hipError_t.hipErrorInvalidValue, f"no allocation of this kind begins at {address:#x}")
+    if allocation.variable:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"a variable begins at {address:#x}: its module frees it")
     return allocation
 
 
@@ -270,8 +280,8 @@ def hipMemGetInfo() -> tuple[int, int]:
     total = infos()[current_number()].memory
     of_the_device = hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged
     there = allocations.all_of(current_number())
-    used = sum(a.nbytes for a in there if not a.pooled and a.kind in of_the_device)
-    used += device.pool.reserved + figures_of(device).reserved
+    own = [a for a in there if not (a.pooled or a.variable) and a.kind in of_the_device]
+    used = sum(a.nbytes for a in own) + device.pool.reserved + figures_of(device).reserved
     return max(total - used, 0), total
 
 
@@ -315,7 +325,7 @@ def hipPointerGetAttributes(attributes: hipPointerAttribute_t, ptr: Any) -> None
     attributes.type, attributes.device = allocation.kind, allocation.device
     attributes.isManaged = int(allocation.kind == hipMemoryType.hipMemoryTypeManaged)
     attributes.allocationFlags = allocation.flags
-    attributes.devicePointer = Pointer(address)
+    attributes.devicePointer = Pointer(address if isinstance(allocation.memory, Buffer) else None)
     on_device = allocation.kind == hipMemoryType.hipMemoryTypeDevice
     attributes.hostPointer = Pointer(None if on_device else address)
 
@@ -343,10 +353,15 @@ def hipMemPtrGetInfo(ptr: Any) -> int:
 
 @api(outputs=1)
 def hipHostGetDevicePointer(hstPtr: Any, flags: int = 0) -> Pointer:
-    """Return ``(hipError_t, pointer)`` for kernels to memory of `hipHostMalloc`: the same address."""
+    """Return ``(hipError_t, pointer)`` for kernels to memory of `hipHostMalloc`: the same address.
+
+    hipErrorInvalidValue for other memory, hipErrorNotSupported where the device cannot map it.
+    """
     allocation, _ = _found(hstPtr)
     if flags or allocation.kind != hipMemoryType.hipMemoryTypeHost:
         raise HipError(hipError_t.hipErrorInvalidValue)
+    if not isinstance(allocation.memory, Buffer):
+        raise allocation.for_copies_only()
     return Pointer(hstPtr)
 
 

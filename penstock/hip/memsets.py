@@ -36,11 +36,10 @@ def _set(dst: Any, value: Any, count: Any, dtype: str, stream: Any, blocks: bool
     if nbytes == 0:
         return
     place = Place(dst, nbytes, "dst")
-    if place.buffer is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "dst is no memory of a device")
+    buffer = place.for_device()
     if blocks:
         refuse_synchronous("a synchronous memset")
-    queue.fill(place.buffer.view(element), pattern)
+    queue.fill(buffer.view(element), pattern)
     if blocks and place.in_host_memory:
         queue.finish()
 
@@ -50,7 +49,8 @@ def hipMemset(dst: Any, value: int, sizeBytes: int) -> None:
     """Set bytes to the low byte of `value`, on the null stream; ``(hipError_t,)``.
 
     Does not block for memory of the device, and blocks until it is done for memory that the host can read, as HIP's.
-    hipErrorInvalidValue for memory that is not from here, or more bytes than there are.
+    hipErrorInvalidValue for memory that is not from here, or more bytes than there are, hipErrorNotSupported for memory
+    of the host that the device cannot map.
     """
     _set(dst, value, sizeBytes, "u1", None, True)
 
@@ -105,16 +105,15 @@ def _set_2d(dst: Any, pitch: Any, value: Any, width: Any, height: Any, stream: A
     if columns == 0 or rows == 0:
         return
     place = Place(dst, (rows - 1) * gap + columns, "dst")
-    if place.buffer is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "dst is no memory of a device")
+    buffer = place.for_device()
     if blocks:
         refuse_synchronous("hipMemset2D")
     byte = operator.index(value) & 0xFF
     if gap == columns:
-        queue.fill(place.buffer, byte)
+        queue.fill(buffer, byte)
     else:
         for row in range(rows):
-            queue.fill(place.buffer[row * gap : row * gap + columns], byte)
+            queue.fill(buffer[row * gap : row * gap + columns], byte)
     if blocks and place.in_host_memory:
         queue.finish()
 

@@ -9,7 +9,8 @@ import struct
 import weakref
 from typing import Any
 
-from penstock.hip.allocations import buffer_of
+from penstock.hip import allocations
+from penstock.hip.allocations import Allocation, buffer_of
 from penstock.hip.devices import _on_reset, current_device, current_number, number_of
 from penstock.hip.enums import (
     HIP_LAUNCH_PARAM_BUFFER_POINTER,
@@ -17,11 +18,14 @@ from penstock.hip.enums import (
     HIP_LAUNCH_PARAM_END,
     hipError_t,
     hipFunction_attribute,
+    hipMemoryType,
 )
 from penstock.hip.errors import SUCCESS, HipError, Result, api, code_of, record
-from penstock.hip.pointers import Number, address_of, handle_number, host_view
+from penstock.hip.memory import pointer_to
+from penstock.hip.pointers import DeviceArray, Number, address_of, handle_number, host_view
 from penstock.hip.streams import queue_of
-from penstock.hip_cpp.code import Code, is_code, unpack_code
+from penstock.hip_cpp import RefusedError, build
+from penstock.hip_cpp.code import HIP_CPP, Code, is_code, unpack_code
 from penstock.queues import hip_launch
 from penstock.queues.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from penstock.queues.hip_launch import Function, dim3, hipModuleLaunchKernel
@@ -32,6 +36,7 @@ from penstock.queues.program import Program
 __all__ = [
     "dim3",
     "hipFuncGetAttribute",
+    "hipFunction_t",
     "hipModuleGetFunction",
     "hipModuleGetFunctionCount",
     "hipModuleGetGlobal",
@@ -41,6 +46,7 @@ __all__ = [
     "hipModuleLoadDataEx",
     "hipModuleOccupancyMaxPotentialBlockSize",
     "hipModuleUnload",
+    "hipModule_t",
     "hipOccupancyMaxPotentialBlockSize",
     "ihipModuleSymbol_t",
     "ihipModule_t",
@@ -64,6 +70,7 @@ class ihipModule_t(Number):
         self.program: Program | None = None
         self.code: Code | None = None
         self.functions: dict[str, ihipModuleSymbol_t] = {}
+        self.variables: dict[str, Allocation] = {}
 
 
 class ihipModuleSymbol_t(Number, Function):
@@ -75,10 +82,14 @@ class ihipModuleSymbol_t(Number, Function):
         _functions[self.address] = self
 
 
+hipModule_t, hipFunction_t = ihipModule_t, ihipModuleSymbol_t
+
+
 def _forget(number: int) -> None:
     for module in list(_modules.values()):
         if module.device == number:
             _modules.pop(module.address, None)
+            module.functions.clear()  # they know their module, so nothing would go before the collector comes
 
 
 _on_reset.append(_forget)
@@ -118,7 +129,12 @@ def _load(image: Any) -> ihipModule_t:
     module = ihipModule_t(FIRST_MODULE + 16 * next(_numbers))
     try:
         source, options, module.code = _source_of(image)
-        module.program = device.program(source, options)
+        if module.code is None:
+            module.program = device.program(source, options)
+        else:
+            module.program = build(device, source, options, module.code.variables)
+    except RefusedError as error:
+        raise HipError(hipError_t.hipErrorNoBinaryForGpu, str(error)) from error
     except InvalidArgumentError as error:
         raise HipError(hipError_t.hipErrorInvalidImage, str(error)) from error
     module.device = current_number()
@@ -136,7 +152,8 @@ def hipModuleLoadData(image: Any) -> ihipModule_t:
         What `hiprtcGetCode` gave, OpenCL C, or SPIR-V.
 
     hipErrorInvalidValue for None, hipErrorInvalidImage for anything else and for what does not compile
-    (`last_exception` has the compiler's log), hipErrorNoBinaryForGpu for AMD's code objects.
+    (`last_exception` has the compiler's log), hipErrorNoBinaryForGpu for AMD's code objects, and for code with
+    variables on a device that has none.
     """
     return _load(image)
 
@@ -172,13 +189,22 @@ def _module_of(module: Any) -> ihipModule_t:
 
 @api()
 def hipModuleUnload(module: Any) -> None:
-    """End a module; launches that were submitted complete; ``(hipError_t,)``. Its functions cannot be used any more.
+    """End a module; launches that were submitted complete; ``(hipError_t,)``. Its functions and variables are gone.
 
     hipErrorInvalidHandle for None, hipErrorNotFound for one that was unloaded before. Does not block.
     """
     known = _module_of(module)
     if _modules.pop(known.address, None) is not None and known.program is not None:
+        for variable in known.variables.values():
+            allocations.take(variable.base)
         known.program.close()
+        known.functions.clear()
+
+
+def _text_of(name: Any) -> str:
+    if isinstance(name, ctypes.c_char_p):
+        name = name.value or b""
+    return os.fsdecode(name) if isinstance(name, (bytes, str)) else ctypes.string_at(address_of(name)[0]).decode()
 
 
 @api(outputs=1)
@@ -190,8 +216,7 @@ def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
     """
     if not kname:
         raise HipError(hipError_t.hipErrorInvalidValue, "there is no name")
-    known = _module_of(module)
-    name = os.fsdecode(kname) if isinstance(kname, (bytes, str)) else ctypes.string_at(address_of(kname)[0]).decode()
+    known, name = _module_of(module), _text_of(kname)
     program, kernel = known.program, known.code.find(name) if known.code is not None else None
     symbol = name if kernel is None else kernel.symbol
     assert program is not None
@@ -216,10 +241,36 @@ def hipModuleGetFunctionCount(mod: Any) -> int:
 
 
 @api(outputs=2)
-def hipModuleGetGlobal(hmod: Any, name: Any) -> tuple[Any, int]:
-    """Return hipErrorNotSupported: variables of programs have no address that a driver used here would tell."""
-    _module_of(hmod)
-    raise HipError(hipError_t.hipErrorNotSupported, "variables of programs cannot be reached from the host")
+def hipModuleGetGlobal(hmod: Any, name: Any) -> tuple[DeviceArray, int]:
+    """Return ``(hipError_t, pointer, bytes)`` of a ``__device__`` or ``__constant__`` variable, its name bytes or str.
+
+    The pointer is good for copies, memsets and kernels until the module is unloaded; each module has its own variables.
+    In OpenCL C it is a variable at file scope in ``global`` memory, see `penstock.Program.get_global`.
+
+    hipErrorNotFound when the module has none, hipErrorInvalidHandle without a module, hipErrorInvalidValue without a
+    name, hipErrorNotSupported where the driver does not tell where variables are: OpenCL without Intel's extension for
+    it, and SYCL.
+    """
+    if not name:
+        raise HipError(hipError_t.hipErrorInvalidValue, "there is no name")
+    known, text = _module_of(hmod), _text_of(name)
+    if text not in known.variables:
+        symbol: str | None = text
+        if known.code is not None and known.code.language == HIP_CPP:
+            variable = known.code.find_variable(text)
+            symbol = variable.symbol if variable is not None else None
+        assert known.program is not None
+        try:
+            buffer = known.program.get_global(symbol) if symbol is not None else None
+        except InvalidArgumentError:
+            buffer = None
+        if buffer is None:
+            raise HipError(hipError_t.hipErrorNotFound, f"the module has no variable {text!r} that the host may reach")
+        allocation = Allocation(buffer, hipMemoryType.hipMemoryTypeDevice, known.device, variable=True)
+        known.variables[text] = allocation
+        allocations.enter(allocation)
+    allocation = known.variables[text]
+    return pointer_to(allocation), allocation.nbytes
 
 
 # -- what the launch needs

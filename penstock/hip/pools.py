@@ -20,6 +20,7 @@ __all__ = [
     "hipMemPoolGetAttribute",
     "hipMemPoolSetAttribute",
     "hipMemPoolTrimTo",
+    "hipMemPool_t",
     "ihipMemPoolHandle_t",
 ]
 
@@ -48,6 +49,9 @@ class ihipMemPoolHandle_t(Number):
     def pool(self) -> MemoryPool:
         """The `penstock.MemoryPool`."""
         return device_of(self.address - FIRST_HANDLE).pool
+
+
+hipMemPool_t = ihipMemPoolHandle_t
 
 
 def _pool_of(mem_pool: Any) -> MemoryPool:

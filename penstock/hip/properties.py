@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
+from penstock.c_string import CString
 from penstock.hip.devices import device_number, device_of, infos
 from penstock.hip.enums import HIP_VERSION_MAJOR, HIP_VERSION_MINOR, hipDeviceAttribute_t, hipError_t
 from penstock.hip.errors import HipError, Result, api
@@ -15,6 +17,8 @@ __all__ = [
     "hipDeviceGetAttribute",
     "hipDeviceProp_t",
     "hipGetDeviceProperties",
+    "hipUUID",
+    "hipUUID_t",
 ]
 
 # The members of HIP's structure, by what they are at first.
@@ -124,12 +128,36 @@ TRIPLES = [
 ]
 
 
+class hipUUID_t:
+    """16 bytes that no two devices have in common."""
+
+    def __init__(self, bytes: bytes = b"\0" * 16) -> None:
+        self.bytes = bytes
+
+    @staticmethod
+    def PROPERTIES() -> list[str]:
+        """Return the names of the members."""
+        return ["bytes"]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, hipUUID_t) and self.bytes == other.bytes
+
+    def __hash__(self) -> int:
+        return hash(self.bytes)
+
+    def __repr__(self) -> str:
+        return f"hipUUID_t({self.bytes!r})"
+
+
+hipUUID = hipUUID_t
+
+
 class hipDeviceProp_t:
     """What `hipGetDeviceProperties` finds out; 0 for what has no meaning here or what no driver tells."""
 
     def __init__(self) -> None:
-        self.name = self.gcnArchName = self.luid = b""
-        self.uuid = b""
+        self.name = self.gcnArchName = self.luid = CString()
+        self.uuid = hipUUID_t()
         for name in NUMBERS:
             setattr(self, name, 0)
         for name in PAIRS:
@@ -155,8 +183,10 @@ class hipDeviceProp_t:
 def _fill_in(properties: Any, number: int) -> None:
     info, driver = infos()[number], device_of(number).driver
     limits = driver.limits
-    properties.name = info.description.encode()
-    properties.gcnArchName = info.name.encode()
+    properties.name = CString(info.description.encode())
+    properties.gcnArchName = CString(info.name.encode())
+    # No driver is asked for one: the same whenever this machine is looked at, and another for each device.
+    properties.uuid.bytes = uuid.uuid5(uuid.NAMESPACE_OID, f"{info.platform} {info.name}").bytes
     properties.totalGlobalMem = info.memory
     properties.multiProcessorCount = info.compute_units
     properties.major, properties.minor = HIP_VERSION_MAJOR, HIP_VERSION_MINOR
@@ -193,7 +223,7 @@ def hipGetDeviceProperties(prop: Any, deviceId: int | None = None) -> Result:
     """Find out what a device is like: ``hipGetDeviceProperties(prop, device)`` or ``hipGetDeviceProperties(device)``.
 
     The first fills in a `hipDeviceProp_t` and returns ``(hipError_t,)``, the second returns ``(hipError_t, prop)``.
-    ``gcnArchName`` is the device's name in penstock, as bytes. hipErrorInvalidDevice when there is none.
+    ``gcnArchName`` is the device's name in penstock, as a `CString`. hipErrorInvalidDevice when there is none.
     """
     return _properties(prop) if deviceId is None else _properties_into(prop, deviceId)
 

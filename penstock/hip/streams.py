@@ -29,6 +29,7 @@ __all__ = [
     "hipStreamQuery",
     "hipStreamSynchronize",
     "hipStreamWaitEvent",
+    "hipStream_t",
     "ihipStream_t",
 ]
 
@@ -56,6 +57,7 @@ _streams: dict[int, ihipStream_t] = {}
 _lock = threading.Lock()
 hipStreamLegacy = ihipStream_t(LEGACY)
 hipStreamPerThread = ihipStream_t(PER_THREAD)
+hipStream_t = ihipStream_t
 
 
 def _forget(number: int) -> None:

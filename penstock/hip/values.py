@@ -78,8 +78,7 @@ def _place(ptr: Any, element: np.dtype[Any]) -> Place:
     if ptr is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "no memory: None")
     place = Place(ptr, element.itemsize, "ptr")
-    if place.buffer is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "ptr is in no allocation")
+    place.for_device()
     return place
 
 
@@ -115,7 +114,8 @@ def hipStreamWaitValue32(stream: Any, ptr: Any, value: int, flags: int, mask: in
     mask : int, optional
         Bits that count; all.
 
-    The host looks, up to a millisecond late (see this module). hipErrorInvalidValue without memory, or for other flags.
+    The host looks, up to a millisecond late (see this module). hipErrorInvalidValue without memory, or for other flags;
+    hipErrorNotSupported for memory of the host that the device cannot map.
     """
     _wait(stream, ptr, value, flags, mask, "u4")
 
@@ -131,17 +131,16 @@ def _write(stream: Any, ptr: Any, value: int, flags: int, dtype: str) -> None:
     queue = queue_of(stream)
     if flags:
         raise HipError(hipError_t.hipErrorInvalidValue, f"flags have to be 0, not {flags}")
-    place = _place(ptr, element)
+    buffer = _place(ptr, element).for_device()
     number = value & ((1 << 8 * element.itemsize) - 1)
-    assert place.buffer is not None
-    queue.fill(place.buffer.view(element), number)
+    queue.fill(buffer.view(element), number)
 
 
 @api()
 def hipStreamWriteValue32(stream: Any, ptr: Any, value: int, flags: int = 0) -> None:
     """Write 32 bits when the stream gets there; ``(hipError_t,)``: hipErrorInvalidValue without memory, or for flags.
 
-    Does not block.
+    hipErrorNotSupported for memory of the host that the device cannot map. Does not block.
     """
     _write(stream, ptr, value, flags, "u4")
 

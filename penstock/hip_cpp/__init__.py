@@ -6,7 +6,9 @@ of both sides, and each function is translated once for each combination of spac
 is called with. docs/hip-kernels.md shows what becomes of each construct.
 """
 
+from penstock.hip_cpp.building import build
 from penstock.hip_cpp.errors import RefusedError
+from penstock.hip_cpp.program import Variable
 from penstock.hip_cpp.translate import KernelInfo, ParameterInfo, Translation, translate
 
-__all__ = ["KernelInfo", "ParameterInfo", "RefusedError", "Translation", "translate"]
+__all__ = ["KernelInfo", "ParameterInfo", "RefusedError", "Translation", "Variable", "build", "translate"]

@@ -1,4 +1,4 @@
-"""What ``hiprtcGetCode`` gives and ``hipModuleLoadData`` takes: a program in OpenCL C, and what its kernels are.
+"""What ``hiprtcGetCode`` gives and ``hipModuleLoadData`` takes: a program in OpenCL C, its kernels and its variables.
 
 A code object of penstock is
 
@@ -6,7 +6,7 @@ A code object of penstock is
 bytes
 ===== ====================================================
 8     the magic ``PENSTOCK``
-4     the version of the format, little-endian: 1
+4     the version of the format, little-endian: 2
 4     the length of what follows the checksum
 4     CRC-32 of that
 …     JSON in UTF-8
@@ -26,13 +26,14 @@ from dataclasses import asdict, dataclass, field
 
 from typing_extensions import Buffer
 
+from penstock.hip_cpp.program import Variable
 from penstock.hip_cpp.translate import KernelInfo, ParameterInfo
 from penstock.queues.errors import InvalidArgumentError
 
 __all__ = ["HIP_CPP", "MAGIC", "OPENCL_C", "Code", "is_code", "pack_code", "unpack_code"]
 
 MAGIC = b"PENSTOCK"
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct("<8sIII")
 
 HIP_CPP = "HIP C++"
@@ -55,6 +56,8 @@ class Code:
         For ``Device.program``.
     kernels : tuple of KernelInfo
         Of a translated program; empty for one that was OpenCL C, where the driver knows them.
+    variables : tuple of Variable
+        Likewise.
     """
 
     name: str
@@ -62,6 +65,7 @@ class Code:
     text: str
     options: tuple[str, ...] = ()
     kernels: tuple[KernelInfo, ...] = field(default=())
+    variables: tuple[Variable, ...] = field(default=())
 
     def find(self, name: str) -> KernelInfo | None:
         """Return the kernel of this name, name expression or symbol; None if there is none."""
@@ -70,14 +74,26 @@ class Code:
                 return kernel
         return next((kernel for kernel in self.kernels if kernel.symbol == name), None)
 
+    def find_variable(self, name: str) -> Variable | None:
+        """Return the variable of this name or symbol; None if there is none."""
+        for variable in self.variables:
+            if variable.name == name:
+                return variable
+        return next((variable for variable in self.variables if variable.symbol == name), None)
+
 
 def pack_code(
-    name: str, language: str, text: str, options: Sequence[str] = (), kernels: Sequence[KernelInfo] = ()
+    name: str,
+    language: str,
+    text: str,
+    options: Sequence[str] = (),
+    kernels: Sequence[KernelInfo] = (),
+    variables: Sequence[Variable] = (),
 ) -> bytes:
     """Return a code object; the parameters are the attributes of `Code`."""
     content = json.dumps(
         {"name": name, "language": language, "text": text, "options": list(options),
-         "kernels": [asdict(kernel) for kernel in kernels]}
+         "kernels": [asdict(kernel) for kernel in kernels], "variables": [asdict(each) for each in variables]}
     ).encode()  # fmt: skip
     return HEADER.pack(MAGIC, VERSION, len(content), zlib.crc32(content)) + content
 
@@ -111,4 +127,5 @@ def unpack_code(data: Buffer) -> Code:
         KernelInfo(**{**kernel, "parameters": tuple(ParameterInfo(**parameter) for parameter in kernel["parameters"])})
         for kernel in found["kernels"]
     )
-    return Code(found["name"], found["language"], found["text"], tuple(found["options"]), kernels)
+    variables = tuple(Variable(**variable) for variable in found["variables"])
+    return Code(found["name"], found["language"], found["text"], tuple(found["options"]), kernels, variables)

@@ -196,6 +196,7 @@ class Expressions(Builtins):
         value = self.expression(operand)
         if value.space is None:
             self.wrong("++ or -- of a value that is no variable", node)
+        self.program.note_write(value.space, node.place)
         if not isinstance(value.type, Pointer) and (not arithmetic(value.type) or spelling(value.type) == "bool"):
             self.refuse(f"++ or -- of a {spelling(value.type)}", node)
         return Value(form.format(value.operand), value.type, False, value.space if form.endswith("}") else None)
@@ -279,6 +280,7 @@ class Expressions(Builtins):
         target = self.expression(node.left)
         if target.space is None or isinstance(target.type, Array):
             self.wrong("an assignment to what is no variable", node)
+        self.program.note_write(target.space, node.place)
         if node.op == "=":
             if isinstance(node.right, nodes.InitList):
                 text = self.aggregate(node.right, target.type)

@@ -7,6 +7,11 @@ import re
 __all__ = ["helpers_for"]
 
 HELPERS = {
+    "hip_constant": """#if defined(__opencl_c_program_scope_global_variables) || __OPENCL_C_VERSION__ == 200
+#define hip_constant global
+#else
+#define hip_constant constant
+#endif""",
     "hip_ffs": "int hip_ffs(int x) { return x == 0 ? 0 : 32 - (int)clz(x & -x); }",
     "hip_ffsll": "int hip_ffsll(long x) { return x == 0 ? 0 : 64 - (int)clz(x & -x); }",
     "hip_brev": """uint hip_brev(uint x) {

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.hip_cpp import nodes
 from penstock.hip_cpp.constants import Known
-from penstock.hip_cpp.emit_statements import DYNAMIC, Instance, Shared
+from penstock.hip_cpp.emit_statements import DYNAMIC, Instance, Shared, innermost_missing
 from penstock.hip_cpp.errors import Place, RefusedError
 from penstock.hip_cpp.helpers import helpers_for
 from penstock.hip_cpp.layout import laid_out
@@ -17,8 +17,10 @@ from penstock.hip_cpp.reserved import RESERVED
 from penstock.hip_cpp.types import SIZES, Array, Named, Pointer, Reference, Space, Struct, Type, spelling, vector_parts
 from penstock.hip_cpp.values import Base, Symbol
 
-__all__ = ["Translator"]
+__all__ = ["Translator", "Variable"]
 
+# The space of __constant__ variables: global memory, as the host writes to them, where the device has variables there.
+SETTABLE = "hip_constant"
 LIMIT = 20_000  # copies of functions, before a program is refused
 MARK = re.compile("\x02(?:S(\\d+)\x03 ?|A(\\d+)\x03)")
 
@@ -29,6 +31,34 @@ class Placed:
 
     symbol: str
     text: str
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a translated program that the host may reach.
+
+    Attributes
+    ----------
+    name : str
+        In the source.
+    symbol : str
+        In the OpenCL program.
+    type_name : str
+    nbytes : int
+    required : bool
+        Whether there is no program without it: an initialized ``__constant__`` becomes a constant where the device has
+        no variables.
+    file : str
+    line : int
+    """
+
+    name: str
+    symbol: str
+    type_name: str
+    nbytes: int
+    required: bool
+    file: str
+    line: int
 
 
 class Translator:
@@ -55,12 +85,16 @@ class Translator:
         self.private = self.space("private")
         self.local = self.space("local")
         self.constant_space = self.space("constant")
+        self.global_space = self.space("global")
+        self.settable_space = self.space(SETTABLE)
         self.atomic: dict[int, tuple[str, Place]] = {}
         self.instances: list[Instance] = []
         self.stack: list[str] = []
         self.shared: dict[str, Shared] = {}
         self.placed: dict[tuple[int, str], Placed] = {}
-        self.constants: dict[str, tuple[Symbol, str]] = {}
+        self.written: list[tuple[Space, Place]] = []
+        self.at_file_scope: dict[str, tuple[Symbol, str]] = {}
+        self.variables: list[Variable] = []
         self.dynamic: dict[str, nodes.Variable] = {}
         self.used_types: dict[str, None] = {}
         self.warnings: list[str] = []
@@ -108,6 +142,10 @@ class Translator:
         self.spaces.setdefault(space.id, (space, place))
         self.atomic.setdefault(space.id, (name, place))
         return f"\2A{space.id}\3"
+
+    def note_write(self, space: Space, place: Place) -> None:
+        """Note an assignment, which must not be to constant memory."""
+        self.written.append((space, place))
 
     # -- types
 
@@ -168,7 +206,7 @@ class Translator:
             return any(self.holds_pointers(field) for _, field in self.fields(self.structs[type.name]))
         return isinstance(type, Pointer)
 
-    # -- constants and shared memory
+    # -- constants, variables and shared memory
 
     def declare_variables(self) -> None:
         """Translate what is declared at file scope."""
@@ -176,49 +214,69 @@ class Translator:
             if "__shared__" in node.attributes and "extern" in node.attributes:
                 self.dynamic[node.name] = node
                 continue
-            constant = is_constant(node.type) or node.attributes & {"__constant__", "constexpr"}
-            if "__shared__" in node.attributes or not constant or "__managed__" in node.attributes:
+            if "__shared__" in node.attributes:
+                raise RefusedError(f"the __shared__ variable {node.name} at file scope", node.place)
+            if "extern" in node.attributes and node.init is None:
+                raise RefusedError(f"the variable {node.name} of another program: nothing is linked", node.place)
+            constant = is_constant(node.type) or "constexpr" in node.attributes
+            if not constant and not node.attributes & {"__device__", "__constant__"}:
                 raise RefusedError(
-                    f"the variable {node.name} at file scope: OpenCL C 1.2 has only constants there; give the kernel a "
-                    "pointer instead", node.place
+                    f"the variable {node.name} at file scope is neither __device__ nor __constant__: code of the host "
+                    "is not in the subset", node.place
                 )  # fmt: skip
-            if node.init is None:
+            if constant and node.init is None:
                 raise RefusedError(
-                    f"the constant {node.name} without an initializer: OpenCL has no way to set it later; give the "
-                    "kernel a pointer instead", node.place
+                    f"the constant {node.name} without an initializer: what the host sets later is __constant__ "
+                    "without const", node.place
                 )  # fmt: skip
-            self.declare_constant(node)
+            self.declare_at_file_scope(node, constant)
         for check in self.parser.asserts:
             if not Base(self).constant_integer(check.condition, "a static assertion"):
                 raise RefusedError(f"static assertion failed {check.message}".rstrip(), check.place)
 
-    def declare_constant(self, node: nodes.Variable) -> None:
-        """Translate a constant at file scope."""
-        assert node.init is not None
+    def declare_at_file_scope(self, node: nodes.Variable, constant: bool) -> None:
+        """Translate a constant, or a variable that the host may reach.
+
+        Of the latter nothing is known when a program is compiled, not even if it has an initializer and kernels only
+        read it. So it is never const, whose value compilers put into the code.
+        """
         instance = Instance(self, constant=True)
         type = instance.concrete(node.type, node.place)
-        if self.holds_pointers(type) or isinstance(type, Reference) or spelling(type).endswith("auto"):
-            raise RefusedError(f"the constant {node.name} of type {spelling(type)}", node.place)
-        symbol = Symbol(self.unique(node.name), type, self.constant_space, init=node.init)
-        if isinstance(type, Named):
-            symbol.type = Named(type.name, True)
-            symbol.value = instance.known_value(node.init, type)
+        if self.holds_pointers(type) or isinstance(type, Reference) or spelling(type) in ("auto", "const auto", "void"):
+            what = "constant" if constant else "variable"
+            raise RefusedError(f"the {what} {node.name} of type {spelling(type)} at file scope", node.place)
+        settable = "__constant__" in node.attributes
+        space = self.constant_space if constant else self.settable_space if settable else self.global_space
+        symbol = Symbol(self.unique(node.name), type, space)
+        if constant:
+            assert node.init is not None
+            symbol.init = node.init
+            if isinstance(type, Named):
+                symbol.type = Named(type.name, True)
+                symbol.value = instance.known_value(node.init, type)
         if "enumerator" in node.attributes:
             if symbol.value is None:
                 raise RefusedError(f"the value of {node.name} is no constant integer", node.place)
             symbol.text = ""
-            self.constants[node.name] = symbol, ""
+            self.at_file_scope[node.name] = symbol, ""
             return
-        if node.name in self.constants or node.name in self.functions:
+        if node.name in self.at_file_scope or node.name in self.functions:
             raise RefusedError(f"a second {node.name!r}", node.place)
-        text = instance.initializer(node.init, type)
-        declaration = f"{self.mark(node.place, hard=True)}{instance.declare(type, symbol.text, 'constant')} = {text};\n"
-        self.constants[node.name] = symbol, declaration
+        text = "" if node.init is None else f" = {instance.initializer(node.init, type)}"
+        if isinstance(type, Array) and innermost_missing(type):
+            raise RefusedError(f"the array {node.name} without a size", node.place)
+        declaration = f"{self.mark(node.place, hard=True)}{instance.declare(type, symbol.text, space.name)}{text};\n"
+        self.at_file_scope[node.name] = symbol, declaration
+        if not constant:
+            self.variables.append(Variable(
+                node.name, symbol.text, spelling(type), self.size_of(type)[0], not settable or node.init is None,
+                *node.place,
+            ))  # fmt: skip
 
-    def constant_symbol(self, name: str) -> Symbol | None:
-        """Return a constant or dynamic shared memory that is declared at file scope."""
-        if name in self.constants:
-            return self.constants[name][0]
+    def file_symbol(self, name: str) -> Symbol | None:
+        """Return a constant, a variable or dynamic shared memory that is declared at file scope."""
+        if name in self.at_file_scope:
+            return self.at_file_scope[name][0]
         return self.dynamic_symbol(self.dynamic[name], Base(self)) if name in self.dynamic else None
 
     def dynamic_symbol(self, node: nodes.Variable, base: Base) -> Symbol:
@@ -323,6 +381,9 @@ class Translator:
         for number, (name, place) in self.atomic.items():
             if self.spaces[number][0].name not in ("global", "local"):
                 raise RefusedError(f"{name}() of what is neither in global nor in shared memory", place)
+        for space, place in self.written:
+            if space.name in ("constant", SETTABLE):
+                raise RefusedError("an assignment to constant memory", place)
         structures = []
         for name in self.structs:
             if name in self.used_types:
@@ -335,9 +396,9 @@ class Translator:
                 symbol = self.symbols[name]
                 word = structure.word
                 structures.append(f"{mark}typedef {word} {symbol} {symbol};\n{word} {symbol} {{\n{''.join(lines)}}};\n")
-        constants = [text for _, text in self.constants.values()]
+        declarations = [text for _, text in self.at_file_scope.values()]
         functions = [placed.text for placed in self.placed.values()]
-        body = MARK.sub(self.space_name, "".join([*structures, *constants, *functions]))
+        body = MARK.sub(self.space_name, "".join([*structures, *declarations, *functions]))
         helpers = helpers_for(body)
         return f"{helpers}\n{laid_out(body)}" if helpers else laid_out(body)
 

@@ -34,6 +34,8 @@ PREDEFINED = (
     "__PENSTOCK__ 1",
 )
 
+LINE_DIRECTIVE = re.compile(r'line\s+\d+(\s+"[^"]*")?')
+
 # Where the headers of a program are, for pcpp: a folder that nobody has.
 HEADERS = os.path.abspath(os.path.join(os.sep, "headers of the program"))
 
@@ -176,7 +178,7 @@ def collected(preprocessor: Preprocessor, file: str) -> list[Token]:
             run = ""
             if "\n" in text:
                 if directive is not None:
-                    tokens.append(directive_token("".join(directive), place))
+                    tokens.extend(directive_tokens("".join(directive), place))
                     directive = None
                 line_begins = True
             continue
@@ -209,12 +211,17 @@ def belong(run: str, text: str) -> bool:
     )
 
 
-def directive_token(text: str, place: Place) -> Token:
-    """Return the token of a directive that the preprocessor leaves alone."""
+def directive_tokens(text: str, place: Place) -> list[Token]:
+    """Return the token of a directive that the preprocessor leaves alone; none for #line.
+
+    That one is not followed: messages show the line that they are about, and count as the program was given.
+    """
+    if LINE_DIRECTIVE.fullmatch(text.strip()):
+        return []
     word, _, rest = text.strip().partition(" ")
     if word != "pragma":
         raise RefusedError(f"#{text.strip()}", Place(place.file, place.line))
-    return Token("pragma", rest.strip(), place)
+    return [Token("pragma", rest.strip(), place)]
 
 
 def tokenize(text: str, file: str) -> list[Token]:

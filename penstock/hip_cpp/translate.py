@@ -9,7 +9,7 @@ from penstock.hip_cpp import nodes
 from penstock.hip_cpp.emit_statements import DYNAMIC, Instance
 from penstock.hip_cpp.errors import Place, RefusedError
 from penstock.hip_cpp.parser import Parser
-from penstock.hip_cpp.program import Translator
+from penstock.hip_cpp.program import Translator, Variable
 from penstock.hip_cpp.tokens import Token, preprocess, tokenize
 from penstock.hip_cpp.types import Pointer, Type, spelling
 from penstock.hip_cpp.values import Base
@@ -65,11 +65,12 @@ class KernelInfo:
 
 @dataclass(frozen=True)
 class Translation:
-    """A program in OpenCL C, its kernels, and warnings."""
+    """A program in OpenCL C, its kernels, warnings, and its variables."""
 
     text: str
     kernels: tuple[KernelInfo, ...]
     warnings: tuple[str, ...] = field(default=())
+    variables: tuple[Variable, ...] = field(default=())
 
 
 def translate(
@@ -92,7 +93,7 @@ def translate(
     headers
         Files that it may include, by name.
     name_expressions
-        Kernels, such as ``"scale<float>"``, that are instances of templates.
+        Kernels, such as ``"scale<float>"``, that are instances of templates, and variables: ``"&count"``.
 
     Returns
     -------
@@ -148,7 +149,7 @@ def translated(tokens: list[Token], name_expressions: Sequence[str]) -> Translat
             base.constant_integer(bounds, "a launch bound") if bounds else 0,
             function.place.line,
         ))  # fmt: skip
-    return Translation(program.text(), tuple(found), tuple(program.warnings))
+    return Translation(program.text(), tuple(found), tuple(program.warnings), tuple(program.variables))
 
 
 def name_tokens(tokens: list[Token]) -> set[str]:
@@ -182,7 +183,7 @@ def check_attributes(function: nodes.Function, program: Translator) -> None:
 
 
 def requested(expression: str, program: Translator, parser: Parser) -> list[tuple[str, nodes.Function, Instance]]:
-    """Return the kernel that a name expression asks for; none if it is there anyway."""
+    """Return the kernel that a name expression asks for; none if it is there anyway, as variables are."""
     place = Place("name expression", 1)
     tokens = tokenize(expression.strip().lstrip("&"), "name expression")
     reader = Parser(tokens)
@@ -191,6 +192,9 @@ def requested(expression: str, program: Translator, parser: Parser) -> list[tupl
         node = reader.primary()
     except RefusedError as error:
         raise RefusedError(f"the name expression {expression!r}: {error.what}", place) from None
+    variables = {variable.name for variable in program.variables}
+    if isinstance(node, nodes.Name) and reader.token.kind == "end" and node.name in variables:
+        return []
     if not isinstance(node, nodes.Name) or reader.token.kind != "end" or not program.is_function(node.name):
         raise RefusedError(f"the name expression {expression!r} names no kernel", place)
     function = program.functions_named(node.name)[0]

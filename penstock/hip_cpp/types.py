@@ -88,7 +88,7 @@ class Space:
         if mine is others:
             return
         if mine._name and others._name and mine._name != others._name:
-            words = {"local": "shared"}
+            words = {"local": "shared", "hip_constant": "__constant__"}
             first, second = (words.get(name, name) for name in (mine._name, others._name))
             raise RefusedError(
                 f"a pointer that points to {first} memory in one case and to {second} memory in another: OpenCL C 1.2 "

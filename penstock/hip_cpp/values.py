@@ -88,7 +88,7 @@ class Base:
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
-        return self.program.constant_symbol(name)
+        return self.program.file_symbol(name)
 
     def constant_of(self, name: str) -> Known | None:
         """Return the value of a name that is a constant integer."""

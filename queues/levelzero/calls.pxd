@@ -102,6 +102,7 @@ cdef extern from *:
         X(ModuleBuildLogGetString, (void *log, size_t *size, char *text)) \\
         X(ModuleBuildLogDestroy, (void *log)) \\
         X(ModuleGetNativeBinary, (void *module, size_t *size, uint8_t *binary)) \\
+        X(ModuleGetGlobalPointer, (void *module, const char *name, size_t *size, void **address)) \\
         X(ContextCreate, (void *driver, const ContextDesc *desc, void **context)) \\
         X(ContextDestroy, (void *context))
 
@@ -196,6 +197,7 @@ cdef extern from *:
         CALL_MemAllocShared "penstock_ze::CALL_MemAllocShared"
         CALL_ModuleCreate "penstock_ze::CALL_ModuleCreate"
         CALL_ModuleGetNativeBinary "penstock_ze::CALL_ModuleGetNativeBinary"
+        CALL_ModuleGetGlobalPointer "penstock_ze::CALL_ModuleGetGlobalPointer"
         CALL_ContextCreate "penstock_ze::CALL_ContextCreate"
     cdef int n_calls "penstock_ze::CALLS"
     cdef const char* const* call_names "penstock_ze::call_names"
@@ -266,6 +268,9 @@ cdef extern from *:
         ze_result_t (*ModuleBuildLogGetString)(void* log, size_t* size, char* text) noexcept nogil
         ze_result_t (*ModuleBuildLogDestroy)(void* log) noexcept nogil
         ze_result_t (*ModuleGetNativeBinary)(void* module, size_t* size, uint8_t* binary) noexcept nogil
+        ze_result_t (*ModuleGetGlobalPointer)(
+            void* module, const char* name, size_t* size, void** address
+        ) noexcept nogil
         ze_result_t (*ContextCreate)(void* driver, const ContextDesc* desc, void** context) noexcept nogil
         ze_result_t (*ContextDestroy)(void* context) noexcept nogil
 

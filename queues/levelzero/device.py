@@ -16,6 +16,7 @@ from penstock.queues.levelzero.programs import compiled
 from penstock.queues.levelzero.staging import StagingPool
 from penstock.queues.limits import Limits
 from penstock.queues.parameters import read_parameter
+from penstock.queues.program import Natives
 
 # How many commands a list can surely take before an append blocks. Null hardware never does. A real device's ring of
 # commands holds more than this; nobody has measured by how much.
@@ -154,8 +155,10 @@ class LevelZeroDevice:
 
     # -- programs
 
-    def build(self, source: str | bytes, options: tuple[str, ...]) -> dict[str, LevelZeroKernel]:
-        """Kernels by name, from OpenCL C or SPIR-V.
+    variable_options = ("-cl-std=CL3.0",)  # what makes the compiler take variables in global memory
+
+    def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
+        """Kernels by name, and variables, from OpenCL C or SPIR-V.
 
         Raises
         ------
@@ -164,8 +167,11 @@ class LevelZeroDevice:
         NotSupportedError
             For OpenCL C without Intel's offline compiler.
         """
-        module, kernels = compiled(self.handle, self.info, source, options)
-        return {name: LevelZeroKernel(self.native, module, name, declared) for name, declared in kernels.items()}
+        module, kernels, variables = compiled(self.handle, self.info, source, options)
+        return Natives(
+            {name: LevelZeroKernel(self.native, module, name, declared) for name, declared in kernels.items()},
+            lambda name: module.variable(name) if name in variables else None,
+        )
 
     # -- errors
 

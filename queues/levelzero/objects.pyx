@@ -7,8 +7,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 from penstock.queues.driver cimport Status
 from penstock.queues.levelzero.calls cimport (
     CALL_KernelCreate, CALL_KernelGetProperties, CALL_KernelSetIndirectAccess, CALL_MemAllocDevice,
-    CALL_MemAllocHost, CALL_MemAllocShared, CALL_ModuleCreate, CALL_ModuleGetNativeBinary, DeviceAllocDesc, GroupLimits,
-    HostAllocDesc, KernelDesc, KernelProperties, ModuleDesc, ze
+    CALL_MemAllocHost, CALL_MemAllocShared, CALL_ModuleCreate, CALL_ModuleGetGlobalPointer,
+    CALL_ModuleGetNativeBinary, DeviceAllocDesc, GroupLimits, HostAllocDesc, KernelDesc, KernelProperties,
+    ModuleDesc, ze
 )
 from penstock.queues.levelzero.handles cimport (
     COUNTER_BASED, COUNTER_BASED_POOL, RESET, Kernel, LoadedModule, Queue, close_device, new_device, new_module,
@@ -23,6 +24,7 @@ cdef enum:
     ALL_MEMORY = 7  # ze_kernel_indirect_access_flags_t: of the host, of devices, and shared
     FORMAT_SPIRV = 0
     FORMAT_NATIVE = 1
+    INVALID_GLOBAL_NAME = 0x78000010
     ALIGNMENT = 128  # of the largest element type, double16
 
 MODES = {"create": COUNTER_BASED, "pool": COUNTER_BASED_POOL, "": RESET}
@@ -198,6 +200,23 @@ cdef class Module:
                 self.module.handle, &size, &view[0])), "native binary")
         return bytes(binary)
 
+    def variable(self, str name):
+        """A variable of the program; None when there is none of this name."""
+        cdef bytes encoded = name.encode()
+        cdef size_t nbytes = 0
+        cdef void* address = NULL
+        cdef Variable variable
+        cdef Status status = outcome(CALL_ModuleGetGlobalPointer, ze.ModuleGetGlobalPointer(
+            self.module.handle, encoded, &nbytes, &address))
+        if status & 0xFFFFFFFF == INVALID_GLOBAL_NAME:
+            return None
+        check(status, f"variable {name!r}")
+        variable = Variable.__new__(Variable)
+        variable.module = self
+        variable.address = <uintptr_t> address
+        variable.nbytes = nbytes
+        return variable
+
     def limits(self, str name):
         """(largest number of work-items of a group of a kernel or 0, the group size it was compiled for or zeros)."""
         cdef void* kernel = self.new_kernel(name)
@@ -233,6 +252,17 @@ cdef class Module:
         kernel.module = retain_module(self.module)
         kernel.group[0] = kernel.group[1] = kernel.group[2] = 0
         return <uintptr_t> kernel
+
+
+cdef class Variable:
+    """Memory of a variable of a program, which it keeps."""
+
+    cdef readonly uintptr_t address
+    cdef readonly size_t nbytes
+    cdef Module module
+
+    handle = 0  # none: memory is its address
+    usm_type = "device"
 
 
 cdef str read_log(void* log):

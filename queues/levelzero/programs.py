@@ -12,11 +12,15 @@ from penstock.queues.levelzero.objects import DeviceHandle, Module
 FOR_MODULES = ("-ze-", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-mad-enable", "-cl-no-signed-zeros",
                "-cl-opt-disable", "-cl-unsafe-math-optimizations", "-cl-intel-", "-igc_opts")  # fmt: skip
 
+# Without it the compiler drops variables that no kernel uses and keeps no record of the others' names that could be
+# relied on: zeModuleGetGlobalPointer then says ZE_RESULT_ERROR_UNSUPPORTED_FEATURE of a name that it does not know.
+TAKES_ADDRESSES = "-ze-take-global-address"
+
 
 def compiled(
     handle: DeviceHandle, info: DeviceInfo, source: str | bytes, options: tuple[str, ...]
-) -> tuple[Module, dict[str, list[spirv.Declared]]]:
-    """The module, and the parameters of its kernels by name.
+) -> tuple[Module, dict[str, list[spirv.Declared]], set[str]]:
+    """The module, the parameters of its kernels by name, and the names of its variables.
 
     Raises
     ------
@@ -35,7 +39,7 @@ def compiled(
         try:
             kernels = spirv.kernels_of(code)
         except ValueError:
-            return Module(handle, code, False), {}  # no kernel in it, which the driver does not mind
+            kernels = {}  # no kernel in it, which the driver does not mind
     else:
         code = source
         try:
@@ -44,7 +48,8 @@ def compiled(
             raise errors.InvalidArgumentError(
                 f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
             ) from None
-    return _module(cache, handle, info, code, options), kernels
+    variables = spirv.variables_of(code)
+    return _module(cache, handle, info, code, options, bool(variables)), kernels, variables
 
 
 def _device_key(info: DeviceInfo) -> str:
@@ -64,9 +69,11 @@ def _spirv(cache: BinaryCache, info: DeviceInfo, source: str, options: tuple[str
 
 
 def _module(
-    cache: BinaryCache, handle: DeviceHandle, info: DeviceInfo, code: bytes, options: tuple[str, ...]
+    cache: BinaryCache, handle: DeviceHandle, info: DeviceInfo, code: bytes, options: tuple[str, ...], variables: bool
 ) -> Module:
-    chosen = " ".join(option for option in options if option.startswith(FOR_MODULES))
+    chosen = " ".join(
+        [*([TAKES_ADDRESSES] if variables else []), *(option for option in options if option.startswith(FOR_MODULES))]
+    )
     key = key_of("native", info.driver_version, _device_key(info), code, chosen)
     native = cache.get(key)
     if native is not None:

@@ -14,7 +14,9 @@ from penstock.queues.info import DeviceInfo
 from penstock.queues.limits import MOST_GROUPS, Limits
 from penstock.queues.opencl import calls, operations
 from penstock.queues.opencl.memory import DeviceMemory
-from penstock.queues.opencl.programs import Builder, OpenCLKernel
+from penstock.queues.opencl.programs import Builder
+from penstock.queues.opencl.variables import options_for
+from penstock.queues.program import Natives
 
 CL_QUEUE_PROPERTIES = 0x1093
 CL_QUEUE_PROFILING_ENABLE = 1 << 1
@@ -175,15 +177,20 @@ class OpenCLDevice:
 
     # -- programs
 
-    def build(self, source: str | bytes, options: tuple[str, ...]) -> dict[str, OpenCLKernel]:
-        """Kernels by name, from OpenCL C or SPIR-V.
+    @property
+    def variable_options(self) -> tuple[str, ...] | None:
+        """What makes the compiler take variables in global memory; None when nothing does."""
+        return options_for(self.native)
+
+    def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
+        """Kernels by name, and variables, from OpenCL C or SPIR-V.
 
         Raises
         ------
         BuildError
             With the driver's log.
         """
-        return Builder(self.context, self.info, source, options).kernels()
+        return Builder(self.context, self.info, source, options).build()
 
     # -- errors
 

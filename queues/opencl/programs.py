@@ -18,12 +18,13 @@ import pyopencl as cl
 from penstock.queues import errors, spirv
 from penstock.queues.binary_cache import BinaryCache, key_of, reads_files
 from penstock.queues.info import DeviceInfo
-from penstock.queues.opencl import operations
+from penstock.queues.opencl import operations, variables
 from penstock.queues.opencl.platforms import POCL
 from penstock.queues.parameters import read_parameter
+from penstock.queues.program import Natives
 
-# With arguments' names and types, which a driver keeps with what it compiled only when told to.
-ALWAYS = "-cl-kernel-arg-info"
+# For the names and types of parameters, which a driver keeps with what it compiled only when told to.
+TELL_PARAMETERS = "-cl-kernel-arg-info"
 # What a processor's description in /proc/cpuinfo has that decides which code runs on it, on x86 and on ARM.
 DECISIVE = {"vendor_id", "cpu family", "model", "model name", "stepping", "flags",
             "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"}  # fmt: skip
@@ -58,7 +59,7 @@ class OpenCLKernel:
         self._size_of = size_of
         kernel = cl.Kernel(program, name)
         if declared is None:
-            declared = [self._declared(kernel, index) for index in range(kernel.num_args)]
+            declared = declared_by(kernel, name)
         elif len(declared) != kernel.num_args:
             raise errors.NotSupportedError(
                 f"kernel {name!r}: it has {kernel.num_args} parameters, and {len(declared)} are declared"
@@ -72,23 +73,6 @@ class OpenCLKernel:
         self.max_block_axis = [*device.max_work_item_sizes, 1, 1][:3]
         self.required_block = tuple(info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
         self.local_bytes = device.local_mem_size
-
-    def _declared(self, kernel: cl.Kernel, index: int) -> spirv.Declared:
-        info = cl.kernel_arg_info
-        try:
-            name = str(kernel.get_arg_info(index, info.NAME))
-            type_name = str(kernel.get_arg_info(index, info.TYPE_NAME))
-            address = kernel.get_arg_info(index, info.ADDRESS_QUALIFIER)
-            qualifiers: Any = kernel.get_arg_info(index, info.TYPE_QUALIFIER)
-        except cl.RuntimeError as error:
-            raise errors.NotSupportedError(
-                f"kernel {self.name!r}: the driver does not tell the types of its parameters ({error})"
-            ) from None
-        qualifier = cl.kernel_arg_address_qualifier
-        if address in (qualifier.GLOBAL, qualifier.CONSTANT):
-            read_only = address == qualifier.CONSTANT or bool(qualifiers & cl.kernel_arg_type_qualifier.CONST)
-            return spirv.Declared(name, type_name, "pointer", 8, read_only)
-        return spirv.Declared(name, type_name, "local" if address == qualifier.LOCAL else "value", 0)
 
     def _size_of_value(self, kernel: cl.Kernel, index: int, type_name: str) -> int:
         limit = self._device.max_parameter_size
@@ -106,6 +90,35 @@ class OpenCLKernel:
         if memory:
             operations.set_followed_memory(kernel, memory)
         return operations.retain_kernel(kernel)
+
+
+def declared_by(kernel: cl.Kernel, name: str) -> list[spirv.Declared]:
+    """The parameters as the driver tells them.
+
+    Raises
+    ------
+    NotSupportedError
+        When it does not.
+    """
+    return [_declared(kernel, name, index) for index in range(kernel.num_args)]
+
+
+def _declared(kernel: cl.Kernel, kernel_name: str, index: int) -> spirv.Declared:
+    info = cl.kernel_arg_info
+    try:
+        name = str(kernel.get_arg_info(index, info.NAME))
+        type_name = str(kernel.get_arg_info(index, info.TYPE_NAME))
+        address = kernel.get_arg_info(index, info.ADDRESS_QUALIFIER)
+        qualifiers: Any = kernel.get_arg_info(index, info.TYPE_QUALIFIER)
+    except cl.RuntimeError as error:
+        raise errors.NotSupportedError(
+            f"kernel {kernel_name!r}: the driver does not tell the types of its parameters ({error})"
+        ) from None
+    qualifier = cl.kernel_arg_address_qualifier
+    if address in (qualifier.GLOBAL, qualifier.CONSTANT):
+        read_only = address == qualifier.CONSTANT or bool(qualifiers & cl.kernel_arg_type_qualifier.CONST)
+        return spirv.Declared(name, type_name, "pointer", 8, read_only)
+    return spirv.Declared(name, type_name, "local" if address == qualifier.LOCAL else "value", 0)
 
 
 class Entry(NamedTuple):
@@ -155,8 +168,8 @@ class Builder:
         self._source = source
         self._options = options
 
-    def kernels(self) -> dict[str, OpenCLKernel]:
-        """The kernels by name.
+    def build(self) -> Natives:
+        """The kernels by name, and the variables.
 
         Raises
         ------
@@ -171,20 +184,25 @@ class Builder:
         """
         declared = self._declared_in_source()
         if reads_files(self._source):
-            return self._kernels_of(self._compile(self._source), declared)
+            return self._compiled(declared)[1]
         cache = BinaryCache()
         key = self._key()
         kept = cache.get(key)
         entry = Entry.loads(kept) if kept is not None else None
         if entry is not None:
-            kernels = self._restored(entry)
-            if kernels is not None:
-                return kernels
-        program = self._compile(self._source)
-        kernels = self._kernels_of(program, declared)
+            restored = self._restored(entry)
+            if restored is not None:
+                return restored
+        program, kernels = self._compiled(declared)
         entry = Entry(self._binary_of(program), {name: kernel.declared() for name, kernel in kernels.items()})
         cache.put(key, entry.dumps())
         return kernels
+
+    def _compiled(self, declared: Declared) -> tuple[cl.Program, Natives]:
+        program, tells = self._compile(self._source)
+        if not tells and isinstance(self._source, str):
+            declared = self._declared_elsewhere(program)
+        return program, self._kernels_of(program, declared)
 
     def _declared_in_source(self) -> Declared:
         if isinstance(self._source, str):
@@ -210,39 +228,72 @@ class Builder:
             "SPIR-V" if isinstance(self._source, bytes) else "OpenCL C", self._source, *self._options,
         )  # fmt: skip
 
-    def _restored(self, entry: Entry) -> dict[str, OpenCLKernel] | None:
+    def _restored(self, entry: Entry) -> Natives | None:
         """The kernels out of the cache; None when they are not what this driver takes, whatever its version says."""
         try:
             if entry.binary:
                 program = self._build(cl.Program(self._context, [self._native], [entry.binary]))
             else:
-                program = self._compile(self._source)
+                program, _ = self._compile(self._source)
             if set(names_in(program)) != set(entry.declared):
                 return None
             return self._kernels_of(program, entry.declared, list(entry.declared))
         except (cl.Error, errors.NotSupportedError):
             return None
 
-    def _kernels_of(
-        self, program: cl.Program, declared: Declared, names: list[str] | None = None
-    ) -> dict[str, OpenCLKernel]:
+    def _kernels_of(self, program: cl.Program, declared: Declared, names: list[str] | None = None) -> Natives:
         if names is None:
             names = names_in(program)
-        return {name: OpenCLKernel(self._native, program, name, self._size_of, declared.get(name)) for name in names}
+        return Natives(
+            {name: OpenCLKernel(self._native, program, name, self._size_of, declared.get(name)) for name in names},
+            partial(variables.find, self._info, program),
+        )
 
-    def _compile(self, source: str | bytes) -> cl.Program:
+    def _compile(self, source: str | bytes) -> tuple[cl.Program, bool]:
+        """The program, and whether the driver tells the parameters of its kernels.
+
+        NVIDIA's compiler (driver 580) refuses a kernel without parameters when it shall tell those of others.
+        """
         try:
-            return self._build(cl.Program(self._context, source))
+            return self._build(self._program(source), TELL_PARAMETERS), True
+        except (cl.RuntimeError, cl.LogicError):
+            pass
+        try:
+            return self._build(self._program(source)), False
         except (cl.RuntimeError, cl.LogicError) as error:
             log = compiler_log(str(error))
             raise errors.BuildError(f"the program does not build on {self._info.name}\n{log}", log=log) from None
 
-    def _build(self, program: cl.Program) -> cl.Program:
+    def _program(self, source: str | bytes) -> cl.Program:
+        if isinstance(source, bytes):
+            return cl.Program(self._context, source)
+        # By way of pyopencl's inner class, for which the outer one leaves no copy of what does not build on the disk.
+        return cl.Program(cl._cl._Program(self._context, source))
+
+    def _build(self, program: cl.Program, *options: str) -> cl.Program:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cl.CompilerWarning)  # a log without an error is not worth a warning
             no_cache: Any = False  # the stubs do not know that it may be turned off
-            built: cl.Program = program.build([ALWAYS, *self._options], devices=[self._native], cache_dir=no_cache)
+            built: cl.Program = program.build([*options, *self._options], devices=[self._native], cache_dir=no_cache)
             return built
+
+    def _declared_elsewhere(self, program: cl.Program) -> Declared:
+        """The parameters of a program that does not build when the driver shall tell them, but for its kernels without
+        any: out of the same source with a parameter for each of those, put there by a macro of the kernel's name.
+        """
+        kernels = {name: cl.Kernel(program, name) for name in names_in(program)}
+        without = [name for name, kernel in kernels.items() if kernel.num_args == 0]
+        if len(without) == len(kernels):
+            return {name: [] for name in kernels}
+        macros = "".join(f"#define {name}(_) {name}(int penstock_unused)\n" for name in without)
+        try:
+            telling = self._build(self._program(f"{macros}{self._source!s}"), TELL_PARAMETERS)
+        except (cl.RuntimeError, cl.LogicError):
+            raise errors.NotSupportedError(
+                f"the driver of {self._info.name} does not tell the parameters of this program's kernels"
+                + (f", some of which have none: give {', '.join(map(repr, without))} one" if without else "")
+            ) from None
+        return {name: [] if name in without else declared_by(cl.Kernel(telling, name), name) for name in kernels}
 
     def _binary_of(self, program: cl.Program) -> bytes:
         """What the driver made; nothing where that would cost more than it saves.
@@ -264,9 +315,10 @@ class Builder:
         The compiler is asked: it evaluates the size for an attribute, and that can be read without running anything.
         """
         attribute = f"__attribute__((reqd_work_group_size(sizeof({type_name}), 1, 1)))"
-        probe = f"\nkernel {attribute} void penstock_size(void) {{ }}\n"
+        probe = f"\nkernel {attribute} void penstock_size(int unused) {{ }}\n"
         try:
-            kernel = cl.Kernel(self._compile(f"{self._source!s}{probe}"), "penstock_size")
+            program, _ = self._compile(f"{self._source!s}{probe}")
+            kernel = cl.Kernel(program, "penstock_size")
         except (errors.BuildError, cl.Error) as error:
             raise errors.NotSupportedError(
                 f"the driver of {self._info.name} does not tell the size of the parameter type {type_name!r}: {error}"

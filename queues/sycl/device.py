@@ -13,6 +13,7 @@ from penstock.queues.info import DeviceInfo
 from penstock.queues.limits import MOST_GROUPS, Limits
 from penstock.queues.opencl import platforms as opencl
 from penstock.queues.parameters import Parameter, read_parameter
+from penstock.queues.program import Natives
 from penstock.queues.sycl import calls, operations
 from penstock.queues.sycl.objects import (
     AdoptedMemory,
@@ -188,8 +189,19 @@ class SyclDevice:
 
     # -- programs
 
-    def build(self, source: str | bytes, options: tuple[str, ...]) -> dict[str, SyclKernel]:
-        """Kernels by name, from OpenCL C or SPIR-V.
+    @property
+    def variable_options(self) -> tuple[str, ...] | None:
+        """What makes the compiler take variables in global memory; None when nothing does."""
+        return self._opencl().variable_options if self.native.backend.name == "opencl" else None
+
+    def _no_variable(self, name: str) -> None:
+        raise errors.NotSupportedError(
+            f"variable {name!r}: dpctl's interface to SYCL does not tell where variables of programs are; the same "
+            "device over another driver may, see penstock.devices()"
+        )
+
+    def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
+        """Kernels by name, from OpenCL C or SPIR-V; variables are there, and nothing tells where.
 
         Raises
         ------
@@ -213,9 +225,10 @@ class SyclDevice:
                 for name, parameters in (declared or {}).items()
             }
         if not facts:
-            return {}
+            return Natives({}, self._no_variable)
         bundle = Bundle(self.handle, source, " ".join(options))
-        return {name: SyclKernel(self, bundle.kernel(name), name, *each) for name, each in facts.items()}
+        kernels = {name: SyclKernel(self, bundle.kernel(name), name, *each) for name, each in facts.items()}
+        return Natives(kernels, self._no_variable)
 
     def _parameter(self, kernel: str, index: int, declared: spirv.Declared) -> Parameter:
         def refuse() -> int:
@@ -228,9 +241,17 @@ class SyclDevice:
     def _facts_of_compiler(
         self, source: str | bytes, options: tuple[str, ...]
     ) -> dict[str, tuple[list[Parameter], tuple[int, int, int]]]:
-        """What each kernel takes and needs. SYCL tells neither that nor the compiler's log; the same driver does when
-        it is asked as an OpenCL driver.
-        """
+        """What each kernel takes and needs. SYCL tells neither that nor the compiler's log."""
+        try:
+            kernels = self._opencl().build(source, options)
+        except errors.BuildError as error:
+            raise errors.BuildError(
+                f"the program does not build on {self.info.name}\n{error.log}", log=error.log
+            ) from None
+        return {name: (kernel.parameters, kernel.required_block) for name, kernel in kernels.items()}
+
+    def _opencl(self) -> Any:
+        """The same driver, to be asked as an OpenCL driver."""
         from penstock.queues.opencl.device import OpenCLDevice
 
         if self._compiler is None:
@@ -243,13 +264,7 @@ class SyclDevice:
                     "parameters of kernels; see penstock.devices()"
                 )
             self._compiler = OpenCLDevice(info)
-        try:
-            kernels = self._compiler.build(source, options)
-        except errors.BuildError as error:
-            raise errors.BuildError(
-                f"the program does not build on {self.info.name}\n{error.log}", log=error.log
-            ) from None
-        return {name: (kernel.parameters, kernel.required_block) for name, kernel in kernels.items()}
+        return self._compiler
 
     # -- what is dpctl's
 

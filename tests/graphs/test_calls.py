@@ -152,6 +152,7 @@ def test_another_queue_waits_for_the_last_launch(calls, graph, make_queue, hold)
     assert calls.markers_of([two], first) == []
 
 
+@pytest.mark.threads
 def test_host_functions_divide_it(device, calls, kernels, queue, x):
     graph, last = device.graph(), ()
     for _ in range(2):
@@ -217,6 +218,7 @@ def test_waits_of_a_launch_that_failed_come_with_the_next(calls, graph, make_que
     gate.open()
 
 
+@pytest.mark.threads
 def test_host_functions_of_a_launch_that_failed_are_let_go(device, calls, kernels, queue, x, works):
     ran = []
     graph = device.graph()
@@ -259,6 +261,7 @@ def test_an_update_that_fails(calls, graph, queue, works):
     works(queue)
 
 
+@pytest.mark.threads
 def test_all_that_it_made_is_given_back(device, calls, graph, queue, x, y):
     """The observer finds what is freed while something may still use it, and this what is never freed."""
     executable = graph.instantiate()

@@ -42,9 +42,9 @@ def test_everything_is_dropped_while_a_launch_is_in_flight(device, hold, how):
     program = device.program(SOURCE)
     source = made(device)
     source.set(np.full(SIZE, 5, "u4"))
+    large, much = device.zeros(1 << 16, "u4"), np.full(1 << 16, 6, "u4")
     device.finish()
     host = np.full(SIZE, 3, "u4")
-    large, much = device.zeros(1 << 16, "u4"), np.full(1 << 16, 6, "u4")
     block = np.arange(1, 1025, dtype="u4")
     with queue.capture() as graph:
         queue.launch(program["combine"], 4, 16, result, source, 1)

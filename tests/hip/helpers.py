@@ -22,6 +22,15 @@ def code(result):
     return first
 
 
+def can_map(device):
+    """Whether kernels of the device can use memory of `hipHostMalloc`."""
+    number = hip.devices.number_of(device)
+    return bool(ok(hip.hipDeviceGetAttribute(hip.hipDeviceAttribute_t.hipDeviceAttributeCanMapHostMemory, number)))
+
+
+CANNOT_MAP = "the device cannot map memory of the host: hipDeviceAttributeCanMapHostMemory is 0"
+
+
 def ints(count=N, value=0):
     """Memory of the device with so many of this int."""
     pointer = ok(hip.hipMalloc(4 * count))

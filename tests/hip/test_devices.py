@@ -1,4 +1,6 @@
+import gc
 import threading
+import weakref
 
 import pytest
 
@@ -6,8 +8,8 @@ import penstock as ps
 from penstock import hip
 
 from ..limits import limits
-from .conftest import ok
-from .helpers import E, code, ints
+from .conftest import SOURCE, ok
+from .helpers import E, code, ints, launch
 
 A = hip.hipDeviceAttribute_t
 
@@ -66,6 +68,11 @@ def test_properties(device, number):
     assert all(extent > 0 for extent in [*properties.maxGridSize, properties.maxThreadsPerBlock, properties.warpSize])
     other = ok(hip.hipGetDeviceProperties(number))
     assert {name: other[name] for name in other.PROPERTIES()} == vars(properties)
+    assert properties.name == device.info.description
+    uuids = [ok(hip.hipGetDeviceProperties(each)).uuid for each in range(ok(hip.hipGetDeviceCount()))]
+    assert [len(uuid.bytes) for uuid in uuids] == [16] * len(uuids)
+    assert len(set(uuids)) == len(uuids)
+    assert uuids[number] == properties.uuid == other.uuid
     with pytest.raises(AttributeError, match="nothing"):
         _ = properties.nothing
     with pytest.raises(TypeError, match="hipDeviceProp_t"):
@@ -99,6 +106,29 @@ def test_reset_ends_what_the_device_had(device, number):
     ints()
     ok(hip.hipDeviceReset())
     ok(hip.hipDeviceReset())
+
+
+def test_a_reset_device_is_gone_at_once(device):
+    """Drivers have only so many contexts for a process."""
+    ok(hip.hipDeviceReset())  # the fixture keeps that one
+    gone = weakref.ref(hip.current_device())
+    fill = ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(SOURCE.encode())), b"fill"))
+    stream, event, memory = ok(hip.hipStreamCreate()), ok(hip.hipEventCreate()), ints()
+    launch(fill, stream, memory, 5)
+    ok(hip.hipEventRecord(event, stream))
+    ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal))
+    launch(fill, stream, memory, 6)
+    graph = ok(hip.hipStreamEndCapture(stream))
+    ok(hip.hipGraphLaunch(ok(hip.hipGraphInstantiateWithFlags(graph, 0)), stream))
+    ok(hip.hipDeviceSynchronize())
+    gc.collect()
+    gc.disable()
+    try:
+        ok(hip.hipDeviceReset())
+        del fill, stream, event, memory, graph
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_versions_and_flags(device):

@@ -10,7 +10,7 @@ import penstock as ps
 from penstock import hip
 
 from .conftest import ok
-from .helpers import E, K, N, code, ints, launch, read
+from .helpers import CANNOT_MAP, E, K, N, can_map, code, ints, kernel, launch, memset, read
 
 T = hip.hipMemoryType
 PINNED = ("hipHostMalloc", "hipMallocManaged")
@@ -127,15 +127,19 @@ def test_flags_of_host_memory(device):
     assert code(hip.hipHostMalloc(100, both)) == E.hipErrorInvalidValue
     assert code(hip.hipMallocManaged(100, 8)) == E.hipErrorInvalidValue
     assert code(hip.hipMallocManaged(0)) == E.hipErrorInvalidValue
-    made = hip.hipHostMalloc(100, hip.hipHostMallocPortable | hip.hipHostMallocMapped)
-    if made[0] != E.hipErrorNotSupported:
-        assert ok(hip.hipHostGetFlags(made[1] + 5)) == 3
-        assert ok(hip.hipHostGetDevicePointer(made[1], 0)) == made[1]
+    made = ok(hip.hipHostMalloc(100, hip.hipHostMallocPortable | hip.hipHostMallocMapped))
+    assert ok(hip.hipHostGetFlags(made + 5)) == 3
+    if can_map(device):
+        assert ok(hip.hipHostGetDevicePointer(made, 0)) == made
+    else:
+        assert code(hip.hipHostGetDevicePointer(made, 0)) == E.hipErrorNotSupported
 
 
 @pytest.mark.executes
 @pytest.mark.parametrize("name", PINNED)
-def test_host_and_kernels_use_the_same_memory(function, name):
+def test_host_and_kernels_use_the_same_memory(device, function, name):
+    if name == "hipHostMalloc" and not can_map(device):
+        pytest.skip(CANNOT_MAP)
     pointer = allocate(name, 4 * N).configure(typestr="<i4", shape=(N,))
     host = np.asarray(pointer)
     assert (host.dtype, host.shape) == ("i4", (N,))
@@ -148,10 +152,18 @@ def test_host_and_kernels_use_the_same_memory(function, name):
     assert copied.tolist() == host.tolist()
 
 
+@pytest.fixture
+def shares_none(device, monkeypatch):
+    """As a device without fine-grained SVM: it cannot map memory of the host."""
+    if device.info.backend == "opencl":
+        monkeypatch.setattr(device.driver, "has_shared", False)
+        assert not can_map(device)
+    else:
+        monkeypatch.setattr(hip.memory, "_host_memory", lambda device, nbytes: ps.host_empty(nbytes, "u1", device))
+
+
 @pytest.mark.executes
-def test_host_memory_of_a_device_that_shares_none(function, device, monkeypatch):
-    """Pinned: for copies, and none for kernels."""
-    monkeypatch.setattr(hip.memory, "_host_memory", lambda device, nbytes: ps.host_empty(nbytes, "u1", device))
+def test_host_memory_of_a_device_that_shares_none_is_for_copies(device, shares_none):
     pointer, stream = ok(hip.hipHostMalloc(4 * N)).configure(typestr="<i4"), ok(hip.hipStreamCreate())
     host, memory, before = np.asarray(pointer), ints(), device.stats.events_made
     host[:] = range(N)
@@ -161,11 +173,37 @@ def test_host_memory_of_a_device_that_shares_none(function, device, monkeypatch)
     assert read(memory) == list(range(N))
     ok(hip.hipMemcpy(pointer + 400, memory, 400, K.hipMemcpyDeviceToHost))
     assert host[100:200].tolist() == list(range(100))
-    result = hip.hipModuleLaunchKernel(function("fill"), 1, 1, 1, 1, 1, 1, 0, None, None, (pointer, ctypes.c_int(1)))
-    assert code(result) == E.hipErrorInvalidValue
-    assert "host's memory" in str(hip.last_exception())
     ok(hip.hipHostFree(pointer))
     assert code(hip.hipHostFree(pointer)) == E.hipErrorInvalidValue
+
+
+NOT_MAPPED = {
+    "a kernel": lambda f, p: hip.hipModuleLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, None, None, (p, ctypes.c_int(1))),
+    "a kernel, an address": lambda f, p: hip.hipModuleLaunchKernel(
+        f, 1, 1, 1, 1, 1, 1, 0, None, None, (ctypes.c_void_p(int(p) + 4), ctypes.c_int(1))
+    ),
+    "a node of a kernel": lambda f, p: hip.hipGraphAddKernelNode(ok(hip.hipGraphCreate(0)), [], 0, kernel(f, p, 1)),
+    "a memset": lambda f, p: hip.hipMemset(p, 0, 4),
+    "a memset of rows": lambda f, p: hip.hipMemset2DAsync(p, 4, 0, 2, 2, None),
+    "a node of a memset": lambda f, p: hip.hipGraphAddMemsetNode(ok(hip.hipGraphCreate(0)), [], 0, memset(p, 0, 4)),
+    "a value that is waited for": lambda f, p: hip.hipStreamWaitValue32(None, p, 0, 0),
+    "a value that is written": lambda f, p: hip.hipStreamWriteValue64(None, p, 0),
+    "its address there": lambda f, p: hip.hipHostGetDevicePointer(p, 0),
+}
+
+
+@pytest.mark.parametrize("what", NOT_MAPPED)
+def test_what_cannot_be_done_to_memory_of_the_host_that_is_not_shared(shares_none, function, works, what):
+    pointer = ok(hip.hipHostMalloc(4 * N))
+    result = NOT_MAPPED[what](function("fill"), pointer)
+    assert code(result) == E.hipErrorNotSupported
+    assert "hipDeviceAttributeCanMapHostMemory" in str(hip.last_exception())
+    found = hip.hipPointerAttribute_t()
+    ok(hip.hipPointerGetAttributes(found, pointer))
+    assert found.hostPointer == pointer
+    assert found.devicePointer.is_ptr_null
+    works(None)
+    ok(hip.hipHostFree(pointer))
 
 
 # What a pointer points to
@@ -186,7 +224,8 @@ def test_attributes_of_pointers(device, name, kind):
     ok(hip.hipPointerGetAttributes(found, pointer + 50))
     assert found.type == kind
     assert found.device == hip.devices.number_of(device)
-    assert found.devicePointer == pointer + 50
+    mapped = kind != T.hipMemoryTypeHost or can_map(device)
+    assert found.devicePointer == (pointer + 50 if mapped else None)
     assert bool(found.hostPointer) == (kind != T.hipMemoryTypeDevice)
     assert found.isManaged == (kind == T.hipMemoryTypeManaged)
     for wrong in (None, np.zeros(3), 12345, pointer + 100):

@@ -118,3 +118,13 @@ def test_buffers_of_penstock_are_pointers(device):
     ok(hip.hipMemcpy(out, buffer, 400, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
     ok(hip.hipMemcpy(out, buffer, 400, hip.hipMemcpyKind.hipMemcpyDefault))
     assert isinstance(buffer, ps.Buffer)
+
+
+def test_types_have_the_names_that_annotations_use(device):
+    assert isinstance(ok(hip.hipStreamCreate()), hip.hipStream_t)
+    assert isinstance(ok(hip.hipEventCreate()), hip.hipEvent_t)
+    module = ok(hip.hipModuleLoadData(b"kernel void nothing(int unused) { }"))
+    assert isinstance(module, hip.hipModule_t)
+    assert isinstance(ok(hip.hipModuleGetFunction(module, b"nothing")), hip.hipFunction_t)
+    assert isinstance(ok(hip.hipDeviceGetDefaultMemPool(0)), hip.hipMemPool_t)
+    assert isinstance(ok(hip.hipGetDeviceProperties(0)).uuid, hip.hipUUID)

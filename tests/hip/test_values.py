@@ -6,7 +6,7 @@ import pytest
 from penstock import hip
 
 from .conftest import ok
-from .helpers import E, K, code
+from .helpers import CANNOT_MAP, E, K, can_map, code
 
 pytestmark = pytest.mark.executes(run=False)
 BITS = {32: "u4", 64: "u8"}
@@ -25,6 +25,8 @@ def memory(request, device):
     if made[0] == E.hipErrorNotSupported:
         pytest.skip("the device has no such memory")
     pointer = ok(made)
+    if request.param == "host" and not can_map(device):
+        pytest.skip(CANNOT_MAP)
     ok(hip.hipMemset(pointer, 0, 1024))
     ok(hip.hipDeviceSynchronize())
     return pointer

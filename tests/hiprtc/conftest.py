@@ -1,5 +1,7 @@
 import pytest
 
+import penstock as ps
+
 from .running import Built
 
 
@@ -7,3 +9,11 @@ from .running import Built
 def build(device, queue):
     """``build(source)``: see `Built`."""
     return lambda source, options=(), names=(): Built(device, queue, source, options, names)
+
+
+@pytest.fixture
+def needs_line_directives(device):
+    with pytest.raises(ps.BuildError) as caught:
+        device.program("#line 4321\nkernel void k(global int *p) { p[0] = no_such_name; }")
+    if "4321" not in caught.value.log:
+        pytest.skip("the device's compiler does not follow #line, and tells lines of the translated text")

@@ -1,9 +1,10 @@
 """Kernels in HIP C++, translated, built and run."""
 
 import numpy as np
+import pytest
 
 import penstock as ps
-from penstock.hip_cpp import translate
+from penstock.hip_cpp import RefusedError, build, translate
 
 
 class Built:
@@ -12,11 +13,23 @@ class Built:
     def __init__(self, device, queue, source, options=(), names=()):
         self.translation = translate(source, options=options, name_expressions=names)
         try:
-            self.program = device.program(self.translation.text)
+            self.program = build(device, self.translation.text, (), self.translation.variables)
+        except RefusedError as error:
+            assert device.driver.variable_options is None
+            pytest.skip(error.what)
         except ps.BuildError as error:
             raise AssertionError(f"{error.log}\n{self.translation.text}") from None
         self.kernels = {kernel.name: kernel for kernel in self.translation.kernels}
         self.device, self.queue = device, queue
+
+    def variable(self, name, dtype):
+        """The Buffer of a variable."""
+        if self.device.info.backend == "sycl":
+            pytest.skip("the driver tells nobody where variables are")
+        (variable,) = (each for each in self.translation.variables if each.name == name)
+        buffer = self.program.get_global(variable.symbol)
+        assert buffer.nbytes == variable.nbytes
+        return buffer.view(dtype)
 
     def run(self, name, grid, block, *args, shared=0):
         info = self.kernels[name]

@@ -106,14 +106,17 @@ def test_what_is_refused_is_in_the_log():
 
 
 @pytest.mark.parametrize(
-    "source",
-    [b"kernel void k(global int* p) { p[0] = no_such_name; }", b"__global__ void k(const int* p) {\n p[0] = 1; }"],
+    ("source", "told"),
+    [
+        (b"kernel void k(global int* p) { p[0] = no_such_name; }", "no_such_name"),
+        (b"__global__ void k(const int* p) {\n p[0] = 1; }", "read-only"),
+    ],
 )
-def test_what_the_compiler_says_is_in_the_log(source):
+def test_what_the_compiler_says_is_in_the_log(source, told):
     prog = create(source)
     assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
     assert "error" in log_of(prog)
-    assert "no_such_name" in log_of(prog) or "2:" in log_of(prog)
+    assert told in log_of(prog)
 
 
 def test_headers(device):
@@ -263,6 +266,6 @@ def test_code_objects():
     assert is_code(data)
     assert unpack_code(data + b"more").text == "text ✓"
     assert unpack_code(memoryview(bytearray(data))).options == ("-DN",)
-    for broken in (b"", b"\x7fELF and so on", MAGIC, data[:-1], data[:-3] + b"xyz", data[:8] + b"\2" + data[9:]):
+    for broken in (b"", b"\x7fELF and so on", MAGIC, data[:-1], data[:-3] + b"xyz", data[:8] + b"\1" + data[9:]):
         with refused(ps.InvalidArgumentError, ValueError, "code object"):
             unpack_code(broken)

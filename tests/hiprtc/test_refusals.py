@@ -62,9 +62,33 @@ REFUSALS = {
     "unknown atomic": ("__global__ void k(int* p) {\n atomicAdd_block(p, 1); }", 4, "atomic"),
     "atomic on short": ("__global__ void k(short* p) {\n atomicAdd(p, 1); }", 4, "short"),
     "atomic on a local": ("__global__ void k(int* p) { int x = 0;\n atomicAdd(&x, 1); }", 4, "neither in global nor in shared"),
-    "device variable": ("__device__ int counter;", 3, "counter"),
+    "variable of the host": ("int counter;", 3, "counter at file scope is neither __device__ nor __constant__"),
     "managed": ("__managed__ int counter;", 3, "managed"),
-    "constant without a value": ("__constant__ float w[3];", 3, "without an initializer"),
+    "shared variable at file scope": ("__shared__ int counter;", 3, "counter"),
+    "variable of another program": ("extern __device__ int counter;", 3, "nothing is linked"),
+    "constant without a value": ("__constant__ const float w[3];", 3, "without an initializer"),
+    "pointer variable": ("__device__ float* p;", 3, r"the variable p of type float\*"),
+    "structure with a pointer as a variable": ("struct V { float* x; };\n__device__ V v;", 4, "variable v of type V"),
+    "variable without a size": ("__device__ int a[];", 3, "array a without a size"),
+    "second variable of this name": ("__device__ int a;\n__constant__ int a;", 4, "second 'a'"),
+    "variable and function": ("__device__ int f() { return 1; }\n__device__ int f;", 4, "second 'f'"),
+    "variable as a size": ("__constant__ int n = 4;\n__global__ void k(int* p) {\n int t[n]; }", 5, "not a constant integer"),
+    "variable in an initializer": ("__constant__ int n = 4;\n__constant__ int m = n + 1;", 4, "n in the initializer"),
+    "assignment to __constant__": ("__constant__ int c;\n__global__ void k(int* p) {\n c = p[0]; }", 5, "constant memory"),
+    "step of __constant__": ("__constant__ int c[2];\n__global__ void k(int* p) {\n c[1]++; }", 5, "constant memory"),
+    "assignment through a pointer": (
+        "__constant__ int c;\n__device__ void f(int* p) {\n *p += 1; }\n__global__ void k(int* p) { f(&c); }", 5, "constant memory"
+    ),
+    "atomic on __constant__": ("__constant__ int c;\n__global__ void k(int* p) {\n atomicAdd(&c, 1); }", 5, "neither in global"),
+    "variables of two kinds": (
+        "__device__ int d;\n__constant__ int c;\n__global__ void k(int* p) { int* q = &d;\n if (p[0]) q = &c; }", 6,
+        "global memory in one case and to __constant__ memory"
+    ),
+    "__constant__ or constant": (
+        "const int d[2] = {1, 2};\n__constant__ int c[2];\n__global__ void k(int* p) {\n const int* q = p[0] ? c : d; }", 6,
+        "__constant__ memory in one case and to constant memory"
+    ),
+    "device variable in a function": ("__global__ void k(int* p) {\n __device__ int x; }", 4, "__device__ here"),
     "reference in a kernel": ("__global__ void k(int& x) { }", 3, "reference"),
     "pointer to pointer": ("__global__ void k(int** x) { }", 3, "pointer"),
     "structure with a pointer": ("struct V { float* x; };\n__global__ void k(V v) { }", 4, "holds pointers"),
@@ -104,6 +128,8 @@ REFUSALS = {
     "shared pointer": ("__global__ void k(int* p) {\n __shared__ int* x; }", 4, "pointers in shared"),
     "second definition": ("__global__ void k(int* p) { }\n__global__ void k(float* p) { }", 3, "second definition"),
     "second variable": ("__global__ void k(int* p) { int a;\n int a; }", 4, "second 'a'"),
+    "line": ("#line 7\n#line 1 \"a.hip\"\n__global__ void k(int* p) {\n auto f = [](int x) { return x; }; }", 6, "lambdas"),
+    "line without a number": ("\n#line here\n__global__ void k(int* p) { }", 4, "#line here"),
     "pragma": ("#pragma clang fp contract(off)\n__global__ void k(int* p) { }", 3, "pragma"),
     "error": ("#error no way", 3, "no way"),
     "include": ("#include <vector>", 3, "vector"),
@@ -149,7 +175,7 @@ def test_junk_is_refused(junk):
         translate(f"__global__ void k(int* p) {{ p[0] = {junk}\n")
 
 
-def test_the_compilers_errors_are_at_the_users_lines(device):
+def test_the_compilers_errors_are_at_the_users_lines(device, needs_line_directives):
     # a const is written to: the translation leaves it to the compiler
     source = "\n" * 60 + "__global__ void k(const int* p,\n  int n) {\n\n  if (n)\n    p[0]\n = 1; }"
     with pytest.raises(ps.BuildError) as caught:

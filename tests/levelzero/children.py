@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from .. import null_levelzero
-from ..processes import READ_BY_DISCOVERY, ROOT
+from ..processes import ROOT, UNCHOSEN
 
 
 @functools.cache
@@ -26,7 +26,7 @@ def under_driver(code, devices=1, validate=False, **environment):
     if why_not():
         pytest.skip(f"Intel's Level Zero driver cannot be had here: {why_not()}")
     command, env = null_levelzero.child_command("python", "-c", code, devices=devices, validate=validate)
-    changes = dict.fromkeys(READ_BY_DISCOVERY) | environment
+    changes = {"PENSTOCK_DEVICE": None} | UNCHOSEN | environment
     env = {name: value for name, value in env.items() if name not in changes}
     env |= {name: str(value) for name, value in changes.items() if value is not None}
     return subprocess.run(

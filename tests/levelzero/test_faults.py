@@ -19,6 +19,7 @@ from ..ordering.program import SOURCE
 DEVICE_LOST, OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY = 0x70000001, 0x70000002, 0x70000003
 CODES = (DEVICE_LOST, OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY)
 
+VARIABLE = "global int count = 1; kernel void get(global int *x) { x[0] = count; }"
 CALLS = (
     "zeCommandListAppendLaunchKernel", "zeCommandListAppendMemoryCopy", "zeCommandListAppendMemoryFill",
     "zeCommandListAppendSignalEvent", "zeCommandListAppendWaitOnEvents", "zeCommandListAppendHostFunction",
@@ -29,7 +30,7 @@ CALLS = (
     "zeEventCounterBasedCreate", "zeEventPoolCreate", "zeEventPoolDestroy", "zeEventCreate", "zeEventDestroy",
     "zeEventHostSynchronize", "zeEventQueryStatus", "zeEventHostReset",
     "zeEventQueryKernelTimestamp", "zeMemAllocDevice", "zeMemAllocHost", "zeMemFree", "zeModuleCreate",
-    "zeModuleDestroy", "zeModuleGetNativeBinary", "zeContextCreate", "zeContextDestroy",
+    "zeModuleDestroy", "zeModuleGetNativeBinary", "zeModuleGetGlobalPointer", "zeContextCreate", "zeContextDestroy",
 )  # fmt: skip
 # What fails while something is given back, or is looked at without need, is nobody's error: the thing is gone, or it is
 # looked at again. A cache that cannot be written to is none either, and a binary from it that is refused is compiled
@@ -95,6 +96,7 @@ def play(run, device):
     second = step("queue", lambda: device.queue(blocking=False)) or device.queue(blocking=False)
     null = device.null_queue
     buffer = step("empty", lambda: device.empty(64, "u4")) or device.empty(64, "u4")
+    step("variable", lambda: device.program(VARIABLE, device.driver.variable_options).get_global("count"))
     kernel, host = program["advance"], np.arange(64, dtype="u4")
     for turn in range(2):
         gate = step("gate", first._gate, first)

@@ -256,6 +256,7 @@ def test_pageable_memory_is_staged(device, buffer, calls):
 # -- threads
 
 
+@pytest.mark.threads
 def test_nobody_meets_on_a_list(device, kernels, buffer, emulated):
     """Threads that launch, record, wait, copy, poll and finish on the same queues; some calls take long."""
     queues = [device.queue(), device.queue(blocking=False), device.null_queue]
@@ -298,6 +299,7 @@ def test_nobody_meets_on_a_list(device, kernels, buffer, emulated):
 # -- gates and host functions
 
 
+@pytest.mark.threads
 def test_gates_and_host_functions_come_again(device, kernels, buffer, calls, emulated):
     queues = [device.queue(blocking=False) for _ in range(3)]
     ran = []
@@ -337,6 +339,7 @@ def test_a_host_function_after_a_part_of_it_was_refused(device, kernels, buffer,
 # -- order
 
 
+@pytest.mark.threads  # of host functions
 @pytest.mark.parametrize("seed", range(20))
 def test_programs_without_aim(device, kernels, event_mode, seed):
     """As `tests.ordering.test_programs` has them, with each kind of events."""

@@ -230,6 +230,18 @@ def test_handles_that_are_used_again_may_be_told_in_any_order():
     assert not ledger.errors
 
 
+def test_threads_that_take_turns_are_told_from_one_that_another_waits_for():
+    def lines(*threads, call="zeEventHostSignal(hEvent=0x1)"):
+        return [f"[time] [thread-id: {thread}] [trace] SUCCESS (ZE_RESULT_SUCCESS) in {call}" for thread in threads]
+
+    ledger = Ledger()
+    ledger.note(lines(1, 1, 2, 2, 1))
+    ledger.note(lines(2, call="zeEventQueryStatus(hEvent=0x1)"))
+    assert len(ledger.turns) == 3
+    ledger.note(lines(2, call="zeCommandListAppendSignalEvent(hCommandList=0x1, hEvent=0x1)"))
+    assert len(ledger.turns) == 4
+
+
 def test_a_failed_build_leaves_its_log():
     ledger = Ledger()
     ledger.note(

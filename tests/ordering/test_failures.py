@@ -59,7 +59,7 @@ def null_commands(device, kernels, buffer):
 
 @pytest.mark.parametrize("what", ["LAUNCH", "ARGUMENT", "UPLOAD", "DOWNLOAD", "FILL", "MARKER", "BARRIER"])
 def test_a_null_command_that_fails_leaves_all_as_it_was(device, kernels, buffer, calls, busy, what):
-    name = getattr(calls.driver, what)
+    name = calls.name_of(what)
     launch(device.null_queue, kernels, buffer)  # its plan and its waits
     for queue in busy:
         launch(queue, kernels, buffer, 2)
@@ -108,7 +108,7 @@ def test_the_flush_of_a_marker_that_fails_leaks_no_event(device, kernels, buffer
 
 @pytest.mark.parametrize("what", ["LAUNCH", "ARGUMENT", "UPLOAD", "MARKER"])
 def test_a_blocking_command_that_fails_still_waits_for_null_next_time(device, kernels, buffer, calls, what, hold):
-    name = getattr(calls.driver, what)
+    name = calls.name_of(what)
     null, queue = device.null_queue, device.queue()
     launch(queue, kernels, buffer)
     queue.finish()
@@ -128,11 +128,11 @@ def test_a_blocking_command_that_fails_still_waits_for_null_next_time(device, ke
 
 
 def test_a_failed_command_keeps_waits_that_wait_to_be_carried(device, kernels, buffer, calls, busy):
-    queue = device.queue(blocking=False)
+    upload, queue = calls.name_of("UPLOAD"), device.queue(blocking=False)
     for other in busy:
         queue.wait(other)
     launch_fails = (calls.driver.LAUNCH, lambda: launch(queue, kernels, buffer))
-    copy_fails = (calls.driver.UPLOAD, lambda: queue.copy(buffer, bytes(256)))
+    copy_fails = (upload, lambda: queue.copy(buffer, bytes(256)))
     marker_fails = (calls.driver.MARKER, queue.record)
     query_fails = ((calls.driver.MARKER, calls.driver.BARRIER), queue.query)  # whichever the driver takes
     barrier_fails = (calls.driver.BARRIER, queue.finish)
@@ -244,7 +244,7 @@ def test_a_bound_launch_that_fails(device, kernels, buffer, calls, busy):
 
 @pytest.mark.parametrize("what", ["GATE", "MARKER", "HOLD", "HOST_FUNCTION"])
 def test_a_host_function_that_fails_does_not_run_and_holds_nothing(device, kernels, buffer, calls, what):
-    name = getattr(calls.driver, what)
+    name = calls.name_of(what)
     queue = device.queue(blocking=False)
     launch(queue, kernels, buffer)
     before, alive = state_of(queue), calls.events_alive()

@@ -38,8 +38,24 @@ def test_it_is_not_nested_and_ends_with_its_block(device, kernels):
 
 def test_a_device_opened_meanwhile_is_observed_too(device):
     with observe(device) as calls, ps.Device() as other:
+        fill = calls.name_of("FILL")
+        seen = calls.count(fill)
         other.null_queue.fill(other.empty(4, "u4"), 1)
-        assert calls.count(calls.driver.FILL) == 1
+        assert calls.count(fill) == seen + 1
+
+
+def test_which_call_a_device_takes_is_found_out(device, monkeypatch):
+    """OpenCL has one for memory objects and one for SVM."""
+    if device.info.backend != "opencl" or not device.driver.has_addresses:
+        pytest.skip("it takes the same call for all memory")
+    with observe(device) as calls:
+        monkeypatch.setattr(device.driver, "has_memory_objects", False)
+        assert calls.name_of("UPLOAD") == calls.name_of("DOWNLOAD") == "clEnqueueSVMMemcpy"
+        assert calls.name_of("FILL") == "clEnqueueSVMMemFill"
+        if device.info.kind == "cpu":  # others do not bear memory objects beside
+            monkeypatch.setattr(device.driver, "has_memory_objects", True)
+            assert calls.name_of("UPLOAD") == "clEnqueueWriteBuffer"
+        assert calls.name_of("LAUNCH") == calls.driver.LAUNCH
 
 
 def test_what_it_notes_of_a_call(device, kernels, hold):

@@ -5,6 +5,7 @@ Each program is free of races by those rules, so there is one right result. Gate
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -13,11 +14,12 @@ import penstock as ps
 from .program import SOURCE, program_on
 
 settings.register_profile("ordering", max_examples=400, derandomize=True, deadline=None, database=None)
-# For a long search: HYPOTHESIS_ORDERING=20000
+# For a long search: HYPOTHESIS_ORDERING=20000, which takes longer than a test may.
 if os.environ.get("HYPOTHESIS_ORDERING"):
     settings.register_profile(
         "ordering", max_examples=int(os.environ["HYPOTHESIS_ORDERING"]), derandomize=False, deadline=None, database=None
     )
+    pytestmark = pytest.mark.timeout(0)
 
 QUEUES = ("null", "blocking", "blocking", "non-blocking", "non-blocking", "per-thread")
 MEMORIES = 3
@@ -94,6 +96,7 @@ class Player:
             getattr(program, what)(queue)
 
 
+@pytest.mark.threads  # of host functions
 @settings(settings.get_profile("ordering"), suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, min_size=1, max_size=60))
 @example([("gate", 1, 0, True), ("step", 1, 0, True), ("step", 0, 1, True), ("step", 2, 0, True), ("step", 3, 2, True)])
@@ -108,6 +111,7 @@ def test_random_programs(device, kernels, program_steps):
         assert all(queue.empty for queue in player.queues)
 
 
+@pytest.mark.threads  # of host functions
 @settings(settings.get_profile("ordering"), max_examples=15, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, min_size=1, max_size=40))
 def test_random_programs_on_a_device_just_made(program_steps):

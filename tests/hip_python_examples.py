@@ -1,0 +1,209 @@
+"""Run the examples of AMD's hip-python with their import changed, and nothing else.
+
+    git clone https://github.com/ROCm/hip-python
+    python -m tests.hip_python_examples hip-python
+    python -m tests.hip_python_examples hip-python --device opencl:cpu:0 --device opencl:cpu:1
+
+Everything below the folder is copied, and in the copy each statement that imports from hip-python (`from hip import …`,
+from its version 10 on `from rocm.bindings import …`) imports from penstock. Programs that import hip and hiprtc only,
+and do not link, are in scope: each is run by a Python of its own. The exit status is 1 when one of them fails, and 2
+when there is none.
+
+Null hardware (`tests.null_levelzero`) writes neither results nor times. There a program that ends because it found
+wrong values, or asked how much time passed between two events, has done what it can: it counts as submitted.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from penstock.queues.errors import Error
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from penstock.selection import select
+
+from . import null_levelzero
+from .processes import READ_BY_DISCOVERY, command
+
+HERE = {"hip", "hiprtc"}
+"""The modules of hip-python that penstock has."""
+
+IMPORT = re.compile(rb"from(\s+)(?:hip|rocm\.bindings)(?=[.\s])")
+LINKING = ("hiprtcLink", "hiprtcGetBitcode")
+OWN_CHECK = re.compile(r"(RuntimeError|ValueError|AssertionError)\b(?!.*(hipError|hiprtcResult|HIPRTC_))")
+
+COLOURS = {"ran": "green", "submitted": "yellow", "failed": "red", "out of scope": "bright_black"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What became of a program on a device: one of `COLOURS`, and why, or what it printed last."""
+
+    state: str
+    text: str
+
+
+# -- what a program imports
+
+
+def modules_of(node: ast.AST) -> list[str]:
+    """Return the modules that a statement imports, and those it imports from as ``package.name``."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return []
+
+
+def of_hip_python(module: str) -> str | None:
+    """Return what of hip-python a module is, such as ``hip`` for ``rocm.bindings.hip.hipMalloc``; None if it is not."""
+    found = re.match(r"(?:hip|rocm\.bindings)\.(\w+)", module)
+    return found[1] if found else None
+
+
+def why_not(source: bytes) -> str | None:
+    """Return why a program is out of scope; None when it is in scope."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except SyntaxError as error:
+        return f"not Python: {error.msg}"
+    modules = [module for node in nodes for module in modules_of(node)]
+    needed = {of_hip_python(module) for module in modules} - {None}
+    foreign = {str(name) for name in needed - HERE}
+    foreign |= {m for m in modules if re.match(r"(cuda|rocm|hip)\b", m) and not of_hip_python(m)}
+    called = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    foreign |= {name for name in called if name.startswith(LINKING)}
+    if foreign:
+        return f"needs {', '.join(sorted(foreign))}"
+    return None if needed else "does not import hip"
+
+
+def with_import_changed(source: bytes) -> bytes:
+    """Return a program that imports from penstock what it imported from hip-python; nothing else is changed."""
+    lines = source.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and any(map(of_hip_python, modules_of(node))):
+            line, start = lines[node.lineno - 1], node.col_offset
+            lines[node.lineno - 1] = line[:start] + IMPORT.sub(rb"from\1penstock", line[start:], count=1)
+    return b"".join(lines)
+
+
+# -- running
+
+
+def examples_below(folder: Path) -> Iterator[Path]:
+    """Yield the programs below a folder, in order, as paths in it; of checkouts, what is in their ``examples``."""
+    found = sorted(path.relative_to(folder) for path in folder.rglob("*.py*") if path.suffix in (".py", ".pyx"))
+    programs = [path for path in found if path.name != "setup.py" and not path.name.startswith("test_")]
+    in_checkouts = [path for path in programs if "examples" in path.parts]
+    yield from in_checkouts or programs
+
+
+def copy(folder: Path, to: Path) -> None:
+    """Copy a folder, the imports of its programs changed."""
+
+    def copy_file(source: str, target: str) -> None:
+        text = Path(source).read_bytes()
+        if source.endswith(".py"):
+            with contextlib.suppress(SyntaxError):  # then it is not run either
+                text = with_import_changed(text)
+        Path(target).write_bytes(text)
+
+    shutil.copytree(folder, to, copy_function=copy_file, ignore=shutil.ignore_patterns(".git"))
+
+
+def run(program: Path, device: str, timeout: float) -> Outcome:
+    """Run a program on a device, by a Python of its own."""
+    inherited = {name: os.environ.get(name) for name in READ_BY_DISCOVERY}
+    line, env = command(program, **inherited | {"PENSTOCK_DEVICE": device, "PYTHONSAFEPATH": None})
+    try:
+        done = subprocess.run(
+            line,
+            env=env,
+            cwd=program.parent,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout,
+        )
+    except subprocess.TimeoutExpired:
+        return Outcome("failed", f"did not end within {timeout:g} s")
+    if done.returncode == 0:
+        return Outcome("ran", last_line(done.stdout))
+    if done.returncode < 0:
+        return Outcome("failed", f"was ended by signal {-done.returncode}; {last_line(done.stderr)}")
+    error = error_of(done.stderr) or f"exit status {done.returncode}; {last_line(done.stderr)}"
+    on_null_hardware = null_levelzero.inside() and device.startswith("level_zero")
+    if on_null_hardware and (OWN_CHECK.match(error) or "hipEventElapsedTime(" in done.stderr):
+        return Outcome("submitted", error)
+    return Outcome("failed", error)
+
+
+def last_line(text: str) -> str:
+    """Return the last line that is not empty."""
+    lines = text.split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def error_of(stderr: str) -> str:
+    """Return the first line of the exception of the last traceback; nothing when there is none."""
+    _, found, traceback = stderr.rpartition("Traceback (most recent call last):\n")
+    return next((line for line in traceback.split("\n") if found and line and not line.startswith(" ")), "")
+
+
+# -- the command line
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(help="A checkout of hip-python, or any folder.", exists=True)],
+    device: Annotated[list[str] | None, typer.Option(help="As in PENSTOCK_DEVICE; may be given several times.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds for each program.")] = 300,
+) -> None:
+    """Run hip-python's examples with their import changed."""
+    try:
+        devices = [select(words).name for words in device or [None]]
+    except Error as error:
+        print(f"hip_python_examples: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    console = Console() if sys.stdout.isatty() else Console(width=200)
+    table = Table("program", *devices)
+    states: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="hip-python-") as own:
+        there = Path(own) / "copy"
+        copy(folder, there)
+        for program in examples_below(folder):
+            reason = "Cython" if program.suffix == ".pyx" else why_not((folder / program).read_bytes())
+            outcomes = [
+                Outcome("out of scope", reason) if reason else run(there / program, device, timeout)
+                for device in devices
+            ]
+            table.add_row(str(program), *map(cell, outcomes))
+            states += ["out of scope"] if reason else [outcome.state for outcome in outcomes]
+    console.print(table)
+    print(", ".join(f"{states.count(state)} {state}" for state in COLOURS if state in states) or "no programs")
+    tried = [state for state in states if state != "out of scope"]
+    raise typer.Exit(1 if "failed" in tried else 0 if tried else 2)
+
+
+def cell(outcome: Outcome) -> str:
+    """Return an outcome in the markup of rich."""
+    return f"[{COLOURS[outcome.state]}]{outcome.state}[/] {escape(outcome.text)}"
+
+
+if __name__ == "__main__":
+    typer.run(main)
