@@ -175,6 +175,8 @@ class Graph:
     def add_graph(self, graph: Graph, *, after: Any = ()) -> Node:
         """Add all that another graph's nodes do now, as one node (HIP, hipGraphAddChildGraphNode).
 
+        Branches within it run one after the other.
+
         Raises
         ------
         NotSupportedError
