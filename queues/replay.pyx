@@ -28,7 +28,7 @@ from penstock.queues.state cimport QueueState, release_device_state
 from penstock.queues.work cimport CopyWork, FillWork, HostWork, KernelWork, ListWork, Work
 from penstock.sync.epochs cimport completed_epoch
 from penstock.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_commands, conclude, count_command, end_order, take_marker, waits_of
+    Order, abort_command, apply_command, begin_command, conclude, count_command, end_order, take_marker, waits_of
 )
 
 from penstock.queues.buffer import _ids
@@ -445,7 +445,7 @@ cdef Status submit_replay(
     cdef Run run
     cdef size_t i
     cdef bint joined = True
-    cdef Status status = begin_commands(queue, &run.order)
+    cdef Status status = begin_command(queue, &run.order)
     called[0] = 0
     began[0] = False
     if status != 0:

@@ -110,6 +110,7 @@ cdef cppclass QueueState:
     vector[Marker*] pending  # waits that count as commands already but that no command has carried yet
     atomic[uint64_t] null_seen  # the null queue's epoch that this queue needs no wait for any more
     bint listed
+    bint settled  # the null queue cannot have missed it: in the list, before any of its commands that are still to come
     QueueState* next_listed
     unordered_map[uint64_t, Plan*] plans  # by kernel id
     Plan* last_plan

@@ -60,7 +60,7 @@ cdef QueueState* new_queue_state(
     queue.clock = NULL
     queue.marker = NULL
     queue.null_seen.store(0)
-    queue.listed = False
+    queue.listed = queue.settled = False
     queue.next_listed = NULL
     queue.last_plan = NULL
     device.registry_lock.lock()

@@ -6,7 +6,7 @@ back). The launch path takes `is_ready_to_launch` and `count_command` instead wh
 """
 
 from libc.stdint cimport uint64_t
-from libcpp.atomic cimport memory_order_acquire, memory_order_relaxed, memory_order_release
+from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from penstock.events.marker cimport Marker
@@ -34,6 +34,8 @@ cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:
         return queue.device.listed.load(memory_order_acquire) != NULL
     if not queue.blocking:
         return False
+    if not queue.settled:
+        return True
     if queue.null_seen.load(memory_order_relaxed) == submitted_epoch(queue.device.null_queue.epochs):
         return False
     return True
@@ -54,12 +56,12 @@ cdef inline void push_on_list(QueueState* queue) noexcept nogil:
     cdef QueueState* head = queue.device.listed.load(memory_order_relaxed)
     queue.listed = True
     queue.next_listed = head
-    while not queue.device.listed.compare_exchange_weak(head, queue, memory_order_release):
+    while not queue.device.listed.compare_exchange_weak(head, queue, memory_order_acq_rel):
         queue.next_listed = head
 
 
 cdef inline void enter_list(QueueState* queue) noexcept nogil:
-    """The first command after the last null-queue wait puts a blocking queue into its device's list, which owns it."""
+    """A blocking queue that has new work is in its device's list, which owns it."""
     if not queue.listed and queue.blocking and not queue.is_null:
         push_on_list(retain_queue_state(queue))
 
@@ -67,7 +69,6 @@ cdef inline void enter_list(QueueState* queue) noexcept nogil:
 cdef inline void count_command(QueueState* queue) noexcept nogil:
     """The driver took a command that carried no wait. The queue is locked."""
     advance_submitted(queue.epochs)
-    enter_list(queue)
 
 
 cdef inline Waits waits_of(Order* order) noexcept nogil:
@@ -79,7 +80,6 @@ cdef inline Waits waits_of(Order* order) noexcept nogil:
 
 # All may block in the driver or on a lock: never called with the GIL held.
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil  # leaves the queue locked on success
-cdef Status begin_commands(QueueState* queue, Order* order) noexcept nogil  # so does this
 cdef void commit_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef void abort_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef void apply_command(QueueState* queue, Order* order) noexcept nogil  # commit_command up to the unlocking

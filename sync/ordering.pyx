@@ -177,7 +177,7 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
         queue = order.taken[i]
         marker = NULL
         queue.lock.lock()
-        queue.listed = False
+        queue.listed = queue.settled = False
         if status != 0:
             pass  # an earlier one failed: this one is only unlisted, because it is put back with all others
         elif is_idle(queue):
@@ -213,7 +213,7 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
     for i in range(listed.size()):
         listed[i].lock.lock()
         if is_idle(listed[i]):
-            listed[i].listed = False
+            listed[i].listed = listed[i].settled = False
             idle.push_back(listed[i])
         else:
             push_on_list(listed[i])
@@ -249,7 +249,7 @@ cdef Status take_null_marker(QueueState* queue, Marker** marker, Order* order) n
     return status
 
 
-cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
+cdef Status gather(QueueState* queue, Order* order) noexcept nogil:
     """Lock the queue and gather what its next command must wait for. On failure it is unlocked and as it was."""
     cdef Marker* null_marker = NULL
     cdef Status status
@@ -276,34 +276,37 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
     return status
 
 
-cdef bint is_before_or_after_null(QueueState* queue, Order* order) noexcept nogil:
-    """Whether each command of the null queue comes before all that the queue, locked, is given next, or after it.
+cdef bint settles_with_null(QueueState* queue, Order* order) noexcept nogil:
+    """Whether each command of the null queue comes before what the queue, locked, is given next, or after it.
 
-    Those to come find the queue in the list, and wait for its lock. One that has taken the list, and that the order
-    does not know of, holds the null queue's lock, or has advanced its epoch.
+    Those to come find the queue in the list, and wait for its lock. One that has taken the list before, and that the
+    order does not know of, holds the null queue's lock, or has advanced its epoch: the list is entered first and looked
+    at it second, and it does the same the other way round, so one of the two sees the other.
     """
     cdef QueueState* null_queue = queue.device.null_queue
-    if not queue.blocking or queue.is_null:
+    if queue.settled or not queue.blocking or queue.is_null:
         return True
     enter_list(queue)
     if not null_queue.lock.try_lock():
         return False
     null_queue.lock.unlock()
-    return submitted_epoch(null_queue.epochs) == order.null_epoch
+    queue.settled = submitted_epoch(null_queue.epochs) == order.null_epoch
+    return queue.settled
 
 
-cdef Status begin_commands(QueueState* queue, Order* order) noexcept nogil:
-    """Like `begin_command`, for several that are one for everybody else: the null queue, used in another thread, sees
-    all of them or none.
+cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
+    """Lock the queue and gather what its next command must wait for. On failure it is unlocked and as it was.
+
+    Until it is unlocked the null queue, used in another thread, sees none of what the queue is given, and then all.
     """
     cdef QueueState* null_queue = queue.device.null_queue
-    cdef Status status = begin_command(queue, order)
-    while status == 0 and not is_before_or_after_null(queue, order):
+    cdef Status status = gather(queue, order)
+    while status == 0 and not settles_with_null(queue, order):
         abort_command(queue, order)
         order.events.clear()
         null_queue.lock.lock()  # its command is submitted then
         null_queue.lock.unlock()
-        status = begin_command(queue, order)
+        status = gather(queue, order)
     return status
 
 

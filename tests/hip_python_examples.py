@@ -18,7 +18,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
-import os
 import re
 import shutil
 import subprocess
@@ -37,7 +36,7 @@ from rich.table import Table
 from penstock.selection import select
 
 from . import null_levelzero
-from .processes import READ_BY_DISCOVERY, command
+from .processes import command
 
 HERE = {"hip", "hiprtc"}
 """The modules of hip-python that penstock has."""
@@ -128,8 +127,7 @@ def copy(folder: Path, to: Path) -> None:
 
 def run(program: Path, device: str, timeout: float) -> Outcome:
     """Run a program on a device, by a Python of its own."""
-    inherited = {name: os.environ.get(name) for name in READ_BY_DISCOVERY}
-    line, env = command(program, **inherited | {"PENSTOCK_DEVICE": device, "PYTHONSAFEPATH": None})
+    line, env = command(program, PENSTOCK_DEVICE=device, PYTHONSAFEPATH=None)
     try:
         done = subprocess.run(
             line,

@@ -27,6 +27,15 @@ kernel void note(global const volatile uint *from, global uint *to, uint row, ui
     for (uint i = 0; i < n; i++)
         to[row * n + i] = from[i * 32];
 }
+// busy: how many commands of blocking queues run, how many of the null queue, and how often one met the other
+kernel void meet(global volatile uint *busy, uint of_null, uint turns)
+{
+    atomic_inc(busy + 32 * of_null);
+    for (uint i = 0; i < turns; i++)
+        if (busy[32 * (1 - of_null)])
+            atomic_inc(busy + 64);
+    atomic_dec(busy + 32 * of_null);
+}
 """
 LIMIT = 120
 
@@ -559,3 +568,34 @@ def test_statistics_are_exact_under_contention(device, threaded):
     made = queue.stats - before
     assert made.launches == 8000 == queue.epoch
     assert made.arg_bytes_set + made.arg_bytes_skipped == 8000 * 12
+
+
+@pytest.mark.executes
+def test_no_command_runs_beside_one_of_the_null_queue(device, threaded):
+    """While the null queue gathers from many, one that it has passed gets a command that it did not see."""
+    busy = device.zeros(96, "u4")
+    device.finish()
+    passed, others = device.queue(), [device.queue() for _ in range(48)]
+
+    passing = True
+
+    def submit():
+        nonlocal passing
+        try:
+            for i in range(1500):
+                passed.launch(threaded["meet"], 1, 1, busy, 0, 20_000)
+                if i % 4 == 3:
+                    passed.finish()
+        finally:
+            passing = False
+
+    def submit_null():
+        while passing:
+            for queue in others:
+                queue.launch(threaded["meet"], 1, 1, busy, 0, 1)
+            device.null_queue.launch(threaded["meet"], 1, 1, busy, 1, 20_000)
+            device.null_queue.finish()
+
+    together(submit, submit_null)
+    device.finish()
+    assert busy.get()[::32].tolist() == [0, 0, 0]
