@@ -35,8 +35,8 @@ test: $(VENV)/with-cpu,test $(VENV)/built
 # Debian packages into the user's cache, later ones need no network; where they cannot be had, this says why and fails.
 NULL = PENSTOCK_DEVICE=level_zero $(BIN)/python -m tests.null_levelzero
 # The layer looks at the process of the tests, so those that only start others are left out there; so are the many that
-# let calls fail, which take minutes with it and count what is left by themselves.
-IN_CHILDREN := $(addprefix --ignore=tests/,test_command_line.py test_demo.py test_null_levelzero.py test_packaging.py \
+# let calls fail, which take minutes with it and count what is left by themselves, and the translator's, which only compile.
+IN_CHILDREN := $(addprefix --ignore=tests/,hiprtc test_command_line.py test_demo.py test_null_levelzero.py test_packaging.py \
     test_readme.py test_shutdown.py levelzero/test_discovery.py levelzero/test_faults.py levelzero/test_not_executed.py \
     levelzero/test_observer.py levelzero/test_ocloc.py levelzero/test_validation.py test_cold_start.py)
 

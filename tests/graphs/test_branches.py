@@ -320,6 +320,7 @@ def at_once(*functions, times=20):
     assert failed == []
 
 
+@pytest.mark.threads
 def test_nothing_comes_in_between(device, make_queue, visiting):
     """Two threads launch it on a queue, while a third looks from there."""
     visits = Visits(device, visiting)
@@ -331,6 +332,7 @@ def test_nothing_comes_in_between(device, make_queue, visiting):
     visits.check(range(7), 40, queue)
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("chain", [False, True])
 def test_the_null_queue_of_another_thread(device, make_queue, visiting, chain):
     visits = Visits(device, visiting)

@@ -158,7 +158,7 @@ def test_modules_have_their_own(load):
     assert step(other)[0] == 6
 
 
-@pytest.mark.executes
+@pytest.mark.executes(run=False)  # its copy of pageable memory is a host function on some drivers
 def test_nodes_of_graphs(load):
     module, stream, value = load(), ok(hip.hipStreamCreate()), int4(50)
     ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed))
