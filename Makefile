@@ -43,7 +43,8 @@ IN_CHILDREN := $(addprefix --ignore=tests/,hip hiprtc test_command_line.py test_
 
 test-levelzero: $(VENV)/with-cpu,test $(VENV)/built
 	@$(NULL) python -m penstock default
-	@$(NULL) python -m pytest $(addprefix --ignore=tests/,test_packaging.py test_opencl_programs.py test_stubs.py) $(ARGS)
+	@$(NULL) python -m pytest $(addprefix --ignore=tests/,test_packaging.py test_opencl_programs.py test_stubs.py test_demo.py \
+	    test_hip_python_examples.py) $(ARGS)
 	@echo "penstock: with two devices" >&2
 	@$(NULL) --devices 2 python -m pytest tests/test_two_devices.py $(ARGS)
 	@echo "penstock: with two devices and the validation layer" >&2
