@@ -35,20 +35,18 @@ test: $(VENV)/with-cpu,test $(VENV)/built
 # Debian packages into the user's cache, later ones need no network; where they cannot be had, this says why and fails.
 NULL = PENSTOCK_DEVICE=level_zero $(BIN)/python -m tests.null_levelzero
 # The layer looks at the process of the tests, so those that only start others are left out there; so are the many that
-# let calls fail, which take minutes with it and count what is left by themselves; the translator's, which only compile;
-# and those of HIP's names, which make the calls that others make.
-IN_CHILDREN := $(addprefix --ignore=tests/,hip hiprtc test_command_line.py test_demo.py test_null_levelzero.py test_packaging.py \
+# let calls fail, which take minutes with it and count what is left by themselves.
+IN_CHILDREN := $(addprefix --ignore=tests/,test_command_line.py test_demo.py test_null_levelzero.py test_packaging.py \
     test_readme.py test_shutdown.py levelzero/test_discovery.py levelzero/test_faults.py levelzero/test_not_executed.py \
     levelzero/test_observer.py levelzero/test_ocloc.py levelzero/test_validation.py test_cold_start.py)
 
 test-levelzero: $(VENV)/with-cpu,test $(VENV)/built
 	@$(NULL) python -m penstock default
-	@$(NULL) python -m pytest $(addprefix --ignore=tests/,test_packaging.py test_opencl_programs.py test_stubs.py test_demo.py \
-	    test_hip_python_examples.py) $(ARGS)
+	@$(NULL) python -m pytest $(addprefix --ignore=,$(NOT_PLAIN)) $(ARGS)
 	@echo "penstock: with two devices" >&2
 	@$(NULL) --devices 2 python -m pytest tests/test_two_devices.py $(ARGS)
 	@echo "penstock: with two devices and the validation layer" >&2
-	@$(NULL) --devices 2 --validate python -m pytest $(IN_CHILDREN) $(ARGS)
+	@$(NULL) --devices 2 --validate python -m pytest $(IN_CHILDREN) $(addprefix --ignore=,$(NOT_VALIDATED)) $(ARGS)
 	@echo "penstock: the same for many threads at once, without the layer's events checker, which crashes then" >&2
 	@ZEL_ENABLE_EVENTS_CHECKER=0 $(NULL) --validate python -m pytest $(IN_CHILDREN) -m threads $(ARGS)
 
