@@ -6,7 +6,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
-SOURCES := $(shell find queues events sync -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.hpp')
+ROOMS := core sync events queues src
+SOURCES := $(shell find $(ROOMS) -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.hpp')
 
 # cython-lint runs pycodestyle from the PATH.
 export PATH := $(abspath $(BIN)):$(PATH)
@@ -28,60 +29,58 @@ demo: $(VENV)/with-cpu,demo $(VENV)/built
 	@$(BIN)/python -m examples.photo $(ARGS)
 
 test: $(VENV)/with-cpu,test $(VENV)/built
-	@$(BIN)/python -m penstock default
+	@$(BIN)/python -m forebay default
 	@$(BIN)/python -m pytest $(ARGS)
 
 # Intel's driver with null hardware: it compiles, encodes and submits, and executes nothing. The first run fetches 75 MB of
 # Debian packages into the user's cache, later ones need no network; where they cannot be had, this says why and fails.
-NULL = PENSTOCK_DEVICE=level_zero $(BIN)/python -m tests.null_levelzero
+NULL = FOREBAY_DEVICE=level_zero $(BIN)/python -m tests.null_levelzero
 # The layer looks at the process of the tests, so those that only start others are left out there; so are the many that
 # let calls fail, which take minutes with it and count what is left by themselves.
-IN_CHILDREN := $(addprefix --ignore=tests/,test_command_line.py test_demo.py test_null_levelzero.py test_packaging.py \
-    test_readme.py test_shutdown.py levelzero/test_discovery.py levelzero/test_faults.py levelzero/test_not_executed.py \
-    levelzero/test_observer.py levelzero/test_ocloc.py levelzero/test_validation.py test_cold_start.py)
+IN_CHILDREN := $(addprefix --ignore=tests/,package queues/test_shutdown.py) \
+    $(addprefix --ignore=tests/drivers/levelzero/test_,$(addsuffix .py,discovery faults not_executed observer ocloc validation))
 
 test-levelzero: $(VENV)/with-cpu,test $(VENV)/built
-	@$(NULL) python -m penstock default
+	@$(NULL) python -m forebay default
 	@$(NULL) python -m pytest $(addprefix --ignore=,$(NOT_PLAIN)) $(ARGS)
-	@echo "penstock: with two devices" >&2
-	@$(NULL) --devices 2 python -m pytest tests/test_two_devices.py $(ARGS)
-	@echo "penstock: with two devices and the validation layer" >&2
+	@echo "forebay: with two devices" >&2
+	@$(NULL) --devices 2 python -m pytest tests/queues/test_two_devices.py $(ARGS)
+	@echo "forebay: with two devices and the validation layer" >&2
 	@$(NULL) --devices 2 --validate python -m pytest $(IN_CHILDREN) $(addprefix --ignore=,$(NOT_VALIDATED)) $(ARGS)
-	@echo "penstock: the same for many threads at once, without the layer's events checker, which crashes then" >&2
+	@echo "forebay: the same for many threads at once, without the layer's events checker, which crashes then" >&2
 	@ZEL_ENABLE_EVENTS_CHECKER=0 $(NULL) --validate python -m pytest $(IN_CHILDREN) -m threads $(ARGS)
 
 # dpctl brings a compiler's runtime of 0.7 GB with it: too much for everyone's tests, which use it where it is installed.
 # What no device has a part in, or only another driver's, is left to the other tests.
-NOT_ON_SYCL := levelzero test_binary_cache.py test_cold_start.py test_command_line.py test_demo.py \
-    test_null_levelzero.py test_opencl_programs.py test_packaging.py test_spirv.py test_stubs.py
+NOT_ON_SYCL := drivers/levelzero package $(addprefix kernels/test_,$(addsuffix .py,binary_cache opencl_programs spirv))
 
 test-sycl:
 	@$(MAKE) --no-print-directory VENV=$(VENV)-sycl test-on-sycl
 
 test-on-sycl: $(VENV)/with-sycl,pytest $(VENV)/built
-	@PENSTOCK_DEVICE=sycl:cpu $(BIN)/python -m penstock default
-	@PENSTOCK_DEVICE=sycl:cpu $(BIN)/python -m pytest $(addprefix --ignore=tests/,$(NOT_ON_SYCL)) $(ARGS)
+	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m forebay default
+	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m pytest $(addprefix --ignore=tests/,$(NOT_ON_SYCL)) $(ARGS)
 
 bench: $(VENV)/with-cpu $(VENV)/built
-	@$(BIN)/python -m penstock default
+	@$(BIN)/python -m forebay default
 	@$(BIN)/python -m microbench launch $(ARGS)
 
 check: $(VENV)/with-check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cython-lint queues events sync
+	$(BIN)/cython-lint $(ROOMS)
 	$(BIN)/python setup.py --quiet view
 	$(BIN)/mypy
 
 # Modules are compiled next to their sources, where an editable install finds them.
 $(VENV)/built: $(SOURCES) setup.py $(VENV)/python
-	@echo "penstock: compiling what changed" >&2
+	@echo "forebay: compiling what changed" >&2
 	@$(BIN)/python setup.py --quiet build_ext --inplace >&2
 	@touch $@
 
-# with-a,b is penstock with the extras a and b. The build is not isolated, so that the same Cython builds it every time.
+# with-a,b is forebay with the extras a and b. The build is not isolated, so that the same Cython builds it every time.
 $(VENV)/with-%: pyproject.toml setup.py $(VENV)/python
-	@echo "penstock: installing into $(VENV) ($*)" >&2
+	@echo "forebay: installing into $(VENV) ($*)" >&2
 	@$(PIP) --no-build-isolation --editable '.[$*]' >&2
 	@touch $@
 
@@ -89,8 +88,8 @@ $(VENV)/with-%: pyproject.toml setup.py $(VENV)/python
 # there puts one in.
 $(VENV)/python: pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 10) or sys.exit( \
-	    "penstock needs Python 3.10 or newer and $(PYTHON) is %d.%d: make PYTHON=python3.12 ..." % v[:2])'
-	@echo "penstock: making $(VENV) with $$($(PYTHON) --version)" >&2
+	    "forebay needs Python 3.10 or newer and $(PYTHON) is %d.%d: make PYTHON=python3.12 ..." % v[:2])'
+	@echo "forebay: making $(VENV) with $$($(PYTHON) --version)" >&2
 	@$(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 || { $(PYTHON) -m venv --clear --without-pip $(VENV) && \
 	    $(PYTHON) -m pip --quiet --python $(BIN)/python install pip >&2; }
 	@$(PIP) 'setuptools>=77' 'Cython>=3.1' >&2
@@ -98,5 +97,5 @@ $(VENV)/python: pyproject.toml
 
 clean:
 	rm -rf build dist $(VENV) *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache demo.png
-	find queues events sync -name '*.so' -delete
+	find $(ROOMS) -name '*.so' -delete
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -1,9 +1,9 @@
 """Builds what is compiled; everything that is only said, not done, is in pyproject.toml.
 
-The folders ``queues``, ``events`` and ``sync`` at the root are the packages ``penstock.queues`` and so on. setuptools
-maps them when it installs; Cython and type checkers know no such map, so ``build/view/penstock`` shows them the layout
-that an installed penstock has. Every ``.pyx`` file in these folders becomes a module: there is no list to keep up to
-date.
+The folders ``core``, ``sync``, ``events`` and ``queues`` at the root are the packages ``forebay.core`` and so on, and
+``src/forebay`` is what is above them. setuptools maps them when it installs; Cython and type checkers know no such map,
+so ``build/view/forebay`` shows them the layout of an installed forebay. Every ``.pyx`` file in these folders becomes a
+module: there is no list to keep up to date.
 """
 
 import os
@@ -18,12 +18,13 @@ from setuptools.command.build import build as setuptools_build
 from setuptools.command.build_ext import build_ext as setuptools_build_ext
 
 ROOT = Path(__file__).resolve().parent
-ROOMS = ("queues", "events", "sync")
+ROOMS = ("core", "sync", "events", "queues")
+FACE = Path("src", "forebay")
 VIEW = Path("build", "view")
 LINUX = sys.platform.startswith("linux")
 
 NO_COMPILER = """
-penstock compiles its core and found no C++ compiler (looked for: {name}). It needs one that knows C++17:
+forebay compiles its core and found no C++ compiler (looked for: {name}). It needs one that knows C++17:
     Debian, Ubuntu    apt-get install g++
     Fedora, RHEL      dnf install gcc-c++
     macOS             xcode-select --install
@@ -31,7 +32,7 @@ penstock compiles its core and found no C++ compiler (looked for: {name}). It ne
 Another one is taken from the environment variable CXX.
 """
 NO_HEADERS = """
-penstock compiles its core and found no Python.h in {folder}. It needs the headers of this very Python:
+forebay compiles its core and found no Python.h in {folder}. It needs the headers of this very Python:
     Debian, Ubuntu    apt-get install python3-dev
     Fedora, RHEL      dnf install python3-devel
 A Python from python.org, conda, pyenv or uv has them already.
@@ -40,20 +41,22 @@ A Python from python.org, conda, pyenv or uv has them already.
 
 def packages():
     """Every folder with an ``__init__.py``, under the name it is imported by."""
-    found = []
-    for room in ("penstock", *ROOMS):
-        for init in sorted(Path(room).rglob("__init__.py")):
-            parts = init.parent.parts
-            found.append(".".join(parts if room == "penstock" else ("penstock", *parts)))
-    return found
+    inits = [init for folder in (FACE, *ROOMS) for init in sorted(Path(folder).rglob("__init__.py"))]
+    return [module_name(init.parent) for init in inits]
+
+
+def module_name(path):
+    """Return what a file or folder of the rooms or the face is imported as."""
+    parts = path.with_suffix("").parts
+    return ".".join(parts[1:] if parts[0] == "src" else ("forebay", *parts))
 
 
 def extensions():
     """One extension module for every ``.pyx`` file."""
-    sources = sorted(source for room in ROOMS for source in Path(room).rglob("*.pyx"))
+    sources = sorted(source for folder in (FACE, *ROOMS) for source in Path(folder).rglob("*.pyx"))
     return [
         Extension(
-            ".".join(("penstock", *source.with_suffix("").parts)),
+            module_name(source),
             [source.as_posix()],
             language="c++",
             include_dirs=["."],
@@ -66,12 +69,12 @@ def extensions():
 
 
 def make_view():
-    """Make ``build/view/penstock``: the layout of an installed penstock, in symbolic links to the root."""
-    package = VIEW / "penstock"
+    """Make ``build/view/forebay``: the layout of an installed forebay, in symbolic links to the root."""
+    package = VIEW / "forebay"
     shutil.rmtree(package, ignore_errors=True)
     package.mkdir(parents=True)
     entries = {room: Path(room) for room in ROOMS}
-    entries.update((entry.name, entry) for entry in Path("penstock").iterdir() if entry.name != "__pycache__")
+    entries.update((entry.name, entry) for entry in FACE.iterdir() if entry.name != "__pycache__")
     for name, target in entries.items():
         if not target.exists():
             continue
@@ -141,8 +144,8 @@ class build_ext(setuptools_build_ext):
         )
         by_name = {extension.name: extension for extension in translated}
         for extension in self.extensions:  # setuptools keeps notes on these objects, so they stay and only learn
+            headers = [str(header) for header in Path(extension.sources[0]).parent.glob("*.hpp")]
             extension.sources = by_name[extension.name].sources
-            headers = [str(header) for header in Path(*extension.name.split(".")[1:-1]).glob("*.hpp")]
             extension.depends = by_name[extension.name].depends + headers
 
     def build_extensions(self):

@@ -1,6 +1,6 @@
 """Anchors: what keeps a resource alive until the device is done with it."""
 
-from penstock.queues.state cimport DeviceState, QueueState
+from forebay.core.state cimport DeviceState, QueueState
 
 
 cdef void anchor_on_device(DeviceState* device, object thing)

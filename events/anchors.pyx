@@ -1,6 +1,6 @@
 """Anchors cost no event and no callback: the epochs tell when their thing can go, and the next sync or call looks.
 
-Destructors of penstock's objects only put things on these lists; they are emptied where the GIL is held and no lock is.
+Destructors of forebay's objects only put things on these lists; they are emptied where the GIL is held and no lock is.
 """
 
 from cpython.object cimport PyObject
@@ -10,16 +10,16 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
-from penstock.events.marker cimport poll_marker, release_marker
-from penstock.queues.plan cimport Plan, delete_plan
-from penstock.queues.state cimport (
+from forebay.core.marker cimport poll_marker, release_marker
+from forebay.core.plan cimport Plan, delete_plan
+from forebay.core.state cimport (
     DeviceAnchor, DeviceState, QueueAnchor, QueueState, add_statistics, anchor, outstanding_work, registered_queues,
     release_device_state, release_queue_state
 )
-from penstock.sync.clock cimport Clock, clock_is_done, release_clock, retain_clock
-from penstock.sync.epochs cimport is_empty
-from penstock.sync.finish cimport notice_end
-from penstock.sync.ordering cimport unlist_idle
+from forebay.core.clock cimport Clock, clock_is_done, release_clock, retain_clock
+from forebay.core.epochs cimport is_empty
+from forebay.sync.finish cimport notice_end
+from forebay.sync.ordering cimport unlist_idle
 
 
 cdef void anchor_on_device(DeviceState* device, object thing):

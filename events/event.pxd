@@ -1,7 +1,7 @@
 """Events as Python sees them."""
 
-from penstock.events.marker cimport Marker
-from penstock.queues.state cimport DeviceState
+from forebay.core.marker cimport Marker
+from forebay.core.state cimport DeviceState
 
 
 cdef class Event:

@@ -1,7 +1,8 @@
 from collections.abc import Iterable
 
-from penstock.queues.device import Device
 from typing_extensions import Never
+
+from forebay.queues.device import Device
 
 class Event:
     def __init__(self, *args: Never, **kwargs: Never) -> None: ...

@@ -4,14 +4,14 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
-from penstock.events.anchors cimport collect_device
-from penstock.events.marker cimport Marker, poll_marker, release_marker, retain_marker
-from penstock.queues.driver cimport Status
-from penstock.queues.state cimport DeviceState, release_device_state
-from penstock.sync.finish cimport wait_on_host, wait_on_host_for_all
+from forebay.events.anchors cimport collect_device
+from forebay.core.marker cimport Marker, poll_marker, release_marker, retain_marker
+from forebay.core.driver cimport Status
+from forebay.core.state cimport DeviceState, release_device_state
+from forebay.sync.finish cimport wait_on_host, wait_on_host_for_all
 
-from penstock.queues.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
-from penstock.queues.host_functions import refuse_on_host_thread
+from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
+from forebay.queues.host_functions import refuse_on_host_thread
 
 
 cdef Event new_event(object device, DeviceState* state, bint timing):
@@ -214,7 +214,7 @@ cdef class Event:
 
     def __repr__(self):
         if self.marker == NULL:
-            return f"<penstock.Event on {self.device.name}, never recorded>"
+            return f"<forebay.Event on {self.device.name}, never recorded>"
         return (
-            f"<penstock.Event at epoch {self.marker.epoch} of queue {self.marker.queue.queue_id} "
+            f"<forebay.Event at epoch {self.marker.epoch} of queue {self.marker.queue.queue_id} "
             f"on {self.device.name}>")

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from penstock import Queue
+from forebay import Queue
 
 from .trace import Arrow, Bar, Trace
 

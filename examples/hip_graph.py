@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock import hip, hiprtc
+from forebay import hip, hiprtc
 
 SOURCE = b"""
 extern "C" __global__ void spread(float *next, const float *heat, int n, float rate) {

@@ -24,7 +24,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from scipy import ndimage
 
-import penstock as ps
+import forebay as ps
 
 from .trace import Trace
 

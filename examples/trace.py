@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import penstock as ps
+import forebay as ps
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
-import penstock as ps
+import forebay as ps
+from forebay.queues.selection import select
 from microbench import cold_start as starting
 from microbench import hip as ported
 from microbench import instructions as counting
 from microbench import launch as launches
 from microbench.interleaved import Measured, ratio_interval
-from penstock.selection import select
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = Console(width=None if sys.stdout.isatty() else 130)
@@ -29,7 +29,7 @@ console = Console(width=None if sys.stdout.isatty() else 130)
 
 @app.callback()
 def main() -> None:
-    """Microbenchmarks of penstock: ratios to the same driver calls in a compiled C loop, in one process and run."""
+    """Microbenchmarks of forebay: ratios to the same driver calls in a compiled C loop, in one process and run."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def beside_rows(found: dict[int, dict[str, Measured]]) -> list[Row]:
 
 @app.command()
 def launch(
-    device: Annotated[str | None, typer.Option(help="Filter words, as for penstock.Device.")] = None,
+    device: Annotated[str | None, typer.Option(help="Filter words, as for forebay.Device.")] = None,
     calls: Annotated[int, typer.Option(help="Launches of one sample.")] = 300,
     rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
     json_path: Annotated[Path | None, typer.Option("--json", help="Write everything as JSON; - prints it.")] = None,
@@ -138,7 +138,7 @@ def launch(
 
 @app.command("by-value")
 def by_value(
-    device: Annotated[str | None, typer.Option(help="Filter words, as for penstock.Device.")] = None,
+    device: Annotated[str | None, typer.Option(help="Filter words, as for forebay.Device.")] = None,
     nbytes: Annotated[int, typer.Option(help="Bytes of the argument.")] = 4096,
     calls: Annotated[int, typer.Option(help="Launches of one sample.")] = 300,
     rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
@@ -154,7 +154,7 @@ def by_value(
 
 @app.command("graph")
 def graph(
-    device: Annotated[str | None, typer.Option(help="Filter words, as for penstock.Device.")] = None,
+    device: Annotated[str | None, typer.Option(help="Filter words, as for forebay.Device.")] = None,
     length: Annotated[int, typer.Option(help="Launches of the chain.")] = 100,
     calls: Annotated[int, typer.Option(help="Chains of one sample.")] = 5,
     rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
@@ -172,7 +172,7 @@ def graph(
 
 @app.command()
 def scratch(
-    device: Annotated[str | None, typer.Option(help="Filter words, as for penstock.Device.")] = None,
+    device: Annotated[str | None, typer.Option(help="Filter words, as for forebay.Device.")] = None,
     calls: Annotated[int, typer.Option(help="Launches of one sample.")] = 300,
     rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
 ) -> None:
@@ -194,7 +194,7 @@ def of_hip(
     calls: Annotated[int, typer.Option(help="Launches of one sample.")] = 300,
     rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
 ) -> None:
-    """What penstock.hip adds to a launch, and what idle streams cost a program; the device is PENSTOCK_DEVICE's."""
+    """What forebay.hip adds to a launch, and what idle streams cost a program; the device is FOREBAY_DEVICE's."""
     console.print(f"device: {select(None).name}")
     launched, replayed = ported.against_the_runtime(length, calls, rounds)
     for title, measured, below in (
@@ -212,7 +212,7 @@ def of_hip(
 
 @app.command("cold-start")
 def cold_start(
-    device: Annotated[str | None, typer.Option(help="Filter words, as for penstock.Device.")] = None,
+    device: Annotated[str | None, typer.Option(help="Filter words, as for forebay.Device.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Processes of each kind.")] = 7,
 ) -> None:
     """What the start of a process with twenty kernels costs: compiled, and out of the disk cache."""

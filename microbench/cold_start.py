@@ -1,6 +1,6 @@
 """What the start of a process with twenty kernels costs, compiled and out of the disk cache.
 
-Each start is a process of its own. The caches of the drivers are moved as penstock's is, so that the first start finds
+Each start is a process of its own. The caches of the drivers are moved as forebay's is, so that the first start finds
 nothing anywhere.
 """
 
@@ -16,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-import penstock as ps
+import forebay as ps
 from microbench.interleaved import Measured
 from tests import null_levelzero
 
 KERNELS = 20
-COLD, WARM, DRIVERS = "compiled", "out of penstock's cache", "out of the driver's own cache only"
+COLD, WARM, DRIVERS = "compiled", "out of forebay's cache", "out of the driver's own cache only"
 STARTS = {COLD: False, WARM: False, DRIVERS: True}
-"""The starts of a round, in this order, and whether penstock's cache is turned off for it."""
+"""The starts of a round, in this order, and whether forebay's cache is turned off for it."""
 PROCESS, PROGRAM = "the whole process", "the program: built, each kernel launched once, finished"
 DRIVERS_CACHES = ("NEO_CACHE_DIR", "POCL_CACHE_DIR", "CUDA_CACHE_PATH")
 
@@ -69,10 +69,10 @@ def started(name: str, folder: Path, without_cache: bool) -> tuple[float, float]
     command, environment = [sys.executable, "-m", __name__, name], dict(os.environ)
     if null_levelzero.inside():
         command, environment = null_levelzero.child_command("python", *command[1:])
-    environment |= {"PENSTOCK_CACHE": str(folder), **dict.fromkeys(DRIVERS_CACHES, str(folder / "driver"))}
-    environment.pop("PENSTOCK_NO_CACHE", None)
+    environment |= {"FOREBAY_CACHE": str(folder), **dict.fromkeys(DRIVERS_CACHES, str(folder / "driver"))}
+    environment.pop("FOREBAY_NO_CACHE", None)
     if without_cache:
-        environment["PENSTOCK_NO_CACHE"] = "1"
+        environment["FOREBAY_NO_CACHE"] = "1"
     began = time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     took = time.perf_counter() - began
@@ -91,7 +91,7 @@ def starts(name: str, rounds: int) -> dict[str, dict[str, Measured]]:
     """
     found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in STARTS}
     for _ in range(rounds):
-        with tempfile.TemporaryDirectory(prefix="penstock-cold-") as folder:
+        with tempfile.TemporaryDirectory(prefix="forebay-cold-") as folder:
             Path(folder, "driver").mkdir()
             for kind, without_cache in STARTS.items():
                 found[kind].append(started(name, Path(folder), without_cache))

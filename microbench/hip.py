@@ -1,4 +1,4 @@
-"""What `penstock.hip` adds to the runtime under it, and whether idle streams cost anything in a ported program."""
+"""What `forebay.hip` adds to the runtime under it, and whether idle streams cost anything in a ported program."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-import penstock as ps
+import forebay as ps
+from forebay import hip, hiprtc
+from forebay.hip.streams import queue_of
 from microbench.interleaved import Measured, Sample, measure
 from microbench.launch import GRAPH, LAUNCH, SOURCE, timed
-from penstock import hip, hiprtc
-from penstock.hip.streams import queue_of
 
 STREAMS = 20
 ARRAYS, ELEMENTS = 100, 100

@@ -15,7 +15,7 @@ import timeit
 from collections import Counter
 from pathlib import Path
 
-import penstock as ps
+import forebay as ps
 from microbench.launch import FLOOR, LAUNCH, SOURCE, Subject, timed
 from microbench.raw import library
 from tests import null_levelzero
@@ -23,7 +23,7 @@ from tests import null_levelzero
 TURNS = 300
 LOOP, BOUND = "empty loop", "bound launch"
 SUBJECTS = (LOOP, FLOOR, LAUNCH, BOUND)
-COLUMNS = ("penstock", "interpreter", "C library", "driver")
+COLUMNS = ("forebay", "interpreter", "C library", "driver")
 
 
 def run(subject: str) -> None:
@@ -51,7 +51,7 @@ def column_of(object_file: str) -> str:
     """Whose instructions those of a shared object are."""
     name = Path(object_file).name
     if ".cpython" in name or ".abi3" in name:
-        return "penstock" if not name.startswith("_") else "interpreter"
+        return "forebay" if not name.startswith("_") else "interpreter"
     if name.startswith(("libpython", "python", "libffi")):
         return "interpreter"
     return "C library" if re.match(r"(libc|libm|libstdc\+\+|ld-linux[\w-]*|libpthread)[.-]", name) else "driver"

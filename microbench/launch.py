@@ -1,4 +1,4 @@
-"""What a launch costs: penstock and others next to the C loop, and beside idle and busy queues.
+"""What a launch costs: forebay and others next to the C loop, and beside idle and busy queues.
 
 A round takes every subject once, in an order shuffled anew. Before each the queue is finished; in the *held* state it
 is then held by a gate while it is filled, so that on a CPU device the kernels do not compete with the launches for the
@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-import penstock as ps
+import forebay as ps
 from microbench.interleaved import Measured, Sample, measure
 from microbench.raw import open_raw
 
@@ -48,7 +48,7 @@ class Subject:
 @contextmanager
 def state_of(subject: Subject, queue: ps.Queue, held: bool) -> Iterator[None]:
     """The queue finished, and held or not, for one sample; finished again after it."""
-    subject.raw.settle(queue)  # the C loop's launches are none that penstock knows
+    subject.raw.settle(queue)  # the C loop's launches are none that forebay knows
     queue.finish()
     gate = queue._gate() if held else None
     yield

@@ -3,16 +3,17 @@ from types import TracebackType
 from typing import Any
 
 from numpy.typing import ArrayLike, DTypeLike
-from penstock.events.event import Event
-from penstock.queues.buffer import Buffer
-from penstock.queues.graph import Graph
-from penstock.queues.info import DeviceInfo
-from penstock.queues.layout import ShapeLike
-from penstock.queues.pool import MemoryPool
-from penstock.queues.program import Program
-from penstock.queues.queue import Queue
-from penstock.queues.stats import Stats
 from typing_extensions import Self
+
+from forebay.core.info import DeviceInfo
+from forebay.core.stats import Stats
+from forebay.events.event import Event
+from forebay.queues.graphs.graph import Graph
+from forebay.queues.kernels.program import Program
+from forebay.queues.memory.buffer import Buffer
+from forebay.queues.memory.pool import MemoryPool
+from forebay.queues.memory.shapes import ShapeLike
+from forebay.queues.queue import Queue
 
 class Device:
     def __init__(self, filter: str | None = None, *, timing: bool = False, debug: bool = False) -> None: ...

@@ -12,35 +12,35 @@ cimport cython
 from libc.stdint cimport uintptr_t
 from libcpp.vector cimport vector
 
-from penstock.events.anchors cimport (
+from forebay.events.anchors cimport (
     abandon_device, anchor_on_device, collect_abandoned, collect_device, collect_queue
 )
-from penstock.events.event cimport new_event
-from penstock.queues.buffer cimport Buffer, expose, new_allocation, new_buffer
-from penstock.queues.driver cimport Driver, Status
-from penstock.queues.host_functions cimport wait_for_openings
-from penstock.queues.kernel cimport new_kernel
-from penstock.queues.pool cimport MemoryPool, new_pool
-from penstock.queues.queue cimport Queue, new_queue
-from penstock.queues.state cimport (
+from forebay.events.event cimport new_event
+from forebay.queues.memory.buffer cimport Buffer, expose, new_allocation, new_buffer
+from forebay.core.driver cimport Driver, Status
+from forebay.queues.host_functions cimport wait_for_openings
+from forebay.queues.kernels.kernel cimport new_kernel
+from forebay.queues.memory.pool cimport MemoryPool, new_pool
+from forebay.queues.queue cimport Queue, new_queue
+from forebay.core.state cimport (
     DeviceState, QueueState, Statistics, captures_under_way, device_statistics, new_device_state, registered_queues,
     release_queue_state, retain_queue_state, stats_of
 )
-from penstock.sync.finish cimport finish_device, mark_for_closing
-from penstock.sync.ordering cimport enter_list
+from forebay.sync.finish cimport finish_device, mark_for_closing
+from forebay.sync.ordering cimport enter_list
 
-from penstock.queues.capture import abandon_captures, refuse_synchronize, refuse_unsafe
-from penstock.queues.errors import (
+from forebay.queues.graphs.capture import abandon_captures, refuse_synchronize, refuse_unsafe
+from forebay.core.errors import (
     ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
-from penstock.queues.graph import Graph
-from penstock.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
-from penstock.queues.identity import identify
-from penstock.queues.program import Program, read_source
-from penstock.queues.reductions import Reductions
-from penstock.queues.host_memory import is_pinned, remember
-from penstock.queues.layout import read_dtype, read_shape
-from penstock.queues.thread_queues import ThreadQueues
+from forebay.queues.graphs.graph import Graph
+from forebay.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
+from forebay.queues.kernels.ids import identify
+from forebay.queues.kernels.program import Program, read_source
+from forebay.queues.launch.reductions import Reductions
+from forebay.queues.memory.pinned import is_pinned, remember
+from forebay.queues.memory.shapes import read_dtype, read_shape
+from forebay.queues.thread_queues import ThreadQueues
 
 _live = weakref.WeakSet()
 
@@ -56,7 +56,7 @@ cdef class Device:
     ----------
     filter : str, optional
         dpctl's filter words, any part of ``backend:type:index``: ``"opencl:cpu"``, ``"gpu:1"``, ``"cpu"``. Without one
-        the environment's PENSTOCK_DEVICE decides, else the preferred usable device.
+        the environment's FOREBAY_DEVICE decides, else the preferred usable device.
     timing : bool
         Whether the null queue and the per-thread queues, and other queues unless said otherwise, can take timed
         records. On the drivers measured (Intel CPU, PoCL, NVIDIA) it costs nothing measurable per launch.
@@ -97,13 +97,13 @@ cdef class Device:
     cdef object __weakref__
 
     def __init__(self, filter=None, *, timing=False, debug=False):
-        from penstock.selection import select
+        from forebay.queues.selection import select
 
         if self.state != NULL:
             raise Error("this Device is already made")
         info = select(filter)
         folder = info.backend.replace("_", "")
-        self._open(importlib.import_module(f"penstock.queues.{folder}.device").open_device(info), timing)
+        self._open(importlib.import_module(f"forebay.queues.{folder}.device").open_device(info), timing)
         self.debug = debug
 
     @staticmethod
@@ -459,7 +459,7 @@ cdef class Device:
             raise ClosedError(f"{self!r} is closed")
 
     def __repr__(self):
-        return f"<penstock.Device {self.info.name}: {self.info.description}>"
+        return f"<forebay.Device {self.info.name}: {self.info.description}>"
 
     # -- errors
 

@@ -2,8 +2,8 @@
 
 from cpython.object cimport PyObject
 
-from penstock.queues.driver cimport Driver, Status, Waits
-from penstock.queues.state cimport DeviceState, QueueState
+from forebay.core.driver cimport Driver, Status, Waits
+from forebay.core.state cimport DeviceState, QueueState
 
 
 cdef cppclass Call:

@@ -15,12 +15,12 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.deque cimport deque
 from libcpp.unordered_set cimport unordered_set
 
-from penstock.events.anchors cimport collect_abandoned, collect_device
-from penstock.queues.driver cimport Status, Waits
-from penstock.queues.state cimport QueueState, release_device_state
-from penstock.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
+from forebay.events.anchors cimport collect_abandoned, collect_device
+from forebay.core.driver cimport Status, Waits
+from forebay.core.state cimport QueueState, release_device_state
+from forebay.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
 
-from penstock.queues.errors import Error
+from forebay.core.errors import Error
 
 cdef extern from "<mutex>" namespace "std" nogil:
     cdef cppclass mutex:
@@ -135,7 +135,7 @@ def _start():
     if _thread is None:
         with _thread_lock:
             if _thread is None:
-                thread = threading.Thread(target=_run, name="penstock host functions", daemon=True)
+                thread = threading.Thread(target=_run, name="forebay host functions", daemon=True)
                 thread.start()
                 _thread = thread
 

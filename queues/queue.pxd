@@ -1,6 +1,6 @@
 """Queues as Python sees them."""
 
-from penstock.queues.state cimport DeviceState, QueueState
+from forebay.core.state cimport DeviceState, QueueState
 
 
 cdef class Queue:

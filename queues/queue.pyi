@@ -3,17 +3,18 @@ from types import TracebackType
 from typing import Any, SupportsFloat
 
 from numpy.typing import DTypeLike
-from penstock.events.event import Event
-from penstock.queues.buffer import Buffer
-from penstock.queues.capture import Capture, Capturing
-from penstock.queues.device import Device
-from penstock.queues.graph import Graph
-from penstock.queues.host_functions import Gate
-from penstock.queues.kernel import Grid, Kernel
-from penstock.queues.layout import ShapeLike
-from penstock.queues.stats import Stats
 from typing_extensions import Buffer as HostBuffer
 from typing_extensions import Never, Self
+
+from forebay.core.stats import Stats
+from forebay.events.event import Event
+from forebay.queues.device import Device
+from forebay.queues.graphs.capture import Capture, Capturing
+from forebay.queues.graphs.graph import Graph
+from forebay.queues.host_functions import Gate
+from forebay.queues.kernels.kernel import Grid, Kernel
+from forebay.queues.memory.buffer import Buffer
+from forebay.queues.memory.shapes import ShapeLike
 
 class Queue:
     def __init__(self, *args: Never, **kwargs: Never) -> None: ...

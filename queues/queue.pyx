@@ -6,30 +6,30 @@ import itertools
 cimport cython
 from libc.stdint cimport uintptr_t
 
-from penstock.events.anchors cimport collect_device, collect_queue
-from penstock.events.event cimport Event
-from penstock.queues.bound cimport bind
-from penstock.queues.buffer cimport Buffer
-from penstock.queues.copies cimport copy, copy_to_staging
-from penstock.queues.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
-from penstock.queues.fills cimport fill
-from penstock.queues.host_functions cimport submit_gate, submit_host_function
-from penstock.queues.kernel cimport Kernel
-from penstock.queues.points cimport finish_within, record, wait_for_event, wait_for_queue
-from penstock.queues.state cimport (
+from forebay.events.anchors cimport collect_device, collect_queue
+from forebay.events.event cimport Event
+from forebay.queues.launch.bound cimport bind
+from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.copies cimport copy, copy_to_staging
+from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
+from forebay.queues.memory.fills cimport fill
+from forebay.queues.host_functions cimport submit_gate, submit_host_function
+from forebay.queues.kernels.kernel cimport Kernel
+from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_queue
+from forebay.core.state cimport (
     DeviceState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state,
     release_queue_state, stats_of, unbar_after_capture
 )
-from penstock.sync.clock cimport Clock, release_clock, retain_clock
-from penstock.sync.epochs cimport is_empty
-from penstock.sync.finish cimport finish_queue, mark_for_closing, query_queue
+from forebay.core.clock cimport Clock, release_clock, retain_clock
+from forebay.core.epochs cimport is_empty
+from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
 
-from penstock.queues.capture import Capturing, begin, captures_that_bar_null, refuse_null, refuse_unsafe
-from penstock.queues.errors import (
+from forebay.queues.graphs.capture import Capturing, begin, captures_that_bar_null, refuse_null, refuse_unsafe
+from forebay.core.errors import (
     ArgumentTypeError, CaptureError, CaptureUnsupportedError, ClosedError, InvalidArgumentError
 )
-from penstock.queues.host_functions import refuse_on_host_thread
-from penstock.queues.work import make_copy, make_fill, make_host
+from forebay.queues.host_functions import refuse_on_host_thread
+from forebay.queues.graphs.work import make_copy, make_fill, make_host
 
 _ids = itertools.count(1)
 
@@ -71,7 +71,7 @@ cdef class Queue:
 
         Its device is the `Device` for its context, made if there is none. It is always taken to have new work, so
         each wait for it takes a marker of its own, and it is never `empty`. What dpctl submits waits for nothing of
-        penstock's but what was submitted to this very queue. Host functions need a queue of penstock's own.
+        forebay's but what was submitted to this very queue. Host functions need a queue of forebay's own.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ cdef class Queue:
         NotSupportedError
             When dpctl is not installed, or the device has no USM memory.
         """
-        return importlib.import_module("penstock.queues.sycl.adoption").adopt(queue, blocking)
+        return importlib.import_module("forebay.queues.adoption").adopt(queue, blocking)
 
     def __dealloc__(self):
         # The work goes on; the device's registry keeps what is below until it is done.
@@ -131,7 +131,7 @@ cdef class Queue:
     def empty(self):
         """Whether everything submitted is known to be done: two loads, no lock, no driver call. See `query`.
 
-        Never of an adopted queue, which may have got commands that penstock did not see.
+        Never of an adopted queue, which may have got commands that forebay did not see.
         """
         return is_empty(self.state.epochs) and not self.state.adopted
 
@@ -175,7 +175,7 @@ cdef class Queue:
 
     # -- commands
 
-    # launch(kernel, grid, block, *args) is added by `penstock.queues.launch_method`
+    # launch(kernel, grid, block, *args) is added by `forebay.queues.launch.method`
 
     def _bind(self, Kernel kernel, grid, block, tuple args):
         self._check_open()
@@ -187,7 +187,7 @@ cdef class Queue:
         Both have the same number of bytes; dtypes are not looked at. Host memory that is pageable may be reused as soon
         as this returns when it is the source: its bytes are staged. As destination it holds the result once the copy is
         done, after `finish` or an event, and is kept alive until then; on Level Zero the call waits for that, as in
-        CUDA. Pinned memory (`penstock.host_empty`) is not staged: neither read nor write it before the copy is done.
+        CUDA. Pinned memory (`forebay.host_empty`) is not staged: neither read nor write it before the copy is done.
 
         Does not wait for the copy, but may block while the driver stages pageable memory.
 
@@ -259,7 +259,7 @@ cdef class Queue:
             self.device.pool._free(self, buf)
 
     def host(self, function):
-        """Call ``function()`` on penstock's host thread when the queue gets there; the queue waits until it returns.
+        """Call ``function()`` on forebay's host thread when the queue gets there; the queue waits until it returns.
 
         It may submit work, but not wait for any. What it raises is raised by the next `finish` of this queue or of its
         device, or `wait` for an event of this queue. Host functions run one at a time.
@@ -492,7 +492,7 @@ cdef class Queue:
 
     def __repr__(self):
         kind = "null queue" if self.state.is_null else "queue" if self.state.blocking else "non-blocking queue"
-        return f"<penstock.Queue: {kind} {self.id} of {self.device.name}>"
+        return f"<forebay.Queue: {kind} {self.id} of {self.device.name}>"
 
 
-importlib.import_module("penstock.queues.launch_method")  # which gives Queue its `launch`
+importlib.import_module("forebay.queues.launch.method")  # which gives Queue its `launch`

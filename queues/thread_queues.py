@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.queues.errors import Error
+from forebay.core.errors import Error
 
 if TYPE_CHECKING:
-    from penstock.queues.queue import Queue
+    from forebay.queues.queue import Queue
 
 __all__ = ["ThreadQueues"]
 

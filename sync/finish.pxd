@@ -2,9 +2,9 @@
 
 from libcpp.vector cimport vector
 
-from penstock.events.marker cimport Marker
-from penstock.queues.driver cimport Status
-from penstock.queues.state cimport DeviceState, QueueState
+from forebay.core.marker cimport Marker
+from forebay.core.driver cimport Status
+from forebay.core.state cimport DeviceState, QueueState
 
 
 cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil

@@ -6,16 +6,16 @@ No lock is held while the host waits: a host function that the queue waits for m
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
-from penstock.events.marker cimport Marker, note_done, poll_marker, release_marker, retain_marker
-from penstock.queues.driver cimport FOR_DEVICE, FOR_HOST, Status, Waits
-from penstock.queues.state cimport (
+from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker, retain_marker
+from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, Status, Waits
+from forebay.core.state cimport (
     BY_CLOSING, DeviceState, QueueState, is_closed, registered_queues, release_queue_state
 )
-from penstock.sync.clock cimport Clock, complete_clock, release_clock, retain_clock
-from penstock.sync.epochs cimport (
+from forebay.core.clock cimport Clock, complete_clock, release_clock, retain_clock
+from forebay.core.epochs cimport (
     advance_submitted, completed_epoch, is_empty, raise_completed, submitted_epoch
 )
-from penstock.sync.ordering cimport (
+from forebay.sync.ordering cimport (
     Order, abort_command, begin_command, carry_pending, commit_command, conclude, record_marker, take_marker, waits_of
 )
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 from unittest import mock
 
 import pytest
-from penstock.queues.errors import Error
 
-import penstock as ps
-from penstock.selection import devices, select
+import forebay as ps
+from forebay.core.errors import Error
+from forebay.queues.selection import devices, select
+from tests.drivers.levelzero import validation
+from tests.helpers.refusals import refused
 
-from . import kernels as sources
 from . import null_levelzero
-from .levelzero import validation
-from .refusals import refused
+from .helpers import kernels as sources
 
 # Before any device is looked for: Level Zero's loader reads the environment once.
 validation.begin()
@@ -24,12 +24,12 @@ NOT_EXECUTED = (
 
 
 def devices_to_test():
-    """The default device and every CPU; only the one that PENSTOCK_DEVICE names, if it does."""
+    """The default device and every CPU; only the one that FOREBAY_DEVICE names, if it does."""
     try:
         default = select().name
     except Error:
         return [None]  # the fixture then fails with the reason and what to do
-    if os.environ.get("PENSTOCK_DEVICE"):
+    if os.environ.get("FOREBAY_DEVICE"):
         return [default]
     return [default, *(d.name for d in devices() if d.usable and d.kind == "cpu" and d.name != default)]
 
@@ -162,7 +162,7 @@ def another(request, device):
             pytest.skip("it has no parts")
         part = PARTS[device.info.backend](device.info.native, device.info.compute_units // 2)[-1]
         info = replace(device.info, name=f"{device.info.name}, a half", native=part)
-        with mock.patch("penstock.selection.select", return_value=info):
+        with mock.patch("forebay.queues.selection.select", return_value=info):
             another = ps.Device()
     else:
         another = ps.Device(device.name if request.param == "same" else request.param)

@@ -5,7 +5,7 @@
     python -m tests.hip_python_examples hip-python --device opencl:cpu:0 --device opencl:cpu:1
 
 Everything below the folder is copied, and in the copy each statement that imports from hip-python (`from hip import …`,
-from its version 10 on `from rocm.bindings import …`) imports from penstock. Programs that import hip and hiprtc only,
+from its version 10 on `from rocm.bindings import …`) imports from forebay. Programs that import hip and hiprtc only,
 and do not link, are in scope: each is run by a Python of its own. The exit status is 1 when one of them fails, and 2
 when there is none.
 
@@ -28,18 +28,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from penstock.queues.errors import Error
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from penstock.selection import select
+from forebay.core.errors import Error
+from forebay.queues.selection import select
+from tests.helpers.processes import command
 
 from . import null_levelzero
-from .processes import command
 
 HERE = {"hip", "hiprtc"}
-"""The modules of hip-python that penstock has."""
+"""The modules of hip-python that forebay has."""
 
 IMPORT = re.compile(rb"from(\s+)(?:hip|rocm\.bindings)(?=[.\s])")
 LINKING = ("hiprtcLink", "hiprtcGetBitcode")
@@ -92,12 +92,12 @@ def why_not(source: bytes) -> str | None:
 
 
 def with_import_changed(source: bytes) -> bytes:
-    """Return a program that imports from penstock what it imported from hip-python; nothing else is changed."""
+    """Return a program that imports from forebay what it imported from hip-python; nothing else is changed."""
     lines = source.splitlines(keepends=True)
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and any(map(of_hip_python, modules_of(node))):
             line, start = lines[node.lineno - 1], node.col_offset
-            lines[node.lineno - 1] = line[:start] + IMPORT.sub(rb"from\1penstock", line[start:], count=1)
+            lines[node.lineno - 1] = line[:start] + IMPORT.sub(rb"from\1forebay", line[start:], count=1)
     return b"".join(lines)
 
 
@@ -127,7 +127,7 @@ def copy(folder: Path, to: Path) -> None:
 
 def run(program: Path, device: str, timeout: float) -> Outcome:
     """Run a program on a device, by a Python of its own."""
-    line, env = command(program, PENSTOCK_DEVICE=device, PYTHONSAFEPATH=None)
+    line, env = command(program, FOREBAY_DEVICE=device, PYTHONSAFEPATH=None)
     try:
         done = subprocess.run(
             line,
@@ -169,7 +169,7 @@ def error_of(stderr: str) -> str:
 
 def main(
     folder: Annotated[Path, typer.Argument(help="A checkout of hip-python, or any folder.", exists=True)],
-    device: Annotated[list[str] | None, typer.Option(help="As in PENSTOCK_DEVICE; may be given several times.")] = None,
+    device: Annotated[list[str] | None, typer.Option(help="As in FOREBAY_DEVICE; may be given several times.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds for each program.")] = 300,
 ) -> None:
     """Run hip-python's examples with their import changed."""

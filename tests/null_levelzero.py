@@ -10,7 +10,7 @@ driver costs on the host.
 The driver that Debian unstable packages is recent enough; the one of a stable release usually is not. The packages are
 fetched with apt into a folder of the user's cache (no root, nothing is installed) and are used through the C library
 and the dynamic loader that come with them. Later runs verify what is there against the checksums taken then, and need
-no network. `PENSTOCK_CACHE` moves the folder; `PENSTOCK_DEBIAN_MIRROR` names the Debian archive where apt's own
+no network. `FOREBAY_CACHE` moves the folder; `FOREBAY_DEBIAN_MIRROR` names the Debian archive where apt's own
 configuration has none.
 
 Processes that the command starts are ordinary ones and do not see the driver. Start those that should with
@@ -77,7 +77,7 @@ VALIDATION = {
 The handle-lifetime checker is left off: it refuses correct launches on immediate lists.
 """
 
-MARK = "PENSTOCK_NULL_LEVELZERO"
+MARK = "FOREBAY_NULL_LEVELZERO"
 """Set, to the unpacked tree, in the environment of a process that runs under the driver."""
 
 MANIFEST = "manifest.json"
@@ -93,7 +93,7 @@ class DamagedError(RuntimeError):
 
 def cache_folder() -> Path:
     """The folder that holds everything this module fetches."""
-    root = os.environ.get("PENSTOCK_CACHE") or platformdirs.user_cache_dir("penstock", appauthor=False)
+    root = os.environ.get("FOREBAY_CACHE") or platformdirs.user_cache_dir("forebay", appauthor=False)
     return Path(root).absolute() / "null-levelzero"
 
 
@@ -160,7 +160,7 @@ def ensure(refresh: bool = False) -> Path:
             cache.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UnavailableError(
-                f"the cache folder cannot be made: {error}; set PENSTOCK_CACHE to another one"
+                f"the cache folder cannot be made: {error}; set FOREBAY_CACHE to another one"
             ) from error
         with filelock.FileLock(cache / "lock"):
             if refresh or not ready.exists():
@@ -217,7 +217,7 @@ def fetch(folder: Path) -> None:
 
 def debian_archive() -> str:
     """The address of a Debian archive: the one apt already uses here."""
-    if address := os.environ.get("PENSTOCK_DEBIAN_MIRROR"):
+    if address := os.environ.get("FOREBAY_DEBIAN_MIRROR"):
         return address
     form = "$(ORIGIN)|$(LABEL)|$(REPO_URI)"
     targets = [line.split("|") for line in _output("apt-get", "indextargets", "--format", form).splitlines()]
@@ -227,9 +227,7 @@ def debian_archive() -> str:
     for _, _, address in targets:  # origin and label are only known once `apt-get update` has run
         if urlsplit(address).path.rstrip("/").endswith("/debian"):
             return address
-    raise UnavailableError(
-        "apt has no Debian archive configured here; set PENSTOCK_DEBIAN_MIRROR to the address of one"
-    )
+    raise UnavailableError("apt has no Debian archive configured here; set FOREBAY_DEBIAN_MIRROR to the address of one")
 
 
 def _apt_configuration(own: Path, archive: str) -> Path:

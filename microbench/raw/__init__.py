@@ -1,4 +1,4 @@
-"""The compiled C loops: for each driver a module with the same driver calls as penstock makes, and a C file."""
+"""The compiled C loops: for each driver a module with the same driver calls as forebay makes, and a C file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import penstock as ps
+import forebay as ps
 
 
 def library(source: Path) -> ctypes.CDLL:

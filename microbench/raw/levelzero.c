@@ -1,4 +1,4 @@
-/* The floor: the same driver calls in a C loop. The functions are the very ones penstock calls; they come as addresses. */
+/* The floor: the same driver calls in a C loop. The functions are the very ones forebay calls; they come as addresses. */
 
 #include <stddef.h>
 #include <stdint.h>

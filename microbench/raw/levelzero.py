@@ -7,9 +7,8 @@ import timeit
 from pathlib import Path
 from typing import Any
 
-from penstock.queues.levelzero import loader
-
-import penstock as ps
+import forebay as ps
+from forebay.queues.levelzero import loader
 from microbench.interleaved import Sample
 from microbench.raw import checked, loops
 
@@ -23,7 +22,7 @@ SLOTS = 512  # more than a sample has launches
 
 
 class Raw:
-    """One program of a device, for those who launch without penstock."""
+    """One program of a device, for those who launch without forebay."""
 
     def __init__(self, device: ps.Device, source: str):
         self.driver = device.driver
@@ -53,7 +52,7 @@ class Raw:
             import dpctl.program
         except ImportError:
             return {}
-        from penstock.queues.levelzero import ocloc
+        from forebay.queues.levelzero import ocloc
 
         code = ocloc.compile_source(self._source, self.driver.info)
 
@@ -131,7 +130,7 @@ class Raw:
 
     @staticmethod
     def settle(queue: ps.Queue) -> None:
-        """Wait for launches that penstock does not know of."""
+        """Wait for launches that forebay does not know of."""
         called("zeCommandListHostSynchronize", ctypes.c_void_p(queue.native), ctypes.c_uint64(2**64 - 1))
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-import penstock as ps
+import forebay as ps
 from microbench.interleaved import Sample
 from microbench.raw import checked, loops
 
 
 def function(name: str) -> ctypes.c_void_p:
-    """The address of an OpenCL function in the loader that pyopencl, and so penstock, uses."""
+    """The address of an OpenCL function in the loader that pyopencl, and so forebay, uses."""
     return ctypes.cast(getattr(ctypes.CDLL(cl._cl.__file__), name), ctypes.c_void_p)
 
 
@@ -33,7 +33,7 @@ SLOTS = 512  # more than a sample has launches
 
 
 class Raw:
-    """One program of a device, for those who launch without penstock."""
+    """One program of a device, for those who launch without forebay."""
 
     def __init__(self, device: ps.Device, source: str):
         self.driver = device.driver
@@ -42,7 +42,7 @@ class Raw:
             self._program = cl.Program(self.driver.context, source).build(cache_dir=False)
 
     def _kernel(self) -> tuple[cl.Kernel, object]:
-        """A kernel object of its own with its arguments, and its memory, of the kind that penstock uses."""
+        """A kernel object of its own with its arguments, and its memory, of the kind that forebay uses."""
         kernel = cl.Kernel(self._program, "fill")
         memory = self.driver.allocate(4096)
         if self.driver.has_memory_objects:
@@ -128,7 +128,7 @@ class Raw:
 
     @staticmethod
     def settle(queue: ps.Queue) -> None:
-        """Wait for launches that penstock does not know of."""
+        """Wait for launches that forebay does not know of."""
         queue.native.finish()
 
 

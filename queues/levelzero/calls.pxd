@@ -1,4 +1,4 @@
-"""The Level Zero functions penstock calls, found at run time in the loader.
+"""The Level Zero functions forebay calls, found at run time in the loader.
 
 Each is named once, in the list below: the table, the numbers in a `Status`, the names in errors and the observer's
 wrappers follow from it. All of them return a ze_result_t.
@@ -12,12 +12,12 @@ ctypedef void (*HostFunction)(void* data) noexcept nogil
 
 cdef extern from *:
     """
-    #ifndef PENSTOCK_LEVELZERO_CALLS
-    #define PENSTOCK_LEVELZERO_CALLS
+    #ifndef FOREBAY_LEVELZERO_CALLS
+    #define FOREBAY_LEVELZERO_CALLS
     #include <cstddef>
     #include <cstdint>
 
-    namespace penstock_ze {
+    namespace forebay_ze {
 
     typedef uint32_t Result;
 
@@ -56,7 +56,7 @@ cdef extern from *:
     struct Timestamps { uint64_t start, end; };
     struct KernelTimestamps { Timestamps global, context; };
 
-    #define PENSTOCK_ZE(X) \\
+    #define FOREBAY_ZE(X) \\
         X(CommandListAppendLaunchKernel, (void *list, void *kernel, const uint32_t *groups, void *signal, \\
             uint32_t count, void **waits)) \\
         X(CommandListAppendMemoryCopy, (void *list, void *to, const void *source, size_t nbytes, void *signal, \\
@@ -108,101 +108,101 @@ cdef extern from *:
 
     struct Calls {
     #define X(name, parameters) Result (*name) parameters;
-        PENSTOCK_ZE(X)
+        FOREBAY_ZE(X)
     #undef X
     };
 
     enum Call {
     #define X(name, parameters) CALL_##name,
-        PENSTOCK_ZE(X)
+        FOREBAY_ZE(X)
     #undef X
         CALLS
     };
 
     static const char *const call_names[] = {
     #define X(name, parameters) "ze" #name,
-        PENSTOCK_ZE(X)
+        FOREBAY_ZE(X)
     #undef X
     };
 
     }
     #endif
     """
-    cdef struct ContextDesc "penstock_ze::ContextDesc":
+    cdef struct ContextDesc "forebay_ze::ContextDesc":
         uint32_t flags
-    cdef struct QueueDesc "penstock_ze::QueueDesc":
+    cdef struct QueueDesc "forebay_ze::QueueDesc":
         uint32_t ordinal, index, flags, mode, priority
-    cdef struct ListDesc "penstock_ze::ListDesc":
+    cdef struct ListDesc "forebay_ze::ListDesc":
         uint32_t ordinal, flags
-    cdef struct EventPoolDesc "penstock_ze::EventPoolDesc":
+    cdef struct EventPoolDesc "forebay_ze::EventPoolDesc":
         uint32_t flags, count
         const void* next
-    cdef struct EventDesc "penstock_ze::EventDesc":
+    cdef struct EventDesc "forebay_ze::EventDesc":
         uint32_t index, signal, wait
-    cdef struct CounterDesc "penstock_ze::CounterDesc":
+    cdef struct CounterDesc "forebay_ze::CounterDesc":
         uint32_t flags, signal, wait
-    cdef struct CounterPoolDesc "penstock_ze::CounterPoolDesc":
+    cdef struct CounterPoolDesc "forebay_ze::CounterPoolDesc":
         uint32_t flags
-    cdef struct DeviceAllocDesc "penstock_ze::DeviceAllocDesc":
+    cdef struct DeviceAllocDesc "forebay_ze::DeviceAllocDesc":
         uint32_t flags, ordinal
-    cdef struct HostAllocDesc "penstock_ze::HostAllocDesc":
+    cdef struct HostAllocDesc "forebay_ze::HostAllocDesc":
         uint32_t flags
-    cdef struct ModuleDesc "penstock_ze::ModuleDesc":
+    cdef struct ModuleDesc "forebay_ze::ModuleDesc":
         uint32_t format
         size_t size
         const uint8_t* input
         const char* options
-    cdef struct KernelDesc "penstock_ze::KernelDesc":
+    cdef struct KernelDesc "forebay_ze::KernelDesc":
         const char* name
-    cdef struct KernelProperties "penstock_ze::KernelProperties":
+    cdef struct KernelProperties "forebay_ze::KernelProperties":
         uint32_t arguments
         void* next
         uint32_t* required_group
-    cdef struct GroupLimits "penstock_ze::GroupLimits":
+    cdef struct GroupLimits "forebay_ze::GroupLimits":
         uint32_t items
-    cdef struct AllocProperties "penstock_ze::AllocProperties":
+    cdef struct AllocProperties "forebay_ze::AllocProperties":
         uint32_t type
         uint64_t id
-    cdef struct Timestamps "penstock_ze::Timestamps":
+    cdef struct Timestamps "forebay_ze::Timestamps":
         uint64_t start, end
-    cdef struct KernelTimestamps "penstock_ze::KernelTimestamps":
+    cdef struct KernelTimestamps "forebay_ze::KernelTimestamps":
         Timestamps all "global"
 
-    cdef enum Call "penstock_ze::Call":
-        CALL_CommandListAppendLaunchKernel "penstock_ze::CALL_CommandListAppendLaunchKernel"
-        CALL_CommandListAppendMemoryCopy "penstock_ze::CALL_CommandListAppendMemoryCopy"
-        CALL_CommandListAppendMemoryFill "penstock_ze::CALL_CommandListAppendMemoryFill"
-        CALL_CommandListAppendSignalEvent "penstock_ze::CALL_CommandListAppendSignalEvent"
-        CALL_CommandListAppendWaitOnEvents "penstock_ze::CALL_CommandListAppendWaitOnEvents"
-        CALL_CommandListAppendHostFunction "penstock_ze::CALL_CommandListAppendHostFunction"
-        CALL_CommandListHostSynchronize "penstock_ze::CALL_CommandListHostSynchronize"
-        CALL_CommandListCreateImmediate "penstock_ze::CALL_CommandListCreateImmediate"
-        CALL_CommandListCreate "penstock_ze::CALL_CommandListCreate"
-        CALL_CommandListClose "penstock_ze::CALL_CommandListClose"
-        CALL_CommandListImmediateAppendCommandListsExp "penstock_ze::CALL_CommandListImmediateAppendCommandListsExp"
-        CALL_KernelSetArgumentValue "penstock_ze::CALL_KernelSetArgumentValue"
-        CALL_KernelSetGroupSize "penstock_ze::CALL_KernelSetGroupSize"
-        CALL_KernelCreate "penstock_ze::CALL_KernelCreate"
-        CALL_KernelSetIndirectAccess "penstock_ze::CALL_KernelSetIndirectAccess"
-        CALL_KernelGetProperties "penstock_ze::CALL_KernelGetProperties"
-        CALL_EventCounterBasedCreate "penstock_ze::CALL_EventCounterBasedCreate"
-        CALL_EventPoolCreate "penstock_ze::CALL_EventPoolCreate"
-        CALL_EventCreate "penstock_ze::CALL_EventCreate"
-        CALL_EventHostSynchronize "penstock_ze::CALL_EventHostSynchronize"
-        CALL_EventHostSignal "penstock_ze::CALL_EventHostSignal"
-        CALL_EventHostReset "penstock_ze::CALL_EventHostReset"
-        CALL_EventQueryKernelTimestamp "penstock_ze::CALL_EventQueryKernelTimestamp"
-        CALL_MemAllocDevice "penstock_ze::CALL_MemAllocDevice"
-        CALL_MemAllocHost "penstock_ze::CALL_MemAllocHost"
-        CALL_MemAllocShared "penstock_ze::CALL_MemAllocShared"
-        CALL_ModuleCreate "penstock_ze::CALL_ModuleCreate"
-        CALL_ModuleGetNativeBinary "penstock_ze::CALL_ModuleGetNativeBinary"
-        CALL_ModuleGetGlobalPointer "penstock_ze::CALL_ModuleGetGlobalPointer"
-        CALL_ContextCreate "penstock_ze::CALL_ContextCreate"
-    cdef int n_calls "penstock_ze::CALLS"
-    cdef const char* const* call_names "penstock_ze::call_names"
+    cdef enum Call "forebay_ze::Call":
+        CALL_CommandListAppendLaunchKernel "forebay_ze::CALL_CommandListAppendLaunchKernel"
+        CALL_CommandListAppendMemoryCopy "forebay_ze::CALL_CommandListAppendMemoryCopy"
+        CALL_CommandListAppendMemoryFill "forebay_ze::CALL_CommandListAppendMemoryFill"
+        CALL_CommandListAppendSignalEvent "forebay_ze::CALL_CommandListAppendSignalEvent"
+        CALL_CommandListAppendWaitOnEvents "forebay_ze::CALL_CommandListAppendWaitOnEvents"
+        CALL_CommandListAppendHostFunction "forebay_ze::CALL_CommandListAppendHostFunction"
+        CALL_CommandListHostSynchronize "forebay_ze::CALL_CommandListHostSynchronize"
+        CALL_CommandListCreateImmediate "forebay_ze::CALL_CommandListCreateImmediate"
+        CALL_CommandListCreate "forebay_ze::CALL_CommandListCreate"
+        CALL_CommandListClose "forebay_ze::CALL_CommandListClose"
+        CALL_CommandListImmediateAppendCommandListsExp "forebay_ze::CALL_CommandListImmediateAppendCommandListsExp"
+        CALL_KernelSetArgumentValue "forebay_ze::CALL_KernelSetArgumentValue"
+        CALL_KernelSetGroupSize "forebay_ze::CALL_KernelSetGroupSize"
+        CALL_KernelCreate "forebay_ze::CALL_KernelCreate"
+        CALL_KernelSetIndirectAccess "forebay_ze::CALL_KernelSetIndirectAccess"
+        CALL_KernelGetProperties "forebay_ze::CALL_KernelGetProperties"
+        CALL_EventCounterBasedCreate "forebay_ze::CALL_EventCounterBasedCreate"
+        CALL_EventPoolCreate "forebay_ze::CALL_EventPoolCreate"
+        CALL_EventCreate "forebay_ze::CALL_EventCreate"
+        CALL_EventHostSynchronize "forebay_ze::CALL_EventHostSynchronize"
+        CALL_EventHostSignal "forebay_ze::CALL_EventHostSignal"
+        CALL_EventHostReset "forebay_ze::CALL_EventHostReset"
+        CALL_EventQueryKernelTimestamp "forebay_ze::CALL_EventQueryKernelTimestamp"
+        CALL_MemAllocDevice "forebay_ze::CALL_MemAllocDevice"
+        CALL_MemAllocHost "forebay_ze::CALL_MemAllocHost"
+        CALL_MemAllocShared "forebay_ze::CALL_MemAllocShared"
+        CALL_ModuleCreate "forebay_ze::CALL_ModuleCreate"
+        CALL_ModuleGetNativeBinary "forebay_ze::CALL_ModuleGetNativeBinary"
+        CALL_ModuleGetGlobalPointer "forebay_ze::CALL_ModuleGetGlobalPointer"
+        CALL_ContextCreate "forebay_ze::CALL_ContextCreate"
+    cdef int n_calls "forebay_ze::CALLS"
+    cdef const char* const* call_names "forebay_ze::call_names"
 
-    cdef struct Calls "penstock_ze::Calls":
+    cdef struct Calls "forebay_ze::Calls":
         ze_result_t (*CommandListAppendLaunchKernel)(
             void* list, void* kernel, const uint32_t* groups, void* signal, uint32_t count, void** waits
         ) noexcept nogil

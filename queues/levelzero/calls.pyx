@@ -6,7 +6,7 @@ from libc.stdint cimport uintptr_t
 
 CALL_NAMES = tuple((<bytes> call_names[i]).decode() for i in range(n_calls))
 
-# Newer than what penstock needs: drivers without them get along with less, or are told so when they are asked for.
+# Newer than what forebay needs: drivers without them get along with less, or are told so when they are asked for.
 NEWER = {
     "zeCommandListAppendHostFunction", "zeCommandListImmediateAppendCommandListsExp", "zeEventCounterBasedCreate",
 }

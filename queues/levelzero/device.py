@@ -7,22 +7,24 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from penstock.queues import errors, spirv
-from penstock.queues.info import DeviceInfo
-from penstock.queues.levelzero import calls, loader, operations
-from penstock.queues.levelzero.objects import DeviceHandle, Memory, Module, explain
-from penstock.queues.levelzero.platforms import COMPUTE, Native
-from penstock.queues.levelzero.programs import compiled
-from penstock.queues.levelzero.staging import StagingPool
-from penstock.queues.limits import Limits
-from penstock.queues.parameters import read_parameter
-from penstock.queues.program import Natives
+
+from forebay.core import errors
+from forebay.core.info import DeviceInfo
+from forebay.core.limits import Limits
+from forebay.queues.kernels import spirv
+from forebay.queues.kernels.parameters import read_parameter
+from forebay.queues.kernels.program import Natives
+from forebay.queues.levelzero import calls, loader, operations
+from forebay.queues.levelzero.discovery import COMPUTE, Native
+from forebay.queues.levelzero.objects import DeviceHandle, Memory, Module, explain
+from forebay.queues.levelzero.programs import compiled
+from forebay.queues.levelzero.staging import StagingPool
 
 # How many commands a list can surely take before an append blocks. Null hardware never does. A real device's ring of
 # commands holds more than this; nobody has measured by how much.
 KEEPS_GIL_BELOW = 512
 
-# Penstock's priorities, lower is more urgent as in HIP, and ze_command_queue_priority_t.
+# Forebay's priorities, lower is more urgent as in HIP, and ze_command_queue_priority_t.
 PRIORITIES = {-1: 2, 0: 0, 1: 1}
 
 OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # of the host, of the device, and too large at all
@@ -64,7 +66,7 @@ class LevelZeroKernel:
 
 
 class LevelZeroDevice:
-    """What `penstock.Device` needs of a driver, for one Level Zero device.
+    """What `forebay.Device` needs of a driver, for one Level Zero device.
 
     Attributes
     ----------
@@ -190,5 +192,5 @@ class LevelZeroDevice:
 
 
 def open_device(info: DeviceInfo) -> LevelZeroDevice:
-    """What every driver folder's ``device`` module has: the driver's side of a `penstock.Device`."""
+    """What every driver folder's ``device`` module has: the driver's side of a `forebay.Device`."""
     return LevelZeroDevice(info)

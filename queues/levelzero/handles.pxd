@@ -4,9 +4,9 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libcpp.atomic cimport atomic
 from libcpp.vector cimport vector
 
-from penstock.queues.driver cimport Status
-from penstock.queues.levelzero.calls cimport Call, ze_result_t
-from penstock.queues.state cimport Lock
+from forebay.core.driver cimport Status
+from forebay.queues.levelzero.calls cimport Call, ze_result_t
+from forebay.core.state cimport Lock
 
 
 cdef enum EventKind:

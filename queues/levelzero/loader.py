@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_char, c_char_p, c_int32, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
 from typing import Any, ClassVar
 
-from penstock.queues.errors import DriverError, NotSupportedError
+from forebay.core.errors import DriverError, NotSupportedError
 
 __all__ = [
     "GET_DRIVER",

@@ -1,6 +1,6 @@
 """The driver's objects as Python sees them."""
 
-from penstock.queues.levelzero.handles cimport Device
+from forebay.queues.levelzero.handles cimport Device
 
 
 cdef class DeviceHandle:

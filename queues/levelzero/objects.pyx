@@ -4,21 +4,21 @@ cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 
-from penstock.queues.driver cimport Status
-from penstock.queues.levelzero.calls cimport (
+from forebay.core.driver cimport Status
+from forebay.queues.levelzero.calls cimport (
     CALL_KernelCreate, CALL_KernelGetProperties, CALL_KernelSetIndirectAccess, CALL_MemAllocDevice,
     CALL_MemAllocHost, CALL_MemAllocShared, CALL_ModuleCreate, CALL_ModuleGetGlobalPointer,
     CALL_ModuleGetNativeBinary, DeviceAllocDesc, GroupLimits, HostAllocDesc, KernelDesc, KernelProperties,
     ModuleDesc, ze
 )
-from penstock.queues.levelzero.handles cimport (
+from forebay.queues.levelzero.handles cimport (
     COUNTER_BASED, COUNTER_BASED_POOL, RESET, Kernel, LoadedModule, Queue, close_device, new_device, new_module,
     new_queue, outcome, release_module, retain_module
 )
 
-from penstock.queues.errors import BuildError, DriverError, OutOfMemoryError
-from penstock.queues.levelzero.calls import CALL_NAMES
-from penstock.queues.levelzero.loader import result_name
+from forebay.core.errors import BuildError, DriverError, OutOfMemoryError
+from forebay.queues.levelzero.calls import CALL_NAMES
+from forebay.queues.levelzero.loader import result_name
 
 cdef enum:
     ALL_MEMORY = 7  # ze_kernel_indirect_access_flags_t: of the host, of devices, and shared

@@ -4,7 +4,7 @@
 
 #include "observed_objects.hpp"
 
-namespace penstock_ze_observer {
+namespace forebay_ze_observer {
 
 template <class T> static uintptr_t word(T value) {
     if constexpr (std::is_pointer_v<T> || std::is_integral_v<T>) return (uintptr_t) value;
@@ -457,13 +457,13 @@ static void install(Calls& table, bool emulating) {
     s.slow.clear();
     s.failures.clear();
 #define X(name, parameters) wrap<CALL_##name>(table.name);
-    PENSTOCK_ZE(X)
+    FOREBAY_ZE(X)
 #undef X
 }
 
 static void uninstall(Calls& table) {
 #define X(name, parameters) unwrap<CALL_##name>(table.name);
-    PENSTOCK_ZE(X)
+    FOREBAY_ZE(X)
 #undef X
 }
 

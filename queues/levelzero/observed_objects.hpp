@@ -19,9 +19,9 @@
 #include <unordered_map>
 #include <vector>
 
-namespace penstock_ze_observer {
+namespace forebay_ze_observer {
 
-using namespace penstock_ze;
+using namespace forebay_ze;
 
 constexpr Result SUCCESS = 0, NOT_READY = 1;
 constexpr uint32_t SCOPE_DEVICE = 2, SCOPE_HOST = 4, POOL_HOST_VISIBLE = 1, POOL_TIMESTAMPS = 4,
@@ -30,7 +30,7 @@ constexpr uint64_t FOREVER = UINT64_MAX, PATIENCE = 5;  // seconds until a wait 
 
 static constexpr std::string_view names[] = {
 #define X(name, parameters) #name,
-    PENSTOCK_ZE(X)
+    FOREBAY_ZE(X)
 #undef X
 };
 

@@ -1,4 +1,4 @@
-"""Records penstock's driver calls, makes chosen ones fail, and finds mistakes that null hardware hides; for tests.
+"""Records forebay's driver calls, makes chosen ones fail, and finds mistakes that null hardware hides; for tests.
 
 While it is on, the pointers in the table of calls lead to wrappers. While it is off nothing of it is on any path.
 
@@ -13,19 +13,19 @@ from libcpp cimport bool as cbool
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from penstock.queues.levelzero.calls cimport Calls, ze
-from penstock.queues.levelzero.handles cimport (
+from forebay.queues.levelzero.calls cimport Calls, ze
+from forebay.queues.levelzero.handles cimport (
     EVENT_KINDS, Device as DeviceState, Queue as QueueState
 )
-from penstock.queues.queue cimport Queue
+from forebay.queues.queue cimport Queue
 
-from penstock.queues.levelzero import calls, loader
+from forebay.queues.levelzero import calls, loader
 
 cdef extern from *:
     """
     #include "queues/levelzero/observed_calls.hpp"
     """
-    cdef cppclass Seen "penstock_ze_observer::Call":
+    cdef cppclass Seen "forebay_ze_observer::Call":
         int function
         uintptr_t object
         uintptr_t kernel
@@ -35,18 +35,18 @@ cdef extern from *:
         int64_t status
         cbool injected
 
-    void install "penstock_ze_observer::install"(Calls& table, cbool emulating) nogil
-    void uninstall "penstock_ze_observer::uninstall"(Calls& table) nogil
-    void record "penstock_ze_observer::record"(cbool on) nogil
-    size_t log_size "penstock_ze_observer::size"() nogil
-    vector[Seen] log_tail "penstock_ze_observer::tail"(size_t start) nogil
-    void add_failure "penstock_ze_observer::fail"(int function, unsigned int code, uint64_t after) nogil
-    void drop_failures "penstock_ze_observer::forgive"() nogil
-    void slow_down "penstock_ze_observer::slow_down"(int function, uint64_t microseconds) nogil
-    vector[string] take_violations "penstock_ze_observer::take_violations"() nogil
-    vector[int64_t] event_serials "penstock_ze_observer::serials"(const vector[void*]& idle) nogil
-    vector[size_t] objects_alive "penstock_ze_observer::alive"() nogil
-    unsigned int number_of_list "penstock_ze_observer::number_of"(void* list) nogil
+    void install "forebay_ze_observer::install"(Calls& table, cbool emulating) nogil
+    void uninstall "forebay_ze_observer::uninstall"(Calls& table) nogil
+    void record "forebay_ze_observer::record"(cbool on) nogil
+    size_t log_size "forebay_ze_observer::size"() nogil
+    vector[Seen] log_tail "forebay_ze_observer::tail"(size_t start) nogil
+    void add_failure "forebay_ze_observer::fail"(int function, unsigned int code, uint64_t after) nogil
+    void drop_failures "forebay_ze_observer::forgive"() nogil
+    void slow_down "forebay_ze_observer::slow_down"(int function, uint64_t microseconds) nogil
+    vector[string] take_violations "forebay_ze_observer::take_violations"() nogil
+    vector[int64_t] event_serials "forebay_ze_observer::serials"(const vector[void*]& idle) nogil
+    vector[size_t] objects_alive "forebay_ze_observer::alive"() nogil
+    unsigned int number_of_list "forebay_ze_observer::number_of"(void* list) nogil
 
 
 NAMES = calls.CALL_NAMES

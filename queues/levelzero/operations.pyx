@@ -1,19 +1,19 @@
-"""The Level Zero side of the table of operations (`penstock.queues.driver`)."""
+"""The Level Zero side of the table of operations (`forebay.core.driver`)."""
 
 from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t, uintptr_t
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 
-from penstock.queues.driver cimport (
+from forebay.core.driver cimport (
     COPY_COMMAND, FOR_HOST, LAUNCH_COMMAND, TIMED, Command, Driver, Geometry, Memory, Status, Waits, Wake
 )
-from penstock.queues.levelzero.calls cimport (
+from forebay.queues.levelzero.calls cimport (
     CALL_CommandListAppendHostFunction, CALL_CommandListAppendLaunchKernel, CALL_CommandListAppendMemoryCopy,
     CALL_CommandListAppendMemoryFill, CALL_CommandListAppendSignalEvent, CALL_CommandListAppendWaitOnEvents,
     CALL_CommandListClose, CALL_CommandListHostSynchronize, CALL_CommandListImmediateAppendCommandListsExp,
     CALL_EventHostSignal, CALL_EventHostSynchronize, CALL_EventQueryKernelTimestamp, CALL_KernelSetArgumentValue,
     CALL_KernelSetGroupSize, KernelTimestamps, ze, ze_result_t
 )
-from penstock.queues.levelzero.handles cimport (
+from forebay.queues.levelzero.handles cimport (
     DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, Device, Event, EventKind, Kernel, Queue, Recording,
     end_queue, hold_events, new_queue, new_recording, outcome, recycle_gates, release_event as end_event,
     release_kernel as end_kernel, release_recording as end_recording, retain_event, retire_gate, set_passed, set_queue,

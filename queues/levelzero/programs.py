@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.queues import errors, spirv
-from penstock.queues.binary_cache import BinaryCache, key_of, reads_files
-from penstock.queues.info import DeviceInfo
-from penstock.queues.levelzero import ocloc
-from penstock.queues.levelzero.objects import DeviceHandle, Module
+from forebay.core import errors
+from forebay.core.info import DeviceInfo
+from forebay.queues.kernels import spirv
+from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
+from forebay.queues.levelzero import ocloc
+from forebay.queues.levelzero.objects import DeviceHandle, Module
 
 # Of the options, those that concern the translation of SPIR-V to machine code; the driver refuses others.
 FOR_MODULES = ("-ze-", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-mad-enable", "-cl-no-signed-zeros",

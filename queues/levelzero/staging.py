@@ -7,7 +7,8 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
-from penstock.queues.levelzero.objects import DeviceHandle, Memory
+
+from forebay.queues.levelzero.objects import DeviceHandle, Memory
 
 SMALLEST = 1 << 12
 KEPT = 64 << 20  # bytes that are kept for the next copies; more is given back

@@ -1,4 +1,4 @@
-"""The OpenCL functions penstock calls itself, found at run time in the loader that pyopencl uses.
+"""The OpenCL functions forebay calls itself, found at run time in the loader that pyopencl uses.
 
 pyopencl's own enqueue functions always ask for an event, so they cannot be the launch path; the objects are its
 objects.

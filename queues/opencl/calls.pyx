@@ -29,7 +29,7 @@ def load():
         except AttributeError:
             if name in _SVM:
                 return 0
-            raise ImportError(f"the OpenCL loader has no cl{name}: penstock needs OpenCL 1.2 or newer") from None
+            raise ImportError(f"the OpenCL loader has no cl{name}: forebay needs OpenCL 1.2 or newer") from None
 
     (<void**> &cl.EnqueueNDRangeKernel)[0] = <void*> <uintptr_t> find("EnqueueNDRangeKernel")
     (<void**> &cl.EnqueueMarkerWithWaitList)[0] = <void*> <uintptr_t> find("EnqueueMarkerWithWaitList")

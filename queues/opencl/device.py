@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 import pyopencl as cl
-from penstock.queues import errors
-from penstock.queues.info import DeviceInfo
-from penstock.queues.limits import MOST_GROUPS, Limits
-from penstock.queues.opencl import calls, operations
-from penstock.queues.opencl.memory import DeviceMemory
-from penstock.queues.opencl.programs import Builder
-from penstock.queues.opencl.variables import options_for
-from penstock.queues.program import Natives
+
+from forebay.core import errors
+from forebay.core.info import DeviceInfo
+from forebay.core.limits import MOST_GROUPS, Limits
+from forebay.queues.kernels.program import Natives
+from forebay.queues.opencl import calls, operations
+from forebay.queues.opencl.memory import DeviceMemory
+from forebay.queues.opencl.programs import Builder
+from forebay.queues.opencl.variables import options_for
 
 CL_QUEUE_PROPERTIES = 0x1093
 CL_QUEUE_PROFILING_ENABLE = 1 << 1
@@ -27,12 +28,12 @@ CL_QUEUE_PRIORITY_KHR = 0x1096
 NEVER_BLOCKS = 2**63
 KEEPS_GIL_BELOW = 256
 
-# Penstock's priorities, lower is more urgent as in HIP, and cl_khr_priority_hints' bits.
+# Forebay's priorities, lower is more urgent as in HIP, and cl_khr_priority_hints' bits.
 PRIORITIES = {-1: 1 << 0, 0: 1 << 1, 1: 1 << 2}
 
 
 class OpenCLDevice:
-    """What `penstock.Device` needs of a driver, for one OpenCL device.
+    """What `forebay.Device` needs of a driver, for one OpenCL device.
 
     Attributes
     ----------
@@ -116,7 +117,7 @@ class OpenCLDevice:
         """
         if usm_type != "device" and not (usm_type == "shared" and self.has_shared):
             raise errors.NotSupportedError(
-                f"{usm_type} memory: {self.info.name} has none; penstock.host_empty() is memory of the host that it "
+                f"{usm_type} memory: {self.info.name} has none; forebay.host_empty() is memory of the host that it "
                 "copies from without staging"
             )
         limit = self.native.max_mem_alloc_size
@@ -211,5 +212,5 @@ class OpenCLDevice:
 
 
 def open_device(info: DeviceInfo) -> OpenCLDevice:
-    """What every driver folder's ``device`` module has: the driver's side of a `penstock.Device`."""
+    """What every driver folder's ``device`` module has: the driver's side of a `forebay.Device`."""
     return OpenCLDevice(info)

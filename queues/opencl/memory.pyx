@@ -4,9 +4,9 @@ cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport uint64_t, uintptr_t
 
-from penstock.queues.opencl.calls cimport cl, cl_int
+from forebay.queues.opencl.calls cimport cl, cl_int
 
-from penstock.queues.errors import OutOfMemoryError
+from forebay.core.errors import OutOfMemoryError
 
 cdef enum:
     CL_MEM_READ_WRITE = 1 << 0

@@ -1,4 +1,4 @@
-"""Records the driver calls penstock makes, and makes chosen ones fail; for tests.
+"""Records the driver calls forebay makes, and makes chosen ones fail; for tests.
 
 While it is on, the pointers in the table of calls lead to wrappers. While it is off nothing of it is on any path. What
 happens inside the driver, and what pyopencl calls itself, is not seen.
@@ -8,10 +8,10 @@ from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
-from penstock.queues.opencl.calls cimport Calls, cl
-from penstock.queues.queue cimport Queue
+from forebay.queues.opencl.calls cimport Calls, cl
+from forebay.queues.queue cimport Queue
 
-from penstock.queues.opencl import calls
+from forebay.queues.opencl import calls
 
 cdef extern from *:
     """
@@ -22,7 +22,7 @@ cdef extern from *:
     #include <unordered_map>
     #include <vector>
 
-    #define PENSTOCK_OBSERVED(X) \\
+    #define FOREBAY_OBSERVED(X) \\
         X(EnqueueNDRangeKernel) X(EnqueueMarkerWithWaitList) X(EnqueueBarrierWithWaitList) X(EnqueueReadBuffer) \\
         X(EnqueueWriteBuffer) X(EnqueueCopyBuffer) X(EnqueueFillBuffer) X(EnqueueSVMMemcpy) X(EnqueueSVMMemFill) \\
         X(SetKernelArg) X(SetKernelArgSVMPointer) X(Flush) X(Finish) X(WaitForEvents) X(GetEventInfo) \\
@@ -30,18 +30,18 @@ cdef extern from *:
         X(RetainCommandQueue) X(ReleaseCommandQueue) X(RetainKernel) X(ReleaseKernel) X(ReleaseMemObject) \\
         X(CreateUserEvent) X(SVMAlloc) X(SVMFree) X(CreateBuffer)
 
-    namespace penstock_observer {
+    namespace forebay_observer {
 
     enum Function {
     #define X(name) name,
-        PENSTOCK_OBSERVED(X)
+        FOREBAY_OBSERVED(X)
     #undef X
         FUNCTIONS
     };
 
     static const char* const names[] = {
     #define X(name) "cl" #name,
-        PENSTOCK_OBSERVED(X)
+        FOREBAY_OBSERVED(X)
     #undef X
     };
 
@@ -177,13 +177,13 @@ cdef extern from *:
         serials.clear();
         references.clear();
     #define X(name) wrap<name>(table.name);
-        PENSTOCK_OBSERVED(X)
+        FOREBAY_OBSERVED(X)
     #undef X
     }
 
     template <class Table> static void end(Table& table) {
     #define X(name) unwrap<name>(table.name);
-        PENSTOCK_OBSERVED(X)
+        FOREBAY_OBSERVED(X)
     #undef X
     }
 
@@ -218,7 +218,7 @@ cdef extern from *:
 
     }
     """
-    cdef cppclass Seen "penstock_observer::Call":
+    cdef cppclass Seen "forebay_observer::Call":
         int function
         uintptr_t object
         uintptr_t kernel
@@ -228,15 +228,15 @@ cdef extern from *:
         int64_t status
         cbool injected
 
-    cdef int n_functions "penstock_observer::FUNCTIONS"
-    cdef const char* const* function_names "penstock_observer::names"
-    void begin "penstock_observer::begin"(Calls& table) nogil
-    void end "penstock_observer::end"(Calls& table) nogil
-    size_t log_size "penstock_observer::size"() nogil
-    vector[Seen] log_tail "penstock_observer::tail"(size_t start) nogil
-    void add_failure "penstock_observer::fail"(int function, int64_t code, uint64_t after) nogil
-    void drop_failures "penstock_observer::forgive"() nogil
-    vector[int64_t] alive "penstock_observer::alive"() nogil
+    cdef int n_functions "forebay_observer::FUNCTIONS"
+    cdef const char* const* function_names "forebay_observer::names"
+    void begin "forebay_observer::begin"(Calls& table) nogil
+    void end "forebay_observer::end"(Calls& table) nogil
+    size_t log_size "forebay_observer::size"() nogil
+    vector[Seen] log_tail "forebay_observer::tail"(size_t start) nogil
+    void add_failure "forebay_observer::fail"(int function, int64_t code, uint64_t after) nogil
+    void drop_failures "forebay_observer::forgive"() nogil
+    vector[int64_t] alive "forebay_observer::alive"() nogil
 
 
 NAMES = tuple((<bytes> function_names[i]).decode() for i in range(n_functions))
@@ -355,7 +355,7 @@ def violations():
 
 
 def events_alive(device):
-    """The serials of events made while observed to which penstock still holds references."""
+    """The serials of events made while observed to which forebay still holds references."""
     return sorted(alive())
 
 

@@ -1,11 +1,11 @@
-"""The OpenCL side of the table of operations (`penstock.queues.driver`)."""
+"""The OpenCL side of the table of operations (`forebay.core.driver`)."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libcpp.vector cimport vector
 
-from penstock.queues.driver cimport TIMED, Driver, Geometry, Memory, Status, Waits, Wake
-from penstock.queues.opencl.calls cimport (
+from forebay.core.driver cimport TIMED, Driver, Geometry, Memory, Status, Waits, Wake
+from forebay.queues.opencl.calls cimport (
     CALL_CreateUserEvent, CALL_EnqueueBarrierWithWaitList, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer,
     CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemcpy,
     CALL_EnqueueSVMMemFill, CALL_EnqueueWriteBuffer, CALL_Finish, CALL_Flush, CALL_GetEventProfilingInfo,
@@ -13,7 +13,7 @@ from penstock.queues.opencl.calls cimport (
     Call, cl, cl_int
 )
 
-from penstock.queues.errors import DriverError
+from forebay.core.errors import DriverError
 
 cdef enum:
     CL_COMPLETE = 0
@@ -253,7 +253,7 @@ def table_address():
 
 
 def probe_argument_size(kernel, index, limit):
-    """Bytes of a by-value parameter whose type the driver names but penstock does not know; 0 when that does not tell.
+    """Bytes of a by-value parameter whose type the driver names but forebay does not know; 0 when that does not tell.
 
     A driver should refuse every size but the right one (CL_INVALID_ARG_SIZE, OpenCL 3.0, clSetKernelArg); PoCL's takes
     any, which shows.

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyopencl as cl
-from penstock.queues import errors, spirv
-from penstock.queues.binary_cache import BinaryCache, key_of, reads_files
-from penstock.queues.info import DeviceInfo
-from penstock.queues.opencl import operations, variables
-from penstock.queues.opencl.platforms import POCL
-from penstock.queues.parameters import read_parameter
-from penstock.queues.program import Natives
+
+from forebay.core import errors
+from forebay.core.info import DeviceInfo
+from forebay.queues.kernels import spirv
+from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
+from forebay.queues.kernels.parameters import read_parameter
+from forebay.queues.kernels.program import Natives
+from forebay.queues.opencl import operations, variables
+from forebay.queues.opencl.discovery import POCL
 
 # For the names and types of parameters, which a driver keeps with what it compiled only when told to.
 TELL_PARAMETERS = "-cl-kernel-arg-info"
@@ -285,7 +287,7 @@ class Builder:
         without = [name for name, kernel in kernels.items() if kernel.num_args == 0]
         if len(without) == len(kernels):
             return {name: [] for name in kernels}
-        macros = "".join(f"#define {name}(_) {name}(int penstock_unused)\n" for name in without)
+        macros = "".join(f"#define {name}(_) {name}(int forebay_unused)\n" for name in without)
         try:
             telling = self._build(self._program(f"{macros}{self._source!s}"), TELL_PARAMETERS)
         except (cl.RuntimeError, cl.LogicError):
@@ -315,10 +317,10 @@ class Builder:
         The compiler is asked: it evaluates the size for an attribute, and that can be read without running anything.
         """
         attribute = f"__attribute__((reqd_work_group_size(sizeof({type_name}), 1, 1)))"
-        probe = f"\nkernel {attribute} void penstock_size(int unused) {{ }}\n"
+        probe = f"\nkernel {attribute} void forebay_size(int unused) {{ }}\n"
         try:
             program, _ = self._compile(f"{self._source!s}{probe}")
-            kernel = cl.Kernel(program, "penstock_size")
+            kernel = cl.Kernel(program, "forebay_size")
         except (errors.BuildError, cl.Error) as error:
             raise errors.NotSupportedError(
                 f"the driver of {self._info.name} does not tell the size of the parameter type {type_name!r}: {error}"

@@ -13,8 +13,9 @@ import ctypes
 from typing import Any
 
 import pyopencl as cl
-from penstock.queues import errors
-from penstock.queues.info import DeviceInfo
+
+from forebay.core import errors
+from forebay.core.info import DeviceInfo
 
 CALL = "clGetDeviceGlobalVariablePointerINTEL"
 FEATURE = "__opencl_c_program_scope_global_variables"

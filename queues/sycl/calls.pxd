@@ -1,4 +1,4 @@
-"""The functions of dpctl's C interface to SYCL that penstock calls, found at run time in the library dpctl loads.
+"""The functions of dpctl's C interface to SYCL that forebay calls, found at run time in the library dpctl loads.
 
 None of them says why it failed: one that makes something returns NULL, the others return as if nothing had happened.
 With DPCTL_VERBOSITY=error in the environment dpctl prints the reason on stderr.
@@ -30,7 +30,7 @@ cdef enum Call:
     CALL_malloc_host
     CALL_Queue_Copy
     N_CALLS
-    # Penstock's own reasons, beyond the calls.
+    # Forebay's own reasons, beyond the calls.
     OUT_OF_MEMORY
     HOLDS_ADOPTED
     WAITS_FOR_HELD

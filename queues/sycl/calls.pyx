@@ -30,7 +30,7 @@ def load():
         try:
             return ctypes.cast(getattr(library, name), ctypes.c_void_p).value
         except AttributeError:
-            raise ImportError(f"dpctl {dpctl.__version__} has no {name}: penstock needs dpctl 0.21 or newer") from None
+            raise ImportError(f"dpctl {dpctl.__version__} has no {name}: forebay needs dpctl 0.21 or newer") from None
 
     (<void**> &sycl.Memcpy)[0] = <void*> <uintptr_t> find("DPCTLQueue_Memcpy")
     (<void**> &sycl.MemcpyWithEvents)[0] = <void*> <uintptr_t> find("DPCTLQueue_MemcpyWithEvents")

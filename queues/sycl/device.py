@@ -8,14 +8,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from penstock.queues import errors, spirv
-from penstock.queues.info import DeviceInfo
-from penstock.queues.limits import MOST_GROUPS, Limits
-from penstock.queues.opencl import platforms as opencl
-from penstock.queues.parameters import Parameter, read_parameter
-from penstock.queues.program import Natives
-from penstock.queues.sycl import calls, operations
-from penstock.queues.sycl.objects import (
+
+from forebay.core import errors
+from forebay.core.info import DeviceInfo
+from forebay.core.limits import MOST_GROUPS, Limits
+from forebay.queues.kernels import spirv
+from forebay.queues.kernels.parameters import Parameter, read_parameter
+from forebay.queues.kernels.program import Natives
+from forebay.queues.opencl import discovery as opencl
+from forebay.queues.sycl import calls, operations
+from forebay.queues.sycl.objects import (
     AdoptedMemory,
     Bundle,
     BundledKernel,
@@ -78,7 +80,7 @@ class SyclKernel:
 
 
 class SyclDevice:
-    """What `penstock.Device` needs of a driver, for one SYCL device in one context.
+    """What `forebay.Device` needs of a driver, for one SYCL device in one context.
 
     Parameters
     ----------
@@ -197,7 +199,7 @@ class SyclDevice:
     def _no_variable(self, name: str) -> None:
         raise errors.NotSupportedError(
             f"variable {name!r}: dpctl's interface to SYCL does not tell where variables of programs are; the same "
-            "device over another driver may, see penstock.devices()"
+            "device over another driver may, see forebay.devices()"
         )
 
     def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
@@ -252,7 +254,7 @@ class SyclDevice:
 
     def _opencl(self) -> Any:
         """The same driver, to be asked as an OpenCL driver."""
-        from penstock.queues.opencl.device import OpenCLDevice
+        from forebay.queues.opencl.device import OpenCLDevice
 
         if self._compiler is None:
             same = (self.info.platform, self.info.description, self.info.driver_version)
@@ -261,7 +263,7 @@ class SyclDevice:
             if info is None or info.native is None:
                 raise errors.NotSupportedError(
                     f"{self.info.name}: pyopencl does not find the driver {self.info.platform}, which tells the "
-                    "parameters of kernels; see penstock.devices()"
+                    "parameters of kernels; see forebay.devices()"
                 )
             self._compiler = OpenCLDevice(info)
         return self._compiler
@@ -376,5 +378,5 @@ def _declared_in(module: bytes) -> dict[str, list[spirv.Declared]]:
 
 
 def open_device(info: DeviceInfo) -> SyclDevice:
-    """What every driver folder's ``device`` module has: the driver's side of a `penstock.Device`."""
+    """What every driver folder's ``device`` module has: the driver's side of a `forebay.Device`."""
     return SyclDevice(info)

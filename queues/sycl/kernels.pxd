@@ -1,9 +1,9 @@
-"""Kernels with their arguments: SYCL is given these with each submission, so penstock keeps their values itself."""
+"""Kernels with their arguments: SYCL is given these with each submission, so forebay keeps their values itself."""
 
 from libc.stdint cimport uint32_t
 from libcpp.vector cimport vector
 
-from penstock.queues.driver cimport Memory, Status
+from forebay.core.driver cimport Memory, Status
 
 
 cdef struct Argument:

@@ -5,11 +5,11 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
-from penstock.queues.driver cimport Memory, Status
-from penstock.queues.sycl.calls cimport (
+from forebay.core.driver cimport Memory, Status
+from forebay.queues.sycl.calls cimport (
     CALL_RawKernelArg_Create, CALL_WorkGroupMemory_Create, OUT_OF_MEMORY, RAW_ARGUMENT, WORK_GROUP_MEMORY, sycl
 )
-from penstock.queues.sycl.status cimport failure
+from forebay.queues.sycl.status cimport failure
 
 
 cdef Kernel* new_kernel(void* handle, const vector[int]& types) noexcept nogil:

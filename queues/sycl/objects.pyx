@@ -5,15 +5,15 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport uintptr_t
 from libcpp.vector cimport vector
 
-from penstock.queues.sycl.calls cimport (
+from forebay.queues.sycl.calls cimport (
     FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, RAW_ARGUMENT, UINT8, UINT16, UINT32, UINT64, USM_POINTER,
     WORK_GROUP_MEMORY, sycl
 )
-from penstock.queues.sycl.context cimport Context
-from penstock.queues.sycl.held cimport new_queue
-from penstock.queues.sycl.kernels cimport new_kernel
+from forebay.queues.sycl.context cimport Context
+from forebay.queues.sycl.gates cimport new_queue
+from forebay.queues.sycl.kernels cimport new_kernel
 
-from penstock.queues.errors import BuildError, Error, NotSupportedError, OutOfMemoryError
+from forebay.core.errors import BuildError, Error, NotSupportedError, OutOfMemoryError
 
 USM_TYPES = ("", "device", "shared", "host")  # DPCTLSyclUSMType
 ARGUMENT_TYPES = {

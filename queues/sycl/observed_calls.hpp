@@ -1,4 +1,4 @@
-// The wrappers around SYCL's calls, and what penstock keeps back before it makes them.
+// The wrappers around SYCL's calls, and what forebay keeps back before it makes them.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 /* The commands come first; each makes an event. */
-#define PENSTOCK_OBSERVED(X) \
+#define FOREBAY_OBSERVED(X) \
     X(SubmitNDRange, "Queue_SubmitNDRange") X(Memcpy, "Queue_Memcpy") \
     X(MemcpyWithEvents, "Queue_MemcpyWithEvents") X(Memset, "Queue_Memset") X(Fill16, "Queue_Fill16") \
     X(Fill32, "Queue_Fill32") X(Fill64, "Queue_Fill64") X(Fill128, "Queue_Fill128") \
@@ -26,19 +26,19 @@
     X(malloc_device, "malloc_device") X(malloc_shared, "malloc_shared") \
     X(malloc_host, "malloc_host") X(free_with_context, "free_with_context")
 
-namespace penstock_sycl_observer {
+namespace forebay_sycl_observer {
 
 enum Function {
 #define X(name, full) name,
-    PENSTOCK_OBSERVED(X)
+    FOREBAY_OBSERVED(X)
 #undef X
-    Gate, Hold, Open,  // penstock's own: no call of dpctl's
+    Gate, Hold, Open,  // forebay's own: no call of dpctl's
     FUNCTIONS
 };
 
 static const char* const names[] = {
 #define X(name, full) "DPCTL" full,
-    PENSTOCK_OBSERVED(X)
+    FOREBAY_OBSERVED(X)
 #undef X
     "gate", "hold", "open",
 };
@@ -84,8 +84,8 @@ static std::vector<Failure> failures;
 static std::vector<std::string> wrong;
 static std::unordered_map<uintptr_t, int64_t> serials;   // of the newest event with this handle: they come again
 static std::unordered_map<int64_t, int64_t> references;  // by serial, of SYCL's events made while observed
-static std::unordered_map<uintptr_t, int64_t> pending;   // serials of penstock's events that SYCL does not know
-static std::unordered_map<uintptr_t, std::pair<int64_t, int>> asked_for;  // penstock's events: serial, references
+static std::unordered_map<uintptr_t, int64_t> pending;   // serials of forebay's events that SYCL does not know
+static std::unordered_map<uintptr_t, std::pair<int64_t, int>> asked_for;  // forebay's events: serial, references
 static std::unordered_map<uintptr_t, std::deque<Kept>> kept;  // by SYCL's queue
 static bool gate_failed = false;  // what is kept behind it may never become a call
 static int64_t newest = 0;
@@ -257,13 +257,13 @@ template <class Table> static void begin(Table& table) {
     kept.clear();
     gate_failed = false;
 #define X(name, full) wrap<name>(table.name);
-    PENSTOCK_OBSERVED(X)
+    FOREBAY_OBSERVED(X)
 #undef X
 }
 
 template <class Table> static void end(Table& table) {
 #define X(name, full) unwrap<name>(table.name);
-    PENSTOCK_OBSERVED(X)
+    FOREBAY_OBSERVED(X)
 #undef X
 }
 

@@ -1,12 +1,12 @@
-"""Records what penstock asks of dpctl's C interface, and makes chosen calls fail; for tests.
+"""Records what forebay asks of dpctl's C interface, and makes chosen calls fail; for tests.
 
 While it is on, the pointers in the table of calls and in the table of operations lead to wrappers. While it is off
 nothing of it is on any path. What SYCL and its backends do, and what dpctl calls itself, is not seen.
 
-A call is recorded when penstock asks for it. That is also when SYCL is called, except for what a gate keeps back: that
+A call is recorded when forebay asks for it. That is also when SYCL is called, except for what a gate keeps back: that
 is recorded at once too, as the call that it will become, and when it is handed on, the call really made is compared
 with it and not recorded again. What differs is a violation. So the order that the record shows is SYCL's order, and
-nobody who reads it has to know that penstock holds queues itself. For the same reason a marker, a barrier and a copy
+nobody who reads it has to know that forebay holds queues itself. For the same reason a marker, a barrier and a copy
 have one name each, whether waits are with them or not; arguments, which SYCL takes with the launch, are recorded when
 they are set; and the event that dpctl makes of each command is not recorded where it is dropped at once.
 
@@ -19,23 +19,23 @@ from libcpp.atomic cimport memory_order_acquire
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from penstock.queues.driver cimport Driver, Geometry, Memory, Status, Waits, Wake
-from penstock.queues.queue cimport Queue
-from penstock.queues.sycl.calls cimport (
+from forebay.core.driver cimport Driver, Geometry, Memory, Status, Waits, Wake
+from forebay.queues.queue cimport Queue
+from forebay.queues.sycl.calls cimport (
     CALL_Event_Wait, CALL_Fill32, CALL_Memcpy, CALL_Queue_Wait, CALL_RawKernelArg_Create, CALL_SubmitBarrier,
     CALL_SubmitBarrierForEvents, CALL_SubmitNDRange, OUT_OF_MEMORY as NO_MEMORY, Call, Calls, sycl
 )
-from penstock.queues.sycl.held cimport PENDING, Event, Queue as SyclQueue
-from penstock.queues.sycl.status cimport FAILED, failure
+from forebay.queues.sycl.gates cimport PENDING, Event, Queue as SyclQueue
+from forebay.queues.sycl.status cimport FAILED, failure
 
-from penstock.queues.sycl import calls, operations
-from penstock.queues.sycl.device import GATE_FAILED, NO_REASON
+from forebay.queues.sycl import calls, operations
+from forebay.queues.sycl.device import GATE_FAILED, NO_REASON
 
 cdef extern from *:
     """
     #include "queues/sycl/observed_calls.hpp"
     """
-    cdef cppclass Seen "penstock_sycl_observer::Call":
+    cdef cppclass Seen "forebay_sycl_observer::Call":
         int function
         uintptr_t object
         uintptr_t kernel
@@ -45,56 +45,56 @@ cdef extern from *:
         int64_t status
         cbool injected
 
-    cdef enum Function "penstock_sycl_observer::Function":
-        SubmitNDRange "penstock_sycl_observer::SubmitNDRange"
-        Memcpy "penstock_sycl_observer::Memcpy"
-        Memset "penstock_sycl_observer::Memset"
-        Fill16 "penstock_sycl_observer::Fill16"
-        Fill32 "penstock_sycl_observer::Fill32"
-        Fill64 "penstock_sycl_observer::Fill64"
-        Fill128 "penstock_sycl_observer::Fill128"
-        SubmitBarrier "penstock_sycl_observer::SubmitBarrier"
-        SubmitBarrierForEvents "penstock_sycl_observer::SubmitBarrierForEvents"
-        Event_Wait "penstock_sycl_observer::Event_Wait"
-        Event_GetCommandExecutionStatus "penstock_sycl_observer::Event_GetCommandExecutionStatus"
-        RawKernelArg_Create "penstock_sycl_observer::RawKernelArg_Create"
-        Queue_Wait "penstock_sycl_observer::Queue_Wait"
-        GateMade "penstock_sycl_observer::Gate"
-        Hold "penstock_sycl_observer::Hold"
-        Open "penstock_sycl_observer::Open"
-        FUNCTIONS "penstock_sycl_observer::FUNCTIONS"
+    cdef enum Function "forebay_sycl_observer::Function":
+        SubmitNDRange "forebay_sycl_observer::SubmitNDRange"
+        Memcpy "forebay_sycl_observer::Memcpy"
+        Memset "forebay_sycl_observer::Memset"
+        Fill16 "forebay_sycl_observer::Fill16"
+        Fill32 "forebay_sycl_observer::Fill32"
+        Fill64 "forebay_sycl_observer::Fill64"
+        Fill128 "forebay_sycl_observer::Fill128"
+        SubmitBarrier "forebay_sycl_observer::SubmitBarrier"
+        SubmitBarrierForEvents "forebay_sycl_observer::SubmitBarrierForEvents"
+        Event_Wait "forebay_sycl_observer::Event_Wait"
+        Event_GetCommandExecutionStatus "forebay_sycl_observer::Event_GetCommandExecutionStatus"
+        RawKernelArg_Create "forebay_sycl_observer::RawKernelArg_Create"
+        Queue_Wait "forebay_sycl_observer::Queue_Wait"
+        GateMade "forebay_sycl_observer::Gate"
+        Hold "forebay_sycl_observer::Hold"
+        Open "forebay_sycl_observer::Open"
+        FUNCTIONS "forebay_sycl_observer::FUNCTIONS"
 
-    cdef const char* const* function_names "penstock_sycl_observer::names"
-    void begin "penstock_sycl_observer::begin"(Calls& table) nogil
-    void end "penstock_sycl_observer::end"(Calls& table) nogil
-    int64_t serial_of_pending "penstock_sycl_observer::serial_of_pending"(uintptr_t event) nogil
-    int64_t serial_of_sycl "penstock_sycl_observer::serial_of_sycl"(uintptr_t event) nogil
-    int64_t new_serial "penstock_sycl_observer::new_serial"() nogil
-    void enter "penstock_sycl_observer::enter"(cbool keeps, int record_as, cbool silent) nogil
-    cbool leave "penstock_sycl_observer::leave"() nogil
-    size_t note "penstock_sycl_observer::note"(
+    cdef const char* const* function_names "forebay_sycl_observer::names"
+    void begin "forebay_sycl_observer::begin"(Calls& table) nogil
+    void end "forebay_sycl_observer::end"(Calls& table) nogil
+    int64_t serial_of_pending "forebay_sycl_observer::serial_of_pending"(uintptr_t event) nogil
+    int64_t serial_of_sycl "forebay_sycl_observer::serial_of_sycl"(uintptr_t event) nogil
+    int64_t new_serial "forebay_sycl_observer::new_serial"() nogil
+    void enter "forebay_sycl_observer::enter"(cbool keeps, int record_as, cbool silent) nogil
+    cbool leave "forebay_sycl_observer::leave"() nogil
+    size_t note "forebay_sycl_observer::note"(
         int function, uintptr_t object, uintptr_t kernel, const vector[int64_t]& waits, int64_t event, int64_t detail
     ) nogil
-    cbool refuse "penstock_sycl_observer::refuse"(int function, uintptr_t object) nogil
-    void keep "penstock_sycl_observer::keep"(
+    cbool refuse "forebay_sycl_observer::refuse"(int function, uintptr_t object) nogil
+    void keep "forebay_sycl_observer::keep"(
         uintptr_t queue, int function, const vector[int64_t]& waits, int64_t event, size_t calls, cbool lasts
     ) nogil
-    void keep_not "penstock_sycl_observer::keep_not"(uintptr_t queue, size_t at) nogil
-    void made "penstock_sycl_observer::made"(uintptr_t event, int64_t serial, cbool is_pending) nogil
-    void made_again "penstock_sycl_observer::made_again"(uintptr_t event) nogil
-    void release "penstock_sycl_observer::release"(uintptr_t event) nogil
-    void begin_hold "penstock_sycl_observer::begin_hold"() nogil
-    void end_hold "penstock_sycl_observer::end_hold"() nogil
-    void gate_fails "penstock_sycl_observer::gate_fails"() nogil
-    size_t log_size "penstock_sycl_observer::size"() nogil
-    vector[Seen] log_tail "penstock_sycl_observer::tail"(size_t start) nogil
-    void add_failure "penstock_sycl_observer::fail"(int function, int64_t code, uint64_t after) nogil
-    void drop_failures "penstock_sycl_observer::forgive"() nogil
-    vector[string] take_violations "penstock_sycl_observer::take_violations"() nogil
-    vector[int64_t] alive "penstock_sycl_observer::alive"() nogil
+    void keep_not "forebay_sycl_observer::keep_not"(uintptr_t queue, size_t at) nogil
+    void made "forebay_sycl_observer::made"(uintptr_t event, int64_t serial, cbool is_pending) nogil
+    void made_again "forebay_sycl_observer::made_again"(uintptr_t event) nogil
+    void release "forebay_sycl_observer::release"(uintptr_t event) nogil
+    void begin_hold "forebay_sycl_observer::begin_hold"() nogil
+    void end_hold "forebay_sycl_observer::end_hold"() nogil
+    void gate_fails "forebay_sycl_observer::gate_fails"() nogil
+    size_t log_size "forebay_sycl_observer::size"() nogil
+    vector[Seen] log_tail "forebay_sycl_observer::tail"(size_t start) nogil
+    void add_failure "forebay_sycl_observer::fail"(int function, int64_t code, uint64_t after) nogil
+    void drop_failures "forebay_sycl_observer::forgive"() nogil
+    vector[string] take_violations "forebay_sycl_observer::take_violations"() nogil
+    vector[int64_t] alive "forebay_sycl_observer::alive"() nogil
 
 
-# -- operations: what penstock asks for. A queue and its events are described before the operation, which changes them.
+# -- operations: what forebay asks for. A queue and its events are described before the operation, which changes them.
 
 cdef Driver real  # the table as it is without this
 
@@ -118,7 +118,7 @@ cdef vector[int64_t] serials_of(Waits waits) noexcept nogil:
 
 
 cdef cbool is_kept(void* queue, Waits waits) noexcept nogil:
-    """Will penstock keep this back? If so it may still be handed on at once; if not it cannot come to that."""
+    """Will forebay keep this back? If so it may still be handed on at once; if not it cannot come to that."""
     cdef size_t i
     if (<SyclQueue*> queue).held.load(memory_order_acquire):
         return True
@@ -405,7 +405,7 @@ UPLOAD = DOWNLOAD = "DPCTLQueue_Memcpy"
 FILL = "DPCTLQueue_Fill32"  # with elements of four bytes
 MARKER = "DPCTLQueue_SubmitBarrier"
 BARRIER = "DPCTLQueue_SubmitBarrierForEvents"
-HOLD = "hold"  # what a gate holds the queue with: penstock's own list
+HOLD = "hold"  # what a gate holds the queue with: forebay's own list
 HOST_FUNCTION = "hold"
 ARGUMENT = "DPCTLRawKernelArg_Create"
 REPLAY = None  # of a graph: a loop over its commands
@@ -502,7 +502,7 @@ def violations():
 
 
 def events_alive(device):
-    """The serials of events made while observed to which penstock still holds references."""
+    """The serials of events made while observed to which forebay still holds references."""
     return sorted(alive())
 
 

@@ -1,21 +1,21 @@
-"""The SYCL side of the table of operations (`penstock.queues.driver`)."""
+"""The SYCL side of the table of operations (`forebay.core.driver`)."""
 
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_acquire
 
-from penstock.queues.driver cimport Driver, Geometry, Memory, Status, Waits, Wake
-from penstock.queues.sycl.calls cimport (
+from forebay.core.driver cimport Driver, Geometry, Memory, Status, Waits, Wake
+from forebay.queues.sycl.calls cimport (
     CALL_Event_GetProfilingInfoEnd, COMPLETE, GATE_FAILED, sycl
 )
-from penstock.queues.sycl.context cimport Context
-from penstock.queues.sycl.held cimport (
+from forebay.queues.sycl.context cimport Context
+from forebay.queues.sycl.gates cimport (
     BARRIER, COPY, ENDED_BADLY, FILL, LAUNCH, PENDING, Command, Event, Queue, await_given, await_submitted,
     delete_queue, drop_event, give, hold_queue, open_event, read_waits, retain_event
 )
-from penstock.queues.sycl.kernels cimport Kernel, delete_kernel, set_address, set_bytes
-from penstock.queues.sycl.status cimport FAILED, failure
-from penstock.queues.sycl.submission cimport submit_barrier, submit_kernel
+from forebay.queues.sycl.kernels cimport Kernel, delete_kernel, set_address, set_bytes
+from forebay.queues.sycl.status cimport FAILED, failure
+from forebay.queues.sycl.submission cimport submit_barrier, submit_kernel
 
 
 cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:

@@ -1,8 +1,8 @@
-"""What can go wrong: a call of dpctl, which never says why, or one of penstock's own reasons."""
+"""What can go wrong: a call of dpctl, which never says why, or one of forebay's own reasons."""
 
 from libc.stdint cimport int64_t
 
-from penstock.queues.driver cimport Status
+from forebay.core.driver cimport Status
 
 cdef enum:
     FAILED = -1  # the only error code there is

@@ -1,7 +1,7 @@
 """Giving commands to SYCL."""
 
-from penstock.queues.driver cimport Geometry, Status, Waits
-from penstock.queues.sycl.kernels cimport Kernel
+from forebay.core.driver cimport Geometry, Status, Waits
+from forebay.queues.sycl.kernels cimport Kernel
 
 # Each makes an event, which is the caller's. The waits are SYCL's events.
 cdef Status submit_kernel(

@@ -3,13 +3,13 @@
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from penstock.queues.driver cimport Geometry, Status, Waits
-from penstock.queues.sycl.calls cimport (
+from forebay.core.driver cimport Geometry, Status, Waits
+from forebay.queues.sycl.calls cimport (
     CALL_Fill16, CALL_Fill32, CALL_Fill64, CALL_Fill128, CALL_Memcpy, CALL_MemcpyWithEvents, CALL_Memset,
     CALL_SubmitBarrier, CALL_SubmitBarrierForEvents, CALL_SubmitNDRange, Call, sycl
 )
-from penstock.queues.sycl.kernels cimport Kernel
-from penstock.queues.sycl.status cimport failure
+from forebay.queues.sycl.kernels cimport Kernel
+from forebay.queues.sycl.status cimport failure
 
 
 cdef inline Status outcome(Call call, void* event) noexcept nogil:

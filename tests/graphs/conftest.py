@@ -1,6 +1,6 @@
 import pytest
 
-from ..levelzero import validation
+from tests.drivers.levelzero import validation
 
 SOURCE = """
 kernel void advance(global uint *a, uint k) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + k; }

@@ -3,16 +3,16 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from penstock.queues.lanes import segments_of
 
-import penstock as ps
-from penstock.selection import select
+import forebay as ps
+from forebay.queues.graphs.lanes import segments_of
+from forebay.queues.selection import select
+from tests.drivers.levelzero import validation
+from tests.helpers import kernels as sources
+from tests.helpers.observer import observe, watch
+from tests.ordering.conftest import Holder
+from tests.ordering.happens_before import Recorded
 
-from .. import kernels as sources
-from ..levelzero import validation
-from ..observer import observe, watch
-from ..ordering.conftest import Holder
-from ..ordering.happens_before import Recorded
 from .test_lanes import ancestors
 
 RECORDS = select().backend == "level_zero"  # several commands become one call

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import penstock as ps
+import forebay as ps
+from tests.drivers.levelzero import validation
+from tests.helpers.observer import EXECUTES
 
-from ..levelzero import validation
-from ..observer import EXECUTES
 from .conftest import SIZE, made, steps
 
 NODES = 12

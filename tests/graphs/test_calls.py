@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.selection import select
+import forebay as ps
+from forebay.queues.selection import select
+from tests.drivers.levelzero import validation
+from tests.helpers import kernels as sources
+from tests.helpers.observer import observe, watch
+from tests.ordering.conftest import Holder
 
-from .. import kernels as sources
-from ..levelzero import validation
-from ..observer import observe, watch
-from ..ordering.conftest import Holder
 from .conftest import SIZE, made
 
 REPLAYED_BY_ONE_CALL = select().backend == "level_zero"

@@ -6,9 +6,9 @@ import threading
 import numpy as np
 import pytest
 
-import penstock as ps
+import forebay as ps
+from tests.helpers.observer import observe
 
-from ..observer import observe
 from .conftest import SIZE, made, steps
 
 

@@ -5,9 +5,9 @@ import gc
 import numpy as np
 import pytest
 
-import penstock as ps
+import forebay as ps
+from tests.helpers.refusals import refused
 
-from ..refusals import refused
 from .conftest import SIZE
 
 SOURCE = """

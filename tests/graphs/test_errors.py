@@ -7,9 +7,9 @@ import weakref
 import numpy as np
 import pytest
 
-import penstock as ps
+import forebay as ps
+from tests.helpers.refusals import refused
 
-from ..refusals import refused
 from .conftest import SOURCE
 
 MODES = ["global", "thread_local", "relaxed"]

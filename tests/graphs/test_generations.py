@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import penstock as ps
+import forebay as ps
 
 SOURCE = """
 kernel void use(global const uint *rows, global uchar *stack, global uint *out) { out[0] = rows[0]; stack[0] = 1; }

@@ -6,9 +6,9 @@ import threading
 import numpy as np
 import pytest
 
-import penstock as ps
+import forebay as ps
+from tests.helpers.refusals import refused
 
-from ..refusals import refused
 from .conftest import SIZE, made, steps
 
 
@@ -111,7 +111,7 @@ def test_wrong_arguments(device, another, kernels, x):
 
 
 def test_classes_are_made_by_their_owners(device):
-    from penstock.queues.work import Work
+    from forebay.queues.graphs.work import Work
 
     for kind in (ps.Graph, ps.ExecutableGraph, Work):
         with refused(ps.ArgumentTypeError, TypeError, "made by"):

@@ -2,7 +2,8 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from penstock.queues.lanes import LANES, Segment, segments_of
+
+from forebay.queues.graphs.lanes import LANES, Segment, segments_of
 
 
 @st.composite

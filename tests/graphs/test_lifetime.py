@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 import pytest
 
-import penstock as ps
+import forebay as ps
 
 from .conftest import SIZE, SOURCE, made, steps
 

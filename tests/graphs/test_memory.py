@@ -3,11 +3,11 @@
 import gc
 
 import pytest
-from penstock.queues.graph_memory import figures_of
 
-import penstock as ps
+import forebay as ps
+from forebay.queues.graphs.memory import figures_of
+from tests.helpers.refusals import refused
 
-from ..refusals import refused
 from .conftest import SIZE, steps
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import penstock as ps
+import forebay as ps
+from tests.helpers.refusals import refused
 
-from ..refusals import refused
 from .conftest import SIZE, steps
 
 

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import penstock as ps
+import forebay as ps
+from tests.helpers.observer import EXECUTES
 
-from ..observer import EXECUTES
 from .conftest import SIZE
 
 QUEUES, BUFFERS = 3, 3

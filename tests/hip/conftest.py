@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from penstock import hip
-
-from ..conftest import DEVICES, on_null_hardware
+from forebay import hip
+from tests.conftest import DEVICES, on_null_hardware
 
 SOURCE = """
 kernel void fill(global int *values, int value) { values[get_global_id(0)] = value; }
@@ -29,7 +28,7 @@ kernel void nothing(int unused) { }
 
 @pytest.fixture(params=DEVICES, ids=str)
 def device(request):
-    """The current device of HIP, each that is tested in turn; a `penstock.Device`. All are reset afterwards."""
+    """The current device of HIP, each that is tested in turn; a `forebay.Device`. All are reset afterwards."""
     names = [info.name for info in hip.devices.infos()]
     ok(hip.hipSetDevice(names.index(request.param)))
     hip.hipGetLastError()

@@ -1,11 +1,11 @@
-"""Short forms for tests of `penstock.hip`."""
+"""Short forms for tests of `forebay.hip`."""
 
 import ctypes
 import threading
 
 import numpy as np
 
-from penstock import hip
+from forebay import hip
 
 from .conftest import ok
 

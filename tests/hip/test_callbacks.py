@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from penstock import hip
+from forebay import hip
 
 from .conftest import ok
 from .helpers import E, K, N, code, ints, launch, read
@@ -101,7 +101,7 @@ def test_what_a_callback_raises_is_raised_by_the_next_synchronize(stream, how):
     ok(hip.hipStreamSynchronize(stream))
 
 
-def test_an_error_of_penstock_in_a_callback_is_raised_as_it_is(device):
+def test_an_error_of_forebay_in_a_callback_is_raised_as_it_is(device):
     stream = ok(hip.hipStreamCreate())
 
     def callback(data):

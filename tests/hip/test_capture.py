@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from penstock import hip
+from forebay import hip
 
 from .conftest import ok
 from .helpers import E, K, N, code, fork, in_thread, ints, launch, read, replay

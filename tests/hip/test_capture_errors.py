@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from penstock import hip
+from forebay import hip
 
 from .conftest import ok
 from .helpers import E, K, code, fork, in_thread, ints, launch

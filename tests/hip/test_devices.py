@@ -4,10 +4,10 @@ import weakref
 
 import pytest
 
-import penstock as ps
-from penstock import hip
+import forebay as ps
+from forebay import hip
+from tests.helpers.limits import limits
 
-from ..limits import limits
 from .conftest import SOURCE, ok
 from .helpers import E, code, ints, launch
 
@@ -19,7 +19,7 @@ def number(device):
     return ok(hip.hipGetDevice())
 
 
-def test_the_devices_are_penstocks(device, number):
+def test_the_devices_are_forebays(device, number):
     count = ok(hip.hipGetDeviceCount())
     assert 0 <= number < count
     assert isinstance(hip.current_device(), ps.Device)

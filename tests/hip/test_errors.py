@@ -2,8 +2,8 @@ import threading
 
 import pytest
 
-from penstock import hip
-from penstock.hip.table import CHAPTERS, chapter_of, table
+from forebay import hip
+from forebay.hip.table import CHAPTERS, chapter_of, table
 
 from .conftest import ok
 from .helpers import E, code

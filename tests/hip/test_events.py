@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock import hip
+from forebay import hip
 
 from .conftest import ok
 from .helpers import E, N, code, ints, launch, read

@@ -6,7 +6,7 @@ import gc
 import numpy as np
 import pytest
 
-from penstock import hip
+from forebay import hip
 
 from .conftest import ok
 from .helpers import E, K, N, add, code, instantiate, launch, memset, read

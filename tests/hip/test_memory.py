@@ -6,8 +6,8 @@ import threading
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock import hip
+import forebay as ps
+from forebay import hip
 
 from .conftest import ok
 from .helpers import CANNOT_MAP, E, K, N, can_map, code, ints, kernel, launch, memset, read

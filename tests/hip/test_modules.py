@@ -3,12 +3,12 @@ import threading
 
 import numpy as np
 import pytest
-from penstock.queues.errors import BuildError
 
-from penstock import hip
-from penstock.hip_cpp.code import OPENCL_C, pack_code
+from forebay import hip
+from forebay.core.errors import BuildError
+from forebay.hip_cpp.code import OPENCL_C, pack_code
+from tests.helpers.limits import limits
 
-from ..limits import limits
 from .conftest import SOURCE, ok
 from .helpers import E, K, N, code, ints, launch, read
 

@@ -3,8 +3,8 @@ import ctypes
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock import hip
+import forebay as ps
+from forebay import hip
 
 from .conftest import ok
 
@@ -112,7 +112,7 @@ def test_configure(device):
         array.configure(typestr="no such type")
 
 
-def test_buffers_of_penstock_are_pointers(device):
+def test_buffers_of_forebay_are_pointers(device):
     buffer = device.array(np.arange(100, dtype="i4"))
     out = np.zeros(100, "i4")
     ok(hip.hipMemcpy(out, buffer, 400, hip.hipMemcpyKind.hipMemcpyDeviceToHost))

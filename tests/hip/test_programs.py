@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from examples import hip_graph
-from penstock import hip, hiprtc
+from forebay import hip, hiprtc
 
 pytestmark = pytest.mark.executes
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock import hip
+from forebay import hip
 
 from .conftest import ok
 from .helpers import CANNOT_MAP, E, K, can_map, code

@@ -5,9 +5,9 @@ import ctypes
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock import hip, hiprtc
-from penstock.hip_cpp.code import OPENCL_C, pack_code
+import forebay as ps
+from forebay import hip, hiprtc
+from forebay.hip_cpp.code import OPENCL_C, pack_code
 
 from .conftest import ok
 from .helpers import E, K, code, instantiate, ints, launch, read

@@ -1,6 +1,6 @@
 import pytest
 
-import penstock as ps
+import forebay as ps
 
 from .running import Built
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.hip_cpp import RefusedError, build, translate
+import forebay as ps
+from forebay.hip_cpp import RefusedError, build, translate
 
 
 class Built:

@@ -1,16 +1,15 @@
-"""penstock.hiprtc as programs written for hip-python call it."""
+"""forebay.hiprtc as programs written for hip-python call it."""
 
 import threading
 
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock import hiprtc
-from penstock.hip_cpp.code import MAGIC, is_code, pack_code, unpack_code
-from penstock.hiprtc import hiprtcResult
-
-from ..refusals import refused
+import forebay as ps
+from forebay import hiprtc
+from forebay.hip_cpp.code import MAGIC, is_code, pack_code, unpack_code
+from forebay.hiprtc import hiprtcResult
+from tests.helpers.refusals import refused
 
 OK = hiprtcResult.HIPRTC_SUCCESS
 COMPILATION = hiprtcResult.HIPRTC_ERROR_COMPILATION

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ..limits import limits
+from tests.helpers.limits import limits
 
 pytestmark = pytest.mark.executes
 

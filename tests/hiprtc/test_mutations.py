@@ -7,7 +7,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.hip_cpp import RefusedError, translate
+from forebay.hip_cpp import RefusedError, translate
 
 from . import test_kernels, test_language
 from .test_table import rows

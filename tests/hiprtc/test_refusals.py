@@ -2,8 +2,8 @@
 
 import pytest
 
-import penstock as ps
-from penstock.hip_cpp import RefusedError, translate
+import forebay as ps
+from forebay.hip_cpp import RefusedError, translate
 
 HEAD = "// one\n// two\n"
 

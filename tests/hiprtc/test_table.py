@@ -5,9 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from penstock.hip_cpp import RefusedError, translate
-
-from ..processes import ROOT
+from forebay.hip_cpp import RefusedError, translate
+from tests.helpers.processes import ROOT
 
 PAGE = (ROOT / "docs" / "hip-kernels.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| ((?:[^|\\]|\\.)+) \| `((?:[^`|\\]|\\.)+)` \| `?((?:[^|`\\]|\\.)+)`? \|$", re.MULTILINE)

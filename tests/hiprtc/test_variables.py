@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from penstock import hip_cpp, hiprtc
-from penstock.hip_cpp import RefusedError, translate
-from penstock.hip_cpp.code import unpack_code
+from forebay import hip_cpp, hiprtc
+from forebay.hip_cpp import RefusedError, translate
+from forebay.hip_cpp.code import unpack_code
 
 from .test_api import COMPILATION, OK, code_of, create, log_of
 

@@ -1,10 +1,10 @@
 import pytest
 
-import penstock as ps
-from penstock.selection import select
+import forebay as ps
+from forebay.queues.selection import select
+from tests.drivers.levelzero import validation
+from tests.helpers.observer import observe, watch
 
-from ..levelzero import validation
-from ..observer import observe, watch
 from .program import SOURCE, program_on
 
 

@@ -2,7 +2,7 @@
 
 `Rules` says, from the program alone, which operations must come before which. `Recorded` says, from the driver calls
 alone, which do: commands of one queue run in order, and a command runs after the events it waits for. Neither looks
-into penstock. `check` compares the two after each operation of a program that one thread runs.
+into forebay. `check` compares the two after each operation of a program that one thread runs.
 
 Sets of operations are integers with one bit for each.
 """
@@ -34,7 +34,7 @@ class RuleQueue:
 class Rules:
     """HIP's rules.
 
-    `must` is what they require. `may` adds what penstock is allowed to add: a wait that it drops, because its work
+    `must` is what they require. `may` adds what forebay is allowed to add: a wait that it drops, because its work
     is done or ordered already, need not act as a command of its queue, and a query or finish of the null queue may.
     """
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..observer import EXECUTES, observe
+from tests.helpers.observer import EXECUTES, observe
+
 from .happens_before import OrderError, Recorded, Rules, check, operations_in
 
 SIZE = 64

@@ -2,9 +2,9 @@
 
 import pytest
 
-import penstock as ps
+import forebay as ps
+from tests.helpers.observer import EXECUTES
 
-from ..observer import EXECUTES
 from .program import holds
 
 

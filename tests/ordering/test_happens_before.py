@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from ..observer import Call, observe
+from tests.helpers.observer import Call, observe
+
 from .happens_before import OrderError, Recorded, Rules, check
 from .program import Program
 

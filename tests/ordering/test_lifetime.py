@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 import pytest
 
-import penstock as ps
+import forebay as ps
 
 from .program import holds
 
@@ -21,7 +21,7 @@ kernel void slow(global uint *a, uint rounds)
     a[0] = x | 1;
 }
 """
-ROUNDS = 30_000_000  # some tens of milliseconds; a gate would keep penstock from looking for queues that are gone
+ROUNDS = 30_000_000  # some tens of milliseconds; a gate would keep forebay from looking for queues that are gone
 
 
 def launch(queue, kernels, buffer, k=1):

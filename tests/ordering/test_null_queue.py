@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-import penstock as ps
+import forebay as ps
 
 from .program import SOURCE, program_on
 

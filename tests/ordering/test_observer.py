@@ -4,9 +4,8 @@ import threading
 
 import pytest
 
-import penstock as ps
-
-from ..observer import observe
+import forebay as ps
+from tests.helpers.observer import observe
 
 
 def launch(queue, kernels, buffer, k=1):

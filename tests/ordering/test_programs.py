@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import penstock as ps
+import forebay as ps
 
 from .program import SOURCE, program_on
 

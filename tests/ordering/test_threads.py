@@ -10,10 +10,10 @@ import time
 import numpy as np
 import pytest
 
-import penstock as ps
+import forebay as ps
+from tests.drivers.levelzero import validation
+from tests.helpers.observer import EXECUTES
 
-from ..levelzero import validation
-from ..observer import EXECUTES
 from .program import holds
 
 pytestmark = pytest.mark.threads

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-import penstock as ps
+import forebay as ps
 
 from .program import SOURCE, holds
 

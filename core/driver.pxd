@@ -1,0 +1,108 @@
+"""The table of operations that each driver folder implements, and the few types that cross it.
+
+Everything here runs without the GIL and may be called with a queue's lock held. Nothing outside a driver's folder knows
+what is behind the handles.
+"""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+# 0, or (which call failed) << 32 | (the driver's error code as 32 bits): the driver's `explain` turns it into words.
+# Negative: forebay's own, below.
+ctypedef int64_t Status
+
+cdef enum:
+    QUEUE_CLOSED = -1
+    NO_PLAN = -2
+    NO_ROOM = -3
+    QUEUE_CAPTURED = -4
+    NULL_FORBIDDEN = -5
+
+ctypedef void (*Wake)(void* data) noexcept nogil
+
+
+cdef struct Memory:
+    void* handle  # the driver's memory object; NULL for host memory and for plain addresses
+    uint64_t address  # where it begins, this view's offset included; 0 when the device has no addresses
+    size_t offset  # of this view in `handle`
+    uint64_t host  # a whole word, so that packed pointers have no padding to differ in
+
+
+cdef struct Waits:
+    uint32_t count
+    void** events  # the driver may overwrite the list: each is handed to one operation only
+
+
+cdef struct Geometry:
+    int dimensions
+    size_t global_size[3]  # work-items, as OpenCL and SYCL count
+    size_t local_size[3]
+    uint32_t groups[3]  # as HIP and Level Zero count
+
+
+cdef enum CommandKind:
+    LAUNCH_COMMAND
+    COPY_COMMAND
+    FILL_COMMAND
+
+
+cdef struct Command:
+    # of a graph, with all that its operation below takes
+    int kind
+    void* kernel  # with its arguments, which nobody changes
+    Geometry geometry
+    Memory to
+    Memory source
+    size_t nbytes
+    size_t pattern_size
+    const unsigned char* pattern
+
+
+cdef enum MarkerUse:
+    FOR_DEVICE = 0  # only other queues of the device wait for it
+    FOR_HOST = 1  # the host waits for it or asks for it, or another device waits for it
+    TIMED = 2  # and asks when it was reached
+
+
+cdef struct Driver:
+    # -- what it is like
+    bint scopes_matter  # a marker for the device alone must not be waited for by the host
+    # -- the launch path
+    Status (*launch)(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil
+    Status (*set_pointer)(void* kernel, uint32_t index, const Memory* memory) noexcept nogil
+    # value NULL: local memory of that size
+    Status (*set_value)(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil
+    # -- other commands; `event`, one for the host, may be NULL when the caller needs none
+    Status (*copy)(
+        void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
+    ) noexcept nogil
+    Status (*fill)(
+        void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void**
+        event
+    ) noexcept nogil
+    # an event that is signalled when everything before it is done; submitted to the device before it returns
+    Status (*marker)(void* queue, Waits waits, int use, void** event) noexcept nogil
+    Status (*barrier)(void* queue, Waits waits) noexcept nogil
+    # the queue goes no further until `gate` is opened; when it arrives there, `wake(data)` is called (wake may be NULL)
+    Status (*hold)(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil
+    Status (*open_gate)(void* gate, bint failed) noexcept nogil
+    # -- graphs; NULL where a loop over the commands is at least as fast
+    # What `replay` submits to any queue of the device by one call: these commands, in this order. `queue` is one of
+    # them. The recording is NULL when the driver cannot.
+    Status (*record)(void* queue, const Command* commands, size_t count, void** recording) noexcept nogil
+    Status (*replay)(void* queue, void* recording, Waits waits) noexcept nogil
+    # -- the host's side
+    # Is everything submitted done? Never blocks; the queue is locked. NULL: it takes a marker to know.
+    Status (*poll)(void* queue, bint* done) noexcept nogil
+    # Blocks, while others submit. NULL: the driver forbids that, and a marker is waited for.
+    Status (*finish)(void* queue) noexcept nogil
+    # Blocks until all are signalled; one host synchronize. A single event is one for the host.
+    Status (*wait_events)(void* context, Waits events) noexcept nogil
+    int (*event_status)(void* event) noexcept nogil  # 1 done, 0 not yet, negative: the driver's error code
+    Status (*event_time)(void* event, uint64_t* nanoseconds) noexcept nogil  # of a timed event that is done
+    # an event of this context that is signalled when the other context's event is
+    Status (*bridge)(void* context, void* event, void** bridged) noexcept nogil
+    void (*release_event)(void* event) noexcept nogil
+    # called when no work that uses them is outstanding
+    void (*release_kernel)(void* kernel) noexcept nogil
+    void (*release_recording)(void* recording) noexcept nogil
+    void (*release_queue)(void* queue) noexcept nogil

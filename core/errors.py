@@ -1,0 +1,201 @@
+"""The exceptions of forebay.
+
+All of them derive from `Error`, and each also from the built-in exception a caller would expect, so that both
+``except forebay.Error`` and ``except ValueError`` do what they say.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+__all__ = [
+    "ArgumentTypeError",
+    "BuildError",
+    "CaptureError",
+    "CaptureImplicitError",
+    "CaptureInvalidatedError",
+    "CaptureIsolationError",
+    "CaptureMergeError",
+    "CaptureUnjoinedError",
+    "CaptureUnmatchedError",
+    "CaptureUnsupportedError",
+    "CaptureWrongThreadError",
+    "CapturedEventError",
+    "ClosedError",
+    "DeviceNotFoundError",
+    "DriverError",
+    "Error",
+    "GraphUpdateError",
+    "InvalidArgumentError",
+    "NotSupportedError",
+    "OutOfMemoryError",
+    "OutOfRangeError",
+    "ScratchOverflowError",
+    "TimeoutError",
+]
+
+
+class Error(Exception):
+    """Base class of everything forebay raises on purpose."""
+
+
+class DeviceNotFoundError(Error, LookupError):
+    """No device matches what was asked for, or the one that does cannot be used; the message lists what there is."""
+
+
+class InvalidArgumentError(Error, ValueError):
+    """An argument has the right type but a value that cannot work: a size, a range, a buffer of another device."""
+
+
+class OutOfRangeError(InvalidArgumentError, IndexError):
+    """An index is outside of the first axis of a buffer."""
+
+
+class ArgumentTypeError(Error, TypeError):
+    """An argument has the wrong type, or there are too many or too few of them."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """The device, or the host on the device's behalf, has not enough memory for this allocation."""
+
+
+class ClosedError(Error, RuntimeError):
+    """A queue, buffer, event or other object was used after it had been closed."""
+
+
+class DriverError(Error, RuntimeError):
+    """A driver call failed.
+
+    Parameters
+    ----------
+    message
+        What the user reads.
+    call
+        Name of the driver function, for example ``"clEnqueueNDRangeKernel"``.
+    code
+        What the driver returned.
+    name
+        The driver's own name for that code, for example ``"CL_INVALID_WORK_GROUP_SIZE"``.
+    """
+
+    # Defaults, and state in __dict__ rather than in args, so that copies and pickles keep all of it.
+    def __init__(self, message: str = "", *, call: str = "", code: int = 0, name: str = "") -> None:
+        super().__init__(message)
+        self.call = call
+        self.code = code
+        self.name = name
+
+
+class BuildError(Error, RuntimeError):
+    """A program did not build.
+
+    Parameters
+    ----------
+    message
+        What the user reads.
+    log
+        The compiler's whole output.
+    """
+
+    def __init__(self, message: str = "", *, log: str = "") -> None:
+        super().__init__(message)
+        self.log = log
+
+
+class ScratchOverflowError(Error, RuntimeError):
+    """A kernel wrote behind the end of its scratch; found by ``Device(debug=True)``."""
+
+
+class TimeoutError(Error, builtins.TimeoutError):
+    """A wait with a timeout gave up before the device was done; nothing was cancelled, and waiting again is fine."""
+
+
+class NotSupportedError(Error, NotImplementedError):
+    """The device, its driver or this version of forebay cannot do this."""
+
+
+class CaptureError(Error, RuntimeError):
+    """Something that cannot be done because a queue is, or is not, captured.
+
+    Attributes
+    ----------
+    hip_name
+        HIP's name for the error.
+    """
+
+    hip_name = "hipErrorIllegalState"
+
+
+class CaptureUnsupportedError(CaptureError):
+    """What was asked for cannot be captured, or may not be done while something is."""
+
+    hip_name = "hipErrorStreamCaptureUnsupported"
+
+
+class CaptureInvalidatedError(CaptureError):
+    """The capture was invalidated by an earlier error; it can only be ended, and gives no graph."""
+
+    hip_name = "hipErrorStreamCaptureInvalidated"
+
+
+class CaptureMergeError(CaptureError):
+    """A wait would merge two captures."""
+
+    hip_name = "hipErrorStreamCaptureMerge"
+
+
+class CaptureUnmatchedError(CaptureError):
+    """A capture is ended on the queue it began on."""
+
+    hip_name = "hipErrorStreamCaptureUnmatched"
+
+
+class CaptureUnjoinedError(CaptureError):
+    """A queue that joined the capture has work that the queue it began on never waited for."""
+
+    hip_name = "hipErrorStreamCaptureUnjoined"
+
+
+class CaptureIsolationError(CaptureError):
+    """A captured queue cannot wait for what is not captured."""
+
+    hip_name = "hipErrorStreamCaptureIsolation"
+
+
+class CaptureImplicitError(CaptureError):
+    """The null queue would have to be ordered against a blocking queue that is captured."""
+
+    hip_name = "hipErrorStreamCaptureImplicit"
+
+
+class CaptureWrongThreadError(CaptureError):
+    """A capture is ended by the thread that began it, unless its mode is "relaxed"."""
+
+    hip_name = "hipErrorStreamCaptureWrongThread"
+
+
+class CapturedEventError(CaptureError):
+    """An event that was recorded in a capture is no point in time that anything could wait for."""
+
+    hip_name = "hipErrorCapturedEvent"
+
+
+class GraphUpdateError(Error, ValueError):
+    """A graph cannot take the place of another: it has other kinds of nodes, or other dependencies.
+
+    Attributes
+    ----------
+    reason : "nodes", "dependencies", "kind", "direction", "device" or "memory"
+        What is different: how many nodes there are, what one depends on, what it does, which way it copies, or the
+        device; or that there are nodes that allocate or free memory.
+    node : Node
+        The first node of the other graph that does not fit; None when no single one is to blame.
+    """
+
+    hip_name = "hipErrorGraphExecUpdateFailure"
+
+    def __init__(self, message: str, reason: str, node: Any = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.node = node

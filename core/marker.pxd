@@ -1,0 +1,31 @@
+"""Markers: a driver event that completes when its queue has reached an epoch, shared by all who wait for it."""
+
+from libc.stdint cimport int32_t, uint64_t
+from libcpp.atomic cimport atomic
+
+from forebay.core.driver cimport Driver
+from forebay.core.clock cimport Clock
+from forebay.core.epochs cimport Epochs
+
+
+cdef cppclass Marker:
+    atomic[int32_t] references
+    Epochs* queue  # retained
+    uint64_t epoch
+    Clock* clock  # retained: what the queue was ordered after when the marker was made
+    atomic[Clock*] after  # retained: that, and the marker; made when first asked for, and shared by all who wait
+    void* event  # owned; NULL when the queue had nothing outstanding
+    const Driver* driver
+    void* context  # the device it belongs to: events of another cannot be waited on without a bridge
+    int use  # MarkerUse: who may wait for it
+
+
+# `event` goes over to the marker; the epochs and the clock are retained
+cdef Marker* new_marker(
+    Epochs* queue, uint64_t epoch, Clock* clock, void* event, const Driver* driver, void* context, int use
+) noexcept nogil
+cdef Marker* retain_marker(Marker* marker) noexcept nogil
+cdef void release_marker(Marker* marker) noexcept nogil
+cdef Clock* clock_after(Marker* marker) noexcept nogil
+cdef void note_done(Marker* marker) noexcept nogil
+cdef int poll_marker(Marker* marker) noexcept nogil

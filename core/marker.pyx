@@ -1,0 +1,72 @@
+"""Where a driver event comes to live, and where it goes back to."""
+
+from libc.stdint cimport uint64_t
+from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
+
+from forebay.core.driver cimport FOR_HOST, Driver
+from forebay.core.clock cimport Clock, complete_clock, raised_clock, release_clock, retain_clock
+from forebay.core.epochs cimport Epochs, completed_epoch, raise_completed, release_epochs, retain_epochs
+
+
+cdef Marker* new_marker(
+    Epochs* queue, uint64_t epoch, Clock* clock, void* event, const Driver* driver, void* context, int use
+) noexcept nogil:
+    cdef Marker* marker = new Marker()
+    marker.references.store(1, memory_order_relaxed)
+    marker.queue = retain_epochs(queue)
+    marker.epoch = epoch
+    marker.clock = retain_clock(clock)
+    marker.after.store(NULL, memory_order_relaxed)
+    marker.event = event
+    marker.driver = driver
+    marker.context = context
+    marker.use = use if driver.scopes_matter else use | FOR_HOST
+    return marker
+
+
+cdef Marker* retain_marker(Marker* marker) noexcept nogil:
+    marker.references.fetch_add(1, memory_order_relaxed)
+    return marker
+
+
+cdef void release_marker(Marker* marker) noexcept nogil:
+    if marker.references.fetch_sub(1, memory_order_acq_rel) == 1:
+        if marker.event != NULL:
+            marker.driver.release_event(marker.event)
+        release_clock(marker.clock)
+        release_clock(marker.after.load(memory_order_relaxed))
+        release_epochs(marker.queue)
+        del marker
+
+
+cdef Clock* clock_after(Marker* marker) noexcept nogil:
+    """The clock of who waits for the marker and nothing else, which the marker owns. NULL when all of it is done."""
+    cdef Clock* made = marker.after.load(memory_order_acquire)
+    cdef Clock* other = NULL
+    if made == NULL:
+        made = raised_clock(retain_clock(marker.clock), marker.queue, marker.epoch)
+        if made != NULL and not marker.after.compare_exchange_strong(other, made, memory_order_acq_rel):
+            release_clock(made)
+            made = other
+    return made
+
+
+cdef void note_done(Marker* marker) noexcept nogil:
+    """The driver says so: its queue has reached this epoch, and everything that was ordered before it is done too."""
+    raise_completed(marker.queue, marker.epoch)
+    complete_clock(marker.clock)
+
+
+cdef int poll_marker(Marker* marker) noexcept nogil:
+    """1 done, 0 not yet, negative: the driver's error code. Never blocks.
+
+    After an error nothing is known to be done: a marker that fails because one of its waits failed may do so while
+    other queues it waits for, and its own, are still at work.
+    """
+    cdef int status
+    if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
+        return 1
+    status = marker.driver.event_status(marker.event)
+    if status == 1:
+        note_done(marker)
+    return status

@@ -1,0 +1,96 @@
+"""Plans: what is remembered between launches of one kernel on one queue.
+
+Kernels of OpenCL and Level Zero are stateful: two threads that set arguments of one `cl_kernel` give wrong results on
+one CPU runtime and a crash on another. So each plan owns a kernel object of its own, and the lock of its queue guards
+it.
+"""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcmp
+from libcpp.deque cimport deque
+from libcpp.vector cimport vector
+
+from forebay.core.driver cimport Driver, Memory, Status
+
+
+cdef enum ParameterKind:
+    POINTER
+    VALUE
+    LOCAL
+
+
+cdef struct Parameter:
+    ParameterKind kind
+    char code  # of a scalar value, as in the struct module; 'V' for bytes of exactly `size`; 0 for a pointer
+    uint32_t size  # bytes of the argument as the device sees it
+    uint32_t offset  # in the packed block
+    uint32_t width  # bytes in the packed block
+
+
+cdef struct PackedPointer:
+    # The handle or address alone does not tell whether an argument changed: both are used again after a free, and a
+    # driver may have looked up the old allocation when the argument was set. The id of an allocation is never reused.
+    uint64_t allocation
+    Memory memory
+
+
+cdef struct Staging:
+    # Host memory of an upload
+    Memory memory
+    size_t capacity
+    void* event  # of the upload; owned; NULL when there was none
+    uint64_t epoch  # of the upload: when that is known to be done, the driver need not be asked
+    PyObject* array  # owned
+
+
+cdef cppclass Spill:
+    # What a pointer parameter gets when its argument is bytes by value. One buffer per plan: launches of a plan run in
+    # order, so it may be written in place while earlier ones still read it.
+    PackedPointer device
+    size_t capacity  # 0: no buffer yet
+    size_t nbytes  # of the last upload
+    bint known  # whether the buffer holds, or will hold by the next command, the bytes of the last upload
+    PyObject* buffer  # the driver's memory, which does not keep the Device; owned
+    deque[Staging] staging  # oldest upload first; the last has the bytes that the next launch's are compared with
+
+
+cdef enum:
+    SPILLED = 0xFFFFFFFFFFFFFFFF  # the allocation of a packed pointer whose memory is the host's bytes
+
+
+cdef cppclass Plan:
+    const Driver* driver
+    void* kernel  # owned
+    uint64_t kernel_id
+    vector[Parameter] parameters
+    vector[char] values  # the packed block as last set
+    vector[char] known  # per argument: 0 when it was never set, or setting it failed
+    bint all_known
+    uint64_t argument_bytes  # what a launch would set if nothing were remembered
+    vector[Spill] spills  # one for each parameter as soon as one has spilled
+    PyObject* snapshot  # a Snapshot: its scratch, and what the sizes follow from; owned, NULL before the first
+
+
+cdef Plan* new_plan(
+    const Driver* driver, void* kernel, uint64_t kernel_id, const Parameter* parameters, size_t count, size_t
+    packed_size
+) noexcept nogil
+cdef void delete_plan(Plan* plan) noexcept nogil
+cdef Status set_changed_arguments(
+    Plan* plan, const char* packed, uint64_t* bytes_set, uint64_t* bytes_skipped, uint32_t* failed_at
+) noexcept nogil
+
+
+cdef inline bint are_unchanged(const Plan* plan, const char* packed) noexcept nogil:
+    """Are these the arguments that the plan's kernel has? The block is a whole number of pairs of words, and small."""
+    cdef const char* known = plan.values.data()
+    cdef const char* end = known + plan.values.size()
+    if not plan.all_known:
+        return False
+    while known != end:
+        if memcmp(known, packed, 16) != 0:  # in line
+            return False
+        known += 16
+        packed += 16
+    return True

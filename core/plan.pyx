@@ -1,0 +1,84 @@
+"""Setting only the arguments whose bytes changed."""
+
+from cpython.ref cimport Py_XDECREF
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+from forebay.core.driver cimport Driver, Status
+
+
+cdef Plan* new_plan(
+    const Driver* driver, void* kernel, uint64_t kernel_id, const Parameter* parameters, size_t count,
+    size_t packed_size
+) noexcept nogil:
+    cdef Plan* plan = new Plan()
+    cdef size_t i
+    plan.driver = driver
+    plan.kernel = kernel
+    plan.kernel_id = kernel_id
+    plan.parameters.assign(parameters, parameters + count)
+    plan.values.resize(packed_size)
+    plan.known.resize(count)
+    plan.all_known = count == 0
+    plan.argument_bytes = 0
+    plan.snapshot = NULL
+    for i in range(count):
+        plan.argument_bytes += parameters[i].size
+    return plan
+
+
+cdef void delete_plan(Plan* plan) noexcept nogil:
+    """No lock is held: what spilled arguments used are Python objects."""
+    cdef size_t i, k
+    plan.driver.release_kernel(plan.kernel)
+    for i in range(plan.spills.size()):
+        for k in range(plan.spills[i].staging.size()):
+            if plan.spills[i].staging[k].event != NULL:
+                plan.driver.release_event(plan.spills[i].staging[k].event)
+    if plan.snapshot != NULL or not plan.spills.empty():
+        with gil:
+            Py_XDECREF(plan.snapshot)
+            for i in range(plan.spills.size()):
+                Py_XDECREF(plan.spills[i].buffer)
+                for k in range(plan.spills[i].staging.size()):
+                    Py_XDECREF(plan.spills[i].staging[k].array)
+    del plan
+
+
+cdef Status set_argument(Plan* plan, uint32_t index, const char* value) noexcept nogil:
+    cdef Parameter* parameter = &plan.parameters[index]
+    if parameter.kind == POINTER:
+        return plan.driver.set_pointer(plan.kernel, index, &(<const PackedPointer*> value).memory)
+    if parameter.kind == LOCAL:
+        return plan.driver.set_value(plan.kernel, index, (<const uint64_t*> value)[0], NULL)
+    return plan.driver.set_value(plan.kernel, index, parameter.size, value)
+
+
+cdef Status set_changed_arguments(
+    Plan* plan, const char* packed, uint64_t* bytes_set, uint64_t* bytes_skipped, uint32_t* failed_at
+) noexcept nogil:
+    """Bring the plan's kernel to the packed arguments; its queue is locked.
+
+    On failure the argument being set is unknown from then on, those before it are set, and `failed_at` names it.
+    """
+    cdef Parameter* parameter
+    cdef char* value
+    cdef uint32_t i
+    cdef Status status
+    for i in range(<uint32_t> plan.parameters.size()):
+        parameter = &plan.parameters[i]
+        value = &plan.values[parameter.offset]
+        if plan.known[i] and memcmp(value, packed + parameter.offset, parameter.width) == 0:
+            bytes_skipped[0] += parameter.size
+            continue
+        plan.known[i] = 0
+        plan.all_known = False
+        status = set_argument(plan, i, packed + parameter.offset)
+        if status != 0:
+            failed_at[0] = i
+            return status
+        memcpy(value, packed + parameter.offset, parameter.width)
+        plan.known[i] = 1
+        bytes_set[0] += parameter.size
+    plan.all_known = True
+    return 0

@@ -1,0 +1,172 @@
+"""What a queue and a device are below Python: everything that is touched without the GIL.
+
+A `QueueState` is owned by reference count: its Queue holds one, its device's registry holds one for as long as work may
+be outstanding, and the null queue's list holds one while it is entered there, so that closing or losing a queue does
+not end the ordering it stands for.
+"""
+
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libcpp.atomic cimport atomic
+from libcpp.unordered_map cimport unordered_map
+from libcpp.vector cimport vector
+from libcpp.deque cimport deque
+
+from cpython.object cimport PyObject
+
+from forebay.core.marker cimport Marker
+from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Driver, Status
+from forebay.core.plan cimport Plan
+from forebay.core.clock cimport Clock
+from forebay.core.epochs cimport Epochs
+
+
+cdef extern from *:
+    """
+    #ifndef FOREBAY_LOCK
+    #define FOREBAY_LOCK
+    #include <atomic>
+    #include <chrono>
+    #include <thread>
+
+    namespace forebay {
+    /* One atomic exchange to take, one store to give back, both inline: a third of what std::mutex costs a launch.
+       Who has to wait spins briefly, because commands take a microsecond, then sleeps, because a driver call on a full
+       queue may take seconds. */
+    class Lock {
+        std::atomic<bool> held{false};
+
+    public:
+        bool try_lock() { return !held.exchange(true, std::memory_order_acquire); }
+        void unlock() { held.store(false, std::memory_order_release); }
+        void lock() {
+            for (int tries = 0; !try_lock(); tries++) {
+                if (tries < 100)
+                    std::this_thread::yield();
+                else
+                    std::this_thread::sleep_for(std::chrono::microseconds(tries < 200 ? 20 : 200));
+            }
+        }
+    };
+    }
+    #endif
+    """
+    cdef cppclass Lock "forebay::Lock":
+        void lock() nogil
+        bint try_lock() nogil
+        void unlock() nogil
+
+
+cdef cppclass Statistics:
+    uint64_t launches
+    uint64_t copies
+    uint64_t fills
+    uint64_t host_functions
+    uint64_t markers_made
+    uint64_t markers_shared
+    uint64_t waits_made
+    uint64_t waits_elided_completed
+    uint64_t waits_elided_ordered
+    uint64_t events_made
+    uint64_t host_syncs
+    uint64_t arg_bytes_set
+    uint64_t arg_bytes_skipped
+    uint64_t reductions
+    uint64_t graph_launches
+
+
+cdef struct QueueAnchor:
+    Marker* after  # kept until this is reached; owned. Not flushed, so nobody else may wait for it
+    PyObject* thing  # owned
+
+
+cdef struct DeviceAnchor:
+    Clock* after  # kept until all of this is done; owned
+    PyObject* thing  # owned, as the next two are; one of the three is not NULL
+    Plan* plan
+    Marker* marker
+
+
+cdef enum Barred:
+    # One word of reasons, so that the launch path asks for all of them at once
+    BY_CLOSING = 1
+    BY_CAPTURE = 2  # it is captured: what is asked of it becomes part of a graph
+    BY_CAPTURE_OF_OTHERS = 4  # of the null queue, while a blocking queue is captured
+
+
+cdef cppclass QueueState:
+    atomic[int32_t] references
+    Lock lock  # guards all below but the atomics
+    const Driver* driver
+    void* handle
+    DeviceState* device  # retained
+    Epochs* epochs  # retained
+    bint is_null
+    bint blocking
+    bint timing
+    bint adopted  # gets commands that are not seen here, so that only the driver knows whether it is empty
+    uint32_t barred  # why no command may be submitted: 0, or some of Barred
+    Clock* clock
+    Marker* marker  # of the newest epoch anyone asked for
+    vector[Marker*] pending  # waits that count as commands already but that no command has carried yet
+    atomic[uint64_t] null_seen  # the null queue's epoch that this queue needs no wait for any more
+    bint listed
+    bint settled  # the null queue cannot have missed it: in the list, before any of its commands that are still to come
+    QueueState* next_listed
+    unordered_map[uint64_t, Plan*] plans  # by kernel id
+    Plan* last_plan
+    Statistics counts
+    deque[QueueAnchor] anchors  # by ascending epoch
+    bint retiring  # gone and done: it ends when what was outstanding then, and may wait for it, is done
+    Clock* outlives  # that; owned
+
+
+cdef cppclass DeviceState:
+    atomic[int32_t] references
+    const Driver* driver
+    void* context
+    uint64_t keeps_gil_below  # a launch may keep the GIL while fewer commands than this can be in flight
+    QueueState* null_queue  # not retained: the null queue's Queue belongs to the Device
+    atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first
+    Lock registry_lock  # guards all below
+    vector[QueueState*] queues  # by ascending queue id; each retained
+    vector[DeviceAnchor] anchors
+    Statistics retired  # the counts of queues that are gone
+    uint64_t host_syncs  # waits of the host for an event or for the whole device
+    vector[uint64_t] dead_kernels  # whose plans are still to be dropped from the queues
+    atomic[int32_t] orphans  # queues whose Queue is gone, still registered
+    atomic[uint64_t] closings  # how many allocations were closed: what was bound before must look again
+    int blocking_captures  # how many blocking queues are captured; guarded by the null queue's lock
+    uint64_t unseen_writes  # how often something was launched that may write anywhere; only touched with the GIL
+    atomic[int32_t] open_holds  # gates not opened yet: OpenCL forbids releasing anything but events meanwhile
+
+
+cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t keeps_gil_below) noexcept nogil
+cdef void release_device_state(DeviceState* device) noexcept nogil
+cdef QueueState* new_queue_state(
+    DeviceState* device, void* handle, uint64_t queue_id, bint is_null, bint blocking, bint timing, bint adopted
+) noexcept nogil
+cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil
+cdef void release_queue_state(QueueState* queue) noexcept nogil
+cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil
+cdef Clock* outstanding_work(DeviceState* device) noexcept nogil
+cdef void anchor(DeviceState* device, DeviceAnchor what) noexcept nogil
+cdef void anchor_marker(DeviceState* device, Marker* marker) noexcept nogil
+cdef inline bint is_closed(const QueueState* queue) noexcept nogil:
+    return queue.barred & BY_CLOSING != 0
+
+
+cdef inline Status refusal(const QueueState* queue) noexcept nogil:
+    """What a command of the queue is refused with; 0 when it is not. The queue is locked."""
+    if queue.barred == 0:
+        return 0
+    if queue.barred & BY_CLOSING:
+        return QUEUE_CLOSED
+    return QUEUE_CAPTURED if queue.barred & BY_CAPTURE else NULL_FORBIDDEN
+
+
+cdef object stats_of(const Statistics& counts, object allocations=*)
+cdef void bar_for_capture(QueueState* queue) noexcept nogil
+cdef void unbar_after_capture(QueueState* queue) noexcept nogil
+cdef int captures_under_way() noexcept nogil
+cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil
+cdef Statistics device_statistics(DeviceState* device) noexcept nogil

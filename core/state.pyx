@@ -1,0 +1,224 @@
+"""Making, counting and ending queue and device states."""
+
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
+from libcpp.unordered_map cimport unordered_map
+from libcpp.vector cimport vector
+from cython.operator cimport dereference, preincrement
+
+from forebay.core.marker cimport Marker, release_marker
+from forebay.core.driver cimport Driver
+from forebay.core.plan cimport Plan, delete_plan
+from forebay.core.clock cimport Clock, ClockEntry, clock_of_entries, release_clock
+from forebay.core.epochs cimport is_empty, new_epochs, release_epochs, submitted_epoch
+
+from forebay.core.stats import Stats
+
+
+cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t keeps_gil_below) noexcept nogil:
+    cdef DeviceState* device = new DeviceState()
+    device.references.store(1, memory_order_relaxed)
+    device.driver = driver
+    device.context = context
+    device.keeps_gil_below = keeps_gil_below
+    device.null_queue = NULL
+    device.listed.store(NULL)
+    device.host_syncs = 0
+    device.blocking_captures = 0
+    device.unseen_writes = 0
+    device.open_holds.store(0)
+    device.orphans.store(0)
+    device.closings.store(0)
+    return device
+
+
+cdef void release_device_state(DeviceState* device) noexcept nogil:
+    # By the time the last reference goes no queue is registered (each holds one) and the Device has emptied the
+    # anchors.
+    if device.references.fetch_sub(1, memory_order_acq_rel) == 1:
+        del device
+
+
+cdef QueueState* new_queue_state(
+    DeviceState* device, void* handle, uint64_t queue_id, bint is_null, bint blocking, bint timing, bint adopted
+) noexcept nogil:
+    """A state with two references, the caller's and the registry's; it owns the driver's `handle` from here on."""
+    cdef QueueState* queue = new QueueState()
+    queue.references.store(2, memory_order_relaxed)
+    queue.driver = device.driver
+    queue.handle = handle
+    device.references.fetch_add(1, memory_order_relaxed)
+    queue.device = device
+    queue.epochs = new_epochs(queue_id)
+    queue.is_null = is_null
+    queue.blocking = blocking
+    queue.timing = timing
+    queue.adopted = adopted
+    queue.retiring = False
+    queue.outlives = NULL
+    queue.barred = 0
+    queue.clock = NULL
+    queue.marker = NULL
+    queue.null_seen.store(0)
+    queue.listed = queue.settled = False
+    queue.next_listed = NULL
+    queue.last_plan = NULL
+    device.registry_lock.lock()
+    device.queues.push_back(queue)
+    device.registry_lock.unlock()
+    return queue
+
+
+cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil:
+    queue.references.fetch_add(1, memory_order_relaxed)
+    return queue
+
+
+cdef void release_queue_state(QueueState* queue) noexcept nogil:
+    """The last reference goes only after the registry's has, and that goes only when the work is done and anchors
+    gone.
+    """
+    cdef size_t i
+    cdef unordered_map[uint64_t, Plan*].iterator plan
+    if queue.references.fetch_sub(1, memory_order_acq_rel) != 1:
+        return
+    plan = queue.plans.begin()
+    while plan != queue.plans.end():
+        delete_plan(dereference(plan).second)
+        preincrement(plan)
+    for i in range(queue.pending.size()):
+        release_marker(queue.pending[i])
+    if queue.marker != NULL:
+        release_marker(queue.marker)
+    release_clock(queue.clock)
+    release_clock(queue.outlives)
+    queue.driver.release_queue(queue.handle)
+    release_epochs(queue.epochs)
+    release_device_state(queue.device)
+    del queue
+
+
+cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil:
+    """All queues that may have work outstanding, each retained for the caller, by ascending id."""
+    cdef size_t i
+    device.registry_lock.lock()
+    into.reserve(device.queues.size())
+    for i in range(device.queues.size()):
+        into.push_back(retain_queue_state(device.queues[i]))
+    device.registry_lock.unlock()
+
+
+cdef Clock* outstanding_work(DeviceState* device) noexcept nogil:
+    """A new reference to the clock of everything submitted to any queue of the device and not known to be done."""
+    cdef vector[ClockEntry] entries
+    cdef size_t i
+    device.registry_lock.lock()
+    for i in range(device.queues.size()):
+        if not is_empty(device.queues[i].epochs):
+            entries.push_back(ClockEntry(device.queues[i].epochs, submitted_epoch(device.queues[i].epochs)))
+    # under the lock still: an unregistered queue's epochs may be gone once it is released
+    cdef Clock* clock = clock_of_entries(entries)
+    device.registry_lock.unlock()
+    return clock
+
+
+cdef void anchor(DeviceState* device, DeviceAnchor what) noexcept nogil:
+    """Keep it until everything submitted to the device so far is done, and no gate is closed.
+
+    Not only until its own commands are: nobody notes which queues have used what, because that would be a cost of every
+    launch.
+    """
+    what.after = outstanding_work(device)
+    device.registry_lock.lock()  # never held across a driver call, so it may be taken with the GIL
+    device.anchors.push_back(what)
+    device.registry_lock.unlock()
+
+
+cdef void anchor_marker(DeviceState* device, Marker* marker) noexcept nogil:
+    """Takes over the reference."""
+    anchor(device, DeviceAnchor(NULL, NULL, NULL, marker))
+
+
+cdef atomic[int32_t] captured  # how many queues of this process are
+
+
+cdef int captures_under_way() noexcept nogil:
+    """How many queues are captured, of any device: while there is none, nothing has to be refused."""
+    return captured.load(memory_order_relaxed)
+
+
+cdef void bar(QueueState* queue, uint32_t why, bint barred) noexcept nogil:
+    queue.lock.lock()
+    queue.barred = queue.barred | why if barred else queue.barred & ~why
+    queue.lock.unlock()
+
+
+cdef void count_blocking_capture(QueueState* queue, int by) noexcept nogil:
+    """While a blocking queue is captured, the null queue, which would have to come after it, cannot be used."""
+    cdef QueueState* null_queue = queue.device.null_queue
+    if not queue.blocking or null_queue == NULL:
+        return
+    null_queue.lock.lock()
+    queue.device.blocking_captures += by
+    if queue.device.blocking_captures:
+        null_queue.barred |= BY_CAPTURE_OF_OTHERS
+    else:
+        null_queue.barred &= ~<uint32_t> BY_CAPTURE_OF_OTHERS
+    null_queue.lock.unlock()
+
+
+cdef void bar_for_capture(QueueState* queue) noexcept nogil:
+    """What the queue is given from now on does not run."""
+    captured.fetch_add(1, memory_order_relaxed)
+    count_blocking_capture(queue, 1)
+    bar(queue, BY_CAPTURE, True)
+
+
+cdef void unbar_after_capture(QueueState* queue) noexcept nogil:
+    bar(queue, BY_CAPTURE, False)
+    count_blocking_capture(queue, -1)
+    captured.fetch_sub(1, memory_order_relaxed)
+
+
+cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil:
+    into.launches += counts.launches
+    into.copies += counts.copies
+    into.fills += counts.fills
+    into.host_functions += counts.host_functions
+    into.markers_made += counts.markers_made
+    into.markers_shared += counts.markers_shared
+    into.waits_made += counts.waits_made
+    into.waits_elided_completed += counts.waits_elided_completed
+    into.waits_elided_ordered += counts.waits_elided_ordered
+    into.events_made += counts.events_made
+    into.host_syncs += counts.host_syncs
+    into.arg_bytes_set += counts.arg_bytes_set
+    into.arg_bytes_skipped += counts.arg_bytes_skipped
+    into.reductions += counts.reductions
+    into.graph_launches += counts.graph_launches
+
+
+cdef Statistics device_statistics(DeviceState* device) noexcept nogil:
+    """Of all its queues, those that are gone included, and its own waits."""
+    cdef Statistics counts
+    cdef vector[QueueState*] queues
+    cdef size_t i
+    registered_queues(device, queues)
+    device.registry_lock.lock()
+    counts = device.retired
+    counts.host_syncs += device.host_syncs
+    device.registry_lock.unlock()
+    for i in range(queues.size()):
+        queues[i].lock.lock()
+        add_statistics(counts, queues[i].counts)
+        queues[i].lock.unlock()
+        release_queue_state(queues[i])
+    return counts
+
+
+cdef object stats_of(const Statistics& counts, object allocations=0):
+    return Stats(
+        counts.launches, counts.copies, counts.fills, counts.host_functions, counts.markers_made,
+        counts.markers_shared, counts.waits_made, counts.waits_elided_completed, counts.waits_elided_ordered,
+        counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped, counts.reductions,
+        allocations, counts.graph_launches)

@@ -1,0 +1,109 @@
+"""Recording points of queues and waiting for them, by other queues and with a timeout by the host."""
+
+import time
+
+from cpython.exc cimport PyErr_CheckSignals
+
+from forebay.events.event cimport Event, captured_point, new_event, set_captured, set_marker
+from forebay.core.marker cimport Marker, release_marker, retain_marker
+from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, TIMED, Status
+from forebay.core.state cimport QueueState
+from forebay.sync.ordering cimport record_marker, wait_for_marker
+
+from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, TimeoutError
+
+
+cdef Event record(object queue, QueueState* state, object given, bint timing):
+    """`Queue.record`."""
+    cdef Marker* marker = NULL
+    cdef Status status
+    cdef Event event
+    if given is None:
+        event = new_event(queue.device, state.device, timing)
+    elif not isinstance(given, Event):
+        raise ArgumentTypeError(f"record() needs an Event, not {type(given).__name__}")
+    elif (<Event> given).state != state.device:
+        raise InvalidArgumentError(f"record: this Event belongs to {given.device.name}, {queue!r} does not")
+    else:
+        event = given
+    if queue._capture is not None:
+        queue._check_open()
+        point = queue._capture.fork(queue)
+        if point is not None:
+            set_captured(event, point)
+            return event
+    timing = timing or event.timing
+    if timing and not state.timing:
+        raise InvalidArgumentError(
+            f"record with timing on {queue!r}: it was made without; use Device.queue(timing=True)")
+    with nogil:
+        status = record_marker(state, FOR_HOST | TIMED if timing else FOR_HOST, &marker)
+    if status != 0:
+        queue._raise(status, "record")
+    set_marker(event, marker, timing, queue)
+    return event
+
+
+cdef int wait_for_event(object queue, QueueState* state, Event event) except -1:
+    """`Queue.wait`."""
+    captured = captured_point(event)
+    if captured is not None:
+        captured[0].wait(queue, captured[1])
+        return 0
+    if event.marker == NULL:
+        return 0
+    if queue._capture is not None:
+        queue._capture.wait_outside(queue, repr(event))
+    if event.state.driver != state.driver:
+        raise InvalidArgumentError("wait: the event belongs to another driver's device")
+    return wait_and_release(queue, state, retain_marker(event.marker))
+
+
+cdef int wait_for_queue(object queue, QueueState* state, object producer, QueueState* producer_state) except -1:
+    """`Queue.wait`, for another queue."""
+    cdef Marker* marker = NULL
+    cdef Status status
+    if producer._capture is not None:
+        captured = producer._capture.fork(producer)
+        if captured is not None:
+            captured[0].wait(queue, captured[1])
+            return 0
+    if queue._capture is not None:
+        queue._capture.wait_outside(queue, repr(producer))
+    if producer_state.driver != state.driver:
+        raise InvalidArgumentError("wait: the queue belongs to another driver's device")
+    with nogil:
+        status = record_marker(
+            producer_state, FOR_DEVICE if producer_state.device == state.device else FOR_HOST, &marker)
+    if status != 0:
+        producer._raise(status, "wait")
+    return wait_and_release(queue, state, marker)
+
+
+cdef int wait_and_release(object queue, QueueState* state, Marker* marker) except -1:
+    cdef Status status
+    with nogil:
+        status = wait_for_marker(state, marker)
+        release_marker(marker)
+    if status != 0:
+        queue._raise(status, "wait")
+    return 0
+
+
+cdef int finish_within(object queue, object timeout) except -1:
+    """`Queue.finish` with a timeout."""
+    if not hasattr(timeout, "__float__"):
+        raise ArgumentTypeError(f"finish: timeout is a number of seconds, not {type(timeout).__name__}")
+    timeout = float(timeout)
+    if timeout != timeout:
+        raise InvalidArgumentError("finish: timeout is nan, which never comes")
+    end = time.monotonic() + timeout
+    pause = 20e-6
+    while not queue.query():
+        PyErr_CheckSignals()
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"{queue!r} is not done after {timeout} s")
+        time.sleep(min(pause, left))
+        pause = min(2 * pause, 1e-3)
+    return 0

@@ -1,0 +1,61 @@
+"""Taking over what dpctl made: queues that it goes on submitting to, and memory."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from forebay.core import errors
+from forebay.core.info import DeviceInfo
+from forebay.queues.device import Device, open_devices
+from forebay.queues.queue import Queue
+from forebay.queues.sycl import discovery as platforms
+from forebay.queues.sycl.device import SyclDevice
+
+_lock = threading.Lock()  # two queues of one context get one Device, whatever the threads
+
+
+def adopt(queue: Any, blocking: bool) -> Queue:
+    """`Queue.from_dpctl`."""
+    try:
+        import dpctl
+    except ImportError as error:
+        raise errors.NotSupportedError(f"Queue.from_dpctl needs dpctl ({error}): {platforms.INSTALL}") from None
+    if not isinstance(queue, dpctl.SyclQueue):
+        raise errors.ArgumentTypeError(f"from_dpctl needs a dpctl.SyclQueue, not {type(queue).__name__}")
+    if not isinstance(blocking, (bool, np.bool_)):
+        raise errors.ArgumentTypeError(f"from_dpctl: blocking is a bool, not {type(blocking).__name__}")
+    if not queue.is_in_order:
+        raise errors.InvalidArgumentError(
+            "from_dpctl: this dpctl.SyclQueue runs out of order, and forebay's rules are about queues that do not; "
+            "make it with dpctl.SyclQueue(…, property='in_order')"
+        )
+    device = _device_of(queue)
+    return device._adopt(queue, device.driver.adopt(queue), bool(blocking), queue.has_enable_profiling)
+
+
+def _device_of(queue: Any) -> Device:
+    context, native = queue.sycl_context, queue.sycl_device
+    with _lock:
+        known = [
+            device
+            for device in open_devices()
+            if isinstance(device.driver, SyclDevice) and device.driver.context == context
+            and device.driver.native == native
+        ]  # fmt: skip
+        if known:
+            return min(known, key=lambda device: int(device.driver.serial))
+        info = _info_of(native)
+        if not info.usable:
+            raise errors.NotSupportedError(f"from_dpctl: {info.description}: {info.reason}; {info.advice}")
+        return Device._of(SyclDevice(info, queue))
+
+
+def _info_of(native: Any) -> DeviceInfo:
+    for info in platforms.discover():
+        if info.native == native:
+            return replace(info, native=native)
+    return platforms.describe(native)  # part of a device, which no list has

@@ -1,8 +1,0 @@
-"""Fills."""
-
-from penstock.queues.buffer cimport Buffer
-from penstock.queues.state cimport QueueState
-
-
-cdef int fill(object queue, QueueState* state, object buf, object value) except -1
-cdef bytes fill_pattern(Buffer buf, object value)

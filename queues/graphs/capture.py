@@ -1,0 +1,404 @@
+"""Capture: what queues are given becomes a graph instead of running, by HIP's rules (hipStreamBeginCapture).
+
+A capture begins on one queue. Another joins it by waiting for an event that was recorded in it, and must be waited for
+again before it ends. Nothing of it reaches the driver.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from forebay.core.errors import (
+    CaptureError,
+    CaptureImplicitError,
+    CaptureInvalidatedError,
+    CaptureIsolationError,
+    CaptureMergeError,
+    CaptureUnjoinedError,
+    CaptureUnmatchedError,
+    CaptureUnsupportedError,
+    CaptureWrongThreadError,
+    InvalidArgumentError,
+    NotSupportedError,
+)
+from forebay.queues.graphs.graph import Graph, Node
+from forebay.queues.graphs.work import Work, make_alloc, make_free
+from forebay.queues.memory.shapes import read_dtype, read_shape
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from forebay.queues.memory.buffer import Buffer
+    from forebay.queues.queue import Queue
+
+MODES = ("global", "thread_local", "relaxed")
+
+_ids = itertools.count(1)
+
+
+class _ThreadMode(threading.local):
+    """How careful a thread has to be while others capture (HIP, hipThreadExchangeStreamCaptureMode)."""
+
+    mode = "global"
+
+
+_thread = _ThreadMode()
+_active: WeakSet[Capture] = WeakSet()
+_lock = threading.RLock()  # guards all captures: a queue joins and leaves one at a time
+
+
+class Capture:
+    """What is captured together: a graph that is being made, and the queues that make it.
+
+    Attributes
+    ----------
+    id : int
+        A number that no other capture of this process has.
+    origin : Queue
+        Where it began, and has to end; None when it has.
+    mode : "global", "thread_local" or "relaxed"
+    graph : Graph
+    invalid : str
+        Why it can only be ended; empty while all is well.
+    active : bool
+        Whether it has not ended.
+    """
+
+    def __init__(self, queue: Queue, mode: str) -> None:
+        self.id = next(_ids)
+        self.origin: Any = queue
+        self.mode = mode
+        self.thread = threading.get_ident()
+        self.graph = Graph(queue.device, _made=True)
+        self.graph._captured = True
+        self.invalid = ""
+        self.active = True
+        self._ends: dict[Queue, tuple[Node, ...]] = {}  # what the next command of each queue comes after
+        self._join(queue, ())
+        _active.add(self)
+
+    def __del__(self) -> None:
+        if getattr(self, "active", False):
+            self.abandon()
+
+    @property
+    def status(self) -> str:
+        """HIP's words: "none", "active" or "invalidated"."""
+        return "none" if not self.active else "invalidated" if self.invalid else "active"
+
+    def dependencies(self, queue: Queue) -> tuple[Node, ...]:
+        """What the next command of the queue will come after."""
+        return self._ends[queue]
+
+    def invalidate(self, why: str) -> None:
+        """An error that leaves nothing to go on with."""
+        self.invalid = self.invalid or why
+
+    def check(self) -> None:
+        """Raise when it was invalidated."""
+        if self.invalid:
+            raise CaptureInvalidatedError(f"the capture was invalidated: {self.invalid}")
+
+    def refuse(self, what: str) -> None:
+        """Something that cannot be captured, and invalidates the capture as it does in HIP."""
+        self.invalidate(what)
+        raise CaptureUnsupportedError(f"{what}: this cannot be captured, and the capture is invalid now")
+
+    # -- what queues are given
+
+    # Another thread may end the capture at any time: what comes then is told to run instead.
+
+    def add(self, queue: Queue, work: Work) -> Node | None:
+        """A command of the queue; None when the capture has ended."""
+        with _lock:
+            if not self.active:
+                return None
+            self.check()
+            self.graph._check_not_freed(work)
+            node = self.graph._append(work, self._ends[queue])
+            self._ends[queue] = (node,)
+        return node
+
+    def alloc(self, queue: Queue, shape: Any, dtype: Any) -> Buffer | None:
+        """Memory that a launch of the graph hands out; None when the capture has ended."""
+        with _lock:
+            if not self.active:
+                return None
+            self.check()
+            freed = self.graph._freed_before(
+                self._ends[queue], math.prod(read_shape(shape)) * read_dtype(dtype).itemsize
+            )
+        work = make_alloc(self.graph.device, shape, dtype, freed)  # which may ask the driver
+        return None if self.add(queue, work) is None else work.buffer
+
+    def free(self, queue: Queue, buffer: Any) -> bool:
+        """What takes it back; False when the capture has ended."""
+        return self.add(queue, make_free(self.graph.device, buffer)) is not None
+
+    def add_graph(self, queue: Queue, works: Sequence[Work], dependencies: Sequence[Sequence[int]]) -> bool:
+        """All nodes of a graph that is launched on the queue; False when the capture has ended."""
+        with _lock:
+            if not self.active:
+                return False
+            self.check()
+            if not works:
+                return True
+            nodes: list[Node] = []
+            for work, after in zip(works, dependencies, strict=True):
+                nodes.append(self.graph._append(work, tuple(nodes[i] for i in after) or self._ends[queue]))
+            inner = {i for after in dependencies for i in after}
+            self._ends[queue] = tuple(node for i, node in enumerate(nodes) if i not in inner)
+            return True
+
+    def fork(self, queue: Queue) -> tuple[Capture, tuple[Node, ...]] | None:
+        """What an event recorded on the queue stands for; None when the capture has ended."""
+        with _lock:
+            if not self.active:
+                return None
+            self.check()
+            return self, self._ends[queue]
+
+    def wait(self, queue: Queue, nodes: tuple[Node, ...]) -> None:
+        """The queue waits for a point of this capture, and joins it by that if it is not captured yet."""
+        with _lock:
+            if not self.active:
+                return
+            other = queue._capture
+            if other is not None and other is not self:
+                self.invalidate("it was to be merged with another")
+                other.invalidate("it was to be merged with another")
+                raise CaptureMergeError(f"{queue!r} is captured already, and not into the same graph")
+            self.check()
+            if other is None:
+                self._check_can_join(queue)
+                self._join(queue, nodes)
+            else:
+                self._ends[queue] = tuple(dict.fromkeys((*self._ends[queue], *nodes)))
+
+    def wait_outside(self, queue: Queue, what: str) -> None:
+        """The queue, which is captured, was to wait for what is not."""
+        self.check()
+        self.invalidate(f"{queue!r} was to wait for {what}, which is not captured")
+        raise CaptureIsolationError(
+            f"{queue!r} is captured and cannot wait for {what}, which is not: wait before the capture begins"
+        )
+
+    def _check_can_join(self, queue: Queue) -> None:
+        if queue.device is not self.graph.device:
+            raise NotSupportedError(f"a capture is of one device, {self.graph.device.name}")
+        if queue.is_null:
+            self.invalidate("the null queue was to join it")
+            raise CaptureImplicitError("the null queue cannot be captured")
+        queue._check_open()
+
+    def _join(self, queue: Queue, nodes: tuple[Node, ...]) -> None:
+        self._ends[queue] = nodes
+        queue._enter_capture(self)
+
+    # -- its end
+
+    def end(self, queue: Queue) -> Graph:
+        """End it, as `Queue.end_capture` says."""
+        with _lock:
+            if queue is not self.origin:
+                raise CaptureUnmatchedError(f"the capture of {queue!r} began on {self.origin!r} and ends there")
+            if self.mode != "relaxed" and threading.get_ident() != self.thread:
+                raise CaptureWrongThreadError(f"the capture of {queue!r} ends in the thread that began it")
+            unjoined = self._unjoined()
+            self.abandon()
+            if self.invalid:
+                self.graph.close()
+                self.check()
+            if unjoined:
+                self.graph.close()
+                raise CaptureUnjoinedError(
+                    f"{', '.join(map(repr, unjoined))} joined the capture, and {queue!r} does not come after all of it:"
+                    " record an event there and wait for it here"
+                )
+            return self.graph
+
+    def abandon(self) -> None:
+        """The queues go back to running what they are given."""
+        with _lock:
+            if self.active:
+                self.active = False
+                self.graph._captured = False
+                _active.discard(self)
+                for queue in self._ends:
+                    queue._leave_capture()
+                self._ends = {}  # events that were recorded in it keep it, but no queues
+                self.origin = None
+
+    def lose(self, queue: Queue) -> None:
+        """The queue is closed."""
+        with _lock:
+            if queue is self.origin:
+                self.invalidate(f"{queue!r} was closed")
+                self.abandon()
+                self.graph.close()
+            elif self._ends.pop(queue, None) is not None:
+                self.invalidate(f"{queue!r} was closed")
+                queue._leave_capture()
+
+    def _unjoined(self) -> list[Queue]:
+        """The queues with commands that the origin does not come after."""
+        reached: set[Node] = set()
+        left = list(self._ends[self.origin])
+        while left:
+            node = left.pop()
+            if node not in reached:
+                reached.add(node)
+                left.extend(node.dependencies)
+        return [queue for queue, ends in self._ends.items() if not reached.issuperset(ends)]
+
+
+class Capturing:
+    """``with queue.capture() as graph:`` begins and ends a capture; when an exception comes out, it is given up."""
+
+    def __init__(self, queue: Queue, mode: str) -> None:
+        check_mode(mode)
+        self._queue = queue
+        self._mode = mode
+        self._capture: Capture | None = None
+
+    def __enter__(self) -> Graph:
+        self._capture = begin(self._queue, self._mode)
+        return self._capture.graph
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        capture, self._capture = self._capture, None
+        assert capture is not None
+        if kind is None and capture.active:
+            try:
+                capture.end(self._queue)
+            except CaptureError:
+                capture.abandon()
+                capture.graph.close()
+                raise
+        elif capture.active:
+            capture.abandon()
+            capture.graph.close()
+        elif kind is None and capture.invalid:
+            capture.check()
+
+
+def check_mode(mode: Any) -> None:
+    """Raise when it is none."""
+    if mode not in MODES:
+        raise InvalidArgumentError(f"capture: mode is one of {', '.join(MODES)}, not {mode!r}")
+
+
+def begin(queue: Queue, mode: str) -> Capture:
+    """Begin to capture, as `Queue.begin_capture` says."""
+    check_mode(mode)
+    with _lock:
+        queue._check_open()
+        if queue.is_null:
+            raise CaptureUnsupportedError("the null queue cannot be captured")
+        if queue._capture is not None:
+            raise CaptureError(f"{queue!r} is captured already")
+        if queue.adopted:
+            raise NotSupportedError(f"{queue!r} gets commands that forebay does not see, and cannot capture")
+        return Capture(queue, mode)
+
+
+def thread_mode() -> str:
+    """Return how careful the calling thread has to be."""
+    return _thread.mode
+
+
+def exchange_thread_mode(mode: str) -> str:
+    """Set how careful the calling thread has to be, and return how careful it had to be (HIP,
+    hipThreadExchangeStreamCaptureMode).
+
+    Parameters
+    ----------
+    mode : "global", "thread_local" or "relaxed"
+        Whether what might wait for a captured queue is an error in this thread while any thread has a capture of mode
+        "global" under way, which is how a thread begins; only while this thread has one that is not relaxed; or never.
+    """
+    check_mode(mode)
+    before, _thread.mode = _thread.mode, mode
+    return before
+
+
+def refuse_unsafe(what: str) -> None:
+    """Something that might wait for a captured queue: allowed while only relaxed captures, or other threads' own, are
+    under way. Invalidates the others, as in HIP.
+    """
+    here, careful = threading.get_ident(), _thread.mode
+    if careful == "relaxed":
+        return
+    with _lock:
+        disturbed = [
+            capture
+            for capture in _active
+            if (capture.mode == "global" and careful == "global")
+            or (capture.mode != "relaxed" and capture.thread == here)
+        ]
+        for capture in disturbed:
+            capture.invalidate(what)
+    if disturbed:
+        raise CaptureUnsupportedError(
+            f"{what} while {disturbed[0].origin!r} is captured with mode {disturbed[0].mode!r}; "
+            "the capture is invalid now"
+        )
+
+
+def refuse_synchronize(device: Any, what: str) -> None:
+    """Waiting for all queues of a device would be waiting for captured ones, whatever the mode."""
+    refuse_unsafe(what)
+    with _lock:
+        disturbed = [capture for capture in _active if capture.graph.device is device]
+        for capture in disturbed:
+            capture.invalidate(what)
+    if disturbed:
+        raise CaptureUnsupportedError(f"{what} while {disturbed[0].origin!r} is captured; the capture is invalid now")
+
+
+def captures_that_bar_null(device: Any) -> list[Capture]:
+    """Those with a blocking queue of the device."""
+    with _lock:
+        return [
+            capture
+            for capture in _active
+            if capture.graph.device is device and any(queue.blocking for queue in capture._ends)
+        ]
+
+
+def refuse_synchronous(what: str) -> None:
+    """HIP's calls that are synchronous on the null queue are refused while anything is captured, in whatever mode."""
+    if not _active:
+        return
+    with _lock:
+        disturbed = list(_active)
+        for capture in disturbed:
+            capture.invalidate(what)
+    if disturbed:
+        raise CaptureImplicitError(f"{what} while {disturbed[0].origin!r} is captured; the capture is invalid now")
+
+
+def refuse_null(device: Any, what: str) -> None:
+    """A command of the null queue would wait for blocking queues that are captured."""
+    with _lock:
+        for capture in captures_that_bar_null(device):
+            capture.invalidate(f"{what}: implicitly ordered after what is captured")
+    raise CaptureImplicitError(
+        f"{what}: the null queue is ordered after the blocking queues, and one is captured; its capture is invalid now"
+    )
+
+
+def abandon_captures(device: Any) -> None:
+    """The device is closed."""
+    with _lock:
+        for capture in [capture for capture in _active if capture.graph.device is device]:
+            capture.invalidate("the device was closed")
+            capture.abandon()
+            capture.graph.close()

@@ -1,0 +1,399 @@
+"""Executable graphs: what `Graph.instantiate` makes, and what is launched."""
+
+from heapq import heappop, heappush
+
+cimport cython
+from libc.stdint cimport uint64_t
+from libcpp.atomic cimport memory_order_relaxed
+from libcpp.vector cimport vector
+
+from forebay.events.anchors cimport collect_device
+from forebay.queues.memory.buffer cimport Buffer, note_write
+from forebay.core.driver cimport Status
+from forebay.queues.host_functions cimport Call, new_call, settle_call
+from forebay.queues.queue cimport Queue
+from forebay.queues.graphs.replay cimport Replay, is_acting, new_replay, submit_replay
+from forebay.core.state cimport Lock
+from forebay.queues.graphs.work cimport ListWork, MemoryWork
+from forebay.core.epochs cimport submitted_epoch
+from forebay.sync.ordering cimport wait_for_epoch
+
+from forebay.core.errors import (
+    ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
+)
+from forebay.queues.graphs.memory import Lifetimes
+from forebay.queues.graphs.lanes import segments_of
+from forebay.queues.graphs.work import make_copy, make_fill, make_host, make_kernel
+
+
+def serial_order(nodes):
+    """The nodes, each after all it depends on, else in the order they were added in.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When they depend on each other in a circle.
+    """
+    at = {node: i for i, node in enumerate(nodes)}
+    left = [len(node.dependencies) for node in nodes]
+    dependents = [[] for _ in nodes]
+    for i, node in enumerate(nodes):
+        for other in node.dependencies:
+            dependents[at[other]].append(i)
+    ready = [i for i, count in enumerate(left) if count == 0]
+    ordered = []
+    while ready:
+        i = heappop(ready)
+        ordered.append(nodes[i])
+        for other in dependents[i]:
+            left[other] -= 1
+            if left[other] == 0:
+                heappush(ready, other)
+    if len(ordered) != len(nodes):
+        circle = next(node for i, node in enumerate(nodes) if left[i])
+        raise InvalidArgumentError(f"{circle!r} depends on itself, through others")
+    return ordered
+
+
+def shape_of(ordered):
+    """What must be the same for a graph to take the place of another: what nodes do, what they depend on, and between
+    which kinds of memory they copy (CUDA's rule, and HIP's).
+    """
+    at = {node: i for i, node in enumerate(ordered)}
+    return [
+        (node.kind, sorted([at[other] for other in node.dependencies]), direction_of(node.work)) for node in ordered]
+
+
+cdef object direction_of(work):
+    if work.kind == "graph":
+        return [(each.kind, direction_of(each)) for each in work.works]
+    if work.kind != "copy":
+        return None
+    if type(work) is ListWork:
+        return direction_of(work.works[0])
+    return " to ".join(["device" if isinstance(end, Buffer) else "host" for end in (work.src, work.dst)])
+
+
+cdef struct Point:
+    uint64_t queue
+    uint64_t epoch
+
+
+@cython.no_gc_clear
+cdef class ExecutableGraph:
+    """A graph that is ready to be launched, as often as wanted; made by `Graph.instantiate`.
+
+    It has copies of what the graph's nodes were when it was made, and keeps all they use alive. Its executions run one
+    after the other, whichever queues they are launched on (CUDA and HIP say so too): a launch on another queue than the
+    last one waits for that. Any thread may use it.
+
+    Attributes
+    ----------
+    device : Device
+    closed : bool
+    """
+
+    cdef readonly object device
+    cdef readonly bint closed
+    cdef tuple ordered  # the nodes it was made from
+    cdef list works  # theirs, or what took their place
+    cdef list shape
+    cdef Replay replay
+    cdef list lanes  # Queues that only its launches use, side by side with the one it is launched on
+    cdef tuple written  # the buffers that it may write to
+    cdef bint follows  # pointers in memory, so that it may write anywhere
+    cdef bint auto_free
+    cdef object lifetimes  # of the memory that its nodes allocate and free; None when there are none
+    cdef bint stale  # the works changed since it was made
+    cdef uint64_t closings  # the device's count when the buffers were last seen open
+    cdef Lock lock  # one launch at a time; guards the two below
+    cdef uint64_t last_queue  # the id of the last launch's; 0 before the first, as no queue has
+    cdef uint64_t last_epoch
+    cdef object __weakref__
+
+    def __init__(self, *args, **kwargs):
+        raise ArgumentTypeError("an ExecutableGraph is made by Graph.instantiate")
+
+    @staticmethod
+    def _of(device, nodes, auto_free=False):
+        cdef ExecutableGraph made = ExecutableGraph.__new__(ExecutableGraph)
+        ordered = serial_order(nodes)
+        made.device = device
+        made.ordered = tuple(ordered)
+        made.works = [node.work for node in ordered]
+        made.shape = shape_of(ordered)
+        made.auto_free = auto_free
+        made.lanes = []
+        made._prepare()
+        return made
+
+    def _prepare(self):
+        """Make it ready anew; when that fails it is as it was."""
+        cdef Queue null_queue = self.device.null_queue
+        self._check_buffers(null_queue.state.device.closings.load())
+        lifetimes = None
+        if any([type(work) is MemoryWork for work in self.works]):
+            lifetimes = Lifetimes(self.ordered, self.works, self.auto_free)
+        collect_device(null_queue.state.device)
+        segments = segments_of(
+            [dependencies for _, dependencies, _ in self.shape], [is_acting(work) for work in self.works])
+        others = max([segment.lane for segment in segments], default=0)
+        for _ in range(len(self.lanes), others):
+            self.lanes.append(self.device.queue(blocking=False, timing=False))
+        # What the old one used goes when it is done: launches in other threads still hold it.
+        self.replay = new_replay(self.device, null_queue.state, self.works, segments, self.lanes[:others])
+        self.lifetimes = lifetimes
+        self.written = tuple(dict.fromkeys([buffer for work in self.works for buffer in work.writes]))
+        self.follows = any([work.follows for work in self.works])
+        self.stale = False
+
+    def _check_buffers(self, uint64_t closings):
+        """Something was closed since they were last looked at."""
+        for node, work in zip(self.ordered, self.works):
+            for buffer in work.buffers:
+                if (<Buffer> buffer).allocation.closed:
+                    raise ClosedError(f"{node!r} of the graph: a Buffer that it uses is closed")
+        self.closings = closings
+
+    def _check_open(self):
+        if self.closed:
+            raise ClosedError("this ExecutableGraph is closed")
+
+    def launch(self, queue):
+        """Run it on a queue, after what that was given before; a command like any other.
+
+        It may be launched again while it still runs. On a queue that is captured, its nodes become part of the capture.
+        Does not wait for it. It blocks only while the device's own queue is full.
+
+        Parameters
+        ----------
+        queue : Queue
+            Of the graph's device.
+
+        Raises
+        ------
+        ClosedError
+            When it, the queue or a buffer that it uses is closed.
+        InvalidArgumentError
+            When memory that it has allocated was not freed since the last launch, and it is not to free that itself; or
+            it frees what is not there.
+        NotSupportedError
+            On a queue that is captured, when it has nodes that allocate or free memory.
+        DriverError
+            When the driver refuses part of it. What was submitted before that part runs.
+        """
+        cdef vector[Call*] calls
+        cdef vector[Point] points
+        cdef size_t i, called = 0
+        cdef bint begun = False
+        cdef Status status = 1  # until it is tried
+        cdef Queue on
+        cdef Replay replay
+        if not isinstance(queue, Queue):
+            raise ArgumentTypeError(f"a graph is launched on a Queue, not on {type(queue).__name__}")
+        on = queue
+        self._check_open()
+        on._check_open()
+        if on.device is not self.device:
+            raise InvalidArgumentError(f"the graph belongs to {self.device.name}, {on!r} does not")
+        if on.state.device.closings.load(memory_order_relaxed) != self.closings:
+            self._check_buffers(on.state.device.closings.load())
+        if on._capture is not None:
+            if self.lifetimes is not None:
+                raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")
+            if on._capture.add_graph(on, self.works, [dependencies for _, dependencies, _ in self.shape]):
+                return
+        if self.stale:
+            self._prepare()
+        replay = self.replay
+        functions = replay.prepared.functions
+        lifetimes = self.lifetimes
+        if lifetimes is not None:
+            before = lifetimes.begin()
+            for queue_id, epoch in lifetimes.freed_at:
+                points.push_back(Point(queue_id, epoch))
+        try:
+            for function in functions:
+                calls.push_back(new_call(on, on.state, function))
+            with nogil:
+                self.lock.lock()
+                status = 0
+                if self.last_queue != on.state.epochs.queue_id and self.last_queue != 0:
+                    status = wait_for_epoch(on.state, self.last_queue, self.last_epoch)
+                for i in range(points.size()):
+                    if status == 0:
+                        status = wait_for_epoch(on.state, points[i].queue, points[i].epoch)
+                if status == 0:
+                    status = submit_replay(on.state, replay.submission, calls, &called, &begun)
+                    self.last_queue = on.state.epochs.queue_id
+                    self.last_epoch = submitted_epoch(on.state.epochs)
+                self.lock.unlock()
+        finally:
+            for i in range(calls.size()):
+                settle_call(on, functions[i], calls[i], i < called)
+            if lifetimes is not None:
+                if begun or status == 0:
+                    lifetimes.end(self.last_queue, self.last_epoch)
+                else:
+                    lifetimes.undo(before)
+        for buffer in self.written:
+            note_write(<Buffer> buffer, on.state)  # after a failure too: part of it may have been submitted
+        on.state.device.unseen_writes += self.follows
+        if status != 0:
+            on._raise(status, "graph launch")
+
+    def update(self, graph):
+        """Take over what the nodes of another graph do (HIP, hipGraphExecUpdate); executions under way are not changed.
+
+        Parameters
+        ----------
+        graph : Graph
+            With the same kinds of nodes and the same dependencies, added in the same order. Copies go the same way:
+            between the host and the device, or within the device.
+
+        Raises
+        ------
+        GraphUpdateError
+            When it differs in more than what its nodes do; nothing has changed then.
+        """
+        self._check_open()
+        if not hasattr(graph, "debug_dot"):
+            raise ArgumentTypeError(f"update() needs a Graph, not {type(graph).__name__}")
+        graph._check_complete()
+        if graph.device is not self.device:
+            raise GraphUpdateError(
+                f"the other graph belongs to {graph.device.name}, this one to {self.device.name}", "device",
+                graph.nodes[0] if graph.nodes else None)
+        ordered = serial_order(graph.nodes)
+        for node in (*ordered, *self.ordered):
+            if type(node.work) is MemoryWork:
+                raise GraphUpdateError(
+                    f"{node!r}: graphs that allocate or free memory are not updated", "memory",
+                    node if node in ordered else None)
+        shape = shape_of(ordered)
+        if len(shape) != len(self.shape):
+            raise GraphUpdateError(f"the other graph has {len(shape)} nodes, this one {len(self.shape)}", "nodes")
+        for i, (there, here) in enumerate(zip(shape, self.shape)):
+            if there[0] != here[0]:
+                raise GraphUpdateError(
+                    f"node {i} of the other graph is of kind {there[0]!r}, here {here[0]!r}", "kind", ordered[i])
+            if there[1] != here[1]:
+                raise GraphUpdateError(
+                    f"node {i} of the other graph depends on nodes {there[1]}, here on {here[1]}", "dependencies",
+                    ordered[i])
+            if there[2] != here[2]:
+                does, reason = ("copies", "direction") if there[0] == "copy" else ("does", "nodes")
+                raise GraphUpdateError(
+                    f"node {i} of the other graph {does} {there[2]}, here {here[2]}", reason, ordered[i])
+        before, self.works = self.works, [node.work for node in ordered]
+        try:
+            self._prepare()
+        except BaseException:
+            self.works = before
+            raise
+
+    def set_kernel(self, node, kernel, grid, block, *args):
+        """Let a node launch something else from the next launch on (HIP, hipGraphExecKernelNodeSetParams).
+
+        The graph, its nodes and executions under way are not changed.
+
+        Parameters
+        ----------
+        node : Node
+            A kernel node of the graph that this was made from.
+        kernel, grid, block, *args
+            As for `Queue.launch`.
+        """
+        self._set(node, "kernel", lambda: make_kernel(self.device, kernel, grid, block, args))
+
+    def set_copy(self, node, dst, src):
+        """Let a node copy something else from the next launch on (HIP, hipGraphExecMemcpyNodeSetParams1D).
+
+        Parameters
+        ----------
+        node : Node
+            A copy node of the graph that this was made from.
+        dst, src
+            As for `Graph.add_copy`, the same way as before: between the host and the device, or within the device.
+        """
+        self._set(node, "copy", lambda: make_copy(self.device, dst, src))
+
+    def set_fill(self, node, buf, value):
+        """Let a node fill something else, or with something else, from the next launch on (HIP,
+        hipGraphExecMemsetNodeSetParams).
+
+        Parameters
+        ----------
+        node : Node
+            A fill node of the graph that this was made from.
+        buf, value
+            As for `Queue.fill`.
+        """
+        self._set(node, "fill", lambda: make_fill(self.device, buf, value))
+
+    def set_host(self, node, function):
+        """Let a node call something else from the next launch on (HIP, hipGraphExecHostNodeSetParams).
+
+        Parameters
+        ----------
+        node : Node
+            A host node of the graph that this was made from.
+        function : callable
+            As for `Queue.host`.
+        """
+        self._set(node, "host", lambda: make_host(function))
+
+    def set_graph(self, node, graph):
+        """Let a node do what another graph does, from the next launch on (HIP, hipGraphExecChildGraphNodeSetParams).
+
+        Parameters
+        ----------
+        node : Node
+            A graph node of the graph that this was made from.
+        graph : Graph
+            Of the same shape, as for `update`.
+        """
+        self._set(node, "graph", lambda: graph._as_work(self.device))
+
+    def _set(self, node, kind, make):
+        """What `make` returns takes the place of what a node of this kind does; when it is refused all is as it was."""
+        self._check_open()
+        if node not in self.ordered:
+            raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
+        at = self.ordered.index(node)
+        if self.works[at].kind != kind:
+            raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
+        work = make()
+        there, here = direction_of(work), direction_of(self.works[at])
+        if there != here:
+            raise InvalidArgumentError(f"set_{kind}: the node is to {kind} {here}, and not {there}")
+        self.works[at] = work
+        self.stale = True
+
+    @property
+    def writes(self):
+        """The buffers that a launch of it may write to."""
+        if self.stale:
+            self._prepare()
+        return self.written
+
+    def close(self):
+        """Give back what it uses, once its launches are done. Does not block; twice is fine."""
+        self.closed = True
+        self.replay = None
+        self.lanes = []
+        self.lifetimes = None
+        self.works = []
+        self.written = ()
+        self.ordered = ()
+
+    def __enter__(self):
+        self._check_open()
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+    def __repr__(self):
+        state = "closed" if self.closed else f"{len(self.works)} nodes"
+        return f"<forebay.ExecutableGraph, {state}, on {self.device.name}>"

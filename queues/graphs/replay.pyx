@@ -1,0 +1,485 @@
+"""Graphs made ready to run: cut into lanes, with kernels and memory of their own, and recorded where the driver can.
+
+The first lane is the queue that the graph is launched on; each other lane is a queue that only this graph uses, and
+that it uses only under that queue's lock. Lanes wait for each other by markers, and in the end the first comes after
+all others: for everybody else the graph is one command. Host functions and waits divide a lane into parts, of which
+each is one call of the driver if that can record them.
+"""
+
+import numpy as np
+cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy
+from libcpp.atomic cimport memory_order_relaxed
+from libcpp.vector cimport vector
+
+from forebay.events.anchors cimport anchor_on_device
+from forebay.core.marker cimport Marker, release_marker
+from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.copies cimport host_memory_of
+from forebay.core.driver cimport (
+    COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, LAUNCH_COMMAND, Command, Driver, Memory, Status, Waits
+)
+from forebay.queues.host_functions cimport Call, submit_call
+from forebay.core.plan cimport PackedPointer, Plan, delete_plan, new_plan, set_changed_arguments
+from forebay.queues.queue cimport Queue
+from forebay.core.state cimport QueueState, release_device_state
+from forebay.queues.graphs.work cimport CopyWork, FillWork, HostWork, KernelWork, ListWork, Work
+from forebay.core.epochs cimport completed_epoch
+from forebay.sync.ordering cimport (
+    Order, abort_command, apply_command, begin_command, conclude, count_command, end_order, take_marker, waits_of
+)
+
+from forebay.queues.memory.buffer import _ids
+from forebay.queues.memory.pinned import host_empty
+
+
+# -- making it
+
+
+class CopyOnHost:
+    """What a driver that does not take pageable memory leaves to the host thread."""
+
+    def __init__(self, to, source):
+        self.to = np.frombuffer(to, np.uint8) if not isinstance(to, np.ndarray) else to.reshape(-1).view(np.uint8)
+        self.source = np.frombuffer(source, np.uint8) if not isinstance(source, np.ndarray) else (
+            source.reshape(-1).view(np.uint8))
+
+    def __call__(self):
+        self.to[:] = self.source
+
+
+@cython.no_gc_clear
+cdef class Prepared:
+    """What is given back when the device is done with it."""
+
+    def __cinit__(self):
+        self.submission = new Submission()
+        self.submission.needs_start = False
+
+    def __dealloc__(self):
+        cdef size_t i
+        for i in range(self.submission.steps.size()):
+            if self.submission.steps[i].recording != NULL:
+                self.driver.release_recording(self.submission.steps[i].recording)
+        del self.submission
+        for i in range(self.plans.size()):
+            delete_plan(self.plans[i])
+        if self.state != NULL:
+            release_device_state(self.state)
+
+    cdef int add(self, Command command) except -1:
+        cdef Submission* submission = self.submission
+        if self.cut or submission.steps.back().kind != COMMANDS:
+            self.add_step(COMMANDS, submission.commands.size(), 0)
+        submission.commands.push_back(command)
+        submission.steps[submission.steps.size() - 1].count += 1
+        return 0
+
+    cdef int add_step(self, StepKind kind, size_t first, size_t count) except -1:
+        self.submission.steps.push_back(Step(kind, first, count, NULL, self.lane, False, False, 0, 0))
+        self.cut = False
+        return 0
+
+    cdef int add_host(self, object function) except -1:
+        self.add_step(HOST_CALL, len(self.functions), 1)
+        self.functions.append(function)
+        return 0
+
+    cdef int add_copy(self, const Memory* to, const Memory* source, size_t nbytes) except -1:
+        cdef Command command
+        command.kind = COPY_COMMAND
+        command.to = to[0]
+        command.source = source[0]
+        command.nbytes = nbytes
+        return self.add(command)
+
+
+cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1:
+    """Launches of one kernel with the very same arguments share a kernel object, which nobody else has. Bytes by value
+    are brought to a buffer of the launch's own before it, each time: none is skipped.
+    """
+    cdef vector[char] packed = work.packed
+    cdef uint64_t bytes_set = 0, bytes_skipped = 0
+    cdef uint32_t failed_at = 0
+    cdef uintptr_t handle
+    cdef PackedPointer* slot
+    cdef const unsigned char[::1] given
+    cdef Memory source
+    cdef Command command
+    cdef Plan* plan
+    cdef Status status
+    if work.follows:
+        work.kernel._keep_up_with_memory()
+    for index, value in work.by_value:
+        given = value
+        native = device._allocate(given.shape[0], "device")
+        staged = device.driver.stage(given.shape[0])
+        prepared.kept += [native, staged]
+        slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> index].offset)
+        slot.allocation = next(_ids)
+        slot.memory.handle = <void*> <uintptr_t> native.handle
+        slot.memory.address = native.address
+        slot.memory.offset = 0
+        slot.memory.host = False
+        source = host_memory_of(staged)
+        memcpy(<void*> <uintptr_t> source.address, &given[0], given.shape[0])
+        prepared.add_copy(&slot.memory, &source, given.shape[0])
+    key = work.kernel.id, PyBytes_FromStringAndSize(packed.data(), packed.size())
+    if key in prepared.by_arguments:
+        plan = prepared.plans[<size_t> prepared.by_arguments[key]]
+    else:
+        handle = work.kernel._create()
+        plan = new_plan(
+            prepared.driver, <void*> handle, work.kernel.id, work.kernel.layout, work.kernel.count,
+            work.kernel.packed_size)
+        prepared.by_arguments[key] = prepared.plans.size()
+        prepared.plans.push_back(plan)
+        status = set_changed_arguments(plan, packed.data(), &bytes_set, &bytes_skipped, &failed_at)
+        if status != 0:
+            parameter = work.kernel.parameters[failed_at]
+            device._raise(
+                status, f"kernel {work.kernel.name!r}, argument {failed_at} ({parameter.type_name} {parameter.name})")
+    command.kind = LAUNCH_COMMAND
+    command.kernel = plan.kernel
+    command.geometry = work.geometry
+    return prepared.add(command)
+
+
+cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
+    """Pageable memory is read and written when the graph runs: by the driver, or else by the host thread."""
+    cdef Memory memory
+    if not work.pageable or (device.driver.takes_pageable if work.to.host else device.driver.reads_pageable_late):
+        return prepared.add_copy(&work.to, &work.source, work.nbytes)
+    staged = host_empty(work.nbytes, np.uint8, device)
+    prepared.kept.append(staged)
+    memory = host_memory_of(staged)
+    if work.to.host:
+        prepared.add_copy(&memory, &work.source, work.nbytes)
+        return prepared.add_host(CopyOnHost(work.host, staged))
+    prepared.add_host(CopyOnHost(staged, work.host))
+    return prepared.add_copy(&work.to, &memory, work.nbytes)
+
+
+cdef int add_fill(Prepared prepared, FillWork work) except -1:
+    cdef Command command
+    cdef const unsigned char[::1] pattern = work.pattern
+    command.kind = FILL_COMMAND
+    command.to = work.to
+    command.nbytes = (<Buffer> work.buffer).nbytes
+    command.pattern_size = pattern.shape[0]
+    command.pattern = &pattern[0]  # the work's
+    return prepared.add(command)
+
+
+cdef bint is_acting(Work work):
+    """Whether there is anything to submit for it."""
+    if type(work) is ListWork:
+        return any([is_acting(each) for each in (<ListWork> work).works])
+    if work.kind == "copy":
+        return (<CopyWork> work).nbytes != 0
+    if work.kind == "fill":
+        return (<Buffer> (<FillWork> work).buffer).nbytes != 0
+    return work.kind in ("kernel", "host")
+
+
+cdef int add_work(Prepared prepared, object device, Work work) except -1:
+    """One that is acting."""
+    if type(work) is ListWork:
+        for each in (<ListWork> work).works:
+            if is_acting(each):
+                add_work(prepared, device, each)
+    elif work.kind == "kernel":
+        add_kernel(prepared, device, work)
+    elif work.kind == "copy":
+        add_copy(prepared, device, work)
+    elif work.kind == "fill":
+        add_fill(prepared, work)
+    else:
+        prepared.add_host((<HostWork> work).function)
+    return 0
+
+
+cdef int add_segment(Prepared prepared, object device, list works, segment, list ends) except -1:
+    """`ends` has the last step of each segment before this one."""
+    cdef Submission* submission = prepared.submission
+    cdef size_t first = submission.steps.size()
+    cdef Step* step
+    prepared.lane = segment.lane
+    prepared.cut = True
+    for node in segment.nodes:
+        add_work(prepared, device, works[node])
+    if not segment.nodes:
+        prepared.add_step(JOIN, 0, 0)
+    step = &submission.steps[first]
+    step.from_start = segment.from_start
+    step.first_wait = submission.waits.size()
+    step.wait_count = len(segment.waits)
+    for other in segment.waits:
+        submission.waits.push_back(ends[other])
+    submission.needs_start |= step.from_start
+    step = &submission.steps[submission.steps.size() - 1]
+    step.awaited = segment.awaited
+    ends.append(submission.steps.size() - 1)
+    return 0
+
+
+cdef int record_steps(Prepared prepared, object device, QueueState* queue) except -1:
+    cdef Submission* submission = prepared.submission
+    cdef Status status
+    cdef Step* step
+    cdef size_t i
+    for i in range(submission.steps.size()):
+        step = &submission.steps[i]
+        if step.kind != COMMANDS or step.count == 1:
+            continue
+        with nogil:
+            status = prepared.driver.record(
+                queue.handle, submission.commands.data() + step.first, step.count, &step.recording)
+        if status != 0:
+            device._raise(status, "recording a graph")
+        if step.recording != NULL:
+            step.kind = RECORDED
+    return 0
+
+
+cdef Replay new_replay(object device, QueueState* queue, list works, list segments, list lanes):
+    """Of the works, cut like this, for all queues of the device; `queue` is one of them, and the lanes are Queues that
+    nothing else uses but what was made of these works before.
+    """
+    cdef Replay replay = Replay.__new__(Replay)
+    cdef Prepared prepared = Prepared.__new__(Prepared)
+    queue.device.references.fetch_add(1, memory_order_relaxed)
+    prepared.state = queue.device
+    prepared.driver = queue.driver
+    prepared.functions = []
+    prepared.by_arguments = {}
+    prepared.kept = works + lanes
+    prepared.submission.lanes.push_back(NULL)
+    for lane in lanes:
+        prepared.submission.lanes.push_back((<Queue> lane).state.handle)
+    ends = []
+    for segment in segments:
+        add_segment(prepared, device, works, segment, ends)
+    if prepared.driver.record != NULL:
+        record_steps(prepared, device, queue)
+    replay.prepared = prepared
+    replay.submission = prepared.submission
+    return replay
+
+
+@cython.no_gc_clear
+cdef class Replay:
+    """Keeps it until what was submitted of it is done."""
+
+    def __dealloc__(self):
+        if self.prepared is not None:
+            anchor_on_device(self.prepared.state, self.prepared)
+
+
+# -- running it
+
+
+cdef cppclass Run:
+    """A launch under way; the queue is locked."""
+    Order order
+    Waits waits  # that the queue's next command carries
+    bint began  # anything was submitted to the queue
+    Marker* begin  # of what comes before the launch; retained, or NULL
+    void* start  # its event, or NULL when there is nothing to wait for
+    vector[void*] events  # of the steps that another lane waits for, and others; all that are not NULL are owned
+    vector[void*] list  # for the driver, which may overwrite it
+    uint32_t touched  # a bit for each lane that may have got something
+
+
+cdef inline Status submit_one(const Driver* driver, void* handle, const Command* command, Waits waits) noexcept nogil:
+    if command.kind == LAUNCH_COMMAND:
+        return driver.launch(handle, command.kernel, &command.geometry, waits)
+    if command.kind == COPY_COMMAND:
+        return driver.copy(handle, &command.to, &command.source, command.nbytes, waits, NULL)
+    return driver.fill(handle, &command.to, command.pattern, command.pattern_size, command.nbytes, waits, NULL)
+
+
+cdef inline void count_one(QueueState* queue, Run* run) noexcept nogil:
+    """The queue's driver took one more; the first has carried the waits."""
+    if run.began:
+        count_command(queue)
+    else:
+        apply_command(queue, &run.order)
+        run.began = True
+        run.waits.count = 0
+
+
+cdef inline Waits listed(Run* run) noexcept nogil:
+    cdef Waits waits
+    waits.count = <uint32_t> run.list.size()
+    waits.events = run.list.data()
+    return waits
+
+
+cdef Status add_event(QueueState* queue, void* handle, Waits waits, void** event) noexcept nogil:
+    cdef Status status = queue.driver.marker(handle, waits, FOR_DEVICE, event)
+    if status == 0:
+        queue.counts.markers_made += 1
+        queue.counts.events_made += 1
+    else:
+        event[0] = NULL
+    return status
+
+
+cdef Status begin_lanes(QueueState* queue, Run* run) noexcept nogil:
+    """Make what other lanes begin with a wait for. A queue that is idle and waits for nothing needs none of it."""
+    cdef Status status
+    if run.waits.count == 0:
+        status = take_marker(queue, FOR_DEVICE, &run.begin)
+        if status == 0 and run.begin.epoch > completed_epoch(run.begin.queue):
+            run.start = run.begin.event
+        return status
+    status = add_event(queue, queue.handle, run.waits, &run.start)
+    if status == 0:
+        run.events.push_back(run.start)
+        count_one(queue, run)
+    return status
+
+
+cdef Waits waits_of_step(QueueState* queue, Submission* submission, Step* step, Run* run) noexcept nogil:
+    cdef size_t i
+    run.list.clear()
+    for i in range(step.first_wait, step.first_wait + step.wait_count):
+        run.list.push_back(run.events[submission.waits[i]])
+    if step.from_start and run.start != NULL:
+        run.list.push_back(run.start)
+    queue.counts.waits_made += run.list.size()
+    return listed(run)
+
+
+cdef Status submit_step(
+    QueueState* queue, Submission* submission, size_t at, vector[Call*]& calls, size_t* called, Run* run
+) noexcept nogil:
+    """Only what the queue itself takes counts: it comes after the other lanes before anybody asks."""
+    cdef Step* step = &submission.steps[at]
+    cdef void* handle = queue.handle
+    cdef Waits waits = run.waits
+    cdef Status status = 0
+    cdef size_t i
+    if step.lane != 0:
+        handle = submission.lanes[step.lane]
+        run.touched |= <uint32_t> 1 << step.lane
+    if step.lane != 0 or step.wait_count != 0:
+        waits = waits_of_step(queue, submission, step, run)
+    if step.kind == COMMANDS:
+        for i in range(step.first, step.first + step.count):
+            status = submit_one(queue.driver, handle, &submission.commands[i], waits)
+            if status != 0:
+                return status
+            waits.count = 0
+            if step.lane == 0:
+                count_one(queue, run)
+    else:
+        if step.kind == RECORDED:
+            status = queue.driver.replay(handle, step.recording, waits)
+        elif step.kind == JOIN:
+            status = queue.driver.barrier(handle, waits)
+        else:
+            status = submit_call(queue, handle, calls[called[0]], waits)
+            called[0] += status == 0
+        if status == 0 and step.lane == 0:
+            count_one(queue, run)
+    if status == 0 and step.awaited:
+        waits.count = 0
+        status = add_event(queue, handle, waits, &run.events[at])
+    return status
+
+
+cdef Status join_touched(QueueState* queue, Submission* submission, Run* run) noexcept nogil:
+    """After a failure: the queue comes after what its lanes have got."""
+    cdef Waits none
+    cdef void* event = NULL
+    cdef Status status = 0
+    cdef size_t lane
+    none.count = 0
+    none.events = NULL
+    run.list.clear()
+    for lane in range(1, submission.lanes.size()):
+        if status == 0 and run.touched >> lane & 1:
+            status = add_event(queue, submission.lanes[lane], none, &event)
+            run.events.push_back(event)
+            run.list.push_back(event)
+    if status == 0:
+        status = queue.driver.barrier(queue.handle, listed(run))
+    if status == 0:
+        count_one(queue, run)
+    return status
+
+
+cdef void finish_touched(QueueState* queue, Submission* submission, Run* run) noexcept nogil:
+    """Where even that failed, the host waits; no lock is held."""
+    cdef Waits waits
+    cdef void* event = NULL
+    cdef size_t lane
+    for lane in range(1, submission.lanes.size()):
+        if not run.touched >> lane & 1:
+            continue
+        if queue.driver.finish != NULL:
+            queue.driver.finish(submission.lanes[lane])
+            continue
+        waits.count = 0
+        waits.events = NULL
+        if queue.driver.marker(submission.lanes[lane], waits, FOR_HOST, &event) == 0:
+            waits.count = 1
+            waits.events = &event
+            queue.driver.wait_events(queue.device.context, waits)
+            queue.driver.release_event(event)
+
+
+cdef Status submit_replay(
+    QueueState* queue, Submission* submission, vector[Call*]& calls, size_t* called, bint* began
+) noexcept nogil:
+    """All of it under one lock: nothing else comes in between. `called` counts the host functions that were submitted,
+    and `began` is whether anything was.
+
+    The epoch counts calls of the driver, because it also tells how full the queue can be. When one of them fails, what
+    was submitted before it runs.
+    """
+    cdef Run run
+    cdef size_t i
+    cdef bint joined = True
+    cdef Status status = begin_command(queue, &run.order)
+    called[0] = 0
+    began[0] = False
+    if status != 0:
+        return status
+    run.waits = waits_of(&run.order)
+    run.began = False
+    run.begin = NULL
+    run.start = NULL
+    run.touched = 0
+    if submission.lanes.size() > 1:
+        run.events.resize(submission.steps.size(), NULL)
+        if submission.needs_start:
+            status = begin_lanes(queue, &run)
+    for i in range(submission.steps.size()):
+        if status != 0:
+            break
+        status = submit_step(queue, submission, i, calls, called, &run)
+    if status == 0:
+        queue.counts.graph_launches += 1
+    elif run.touched:
+        joined = join_touched(queue, submission, &run) == 0
+    began[0] = run.began
+    if run.began:
+        queue.lock.unlock()
+        end_order(&run.order)
+    elif status != 0 or not run.order.markers.empty():
+        abort_command(queue, &run.order)
+    else:
+        conclude(queue, &run.order)
+    if not joined:
+        finish_touched(queue, submission, &run)
+    for i in range(run.events.size()):
+        if run.events[i] != NULL:
+            queue.driver.release_event(run.events[i])
+    if run.begin != NULL:
+        release_marker(run.begin)
+    return status

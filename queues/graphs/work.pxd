@@ -1,0 +1,71 @@
+"""What the nodes of graphs do."""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t
+from libcpp.vector cimport vector
+
+from forebay.queues.memory.buffer cimport Buffer
+from forebay.core.driver cimport Geometry, Memory
+from forebay.queues.kernels.kernel cimport Kernel
+
+
+cdef extern from "Python.h":
+    ctypedef struct PyTupleObject:
+        PyObject** ob_item
+
+
+cdef class Work:
+    cdef readonly str kind
+    cdef readonly bint follows  # pointers in memory, so that it may write anywhere
+    cdef readonly tuple buffers
+    cdef readonly tuple writes
+    cdef object __weakref__
+
+
+cdef class KernelWork(Work):
+    cdef readonly Kernel kernel
+    cdef readonly tuple arguments
+    cdef Geometry geometry
+    cdef vector[char] packed  # as `pack_arguments` lays them out
+    cdef list by_value  # (index of the parameter, bytes)
+    cdef object keeps
+
+
+cdef class CopyWork(Work):
+    cdef readonly object dst
+    cdef readonly object src
+    cdef readonly size_t nbytes
+    cdef Memory to
+    cdef Memory source
+    cdef object host  # a view of the host memory, which keeps it where it is; None between buffers
+    cdef bint pageable
+
+
+cdef class FillWork(Work):
+    cdef readonly object buffer
+    cdef readonly object value
+    cdef readonly bytes pattern
+    cdef Memory to
+
+
+cdef class HostWork(Work):
+    cdef readonly object function
+
+
+cdef class MemoryWork(Work):
+    cdef readonly Buffer buffer
+    cdef readonly object memory
+
+
+cdef class ListWork(Work):
+    cdef readonly tuple works
+
+
+cdef class EmptyWork(Work):
+    pass
+
+
+cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object block, tuple arguments)
+cdef KernelWork bound_work(
+    object bound, Kernel kernel, const Geometry* geometry, tuple arguments, const vector[char]& packed
+)

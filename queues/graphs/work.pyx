@@ -1,0 +1,340 @@
+"""What the nodes of graphs do: everything checked and packed, nothing that changes afterwards.
+
+A work owns copies of its packed arguments, of its bytes by value and of its fill pattern, and references to all else it
+uses. Host memory it only points to, as in HIP: that is read and written when the graph runs.
+"""
+
+import math
+from weakref import ref
+
+from cpython.buffer cimport PyBuffer_Release
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport uintptr_t
+
+from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.copies cimport check_overlap, check_size, host_memory, open_view, pin_view
+from forebay.core.driver cimport Geometry
+from forebay.queues.memory.fills cimport fill_pattern
+from forebay.queues.launch.grid cimport read_geometry
+from forebay.queues.kernels.kernel cimport Kernel
+from forebay.queues.launch.arguments cimport Views, pack_arguments, release_views
+from forebay.core.plan cimport POINTER, SPILLED, PackedPointer
+
+from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
+from forebay.queues.graphs.memory import GraphMemory, Reserved
+from forebay.queues.memory.shapes import read_dtype, read_shape
+
+cdef class Work:
+    """What a node does. Immutable; made by the methods of `Graph` and by capture.
+
+    Attributes
+    ----------
+    kind : "kernel", "copy", "fill", "host", "empty", "alloc", "free" or "graph"
+    buffers : tuple of Buffer
+        All that it uses.
+    writes : tuple of Buffer
+        Those of them that it may write to.
+    """
+
+    def __init__(self, *args, **kwargs):
+        raise ArgumentTypeError("a Work is made by the methods of a Graph, or by capture")
+
+
+cdef class KernelWork(Work):
+    """A launch.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    grid, block : tuple of int
+    arguments : tuple
+        Bytes by value are a copy of them.
+    """
+
+    @property
+    def grid(self):
+        return tuple([self.geometry.groups[i] for i in range(self.geometry.dimensions)])
+
+    @property
+    def block(self):
+        return tuple([self.geometry.local_size[i] for i in range(self.geometry.dimensions)])
+
+    def __repr__(self):
+        return f"{self.kernel.name}[{self.grid}, {self.block}]"
+
+
+cdef class CopyWork(Work):
+    """A copy.
+
+    Attributes
+    ----------
+    dst, src : Buffer or host memory
+    nbytes : int
+    """
+
+    def __repr__(self):
+        to = "host" if self.to.host else "device"
+        source = "host" if self.source.host else "device"
+        return f"copy {self.nbytes} bytes, {source} to {to}"
+
+
+cdef class FillWork(Work):
+    """A fill.
+
+    Attributes
+    ----------
+    buffer : Buffer
+    value : scalar
+    pattern : bytes
+        What the value comes to.
+    """
+
+    def __repr__(self):
+        return f"fill {self.buffer.nbytes} bytes with {self.value!r}"
+
+
+cdef class HostWork(Work):
+    """A host function.
+
+    Attributes
+    ----------
+    function : callable
+    """
+
+    def __repr__(self):
+        return f"host {getattr(self.function, '__qualname__', None) or type(self.function).__name__}"
+
+
+cdef class MemoryWork(Work):
+    """Memory that the graph hands out, or takes back.
+
+    Attributes
+    ----------
+    buffer : Buffer
+    memory : GraphMemory
+    """
+
+    def __repr__(self):
+        return f"{self.kind} {self.memory.nbytes} bytes"
+
+
+cdef class ListWork(Work):
+    """Several, one after the other: rows of a copy or a fill, or all that a graph does.
+
+    Attributes
+    ----------
+    works : tuple of Work
+    """
+
+    def __repr__(self):
+        return f"{self.kind} of {len(self.works)}"
+
+
+cdef class EmptyWork(Work):
+    """Nothing: a point that others depend on."""
+
+    def __repr__(self):
+        return "empty"
+
+
+cdef void note_buffers(KernelWork work):
+    work.follows = work.kernel.follows
+    work.buffers = tuple([argument for argument in work.arguments if type(argument) is Buffer])
+    written = [work.arguments[work.kernel.written[i]] for i in range(work.kernel.written.size())]
+    work.writes = tuple([argument for argument in written if type(argument) is Buffer])
+
+
+cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object block, tuple arguments):
+    """Raises what a launch would."""
+    cdef KernelWork work = KernelWork.__new__(KernelWork)
+    cdef PackedPointer* slot
+    cdef Views views
+    cdef size_t i
+    if kernel.closed:
+        raise ClosedError(f"kernel {kernel.name!r} is closed")
+    if kernel.device is not device:
+        raise InvalidArgumentError(
+            f"kernel {kernel.name!r} belongs to {kernel.device.name}, the graph to {device.name}")
+    work.kind = "kernel"
+    work.kernel = kernel
+    work.by_value = []
+    work.packed.resize(kernel.packed_size)
+    pack_arguments(kernel, (<PyTupleObject*> arguments).ob_item, len(arguments), work.packed.data(), &views)
+    try:
+        if views.arrays:
+            raise ArgumentTypeError(
+                f"kernel {kernel.name!r}: a graph takes no arrays of the host; pass Buffers, or by_value(array)")
+        work.geometry = read_geometry(kernel, grid, block)[0]
+        given = list(arguments)
+        if views.spilled:
+            for i in range(<size_t> kernel.count):
+                slot = <PackedPointer*> (work.packed.data() + kernel.layout[i].offset)
+                if kernel.layout[i].kind == POINTER and slot.allocation == SPILLED:
+                    given[i] = PyBytes_FromStringAndSize(<char*> <uintptr_t> slot.memory.address, slot.memory.offset)
+                    work.by_value.append((i, given[i]))
+    finally:
+        release_views(&views)
+    work.arguments = tuple(given)
+    note_buffers(work)
+    return work
+
+
+cdef KernelWork bound_work(
+    object bound, Kernel kernel, const Geometry* geometry, tuple arguments, const vector[char]& packed
+):
+    """Of a bound launch, which has them packed already, and whose bytes by value are in buffers of its own."""
+    cdef KernelWork work = KernelWork.__new__(KernelWork)
+    work.kind = "kernel"
+    work.kernel = kernel
+    work.by_value = []
+    work.packed = packed
+    work.geometry = geometry[0]
+    work.arguments = arguments
+    note_buffers(work)
+    work.keeps = bound
+    return work
+
+
+cdef int check_buffer(object device, Buffer buffer, str what) except -1:
+    if buffer.allocation.closed:
+        raise ClosedError(f"{what} is closed")
+    if buffer.allocation.device is not device:
+        raise InvalidArgumentError(f"{what} belongs to {buffer.device.name}, the graph to {device.name}")
+    return 0
+
+
+def make_kernel(device, kernel, grid, block, tuple arguments):
+    """The work of ``queue.launch(kernel, grid, block, *arguments)``."""
+    if type(kernel) is not Kernel:
+        raise ArgumentTypeError(f"a launch needs a Kernel, not {type(kernel).__name__}")
+    if (<Kernel> kernel).scratch_sizes:
+        raise NotSupportedError(f"kernel {kernel.name!r} has scratch: capture its launch to have it in a graph")
+    return kernel_work(device, kernel, grid, block, arguments)
+
+
+def make_copy(device, dst, src):
+    """The work of ``queue.copy(dst, src)``, except that host memory is looked at only when it runs."""
+    cdef CopyWork work = CopyWork.__new__(CopyWork)
+    cdef Py_buffer view
+    cdef bint writable = isinstance(src, Buffer)
+    if not isinstance(dst, Buffer) and not writable:
+        raise ArgumentTypeError(
+            f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
+    for what, each in (("dst", dst), ("src", src)):
+        if isinstance(each, Buffer):
+            if each.device is not device and not each.closed:
+                raise NotSupportedError(f"{what} belongs to {each.device.name}: a graph copies on one device only")
+            check_buffer(device, each, what)
+    work.kind = "copy"
+    work.dst, work.src = dst, src
+    if isinstance(dst, Buffer) and writable:
+        check_size((<Buffer> dst).nbytes, (<Buffer> src).nbytes)
+        check_overlap(dst, src)
+        work.to, work.source = (<Buffer> dst).memory, (<Buffer> src).memory
+        work.buffers, work.writes = (dst, src), (dst,)
+    else:
+        host = dst if writable else src
+        open_view(host, &view, writable)
+        try:
+            work.pageable = not device._is_pinned(host)
+            work.host = pin_view(host)
+            if writable:
+                check_size(view.len, (<Buffer> src).nbytes)
+                work.to, work.source = host_memory(<uintptr_t> view.buf), (<Buffer> src).memory
+                work.buffers, work.writes = (src,), ()
+            else:
+                check_size((<Buffer> dst).nbytes, view.len)
+                work.to, work.source = (<Buffer> dst).memory, host_memory(<uintptr_t> view.buf)
+                work.buffers = work.writes = (dst,)
+        finally:
+            PyBuffer_Release(&view)
+    work.nbytes = (src if writable else dst).nbytes
+    return work
+
+
+def make_fill(device, buffer, value):
+    """The work of ``queue.fill(buffer, value)``."""
+    cdef FillWork work = FillWork.__new__(FillWork)
+    if not isinstance(buffer, Buffer):
+        raise ArgumentTypeError(f"fill() needs a Buffer, not {type(buffer).__name__}")
+    check_buffer(device, buffer, "buf")
+    work.kind = "fill"
+    work.buffer = buffer
+    work.value = value
+    work.pattern = fill_pattern(buffer, value)
+    work.to = (<Buffer> buffer).memory
+    work.buffers = work.writes = (buffer,)
+    return work
+
+
+def make_host(function):
+    """The work of ``queue.host(function)``."""
+    cdef HostWork work = HostWork.__new__(HostWork)
+    if not callable(function):
+        raise ArgumentTypeError(f"host() needs something to call, not {type(function).__name__}")
+    work.kind = "host"
+    work.function = function
+    work.buffers = work.writes = ()
+    return work
+
+
+def make_list(str kind, works):
+    """The work of a node that does all of these."""
+    cdef ListWork work = ListWork.__new__(ListWork)
+    cdef Work each
+    work.kind = kind
+    work.works = tuple(works)
+    work.buffers = tuple(dict.fromkeys([buffer for each in work.works for buffer in each.buffers]))
+    work.writes = tuple(dict.fromkeys([buffer for each in work.works for buffer in each.writes]))
+    work.follows = any([each.follows for each in work.works])
+    return work
+
+
+def make_empty():
+    """No work."""
+    cdef EmptyWork work = EmptyWork.__new__(EmptyWork)
+    work.kind = "empty"
+    work.buffers = work.writes = ()
+    return work
+
+
+def make_alloc(device, shape, dtype, freed=None):
+    """The work of ``queue.alloc(shape, dtype)``: in memory of its own, or in what was freed before.
+
+    Parameters
+    ----------
+    freed : Reserved, optional
+    """
+    shape, dtype = read_shape(shape), read_dtype(dtype)
+    nbytes = math.prod(shape) * dtype.itemsize
+    memory = GraphMemory(Reserved(device, nbytes) if freed is None else freed, nbytes)
+    work = memory_work("alloc", device.pool._buffer_on(device, memory, shape, dtype))
+    memory.work = ref(work)
+    return work
+
+
+def make_free(device, buffer):
+    """The work of ``queue.free(buffer)``, of memory that a graph allocates."""
+    if not isinstance(buffer, Buffer):
+        raise ArgumentTypeError(f"free() needs a Buffer, not {type(buffer).__name__}")
+    check_buffer(device, buffer, "buf")
+    if graph_memory_of(buffer) is None:
+        raise InvalidArgumentError(
+            "free: a graph can free only what a graph has allocated; free this outside of the capture")
+    return memory_work("free", buffer)
+
+
+cdef MemoryWork memory_work(str kind, Buffer buffer):
+    cdef MemoryWork work = MemoryWork.__new__(MemoryWork)
+    work.kind = kind
+    work.buffer = buffer
+    work.memory = graph_memory_of(buffer)
+    work.buffers = (buffer,)
+    work.writes = ()
+    return work
+
+
+def graph_memory_of(Buffer buffer):
+    """What a graph has allocated for it; None for other memory, and when it is closed."""
+    native = buffer.allocation.native
+    return native if type(native) is GraphMemory else None

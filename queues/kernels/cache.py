@@ -1,0 +1,207 @@
+"""Keeps the bytes that a compiler made on disk, from one process to the next.
+
+What is in the folder is never trusted to be whole: processes write at the same time, are killed, disks fill up.
+Whatever goes wrong with it, a program still gets its kernels, only later. Hence nothing here raises because of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import struct
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from forebay.core.errors import InvalidArgumentError
+
+__all__ = ["BinaryCache", "CacheInfo", "key_of", "reads_files"]
+
+LIMIT = 256 << 20
+MAGIC = b"forebay binary 1\n"
+HEADER = struct.Struct(f"<{len(MAGIC)}sQ32s")  # magic, length of what follows, checksum
+KEY = re.compile(r"[0-9a-f]{64}")
+PART = ".part-"  # of files that are being written
+HOUR = 3600.0
+# Directives after which a program is more than its source, as the C preprocessor reads them: with digraph and trigraph,
+# and a comment may stand in between.
+READS_FILES = re.compile(r"(?:#|%:|\?\?=)[^\n]*\b(?:include|import|embed)")
+
+
+class CacheInfo(NamedTuple):
+    """What a cache holds.
+
+    Attributes
+    ----------
+    folder : Path or None
+        Where; None if the cache is turned off.
+    entries, nbytes : int
+        How many there are, and the size of their files.
+    limit : int
+        The size beyond which the least recently used are removed.
+    """
+
+    folder: Path | None
+    entries: int
+    nbytes: int
+    limit: int
+
+
+def key_of(*parts: bytes | str) -> str:
+    """Return the key for a value that follows from `parts`, which are a source and all that decides what becomes of it.
+
+    The order of the parts and where one ends and the next begins count, too. A text is the same as its UTF-8 bytes.
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(struct.pack("<Q", len(data)))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def reads_files(source: bytes | str) -> bool:
+    """Return whether a program in OpenCL C may read files, which can change while it stays the same. SPIR-V does not.
+
+    A comment behind such a directive, or that looks like one, counts as well.
+    """
+    return isinstance(source, str) and READS_FILES.search(re.sub(r"(?:\\|\?\?/)\s*\n", "", source)) is not None
+
+
+class BinaryCache:
+    """Bytes by key, in a folder, bounded in size. Any number of threads and processes may use one folder.
+
+    Reading and writing blocks as files do. A folder that cannot be made or read is a cache that is always empty.
+
+    Parameters
+    ----------
+    folder : Path or str, optional
+        Where; it is made when first written to. Without one it is ``programs`` in the folder that the environment
+        variable ``FOREBAY_CACHE`` names, else in the user's cache folder. ``FOREBAY_NO_CACHE``, set to anything,
+        turns every cache off.
+    limit : int
+        Bytes beyond which the least recently used are removed. Uses within an hour count as one.
+    """
+
+    def __init__(self, folder: os.PathLike[str] | str | None = None, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._folder = None if os.environ.get("FOREBAY_NO_CACHE") else _folder(folder)
+
+    def get(self, key: str) -> bytes | None:
+        """Return what was put there under this key; None if there is nothing, or no longer, or not all of it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If `key` is not one of `key_of`'s.
+        """
+        path = self._path(key)
+        if path is None:
+            return None
+        try:
+            with path.open("rb") as file:
+                header = file.read(HEADER.size)
+                value = file.read()
+                used = os.fstat(file.fileno()).st_mtime
+        except OSError:
+            return None
+        if header != _header(key, value):
+            return None
+        if abs(time.time() - used) > HOUR:
+            with contextlib.suppress(OSError):
+                os.utime(path)
+        return value
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keep `value` under this key, in place of what was there; remove the least recently used if that is too much.
+
+        A value that is larger than the limit is not kept.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If `key` is not one of `key_of`'s.
+        """
+        path = self._path(key)
+        if path is None or HEADER.size + len(value) > self._limit:
+            return
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Whoever reads sees the old file or the new one, because it appears under its name when it is complete.
+            number, part = tempfile.mkstemp(prefix=PART, dir=path.parent)
+            try:
+                with open(number, "wb") as file:
+                    file.write(_header(key, value))
+                    file.write(value)
+                os.replace(part, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(part)
+                raise
+            self._trim(path)
+
+    def info(self) -> CacheInfo:
+        """Return what the cache holds, all of it, whichever process put it there."""
+        sizes = [status.st_size for path, status in self._files() if KEY.fullmatch(path.name)]
+        return CacheInfo(self._folder, len(sizes), sum(sizes), self._limit)
+
+    def clear(self) -> None:
+        """Remove everything that was put there, by other processes as well; files of others in the folder stay."""
+        for path, _ in self._files():
+            _remove(path)
+
+    def _path(self, key: str) -> Path | None:
+        if not KEY.fullmatch(key):
+            raise InvalidArgumentError(f"{key!r} is not a key: key_of makes them")
+        return self._folder and self._folder / key
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        """Yield the cache's own files, those being written included."""
+        try:
+            paths = list(self._folder.iterdir()) if self._folder else []
+        except OSError:
+            return
+        for path in paths:
+            if KEY.fullmatch(path.name) or path.name.startswith(PART):
+                with contextlib.suppress(OSError):  # another process may have removed it
+                    yield path, path.stat()
+
+    def _trim(self, newest: Path) -> None:
+        kept = 0
+        files = sorted(self._files(), key=lambda file: (file[0] == newest, file[1].st_mtime), reverse=True)
+        for path, status in files:
+            if path.name.startswith(PART):
+                if time.time() - status.st_mtime > HOUR:  # whoever wrote it was killed
+                    _remove(path)
+                continue
+            kept += status.st_size
+            if kept > self._limit:
+                _remove(path)
+                kept -= status.st_size
+
+
+def _folder(chosen: os.PathLike[str] | str | None) -> Path | None:
+    if chosen is None:
+        root = os.environ.get("FOREBAY_CACHE")
+        if not root:
+            import platformdirs
+
+            root = platformdirs.user_cache_dir("forebay", appauthor=False)
+            if not os.path.isabs(root):  # a user without a home
+                return None
+        chosen = Path(root, "programs")
+    return Path(chosen).absolute()
+
+
+def _header(key: str, value: bytes) -> bytes:
+    # With the key in the checksum, a file under another's name is not taken for it.
+    return HEADER.pack(MAGIC, len(value), hashlib.sha256(key.encode() + value).digest())
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)

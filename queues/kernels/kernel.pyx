@@ -1,0 +1,293 @@
+"""Kernels: what they take, and what limits them."""
+
+import itertools
+from functools import partial
+
+cimport cython
+from libc.stdint cimport uint32_t
+from libc.stdlib cimport calloc, free
+from libcpp.atomic cimport memory_order_relaxed
+
+from forebay.events.anchors cimport anchor_on_device
+from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
+from forebay.core.state cimport DeviceState, release_device_state
+
+from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
+from forebay.queues.kernels.scratch_size import Argument, read_size
+
+_ids = itertools.count(1)  # never used again, so a plan can never be taken for another kernel's
+
+cdef object queue_type = None
+
+
+cdef object check_queue(object queue):
+    global queue_type
+    if queue_type is None:
+        from forebay.queues.queue import Queue  # which imports this module
+
+        queue_type = Queue
+    if not isinstance(queue, queue_type):
+        raise ArgumentTypeError(f"a launch needs a Queue, not {type(queue).__name__}")
+    return queue
+
+
+cdef Kernel new_kernel(object device, DeviceState* state, object native):
+    """``native`` is the driver's: name, parameters, limits and `create()`."""
+    cdef Kernel kernel = Kernel.__new__(Kernel)
+    cdef Parameter* layout
+    cdef Py_ssize_t i
+    cdef size_t offset = 0
+    state.references.fetch_add(1, memory_order_relaxed)
+    kernel.state = state
+    kernel.device = device
+    kernel.native = native
+    kernel.name = native.name
+    kernel.parameters = tuple(native.parameters)
+    kernel.content_id = native.content_id
+    kernel.id = next(_ids)
+    kernel.count = len(kernel.parameters)
+    kernel.layout = <Parameter*> calloc(max(kernel.count, 1), sizeof(Parameter))
+    if kernel.layout == NULL:
+        raise MemoryError()
+    for i in range(kernel.count):
+        parameter = kernel.parameters[i]
+        layout = &kernel.layout[i]
+        layout.offset = <uint32_t> offset
+        layout.size = parameter.nbytes
+        if parameter.kind == "pointer":
+            layout.kind = POINTER
+            if not parameter.read_only:
+                kernel.written.push_back(i)
+            layout.width = sizeof(PackedPointer)
+        elif parameter.kind == "local":
+            layout.kind = LOCAL
+            layout.code = c"L"
+            layout.width = 8
+        else:
+            layout.kind = VALUE
+            layout.code = <char> ord(parameter.code)
+            layout.width = (parameter.nbytes + 7) // 8 * 8
+        offset += layout.width
+    kernel.packed_size = max((offset + 15) // 16 * 16, 16)
+    kernel.left_out.resize(kernel.count)
+    kernel.scratch_sizes = ()
+    kernel.scratch_ids = {}
+    kernel.plain = offset <= MOST_PACKED
+    kernel.max_block = native.max_block
+    kernel.local_bytes = native.local_bytes
+    for i in range(3):
+        kernel.max_block_axis[i] = native.max_block_axis[i]
+        kernel.required_block[i] = native.required_block[i]
+    return kernel
+
+
+@cython.no_gc_clear
+cdef class Kernel:
+    """A kernel of a Program: ``program["name"]``. Calling the class raises.
+
+    It may be launched from any thread and on any queue of its device: each (kernel, queue) pair has arguments of its
+    own.
+
+    Attributes
+    ----------
+    name : str
+    parameters : tuple of Parameter
+        Name, kind, type and bytes of each, as the driver reports them.
+    device : Device
+    content_id : int
+        Follows from the program's source and options and the kernel's name, and is the same in every process.
+    """
+
+    def __init__(self, *args, **kwargs):
+        raise ArgumentTypeError("a Kernel comes from a Program: program['name']")
+
+    def __dealloc__(self):
+        free(self.layout)
+        if self.state != NULL:
+            if not self.closed:
+                self._forget_plans()
+                anchor_on_device(self.state, self.native)
+            release_device_state(self.state)
+
+    cdef void _forget_plans(self) noexcept:
+        self.state.registry_lock.lock()
+        self.state.dead_kernels.push_back(self.id)
+        self.state.registry_lock.unlock()
+
+    @property
+    def signature(self):
+        """The kernel's declaration, as far as the driver tells."""
+        return f"{self.name}({', '.join(f'{p.type_name} {p.name}' for p in self.parameters)})"
+
+    @property
+    def max_block_size(self):
+        """Work-items that a group of this kernel can have on its device."""
+        return self.max_block
+
+    def _create(self):
+        """The handle of a new driver kernel, owned by whoever called."""
+        if self.closed:
+            raise ClosedError(f"kernel {self.name!r} is closed")
+        # asked anew, because something may have been freed since `followed` was
+        return self.native.create(self.device.driver.memory_there_is() if self.follows else None)
+
+    def scratch(self, name, size):
+        """Declare that a pointer parameter is scratch: launches leave it out, and it gets memory of `size` bytes.
+
+        The memory belongs to one kernel on one queue, so launches there may use it one after the other; contents are
+        unspecified. It grows when a launch needs more. When the size depends on data, it is worked out again only
+        after something may have written to that data: by one launch for each buffer that changed and one host
+        synchronize, so that launch blocks. A launch reads the data as it is after everything submitted until then that
+        forebay knows to write to it, on whichever queue. In a capture nothing is measured: what the size follows from
+        has to be known from a launch before. The graph has scratch of its own, of that size, whenever it runs.
+
+        Parameters
+        ----------
+        name : str
+            Of a parameter that points to global memory.
+        size : int or Size
+            Bytes: `MaxOver`, `MinOver` and `SumOver` of a buffer argument of integers and `Argument`, an integer
+            argument, each by the name of its parameter, combined by ``+ - * //``. 0 gets one byte.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            When there is no such parameter, it is no pointer that can be written through, or is declared already.
+
+        Examples
+        --------
+        >>> kernel.scratch("stack", ps.MaxOver("row_lengths") * 8)  # doctest: +SKIP
+        """
+        if self.closed:
+            raise ClosedError(f"kernel {self.name!r} is closed")
+        size = read_size(size)
+        cdef Py_ssize_t index = self._index_of(name)
+        if self.layout[index].kind != POINTER or self.parameters[index].read_only:
+            raise InvalidArgumentError(
+                f"kernel {self.name!r}: scratch is a pointer to global memory, not {self._declared(index)}")
+        if self.left_out[index]:
+            raise InvalidArgumentError(f"kernel {self.name!r}: {name!r} is declared as scratch already")
+        for leaf in size.leaves():
+            self._check_leaf(name, leaf)
+        for _, declared in self.scratch_sizes:
+            for leaf in declared.leaves():
+                if leaf.name == name:
+                    raise InvalidArgumentError(
+                        f"kernel {self.name!r}: {name!r} cannot be scratch, the size of other scratch is {declared!r}")
+        self.scratch_ids[name] = self.native.identities.of(self.name, index + 1)
+        self.left_out[index] = True
+        self.plain = False
+        self.scratch_sizes = (*self.scratch_sizes, (index, size))
+
+    def follow_pointers(self):
+        """Declare that the kernel follows pointers which it finds in memory or is given as numbers (`Buffer.address`).
+
+        The driver is told to have all of the device's memory ready for it (Level Zero, zeKernelSetIndirectAccess;
+        OpenCL 3.0, clSetKernelExecInfo; SYCL always does). Since the kernel may write anywhere, scratch that is sized
+        by data is measured anew after each of its launches. A bound launch follows to memory that there was when it was
+        bound. Saying it twice is fine.
+
+        Raises
+        ------
+        NotSupportedError
+            When the device's memory has no addresses.
+        """
+        if self.closed:
+            raise ClosedError(f"kernel {self.name!r} is closed")
+        if not self.device.driver.has_addresses:
+            raise NotSupportedError(f"memory of {self.device.name} has no addresses that a kernel could follow")
+        self.follows = True
+        self.plain = False
+        self._keep_up_with_memory()
+
+    def _keep_up_with_memory(self):
+        """A driver that has to be told which memory there is was told when the plans were made: make others."""
+        memory = self.device.driver.memory_there_is()
+        if memory is not self.followed:
+            self.followed = memory
+            self._forget_plans()
+            self.id = next(_ids)
+
+    @property
+    def scratch_names(self):
+        """The parameters that are scratch, in the order of their declarations."""
+        return tuple([self.parameters[index].name for index, _ in self.scratch_sizes])
+
+    def scratch_id(self, name):
+        """The id of a parameter that is scratch: the same in every process, as `content_id` is, and like no other one
+        of the program.
+        """
+        if name not in self.scratch_ids:
+            raise InvalidArgumentError(f"kernel {self.name!r} has no scratch {name!r}")
+        return self.scratch_ids[name]
+
+    def _index_of(self, name):
+        for index, parameter in enumerate(self.parameters):
+            if parameter.name == name:
+                return index
+        raise InvalidArgumentError(f"kernel {self.name!r} has no parameter {name!r}: {self.signature}")
+
+    def _declared(self, index):
+        parameter = self.parameters[index]
+        return f"{parameter.type_name} {parameter.name}"
+
+    def _check_leaf(self, name, leaf):
+        cdef Py_ssize_t index = self._index_of(leaf.name)
+        if leaf.name == name or self.left_out[index]:
+            raise InvalidArgumentError(f"kernel {self.name!r}: {leaf!r} is about scratch, which gets no argument")
+        if isinstance(leaf, Argument):
+            if self.layout[index].code not in b"bBhHiIqQ":
+                raise InvalidArgumentError(
+                    f"kernel {self.name!r}: {leaf!r} needs an integer, not {self._declared(index)}")
+        elif self.layout[index].kind != POINTER:
+            raise InvalidArgumentError(
+                f"kernel {self.name!r}: {leaf!r} needs a pointer to memory, not {self._declared(index)}")
+
+    def bind(self, queue, grid, block, *args):
+        """Check and pack everything once: ``kernel.bind(queue, grid, block, *args)()`` only makes the driver call.
+
+        Returns
+        -------
+        BoundLaunch
+            Keeps the queue and the buffers alive.
+
+        Raises
+        ------
+        Error
+            As `Queue.launch`.
+        """
+        return check_queue(queue)._bind(self, grid, block, args)
+
+    def __getitem__(self, configuration):
+        """``kernel[grid, block](*args)`` or ``kernel[grid, block, queue](*args)``: a launch in subscript form.
+
+        Without a queue it goes to the thread's current one (``with queue:``), else to the null queue.
+        """
+        if not isinstance(configuration, tuple) or len(configuration) not in (2, 3):
+            raise ArgumentTypeError("a launch is kernel[grid, block](...) or kernel[grid, block, queue](...)")
+        cdef tuple given = configuration
+        queue = check_queue(given[2]) if len(given) == 3 else self.device.current_queue
+        return partial(queue.launch, self, given[0], given[1])
+
+    def __call__(self, *args):
+        raise ArgumentTypeError(f"a launch needs grid and block: {self.name}[grid, block](...)")
+
+    def close(self):
+        """Give the kernel back once its launches are done. Does not block; twice is fine. Bound launches live on."""
+        if not self.closed:
+            self.closed = True
+            self.plain = False
+            self._forget_plans()
+            anchor_on_device(self.state, self.native)
+            self.native = None
+
+    def __enter__(self):
+        if self.closed:
+            raise ClosedError(f"kernel {self.name!r} is closed")
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+    def __repr__(self):
+        return f"<forebay.Kernel {self.signature} on {self.device.name}{' closed' if self.closed else ''}>"

@@ -1,0 +1,85 @@
+"""The parameters of kernels: what a declaration in OpenCL C or SPIR-V means for packing arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from forebay.core import errors
+from forebay.queues.kernels import spirv
+
+__all__ = ["Parameter", "read_parameter"]
+
+# Types that are handles of the host's objects rather than values.
+OBJECTS = re.compile(r"(image\w*_t|sampler_t|event_t|clk_event_t|queue_t|reserve_id_t|pipe\b.*)$")
+
+SCALARS = {
+    "char": ("b", 1), "uchar": ("B", 1), "short": ("h", 2), "ushort": ("H", 2), "int": ("i", 4), "uint": ("I", 4),
+    "long": ("q", 8), "ulong": ("Q", 8), "float": ("f", 4), "double": ("d", 8), "half": ("V", 2),
+    "unsigned char": ("B", 1), "unsigned short": ("H", 2), "unsigned int": ("I", 4), "unsigned long": ("Q", 8),
+}  # fmt: skip
+NUMPY_NAMES = {
+    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
+    "float": "f4", "double": "f8", "half": "f2",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel.
+
+    Attributes
+    ----------
+    name, type_name : str
+        As in the source, as far as the driver tells.
+    kind : "pointer", "value" or "local"
+    code : str
+        The struct module's code of a scalar; "V" for other values; "" for pointers.
+    nbytes : int
+        Size of the argument.
+    dtype : numpy.dtype or None
+        Of vectors and halves.
+    read_only : bool
+        Whether it is a pointer to constant memory or to const: a launch writes nothing through it.
+    """
+
+    name: str
+    type_name: str
+    kind: str
+    code: str
+    nbytes: int
+    dtype: np.dtype | None = None
+    read_only: bool = False
+
+
+def read_parameter(kernel: str, index: int, declared: spirv.Declared, size_of: Callable[[], int]) -> Parameter:
+    """What a declared parameter takes; ``size_of()`` is asked for the bytes of a structure that has none declared.
+
+    Raises
+    ------
+    NotSupportedError
+        For images, samplers and other objects of the host.
+    """
+    name, type_name, kind, nbytes, read_only = declared
+    if OBJECTS.match(type_name):
+        raise errors.NotSupportedError(
+            f"kernel {kernel!r}, parameter {index} ({type_name} {name}): images, samplers and pipes are not supported"
+        )
+    if kind == "pointer":
+        return Parameter(name, type_name, "pointer", "", 8, read_only=read_only)
+    if kind == "local":
+        return Parameter(name, type_name, "local", "L", 8)
+    if type_name in SCALARS:
+        code, nbytes = SCALARS[type_name]
+        half = np.dtype("f2") if type_name == "half" else None
+        return Parameter(name, type_name, "value", code, nbytes, half)
+    base = type_name.rstrip("0123456789")
+    lanes = type_name[len(base) :]
+    if base in NUMPY_NAMES and lanes in {"2", "3", "4", "8", "16"}:
+        vector = np.dtype((NUMPY_NAMES[base], (int(lanes),)))
+        nbytes = vector.base.itemsize * (4 if lanes == "3" else int(lanes))
+        return Parameter(name, type_name, "value", "V", nbytes, vector)
+    return Parameter(name, type_name, "value", "V", nbytes or size_of())

@@ -1,0 +1,161 @@
+"""Programs: source or SPIR-V, built for one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from forebay.queues.device import Device
+    from forebay.queues.kernels.kernel import Kernel
+    from forebay.queues.memory.buffer import Buffer
+
+
+def read_source(source: Any, options: Any) -> tuple[str | bytes, tuple[str, ...]]:
+    """What `Device.program` is given.
+
+    Raises
+    ------
+    ArgumentTypeError
+    """
+    if not isinstance(source, (str, bytes, bytearray, memoryview)):
+        raise ArgumentTypeError(f"program: source is OpenCL C as str or SPIR-V as bytes, not {type(source).__name__}")
+    try:
+        options = tuple(options.split() if isinstance(options, str) else options)
+        if not all(isinstance(option, str) for option in options):
+            raise TypeError
+    except TypeError:
+        raise ArgumentTypeError("program: options are a str or a sequence of str") from None
+    return source if isinstance(source, str) else bytes(source), options
+
+
+class Natives(dict[str, Any]):
+    """What a driver made of a program: its kernels by name, and its variables.
+
+    Parameters
+    ----------
+    variable
+        ``variable(name)``: the driver's memory object of a variable, which keeps the program; None when there is none
+        of this name.
+    """
+
+    def __init__(self, kernels: dict[str, Any], variable: Callable[[str], Any]) -> None:
+        super().__init__(kernels)
+        self.variable = variable
+
+
+class Program:
+    """Kernels built from one source; made by `Device.program`.
+
+    ``program["name"]`` is a `Kernel`, the same object each time. Iterating gives the names. `get_global` reaches the
+    variables that the kernels share.
+
+    Attributes
+    ----------
+    device : Device
+    """
+
+    def __init__(self, device: Any = None, natives: Any = None, make_kernel: Any = None) -> None:
+        if not callable(make_kernel):
+            raise ArgumentTypeError("a Program is made by Device.program")
+        self.device: Device = device
+        self._natives = natives
+        self._make_kernel = make_kernel
+        self._kernels: dict[str, Kernel] = {}
+        self._globals: dict[str, Buffer] = {}
+        self.closed = False
+
+    @property
+    def kernel_names(self) -> tuple[str, ...]:
+        """The names of its kernels."""
+        return tuple(self._natives)
+
+    def __getitem__(self, name: str) -> Kernel:
+        if self.closed:
+            raise ClosedError("this Program is closed")
+        if not isinstance(name, str):
+            raise ArgumentTypeError(f"a kernel's name is a str, not {type(name).__name__}")
+        if name not in self._natives:
+            raise InvalidArgumentError(
+                f"the program has no kernel {name!r}; it has {', '.join(map(repr, self._natives)) or 'none'}"
+            )
+        if name not in self._kernels:
+            self._kernels[name] = self._make_kernel(self._natives[name])
+        return self._kernels[name]
+
+    def get_global(self, name: str) -> Buffer:
+        """The memory of a variable at file scope, as bytes: ``program.get_global("table").view("f4")``.
+
+        One that is declared in ``global`` memory and not ``static``. OpenCL C has them since 2.0, where the device does
+        (``__opencl_c_program_scope_global_variables``), and only when it is asked for: ``dev.program(source,
+        "-cl-std=CL3.0")``. Each program has its own; they begin with their initial values. Does not block.
+
+        Kernels use a variable without being given it. So its `Buffer.generation` does not see them, and what runs on
+        other queues is ordered by nothing but waits. What is ``const``, or in ``constant`` memory, may be part of the
+        kernels' code, and is not to be written.
+
+        Returns
+        -------
+        Buffer
+            The same one each time, until it is closed. It keeps the variable when the program is dropped, and is closed
+            with the program.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When there is none of this name.
+        NotSupportedError
+            When the driver does not tell where variables are: OpenCL without clGetDeviceGlobalVariablePointerINTEL, and
+            SYCL. Level Zero tells it (zeModuleGetGlobalPointer).
+        """
+        if self.closed:
+            raise ClosedError("this Program is closed")
+        if not isinstance(name, str):
+            raise ArgumentTypeError(f"a variable's name is a str, not {type(name).__name__}")
+        known = self._globals.get(name)
+        if known is not None and not known.closed:
+            return known
+        memory = self._natives.variable(name) if name.isprintable() else None
+        if memory is None:
+            raise InvalidArgumentError(f"the program has no variable {name!r} in global memory")
+        self._globals.pop(name, None)
+        return self._globals.setdefault(name, self.device._over(memory, (memory.nbytes,), np.dtype(np.uint8)))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._natives)
+
+    def __len__(self) -> int:
+        return len(self._natives)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._natives
+
+    def close(self) -> None:
+        """Close its kernels and variables. What was launched still runs; twice is fine."""
+        self.closed = True
+        for kernel in self._kernels.values():
+            kernel.close()
+        for variable in self._globals.values():
+            variable.close()
+        if self._natives:
+            self.device._keep_until_done(self._natives)
+        self._natives = {}
+
+    def __del__(self) -> None:
+        if getattr(self, "_natives", None):
+            self.device._keep_until_done(self._natives)
+
+    def __enter__(self) -> Program:
+        if self.closed:
+            raise ClosedError("this Program is closed")
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<forebay.Program ({', '.join(self._natives)}) on {self.device.name}>"

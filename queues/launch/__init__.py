@@ -1,0 +1,1 @@
+"""From Python arguments to the driver call: arguments, grids, plans, scratch, results."""

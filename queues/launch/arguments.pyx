@@ -1,0 +1,368 @@
+"""From Python arguments to the bytes the driver gets."""
+
+import ctypes
+import operator
+
+import numpy as np
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_AsLongLong, PyLong_AsUnsignedLongLong
+from cpython.object cimport PyObject
+from libc.math cimport isinf
+from libc.stdint cimport (
+    int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+)
+from libc.string cimport memcpy, memset
+
+from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.kernels.kernel cimport Kernel
+from forebay.core.plan cimport SPILLED, PackedPointer, Parameter
+
+from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+from forebay.queues.memory.shapes import convert
+
+cdef extern from "Python.h":
+    bint PyLong_CheckExact(object)
+    ctypedef struct PyTypeObject:
+        pass
+    bint Py_IS_TYPE(PyObject*, PyTypeObject*)
+    long long PyLong_AsLongLongAndOverflow(object, int* overflow)  # never raises for an int
+
+
+cdef class Local:
+    """An argument for a parameter in local memory: ``ps.local(nbytes)`` bytes for each group."""
+
+    cdef readonly size_t nbytes
+
+    def __init__(self, nbytes):
+        try:
+            nbytes = operator.index(nbytes)
+        except TypeError:
+            raise ArgumentTypeError(f"local(nbytes) needs an int, not {type(nbytes).__name__}") from None
+        if not 1 <= nbytes < 1 << 63:
+            raise InvalidArgumentError(f"local memory of {nbytes} bytes: at least 1 is needed, and no more than fits")
+        self.nbytes = nbytes
+
+    def __repr__(self):
+        return f"forebay.local({self.nbytes})"
+
+
+local = Local  # ps.local(nbytes)
+
+
+cdef object argument_error(Kernel kernel, Py_ssize_t index, str problem, object kind):
+    parameter = kernel.parameters[index]
+    return kind(
+        f"kernel {kernel.name!r}, argument {index} ({parameter.type_name} {parameter.name}): {problem}")
+
+
+cdef int64_t signed_value(Kernel kernel, Py_ssize_t i, object value, int bits) except? -1:
+    cdef int64_t number
+    cdef int64_t limit = <int64_t> ((<uint64_t> 1 << (bits - 1)) - 1)
+    if not PyLong_CheckExact(value):
+        value = whole_number(kernel, i, value)
+    try:
+        number = PyLong_AsLongLong(value)
+    except OverflowError:
+        raise out_of_range(kernel, i, value) from None
+    if number > limit or number < -limit - 1:
+        raise out_of_range(kernel, i, value)
+    return number
+
+
+cdef uint64_t unsigned_value(Kernel kernel, Py_ssize_t i, object value, int bits) except? 0:
+    cdef uint64_t number
+    if not PyLong_CheckExact(value):
+        value = whole_number(kernel, i, value)
+    try:
+        number = PyLong_AsUnsignedLongLong(value)
+    except OverflowError:
+        raise out_of_range(kernel, i, value) from None
+    if bits < 64 and number >> bits:
+        raise out_of_range(kernel, i, value)
+    return number
+
+
+cdef object out_of_range(Kernel kernel, Py_ssize_t i, object value):
+    return argument_error(kernel, i, f"{value} is out of its range", InvalidArgumentError)
+
+
+cdef object whole_number(Kernel kernel, Py_ssize_t i, object value):
+    """Bools, NumPy integers and whatever else is an index; a float is not, even when it is whole."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise argument_error(kernel, i, f"needs an integer, not {type(value).__name__}", ArgumentTypeError) from None
+
+
+cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
+    if PyFloat_CheckExact(value):
+        return PyFloat_AS_DOUBLE(value)
+    if isinstance(value, (Buffer, str, bytes)) or not hasattr(value, "__float__"):
+        raise argument_error(kernel, i, f"needs a number, not {type(value).__name__}", ArgumentTypeError)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise argument_error(kernel, i, f"needs a number, not {value!r}", ArgumentTypeError) from None
+    except OverflowError:
+        raise out_of_range(kernel, i, value) from None
+
+
+cdef inline bint is_open_buffer(Kernel kernel, Buffer buffer):
+    return not buffer.allocation.closed and buffer.allocation.state == kernel.state
+
+
+cdef class ByValue:
+    """An argument for a pointer parameter whose bytes are passed by value: ``ps.by_value(array)``.
+
+    The kernel gets a pointer to a copy that is brought to these bytes before it runs, only if they have changed since
+    the last launch of this kernel on this queue. What the kernel writes there is lost. The bytes are those of the time
+    of the launch, and may be changed as soon as it has returned; the mark may be used again. ``bytes``, NumPy
+    structured scalars and ctypes structures need no mark.
+
+    Parameters
+    ----------
+    value : anything with a C-contiguous buffer, such as a NumPy array
+    """
+
+    cdef Py_buffer view  # held as long as the mark is: the memory is neither moved nor resized
+    cdef readonly object value
+
+    def __init__(self, value):
+        if self.view.buf != NULL:
+            raise ArgumentTypeError("this by_value is made already")
+        if isinstance(value, np.ndarray) and value.dtype.hasobject:
+            raise ArgumentTypeError("by_value: references to Python objects are no bytes to pass")
+        try:
+            PyObject_GetBuffer(value, &self.view, PyBUF_SIMPLE)
+        except (TypeError, ValueError, BufferError) as error:
+            raise ArgumentTypeError(
+                f"by_value needs C-contiguous bytes, not this {type(value).__name__} ({error})") from None
+        self.value = value
+        if self.view.len == 0:
+            raise InvalidArgumentError("by_value: no bytes to pass")
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+    def __repr__(self):
+        return f"forebay.by_value({self.value!r})"
+
+
+by_value = ByValue  # ps.by_value(array)
+
+
+cdef inline void pack_bytes_at(PackedPointer* slot, const void* where, size_t nbytes, Views* views) noexcept:
+    """Bytes by value: the slot says where they are on the host, until the plan knows where on the device."""
+    slot.allocation = SPILLED
+    slot.memory.handle = NULL
+    slot.memory.address = <uintptr_t> where
+    slot.memory.offset = nbytes
+    slot.memory.host = True
+    views.spilled += 1
+
+
+cdef int pack_spilled(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:
+    """Without a mark."""
+    cdef Py_buffer* view = &views.views[views.count]
+    if views.count == MOST_VIEWS:
+        raise argument_error(kernel, i, f"more than {MOST_VIEWS} structures by value", InvalidArgumentError)
+    if isinstance(value, np.void) and value.dtype.hasobject:
+        raise argument_error(kernel, i, "references to Python objects are no bytes to pass", ArgumentTypeError)
+    try:
+        PyObject_GetBuffer(value, view, PyBUF_SIMPLE)
+    except (TypeError, ValueError, BufferError) as error:
+        raise argument_error(kernel, i, f"these are no plain bytes ({error})", ArgumentTypeError) from None
+    views.count += 1
+    if view.len == 0:
+        raise argument_error(kernel, i, "no bytes to pass by value", InvalidArgumentError)
+    pack_bytes_at(slot, view.buf, view.len, views)
+    return 0
+
+
+cdef void release_views(Views* views):
+    cdef int i
+    for i in range(views.count):
+        PyBuffer_Release(&views.views[i])
+    views.count = 0
+
+
+cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:
+    """Bytes are passed by value, an array is copied in and out, and everything else is an error."""
+    if isinstance(value, (bytes, np.void, ctypes.Structure, ctypes.Union)):
+        return pack_spilled(kernel, i, value, slot, views)
+    if isinstance(value, np.ndarray):
+        views.arrays = True
+        views.spilled += 1
+        memset(slot, 0, sizeof(PackedPointer))
+        return 0
+    if type(value) is not Buffer:
+        raise argument_error(
+            kernel, i, "needs a Buffer, None, an array, or bytes by value (forebay.by_value), not "
+            f"{type(value).__name__}", ArgumentTypeError)
+    if value.closed:
+        raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
+    raise argument_error(
+        kernel, i, f"this Buffer belongs to {value.device.name}, the kernel to {kernel.device.name}",
+        InvalidArgumentError)
+
+
+cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
+    """A vector, half or struct: the right number of bytes of anything with a buffer, or numbers for a vector."""
+    cdef Parameter* parameter = &kernel.layout[i]
+    cdef Py_buffer view
+    dtype = kernel.parameters[i].dtype
+    if dtype is not None and not isinstance(value, (bytes, bytearray, memoryview)):
+        lanes = dtype.shape[0] if dtype.shape else 1
+        try:
+            value = np.ascontiguousarray(convert(value, dtype.base))
+        except TypeError as error:
+            raise argument_error(
+                kernel, i, f"needs {dtype.base} values, not {value!r} ({error})", ArgumentTypeError) from None
+        except ValueError as error:
+            raise argument_error(kernel, i, str(error), InvalidArgumentError) from None
+        if value.size != lanes:
+            raise argument_error(kernel, i, f"needs {lanes} values, not {value.size}", InvalidArgumentError)
+    try:
+        PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
+    except (TypeError, ValueError, BufferError):
+        raise argument_error(
+            kernel, i, f"needs {parameter.size} bytes (a NumPy value, bytes or a ctypes structure), "
+            f"not {type(value).__name__}", ArgumentTypeError) from None
+    try:
+        # a vector of three is as large as one of four; its last element is never looked at
+        if view.len != parameter.size and not (dtype is not None and view.len == dtype.itemsize):
+            raise argument_error(
+                kernel, i, f"needs {parameter.size} bytes, not {view.len}", InvalidArgumentError)
+        memset(slot, 0, parameter.width)
+        memcpy(slot, view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+    return 0
+
+
+cdef int pack_local(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
+    if type(value) is not Local:
+        raise argument_error(kernel, i, f"needs forebay.local(nbytes), not {type(value).__name__}", ArgumentTypeError)
+    if (<Local> value).nbytes > kernel.local_bytes:
+        raise argument_error(
+            kernel, i, f"{(<Local> value).nbytes} bytes of local memory: the device has {kernel.local_bytes}",
+            InvalidArgumentError)
+    (<uint64_t*> slot)[0] = (<Local> value).nbytes
+    return 0
+
+
+# The next three do in place what is common, and leave the rest, errors as well, to `pack_other`. What they are given is
+# borrowed and not counted: the caller of `pack_arguments` keeps it.
+
+
+cdef inline int pack_pointer(
+    Kernel kernel, Py_ssize_t i, PyObject* value, PackedPointer* slot, Views* views
+) except -1:
+    if Py_IS_TYPE(value, <PyTypeObject*> Buffer) and is_open_buffer(kernel, <Buffer> value):
+        slot.allocation = (<Buffer> value).allocation.id
+        slot.memory = (<Buffer> value).memory
+        return 0
+    if Py_IS_TYPE(value, <PyTypeObject*> ByValue):
+        pack_bytes_at(slot, (<ByValue> value).view.buf, (<ByValue> value).view.len, views)
+        return 0
+    if PyBytes_CheckExact(<object> value) and PyBytes_GET_SIZE(<object> value):
+        pack_bytes_at(slot, PyBytes_AS_STRING(<object> value), PyBytes_GET_SIZE(<object> value), views)
+        return 0
+    if <object> value is None:
+        memset(slot, 0, sizeof(PackedPointer))
+        return 0
+    return pack_other(kernel, i, <object> value, <char*> slot, views)
+
+
+cdef inline int pack_int(Kernel kernel, Py_ssize_t i, PyObject* value, uint64_t* slot, Views* views) except -1:
+    cdef int64_t number
+    cdef int overflow
+    if PyLong_CheckExact(<object> value):
+        number = PyLong_AsLongLongAndOverflow(<object> value, &overflow)
+        if number == <int32_t> number and not overflow:
+            slot[0] = <uint32_t> number
+            return 0
+    return pack_other(kernel, i, <object> value, <char*> slot, views)
+
+
+cdef inline int pack_float(Kernel kernel, Py_ssize_t i, PyObject* value, uint64_t* slot, Views* views) except -1:
+    if PyFloat_CheckExact(<object> value):
+        slot[0] = 0
+        (<float*> slot)[0] = <float> PyFloat_AS_DOUBLE(<object> value)
+        if not isinf((<float*> slot)[0]):
+            return 0
+    return pack_other(kernel, i, <object> value, <char*> slot, views)
+
+
+cdef int pack_arguments(
+    Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
+) except -1:
+    """Check the arguments and lay their bytes out, each in its slot, unused bytes zero; the driver sees nothing yet."""
+    cdef Py_ssize_t i
+    cdef Parameter* layout = kernel.layout
+    cdef char* slot
+    cdef char code
+    views.count = views.spilled = views.arrays = 0
+    if count != kernel.count:
+        raise ArgumentTypeError(
+            f"kernel {kernel.name!r} takes {kernel.count} arguments ({count} given): {kernel.signature}")
+    memset(packed + kernel.packed_size - 16, 0, 16)  # the last word may be no argument's
+    for i in range(count):
+        slot = packed + layout[i].offset
+        code = layout[i].code
+        if code == 0:
+            pack_pointer(kernel, i, arguments[i], <PackedPointer*> slot, views)
+        elif code == c"i":
+            pack_int(kernel, i, arguments[i], <uint64_t*> slot, views)
+        elif code == c"f":
+            pack_float(kernel, i, arguments[i], <uint64_t*> slot, views)
+        else:
+            pack_other(kernel, i, <object> arguments[i], slot, views)
+    return 0
+
+
+cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
+    try:
+        pack_argument(kernel, i, value, slot, views)
+    except BaseException:
+        release_views(views)
+        raise
+    return 0
+
+
+cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
+    cdef char code = kernel.layout[i].code
+    cdef double real
+    if code == 0:
+        pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
+    elif code == c"i":
+        (<uint64_t*> slot)[0] = <uint32_t> signed_value(kernel, i, value, 32)
+    elif code == c"f":
+        real = real_value(kernel, i, value)
+        (<uint64_t*> slot)[0] = 0
+        (<float*> slot)[0] = <float> real
+        if isinf((<float*> slot)[0]) and not isinf(real):
+            raise out_of_range(kernel, i, value)
+    elif code == c"d":
+        (<double*> slot)[0] = real_value(kernel, i, value)
+    elif code == c"I":
+        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 32)
+    elif code == c"q":
+        (<int64_t*> slot)[0] = signed_value(kernel, i, value, 64)
+    elif code == c"Q":
+        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 64)
+    elif code == c"h":
+        (<uint64_t*> slot)[0] = <uint16_t> signed_value(kernel, i, value, 16)
+    elif code == c"H":
+        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 16)
+    elif code == c"b":
+        (<uint64_t*> slot)[0] = <uint8_t> signed_value(kernel, i, value, 8)
+    elif code == c"B":
+        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 8)
+    elif code == c"L":
+        pack_local(kernel, i, value, slot)
+    else:
+        pack_bytes(kernel, i, value, slot)
+    return 0

@@ -1,0 +1,73 @@
+"""NumPy arrays given to a launch: copied in before it, and out again after it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from forebay.core.errors import InvalidArgumentError
+from forebay.queues.host_functions import refuse_on_host_thread
+
+if TYPE_CHECKING:
+    from forebay.queues.kernels.kernel import Kernel
+    from forebay.queues.memory.buffer import Buffer
+    from forebay.queues.queue import Queue
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: list[Any]) -> None:
+    """Copies go to `queue`. Blocks until the results are there, if any array is written to; not in a capture, where all
+    this becomes part of the graph, with memory of its own.
+    """
+    captured = queue.capturing
+    given = [parameter for parameter in kernel.parameters if parameter.name not in kernel.scratch_names]
+    arrays: list[tuple[int, Any]] = [(i, each) for i, each in enumerate(arguments) if isinstance(each, np.ndarray)]
+    written = [(i, array) for i, array in arrays if array.flags.writeable and not given[i].read_only]
+    for i, array in arrays:
+        if not array.flags.c_contiguous or array.dtype.hasobject or array.size == 0:
+            raise InvalidArgumentError(
+                f"kernel {kernel.name!r}, argument {i} ({given[i].type_name} {given[i].name}): an array is copied when "
+                "it is C-contiguous, not empty, and has no Python objects in it"
+            )
+        for j, other in written:
+            if i != j and not _are_same(array, other) and np.may_share_memory(array, other):
+                raise InvalidArgumentError(
+                    f"kernel {kernel.name!r}: the arrays of arguments {i} and {j} overlap, and one is written to"
+                )
+    if written and not captured:
+        refuse_on_host_thread("A launch that writes to arrays of the host")
+    buffers: dict[tuple[int, int], Buffer] = {}
+    replaced = list(arguments)
+    try:
+        for i, array in arrays:
+            if _place(array) not in buffers:
+                lend = _of_a_graph if captured else queue.device._lend
+                buffers[_place(array)] = lend(queue, array.shape, array.dtype)
+                queue.copy(buffers[_place(array)], array)
+            replaced[i] = buffers[_place(array)]
+        queue.launch(kernel, grid, block, *replaced)
+        for _, array in written:
+            queue.copy(array, buffers[_place(array)])
+    finally:
+        for buffer in () if captured else buffers.values():
+            queue.free(buffer)
+    if written and not captured:
+        queue.record().wait()
+
+
+def _of_a_graph(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Buffer:
+    """Memory that goes with the nodes that use it."""
+    device = queue.device
+    native = device._allocate(math.prod(shape) * dtype.itemsize, "device")
+    return device.pool._buffer_on(device, native, shape, dtype)
+
+
+def _place(array: Array) -> tuple[int, int]:
+    return array.ctypes.data, array.nbytes
+
+
+def _are_same(first: Array, second: Array) -> bool:
+    return _place(first) == _place(second)

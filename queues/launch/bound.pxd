@@ -1,0 +1,28 @@
+"""Bound launches."""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
+
+from forebay.core.driver cimport Geometry
+from forebay.queues.kernels.kernel cimport Kernel
+from forebay.core.plan cimport Plan
+from forebay.core.state cimport QueueState
+
+
+cdef extern from "Python.h":
+    ctypedef object (*vectorcallfunc)(object, PyObject* const*, size_t, PyObject*)
+
+
+cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments)
+
+
+cdef class BoundLaunch:
+    cdef vectorcallfunc vectorcall
+    cdef QueueState* state  # retained
+    cdef Plan* plan
+    cdef Geometry geometry
+    cdef uint64_t closings  # the device's count when the arguments were last seen open
+    cdef readonly object queue
+    cdef readonly Kernel kernel
+    cdef readonly tuple arguments
+    cdef object plan_owner

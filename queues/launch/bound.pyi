@@ -1,0 +1,16 @@
+from typing import Any
+
+from typing_extensions import Never
+
+from forebay.queues.kernels.kernel import Kernel
+from forebay.queues.queue import Queue
+
+class BoundLaunch:
+    def __init__(self, *args: Never, **kwargs: Never) -> None: ...
+    @property
+    def queue(self) -> Queue: ...
+    @property
+    def kernel(self) -> Kernel: ...
+    @property
+    def arguments(self) -> tuple[Any, ...]: ...
+    def __call__(self) -> None: ...

@@ -1,0 +1,239 @@
+"""Bound launches: everything is checked and packed once, and a call is the driver call."""
+
+cimport cython
+from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t, uint64_t
+from libcpp.atomic cimport memory_order_relaxed
+
+from forebay.events.anchors cimport anchor_on_device
+from forebay.queues.memory.buffer cimport Buffer
+from forebay.core.driver cimport NO_PLAN, NO_ROOM, QUEUE_CAPTURED, Geometry, Status, Waits
+from forebay.queues.launch.grid cimport read_geometry
+from forebay.queues.kernels.kernel cimport Kernel
+from forebay.queues.launch.arguments cimport Views, pack_arguments, release_views
+from forebay.core.plan cimport Plan, delete_plan, set_changed_arguments
+from forebay.queues.launch.by_value cimport make_room, upload_spills, use_spills
+from forebay.core.state cimport QueueState, release_queue_state, retain_queue_state
+from forebay.queues.launch.submit cimport NO_ARGUMENT, create_plan, no_waits, note_writes, raise_launch_error, refuse_kernel
+from forebay.queues.graphs.work cimport bound_work
+from forebay.sync.ordering cimport (
+    Order, abort_command, begin_command, commit_command, count_command, end_order, is_ready_to_launch, waits_of
+)
+
+from forebay.core.errors import ArgumentTypeError, ClosedError, NotSupportedError
+
+cdef extern from "<alloca.h>":
+    void* alloca(size_t size) nogil
+
+cdef extern from "Python.h":
+    Py_ssize_t PyVectorcall_NARGS(size_t)
+    ctypedef struct PyTupleObject:
+        PyObject** ob_item
+    unsigned long Py_TPFLAGS_HAVE_VECTORCALL
+    ctypedef struct PyTypeObject:
+        unsigned long tp_flags
+        Py_ssize_t tp_vectorcall_offset
+    void PyType_Modified(PyTypeObject*)
+
+
+@cython.no_gc_clear
+cdef class PlanOwner:
+    """A bound launch's plan, given back when the device is done with it."""
+
+    cdef Plan* plan
+
+    def __dealloc__(self):
+        if self.plan != NULL:
+            delete_plan(self.plan)
+
+
+cdef Status upload_bound(QueueState* state, Plan* plan, const char* packed, uint32_t* failed_at) noexcept nogil:
+    cdef Order order
+    cdef bint began
+    cdef Status status = begin_command(state, &order)
+    if status != 0:
+        return status
+    status = upload_spills(state, plan, packed, &order, &began, failed_at)
+    if began:
+        state.lock.unlock()
+        end_order(&order)
+    else:
+        abort_command(state, &order)
+    return status
+
+
+cdef int bind_by_value(
+    object queue, QueueState* state, Kernel kernel, Plan* plan, char* packed, Views* views
+) except -1:
+    """The bytes are those of now: they are uploaded once, before the first launch."""
+    cdef uint32_t failed_at = NO_ARGUMENT
+    cdef Status status = NO_ROOM
+    try:
+        while status == NO_ROOM:
+            make_room(queue, state, kernel.id, plan, packed)
+            with nogil:
+                status = upload_bound(state, plan, packed, &failed_at)
+    finally:
+        release_views(views)
+    if status != 0:
+        raise_launch_error(queue, kernel, status, failed_at)
+    use_spills(plan, packed)
+    return 0
+
+
+cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments):
+    cdef BoundLaunch bound = BoundLaunch.__new__(BoundLaunch)
+    cdef PlanOwner owner = PlanOwner.__new__(PlanOwner)
+    cdef uint64_t bytes_set = 0, bytes_skipped = 0
+    cdef uint32_t failed_at = NO_ARGUMENT
+    cdef char* packed
+    cdef Views views
+    cdef Status status
+    if kernel.state != state.device or kernel.closed:
+        refuse_kernel(queue, kernel)
+    if kernel.scratch_sizes:
+        raise NotSupportedError(
+            f"kernel {kernel.name!r} has scratch, whose size is looked at in each launch: it cannot be bound")
+    if kernel.follows:
+        kernel._keep_up_with_memory()
+    bound.closings = state.device.closings.load()
+    bound.geometry = read_geometry(kernel, grid, block)[0]
+    packed = <char*> alloca(kernel.packed_size)
+    pack_arguments(kernel, (<PyTupleObject*> arguments).ob_item, len(arguments), packed, &views)
+    try:
+        if views.arrays:
+            raise ArgumentTypeError(
+                f"kernel {kernel.name!r}: a bound launch takes no arrays of the host; launch it, or bind Buffers")
+        owner.plan = create_plan(state, kernel)
+    except BaseException:
+        release_views(&views)
+        raise
+    bound.state = retain_queue_state(state)
+    bound.vectorcall = <vectorcallfunc> call_bound
+    bound.queue = queue
+    bound.kernel = kernel
+    bound.arguments = arguments
+    bound.plan = owner.plan
+    bound.plan_owner = owner
+    if views.spilled:
+        bind_by_value(queue, state, kernel, bound.plan, packed, &views)
+    status = set_changed_arguments(bound.plan, packed, &bytes_set, &bytes_skipped, &failed_at)
+    if status != 0:
+        raise_launch_error(queue, kernel, status, failed_at)
+    with nogil:
+        state.lock.lock()
+        state.counts.arg_bytes_set += bytes_set
+        state.lock.unlock()
+    return bound
+
+
+cdef inline Status submit_bound(QueueState* state, Plan* plan, const Geometry* geometry, Waits waits) noexcept nogil:
+    cdef Status status = state.driver.launch(state.handle, plan.kernel, geometry, waits)
+    if status == 0:
+        state.counts.launches += 1
+        state.counts.arg_bytes_skipped += plan.argument_bytes
+    return status
+
+
+cdef Status launch_bound_gathered(QueueState* state, Plan* plan, const Geometry* geometry) noexcept nogil:
+    cdef Order order
+    cdef Status status = begin_command(state, &order)
+    if status != 0:
+        return status
+    status = submit_bound(state, plan, geometry, waits_of(&order))
+    if status == 0:
+        commit_command(state, &order)
+    else:
+        abort_command(state, &order)
+    return status
+
+
+cdef int launch_bound_otherwise(BoundLaunch bound, Status status) except -1:
+    """A bound launch that is not the common one, or has failed; 1 when it became part of a graph."""
+    if status == NO_PLAN:
+        with nogil:
+            status = launch_bound_gathered(bound.state, bound.plan, &bound.geometry)
+    if status == QUEUE_CAPTURED:
+        work = bound_work(bound, bound.kernel, &bound.geometry, bound.arguments, bound.plan.values)
+        capture = bound.queue._capture
+        if capture is None or capture.add(bound.queue, work) is None:
+            return launch_bound_otherwise(bound, NO_PLAN)  # it has ended meanwhile
+        return 1
+    if status != 0:
+        raise_launch_error(bound.queue, bound.kernel, status, NO_ARGUMENT)
+    return 0
+
+
+cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
+    """PEP 590: without this a call would make an empty tuple first."""
+    cdef QueueState* state = bound.state
+    cdef Status status = NO_PLAN
+    if PyVectorcall_NARGS(flags) or keywords != NULL:
+        raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
+    if state.device.closings.load(memory_order_relaxed) != bound.closings:
+        bound._check_arguments()
+    if state.lock.try_lock():
+        if is_ready_to_launch(state):
+            status = submit_bound(state, bound.plan, &bound.geometry, no_waits())
+            if status == 0:
+                count_command(state)
+        state.lock.unlock()
+    if status != 0 and launch_bound_otherwise(bound, status):
+        return None
+    if bound.kernel.follows:
+        state.device.unseen_writes += 1
+    note_writes(state, bound.kernel.written, (<PyTupleObject*> bound.arguments).ob_item)
+    return None
+
+
+@cython.no_gc_clear
+cdef class BoundLaunch:
+    """A launch with its queue, geometry and arguments checked and packed once; calling it only makes the driver call.
+
+    Made by `Kernel.bind`. It still takes the queue's lock, obeys the null-queue rules and counts as a command. It may
+    be called from any thread, and keeps its queue, kernel and buffers alive.
+
+    Raises
+    ------
+    ClosedError
+        On a call after its queue or one of its buffers was closed.
+    DriverError
+        When the driver refuses the launch; nothing was submitted then.
+    """
+
+    def __init__(self, *args, **kwargs):
+        raise ArgumentTypeError("a BoundLaunch is made by Kernel.bind")
+
+    def __dealloc__(self):
+        if self.state != NULL:
+            anchor_on_device(self.state.device, self.plan_owner)
+            release_queue_state(self.state)
+
+    def __call__(self):
+        call_bound(self, NULL, 0, NULL)
+
+    def _check_arguments(self):
+        """Something was closed since the arguments were last looked at."""
+        cdef uint64_t closings = self.state.device.closings.load()
+        for index, argument in enumerate(self.arguments):
+            if type(argument) is Buffer and (<Buffer> argument).allocation.closed:
+                parameter = self.kernel.parameters[index]
+                raise ClosedError(
+                    f"kernel {self.kernel.name!r}, argument {index} ({parameter.type_name} {parameter.name}): "
+                    "this Buffer is closed")
+        self.closings = closings
+
+    def __repr__(self):
+        return f"<forebay.BoundLaunch of {self.kernel.name!r} on {self.queue}>"
+
+
+cdef void enable_vectorcall():
+    # Cython has no word for it; the type is ready and nobody has used it yet.
+    cdef PyTypeObject* bound_type = <PyTypeObject*> BoundLaunch
+    cdef BoundLaunch probe = BoundLaunch.__new__(BoundLaunch)
+    bound_type.tp_vectorcall_offset = <char*> &probe.vectorcall - <char*> <void*> probe
+    bound_type.tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL
+    PyType_Modified(bound_type)
+
+
+enable_vectorcall()

@@ -1,0 +1,267 @@
+"""A plan's spill buffers, and the uploads to them.
+
+A buffer belongs to one parameter of one plan, so all that use it are launches of one kernel on one queue, which run in
+order: it is written in place, by a command before the launch, while earlier launches may still read it. What else can
+go wrong with shared argument buffers (two queues, two threads, a graph) cannot happen to it.
+"""
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcmp, memcpy
+from libcpp.unordered_map cimport unordered_map
+from libcpp.vector cimport vector
+from cython.operator cimport dereference
+
+from forebay.events.anchors cimport anchor_on_device
+from forebay.core.driver cimport NO_ROOM, Status, Waits
+from forebay.core.plan cimport POINTER, SPILLED, PackedPointer, Plan, Spill, Staging
+from forebay.core.state cimport QueueState
+from forebay.queues.launch.submit cimport no_waits
+from forebay.core.epochs cimport completed_epoch, submitted_epoch
+from forebay.sync.ordering cimport Order, apply_command, count_command, waits_of
+
+from forebay.queues.memory.buffer import _ids
+
+
+cdef inline PackedPointer* spilled_at(Plan* plan, const char* packed, size_t index) noexcept nogil:
+    """The slot of an argument by value; NULL for any other."""
+    cdef PackedPointer* slot = <PackedPointer*> (packed + plan.parameters[index].offset)
+    return slot if plan.parameters[index].kind == POINTER and slot.allocation == SPILLED else NULL
+
+
+cdef inline bint is_uploaded(Spill* spill, const PackedPointer* given) noexcept nogil:
+    return (
+        spill.known and spill.nbytes == given.memory.offset
+        and memcmp(
+            <const void*> <uintptr_t> spill.staging.back().memory.address,
+            <const void*> <uintptr_t> given.memory.address, spill.nbytes) == 0
+    )
+
+
+cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
+    """Put the buffers' addresses where the bytes' were; they were uploaded."""
+    cdef PackedPointer* slot
+    cdef size_t i
+    for i in range(plan.parameters.size()):
+        slot = spilled_at(plan, packed, i)
+        if slot != NULL:
+            slot[0] = plan.spills[i].device
+
+
+cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept nogil:
+    """Is the memory of its oldest upload large enough, and free? They end in order."""
+    cdef Staging* oldest
+    if spill.staging.empty():
+        return False
+    oldest = &spill.staging.front()
+    return oldest.capacity >= nbytes and (
+        oldest.event == NULL or oldest.epoch <= completed_epoch(state.epochs)
+        or state.driver.event_status(oldest.event) != 0)
+
+
+cdef Status upload_spills(
+    QueueState* state, Plan* plan, const char* packed, Order* order, bint* began, uint32_t* failed_at
+) noexcept nogil:
+    """Bring the plan's buffers to the bytes that are given; the queue is locked, and stays so.
+
+    NO_ROOM, before anything was submitted, when a buffer or the staging memory is too small or still in use. `began`
+    says that the order's waits were carried and its changes applied: by the first upload. Without an order there is
+    nothing to wait for.
+    """
+    cdef PackedPointer* given
+    cdef Spill* spill
+    cdef Staging staging
+    cdef Waits waits
+    cdef size_t i
+    cdef Status status
+    began[0] = False
+    if plan.spills.empty():
+        return NO_ROOM
+    # Decided once, because another thread may write to the bytes meanwhile: then it is not told which of them the
+    # kernel sees, but what is uploaded still fits, and is what is remembered.
+    for i in range(plan.parameters.size()):
+        given = spilled_at(plan, packed, i)
+        if given == NULL or is_uploaded(&plan.spills[i], given):
+            continue
+        spill = &plan.spills[i]
+        if spill.capacity < given.memory.offset or not has_staging(state, spill, given.memory.offset):
+            return NO_ROOM
+        spill.known = False
+    for i in range(plan.parameters.size()):
+        given = spilled_at(plan, packed, i)
+        if given == NULL:
+            continue
+        spill = &plan.spills[i]
+        if spill.known:
+            state.counts.arg_bytes_skipped += given.memory.offset
+            continue
+        staging = spill.staging.front()
+        spill.staging.pop_front()
+        if staging.event != NULL:
+            state.driver.release_event(staging.event)
+            staging.event = NULL
+        memcpy(<void*> <uintptr_t> staging.memory.address, <const void*> <uintptr_t> given.memory.address,
+               given.memory.offset)
+        waits = no_waits() if order == NULL or began[0] else waits_of(order)
+        status = state.driver.copy(
+            state.handle, &spill.device.memory, &staging.memory, given.memory.offset, waits, &staging.event)
+        if status != 0:
+            spill.staging.push_front(staging)
+            failed_at[0] = <uint32_t> i
+            return status
+        if order == NULL or began[0]:
+            count_command(state)
+        else:
+            apply_command(state, order)
+        began[0] = True
+        state.counts.events_made += 1
+        state.counts.arg_bytes_set += given.memory.offset
+        staging.epoch = submitted_epoch(state.epochs)
+        spill.staging.push_back(staging)
+        spill.nbytes = given.memory.offset
+        spill.known = True
+    return 0
+
+
+# -- memory, made with the GIL and put in place without it
+
+
+cdef struct Room:
+    size_t parameter
+    size_t capacity  # of the buffer; 0: the one that is there will do
+    PackedPointer device
+    PyObject* buffer
+    Staging staging  # capacity 0: none is needed
+
+
+cdef Plan* plan_of(QueueState* state, uint64_t kernel_id, Plan* bound) noexcept nogil:
+    cdef unordered_map[uint64_t, Plan*].iterator found
+    if bound != NULL:
+        return bound
+    found = state.plans.find(kernel_id)
+    if found == state.plans.end():
+        return NULL
+    return dereference(found).second
+
+
+cdef void look_for_needs(
+    QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed, vector[Room]& rooms
+) noexcept nogil:
+    cdef PackedPointer* given
+    cdef Plan* plan
+    cdef Spill* spill
+    cdef Room room
+    cdef size_t i
+    state.lock.lock()
+    plan = plan_of(state, kernel_id, bound)
+    if plan != NULL:
+        plan.spills.resize(plan.parameters.size())  # zeroed
+        for i in range(plan.parameters.size()):
+            given = spilled_at(plan, packed, i)
+            spill = &plan.spills[i]
+            if given == NULL or is_uploaded(spill, given):
+                continue
+            room.parameter = i
+            room.capacity = given.memory.offset if spill.capacity < given.memory.offset else 0
+            room.staging.capacity = 0 if has_staging(state, spill, given.memory.offset) else given.memory.offset
+            rooms.push_back(room)
+    state.lock.unlock()
+
+
+cdef void put_in_place(
+    QueueState* state, uint64_t kernel_id, Plan* bound, vector[Room]& rooms, vector[PyObject*]& dropped
+) noexcept nogil:
+    cdef Plan* plan
+    cdef Room* room
+    cdef Spill* spill
+    cdef size_t i
+    state.lock.lock()
+    plan = plan_of(state, kernel_id, bound)
+    for i in range(rooms.size()):
+        room = &rooms[i]
+        if plan == NULL:
+            dropped.push_back(room.buffer)
+            dropped.push_back(room.staging.array)
+            continue
+        spill = &plan.spills[room.parameter]
+        if spill.capacity < room.capacity:
+            dropped.push_back(spill.buffer)
+            spill.buffer = room.buffer
+            spill.device = room.device
+            spill.capacity = room.capacity
+            spill.known = False
+        else:
+            dropped.push_back(room.buffer)  # another thread was faster
+        if room.staging.array != NULL:
+            drop_smaller(state, spill, room.staging.capacity, dropped)
+            spill.staging.push_front(room.staging)
+    state.lock.unlock()
+
+
+cdef void drop_smaller(QueueState* state, Spill* spill, size_t capacity, vector[PyObject*]& dropped) noexcept nogil:
+    """Or what is too small would be met again and again, and memory be made each time."""
+    cdef Staging* oldest
+    while not spill.staging.empty() and spill.staging.front().capacity < capacity:
+        oldest = &spill.staging.front()
+        if oldest.event != NULL:
+            state.driver.release_event(oldest.event)
+        dropped.push_back(oldest.array)
+        spill.staging.pop_front()
+    if spill.staging.empty():
+        spill.known = False
+
+
+cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed) except -1:
+    """Buffers and staging memory for what the plan is to upload. When an allocation fails, all is as it was.
+
+    A buffer that is replaced is given back when the launches that read it are done.
+    """
+    cdef vector[Room] rooms
+    cdef vector[PyObject*] dropped
+    cdef unsigned char[::1] view
+    cdef Room* room
+    cdef size_t i
+    with nogil:
+        look_for_needs(state, kernel_id, bound, packed, rooms)
+    device = queue.device
+    made = []  # keeps what there is already, should there be no memory for the rest
+    for i in range(rooms.size()):
+        room = &rooms[i]
+        native = staged = None
+        if room.capacity:
+            room.capacity = 1 << (<object> room.capacity - 1).bit_length()
+            native = device._allocate(room.capacity, "device")
+        if room.staging.capacity:
+            staged = device.driver.stage(max(room.staging.capacity, <size_t> 4096))
+        made.append((native, staged))
+    for i in range(rooms.size()):
+        room = &rooms[i]
+        native, staged = made[<Py_ssize_t> i]
+        room.buffer = room.staging.array = NULL
+        if native is not None:
+            room.device.allocation = next(_ids)
+            room.device.memory.handle = <void*> <uintptr_t> native.handle
+            room.device.memory.address = native.address
+            room.device.memory.offset = 0
+            room.device.memory.host = False
+            room.buffer = <PyObject*> native
+            Py_INCREF(native)
+        if staged is not None:
+            view = staged
+            room.staging.capacity = view.shape[0]
+            room.staging.event = NULL
+            room.staging.epoch = 0
+            room.staging.memory.handle = NULL
+            room.staging.memory.address = <uintptr_t> &view[0]
+            room.staging.memory.offset = 0
+            room.staging.memory.host = True
+            room.staging.array = <PyObject*> staged
+            Py_INCREF(staged)
+    with nogil:
+        put_in_place(state, kernel_id, bound, rooms, dropped)
+    for i in range(dropped.size()):
+        if dropped[i] != NULL:
+            anchor_on_device(state.device, <object> dropped[i])
+            Py_DECREF(<object> dropped[i])
+    return 0

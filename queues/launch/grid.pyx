@@ -1,0 +1,105 @@
+"""Grid and block, from what Python gives to what the drivers want."""
+
+import operator
+
+from cpython.long cimport PyLong_AsSsize_t
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from libc.stdint cimport uint32_t
+
+from forebay.core.driver cimport Geometry
+from forebay.queues.kernels.kernel cimport Kernel
+
+from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
+
+cdef extern from "Python.h":
+    bint PyLong_CheckExact(object)
+
+cdef size_t MOST_GROUPS = 0xFFFFFFFF  # as in HIP, where they are of type uint32_t
+
+
+cdef Py_ssize_t extent(Kernel kernel, str what, object value) except -1:
+    cdef Py_ssize_t number
+    if not PyLong_CheckExact(value):
+        try:
+            if isinstance(value, bool):
+                raise TypeError
+            value = operator.index(value)
+        except TypeError:
+            raise ArgumentTypeError(
+                f"kernel {kernel.name!r}: {what} is an int or a tuple of 1 to 3 ints, not of {type(value).__name__}"
+            ) from None
+    try:
+        number = PyLong_AsSsize_t(value)
+    except OverflowError:
+        raise InvalidArgumentError(f"kernel {kernel.name!r}: {what} of {value} is too large") from None
+    if number < 1:
+        raise InvalidArgumentError(f"kernel {kernel.name!r}: {what} of {value}: at least 1 is needed")
+    return number
+
+
+cdef int extents(Kernel kernel, str what, object value, size_t* into) except -1:
+    """Fill three sizes from an int or a tuple; returns how many were given."""
+    cdef Py_ssize_t i, count
+    into[1] = into[2] = 1
+    if type(value) is not tuple:
+        into[0] = extent(kernel, what, value)
+        return 1
+    count = PyTuple_GET_SIZE(value)
+    if not 1 <= count <= 3:
+        raise InvalidArgumentError(f"kernel {kernel.name!r}: {what} has 1 to 3 dimensions, not {count}")
+    for i in range(count):
+        into[i] = extent(kernel, what, <object> PyTuple_GET_ITEM(value, i))
+    return <int> count
+
+
+cdef int check_block(Kernel kernel, const size_t* block) except -1:
+    cdef size_t items = 1
+    cdef int i
+    for i in range(3):
+        if block[i] > kernel.max_block_axis[i]:
+            raise InvalidArgumentError(
+                f"kernel {kernel.name!r}: block has {block[i]} work-items in dimension {i}, "
+                f"{kernel.device.name} allows {kernel.max_block_axis[i]}")
+        items *= block[i]
+    if items > kernel.max_block:
+        raise InvalidArgumentError(
+            f"kernel {kernel.name!r}: block has {items} work-items, this kernel can have {kernel.max_block} on "
+            f"{kernel.device.name}")
+    if kernel.required_block[0] and not (
+        block[0] == kernel.required_block[0] and block[1] == kernel.required_block[1]
+        and block[2] == kernel.required_block[2]
+    ):
+        raise InvalidArgumentError(
+            f"kernel {kernel.name!r} was compiled for a block of {tuple(kernel.required_block)}, "
+            f"not {(block[0], block[1], block[2])}")
+    return 0
+
+
+cdef bint is_plain(object value):
+    """An int, or a tuple of ints: the same object always means the same sizes."""
+    return type(value) is int or type(value) is tuple and all([type(extent) is int for extent in value])
+
+
+cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
+    """Groups and work-items per group, as in HIP, to the global size the drivers want; kept in the kernel."""
+    cdef Geometry geometry
+    cdef size_t groups[3]
+    cdef int i, dimensions, block_dimensions
+    dimensions = extents(kernel, "grid", grid, groups)
+    block_dimensions = extents(kernel, "block", block, geometry.local_size)
+    if block_dimensions > dimensions:
+        dimensions = block_dimensions
+    check_block(kernel, geometry.local_size)
+    geometry.dimensions = dimensions
+    for i in range(3):
+        if groups[i] > MOST_GROUPS:
+            raise InvalidArgumentError(
+                f"kernel {kernel.name!r}: grid of {groups[i]} groups in dimension {i} is too large, {MOST_GROUPS} is "
+                "the most")
+        geometry.groups[i] = <uint32_t> groups[i]
+        geometry.global_size[i] = groups[i] * geometry.local_size[i]
+    # The kernel keeps the objects, or their addresses could come to be those of others.
+    kernel.last_grid = grid if is_plain(grid) else None
+    kernel.last_block = block if is_plain(block) else None
+    kernel.geometry = geometry
+    return 0

@@ -1,0 +1,83 @@
+"""From Python arguments to the driver call.
+
+In order: everything is checked and packed before the lock is taken; under the lock the arguments that changed are set,
+the driver is called, and the epoch advances. When nothing has to be gathered and the driver cannot block, all of that
+is `launch_ready`, with the GIL kept; it is in line, because functions around it were a tenth of a launch. Otherwise
+`launch_otherwise` does it without the GIL. Neither allocates anything or makes an event once the plan is there.
+"""
+
+from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t, uint64_t
+
+from forebay.core.driver cimport NO_PLAN, Geometry, Status
+from forebay.queues.launch.grid cimport read_geometry
+from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
+from forebay.queues.launch.arguments cimport Views, pack_arguments
+from forebay.core.plan cimport Plan
+from forebay.queues.launch.by_value cimport upload_spills, use_spills
+from forebay.core.state cimport QueueState
+from forebay.queues.launch.submit cimport NO_ARGUMENT, find_plan, no_waits, note_writes, refuse_kernel, submit
+from forebay.sync.ordering cimport count_command, is_ready_to_launch
+
+
+cdef list list_of(PyObject* const* arguments, Py_ssize_t count)
+# Any launch: with bytes by value, with waits, with no plan yet, or one that failed already
+cdef int launch_otherwise(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, Views* views, Status status, uint32_t failed_at
+) except -1
+
+
+cdef inline Status launch_ready(
+    QueueState* state, uint64_t kernel_id, const Geometry* geometry, char* packed, bint spilled, uint32_t* failed_at
+) noexcept nogil:
+    """The common launch; NO_PLAN when it is not one. The queue is locked."""
+    cdef Plan* plan
+    cdef Status status
+    cdef bint uploaded
+    if not is_ready_to_launch(state):
+        return NO_PLAN
+    plan = find_plan(state, kernel_id)
+    if plan == NULL:
+        return NO_PLAN
+    if spilled:
+        status = upload_spills(state, plan, packed, NULL, &uploaded, failed_at)
+        if status != 0:
+            return status
+        use_spills(plan, packed)
+    status = submit(state, plan, geometry, packed, no_waits(), failed_at)
+    if status == 0:
+        count_command(state)
+    return status
+
+
+cdef inline int launch_packed(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, Views* views
+) except -1:
+    """The arguments are packed; their views are released here."""
+    cdef const Geometry* geometry
+    cdef uint32_t failed_at = NO_ARGUMENT
+    cdef Status status = NO_PLAN
+    if not views.spilled:
+        geometry = read_geometry(kernel, grid, block)
+        if state.lock.try_lock():
+            status = launch_ready(state, kernel.id, geometry, packed, False, &failed_at)
+            state.lock.unlock()
+        if status == 0:
+            note_writes(state, kernel.written, arguments)
+            return 0
+    return launch_otherwise(queue, state, kernel, grid, block, arguments, packed, views, status, failed_at)
+
+
+cdef inline int launch(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    Py_ssize_t count
+) except -1:
+    """The kernel is `plain`."""
+    cdef char packed[MOST_PACKED]
+    cdef Views views
+    if kernel.state != state.device:
+        refuse_kernel(queue, kernel)
+    pack_arguments(kernel, arguments, count, packed, &views)  # may run Python code, so before the geometry is read
+    return launch_packed(queue, state, kernel, grid, block, arguments, packed, &views)

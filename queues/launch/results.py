@@ -1,0 +1,91 @@
+"""What a kernel gives back: futures of launches with ``result=dtype``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
+from forebay.events.event import wait_for_all
+from forebay.queues.memory.shapes import read_dtype
+
+if TYPE_CHECKING:
+    from forebay.events.event import Event
+    from forebay.queues.kernels.kernel import Kernel
+    from forebay.queues.queue import Queue
+
+__all__ = ["Result", "results"]
+
+
+class Result:
+    """The result of a launch, on its way to the host; made by ``queue.launch(…, result=dtype)``.
+
+    Dropping it unread costs no synchronize.
+    """
+
+    def __init__(self, event: Event | None = None, staged: Any = None, dtype: Any = None) -> None:
+        if event is None:
+            raise ArgumentTypeError("a Result is made by Queue.launch with result=dtype")
+        self._event = event
+        self._staged = staged
+        self.dtype: np.dtype[Any] = dtype
+
+    @property
+    def done(self) -> bool:
+        """Whether it is here; never blocks."""
+        return self._event.query()
+
+    def get(self) -> Any:
+        """The value: a NumPy scalar, or an array when the dtype has a shape.
+
+        Blocks until it is here: one host synchronize, none when that is known already.
+
+        Raises
+        ------
+        DriverError
+            When a command before it failed.
+        """
+        self._event.wait()
+        base, shape = self.dtype.base, self.dtype.shape
+        value = np.frombuffer(self._staged, base, self.dtype.itemsize // base.itemsize)
+        return value.reshape(shape).copy() if shape else value[0]
+
+    def __repr__(self) -> str:
+        return f"<forebay.Result of {self.dtype}, {'done' if self.done else 'on its way'}>"
+
+
+def results(*futures: Result) -> list[Any]:
+    """The values of several results, with one host synchronize for all that are on one device.
+
+    Blocks until the last one is here.
+
+    Raises
+    ------
+    ArgumentTypeError
+    DriverError
+    """
+    for future in futures:
+        if not isinstance(future, Result):
+            raise ArgumentTypeError(f"results() needs what launches with result= gave, not {type(future).__name__}")
+    wait_for_all([future._event for future in futures])
+    return [future.get() for future in futures]
+
+
+def launch_for_result(queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: list[Any], result: Any) -> Result:
+    """`Queue.launch` with ``result=``."""
+    dtype = read_dtype(result)
+    last = kernel.parameters[-1] if kernel.parameters else None
+    if last is None or last.kind != "pointer" or last.read_only or last.name in kernel.scratch_names:
+        raise InvalidArgumentError(
+            f"kernel {kernel.name!r}: result= is for a kernel whose last parameter is a pointer that it writes to: "
+            f"{kernel.signature}"
+        )
+    buffer = queue.device._lend(queue, 1, dtype.base if not dtype.shape else np.dtype((np.void, dtype.itemsize)))
+    try:
+        queue.launch(kernel, grid, block, *arguments, buffer)
+        staged = queue.device.driver.stage(dtype.itemsize)
+        event = queue._copy_to_staging(staged, buffer)
+    finally:
+        queue.free(buffer)
+    return Result(event, staged, dtype)

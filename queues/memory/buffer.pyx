@@ -1,0 +1,362 @@
+"""Buffers: typed, contiguous views of device memory, made by a Device."""
+
+import itertools
+import math
+import operator
+
+import numpy as np
+cimport cython
+from cpython.buffer cimport PyObject_GetBuffer
+from libc.stdint cimport uintptr_t
+from libcpp.atomic cimport memory_order_relaxed
+
+from forebay.events.anchors cimport anchor_on_device
+from forebay.core.state cimport DeviceState, release_device_state
+
+from forebay.core.errors import (
+    ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
+)
+from forebay.queues.memory.shapes import read_dtype, read_shape
+
+_ids = itertools.count(1)  # never used again: an equal id means the same allocation
+
+
+@cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has anchored it
+cdef class Allocation:
+    """One piece of device memory, shared by the buffers that view it."""
+
+    cdef void change_writer(self, uint64_t queue) noexcept:
+        """`queue` becomes the last writer, and the one before it one of the others."""
+        cdef size_t i = 0
+        while i < self.others.size():
+            if self.others[i].queue == queue:
+                self.others[i] = self.others.back()
+                self.others.pop_back()
+                break
+            i += 1
+        if self.writer.queue != 0:
+            self.others.push_back(self.writer)
+        self.writer.queue = queue
+
+    def __dealloc__(self):
+        if self.state != NULL:
+            if self.native is not None:
+                anchor_on_device(self.state, self.native)
+            release_device_state(self.state)
+
+    cdef close(self):
+        if not self.closed:
+            self.closed = True
+            self.state.closings.fetch_add(1)
+            anchor_on_device(self.state, self.native)
+            self.native = None
+
+
+cdef Allocation new_allocation(object device, DeviceState* state, object native):
+    cdef Allocation allocation = Allocation.__new__(Allocation)
+    state.references.fetch_add(1, memory_order_relaxed)
+    allocation.state = state
+    allocation.device = device
+    allocation.native = native
+    allocation.id = next(_ids)
+    allocation.generation = 1
+    return allocation
+
+
+@cython.no_gc_clear
+cdef class HostView:
+    """What the arrays of `Buffer.host` are made from, and keep: when it goes, nobody writes unseen any more."""
+
+    cdef Allocation allocation
+    cdef object memory
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyObject_GetBuffer(self.memory, view, flags)
+
+    def __dealloc__(self):
+        self.allocation.exposed -= 1
+
+
+cdef HostView new_host_view(Allocation allocation):
+    cdef HostView view = HostView.__new__(HostView)
+    view.memory = allocation.native
+    view.allocation = allocation
+    expose(allocation)
+    return view
+
+
+cdef void expose(Allocation allocation) noexcept:
+    """It is handed out to someone who may write to it at any time. What is known of the data holds no more."""
+    allocation.exposed += 1
+    allocation.generation += 1
+
+
+cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype):
+    cdef Buffer buffer = Buffer.__new__(Buffer)
+    cdef object native = allocation.native
+    buffer.allocation = allocation
+    buffer.shape = shape
+    buffer.dtype = dtype
+    buffer.nbytes = math.prod(shape) * dtype.itemsize
+    buffer.memory.handle = <void*> <uintptr_t> native.handle
+    buffer.memory.address = native.address + offset if native.address else 0
+    buffer.memory.offset = buffer.start = offset
+    buffer.memory.host = False
+    return buffer
+
+
+@cython.no_gc_clear
+cdef class Buffer:
+    """A typed, C-contiguous view of device memory.
+
+    Made by `Device.empty`, `Device.zeros` and `Device.array`, and by slicing another buffer; calling the class raises.
+    Slices and reshaped views share the memory: closing any of them closes all. Memory that is closed, or whose last
+    view is dropped, is given back when the work submitted until then is done; neither blocks.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    nbytes : int
+    """
+
+    def __init__(self, *args, **kwargs):
+        raise ArgumentTypeError("a Buffer is made by Device.empty, Device.zeros or Device.array")
+
+    def __dealloc__(self):
+        if self.part is not None:
+            anchor_on_device(self.allocation.state, self.part)
+
+    @property
+    def device(self):
+        """The Device this memory belongs to."""
+        return self.allocation.device
+
+    @property
+    def address(self):
+        """Where it begins in the device's address space, for pointer arithmetic.
+
+        Raises
+        ------
+        NotSupportedError
+            On devices without shared virtual memory: their memory has no addresses.
+        """
+        self._check_open()
+        if self.memory.address == 0:
+            raise NotSupportedError(f"memory of {self.device.name} has no addresses (no shared virtual memory)")
+        return self.memory.address
+
+    @property
+    def __sycl_usm_array_interface__(self):
+        """How dpctl and dpnp use this memory without a copy; only buffers of SYCL devices have it.
+
+        Whoever keeps the memory in use keeps this Buffer alive. It does not wait for work on it.
+        """
+        describe = getattr(self.device.driver, "usm_interface", None)
+        if describe is None:
+            raise AttributeError(f"memory of {self.device.name} is none that SYCL knows")
+        self._check_open()
+        expose(self.allocation)  # for good: nobody tells when it ends
+        return describe(self.memory.address, self.shape, self.dtype)
+
+    @property
+    def generation(self):
+        """How often something may have written to the memory, whose views share it; it only ever rises.
+
+        It rises with every copy and fill to it and every launch that takes it through a pointer that is not const. What
+        is written through addresses that a kernel finds in memory, or by others, is not seen here.
+        """
+        return self.allocation.generation
+
+    @property
+    def usm_type(self):
+        """Where the memory is: "device", "shared" or "host" (see `Device.empty`)."""
+        self._check_open()
+        return self.allocation.native.usm_type
+
+    @property
+    def host(self):
+        """A NumPy array on this very memory, when it is shared or the host's. It keeps the memory alive.
+
+        Neither read nor write it while the device may use the memory: finish first (SYCL 2020, 4.8.2). As long as it
+        lives, the memory counts as changing all the time (see `generation`).
+
+        Raises
+        ------
+        NotSupportedError
+            For memory of the device.
+        """
+        self._check_open()
+        if self.allocation.native.usm_type == "device":
+            raise NotSupportedError(
+                f"memory of {self.device.name} cannot be read in place: copy it with .get(), or make it with "
+                "usm_type='shared'")
+        if self.nbytes == 0:
+            return np.empty(self.shape, self.dtype)
+        return np.ndarray(self.shape, self.dtype, new_host_view(self.allocation), self.start)
+
+    @property
+    def size(self):
+        """Number of elements."""
+        return self.nbytes // self.dtype.itemsize
+
+    @property
+    def ndim(self):
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def itemsize(self):
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def closed(self):
+        """Whether the memory was given back."""
+        return self.allocation.closed
+
+    def _check_open(self):
+        if self.allocation.closed:
+            raise ClosedError("this Buffer is closed")
+
+    def __len__(self):
+        if not self.shape:
+            raise ArgumentTypeError("len() of a 0-dimensional Buffer")
+        return self.shape[0]
+
+    def __getitem__(self, key):
+        """A view of part of the first axis: ``buf[i]``, ``buf[a:b]``; steps other than 1 are refused."""
+        self._check_open()
+        if not self.shape:
+            raise ArgumentTypeError("a 0-dimensional Buffer cannot be sliced")
+        row = self.nbytes // self.shape[0] if self.shape[0] else 0
+        if isinstance(key, slice):
+            try:
+                start, stop, step = key.indices(self.shape[0])
+            except (TypeError, ValueError) as error:
+                raise ArgumentTypeError(f"a slice of a Buffer: {error}") from None
+            if step != 1:
+                raise InvalidArgumentError(f"a Buffer is contiguous: slices have step 1, not {step}")
+            return self._part(start * row, (max(stop - start, 0), *self.shape[1:]), self.dtype)
+        try:
+            index = operator.index(key)
+        except TypeError:
+            raise ArgumentTypeError(
+                f"a Buffer is indexed by an int or a slice of its first axis, not {type(key).__name__}") from None
+        if not -self.shape[0] <= index < self.shape[0]:
+            raise OutOfRangeError(f"index {index} is out of range for a Buffer of {self.shape[0]} rows")
+        return self._part(index % self.shape[0] * row, self.shape[1:], self.dtype)
+
+    def __setitem__(self, key, host):
+        """``buf[a:b] = host``: `set` of that part."""
+        self[key].set(host)
+
+    def __array__(self, *args, **kwargs):
+        raise ArgumentTypeError("a Buffer is device memory: copy it to the host with .get()")
+
+    def reshape(self, *shape):
+        """The same memory under another shape of equal size; one dimension may be -1."""
+        self._check_open()
+        shape = read_shape(shape[0] if len(shape) == 1 else shape, -1)
+        if -1 in shape:
+            rest = -math.prod(shape)  # of the other dimensions, if there is one -1
+            if shape.count(-1) == 1 and rest > 0 and self.size % rest == 0:
+                shape = tuple(self.size // rest if extent == -1 else extent for extent in shape)
+        if math.prod(shape) != self.size or -1 in shape:
+            raise InvalidArgumentError(f"cannot reshape {self.shape} ({self.size} elements) to {shape}")
+        return self._part(0, shape, self.dtype)
+
+    def view(self, dtype):
+        """The same memory as another element type; the last axis must divide."""
+        self._check_open()
+        new = read_dtype(dtype)
+        if not self.shape:
+            if new.itemsize != self.dtype.itemsize:
+                raise InvalidArgumentError(f"a 0-dimensional Buffer of {self.dtype} cannot be viewed as {new}")
+            return self._part(0, (), new)
+        last = self.shape[-1] * self.dtype.itemsize
+        if last % new.itemsize:
+            raise InvalidArgumentError(f"{last} bytes of the last axis are no whole number of {new}")
+        return self._part(0, (*self.shape[:-1], last // new.itemsize), new)
+
+    def _part(self, size_t offset, tuple shape, object dtype):
+        """A view `offset` bytes further on."""
+        cdef Buffer part = new_buffer(self.allocation, self.start + offset, shape, dtype)
+        # The driver may need an object of its own for a part, or have to refuse it.
+        self.device._adapt_view(part, self.allocation.native)
+        return part
+
+    def _use_part(self, part):
+        """The driver's object for exactly this view, which lives as long as the view."""
+        cdef uintptr_t handle = part.int_ptr
+        self.part = part
+        self.memory.handle = <void*> handle
+        self.memory.offset = 0
+
+    def get(self, out=None, queue=None):
+        """Copy to the host and wait for it.
+
+        Parameters
+        ----------
+        out : writable C-contiguous array of the same dtype and size, optional
+            Made when not given.
+        queue : Queue, optional
+            The queue that copies: the thread's current one, else the null queue.
+
+        Returns
+        -------
+        numpy.ndarray
+
+        Blocks until the copy, and so everything before it on that queue, is done.
+        """
+        self._check_open()
+        queue = self._queue(queue)
+        if out is None:
+            out = np.empty(self.shape, self.dtype)
+        elif not isinstance(out, np.ndarray):
+            raise ArgumentTypeError(f"get: out is a NumPy array, not {type(out).__name__}")
+        elif out.dtype != self.dtype or out.size != self.size:
+            raise InvalidArgumentError(
+                f"get: out has {out.size} elements of {out.dtype}, this Buffer {self.size} of {self.dtype}")
+        queue.copy(out, self)
+        queue.finish()
+        return out
+
+    def set(self, host, queue=None):
+        """Copy from the host: ``queue.copy(self, host)`` on the thread's current queue, else the null queue.
+
+        `host` is converted to this buffer's dtype and broadcast to its shape. It may be reused as soon as this returns.
+        """
+        self._check_open()
+        queue = self._queue(queue)
+        try:
+            host = np.asarray(host, self.dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArgumentTypeError(f"set: no array of {self.dtype} ({error})") from None
+        try:
+            host = np.broadcast_to(host, self.shape)
+        except ValueError:
+            raise InvalidArgumentError(f"set: an array of shape {host.shape} does not fit {self.shape}") from None
+        queue.copy(self, np.asarray(host, order="C"))
+
+    def _queue(self, queue):
+        if queue is None:
+            return self.device.current_queue
+        if not hasattr(type(queue), "copy") or not hasattr(type(queue), "finish"):
+            raise ArgumentTypeError(f"a Queue copies, not {type(queue).__name__}")
+        return queue
+
+    def close(self):
+        """Give the memory back, once the work submitted until now is done. Does not block; twice is fine."""
+        self.allocation.close()
+
+    def __enter__(self):
+        self._check_open()
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+    def __repr__(self):
+        state = " closed" if self.allocation.closed else ""
+        return f"<forebay.Buffer {self.shape} {self.dtype} on {self.device.name}{state}>"

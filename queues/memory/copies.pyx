@@ -1,0 +1,231 @@
+"""What a copy needs besides the driver call: host memory that stays what it is, and where it is, until it was read.
+
+Pageable memory that is the source of a copy is staged: its bytes are copied at once to memory that nobody else can
+change, and in which the device can read them without the driver's help. As destination it is given to drivers that take
+it. Others (Level Zero's makes a caller wait with the queue locked) fill staging memory, and the copy waits for that, as
+CUDA's and HIP's do.
+"""
+
+import numpy as np
+from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_XDECREF, Py_XINCREF
+from libc.stdint cimport uintptr_t
+from libc.string cimport memcpy
+
+from forebay.events.anchors cimport collect_queue
+from forebay.events.event cimport new_event, set_marker
+from forebay.core.marker cimport Marker, new_marker, release_marker, retain_marker
+from forebay.queues.memory.buffer cimport Buffer, note_write
+from forebay.core.driver cimport FOR_HOST, Memory, Status
+from forebay.core.state cimport QueueAnchor, QueueState
+from forebay.core.epochs cimport submitted_epoch
+from forebay.sync.finish cimport wait_on_host
+from forebay.sync.ordering cimport Order, abort_command, apply_command, begin_command, end_order, waits_of
+
+from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+from forebay.queues.host_functions import refuse_on_host_thread
+
+
+cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
+    """`Queue.copy`."""
+    if isinstance(dst, Buffer) and isinstance(src, Buffer):
+        copy_buffers(queue, state, dst, src)
+    elif isinstance(dst, Buffer):
+        upload(queue, state, dst, src)
+    elif isinstance(src, Buffer):
+        download(queue, state, dst, src)
+    else:
+        raise ArgumentTypeError(
+            f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
+    collect_queue(state)
+    return 0
+
+
+cdef int check_size(size_t to, size_t source) except -1:
+    if to != source:
+        raise InvalidArgumentError(f"copy of {source} bytes to {to} bytes: both must be the same")
+    return 0
+
+
+cdef int check_overlap(Buffer dst, Buffer src) except -1:
+    if dst.allocation is src.allocation and (
+        dst.start < src.start + src.nbytes and src.start < dst.start + dst.nbytes
+    ):
+        raise InvalidArgumentError("copy between overlapping parts of one Buffer")
+    return 0
+
+
+cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
+    if dst.allocation.state != state.device and src.allocation.state == state.device:
+        raise InvalidArgumentError(
+            f"copy to another device ({dst.device.name}) is submitted on a queue of that device")
+    check_size(dst.nbytes, src.nbytes)
+    queue._check_buffer(dst, "dst")
+    if src.allocation.state != state.device:
+        return copy_between_devices(queue, state, dst, src)
+    queue._check_buffer(src, "src")
+    check_overlap(dst, src)
+    submit_copy(queue, state, &dst.memory, &src.memory, dst.nbytes, None, NULL)
+    note_write(dst, state)
+    return 0
+
+
+cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
+    """Through the host: the other device's null queue, which comes after all its blocking work, reads first."""
+    cdef Memory memory
+    if src.allocation.closed:
+        raise ClosedError("copy: src is closed")
+    if src.allocation.state.driver != state.driver:
+        upload(queue, state, dst, src.get())  # no driver waits for another's events, so this blocks
+        return 0
+    staged = queue.device.driver.stage(src.nbytes)
+    other = src.device.null_queue
+    memory = host_memory_of(staged)
+    other._copy_to_staging(staged, src)
+    queue.wait(other)
+    submit_copy(queue, state, &dst.memory, &memory, dst.nbytes, staged, NULL)
+    note_write(dst, state)
+    return 0
+
+
+cdef object copy_to_staging(object queue, QueueState* state, object staged, Buffer src):
+    """Into memory that `stage` gave; asynchronous. Returns an Event that is done when it is there."""
+    cdef Memory memory = host_memory_of(staged)
+    cdef Marker* marker = NULL
+    queue._check_buffer(src, "src")
+    event = new_event(queue.device, state.device, False)
+    submit_copy(queue, state, &memory, &src.memory, src.nbytes, staged, &marker)
+    if marker != NULL:
+        set_marker(event, marker, False, queue)
+    return event
+
+
+cdef int upload(object queue, QueueState* state, Buffer dst, object src) except -1:
+    cdef Py_buffer view
+    cdef Memory memory
+    queue._check_buffer(dst, "dst")
+    open_view(src, &view, False)
+    try:
+        check_size(dst.nbytes, view.len)
+        if queue.device._is_pinned(src):
+            staged = src
+            memory = host_memory(<uintptr_t> view.buf)
+        else:
+            staged = queue.device.driver.stage(view.len)
+            memory = host_memory_of(staged)
+            memcpy(<void*> <uintptr_t> memory.address, view.buf, view.len)
+        submit_copy(queue, state, &dst.memory, &memory, dst.nbytes, staged, NULL)
+    finally:
+        PyBuffer_Release(&view)
+    note_write(dst, state)
+    return 0
+
+
+cdef int download(object queue, QueueState* state, object dst, Buffer src) except -1:
+    cdef Py_buffer view
+    cdef Memory memory
+    queue._check_buffer(src, "src")
+    open_view(dst, &view, True)
+    try:
+        check_size(view.len, src.nbytes)
+        if queue.device.driver.takes_pageable or queue.device._is_pinned(dst):
+            memory = host_memory(<uintptr_t> view.buf)
+            submit_copy(queue, state, &memory, &src.memory, src.nbytes, pin_view(dst), NULL)
+        else:
+            download_staged(queue, state, view.buf, src)
+    finally:
+        PyBuffer_Release(&view)
+    return 0
+
+
+cdef int download_staged(object queue, QueueState* state, void* to, Buffer src) except -1:
+    cdef Marker* marker = NULL
+    cdef Status status
+    cdef Memory memory
+    refuse_on_host_thread("copy to pageable memory, which waits on this device,")
+    staged = queue.device.driver.stage(src.nbytes)
+    memory = host_memory_of(staged)
+    submit_copy(queue, state, &memory, &src.memory, src.nbytes, staged, &marker)
+    if marker == NULL:
+        return 0
+    with nogil:
+        status = wait_on_host(state.device, marker)
+        release_marker(marker)
+    if status != 0:
+        queue._raise(status, "copy")
+    memcpy(to, <const void*> <uintptr_t> memory.address, src.nbytes)
+    return 0
+
+
+cdef int submit_copy(
+    object queue, QueueState* state, Memory* dst, Memory* src, size_t nbytes, object anchor, Marker** done
+) except -1:
+    """Host memory of an asynchronous copy is anchored; the copy's own event tells when it can go. `done` is set to a
+    reference to the marker of an anchored copy, if it is wanted; left alone when there are no bytes to copy.
+    """
+    cdef Order order
+    cdef Status status
+    cdef void* event = NULL
+    cdef Marker* marker
+    cdef bint anchored = anchor is not None
+    cdef PyObject* thing = <PyObject*> anchor
+    if nbytes == 0:
+        return 0
+    Py_XINCREF(thing)
+    with nogil:
+        status = begin_command(state, &order)
+        if status == 0:
+            status = state.driver.copy(state.handle, dst, src, nbytes, waits_of(&order), &event if anchored else NULL)
+            if status != 0:
+                abort_command(state, &order)
+            else:
+                state.counts.copies += 1
+                apply_command(state, &order)
+                if anchored:
+                    state.counts.events_made += 1
+                    marker = new_marker(
+                        state.epochs, submitted_epoch(state.epochs), state.clock, event, state.driver,
+                        state.device.context, FOR_HOST)
+                    if done != NULL:
+                        done[0] = retain_marker(marker)
+                    state.anchors.push_back(QueueAnchor(marker, thing))
+                state.lock.unlock()
+                end_order(&order)
+    if status != 0 or not anchored:
+        Py_XDECREF(thing)
+    if status != 0:
+        queue._raise(status, "copy")
+    return 0
+
+
+cdef Memory host_memory(uintptr_t address):
+    cdef Memory memory
+    memory.handle = NULL
+    memory.address = address
+    memory.offset = 0
+    memory.host = True
+    return memory
+
+
+cdef Memory host_memory_of(object staged):
+    """Of an array that a driver's `stage` gave."""
+    cdef const unsigned char[::1] view = staged
+    return host_memory(<uintptr_t> &view[0] if view.shape[0] else 0)
+
+
+cdef object pin_view(object host):
+    """Keeps more than the object alive: its memory cannot be moved or resized meanwhile."""
+    return host.view() if isinstance(host, np.ndarray) else memoryview(host)
+
+
+cdef int open_view(object host, Py_buffer* view, bint writable) except -1:
+    if (isinstance(host, np.ndarray) and host.dtype.hasobject) or (isinstance(host, memoryview) and "O" in host.format):
+        raise ArgumentTypeError("copy: references to Python objects are no bytes to copy")
+    try:
+        PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
+    except (TypeError, BufferError, ValueError) as error:
+        raise ArgumentTypeError(
+            f"copy needs a Buffer or {'writable, ' if writable else ''}C-contiguous host memory, "
+            f"not this {type(host).__name__} ({error})") from None
+    return 0

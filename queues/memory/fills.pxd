@@ -1,0 +1,8 @@
+"""Fills."""
+
+from forebay.queues.memory.buffer cimport Buffer
+from forebay.core.state cimport QueueState
+
+
+cdef int fill(object queue, QueueState* state, object buf, object value) except -1
+cdef bytes fill_pattern(Buffer buf, object value)

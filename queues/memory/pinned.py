@@ -1,0 +1,85 @@
+"""Pinned host memory: the device copies to and from it without staging."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
+from forebay.queues.memory.shapes import ShapeLike, read_dtype, read_shape
+
+if TYPE_CHECKING:
+    from forebay.queues.device import Device
+
+
+class PinnedMemory:
+    """One allocation, seen by NumPy through the array interface; the arrays made from it keep it alive."""
+
+    def __init__(self, device: Device, nbytes: int) -> None:
+        self.device = device
+        address, self._owner = device.driver.pinned(nbytes)  # last, because __del__ looks for it
+        self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
+
+    def __del__(self) -> None:
+        if hasattr(self, "_owner"):
+            self.device._keep_until_done(self._owner)
+
+
+def host_empty(
+    shape: ShapeLike, dtype: DTypeLike = "f4", device: Device | None = None
+) -> np.ndarray[Any, np.dtype[Any]]:
+    """A NumPy array in pinned host memory, contents unspecified.
+
+    `Queue.copy` to and from it, or a C-contiguous part of it, is truly asynchronous and not staged: neither read nor
+    write it before the copy is done. The array and its views keep the memory alive.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : numpy dtype
+    device : Device, optional
+        Whose driver pins it; the Device made last and not closed when not given.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Without a device, or for elements that hold Python objects.
+    OutOfMemoryError
+    """
+    if device is None:
+        device = _latest()
+    elif not hasattr(type(device), "null_queue"):
+        raise ArgumentTypeError(f"host_empty: device is a Device, not {type(device).__name__}")
+    device._check_open()
+    element = read_dtype(dtype)
+    extents = read_shape(shape)
+    pinned = np.asarray(PinnedMemory(device, math.prod(extents) * element.itemsize))
+    return pinned.view(element).reshape(extents)
+
+
+_made: list[weakref.ref[Device]] = []
+
+
+def remember(device: Device) -> None:
+    """One of the devices that `host_empty` may use without being told."""
+    _made[:] = [other for other in _made if (known := other()) is not None and not known.closed]
+    _made.append(weakref.ref(device))
+
+
+def _latest() -> Device:
+    for made in reversed(_made):
+        device = made()
+        if device is not None and not device.closed:
+            return device
+    raise InvalidArgumentError("host_empty: make a Device first, or pass device=")
+
+
+def is_pinned(host: object, device: Device) -> bool:
+    """Whether this is an array in pinned memory of the device, or a view of one."""
+    while isinstance(host, np.ndarray):
+        host = host.base
+    return isinstance(host, PinnedMemory) and host.device is device

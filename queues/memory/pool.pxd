@@ -1,0 +1,41 @@
+"""Stream-ordered memory as Python sees it."""
+
+from libc.stdint cimport uint64_t
+
+from forebay.queues.queue cimport Queue
+from forebay.core.state cimport DeviceState
+from forebay.core.epochs cimport Epochs
+
+
+cdef class Block:
+    cdef object native  # the driver's memory object
+    cdef size_t nbytes
+    cdef Epochs* freed_on  # retained; NULL when nothing can use the memory any more
+    cdef uint64_t freed_at
+    cdef bint freed_on_null
+    cdef bint freed_on_blocking
+
+
+cdef class MemoryPool:
+    cdef DeviceState* state  # retained
+    cdef object lock
+    cdef object returned  # what destructors gave back
+    cdef dict idle  # lists of blocks by size, those freed last at the end
+    cdef list sizes  # the keys of `idle`, ascending
+    cdef object threshold
+    cdef readonly object reserved
+    cdef object used_now
+    cdef object reserved_peak
+    cdef object used_peak
+    cdef public bint reuse_follow_event_dependencies
+    cdef public bint reuse_allow_opportunistic
+    cdef public bint reuse_allow_internal_dependencies
+    cdef settle(self)
+    cdef put_back(self, Block block)
+    cdef release(self, Block block)
+    cdef Block grow(self, Queue queue, object nbytes)
+    cdef Block find(self, Queue queue, object nbytes, bint* must_wait)
+    cdef Block wait_for_free(self, Queue queue, Block block)
+
+
+cdef MemoryPool new_pool(DeviceState* state)

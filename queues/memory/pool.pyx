@@ -1,0 +1,447 @@
+"""Stream-ordered memory: `Queue.alloc` and `Queue.free`.
+
+Memory is handed out and taken back in the order of queues, not of the host: freed on a queue it is reused there at
+once, though the device may not have got to that point yet, because what uses it next runs later. Another queue may have
+it when it is ordered after that point, when that point is known to be reached, or after a wait for it.
+"""
+
+import bisect
+import math
+import operator
+import threading
+from collections import deque
+
+from libcpp.atomic cimport memory_order_relaxed
+from libcpp.vector cimport vector
+
+from forebay.events.anchors cimport anchor_on_device
+from forebay.core.marker cimport Marker, poll_marker, release_marker
+from forebay.queues.memory.buffer cimport Allocation, Buffer, new_allocation, new_buffer
+from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, Status
+from forebay.queues.queue cimport Queue
+from forebay.core.state cimport (
+    DeviceState, QueueState, registered_queues, release_device_state, release_queue_state
+)
+from forebay.core.clock cimport Clock, clock_epoch, release_clock, retain_clock
+from forebay.core.epochs cimport (
+    Epochs, advance_submitted, completed_epoch, release_epochs, retain_epochs, submitted_epoch
+)
+from forebay.sync.ordering cimport (
+    Order, abort_command, begin_command, carry_pending, commit_command, conclude, take_marker, wait_for_marker, waits_of
+)
+
+from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
+from forebay.queues.graphs.memory import GraphMemory
+from forebay.queues.memory.shapes import read_dtype, read_shape
+
+SMALLEST = 512
+LARGEST_STEP = 2 << 20  # bytes
+
+
+def size_class(nbytes):
+    """The size of the block for so many bytes: four to each doubling, so that at most a fifth of a block is idle."""
+    if nbytes <= SMALLEST:
+        return SMALLEST
+    step = min(1 << ((nbytes - 1).bit_length() - 3), LARGEST_STEP)
+    return -(-nbytes // step) * step
+
+
+cdef class Block:
+    """One allocation of the driver's."""
+
+    def __dealloc__(self):
+        if self.freed_on != NULL:
+            release_epochs(self.freed_on)
+
+
+cdef void forget_free(Block block):
+    if block.freed_on != NULL:
+        release_epochs(block.freed_on)
+        block.freed_on = NULL
+
+
+cdef bint is_done(Block block):
+    return block.freed_on == NULL or completed_epoch(block.freed_on) >= block.freed_at
+
+
+def read_bytes(nbytes, what):
+    """A number of bytes."""
+    try:
+        nbytes = operator.index(nbytes)
+    except TypeError:
+        raise ArgumentTypeError(f"{what} is a number of bytes, not {type(nbytes).__name__}") from None
+    if nbytes < 0:
+        raise InvalidArgumentError(f"{what} is a number of bytes, not {nbytes}")
+    return nbytes
+
+
+def check_reset(nbytes, what):
+    """The peaks can be set to 0 only (HIP, hipMemPoolSetAttribute)."""
+    if read_bytes(nbytes, what):
+        raise InvalidArgumentError(f"{what} can be set to 0 only, which begins it anew; not to {nbytes}")
+
+
+class Lease:
+    """What a Buffer of a pool has in place of the driver's memory object; its end gives the block back.
+
+    It ends when its last Buffer is gone without having been freed, or was closed: both times once the device is done
+    with all that was submitted until then (see `anchor_on_device`).
+    """
+
+    def __init__(self, pool, block, handle, address, nbytes):
+        self.pool = pool
+        self.block = block
+        self.handle = handle
+        self.address = address
+        self.nbytes = nbytes
+        self.usm_type = "device"
+
+    def __del__(self):
+        # The collector may be here while this very thread is inside the pool: a list, and nothing else.
+        if self.block is not None:
+            self.pool._give_back(self.block)
+
+
+cdef MemoryPool new_pool(DeviceState* state):
+    cdef MemoryPool pool = MemoryPool.__new__(MemoryPool)
+    state.references.fetch_add(1, memory_order_relaxed)
+    pool.state = state
+    pool.lock = threading.RLock()  # the collector may run someone's `free` while this thread is inside
+    pool.returned = deque()
+    pool.idle = {}
+    pool.sizes = []
+    pool.threshold = pool.reserved = pool.used_now = pool.reserved_peak = pool.used_peak = 0
+    pool.reuse_follow_event_dependencies = True
+    pool.reuse_allow_opportunistic = True
+    pool.reuse_allow_internal_dependencies = True
+    return pool
+
+
+cdef class MemoryPool:
+    """The memory of a device that `Queue.alloc` hands out and `Queue.free` takes back (HIP, stream-ordered allocator).
+
+    Made with its Device, whose `pool` it is; calling the class raises. Any thread may use it.
+
+    Attributes
+    ----------
+    reuse_follow_event_dependencies : bool
+        Whether a queue may have memory freed on another one that it is already ordered after, by events or by the rules
+        of the null queue.
+    reuse_allow_opportunistic : bool
+        Whether a queue may have memory freed on another one that is known to be done with it.
+    reuse_allow_internal_dependencies : bool
+        Whether a queue may be made to wait for another one in order to have memory that was freed there.
+    reserved : int
+        Bytes that were allocated from the driver and not given back.
+
+    The three settings are on at first, as HIP's attributes of these names are.
+    """
+
+    def __init__(self, *args, **kwargs):
+        raise ArgumentTypeError("a MemoryPool is made with its Device: Device.pool")
+
+    def __dealloc__(self):
+        if self.state != NULL:
+            release_device_state(self.state)
+
+    # -- what it is like
+
+    @property
+    def release_threshold(self):
+        """Bytes to keep when a queue, an event or the device is synchronized; 0 at first (HIP).
+
+        What is reserved beyond that and not in use is given back to the driver then. A program that synchronizes often
+        and allocates again sets this to what it needs, and makes no driver allocation any more.
+        """
+        return self.threshold
+
+    @release_threshold.setter
+    def release_threshold(self, nbytes):
+        self.threshold = read_bytes(nbytes, "release_threshold")
+
+    @property
+    def used(self):
+        """Bytes of the blocks that are handed out and were not freed."""
+        with self.lock:
+            self.settle()
+            return self.used_now
+
+    @property
+    def reserved_high(self):
+        """The most that `reserved` was; set it to 0 to begin anew."""
+        return self.reserved_peak
+
+    @reserved_high.setter
+    def reserved_high(self, nbytes):
+        check_reset(nbytes, "reserved_high")
+        with self.lock:
+            self.reserved_peak = self.reserved
+
+    @property
+    def used_high(self):
+        """The most that `used` was; set it to 0 to begin anew."""
+        return self.used_peak
+
+    @used_high.setter
+    def used_high(self, nbytes):
+        check_reset(nbytes, "used_high")
+        with self.lock:
+            self.settle()
+            self.used_peak = self.used_now
+
+    def trim(self, keep=0):
+        """Give memory that nothing can use any more back to the driver, until at most `keep` bytes are reserved.
+
+        Does not block, and asks no driver what is done: synchronize first for that.
+        """
+        keep = read_bytes(keep, "trim: keep")
+        with self.lock:
+            self.settle()
+            for size in reversed(self.sizes):
+                blocks = self.idle[size]
+                for block in list(blocks):
+                    if self.reserved <= keep:
+                        return
+                    if is_done(block):
+                        blocks.remove(block)
+                        self.release(block)
+
+    def _synchronized(self):
+        """The host has waited for something."""
+        if self.reserved > self.threshold:
+            self.trim(self.threshold)
+
+    def _give_up_idle(self):
+        """The driver has no memory left: what is idle goes back once the device is done with it. Was there any?"""
+        with self.lock:
+            self.settle()
+            before = self.reserved
+            for blocks in self.idle.values():
+                while blocks:
+                    self.release(blocks.pop())
+            return self.reserved < before
+
+    # -- alloc and free
+
+    def _alloc(self, Queue queue, shape, dtype):
+        """`Queue.alloc`."""
+        cdef Block block
+        cdef bint must_wait = False
+        queue._check_open()
+        shape = read_shape(shape)
+        dtype = read_dtype(dtype)
+        nbytes = math.prod(shape) * dtype.itemsize
+        block = self.find(queue, nbytes, &must_wait)
+        if must_wait:
+            block = self.wait_for_free(queue, block)
+        if block is None:
+            block = self.grow(queue, nbytes)
+        with self.lock:
+            forget_free(block)
+            self.used_now += block.nbytes
+            self.used_peak = max(self.used_peak, self.used_now)
+        native = block.native
+        lease = Lease(self, block, native.handle, native.address, nbytes)
+        return new_buffer(new_allocation(queue.device, self.state, lease), 0, shape, dtype)
+
+    def _buffer_on(self, device, memory, tuple shape, dtype):
+        """A Buffer on memory of a graph."""
+        return new_buffer(new_allocation(device, self.state, memory), 0, shape, dtype)
+
+    def _free(self, Queue queue, buf):
+        """`Queue.free`, whichever pool of the device the memory is from, or graph."""
+        cdef Allocation allocation
+        cdef MemoryPool pool
+        cdef Block block
+        if not isinstance(buf, Buffer):
+            raise ArgumentTypeError(f"free() needs a Buffer, not {type(buf).__name__}")
+        queue._check_open()
+        allocation = (<Buffer> buf).allocation
+        if allocation.closed:
+            raise ClosedError("free: this Buffer was freed or closed before")
+        lease = allocation.native
+        if type(lease) is not Lease and type(lease) is not GraphMemory:
+            raise InvalidArgumentError("free: this Buffer is not from Queue.alloc; its close() gives the memory back")
+        if allocation.state != queue.state.device:
+            raise InvalidArgumentError(f"free: this Buffer belongs to {buf.device.name}, {queue!r} does not")
+        if type(lease) is GraphMemory:
+            lease.check_live()
+            submit_free(queue)
+            lease.free(queue.state.epochs.queue_id, submitted_epoch(queue.state.epochs))
+            return
+        submit_free(queue)
+        if allocation.closed:
+            raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")
+        allocation.closed = True
+        allocation.state.closings.fetch_add(1)
+        allocation.native = None
+        pool = lease.pool
+        block = lease.block
+        lease.block = None
+        block.freed_on = retain_epochs(queue.state.epochs)
+        block.freed_at = submitted_epoch(block.freed_on)
+        block.freed_on_null = queue.state.is_null
+        block.freed_on_blocking = queue.state.blocking
+        with pool.lock:
+            pool.used_now -= block.nbytes
+            pool.put_back(block)
+
+    def _give_back(self, block):
+        """From a destructor: nothing can use the memory any more."""
+        self.returned.append(block)
+
+    cdef settle(self):
+        """Take in what destructors gave back. Locked."""
+        cdef Block block
+        while self.returned:
+            block = self.returned.popleft()
+            self.used_now -= block.nbytes
+            self.put_back(block)
+
+    cdef put_back(self, Block block):
+        """Locked."""
+        blocks = self.idle.get(block.nbytes)
+        if blocks is None:
+            blocks = self.idle[block.nbytes] = []
+            bisect.insort(self.sizes, block.nbytes)
+        blocks.append(block)
+
+    cdef release(self, Block block):
+        """To the driver, as soon as the device is done with it. Locked."""
+        self.reserved -= block.nbytes
+        anchor_on_device(self.state, block.native)
+        block.native = None
+
+    cdef Block grow(self, Queue queue, object nbytes):
+        """A new block from the driver; one of just the size when there is no room for one of its class."""
+        cdef Block block = Block.__new__(Block)
+        size = size_class(nbytes)
+        try:
+            block.native = queue.device._allocate(size, "device")
+        except OutOfMemoryError:
+            size = max(nbytes, 1)
+            block.native = queue.device._allocate(size, "device")
+        block.nbytes = size
+        with self.lock:
+            self.reserved += size
+            self.reserved_peak = max(self.reserved_peak, self.reserved)
+        return block
+
+    cdef Block find(self, Queue queue, object nbytes, bint* must_wait):
+        """Take out a block that the queue may have, or else one that it may wait for; None when there is neither."""
+        cdef QueueState* state = queue.state
+        cdef Clock* clock
+        cdef Block block
+        cdef list blocks
+        cdef Py_ssize_t i
+        with nogil:
+            state.lock.lock()
+            clock = retain_clock(state.clock)
+            state.lock.unlock()
+        try:
+            with self.lock:
+                self.settle()
+                size = size_class(nbytes)
+                fitting = self.sizes[bisect.bisect_left(self.sizes, nbytes):bisect.bisect_right(
+                    self.sizes, size + size // 8)]
+                for size in fitting:
+                    blocks = self.idle[size]
+                    for i in range(len(blocks) - 1, -1, -1):
+                        block = blocks[i]
+                        if may_have(self, state, clock, block):
+                            del blocks[i]
+                            return block
+                if not self.reuse_allow_internal_dependencies and not self.reuse_allow_opportunistic:
+                    return None
+                for size in fitting:
+                    blocks = self.idle[size]
+                    if blocks:
+                        must_wait[0] = True
+                        return blocks.pop(0)  # of those freed first the device is done first
+                return None
+        finally:
+            with nogil:
+                release_clock(clock)
+
+    cdef Block wait_for_free(self, Queue queue, Block block):
+        """Order the queue after the free; None when the settings forbid that and it has not been reached."""
+        cdef Status status
+        cdef bint ready = True
+        cdef bint may_wait = self.reuse_allow_internal_dependencies
+        with nogil:
+            status = order_after(queue.state, block.freed_on, may_wait, &ready)
+        if status == 0 and ready:
+            return block
+        with self.lock:
+            self.put_back(block)
+        if status != 0:
+            queue._raise(status, "alloc")
+        return None
+
+
+cdef bint may_have(MemoryPool pool, QueueState* queue, const Clock* clock, Block block):
+    """Is the queue, with this clock, ordered after the free, or the device known to be done with it?"""
+    cdef Epochs* freed_on = block.freed_on
+    if freed_on == NULL or freed_on == queue.epochs:
+        return True
+    if pool.reuse_allow_opportunistic and is_done(block):
+        return True
+    if not pool.reuse_follow_event_dependencies or queue.adopted:
+        return False  # an adopted queue gets commands that carry no wait of forebay's
+    if clock_epoch(clock, freed_on) >= block.freed_at:
+        return True
+    # the rules of the null queue order whatever uses the memory next
+    return queue.is_null and block.freed_on_blocking or queue.blocking and block.freed_on_null
+
+
+cdef Status order_after(QueueState* queue, Epochs* freed_on, bint may_wait, bint* ready) noexcept nogil:
+    """Wait for what was submitted to the queue of these epochs, or only ask whether it is done."""
+    cdef vector[QueueState*] queues
+    cdef QueueState* producer = NULL
+    cdef Marker* marker = NULL
+    cdef Status status = 0
+    cdef size_t i
+    registered_queues(queue.device, queues)
+    for i in range(queues.size()):
+        if queues[i].epochs == freed_on:
+            producer = queues[i]
+    if producer != NULL:  # else it is gone, which only those are that are done
+        producer.lock.lock()
+        status = take_marker(producer, FOR_DEVICE if may_wait else FOR_HOST, &marker)
+        producer.lock.unlock()
+    if status == 0 and marker != NULL:
+        if may_wait:
+            status = wait_for_marker(queue, marker)
+            if status == 0 and queue.adopted:  # what comes next there may carry no wait
+                queue.lock.lock()
+                status = carry_pending(queue)
+                queue.lock.unlock()
+        else:
+            ready[0] = poll_marker(marker) == 1
+        release_marker(marker)
+    for i in range(queues.size()):
+        release_queue_state(queues[i])
+    return status
+
+
+cdef int submit_free(Queue queue) except -1:
+    """A free is a command as far as the rules of the null queue go: it comes after all that a command comes after."""
+    cdef Order order
+    cdef QueueState* state = queue.state
+    cdef Status status
+    with nogil:
+        status = begin_command(state, &order)
+        if status == 0:
+            if state.adopted:
+                advance_submitted(state.epochs)  # for what it got that was not seen here
+            if order.markers.empty():
+                conclude(state, &order)
+            else:
+                status = state.driver.barrier(state.handle, waits_of(&order))
+                if status == 0:
+                    commit_command(state, &order)
+                else:
+                    abort_command(state, &order)
+    if status != 0:
+        queue._raise(status, "free")
+    return 0

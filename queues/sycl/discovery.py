@@ -1,0 +1,156 @@
+"""Finds the SYCL devices that dpctl lists, and says why one that was found cannot be used.
+
+dpctl's packages bring no driver for CPUs with them. Intel's, when pip installed it, is shown to the OpenCL loader that
+SYCL uses, as it is to pyopencl's.
+
+This module is plain Python and needs none of forebay's compiled ones.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from forebay.core.info import DeviceInfo
+from forebay.queues.opencl.discovery import INTEL_CPU, PROBE, first_line, intel_cpu_runtime, shown_to_loader
+
+__all__ = ["absence", "describe", "discover"]
+
+INSTALL = "pip install 'forebay[sycl]' for dpctl and a driver that runs on any x86-64 CPU"
+KINDS = {"cpu": "cpu", "gpu": "gpu", "accelerator": "accelerator"}
+# What SYCL makes kernels of, for those backends where it does.
+LANGUAGES = {"opencl": "OpenCL C or SPIR-V", "level_zero": "SPIR-V"}
+
+
+class Found(NamedTuple):
+    """What one look at the machine gave: the devices, and if there are none, why."""
+
+    devices: list[DeviceInfo]
+    absence: str
+
+
+_lock = threading.Lock()
+_found: Found | None = None
+
+
+def discover() -> list[DeviceInfo]:
+    """Return every SYCL device of this machine, the unusable ones too, in order of preference.
+
+    GPUs come first, those of Level Zero before those of OpenCL, then Intel's CPU runtime, then other CPUs, and
+    accelerators last; within each the order is dpctl's.
+
+    The machine is looked at once per process. That includes the first use of SYCL: drivers installed later are not
+    seen.
+    """
+    return list(_look().devices)
+
+
+def absence() -> str:
+    """Say why `discover` found no device and what to do, in one line; empty if it found one."""
+    return _look().absence
+
+
+def _look() -> Found:
+    global _found
+    with _lock:
+        if _found is None:
+            _found = _look_once()
+        return _found
+
+
+def _look_once() -> Found:
+    try:
+        import dpctl
+    except ModuleNotFoundError as error:
+        if error.name == "dpctl":
+            return Found([], f"dpctl, which drives SYCL, is not installed: {INSTALL}")
+        return Found([], f"dpctl cannot be imported ({first_line(str(error))}): {INSTALL}")
+    except (ImportError, OSError) as error:
+        return Found([], f"dpctl cannot be imported ({first_line(str(error))}): {INSTALL}")
+    runtime = intel_cpu_runtime()
+    with shown_to_loader(runtime):
+        natives = dpctl.get_devices()
+    devices = [describe(native) for native in natives]
+    if runtime is not None and not any(_platform_name(native) == INTEL_CPU for native in natives):
+        devices.append(
+            DeviceInfo(
+                name="",
+                backend="sycl",
+                kind="cpu",
+                index=0,
+                description="CPU",
+                platform=INTEL_CPU,
+                usable=False,
+                reason="SYCL was used in this process before forebay could show this driver to its OpenCL loader",
+                advice="call forebay.devices() before anything else uses SYCL, or put OCL_ICD_FILENAMES="
+                f"{runtime} into the environment",
+            )
+        )
+    if not devices:
+        return Found([], f"dpctl {dpctl.__version__} finds no device: {INSTALL}")
+    return Found(_named(devices), "")
+
+
+def _platform_name(native: Any) -> str:
+    return str(native.sycl_platform.name).strip()
+
+
+def describe(native: Any) -> DeviceInfo:
+    """Return what is known of a `dpctl.SyclDevice`, without its index."""
+    reason, advice = why_unusable(native)
+    kind = KINDS.get(native.device_type.name, "custom")
+    return DeviceInfo(
+        name=f"sycl:{kind}",
+        backend="sycl",
+        kind=kind,
+        index=0,
+        description=native.name.strip(),
+        platform=_platform_name(native),
+        version="SYCL 2020",
+        driver_version=native.driver_version.strip(),
+        compute_units=native.max_compute_units,
+        memory=native.global_mem_size,
+        usable=not reason,
+        reason=reason,
+        advice=advice,
+        native=native,
+    )
+
+
+def why_unusable(native: Any) -> tuple[str, str]:
+    """Return ("", "") for a device that can be used, else the reason and what to do."""
+    backend = native.backend.name
+    if backend not in LANGUAGES:
+        return f"SYCL takes neither OpenCL C nor SPIR-V for {backend}", "use its own driver, if forebay has that"
+    if not native.has_aspect_usm_device_allocations:
+        return "its driver has no unified shared memory (USM)", f"update this driver, or {INSTALL}"
+    import dpctl
+    from dpctl import program
+
+    # dpctl is renaming it.
+    build = getattr(program, "create_kernel_bundle_from_source", None) or program.create_program_from_source
+    try:
+        queue = dpctl.SyclQueue(native, property="in_order")
+        if backend == "opencl":  # the probe is OpenCL C, which nothing else takes
+            build(queue, PROBE)
+    except Exception as error:  # whatever SYCL says
+        return f"it cannot build a kernel: {first_line(str(error))}", f"update this driver, or {INSTALL}"
+    return "", ""
+
+
+def _named(devices: list[DeviceInfo]) -> list[DeviceInfo]:
+    """Put the devices in order of preference, and number them within their kind."""
+
+    def preference(device: DeviceInfo) -> int:
+        if device.kind == "gpu":
+            return 0 if device.native.backend.name == "level_zero" else 1
+        if device.kind == "accelerator":
+            return 4
+        return 2 if device.platform == INTEL_CPU else 3
+
+    named: list[DeviceInfo] = []
+    for device in sorted(devices, key=preference):  # stable: equals stay in dpctl's order
+        index = sum(other.kind == device.kind for other in named)
+        named.append(replace(device, name=f"sycl:{device.kind}:{index}", index=index))
+    return named

@@ -1,0 +1,77 @@
+"""Queues that are held, and what waits in them to be given to SYCL.
+
+SYCL has no event that the host sets, and dpctl's C interface no host task. So a queue is held by forebay: what is
+submitted behind a gate stays in a list, and is given to SYCL in order when the gate is opened. A queue that waits for
+something still in such a list is held until that has been given to SYCL. While no queue is held this costs a launch
+the reading of one flag.
+"""
+
+from libc.stdint cimport uint64_t
+from libcpp.atomic cimport atomic
+from libcpp.deque cimport deque
+from libcpp.vector cimport vector
+
+from forebay.core.driver cimport Geometry, Status, Waits, Wake
+from forebay.queues.sycl.kernels cimport Kernel
+
+
+cdef enum EventState:
+    PENDING  # not yet given to SYCL, or a gate that is closed
+    SUBMITTED  # SYCL's event tells the rest; without one it is done
+    ENDED_BADLY  # it never will be given to SYCL
+
+
+cdef cppclass Event:
+    atomic[int] references
+    atomic[int] state
+    void* event  # SYCL's, owned; NULL while pending, and of gates
+    vector[Queue*] waiters  # held because of this; guarded by the lock of all held queues
+
+
+cdef enum CommandKind:
+    LAUNCH
+    COPY
+    FILL
+    BARRIER
+    ARRIVAL
+    GATE
+
+
+cdef cppclass Command:
+    CommandKind kind
+    Kernel* kernel  # owned once it is deferred
+    Geometry geometry
+    void* to
+    const void* source
+    size_t nbytes
+    unsigned char pattern[128]
+    size_t pattern_size
+    Wake wake
+    void* data
+    vector[Event*] waits  # owned, each
+    Event* event  # owned: who asked for one waits for it. Of a gate: the gate
+
+
+cdef cppclass Queue:
+    void* queue  # owned
+    bint adopted
+    atomic[bint] held  # set only under the lock of forebay's queue
+    deque[Command*] deferred  # this and all below are guarded by the lock of all held queues
+    uint64_t deferrals
+    uint64_t given  # of those: to SYCL, or dropped
+    bint failing  # behind a gate that failed
+    atomic[bint] failed
+
+
+cdef Event* new_event(int state, void* event) noexcept nogil
+cdef void retain_event(Event* event) noexcept nogil
+cdef void drop_event(Event* event) noexcept nogil
+cdef Queue* new_queue(void* queue, bint adopted) noexcept nogil
+cdef void delete_queue(Queue* queue) noexcept nogil
+# Is everything that is waited for in SYCL's hands? Then the list becomes one of SYCL's events, and may be shorter.
+cdef bint read_waits(Waits* waits) noexcept nogil
+cdef Status give(Queue* queue, Command* command, Waits waits, void** event) noexcept nogil
+cdef Status hold_queue(Queue* queue, Waits waits, Wake wake, void* data, Event** gate) noexcept nogil
+cdef void open_event(Event* gate, bint failed) noexcept nogil
+cdef void await_given(Queue* queue) noexcept nogil
+cdef int await_submitted(Event* event) noexcept nogil

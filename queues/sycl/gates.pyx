@@ -1,0 +1,407 @@
+"""Keeping back what is submitted behind a gate, and handing it on when the gate opens.
+
+One lock guards the lists of all held queues, because opening one gate may set several queues free. It is taken with the
+lock of a forebay queue held, never the other way round, and kept while commands are given to SYCL: their order is what
+this is about.
+"""
+
+from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed, memory_order_release
+from libcpp.vector cimport vector
+
+from forebay.core.driver cimport Status, Waits, Wake
+from forebay.queues.sycl.calls cimport HOLDS_ADOPTED, OUT_OF_MEMORY, WAITS_FOR_HELD, sycl
+from forebay.queues.sycl.kernels cimport copy_kernel, delete_kernel
+from forebay.queues.sycl.status cimport failure
+from forebay.queues.sycl.submission cimport submit_barrier, submit_copy, submit_fill, submit_kernel
+
+cdef extern from "<mutex>" namespace "std" nogil:
+    cdef cppclass mutex:
+        void lock()
+        void unlock()
+
+cdef extern from "<condition_variable>" namespace "std" nogil:
+    cdef cppclass condition_variable_any:
+        void wait(mutex& lock)
+        void notify_all()
+
+cdef extern from *:
+    """
+    #include <thread>
+
+    static bool forebay_start_thread(void (*run)(void*), void* data) {
+        try {
+            std::thread(run, data).detach();
+            return true;
+        } catch (...) {  // no more threads
+            return false;
+        }
+    }
+    """
+    bint start_thread "forebay_start_thread"(void (*run)(void*) noexcept nogil, void* data) nogil
+
+
+cdef mutex lock
+cdef condition_variable_any handed_on
+
+
+# -- events
+
+
+cdef Event* new_event(int state, void* event) noexcept nogil:
+    """With one reference, the caller's; it takes SYCL's event over."""
+    cdef Event* made = new Event()
+    made.references.store(1, memory_order_relaxed)
+    made.event = event
+    made.state.store(state, memory_order_release)
+    return made
+
+
+cdef void retain_event(Event* event) noexcept nogil:
+    event.references.fetch_add(1, memory_order_relaxed)
+
+
+cdef void drop_event(Event* event) noexcept nogil:
+    if event.references.fetch_sub(1, memory_order_acq_rel) == 1:
+        if event.event != NULL:
+            sycl.Event_Delete(event.event)
+        del event
+
+
+cdef void settle(Event* event, int state, void* made, vector[Queue*]& free_again) noexcept nogil:
+    """The event is not pending any more; the lock is held."""
+    cdef size_t i
+    event.event = made
+    event.state.store(state, memory_order_release)
+    for i in range(event.waiters.size()):
+        free_again.push_back(event.waiters[i])
+    event.waiters.clear()
+
+
+cdef bint read_waits(Waits* waits) noexcept nogil:
+    cdef size_t i
+    cdef unsigned int kept = 0
+    cdef Event* event
+    for i in range(waits.count):
+        if (<Event*> waits.events[i]).state.load(memory_order_acquire) == PENDING:
+            return False
+    for i in range(waits.count):
+        event = <Event*> waits.events[i]
+        if event.event != NULL:  # nothing follows from one that ended badly
+            waits.events[kept] = event.event
+            kept += 1
+    waits.count = kept
+    return True
+
+
+# -- queues
+
+
+cdef Queue* new_queue(void* handle, bint adopted) noexcept nogil:
+    """It takes over SYCL's queue."""
+    cdef Queue* queue = new Queue()
+    queue.queue = handle
+    queue.adopted = adopted
+    queue.held.store(False)
+    queue.deferrals = 0
+    queue.given = 0
+    queue.failing = False
+    queue.failed.store(False)
+    return queue
+
+
+cdef void delete_queue(Queue* queue) noexcept nogil:
+    lock.lock()  # whoever emptied its list has let go of it
+    while not queue.deferred.empty():
+        delete_command(queue.deferred.front())
+        queue.deferred.pop_front()
+    lock.unlock()
+    sycl.Queue_Delete(queue.queue)
+    del queue
+
+
+cdef void delete_command(Command* command) noexcept nogil:
+    cdef size_t i
+    if command.kind == LAUNCH and command.kernel != NULL:
+        delete_kernel(command.kernel)
+    for i in range(command.waits.size()):
+        drop_event(command.waits[i])
+    if command.event != NULL:
+        drop_event(command.event)
+    del command
+
+
+cdef Status submit(Queue* queue, Command* command, Waits waits, void** made) noexcept nogil:
+    if command.kind == LAUNCH:
+        return submit_kernel(queue.queue, command.kernel, &command.geometry, waits, made)
+    if command.kind == COPY:
+        return submit_copy(queue.queue, command.to, command.source, command.nbytes, waits, made)
+    if command.kind == FILL:
+        return submit_fill(
+            queue.queue, command.to, command.pattern, command.pattern_size, command.nbytes, waits, made)
+    return submit_barrier(queue.queue, waits, made)
+
+
+cdef Status give(Queue* queue, Command* command, Waits waits, void** event) noexcept nogil:
+    """Submit a command, at once if nothing holds it. The command and the list stay the caller's; `event` may be NULL.
+
+    An error of a command that is held back comes later, as one of the device's would.
+    """
+    cdef void* made = NULL
+    cdef Status status
+    if queue.held.load(memory_order_acquire) or not read_waits(&waits):
+        return defer(queue, command, waits, event)
+    status = submit(queue, command, waits, &made)
+    if status != 0:
+        return status
+    if event == NULL:
+        sycl.Event_Delete(made)
+    else:
+        event[0] = new_event(SUBMITTED, made)
+    return 0
+
+
+cdef Status defer(Queue* queue, Command* command, Waits waits, void** event) noexcept nogil:
+    cdef Command* kept
+    cdef size_t i
+    if queue.adopted:
+        return failure(WAITS_FOR_HELD)
+    kept = new Command()
+    kept[0] = command[0]
+    kept.event = NULL
+    kept.waits.clear()
+    if command.kind == LAUNCH:
+        kept.kernel = copy_kernel(command.kernel)
+        if kept.kernel == NULL:
+            delete_command(kept)
+            return failure(OUT_OF_MEMORY)
+    for i in range(waits.count):
+        retain_event(<Event*> waits.events[i])
+        kept.waits.push_back(<Event*> waits.events[i])
+    if event != NULL:
+        kept.event = new_event(PENDING, NULL)
+        retain_event(kept.event)
+        event[0] = kept.event
+    append(queue, kept)
+    return 0
+
+
+cdef void append(Queue* queue, Command* command) noexcept nogil:
+    """The list takes the command over; what nothing holds is handed on at once."""
+    cdef vector[Queue*] free_again
+    lock.lock()
+    queue.held.store(True, memory_order_release)
+    queue.deferred.push_back(command)
+    queue.deferrals += 1
+    if queue.deferred.size() == 1:  # else what is in front already waits for something
+        free_again.push_back(queue)
+        hand_on_all(free_again)
+    lock.unlock()
+
+
+cdef Event* what_holds(Command* command) noexcept nogil:
+    cdef size_t i
+    if command.kind == GATE:
+        return command.event if command.event.state.load(memory_order_relaxed) == PENDING else NULL
+    for i in range(command.waits.size()):
+        if command.waits[i].state.load(memory_order_relaxed) == PENDING:
+            return command.waits[i]
+    return NULL
+
+
+cdef bint waits_in_vain(Command* command) noexcept nogil:
+    cdef size_t i
+    for i in range(command.waits.size()):
+        if command.waits[i].state.load(memory_order_relaxed) == ENDED_BADLY:
+            return True
+    return False
+
+
+cdef void hand_on_all(vector[Queue*]& free_again) noexcept nogil:
+    """The lock is held."""
+    cdef Queue* queue
+    while not free_again.empty():
+        queue = free_again.back()
+        free_again.pop_back()
+        hand_on(queue, free_again)
+    handed_on.notify_all()
+
+
+cdef void hand_on(Queue* queue, vector[Queue*]& free_again) noexcept nogil:
+    """All of the queue's list, up to what is still held."""
+    cdef Command* command
+    cdef Event* holder
+    while not queue.deferred.empty():
+        command = queue.deferred.front()
+        holder = what_holds(command)
+        if holder != NULL:
+            holder.waiters.push_back(queue)
+            return
+        hand_on_one(queue, command, free_again)
+        queue.deferred.pop_front()
+        delete_command(command)
+        queue.given += 1
+    queue.failing = False
+    queue.held.store(False, memory_order_release)
+
+
+cdef void hand_on_one(Queue* queue, Command* command, vector[Queue*]& free_again) noexcept nogil:
+    cdef vector[void*] events
+    cdef Waits waits
+    cdef void* made = NULL
+    cdef Status status
+    cdef size_t i
+    if command.kind == GATE:
+        if command.event.state.load(memory_order_relaxed) == ENDED_BADLY:
+            queue.failing = True
+            queue.failed.store(True)
+        return
+    for i in range(command.waits.size()):
+        events.push_back(command.waits[i])
+    waits.count = <unsigned int> events.size()
+    waits.events = events.data()
+    if command.kind == ARRIVAL:
+        read_waits(&waits)
+        status = submit_barrier(queue.queue, waits, &made)
+        if status != 0 or not watch(made, command.wake, command.data):
+            command.wake(command.data)  # rather too early than never
+        return
+    if queue.failing or waits_in_vain(command):
+        status = 1
+    else:
+        read_waits(&waits)
+        status = submit(queue, command, waits, &made)
+    if status != 0:
+        queue.failed.store(True)
+    if command.event != NULL:
+        settle(command.event, SUBMITTED if status == 0 else ENDED_BADLY, made, free_again)
+    elif made != NULL:
+        sycl.Event_Delete(made)
+
+
+# -- gates
+
+
+cdef cppclass Watched:
+    void* event
+    Wake wake
+    void* data
+
+
+cdef void wait_and_wake(void* data) noexcept nogil:
+    """A thread of its own, because SYCL calls nobody back; it never needs the GIL."""
+    cdef Watched* watched = <Watched*> data
+    sycl.Event_Wait(watched.event)
+    sycl.Event_Delete(watched.event)
+    watched.wake(watched.data)
+    del watched
+
+
+cdef bint watch(void* event, Wake wake, void* data) noexcept nogil:
+    """Call `wake` once SYCL's event is done. It takes the event over, and is done with it if this fails."""
+    cdef Watched* watched = new Watched()
+    watched.event = event
+    watched.wake = wake
+    watched.data = data
+    if start_thread(wait_and_wake, watched):
+        return True
+    sycl.Event_Delete(event)
+    del watched
+    return False
+
+
+cdef Command* new_command(CommandKind kind, Waits waits) noexcept nogil:
+    cdef Command* command = new Command()
+    cdef size_t i
+    command.kind = kind
+    command.kernel = NULL
+    command.event = NULL
+    for i in range(waits.count):
+        retain_event(<Event*> waits.events[i])
+        command.waits.push_back(<Event*> waits.events[i])
+    return command
+
+
+cdef Status arrive(Queue* queue, Waits waits, Wake wake, void* data) noexcept nogil:
+    """Come after the waits, and call `wake` when the queue is there. SYCL has all that is waited for."""
+    cdef void* made = NULL
+    cdef Status status
+    if wake == NULL and waits.count == 0:
+        return 0
+    status = submit_barrier(queue.queue, waits, &made)
+    if status != 0:
+        return status
+    if wake == NULL:
+        sycl.Event_Delete(made)
+    elif not watch(made, wake, data):
+        return failure(OUT_OF_MEMORY)
+    return 0
+
+
+cdef Status hold_queue(Queue* queue, Waits waits, Wake wake, void* data, Event** gate) noexcept nogil:
+    """What comes after this stays in the list until the gate is opened; `wake` is called when the queue is there.
+
+    Once it may have been called, nothing behind `gate` is looked at: whoever is woken may open the gate and be gone.
+    """
+    cdef Command* command
+    cdef Waits none
+    cdef Event* made
+    cdef Status status
+    none.count = 0
+    none.events = NULL
+    if queue.adopted:
+        return failure(HOLDS_ADOPTED)
+    made = new_event(PENDING, NULL)
+    retain_event(made)  # the list's
+    gate[0] = made
+    if not queue.held.load(memory_order_acquire) and read_waits(&waits):
+        status = arrive(queue, waits, wake, data)
+        if status != 0:
+            drop_event(made)
+            drop_event(made)
+            gate[0] = NULL
+            return status
+    elif wake != NULL or waits.count != 0:
+        command = new_command(ARRIVAL if wake != NULL else BARRIER, waits)
+        command.wake = wake
+        command.data = data
+        append(queue, command)
+    command = new_command(GATE, none)
+    command.event = made
+    append(queue, command)
+    return 0
+
+
+cdef void open_event(Event* gate, bint failed) noexcept nogil:
+    cdef vector[Queue*] free_again
+    lock.lock()
+    if gate.state.load(memory_order_relaxed) == PENDING:
+        settle(gate, ENDED_BADLY if failed else SUBMITTED, NULL, free_again)
+        hand_on_all(free_again)
+    lock.unlock()
+
+
+# -- the host's side
+
+
+cdef void await_given(Queue* queue) noexcept nogil:
+    """Block until all that the queue has in its list is in SYCL's hands."""
+    cdef unsigned long long last
+    if not queue.held.load(memory_order_acquire):
+        return
+    lock.lock()
+    last = queue.deferrals
+    while queue.given < last:
+        handed_on.wait(lock)
+    lock.unlock()
+
+
+cdef int await_submitted(Event* event) noexcept nogil:
+    """Block until the event is not pending; what it is then."""
+    cdef int state = event.state.load(memory_order_acquire)
+    if state != PENDING:
+        return state
+    lock.lock()
+    while event.state.load(memory_order_acquire) == PENDING:
+        handed_on.wait(lock)
+    lock.unlock()
+    return event.state.load(memory_order_acquire)

@@ -1,0 +1,91 @@
+"""HIP-style streams on in-order queues of OpenCL, Level Zero and SYCL devices, at the cost of the driver call."""
+
+from forebay.core.errors import (
+    ArgumentTypeError,
+    BuildError,
+    CapturedEventError,
+    CaptureError,
+    CaptureImplicitError,
+    CaptureInvalidatedError,
+    CaptureIsolationError,
+    CaptureMergeError,
+    CaptureUnjoinedError,
+    CaptureUnmatchedError,
+    CaptureUnsupportedError,
+    CaptureWrongThreadError,
+    ClosedError,
+    DeviceNotFoundError,
+    DriverError,
+    Error,
+    GraphUpdateError,
+    InvalidArgumentError,
+    NotSupportedError,
+    OutOfMemoryError,
+    OutOfRangeError,
+    ScratchOverflowError,
+    TimeoutError,
+)
+from forebay.core.stats import Stats
+from forebay.events.event import Event
+from forebay.queues.device import Device
+from forebay.queues.graphs.executable import ExecutableGraph
+from forebay.queues.graphs.graph import Graph, Node
+from forebay.queues.kernels.kernel import Kernel
+from forebay.queues.kernels.program import Program
+from forebay.queues.kernels.scratch_size import Argument, MaxOver, MinOver, SumOver
+from forebay.queues.launch.arguments import by_value, local
+from forebay.queues.launch.bound import BoundLaunch
+from forebay.queues.launch.results import Result, results
+from forebay.queues.memory.buffer import Buffer
+from forebay.queues.memory.pinned import host_empty
+from forebay.queues.memory.pool import MemoryPool
+from forebay.queues.queue import Queue
+from forebay.queues.selection import devices
+
+__all__ = [
+    "Argument",
+    "ArgumentTypeError",
+    "BoundLaunch",
+    "Buffer",
+    "BuildError",
+    "CaptureError",
+    "CaptureImplicitError",
+    "CaptureInvalidatedError",
+    "CaptureIsolationError",
+    "CaptureMergeError",
+    "CaptureUnjoinedError",
+    "CaptureUnmatchedError",
+    "CaptureUnsupportedError",
+    "CaptureWrongThreadError",
+    "CapturedEventError",
+    "ClosedError",
+    "Device",
+    "DeviceNotFoundError",
+    "DriverError",
+    "Error",
+    "Event",
+    "ExecutableGraph",
+    "Graph",
+    "GraphUpdateError",
+    "InvalidArgumentError",
+    "Kernel",
+    "MaxOver",
+    "MemoryPool",
+    "MinOver",
+    "Node",
+    "NotSupportedError",
+    "OutOfMemoryError",
+    "OutOfRangeError",
+    "Program",
+    "Queue",
+    "Result",
+    "ScratchOverflowError",
+    "Stats",
+    "SumOver",
+    "TimeoutError",
+    "by_value",
+    "devices",
+    "host_empty",
+    "local",
+    "results",
+]

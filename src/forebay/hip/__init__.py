@@ -1,0 +1,76 @@
+"""HIP's runtime interface, in the calling convention of AMD's hip-python package.
+
+``from forebay import hip`` in place of ``from hip import hip``: every function returns a tuple whose first element is
+a `hipError_t`, outputs follow. Arguments of the wrong Python type raise TypeError; everything else is a code, and
+`last_exception` has the message behind the last one. ``forebay hip`` on the command line prints what there is.
+
+The devices are those of the driver that has forebay's default device, in forebay's order. Streams are
+queues (`forebay.Queue`), stream 0 the null queue; pointers are addresses, and memory that was not allocated here is
+memory of the host.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from forebay.core.errors import NotSupportedError
+from forebay.hip import (
+    callbacks,
+    capture,
+    copies,
+    devices,
+    enums,
+    errors,
+    events,
+    graphs,
+    memory,
+    memsets,
+    modules,
+    pointers,
+    pools,
+    properties,
+    streams,
+    values,
+)  # fmt: skip
+from forebay.hip.callbacks import *  # noqa: F403
+from forebay.hip.capture import *  # noqa: F403
+from forebay.hip.copies import *  # noqa: F403
+from forebay.hip.devices import *  # noqa: F403
+from forebay.hip.enums import *  # noqa: F403
+from forebay.hip.errors import *  # noqa: F403
+from forebay.hip.events import *  # noqa: F403
+from forebay.hip.graphs import *  # noqa: F403
+from forebay.hip.memory import *  # noqa: F403
+from forebay.hip.memsets import *  # noqa: F403
+from forebay.hip.modules import *  # noqa: F403
+from forebay.hip.pointers import *  # noqa: F403
+from forebay.hip.pools import *  # noqa: F403
+from forebay.hip.properties import *  # noqa: F403
+from forebay.hip.streams import *  # noqa: F403
+from forebay.hip.table import chapter_of
+from forebay.hip.values import *  # noqa: F403
+
+_PARTS = (
+    callbacks, capture, copies, devices, errors, events, graphs, memory, memsets, modules, pointers, pools, properties,
+    streams, values,
+)  # fmt: skip
+__all__ = sorted(
+    {name for part in _PARTS for name in part.__all__}
+    | {name for name in vars(enums) if name.startswith(("hip", "HIP"))}
+)
+
+
+class NotThereError(NotSupportedError, AttributeError):
+    """A function of HIP's that this package does not have."""
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("hiprtc"):  # hip-python's examples call some of hiprtc's functions by this module's name
+        return getattr(importlib.import_module("forebay.hiprtc"), name)
+    chapter = chapter_of(name)
+    if chapter is not None:
+        raise NotThereError(f"forebay.hip has no {name} ({chapter}); `forebay hip` prints what there is")
+    if name.startswith(("hip", "HIP")):
+        raise NotThereError(f"forebay.hip has no {name}: no driver that forebay uses could do it, or HIP has none")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,281 @@
+"""Which memory an address is in.
+
+On devices with addresses a pointer is one, and kernels may get any address inside an allocation. Memory of other
+devices is given a range of numbers that nothing else uses, so that pointers can be computed with all the same.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from forebay.core.errors import NotSupportedError
+from forebay.hip.devices import _on_reset
+from forebay.hip.enums import hipError_t, hipMemoryType
+from forebay.hip.errors import HipError
+from forebay.hip.launch import Address
+from forebay.hip.pointers import address_of
+from forebay.queues.graphs.memory import GraphMemory
+from forebay.queues.graphs.work import Work, graph_memory_of
+from forebay.queues.memory.buffer import Buffer
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+FIRST_NUMBER = 1 << 58  # beyond what any processor addresses
+ALIGNMENT = 4096
+
+_lock = threading.RLock()  # the collector may run someone's `hipFree` while this thread is inside
+_numbers = itertools.count(FIRST_NUMBER // ALIGNMENT)
+_bases: list[int] = []  # ascending
+_by_base: dict[int, Allocation] = {}
+_graph_bases: weakref.WeakKeyDictionary[GraphMemory, int] = weakref.WeakKeyDictionary()
+
+
+class Allocation:
+    """A piece of memory that was handed out and not freed.
+
+    Parameters
+    ----------
+    memory : Buffer or numpy.ndarray
+        An array is pinned memory of the host that kernels cannot use.
+    kind : hipMemoryType
+    device : int
+    pooled : bool
+        Whether it is from `hipMallocAsync`.
+    variable : bool
+        Whether it belongs to a module, and cannot be freed.
+
+    Attributes
+    ----------
+    graph_memory : GraphMemory
+        Of memory that a graph allocates, else None. It is known as long as its node is, or a launch has handed it out.
+    """
+
+    def __init__(
+        self,
+        memory: Any,
+        kind: hipMemoryType,
+        device: int,
+        flags: int = 0,
+        pooled: bool = False,
+        variable: bool = False,
+    ) -> None:
+        self.memory = memory
+        self.kind, self.device, self.flags, self.pooled, self.variable = kind, device, flags, pooled, variable
+        self.nbytes: int = memory.nbytes
+        self.base: int
+        try:
+            self.base = memory.ctypes.data if isinstance(memory, np.ndarray) else memory.address
+        except NotSupportedError:
+            pages = -(-max(self.nbytes, 1) // ALIGNMENT) + 1
+            self.base = next(itertools.islice(_numbers, pages - 1, None)) * ALIGNMENT - (pages - 1) * ALIGNMENT
+        self._parts: dict[int, Buffer] = {}
+        self.graph_memory = graph_memory_of(memory) if isinstance(memory, Buffer) else None
+        self._node: Callable[[], Work | None] = lambda: None
+        if self.graph_memory is not None and (work := self.graph_memory.work()) is not None:
+            self._node = weakref.ref(work, lambda _: self.forget_unused())
+            _graph_bases[self.graph_memory] = self.base
+
+    def forget_unused(self) -> None:
+        """Let go of memory of a graph whose node is gone, unless it is in use."""
+        if self.graph_memory is not None and self._node() is None and not self.graph_memory.live:
+            with _lock:
+                if _by_base.get(self.base) is self:
+                    take(self.base)
+
+    def from_offset(self, offset: int) -> Buffer:
+        """Return the rest from this byte on; made once for each offset, because launches ask again and again."""
+        if isinstance(self.memory, np.ndarray):
+            raise self.for_copies_only()
+        if offset == 0:
+            whole: Buffer = self.memory
+            return whole
+        part = self._parts.get(offset)
+        if part is None:
+            part = self.memory[offset:]
+            if len(self._parts) < 1024:
+                self._parts[offset] = part
+        return part
+
+    def for_copies_only(self) -> HipError:
+        """Return the error for what the device cannot do to memory of the host that it does not share."""
+        return HipError(
+            hipError_t.hipErrorNotSupported,
+            f"the host's memory at {self.base:#x} is for copies only, because the device cannot map it "
+            "(hipDeviceAttributeCanMapHostMemory is 0; OpenCL needs fine-grained SVM for that)",
+        )
+
+    def part(self, offset: int, nbytes: int) -> Any:
+        """Return so many bytes from this one on, of the Buffer or the array.
+
+        Raises
+        ------
+        HipError
+            hipErrorInvalidValue when there are fewer.
+        """
+        if offset + nbytes > self.nbytes:
+            raise HipError(
+                hipError_t.hipErrorInvalidValue,
+                f"{nbytes} bytes from byte {offset} on: the allocation at {self.base:#x} has {self.nbytes}",
+            )
+        return self.memory if nbytes == self.nbytes else self.memory[offset : offset + nbytes]
+
+    def close(self) -> None:
+        """Give it back; an array goes with the last reference to it."""
+        if isinstance(self.memory, Buffer):
+            self.memory.close()
+
+
+def enter(allocation: Allocation) -> None:
+    """Make it known by its addresses; in place of what a graph has freed there."""
+    with _lock:
+        if allocation.base not in _by_base:
+            bisect.insort(_bases, allocation.base)
+        _by_base[allocation.base] = allocation
+
+
+def take(address: int) -> Allocation | None:
+    """Take the allocation that begins at this address out; None when none does."""
+    with _lock:
+        allocation = _by_base.pop(address, None)
+        if allocation is not None:
+            del _bases[bisect.bisect_left(_bases, address)]
+        return allocation
+
+
+def peek(address: int) -> Allocation | None:
+    """Return the allocation that begins at this address."""
+    return _by_base.get(address)
+
+
+def find(address: int) -> tuple[Allocation, int] | None:
+    """Return the allocation that an address is in, and how far in; None for memory that is not from here."""
+    with _lock:
+        at = bisect.bisect_right(_bases, address) - 1
+        if at < 0:
+            return None
+        allocation = _by_base[_bases[at]]
+    offset = address - allocation.base
+    return (allocation, offset) if offset < max(allocation.nbytes, 1) else None
+
+
+def base_of(memory: GraphMemory) -> int:
+    """Return where memory of a graph begins; 0 when it was never made known."""
+    return _graph_bases.get(memory, 0)
+
+
+def all_of(number: int) -> Iterator[Allocation]:
+    """Return what is allocated on a device."""
+    with _lock:
+        return iter([allocation for allocation in _by_base.values() if allocation.device == number])
+
+
+def _forget(number: int) -> None:
+    for allocation in all_of(number):
+        take(allocation.base)
+
+
+_on_reset.append(_forget)
+
+
+def buffer_of(pointer: Any) -> Buffer | None:
+    """Return the Buffer that begins where something points, for a kernel's argument; None for a null pointer.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidValue when it points into no allocation: kernels cannot use memory that is not from here;
+        hipErrorNotSupported for memory of the host that the device cannot map.
+    """
+    if isinstance(pointer, Buffer):
+        return pointer
+    address, _ = address_of(pointer)
+    if address == 0:
+        return None
+    found = find(address)
+    if found is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"{address:#x} is in no allocation that kernels can use")
+    allocation, offset = found
+    buffer = allocation.from_offset(offset)
+    if isinstance(pointer, Address):
+        pointer.buffer = buffer  # it is closed when the memory is freed, so it cannot outlive it unnoticed
+    return buffer
+
+
+class Place:
+    """So many bytes from where something points: in an allocation, or in other memory of the host."""
+
+    def __init__(self, pointer: Any, nbytes: int, what: str) -> None:
+        self.what = what
+        self.allocation: Allocation | None = None
+        self.buffer: Buffer | None = None
+        self.host: Any = None
+        if isinstance(pointer, Buffer):
+            self._of_buffer(pointer, nbytes)
+            return
+        is_number = isinstance(pointer, (int, np.integer, ctypes.c_void_p, Address)) or pointer is None
+        address, owner = address_of(pointer)
+        if address == 0 and nbytes:
+            raise HipError(hipError_t.hipErrorInvalidValue, f"{what} is a null pointer")
+        found = find(address) if nbytes else None
+        if found is not None:
+            self.allocation, offset = found
+            part = self.allocation.part(offset, nbytes)
+            self.buffer, self.host = (part, None) if isinstance(part, Buffer) else (None, part)
+        elif nbytes and isinstance(owner, Allocation):
+            raise HipError(
+                hipError_t.hipErrorInvalidValue,
+                f"{what}: {address:#x} is beyond the allocation at {owner.base:#x}, or that was freed",
+            )
+        elif isinstance(owner, np.ndarray) and (not is_number or owner.ctypes.data == address):
+            if owner.nbytes < nbytes:
+                raise HipError(hipError_t.hipErrorInvalidValue, f"{what} has {owner.nbytes} bytes, fewer than {nbytes}")
+            self.host = owner[:nbytes]
+        elif nbytes:
+            if address >= FIRST_NUMBER or address < ALIGNMENT:  # the first page is nobody's
+                raise HipError(hipError_t.hipErrorInvalidValue, f"{what}: {address:#x} is in no allocation")
+            self.host = (ctypes.c_ubyte * nbytes).from_address(address)
+
+    def _of_buffer(self, buffer: Buffer, nbytes: int) -> None:
+        if nbytes > buffer.nbytes:
+            raise HipError(hipError_t.hipErrorInvalidValue, f"{nbytes} bytes: the Buffer has {buffer.nbytes}")
+        flat = buffer.reshape(-1).view(np.uint8)
+        self.buffer = flat if nbytes == flat.nbytes else flat[:nbytes]
+
+    def for_device(self) -> Buffer:
+        """Return it as a Buffer.
+
+        Raises
+        ------
+        HipError
+            hipErrorInvalidValue for memory that is not from here, hipErrorNotSupported for memory of the host that the
+            device cannot map.
+        """
+        if self.buffer is not None:
+            return self.buffer
+        if self.allocation is not None:
+            raise self.allocation.for_copies_only()
+        raise HipError(hipError_t.hipErrorInvalidValue, f"{self.what} is no memory of a device")
+
+    @property
+    def in_host_memory(self) -> bool:
+        """Whether the host may read and write it in place."""
+        return self.buffer is None or self.buffer.usm_type != "device"
+
+    def bytes(self) -> Bytes:
+        """Return it as an array; only in host memory."""
+        if self.buffer is not None:
+            return self.buffer.host
+        return np.frombuffer(self.host, np.uint8) if self.host is not None else np.empty(0, np.uint8)
+
+    @property
+    def end(self) -> Any:
+        """What `Queue.copy` takes."""
+        return self.buffer if self.buffer is not None else self.host

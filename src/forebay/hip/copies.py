@@ -1,0 +1,281 @@
+"""Copies. Sizes are in bytes, and checked where something knows better; a NumPy array cannot be overrun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from forebay.core.errors import InvalidArgumentError
+from forebay.hip.allocations import Place
+from forebay.hip.devices import device_number, device_of, number_of
+from forebay.hip.enums import hipError_t, hipMemcpyKind
+from forebay.hip.errors import HipError, api
+from forebay.hip.memory import size_of
+from forebay.hip.streams import queue_of
+from forebay.queues.graphs.capture import refuse_synchronous
+from forebay.queues.memory.buffer import Buffer
+from forebay.queues.queue import Queue
+
+__all__ = [
+    "hipMemcpy",
+    "hipMemcpy2D",
+    "hipMemcpy2DAsync",
+    "hipMemcpyAsync",
+    "hipMemcpyDtoD",
+    "hipMemcpyDtoDAsync",
+    "hipMemcpyDtoH",
+    "hipMemcpyDtoHAsync",
+    "hipMemcpyHtoD",
+    "hipMemcpyHtoDAsync",
+    "hipMemcpyPeer",
+    "hipMemcpyPeerAsync",
+    "hipMemcpyWithStream",
+]
+
+Kind = hipMemcpyKind
+# Which of destination and source have to be memory of the device.
+DEVICE_SIDES = {
+    Kind.hipMemcpyHostToHost: (False, False),
+    Kind.hipMemcpyHostToDevice: (True, False),
+    Kind.hipMemcpyDeviceToHost: (False, True),
+    Kind.hipMemcpyDeviceToDevice: (True, True),
+    Kind.hipMemcpyDeviceToDeviceNoCU: (True, True),
+    Kind.hipMemcpyDefault: (False, False),
+}
+
+
+def _sides(kind: Any) -> tuple[bool, bool]:
+    try:
+        return DEVICE_SIDES[Kind(kind)]
+    except ValueError:
+        raise HipError(hipError_t.hipErrorInvalidMemcpyDirection, f"no kind of copy: {kind!r}") from None
+
+
+def places(dst: Any, src: Any, nbytes: int, kind: Any) -> tuple[Place, Place]:
+    """Return where a copy of so many bytes goes, and where it comes from.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidValue when memory is not what `kind` says, or there is less; hipErrorInvalidMemcpyDirection.
+    """
+    to_device, from_device = _sides(kind)
+    if dst is None or src is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, "a copy to or from a null pointer")
+    try:
+        to, source = Place(dst, nbytes, "dst"), Place(src, nbytes, "src")
+    except InvalidArgumentError as error:
+        raise HipError(hipError_t.hipErrorInvalidValue, str(error)) from error
+    if nbytes and ((to_device and to.buffer is None) or (from_device and source.buffer is None)):
+        side = "dst" if to_device and to.buffer is None else "src"
+        raise HipError(hipError_t.hipErrorInvalidValue, f"{side} is no memory of a device, as {Kind(kind).name} says")
+    if to.buffer is None and isinstance(to.host, np.ndarray) and not to.host.flags.writeable:
+        raise HipError(hipError_t.hipErrorInvalidValue, "dst cannot be written to")
+    return to, source
+
+
+class CopyOnHost:
+    """Rows between two places in memory of the host, which is a command of nobody."""
+
+    def __init__(self, to: Place, source: Place, spans: Sequence[tuple[int, int, int]]) -> None:
+        self._to, self._source, self._spans = to, source, spans
+
+    def __call__(self) -> None:
+        to, source = self._to.bytes(), self._source.bytes()
+        for at, of, nbytes in self._spans:
+            to[at : at + nbytes] = source[of : of + nbytes]
+
+
+def _on_host(queue: Queue, copy: CopyOnHost) -> None:
+    """Everything before is done, and the bytes are copied here and now; in a capture, by the host thread each time."""
+    if queue.capturing:
+        queue.host(copy)
+    else:
+        queue.finish()
+        copy()
+
+
+def enqueue(queue: Queue, to: Place, source: Place) -> None:
+    """Submit a copy; from the memory of another device in the order of the queue as well."""
+    if to.buffer is None and source.buffer is None:
+        _on_host(queue, CopyOnHost(to, source, [(0, 0, source.bytes().nbytes)]))
+        return
+    if all(place.buffer is None or place.buffer.device is queue.device for place in (to, source)):
+        queue.copy(to.end, source.end)
+        return
+    other = _peer(to.buffer if to.buffer is not None else source.buffer)
+    if source.buffer is not None and source.buffer.device is not other.device:
+        source.buffer.device.null_queue.wait(queue)
+    other.wait(queue)
+    other.copy(to.end, source.end)
+    queue.wait(other)
+
+
+def _peer(buffer: Buffer | None) -> Queue:
+    assert buffer is not None
+    return buffer.device.null_queue
+
+
+def _copy(dst: Any, src: Any, size: Any, kind: Any, stream: Any, blocks: bool) -> None:
+    nbytes = size_of(size)
+    queue = queue_of(stream)
+    if nbytes == 0:
+        _sides(kind)
+        return
+    to, source = places(dst, src, nbytes, kind)
+    if blocks:
+        refuse_synchronous("a synchronous copy")
+    enqueue(queue, to, source)
+    # hipMemcpy between memory of devices returns at once (HIP): what comes after it on the null stream is ordered
+    if blocks and (to.in_host_memory or source.in_host_memory):
+        queue.finish()
+
+
+@api()
+def hipMemcpy(dst: Any, src: Any, sizeBytes: int, kind: Any) -> None:
+    """Copy on the null stream; ``(hipError_t,)``. Blocks until it is done, unless both are memory of devices.
+
+    Parameters
+    ----------
+    dst, src : object
+        Pointer objects, addresses, or for memory of the host anything with the buffer protocol: `array.array`, NumPy
+        arrays, ctypes arrays, bytes.
+    kind : hipMemcpyKind
+        What it calls a device has to be memory that was allocated here. hipMemcpyDefault finds out.
+
+    hipErrorInvalidValue for null pointers, and for more bytes than there are; hipErrorInvalidMemcpyDirection for
+    another kind.
+    """
+    _copy(dst, src, sizeBytes, kind, None, True)
+
+
+@api()
+def hipMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: Any, stream: Any = None) -> None:
+    """Copy in the order of the stream, otherwise as `hipMemcpy` does; ``(hipError_t,)``.
+
+    Pageable memory may be reused as soon as this returns when it is the source; as the destination it holds the result
+    once the stream is synchronized. Between two places in memory of the host everything before is waited for. In a
+    capture host memory is read and written when the graph runs.
+    """
+    _copy(dst, src, sizeBytes, kind, stream, False)
+
+
+@api()
+def hipMemcpyWithStream(dst: Any, src: Any, sizeBytes: int, kind: Any, stream: Any) -> None:
+    """Copy in the order of the stream, and block until it is done; ``(hipError_t,)``. See `hipMemcpy`."""
+    _copy(dst, src, sizeBytes, kind, stream, False)
+    queue_of(stream).finish()
+
+
+@api()
+def hipMemcpyHtoD(dst: Any, src: Any, sizeBytes: int) -> None:
+    """Copy from the host to the device on the null stream; ``(hipError_t,)``. Blocks. See `hipMemcpy`."""
+    _copy(dst, src, sizeBytes, Kind.hipMemcpyHostToDevice, None, True)
+
+
+@api()
+def hipMemcpyDtoH(dst: Any, src: Any, sizeBytes: int) -> None:
+    """Copy from the device to the host on the null stream; ``(hipError_t,)``. Blocks. See `hipMemcpy`."""
+    _copy(dst, src, sizeBytes, Kind.hipMemcpyDeviceToHost, None, True)
+
+
+@api()
+def hipMemcpyDtoD(dst: Any, src: Any, sizeBytes: int) -> None:
+    """Copy within the device on the null stream; ``(hipError_t,)``. Does not block. See `hipMemcpy`."""
+    _copy(dst, src, sizeBytes, Kind.hipMemcpyDeviceToDevice, None, True)
+
+
+@api()
+def hipMemcpyHtoDAsync(dst: Any, src: Any, sizeBytes: int, stream: Any = None) -> None:
+    """Copy from the host to the device in the order of the stream; ``(hipError_t,)``. See `hipMemcpyAsync`."""
+    _copy(dst, src, sizeBytes, Kind.hipMemcpyHostToDevice, stream, False)
+
+
+@api()
+def hipMemcpyDtoHAsync(dst: Any, src: Any, sizeBytes: int, stream: Any = None) -> None:
+    """Copy from the device to the host in the order of the stream; ``(hipError_t,)``. See `hipMemcpyAsync`."""
+    _copy(dst, src, sizeBytes, Kind.hipMemcpyDeviceToHost, stream, False)
+
+
+@api()
+def hipMemcpyDtoDAsync(dst: Any, src: Any, sizeBytes: int, stream: Any = None) -> None:
+    """Copy within the device in the order of the stream; ``(hipError_t,)``. See `hipMemcpyAsync`."""
+    _copy(dst, src, sizeBytes, Kind.hipMemcpyDeviceToDevice, stream, False)
+
+
+def _copy_peer(dst: Any, to: Any, src: Any, source: Any, size: Any, stream: Any) -> None:
+    for number in (to, source):
+        device_of(device_number(number))
+    nbytes = size_of(size)
+    queue = queue_of(stream)
+    if nbytes == 0:
+        return
+    both = places(dst, src, nbytes, Kind.hipMemcpyDeviceToDevice)
+    for place, number in zip(both, (to, source), strict=True):
+        if place.buffer is None or number_of(place.buffer.device) != number:
+            raise HipError(hipError_t.hipErrorInvalidValue, f"this memory is not device {number}'s")
+    enqueue(queue, *both)
+
+
+@api()
+def hipMemcpyPeer(dst: Any, dstDeviceId: int, src: Any, srcDeviceId: int, sizeBytes: int) -> None:
+    """Copy from one device's memory to another's, through the host; ``(hipError_t,)``.
+
+    On the null stream of the current device. hipErrorInvalidDevice for a device that there is none of.
+    """
+    refuse_synchronous("hipMemcpyPeer")
+    _copy_peer(dst, dstDeviceId, src, srcDeviceId, sizeBytes, None)
+
+
+@api()
+def hipMemcpyPeerAsync(
+    dst: Any, dstDeviceId: int, src: Any, srcDevice: int, sizeBytes: int, stream: Any = None
+) -> None:
+    """Copy from one device's memory to another's in the order of the stream; ``(hipError_t,)``. See `hipMemcpyPeer`."""
+    _copy_peer(dst, dstDeviceId, src, srcDevice, sizeBytes, stream)
+
+
+def _copy_2d(dst: Any, dpitch: Any, src: Any, spitch: Any, width: Any, height: Any, kind: Any, stream: Any) -> Queue:
+    to_pitch, source_pitch, columns, rows = map(size_of, (dpitch, spitch, width, height))
+    queue = queue_of(stream)
+    _sides(kind)
+    if columns > min(to_pitch, source_pitch):
+        raise HipError(
+            hipError_t.hipErrorInvalidPitchValue, f"rows of {columns} bytes, {min(to_pitch, source_pitch)} apart"
+        )
+    if columns == 0 or rows == 0:
+        return queue
+    extents = [(rows - 1) * pitch + columns for pitch in (to_pitch, source_pitch)]
+    to, source = Place(dst, extents[0], "dst"), Place(src, extents[1], "src")
+    places(dst, src, columns, kind)
+    if to_pitch == source_pitch == columns:
+        enqueue(queue, to, source)
+    elif to.buffer is None and source.buffer is None:
+        _on_host(queue, CopyOnHost(to, source, [(row * to_pitch, row * source_pitch, columns) for row in range(rows)]))
+    else:
+        ends: list[Any] = [place.end if place.buffer is not None else place.bytes() for place in (to, source)]
+        for row in range(rows):
+            at, of = row * to_pitch, row * source_pitch
+            queue.copy(ends[0][at : at + columns], ends[1][of : of + columns])
+    return queue
+
+
+@api()
+def hipMemcpy2D(dst: Any, dpitch: int, src: Any, spitch: int, width: int, height: int, kind: Any) -> None:
+    """Copy `height` rows of `width` bytes, the pitches apart; ``(hipError_t,)``. Blocks, see `hipMemcpy`.
+
+    One command for each row, or one for all when neither side has gaps. hipErrorInvalidPitchValue for a pitch below
+    the width.
+    """
+    refuse_synchronous("hipMemcpy2D")
+    _copy_2d(dst, dpitch, src, spitch, width, height, kind, None).finish()
+
+
+@api()
+def hipMemcpy2DAsync(
+    dst: Any, dpitch: int, src: Any, spitch: int, width: int, height: int, kind: Any, stream: Any = None
+) -> None:
+    """Copy rows in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2D` and `hipMemcpyAsync`."""
+    _copy_2d(dst, dpitch, src, spitch, width, height, kind, stream)

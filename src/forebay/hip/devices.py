@@ -1,0 +1,255 @@
+"""Devices by number, and each thread's current one.
+
+The devices are those of the driver that has the default device, in forebay's order; FOREBAY_DEVICE restricts them to
+what it names, as HIP_VISIBLE_DEVICES does for HIP. Each is opened when it is first used.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import threading
+from typing import Any
+
+from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError
+from forebay.core.info import DeviceInfo
+from forebay.hip.c_string import CString
+from forebay.hip.enums import HIP_VERSION, hipError_t
+from forebay.hip.errors import HipError, api
+from forebay.hip.launch import set_null_queue
+from forebay.queues import selection
+from forebay.queues.device import Device
+
+__all__ = [
+    "current_device",
+    "hipDeviceCanAccessPeer",
+    "hipDeviceGet",
+    "hipDeviceGetName",
+    "hipDeviceGetStreamPriorityRange",
+    "hipDeviceReset",
+    "hipDeviceSynchronize",
+    "hipDeviceTotalMem",
+    "hipDriverGetVersion",
+    "hipGetDevice",
+    "hipGetDeviceCount",
+    "hipGetDeviceFlags",
+    "hipInit",
+    "hipRuntimeGetVersion",
+    "hipSetDevice",
+    "hipSetDeviceFlags",
+]
+
+_lock = threading.RLock()
+_infos: list[DeviceInfo] | None = None
+_devices: dict[int, Device] = {}
+_on_reset: list[Any] = []  # called with a number when its device is reset
+
+
+class _Current(threading.local):
+    """The number of this thread's current device."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+
+_current = _Current()
+_only_first = True  # no thread has ever chosen another device than the first
+
+
+def infos() -> list[DeviceInfo]:
+    """Return the devices there are, by number."""
+    global _infos
+    with _lock:
+        if _infos is None:
+            try:
+                default = selection.select()
+            except DeviceNotFoundError:
+                return []  # and look again next time
+            _, kind, index = selection.parse(os.environ.get(selection.VARIABLE, ""))
+            same = [d for d in selection._of(default.backend) if d.usable and kind in (None, d.kind)]
+            _infos = [default] if index is not None else sorted(same, key=lambda device: device != default)
+        return _infos
+
+
+def device_number(device: Any) -> int:
+    """Check the number of a device.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidDevice when there is none of this number.
+    """
+    try:
+        number = operator.index(device)
+    except TypeError:
+        raise ArgumentTypeError(f"a device is an int, not {type(device).__name__}") from None
+    if not 0 <= number < len(infos()):
+        raise HipError(hipError_t.hipErrorInvalidDevice, f"device {number}: there are {len(infos())}")
+    return number
+
+
+def device_of(number: int) -> Device:
+    """Return the Device of this number, opened when it is not yet."""
+    device = _devices.get(number)
+    if device is None or device.closed:
+        with _lock:
+            device = _devices.get(number)
+            if device is None or device.closed:
+                there = infos()
+                if not there:
+                    raise HipError(hipError_t.hipErrorNoDevice)
+                device = Device(there[number].name, timing=True)
+                _devices[number] = device
+                _note_null_queue()
+    return device
+
+
+def number_of(device: Device) -> int:
+    """Return the number of a Device; that of its name when it was opened otherwise than here."""
+    for number, known in list(_devices.items()):
+        if known is device:
+            return number
+    return next((number for number, info in enumerate(infos()) if info.name == device.name), -1)
+
+
+def current_number() -> int:
+    """Return the number of this thread's current device."""
+    return _current.number
+
+
+def current_device() -> Device:
+    """Return the `forebay.Device` that is this thread's current one. Not part of HIP.
+
+    Raises
+    ------
+    HipError
+        hipErrorNoDevice when there is none.
+    """
+    return device_of(_current.number)
+
+
+def _note_null_queue() -> None:
+    """Spare launches on stream 0 the look-up, as long as it is the same queue for all threads."""
+    first = _devices.get(0)
+    set_null_queue(first.null_queue if _only_first and first is not None and not first.closed else None)
+
+
+@api()
+def hipInit(flags: int) -> None:
+    """Do nothing but check; ``(hipError_t,)``: hipErrorInvalidValue for flags, hipErrorNoDevice without a device."""
+    if flags:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipInit: flags have to be 0, not {flags}")
+    if not infos():
+        raise HipError(hipError_t.hipErrorNoDevice)
+
+
+@api(outputs=1)
+def hipGetDeviceCount() -> int:
+    """Return ``(hipError_t, count)``; hipErrorNoDevice when there is none."""
+    if not infos():
+        raise HipError(hipError_t.hipErrorNoDevice)
+    return len(infos())
+
+
+@api()
+def hipSetDevice(deviceId: int) -> None:
+    """Make it this thread's current device; ``(hipError_t,)``: hipErrorInvalidDevice when there is none."""
+    global _only_first
+    number = device_number(deviceId)
+    _current.number = number
+    if number and _only_first:
+        _only_first = False
+        _note_null_queue()
+
+
+@api(outputs=1)
+def hipGetDevice() -> int:
+    """Return ``(hipError_t, number)`` of this thread's current device."""
+    if not infos():
+        raise HipError(hipError_t.hipErrorNoDevice)
+    return _current.number
+
+
+@api(outputs=1)
+def hipDeviceGet(ordinal: int) -> int:
+    """Return ``(hipError_t, number)``: the number itself, once it is checked."""
+    return device_number(ordinal)
+
+
+@api()
+def hipSetDeviceFlags(flags: int) -> None:
+    """Accept scheduling flags, which forebay has no use for; ``(hipError_t,)``: hipErrorInvalidValue for others."""
+    if operator.index(flags) & ~0x1F or bin(flags & 7).count("1") > 1:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipSetDeviceFlags: {flags:#x}")
+
+
+@api(outputs=1)
+def hipGetDeviceFlags() -> int:
+    """Return ``(hipError_t, 0)``: hipDeviceScheduleAuto."""
+    return 0
+
+
+@api()
+def hipDeviceSynchronize() -> None:
+    """Block until everything submitted to the current device is done; ``(hipError_t,)``.
+
+    Raises what a callback has raised since the last synchronize.
+    """
+    current_device().finish()
+
+
+@api()
+def hipDeviceReset() -> None:
+    """Finish the current device, and destroy its streams, events, memory and modules; ``(hipError_t,)``. Blocks."""
+    number = _current.number
+    with _lock:
+        device = _devices.pop(number, None)
+        _note_null_queue()
+    if device is not None:
+        try:
+            device.close()
+        finally:
+            for forget in _on_reset:
+                forget(number)
+
+
+@api(outputs=2)
+def hipDeviceGetStreamPriorityRange() -> tuple[int, int]:
+    """Return ``(hipError_t, least, greatest)``; the greatest has the lowest number."""
+    priorities = current_device().driver.priorities
+    return max(priorities), min(priorities)
+
+
+@api(outputs=1)
+def hipDeviceGetName(len: int, device: int) -> bytes:
+    """Return ``(hipError_t, name)``, at most `len` - 1 bytes of it; hipErrorInvalidValue for a length below 1."""
+    number = device_number(device)
+    if len < 1:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipDeviceGetName: a length of {len}")
+    return CString(infos()[number].description.encode()[: len - 1])
+
+
+@api(outputs=1)
+def hipDeviceTotalMem(device: int) -> int:
+    """Return ``(hipError_t, bytes)`` of the device's memory."""
+    return infos()[device_number(device)].memory
+
+
+@api(outputs=1)
+def hipDeviceCanAccessPeer(deviceId: int, peerDeviceId: int) -> int:
+    """Return ``(hipError_t, 0)``: kernels use the memory of their own device only; hipMemcpyPeer goes by the host."""
+    device_number(deviceId)
+    device_number(peerDeviceId)
+    return 0
+
+
+@api(outputs=1)
+def hipRuntimeGetVersion() -> int:
+    """Return ``(hipError_t, version)`` of HIP's interface that is followed here."""
+    return HIP_VERSION
+
+
+@api(outputs=1)
+def hipDriverGetVersion() -> int:
+    """Return ``(hipError_t, version)``: the same as `hipRuntimeGetVersion`."""
+    return HIP_VERSION

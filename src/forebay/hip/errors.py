@@ -1,0 +1,198 @@
+"""Error codes: what a call returns first, and what is remembered of it for its thread."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from forebay.core import errors
+from forebay.hip.c_string import CString
+from forebay.hip.enums import hipError_t
+
+__all__ = [
+    "hipDrvGetErrorName",
+    "hipDrvGetErrorString",
+    "hipExtGetLastError",
+    "hipGetErrorName",
+    "hipGetErrorString",
+    "hipGetLastError",
+    "hipPeekAtLastError",
+    "last_exception",
+]
+
+Result = tuple[Any, ...]
+OK = hipError_t.hipSuccess  # looked up once: an attribute of an enum costs as much as the rest of `api`
+SUCCESS: Result = (OK,)
+
+# The exceptions of forebay, most special first.
+CODES: tuple[tuple[type[Exception], hipError_t], ...] = (
+    (errors.OutOfMemoryError, hipError_t.hipErrorOutOfMemory),
+    (errors.ClosedError, hipError_t.hipErrorContextIsDestroyed),
+    (errors.InvalidArgumentError, hipError_t.hipErrorInvalidValue),
+    (errors.ArgumentTypeError, hipError_t.hipErrorInvalidValue),
+    (errors.DeviceNotFoundError, hipError_t.hipErrorNoDevice),
+    (errors.BuildError, hipError_t.hipErrorInvalidImage),
+    (errors.NotSupportedError, hipError_t.hipErrorNotSupported),
+    (errors.TimeoutError, hipError_t.hipErrorNotReady),
+    (errors.DriverError, hipError_t.hipErrorLaunchFailure),
+    (errors.Error, hipError_t.hipErrorNotSupported),
+)
+
+TEXTS = {
+    hipError_t.hipSuccess: "no error",
+    hipError_t.hipErrorInvalidValue: "invalid argument",
+    hipError_t.hipErrorOutOfMemory: "out of memory",
+    hipError_t.hipErrorNotReady: "device not ready",
+    hipError_t.hipErrorInvalidHandle: "invalid resource handle",
+    hipError_t.hipErrorInvalidDevice: "invalid device ordinal",
+    hipError_t.hipErrorNoDevice: "no device that can be used was found",
+    hipError_t.hipErrorContextIsDestroyed: "the stream or event is destroyed",
+    hipError_t.hipErrorNotSupported: "operation not supported",
+    hipError_t.hipErrorInvalidMemcpyDirection: "invalid direction of a copy",
+    hipError_t.hipErrorLaunchFailure: "a command failed on the device",
+}
+
+
+class HipError(Exception):
+    """Ends a call with this code."""
+
+    def __init__(self, code: hipError_t, message: str = "") -> None:
+        super().__init__(message or TEXTS.get(code, code.name))
+        self.code = code
+
+
+class RaisedInCallback(Exception):
+    """Carries what a callback raised to the next synchronize, where it is raised in place of this."""
+
+    def __init__(self, original: BaseException) -> None:
+        super().__init__(str(original))
+        self.original = original
+
+
+class _State(threading.local):
+    """Of each thread: the last error, what the last call returned, and why the last error came."""
+
+    def __init__(self) -> None:
+        self.error = hipError_t.hipSuccess
+        self.returned = hipError_t.hipSuccess
+        self.exception: Exception | None = None
+
+
+_state = _State()
+
+
+def code_of(error: Exception) -> hipError_t:
+    """Return the code for an exception of this package or of forebay.
+
+    Raises
+    ------
+    Exception
+        The given one when it is neither: a program's own, raised in a callback or while it computed an argument.
+    """
+    if isinstance(error, HipError):
+        return error.code
+    if isinstance(error, RaisedInCallback):
+        raise error.original
+    own_name = getattr(error, "hip_name", "")  # errors of capture know HIP's name for themselves
+    if own_name:
+        return hipError_t[own_name]
+    for kind, code in CODES:
+        if isinstance(error, kind):
+            return code
+    raise error
+
+
+def record(code: hipError_t, error: Exception) -> None:
+    """Remember what a call returned. That something is not ready is no error that sticks (HIP 7)."""
+    _state.returned = code
+    if code != hipError_t.hipErrorNotReady:
+        _state.error = code
+        _state.exception = error
+
+
+def record_success() -> None:
+    """Remember that a call succeeded."""
+    _state.returned = hipError_t.hipSuccess
+
+
+def api(outputs: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Result]]:
+    """Make a function that returns its outputs, or raises, one that returns a tuple with the code first.
+
+    A failed call returns None for each output. A Python exception that stands for no code is raised.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Result]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Result:
+            try:
+                result = function(*args, **kwargs)
+            except Exception as error:
+                if isinstance(error, errors.ArgumentTypeError):
+                    raise
+                code = code_of(error)
+                record(code, error)
+                return (code, *[None] * outputs)
+            _state.returned = OK
+            if outputs == 0:
+                return SUCCESS
+            return (OK, *result) if outputs > 1 else (OK, result)
+
+        call.__annotations__ = {}
+        return call
+
+    return decorate
+
+
+def hipGetLastError() -> Result:
+    """Return the last error of this thread's calls, and forget it; ``(code,)``.
+
+    A success does not clear it, and hipErrorNotReady is none (HIP 7).
+    """
+    code, _state.error, _state.exception = _state.error, hipError_t.hipSuccess, None
+    return (code,)
+
+
+def hipPeekAtLastError() -> Result:
+    """Return the last error of this thread's calls without forgetting it; ``(code,)``."""
+    return (_state.error,)
+
+
+def hipExtGetLastError() -> Result:
+    """Return what this thread's last call returned; ``(code,)``."""
+    return (_state.returned,)
+
+
+def last_exception() -> Exception | None:
+    """Return the exception behind `hipPeekAtLastError`: its message says what was wrong. Not part of HIP."""
+    return _state.exception
+
+
+def _code(code: Any) -> hipError_t | None:
+    try:
+        return hipError_t(code)
+    except ValueError:
+        return None
+
+
+def hipGetErrorName(hip_error: Any) -> Result:
+    """Return ``(hipSuccess, name)``, the name as a `CString`."""
+    code = _code(hip_error)
+    return (hipError_t.hipSuccess, CString(b"hipErrorUnknown" if code is None else code.name.encode()))
+
+
+def hipGetErrorString(hipError: Any) -> Result:
+    """Return ``(hipSuccess, text)``, a `CString`; `last_exception` says what was wrong with the very call."""
+    code = _code(hipError)
+    return (hipError_t.hipSuccess, CString(b"unknown error" if code is None else TEXTS.get(code, code.name).encode()))
+
+
+def hipDrvGetErrorName(hipError: Any) -> Result:
+    """Return ``(hipError_t, name)``; hipErrorInvalidValue and None for a number that is no error."""
+    return hipGetErrorName(hipError) if _code(hipError) is not None else (hipError_t.hipErrorInvalidValue, None)
+
+
+def hipDrvGetErrorString(hipError: Any) -> Result:
+    """Return ``(hipError_t, text)``; hipErrorInvalidValue and None for a number that is no error."""
+    return hipGetErrorString(hipError) if _code(hipError) is not None else (hipError_t.hipErrorInvalidValue, None)

@@ -1,0 +1,205 @@
+"""Events: each is a `forebay.Event`."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import Any
+
+from forebay.events.event import Event
+from forebay.hip.devices import _on_reset, current_device, current_number
+from forebay.hip.enums import (
+    hipError_t,
+    hipEventBlockingSync,
+    hipEventDisableTiming,
+    hipEventInterprocess,
+    hipEventRecordExternal,
+    hipEventReleaseToDevice,
+    hipEventReleaseToSystem,
+)
+from forebay.hip.errors import HipError, api
+from forebay.hip.pointers import Number, handle_number
+
+__all__ = [
+    "hipEventCreate",
+    "hipEventCreateWithFlags",
+    "hipEventDestroy",
+    "hipEventElapsedTime",
+    "hipEventQuery",
+    "hipEventRecord",
+    "hipEventRecordWithFlags",
+    "hipEventSynchronize",
+    "hipEvent_t",
+    "ihipEvent_t",
+]
+
+FLAGS = (
+    hipEventBlockingSync
+    | hipEventDisableTiming
+    | hipEventInterprocess
+    | hipEventReleaseToDevice
+    | hipEventReleaseToSystem
+)
+BOTH_RELEASES = hipEventReleaseToDevice | hipEventReleaseToSystem
+FIRST_HANDLE = 1 << 61
+
+_numbers = itertools.count(1)
+_events: dict[int, ihipEvent_t] = {}
+_lock = threading.Lock()
+
+
+class ihipEvent_t(Number):
+    """An event; compares, hashes and converts like its number."""
+
+    def __init__(self, address: Any = 0) -> None:
+        self.address = int(address)
+        self.flags = 0
+        self.device = -1
+        self.event: Event | None = None
+
+
+hipEvent_t = ihipEvent_t
+
+
+def _forget(number: int) -> None:
+    for event in list(_events.values()):
+        if event.device == number:
+            _events.pop(event.address, None)
+
+
+_on_reset.append(_forget)
+
+
+def event_of(event: Any) -> ihipEvent_t:
+    """Return the event of this object or number.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidHandle for None or what never was an event, hipErrorContextIsDestroyed for one that was
+        destroyed.
+    """
+    if isinstance(event, ihipEvent_t) and event.event is not None and event.address in _events:
+        return event
+    address = handle_number(event, "an event")
+    known = _events.get(address)
+    if known is None:
+        destroyed = FIRST_HANDLE < address < FIRST_HANDLE + (1 << 40)
+        raise HipError(
+            hipError_t.hipErrorContextIsDestroyed if destroyed else hipError_t.hipErrorInvalidHandle,
+            f"event {address:#x} is destroyed, or never was one",
+        )
+    return known
+
+
+def _create(flags: int) -> ihipEvent_t:
+    interprocess = flags & hipEventInterprocess
+    if flags & ~FLAGS or flags & BOTH_RELEASES == BOTH_RELEASES or (interprocess and not flags & hipEventDisableTiming):
+        raise HipError(hipError_t.hipErrorInvalidValue, f"an event cannot have the flags {flags:#x}")
+    if interprocess:
+        raise HipError(hipError_t.hipErrorNotSupported, "events of one process are not seen by another")
+    made = ihipEvent_t(FIRST_HANDLE + 16 * next(_numbers))
+    made.event = current_device().event(timing=not flags & hipEventDisableTiming)
+    made.flags, made.device = flags, current_number()
+    _events[made.address] = made
+    return made
+
+
+@api(outputs=1)
+def hipEventCreate() -> ihipEvent_t:
+    """Make an event with timing on the current device; ``(hipError_t, event)``."""
+    return _create(0)
+
+
+@api(outputs=1)
+def hipEventCreateWithFlags(flags: int) -> ihipEvent_t:
+    """Make an event; ``(hipError_t, event)``.
+
+    hipEventDisableTiming spares each record a command; hipEventBlockingSync changes nothing, because waits never spin
+    here. hipErrorInvalidValue for flags that do not go together, hipErrorNotSupported for hipEventInterprocess.
+    """
+    return _create(flags)
+
+
+@api()
+def hipEventDestroy(event: Any) -> None:
+    """End an event; who waits for it goes on waiting for the point it saw; ``(hipError_t,)``. Does not block.
+
+    hipErrorInvalidHandle for None, hipErrorContextIsDestroyed for one that was destroyed before.
+    """
+    known = event_of(event)
+    with _lock:
+        if _events.pop(known.address, None) is None:
+            raise HipError(hipError_t.hipErrorContextIsDestroyed)
+    known.event = None
+
+
+def _record(event: Any, stream: Any, external: bool = False) -> None:
+    from forebay.hip.streams import queue_of
+
+    known = event_of(event)
+    queue = queue_of(stream)
+    assert known.event is not None
+    if queue.device is not known.event.device:
+        raise HipError(hipError_t.hipErrorInvalidHandle, "the event and the stream are of two devices")
+    if external and queue.capturing:
+        raise HipError(hipError_t.hipErrorNotSupported, "a graph does not record events")
+    queue.record(known.event)
+
+
+@api()
+def hipEventRecord(event: Any, stream: Any = None) -> None:
+    """Mark this point of the stream, again if it was recorded before; ``(hipError_t,)``. Does not block.
+
+    hipErrorInvalidHandle for no event, or one of another device than the stream's.
+    """
+    _record(event, stream)
+
+
+@api()
+def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> None:
+    """Do what `hipEventRecord` does; ``(hipError_t,)``: hipErrorInvalidValue for flags that there are none of.
+
+    hipEventRecordExternal means something in a capture only, where it gets hipErrorNotSupported.
+    """
+    if flags not in (0, hipEventRecordExternal):
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipEventRecordWithFlags: flags {flags:#x}")
+    _record(event, stream, external=flags == hipEventRecordExternal)
+
+
+@api()
+def hipEventQuery(event: Any) -> None:
+    """Ask whether its point is reached; ``(hipError_t,)``: hipErrorNotReady if not. One never recorded is done."""
+    known = event_of(event).event
+    if known is not None and not known.query():
+        raise HipError(hipError_t.hipErrorNotReady)
+
+
+@api()
+def hipEventSynchronize(event: Any) -> None:
+    """Block until its point is reached; ``(hipError_t,)``. Raises what a callback before it raised."""
+    known = event_of(event).event
+    if known is not None:
+        known.wait()
+
+
+@api(outputs=1)
+def hipEventElapsedTime(start: Any, stop: Any) -> float:
+    """Return ``(hipError_t, milliseconds)`` between two events.
+
+    hipErrorInvalidHandle when one is None, was made with hipEventDisableTiming or was never recorded, or when they are
+    of two devices; hipErrorNotReady when one is not reached yet.
+    """
+    first, last = event_of(start).event, event_of(stop).event
+    assert first is not None
+    assert last is not None
+    for event in (first, last):
+        event._check_outside("hipEventElapsedTime")
+    timed = all(event.timing and event.recorded for event in (first, last))
+    if not timed or first.device is not last.device:
+        raise HipError(
+            hipError_t.hipErrorInvalidHandle, "both have to be recorded with timing, and on one and the same device"
+        )
+    if not (first.query() and last.query()):
+        raise HipError(hipError_t.hipErrorNotReady)
+    return last.elapsed(first)

@@ -1,0 +1,262 @@
+"""The nodes of graphs: adding them, and asking for them. Dependencies are given as a list and its length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from forebay.hip.copies import CopyOnHost
+from forebay.hip.enums import hipGraphNodeType
+from forebay.hip.errors import api
+from forebay.hip.graphs.handles import copy_of, graph_of, hipGraphNode, ihipGraph, node_of, nodes_in
+from forebay.hip.graphs.works import copy_params, copy_work, host_work, invalid, kernel_work, memset_work
+from forebay.queues.graphs.graph import Graph, Node
+from forebay.queues.graphs.work import Work
+
+__all__ = [
+    "hipGraphAddChildGraphNode",
+    "hipGraphAddDependencies",
+    "hipGraphAddEmptyNode",
+    "hipGraphAddHostNode",
+    "hipGraphAddKernelNode",
+    "hipGraphAddMemcpyNode",
+    "hipGraphAddMemcpyNode1D",
+    "hipGraphAddMemsetNode",
+    "hipGraphChildGraphNodeGetGraph",
+    "hipGraphGetEdges",
+    "hipGraphGetNodes",
+    "hipGraphGetRootNodes",
+    "hipGraphNodeGetDependencies",
+    "hipGraphNodeGetDependentNodes",
+    "hipGraphNodeGetType",
+]
+
+TYPES = {
+    "kernel": hipGraphNodeType.hipGraphNodeTypeKernel,
+    "copy": hipGraphNodeType.hipGraphNodeTypeMemcpy,
+    "fill": hipGraphNodeType.hipGraphNodeTypeMemset,
+    "host": hipGraphNodeType.hipGraphNodeTypeHost,
+    "empty": hipGraphNodeType.hipGraphNodeTypeEmpty,
+    "alloc": hipGraphNodeType.hipGraphNodeTypeMemAlloc,
+    "free": hipGraphNodeType.hipGraphNodeTypeMemFree,
+    "graph": hipGraphNodeType.hipGraphNodeTypeGraph,
+}
+
+
+def begin_node(graph: Any, dependencies: Any, count: Any) -> tuple[ihipGraph, Graph, tuple[Node, ...]]:
+    """Return the graph, and what a new node of it comes after."""
+    known = graph_of(graph)
+    assert known.graph is not None
+    after: list[Node] = []
+    for each in nodes_in(dependencies, count, "dependencies"):
+        assert each.node is not None
+        if each.node in after:
+            raise invalid("a dependency is given twice")
+        after.append(each.node)
+    return known, known.graph, tuple(after)
+
+
+# -- adding
+
+
+def _add(graph: Any, dependencies: Any, count: Any, params: Any, make: Callable[[Any, Any], Work]) -> hipGraphNode:
+    """Add what `make` makes for a device from this structure, of which the node keeps a copy."""
+    known, made, after = begin_node(graph, dependencies, count)
+    work = make(made.device, params)
+    handle = known.handle_of(made._insert(work, after))
+    handle.params = params.copy()
+    return handle
+
+
+@api(outputs=1)
+def hipGraphAddKernelNode(graph: Any, pDependencies: Any, numDependencies: int, pNodeParams: Any) -> hipGraphNode:
+    """Add a launch; ``(hipError_t, node)``. The arguments' values are those of now.
+
+    Parameters
+    ----------
+    pDependencies : list of hipGraphNode, or pointer to their numbers
+        What it comes after; None when there are none.
+    numDependencies : int
+        How many of them count.
+    pNodeParams : hipKernelNodeParams
+
+    hipErrorInvalidValue for what is none of the graph's nodes, a dependency given twice, and what
+    `hipModuleLaunchKernel` would refuse; hipErrorInvalidDeviceFunction for what is no function.
+    """
+    return _add(graph, pDependencies, numDependencies, pNodeParams, kernel_work)
+
+
+@api(outputs=1)
+def hipGraphAddMemcpyNode1D(
+    graph: Any, pDependencies: Any, numDependencies: int, dst: Any, src: Any, count: int, kind: Any
+) -> hipGraphNode:
+    """Add a copy; ``(hipError_t, node)``. Memory of the host is read, or written, each time the graph runs.
+
+    See `hipMemcpyAsync` for what is copied and `hipGraphAddKernelNode` for dependencies. hipErrorInvalidValue for 0
+    bytes.
+    """
+    return _add(graph, pDependencies, numDependencies, copy_params(dst, src, count, kind), copy_work)
+
+
+@api(outputs=1)
+def hipGraphAddMemcpyNode(graph: Any, pDependencies: Any, numDependencies: int, pCopyParams: Any) -> hipGraphNode:
+    """Add a copy of rows and planes; ``(hipError_t, node)``.
+
+    Parameters
+    ----------
+    pCopyParams : hipMemcpy3DParms
+
+    One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for an empty extent, and for
+    arrays in texture memory, which there are none of; hipErrorInvalidPitchValue for a pitch below the width.
+    """
+    return _add(graph, pDependencies, numDependencies, pCopyParams, copy_work)
+
+
+@api(outputs=1)
+def hipGraphAddMemsetNode(graph: Any, pDependencies: Any, numDependencies: int, pMemsetParams: Any) -> hipGraphNode:
+    """Add what sets memory of the device to a value; ``(hipError_t, node)``.
+
+    Parameters
+    ----------
+    pMemsetParams : hipMemsetParams
+
+    One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for memory that is not from
+    here or too small, an empty extent, elements of other than 1, 2 or 4 bytes, and a pitch below the width.
+    """
+    return _add(graph, pDependencies, numDependencies, pMemsetParams, memset_work)
+
+
+@api(outputs=1)
+def hipGraphAddHostNode(graph: Any, pDependencies: Any, numDependencies: int, pNodeParams: Any) -> hipGraphNode:
+    """Add a host function; ``(hipError_t, node)``.
+
+    Parameters
+    ----------
+    pNodeParams : hipHostNodeParams
+
+    See `hipLaunchHostFunc`. hipErrorInvalidValue without a function.
+    """
+    return _add(graph, pDependencies, numDependencies, pNodeParams, lambda _, params: host_work(params))
+
+
+@api(outputs=1)
+def hipGraphAddEmptyNode(graph: Any, pDependencies: Any, numDependencies: int) -> hipGraphNode:
+    """Add a node that does nothing, for others to depend on; ``(hipError_t, node)``."""
+    known, made, after = begin_node(graph, pDependencies, numDependencies)
+    return known.handle_of(made.add_empty(after=after))
+
+
+@api(outputs=1)
+def hipGraphAddChildGraphNode(graph: Any, pDependencies: Any, numDependencies: int, childGraph: Any) -> hipGraphNode:
+    """Add all that another graph's nodes do now; ``(hipError_t, node)``. What changes there later does not change it.
+
+    hipErrorNotSupported for a graph with nodes that allocate or free memory; hipErrorInvalidValue for one of another
+    device, or with nodes that depend on each other in a circle, and as for `hipGraphAddKernelNode`.
+    """
+    known, made, after = begin_node(graph, pDependencies, numDependencies)
+    child = graph_of(childGraph)
+    assert child.graph is not None
+    copy = copy_of(child)
+    handle = known.handle_of(made.add_graph(child.graph, after=after))
+    handle.child = copy
+    return handle
+
+
+@api(outputs=1)
+def hipGraphChildGraphNodeGetGraph(node: Any) -> ihipGraph:
+    """Return ``(hipError_t, graph)``: a copy of what a node was made from, to look at; changing it changes no node.
+
+    hipErrorInvalidValue when it is no node of that kind.
+    """
+    known = node_of(node)
+    if known.child is None:
+        raise invalid("this node was not made from a graph")
+    return known.child
+
+
+@api()
+def hipGraphAddDependencies(graph: Any, from_: Any, to: Any, numDependencies: int) -> None:
+    """Let each node of `to` come after the one of `from_` at the same place; ``(hipError_t,)``.
+
+    Nothing has changed after hipErrorInvalidValue: for nodes of another graph, a node that is to come after itself, and
+    a dependency that there is already. Whether nodes depend on each other in a circle is for `hipGraphInstantiate`.
+    """
+    known = graph_of(graph)
+    assert known.graph is not None
+    edges = []
+    for earlier, later in zip(
+        nodes_in(from_, numDependencies, "dependencies"), nodes_in(to, numDependencies, "dependencies"), strict=True
+    ):
+        assert earlier.node is not None
+        assert later.node is not None
+        if earlier.graph is not known or later.graph is not known:
+            raise invalid("a node belongs to another graph")
+        edge = (earlier.node, later.node)
+        if earlier == later or edge in edges or earlier.node in later.node.dependencies:
+            raise invalid("a node comes after itself, or after another one already")
+        edges.append(edge)
+    for edge in edges:
+        known.graph.add_dependency(*edge)
+
+
+# -- asking
+
+
+def _edges(known: ihipGraph) -> list[tuple[hipGraphNode, hipGraphNode]]:
+    found = []
+    for later in known.nodes:
+        assert later.node is not None
+        found += [(known.handle_of(node), later) for node in later.node.dependencies]
+    return found
+
+
+@api(outputs=2)
+def hipGraphGetNodes(graph: Any) -> tuple[list[hipGraphNode], int]:
+    """Return ``(hipError_t, nodes, count)``: a list, in the order they were added in."""
+    nodes = graph_of(graph).nodes
+    return nodes, len(nodes)
+
+
+@api(outputs=2)
+def hipGraphGetRootNodes(graph: Any) -> tuple[list[hipGraphNode], int]:
+    """Return ``(hipError_t, nodes, count)`` of those that come after no other."""
+    nodes = [node for node in graph_of(graph).nodes if node.node is not None and not node.node.dependencies]
+    return nodes, len(nodes)
+
+
+@api(outputs=3)
+def hipGraphGetEdges(graph: Any) -> tuple[list[hipGraphNode], list[hipGraphNode], int]:
+    """Return ``(hipError_t, from, to, count)``: the second list's nodes come after the first's at the same place."""
+    edges = _edges(graph_of(graph))
+    return [earlier for earlier, _ in edges], [later for _, later in edges], len(edges)
+
+
+@api(outputs=2)
+def hipGraphNodeGetDependencies(node: Any) -> tuple[list[hipGraphNode], int]:
+    """Return ``(hipError_t, nodes, count)`` of what a node comes after."""
+    known = node_of(node)
+    assert known.graph is not None
+    nodes = [earlier for earlier, later in _edges(known.graph) if later == known]
+    return nodes, len(nodes)
+
+
+@api(outputs=2)
+def hipGraphNodeGetDependentNodes(node: Any) -> tuple[list[hipGraphNode], int]:
+    """Return ``(hipError_t, nodes, count)`` of what comes after a node."""
+    known = node_of(node)
+    assert known.graph is not None
+    nodes = [later for earlier, later in _edges(known.graph) if earlier == known]
+    return nodes, len(nodes)
+
+
+@api(outputs=1)
+def hipGraphNodeGetType(node: Any) -> hipGraphNodeType:
+    """Return ``(hipError_t, hipGraphNodeType)``."""
+    known = node_of(node)
+    assert known.node is not None
+    return TYPES["copy" if copies_on_host(known.node.work) else known.node.kind]
+
+
+def copies_on_host(work: Work) -> bool:
+    """Whether it is a copy within memory of the host, which is a function for forebay."""
+    return isinstance(getattr(work, "function", None), CopyOnHost)

@@ -1,0 +1,379 @@
+"""Memory of the device, of the host and of both; what a pointer points to."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from typing import Any
+
+import numpy as np
+
+from forebay.core.errors import ArgumentTypeError, NotSupportedError
+from forebay.hip import allocations
+from forebay.hip.allocations import Allocation
+from forebay.hip.devices import current_device, current_number, device_of, infos
+from forebay.hip.enums import (
+    hipError_t,
+    hipHostMallocCoherent,
+    hipHostMallocMapped,
+    hipHostMallocNonCoherent,
+    hipHostMallocNumaUser,
+    hipHostMallocPortable,
+    hipHostMallocWriteCombined,
+    hipMemAttachGlobal,
+    hipMemAttachHost,
+    hipMemoryType,
+)
+from forebay.hip.errors import HipError, api
+from forebay.hip.pointers import DeviceArray, HostArray, Pointer, address_of
+from forebay.hip.streams import queue_of
+from forebay.queues.device import Device
+from forebay.queues.graphs.capture import refuse_unsafe
+from forebay.queues.graphs.memory import figures_of
+from forebay.queues.memory.buffer import Buffer
+from forebay.queues.memory.pinned import host_empty
+from forebay.queues.queue import Queue
+
+__all__ = [
+    "hipFree",
+    "hipFreeAsync",
+    "hipFreeHost",
+    "hipHostAlloc",
+    "hipHostFree",
+    "hipHostGetDevicePointer",
+    "hipHostGetFlags",
+    "hipHostMalloc",
+    "hipMalloc",
+    "hipMallocAsync",
+    "hipMallocHost",
+    "hipMallocManaged",
+    "hipMemAllocHost",
+    "hipMemGetAddressRange",
+    "hipMemGetInfo",
+    "hipMemPtrGetInfo",
+    "hipPointerAttribute_t",
+    "hipPointerGetAttributes",
+]
+
+HOST_FLAGS = (
+    hipHostMallocPortable
+    | hipHostMallocMapped
+    | hipHostMallocWriteCombined
+    | hipHostMallocNumaUser
+    | hipHostMallocCoherent
+    | hipHostMallocNonCoherent
+)
+
+
+def size_of(size: Any) -> int:
+    """Check a number of bytes."""
+    try:
+        nbytes = operator.index(size)
+    except TypeError:
+        raise ArgumentTypeError(f"a size is an int, not {type(size).__name__}") from None
+    if nbytes < 0:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"a size of {nbytes} bytes")
+    return nbytes
+
+
+def hand_out(kind: type[Any], memory: Any, where: hipMemoryType, flags: int = 0, pooled: bool = False) -> Any:
+    """Make memory known by its addresses, and return the pointer to it."""
+    allocation = Allocation(memory, where, current_number(), flags, pooled)
+    allocations.enter(allocation)
+    pointer = kind(allocation.base, (allocation.nbytes,))
+    pointer.buffer = memory if isinstance(memory, Buffer) else None
+    pointer._owner = allocation
+    return pointer
+
+
+def pointer_to(allocation: Allocation) -> DeviceArray:
+    """Return a pointer to memory of the device that is already known."""
+    pointer = DeviceArray(allocation.base, (allocation.nbytes,))
+    pointer.buffer, pointer._owner = allocation.memory, allocation
+    return pointer
+
+
+@api(outputs=1)
+def hipMalloc(size: int) -> DeviceArray:
+    """Allocate memory of the current device; ``(hipError_t, pointer)``.
+
+    A null pointer for 0 bytes; hipErrorOutOfMemory when there is not enough.
+    """
+    nbytes = size_of(size)
+    if nbytes == 0:
+        return DeviceArray(None, (0,))
+    result: DeviceArray = hand_out(DeviceArray, current_device().empty(nbytes, "u1"), hipMemoryType.hipMemoryTypeDevice)
+    return result
+
+
+def _host_memory(device: Device, nbytes: int) -> Any:
+    """Memory of the host that kernels can use as well, of the kind that the driver has; else an array for copies."""
+    for usm_type in ("host", "shared"):
+        with contextlib.suppress(NotSupportedError):
+            return device.empty(nbytes, "u1", usm_type=usm_type)
+    return host_empty(nbytes, "u1", device)
+
+
+def _host_malloc(size: int, flags: int) -> Any:
+    nbytes = size_of(size)
+    if flags & ~HOST_FLAGS or (flags & hipHostMallocCoherent and flags & hipHostMallocNonCoherent):
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipHostMalloc has no flags {flags:#x}")
+    if nbytes == 0:
+        return HostArray(None, (0,))
+    return hand_out(HostArray, _host_memory(current_device(), nbytes), hipMemoryType.hipMemoryTypeHost, flags)
+
+
+@api(outputs=1)
+def hipHostMalloc(size: int, flags: int = 0) -> Any:
+    """Allocate memory of the host that kernels can use too; ``(hipError_t, pointer)``.
+
+    ``numpy.asarray(pointer)`` is an array on it. The flags are accepted: there is one kind of such memory. Where the
+    device cannot map it (hipDeviceAttributeCanMapHostMemory is 0: OpenCL without fine-grained SVM) it is pinned, so
+    that copies from and to it are not staged, and all else gets hipErrorNotSupported for it: kernels, memsets, values
+    that streams wait for or write. A null pointer for 0 bytes; hipErrorInvalidValue for flags that there are none of.
+    """
+    return _host_malloc(size, flags)
+
+
+@api(outputs=1)
+def hipHostAlloc(size: int, flags: int = 0) -> Any:
+    """Do what `hipHostMalloc` does, under its newer name."""
+    return _host_malloc(size, flags)
+
+
+@api(outputs=1)
+def hipMallocHost(size: int) -> Any:
+    """Do what `hipHostMalloc` does, without flags."""
+    return _host_malloc(size, 0)
+
+
+@api(outputs=1)
+def hipMemAllocHost(size: int) -> Any:
+    """Do what `hipHostMalloc` does, without flags."""
+    return _host_malloc(size, 0)
+
+
+@api(outputs=1)
+def hipMallocManaged(size: int, flags: int = hipMemAttachGlobal) -> Any:
+    """Allocate memory that host and device use by turns; ``(hipError_t, pointer)``.
+
+    hipErrorInvalidValue for 0 bytes and for flags other than hipMemAttachGlobal and hipMemAttachHost,
+    hipErrorNotSupported where the device has no such memory.
+    """
+    nbytes = size_of(size)
+    if nbytes == 0 or flags not in (hipMemAttachGlobal, hipMemAttachHost):
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipMallocManaged({nbytes}, {flags:#x})")
+    buffer = current_device().empty(nbytes, "u1", usm_type="shared")
+    return hand_out(HostArray, buffer, hipMemoryType.hipMemoryTypeManaged, flags)
+
+
+def _take(ptr: Any, *kinds: hipMemoryType) -> Allocation | None:
+    """The allocation that begins there, not known any more; None for a null pointer."""
+    address, _ = address_of(ptr)
+    if address == 0:
+        return None
+    allocation = allocations.peek(address)
+    if allocation is None or allocation.kind not in kinds:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"no allocation of this kind begins at {address:#x}")
+    if allocation.variable:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"a variable begins at {address:#x}: its module frees it")
+    return allocation
+
+
+def _free(ptr: Any, *kinds: hipMemoryType) -> None:
+    allocation = _take(ptr, *kinds)
+    if allocation is None:
+        return
+    device = device_of(allocation.device)
+    refuse_unsafe("hipFree")
+    device._finish()
+    if allocation.graph_memory is not None:
+        _free_in_order(allocation, device.null_queue)
+        return
+    if allocations.take(allocation.base) is not allocation:
+        raise HipError(hipError_t.hipErrorInvalidValue, "another thread has freed it meanwhile")
+    if allocation.pooled:
+        device.null_queue.free(allocation.memory)
+    else:
+        allocation.close()
+
+
+def _free_in_order(allocation: Allocation, queue: Queue) -> None:
+    """What a graph allocates, which stays known for its next launch; in a capture that becomes a node."""
+    queue.free(allocation.memory)
+    allocation.forget_unused()
+
+
+@api()
+def hipFree(ptr: Any) -> None:
+    """Give memory back, after everything submitted to its device is done; ``(hipError_t,)``. Blocks for that.
+
+    None is fine. hipErrorInvalidValue when no allocation of the device begins there, or it was freed before; of memory
+    that a graph allocates, when it is not in use.
+    """
+    _free(ptr, hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged)
+
+
+@api()
+def hipHostFree(ptr: Any) -> None:
+    """Give memory of `hipHostMalloc` back, as `hipFree` does its own; ``(hipError_t,)``."""
+    _free(ptr, hipMemoryType.hipMemoryTypeHost)
+
+
+@api()
+def hipFreeHost(ptr: Any) -> None:
+    """Do what `hipHostFree` does, under its older name."""
+    _free(ptr, hipMemoryType.hipMemoryTypeHost)
+
+
+@api(outputs=1)
+def hipMallocAsync(size: int, stream: Any = None) -> DeviceArray:
+    """Allocate memory for what comes later on the stream; ``(hipError_t, pointer)``. Does not block.
+
+    From the device's memory pool, see `forebay.Queue.alloc`. A null pointer for 0 bytes. In a capture it becomes a
+    node, see `hipGraphAddMemAllocNode`.
+    """
+    nbytes = size_of(size)
+    queue = queue_of(stream)
+    if nbytes == 0:
+        return DeviceArray(None, (0,))
+    buffer = queue.alloc(nbytes, "u1")
+    result: DeviceArray = hand_out(DeviceArray, buffer, hipMemoryType.hipMemoryTypeDevice, pooled=True)
+    return result
+
+
+@api()
+def hipFreeAsync(dev_ptr: Any, stream: Any = None) -> None:
+    """Give memory back in the order of the stream, after everything submitted to it; ``(hipError_t,)``.
+
+    Memory of `hipMalloc` goes back once everything submitted to its device until now is done. Neither blocks. None is
+    fine. hipErrorInvalidValue when no allocation begins there, or it was freed before. In a capture it becomes a node,
+    see `hipGraphAddMemFreeNode`, which only memory that a graph allocates can have.
+    """
+    queue = queue_of(stream)
+    allocation = _take(dev_ptr, hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged)
+    if allocation is None:
+        return
+    if allocation.graph_memory is not None or queue.capturing:
+        _free_in_order(allocation, queue)
+        return
+    if allocations.take(allocation.base) is not allocation:
+        raise HipError(hipError_t.hipErrorInvalidValue, "another thread has freed it meanwhile")
+    if not allocation.pooled:
+        allocation.close()
+        return
+    try:
+        queue.free(allocation.memory)
+    except BaseException:
+        allocations.enter(allocation)
+        raise
+
+
+@api(outputs=2)
+def hipMemGetInfo() -> tuple[int, int]:
+    """Return ``(hipError_t, free, total)`` bytes of the current device.
+
+    Free is what this process has not allocated here, and its memory pool and its graphs have not reserved: the drivers
+    tell nothing of other processes.
+    """
+    device = current_device()
+    total = infos()[current_number()].memory
+    of_the_device = hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged
+    there = allocations.all_of(current_number())
+    own = [a for a in there if not (a.pooled or a.variable) and a.kind in of_the_device]
+    used = sum(a.nbytes for a in own) + device.pool.reserved + figures_of(device).reserved
+    return max(total - used, 0), total
+
+
+class hipPointerAttribute_t:
+    """What `hipPointerGetAttributes` finds out.
+
+    Attributes
+    ----------
+    type : hipMemoryType
+    device : int
+    devicePointer, hostPointer : Pointer
+    isManaged : int
+    allocationFlags : int
+    """
+
+    def __init__(self) -> None:
+        self.type = hipMemoryType.hipMemoryTypeUnregistered
+        self.device = -1
+        self.devicePointer, self.hostPointer = Pointer(None), Pointer(None)
+        self.isManaged = self.allocationFlags = 0
+
+    @staticmethod
+    def PROPERTIES() -> list[str]:
+        """Return the names of the attributes."""
+        return ["type", "device", "devicePointer", "hostPointer", "isManaged", "allocationFlags"]
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+
+@api()
+def hipPointerGetAttributes(attributes: hipPointerAttribute_t, ptr: Any) -> None:
+    """Fill in what is known of a pointer; ``(hipError_t,)``: hipErrorInvalidValue for memory that is not from here."""
+    if not isinstance(attributes, hipPointerAttribute_t):
+        raise ArgumentTypeError(f"attributes is a hipPointerAttribute_t, not {type(attributes).__name__}")
+    address, _ = address_of(ptr)
+    found = allocations.find(address) if address else None
+    if found is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"{address:#x} is in no allocation")
+    allocation, _ = found
+    attributes.type, attributes.device = allocation.kind, allocation.device
+    attributes.isManaged = int(allocation.kind == hipMemoryType.hipMemoryTypeManaged)
+    attributes.allocationFlags = allocation.flags
+    attributes.devicePointer = Pointer(address if isinstance(allocation.memory, Buffer) else None)
+    on_device = allocation.kind == hipMemoryType.hipMemoryTypeDevice
+    attributes.hostPointer = Pointer(None if on_device else address)
+
+
+def _found(ptr: Any) -> tuple[Allocation, int]:
+    address, _ = address_of(ptr)
+    found = allocations.find(address) if address else None
+    if found is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"{address:#x} is in no allocation")
+    return found
+
+
+@api(outputs=2)
+def hipMemGetAddressRange(dptr: Any) -> tuple[Pointer, int]:
+    """Return ``(hipError_t, base, bytes)`` of the allocation that the pointer is in."""
+    allocation, _ = _found(dptr)
+    return Pointer(allocation.base), allocation.nbytes
+
+
+@api(outputs=1)
+def hipMemPtrGetInfo(ptr: Any) -> int:
+    """Return ``(hipError_t, bytes)`` of the allocation that the pointer is in."""
+    return _found(ptr)[0].nbytes
+
+
+@api(outputs=1)
+def hipHostGetDevicePointer(hstPtr: Any, flags: int = 0) -> Pointer:
+    """Return ``(hipError_t, pointer)`` for kernels to memory of `hipHostMalloc`: the same address.
+
+    hipErrorInvalidValue for other memory, hipErrorNotSupported where the device cannot map it.
+    """
+    allocation, _ = _found(hstPtr)
+    if flags or allocation.kind != hipMemoryType.hipMemoryTypeHost:
+        raise HipError(hipError_t.hipErrorInvalidValue)
+    if not isinstance(allocation.memory, Buffer):
+        raise allocation.for_copies_only()
+    return Pointer(hstPtr)
+
+
+@api(outputs=1)
+def hipHostGetFlags(hostPtr: Any) -> int:
+    """Return ``(hipError_t, flags)`` that `hipHostMalloc` was called with."""
+    allocation, _ = _found(hostPtr)
+    if allocation.kind != hipMemoryType.hipMemoryTypeHost:
+        raise HipError(hipError_t.hipErrorInvalidValue, "this memory is not from hipHostMalloc")
+    return allocation.flags
+
+
+def bytes_at(pointer: Any, nbytes: int, what: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return memory of the host that a call reads or writes itself."""
+    return allocations.Place(pointer, nbytes, what).bytes()

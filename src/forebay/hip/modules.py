@@ -1,0 +1,435 @@
+"""Modules are programs, functions their kernels. The launch itself is compiled, in `forebay.hip.launch`."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import struct
+import weakref
+from typing import Any
+
+from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+from forebay.hip import allocations
+from forebay.hip import launch as hip_launch
+from forebay.hip.allocations import Allocation, buffer_of
+from forebay.hip.devices import _on_reset, current_device, current_number, number_of
+from forebay.hip.enums import (
+    HIP_LAUNCH_PARAM_BUFFER_POINTER,
+    HIP_LAUNCH_PARAM_BUFFER_SIZE,
+    HIP_LAUNCH_PARAM_END,
+    hipError_t,
+    hipFunction_attribute,
+    hipMemoryType,
+)
+from forebay.hip.errors import SUCCESS, HipError, Result, api, code_of, record
+from forebay.hip.launch import Function, dim3, hipModuleLaunchKernel
+from forebay.hip.memory import pointer_to
+from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number, host_view
+from forebay.hip.streams import queue_of
+from forebay.hip_cpp import RefusedError, build
+from forebay.hip_cpp.code import HIP_CPP, Code, is_code, unpack_code
+from forebay.queues.kernels.kernel import Kernel
+from forebay.queues.kernels.parameters import Parameter
+from forebay.queues.kernels.program import Program
+
+__all__ = [
+    "dim3",
+    "hipFuncGetAttribute",
+    "hipFunction_t",
+    "hipModuleGetFunction",
+    "hipModuleGetFunctionCount",
+    "hipModuleGetGlobal",
+    "hipModuleLaunchKernel",
+    "hipModuleLoad",
+    "hipModuleLoadData",
+    "hipModuleLoadDataEx",
+    "hipModuleOccupancyMaxPotentialBlockSize",
+    "hipModuleUnload",
+    "hipModule_t",
+    "hipOccupancyMaxPotentialBlockSize",
+    "ihipModuleSymbol_t",
+    "ihipModule_t",
+]
+
+FIRST_MODULE, FIRST_FUNCTION = 5 << 60, 6 << 60
+SPIRV_MAGIC = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
+AMD_CODE = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
+
+_numbers = itertools.count(1)
+_modules: dict[int, ihipModule_t] = {}
+_functions: weakref.WeakValueDictionary[int, ihipModuleSymbol_t] = weakref.WeakValueDictionary()
+
+
+class ihipModule_t(Number):
+    """A module; compares, hashes and converts like its number."""
+
+    def __init__(self, address: Any = 0) -> None:
+        self.address = int(address)
+        self.device = -1
+        self.program: Program | None = None
+        self.code: Code | None = None
+        self.functions: dict[str, ihipModuleSymbol_t] = {}
+        self.variables: dict[str, Allocation] = {}
+
+
+class ihipModuleSymbol_t(Number, Function):
+    """A function of a module; compares, hashes and converts like its number."""
+
+    def __init__(self, kernel: Kernel, module: Any = None) -> None:
+        super().__init__(kernel, module)
+        self.address = FIRST_FUNCTION + 16 * next(_numbers)
+        _functions[self.address] = self
+
+
+hipModule_t, hipFunction_t = ihipModule_t, ihipModuleSymbol_t
+
+
+def _forget(number: int) -> None:
+    for module in list(_modules.values()):
+        if module.device == number:
+            _modules.pop(module.address, None)
+            module.functions.clear()  # they know their module, so nothing would go before the collector comes
+
+
+_on_reset.append(_forget)
+
+
+# -- loading
+
+
+def _source_of(image: Any) -> tuple[Any, Any, Code | None]:
+    """Source, options of the compiler, and what hiprtc knows of it or None."""
+    if image is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, "there is no image: None")
+    if isinstance(image, str):
+        return image, (), None
+    view = host_view(image)
+    if view is None:
+        raise ArgumentTypeError(f"an image is str or bytes, not {type(image).__name__}")
+    code = view.tobytes()
+    if is_code(code):
+        unpacked = unpack_code(code)
+        return unpacked.text, unpacked.options, unpacked
+    if code.startswith(SPIRV_MAGIC):
+        return code, (), None
+    if code.startswith(AMD_CODE):
+        raise HipError(hipError_t.hipErrorNoBinaryForGpu, "this image has code for AMD's GPUs only")
+    try:
+        source = code.rstrip(b"\0").decode()
+    except UnicodeDecodeError:
+        source = ""
+    if not source.strip():
+        raise HipError(hipError_t.hipErrorInvalidImage, "this image is neither OpenCL C nor SPIR-V")
+    return source, (), None
+
+
+def _load(image: Any) -> ihipModule_t:
+    device = current_device()
+    module = ihipModule_t(FIRST_MODULE + 16 * next(_numbers))
+    try:
+        source, options, module.code = _source_of(image)
+        if module.code is None:
+            module.program = device.program(source, options)
+        else:
+            module.program = build(device, source, options, module.code.variables)
+    except RefusedError as error:
+        raise HipError(hipError_t.hipErrorNoBinaryForGpu, str(error)) from error
+    except InvalidArgumentError as error:
+        raise HipError(hipError_t.hipErrorInvalidImage, str(error)) from error
+    module.device = current_number()
+    _modules[module.address] = module
+    return module
+
+
+@api(outputs=1)
+def hipModuleLoadData(image: Any) -> ihipModule_t:
+    """Build a module for the current device; ``(hipError_t, module)``. Blocks while it compiles.
+
+    Parameters
+    ----------
+    image : bytes-like or str
+        What `hiprtcGetCode` gave, OpenCL C, or SPIR-V.
+
+    hipErrorInvalidValue for None, hipErrorInvalidImage for anything else and for what does not compile
+    (`last_exception` has the compiler's log), hipErrorNoBinaryForGpu for AMD's code objects, and for code with
+    variables on a device that has none.
+    """
+    return _load(image)
+
+
+@api(outputs=1)
+def hipModuleLoadDataEx(image: Any, numOptions: int = 0, options: Any = None, optionValues: Any = None) -> ihipModule_t:
+    """Do what `hipModuleLoadData` does; the options say how AMD's compiler is to go about it, and are not looked at."""
+    return _load(image)
+
+
+@api(outputs=1)
+def hipModuleLoad(fname: Any) -> ihipModule_t:
+    """Build a module from a file, see `hipModuleLoadData`; hipErrorFileNotFound when there is none of this name."""
+    if not fname:
+        raise HipError(hipError_t.hipErrorInvalidValue, "there is no file name")
+    try:
+        with open(os.fsdecode(fname), "rb") as file:
+            image = file.read()
+    except OSError as error:
+        raise HipError(hipError_t.hipErrorFileNotFound, str(error)) from error
+    return _load(image)
+
+
+def _module_of(module: Any) -> ihipModule_t:
+    if module is None:
+        raise HipError(hipError_t.hipErrorInvalidHandle, "there is no module: None")
+    number = handle_number(module, "a module")
+    known = _modules.get(number)
+    if known is None:
+        raise HipError(hipError_t.hipErrorNotFound, f"module {number:#x} is unloaded, or never was one")
+    return known
+
+
+@api()
+def hipModuleUnload(module: Any) -> None:
+    """End a module; launches that were submitted complete; ``(hipError_t,)``. Its functions and variables are gone.
+
+    hipErrorInvalidHandle for None, hipErrorNotFound for one that was unloaded before. Does not block.
+    """
+    known = _module_of(module)
+    if _modules.pop(known.address, None) is not None and known.program is not None:
+        for variable in known.variables.values():
+            allocations.take(variable.base)
+        known.program.close()
+        known.functions.clear()
+
+
+def _text_of(name: Any) -> str:
+    if isinstance(name, ctypes.c_char_p):
+        name = name.value or b""
+    return os.fsdecode(name) if isinstance(name, (bytes, str)) else ctypes.string_at(address_of(name)[0]).decode()
+
+
+@api(outputs=1)
+def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
+    """Return ``(hipError_t, function)`` of this name, given as bytes or str.
+
+    hipErrorNotFound when the module has none, hipErrorInvalidHandle without a module, hipErrorInvalidValue without a
+    name.
+    """
+    if not kname:
+        raise HipError(hipError_t.hipErrorInvalidValue, "there is no name")
+    known, name = _module_of(module), _text_of(kname)
+    program, kernel = known.program, known.code.find(name) if known.code is not None else None
+    symbol = name if kernel is None else kernel.symbol
+    assert program is not None
+    if symbol not in program:
+        raise HipError(
+            hipError_t.hipErrorNotFound, f"the module has no function {name!r}; it has {', '.join(program) or 'none'}"
+        )
+    if symbol not in known.functions:
+        found = program[symbol]
+        follows = any("**" in parameter.type_name for parameter in found.parameters)
+        if follows and found.device.driver.has_addresses:
+            found.follow_pointers()  # any kernel may, in HIP
+        known.functions[symbol] = ihipModuleSymbol_t(found, known)
+    return known.functions[symbol]
+
+
+@api(outputs=1)
+def hipModuleGetFunctionCount(mod: Any) -> int:
+    """Return ``(hipError_t, count)`` of a module's functions."""
+    program = _module_of(mod).program
+    return len(program) if program is not None else 0
+
+
+@api(outputs=2)
+def hipModuleGetGlobal(hmod: Any, name: Any) -> tuple[DeviceArray, int]:
+    """Return ``(hipError_t, pointer, bytes)`` of a ``__device__`` or ``__constant__`` variable, its name bytes or str.
+
+    The pointer is good for copies, memsets and kernels until the module is unloaded; each module has its own variables.
+    In OpenCL C it is a variable at file scope in ``global`` memory, see `forebay.Program.get_global`.
+
+    hipErrorNotFound when the module has none, hipErrorInvalidHandle without a module, hipErrorInvalidValue without a
+    name, hipErrorNotSupported where the driver does not tell where variables are: OpenCL without Intel's extension for
+    it, and SYCL.
+    """
+    if not name:
+        raise HipError(hipError_t.hipErrorInvalidValue, "there is no name")
+    known, text = _module_of(hmod), _text_of(name)
+    if text not in known.variables:
+        symbol: str | None = text
+        if known.code is not None and known.code.language == HIP_CPP:
+            variable = known.code.find_variable(text)
+            symbol = variable.symbol if variable is not None else None
+        assert known.program is not None
+        try:
+            buffer = known.program.get_global(symbol) if symbol is not None else None
+        except InvalidArgumentError:
+            buffer = None
+        if buffer is None:
+            raise HipError(hipError_t.hipErrorNotFound, f"the module has no variable {text!r} that the host may reach")
+        allocation = Allocation(buffer, hipMemoryType.hipMemoryTypeDevice, known.device, variable=True)
+        known.variables[text] = allocation
+        allocations.enter(allocation)
+    allocation = known.variables[text]
+    return pointer_to(allocation), allocation.nbytes
+
+
+# -- what the launch needs
+
+
+def function_of(function: Any) -> Function:
+    """Return the function of this number, or of this `forebay.Kernel`.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidHandle when there is none.
+    """
+    if isinstance(function, Function):
+        return function
+    if isinstance(function, Kernel):
+        return Function(function, None)
+    known = _functions.get(handle_number(function, "a function"))
+    if known is None:
+        raise HipError(hipError_t.hipErrorInvalidHandle, f"no function: {function!r}")
+    return known
+
+
+def _value_at(parameter: Parameter, address: int) -> Any:
+    """The value for a parameter that is at this address."""
+    data = ctypes.string_at(address, parameter.nbytes)
+    if parameter.kind == "pointer":
+        return int.from_bytes(data, "little")
+    if parameter.code == "V":
+        return data
+    return struct.unpack(f"<{parameter.code}", data)[0]
+
+
+def _values(function: Function) -> list[Parameter]:
+    return [parameter for parameter in function.kernel.parameters if parameter.kind != "local"]
+
+
+def _words(of: Any, count: int) -> Any:
+    """The addresses in one of HIP's arrays of ``void *``."""
+    if isinstance(of, ctypes.Array):
+        return [word or 0 for word in of]
+    address, _ = address_of(of)
+    if address == 0:
+        raise HipError(hipError_t.hipErrorInvalidValue, "the arguments are at a null pointer")
+    return [word or 0 for word in (ctypes.c_void_p * count).from_address(address)]
+
+
+def read_params(function: Function, params: Any) -> tuple[Any, ...]:
+    """Return the values that ``kernelParams`` stands for."""
+    if isinstance(params, (list, tuple)):
+        return tuple(
+            item.contents
+            if isinstance(item, ctypes._Pointer)
+            else item._obj
+            if type(item).__name__ == "CArgObject"
+            else item
+            for item in params
+        )
+    values = _values(function)
+    return tuple(
+        _value_at(parameter, address)
+        for parameter, address in zip(values, _words(params, len(values)), strict=False)
+        if address
+    )
+
+
+def read_extra(function: Function, extra: Any) -> tuple[Any, ...]:
+    """Return the values that ``extra`` stands for, other than as a tuple."""
+    if isinstance(extra, list):
+        return tuple(extra)
+    words = _words(extra, 5)
+    if (
+        len(words) < 5
+        or words[0::2] != [HIP_LAUNCH_PARAM_BUFFER_POINTER, HIP_LAUNCH_PARAM_BUFFER_SIZE, HIP_LAUNCH_PARAM_END]
+        or not (words[1] and words[3])
+    ):
+        raise HipError(hipError_t.hipErrorInvalidValue, "extra is neither a tuple of values nor HIP's five words")
+    size = ctypes.c_size_t.from_address(words[3]).value
+    offset, found = 0, []
+    for parameter in _values(function):
+        alignment = parameter.nbytes & -parameter.nbytes  # the largest power of two that divides it
+        if parameter.code == "V" and parameter.dtype is None:
+            alignment = min(alignment, 8)  # of a structure nobody tells
+        offset = -(-offset // alignment) * alignment
+        if offset + parameter.nbytes > size:
+            raise HipError(hipError_t.hipErrorInvalidValue, f"extra has {size} bytes, which are too few")
+        found.append(_value_at(parameter, words[1] + offset))
+        offset += parameter.nbytes
+    return tuple(found)
+
+
+def _launch_failed(error: Exception, function: Any, stream: Any) -> Result:
+    code = code_of(error)
+    if isinstance(error, (ClosedError, InvalidArgumentError)):
+        code = hipError_t.hipErrorInvalidValue  # memory that was freed, or a module that was unloaded
+        try:
+            queue = queue_of(stream)
+            if number_of(queue.device) != number_of(function_of(function).kernel.device):
+                code = hipError_t.hipErrorInvalidHandle
+        except HipError as wrong:
+            code = wrong.code
+    record(code, error)
+    return (code,)
+
+
+hip_launch.connect(SUCCESS, _launch_failed, function_of, queue_of, buffer_of, read_params, read_extra)
+
+
+# -- what a function is like
+
+
+@api(outputs=1)
+def hipFuncGetAttribute(attrib: Any, hfunc: Any) -> int:
+    """Return ``(hipError_t, value)``.
+
+    hipErrorInvalidHandle without a function, hipErrorInvalidValue for an attribute that there is none of,
+    hipErrorNotSupported for one that no driver tells: registers and versions.
+    """
+    kernel = function_of(hfunc).kernel
+    try:
+        attribute = hipFunction_attribute(attrib)
+    except ValueError:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"a function has no attribute {attrib!r}") from None
+    if attribute == hipFunction_attribute.HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+        return kernel.max_block_size
+    if attribute == hipFunction_attribute.HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        return int(kernel.device.driver.limits.local_bytes)
+    if attribute == hipFunction_attribute.HIP_FUNC_ATTRIBUTE_MAX:
+        raise HipError(hipError_t.hipErrorInvalidValue, "HIP_FUNC_ATTRIBUTE_MAX is no attribute")
+    raise HipError(hipError_t.hipErrorNotSupported, f"no driver tells {attribute.name}")
+
+
+def _block_size(f: Any, shared: Any, limit: Any) -> tuple[int, int]:
+    if f is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, "there is no function: None")
+    kernel = function_of(f).kernel
+    limits = kernel.device.driver.limits
+    if shared > limits.local_bytes:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"{shared} bytes of local memory")
+    largest = min(kernel.max_block_size, limits.group_size[0])
+    block = min(largest, limit) if limit > 0 else largest
+    if block >= limits.lockstep:
+        block -= block % limits.lockstep
+    return max(kernel.device.info.compute_units, 1), block
+
+
+@api(outputs=2)
+def hipOccupancyMaxPotentialBlockSize(f: Any, dynSharedMemPerBlk: int = 0, blockSizeLimit: int = 0) -> tuple[int, int]:
+    """Return ``(hipError_t, gridSize, blockSize)``: as many groups as there are compute units, the largest that may be.
+
+    No driver tells how many groups a compute unit runs at once, so one is assumed. hipErrorInvalidValue without a
+    function.
+    """
+    return _block_size(f, dynSharedMemPerBlk, blockSizeLimit)
+
+
+@api(outputs=2)
+def hipModuleOccupancyMaxPotentialBlockSize(
+    f: Any, dynSharedMemPerBlk: int = 0, blockSizeLimit: int = 0
+) -> tuple[int, int]:
+    """Do what `hipOccupancyMaxPotentialBlockSize` does."""
+    return _block_size(f, dynSharedMemPerBlk, blockSizeLimit)

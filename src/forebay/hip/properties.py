@@ -1,0 +1,295 @@
+"""What a device is like: `hipDeviceProp_t` and the attributes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from forebay.core.errors import ArgumentTypeError
+from forebay.hip.c_string import CString
+from forebay.hip.devices import device_number, device_of, infos
+from forebay.hip.enums import HIP_VERSION_MAJOR, HIP_VERSION_MINOR, hipDeviceAttribute_t, hipError_t
+from forebay.hip.errors import HipError, Result, api
+
+__all__ = [
+    "hipDeviceComputeCapability",
+    "hipDeviceGetAttribute",
+    "hipDeviceProp_t",
+    "hipGetDeviceProperties",
+    "hipUUID",
+    "hipUUID_t",
+]
+
+# The members of HIP's structure, by what they are at first.
+NUMBERS = [
+    "luidDeviceNodeMask",
+    "totalGlobalMem",
+    "sharedMemPerBlock",
+    "regsPerBlock",
+    "warpSize",
+    "memPitch",
+    "maxThreadsPerBlock",
+    "clockRate",
+    "totalConstMem",
+    "major",
+    "minor",
+    "textureAlignment",
+    "texturePitchAlignment",
+    "deviceOverlap",
+    "multiProcessorCount",
+    "kernelExecTimeoutEnabled",
+    "integrated",
+    "canMapHostMemory",
+    "computeMode",
+    "maxTexture1D",
+    "maxTexture1DMipmap",
+    "maxTexture1DLinear",
+    "maxTextureCubemap",
+    "maxSurface1D",
+    "maxSurfaceCubemap",
+    "surfaceAlignment",
+    "concurrentKernels",
+    "ECCEnabled",
+    "pciBusID",
+    "pciDeviceID",
+    "pciDomainID",
+    "tccDriver",
+    "asyncEngineCount",
+    "unifiedAddressing",
+    "memoryClockRate",
+    "memoryBusWidth",
+    "l2CacheSize",
+    "persistingL2CacheMaxSize",
+    "maxThreadsPerMultiProcessor",
+    "streamPrioritiesSupported",
+    "globalL1CacheSupported",
+    "localL1CacheSupported",
+    "sharedMemPerMultiprocessor",
+    "regsPerMultiprocessor",
+    "managedMemory",
+    "isMultiGpuBoard",
+    "multiGpuBoardGroupID",
+    "hostNativeAtomicSupported",
+    "singleToDoublePrecisionPerfRatio",
+    "pageableMemoryAccess",
+    "concurrentManagedAccess",
+    "computePreemptionSupported",
+    "canUseHostPointerForRegisteredMem",
+    "cooperativeLaunch",
+    "cooperativeMultiDeviceLaunch",
+    "sharedMemPerBlockOptin",
+    "pageableMemoryAccessUsesHostPageTables",
+    "directManagedMemAccessFromHost",
+    "maxBlocksPerMultiProcessor",
+    "accessPolicyMaxWindowSize",
+    "reservedSharedMemPerBlock",
+    "hostRegisterSupported",
+    "sparseHipArraySupported",
+    "hostRegisterReadOnlySupported",
+    "timelineSemaphoreInteropSupported",
+    "memoryPoolsSupported",
+    "gpuDirectRDMASupported",
+    "gpuDirectRDMAFlushWritesOptions",
+    "gpuDirectRDMAWritesOrdering",
+    "memoryPoolSupportedHandleTypes",
+    "deferredMappingHipArraySupported",
+    "ipcEventSupported",
+    "clusterLaunch",
+    "unifiedFunctionPointers",
+    "maxSharedMemoryPerMultiProcessor",
+    "clockInstructionRate",
+    "cooperativeMultiDeviceUnmatchedFunc",
+    "cooperativeMultiDeviceUnmatchedGridDim",
+    "cooperativeMultiDeviceUnmatchedBlockDim",
+    "cooperativeMultiDeviceUnmatchedSharedMem",
+    "isLargeBar",
+    "asicRevision",
+]
+PAIRS = [
+    "maxTexture2D",
+    "maxTexture2DMipmap",
+    "maxTexture2DGather",
+    "maxTexture1DLayered",
+    "maxTextureCubemapLayered",
+    "maxSurface2D",
+    "maxSurface1DLayered",
+    "maxSurfaceCubemapLayered",
+]
+TRIPLES = [
+    "maxThreadsDim",
+    "maxGridSize",
+    "maxTexture2DLinear",
+    "maxTexture3D",
+    "maxTexture3DAlt",
+    "maxTexture2DLayered",
+    "maxSurface3D",
+    "maxSurface2DLayered",
+]
+
+
+class hipUUID_t:
+    """16 bytes that no two devices have in common."""
+
+    def __init__(self, bytes: bytes = b"\0" * 16) -> None:
+        self.bytes = bytes
+
+    @staticmethod
+    def PROPERTIES() -> list[str]:
+        """Return the names of the members."""
+        return ["bytes"]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, hipUUID_t) and self.bytes == other.bytes
+
+    def __hash__(self) -> int:
+        return hash(self.bytes)
+
+    def __repr__(self) -> str:
+        return f"hipUUID_t({self.bytes!r})"
+
+
+hipUUID = hipUUID_t
+
+
+class hipDeviceProp_t:
+    """What `hipGetDeviceProperties` finds out; 0 for what has no meaning here or what no driver tells."""
+
+    def __init__(self) -> None:
+        self.name = self.gcnArchName = self.luid = CString()
+        self.uuid = hipUUID_t()
+        for name in NUMBERS:
+            setattr(self, name, 0)
+        for name in PAIRS:
+            setattr(self, name, [0, 0])
+        for name in TRIPLES:
+            setattr(self, name, [0, 0, 0])
+        self.gcnArch = 0
+
+    def PROPERTIES(self) -> list[str]:
+        """Return the names of the members."""
+        return list(vars(self))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"hipDeviceProp_t has no member {name!r} that means something here")
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in vars(self)
+
+
+def _fill_in(properties: Any, number: int) -> None:
+    info, driver = infos()[number], device_of(number).driver
+    limits = driver.limits
+    properties.name = CString(info.description.encode())
+    properties.gcnArchName = CString(info.name.encode())
+    # No driver is asked for one: the same whenever this machine is looked at, and another for each device.
+    properties.uuid.bytes = uuid.uuid5(uuid.NAMESPACE_OID, f"{info.platform} {info.name}").bytes
+    properties.totalGlobalMem = info.memory
+    properties.multiProcessorCount = info.compute_units
+    properties.major, properties.minor = HIP_VERSION_MAJOR, HIP_VERSION_MINOR
+    properties.maxThreadsPerBlock = properties.maxThreadsPerMultiProcessor = limits.group_items
+    properties.maxThreadsDim, properties.maxGridSize = list(limits.group_size), list(limits.group_count)
+    for name in ("sharedMemPerBlock", "sharedMemPerMultiprocessor", "maxSharedMemoryPerMultiProcessor"):
+        setattr(properties, name, limits.local_bytes)
+    properties.totalConstMem = limits.constant_bytes
+    properties.memPitch = min(limits.allocation, 0x7FFFFFFF)
+    properties.clockRate, properties.l2CacheSize = limits.clock_khz, limits.cache_bytes
+    properties.warpSize = limits.lockstep
+    properties.integrated = int(limits.shares_memory)
+    properties.managedMemory = properties.canMapHostMemory = int(limits.has_shared)
+    properties.unifiedAddressing = int(getattr(driver, "has_addresses", True))
+    properties.concurrentKernels = properties.asyncEngineCount = properties.memoryPoolsSupported = 1
+    properties.streamPrioritiesSupported = int(len(driver.priorities) > 1)
+
+
+@api()
+def _properties_into(prop: Any, deviceId: int) -> None:
+    if not isinstance(prop, hipDeviceProp_t):
+        raise ArgumentTypeError(f"prop is a hipDeviceProp_t, not {type(prop).__name__}")
+    _fill_in(prop, device_number(deviceId))
+
+
+@api(outputs=1)
+def _properties(deviceId: int) -> hipDeviceProp_t:
+    made = hipDeviceProp_t()
+    _fill_in(made, device_number(deviceId))
+    return made
+
+
+def hipGetDeviceProperties(prop: Any, deviceId: int | None = None) -> Result:
+    """Find out what a device is like: ``hipGetDeviceProperties(prop, device)`` or ``hipGetDeviceProperties(device)``.
+
+    The first fills in a `hipDeviceProp_t` and returns ``(hipError_t,)``, the second returns ``(hipError_t, prop)``.
+    ``gcnArchName`` is the device's name in forebay, as a `CString`. hipErrorInvalidDevice when there is none.
+    """
+    return _properties(prop) if deviceId is None else _properties_into(prop, deviceId)
+
+
+Attribute = hipDeviceAttribute_t
+# The attributes that have a meaning here, and where their value is found.
+ATTRIBUTES: dict[hipDeviceAttribute_t, Callable[[hipDeviceProp_t], int]] = {
+    Attribute.hipDeviceAttributeMaxBlockDimX: lambda p: p.maxThreadsDim[0],
+    Attribute.hipDeviceAttributeMaxBlockDimY: lambda p: p.maxThreadsDim[1],
+    Attribute.hipDeviceAttributeMaxBlockDimZ: lambda p: p.maxThreadsDim[2],
+    Attribute.hipDeviceAttributeMaxGridDimX: lambda p: p.maxGridSize[0],
+    Attribute.hipDeviceAttributeMaxGridDimY: lambda p: p.maxGridSize[1],
+    Attribute.hipDeviceAttributeMaxGridDimZ: lambda p: p.maxGridSize[2],
+    Attribute.hipDeviceAttributeMaxThreadsPerBlock: lambda p: p.maxThreadsPerBlock,
+    Attribute.hipDeviceAttributeMaxThreadsPerMultiProcessor: lambda p: p.maxThreadsPerMultiProcessor,
+    Attribute.hipDeviceAttributeMaxSharedMemoryPerBlock: lambda p: p.sharedMemPerBlock,
+    Attribute.hipDeviceAttributeSharedMemPerMultiprocessor: lambda p: p.sharedMemPerMultiprocessor,
+    Attribute.hipDeviceAttributeMaxSharedMemoryPerMultiprocessor: lambda p: p.maxSharedMemoryPerMultiProcessor,
+    Attribute.hipDeviceAttributeTotalConstantMemory: lambda p: p.totalConstMem,
+    Attribute.hipDeviceAttributeTotalGlobalMem: lambda p: p.totalGlobalMem,
+    Attribute.hipDeviceAttributeMultiprocessorCount: lambda p: p.multiProcessorCount,
+    Attribute.hipDeviceAttributePhysicalMultiProcessorCount: lambda p: p.multiProcessorCount,
+    Attribute.hipDeviceAttributeWarpSize: lambda p: p.warpSize,
+    Attribute.hipDeviceAttributeClockRate: lambda p: p.clockRate,
+    Attribute.hipDeviceAttributeL2CacheSize: lambda p: p.l2CacheSize,
+    Attribute.hipDeviceAttributeMaxPitch: lambda p: p.memPitch,
+    Attribute.hipDeviceAttributeIntegrated: lambda p: p.integrated,
+    Attribute.hipDeviceAttributeManagedMemory: lambda p: p.managedMemory,
+    Attribute.hipDeviceAttributeConcurrentManagedAccess: lambda p: p.concurrentManagedAccess,
+    Attribute.hipDeviceAttributePageableMemoryAccess: lambda p: p.pageableMemoryAccess,
+    Attribute.hipDeviceAttributeCanMapHostMemory: lambda p: p.canMapHostMemory,
+    Attribute.hipDeviceAttributeUnifiedAddressing: lambda p: p.unifiedAddressing,
+    Attribute.hipDeviceAttributeConcurrentKernels: lambda p: p.concurrentKernels,
+    Attribute.hipDeviceAttributeAsyncEngineCount: lambda p: p.asyncEngineCount,
+    Attribute.hipDeviceAttributeStreamPrioritiesSupported: lambda p: p.streamPrioritiesSupported,
+    Attribute.hipDeviceAttributeMemoryPoolsSupported: lambda p: p.memoryPoolsSupported,
+    Attribute.hipDeviceAttributeCooperativeLaunch: lambda p: 0,
+    Attribute.hipDeviceAttributeHostRegisterSupported: lambda p: 0,
+    Attribute.hipDeviceAttributeImageSupport: lambda p: 0,
+    Attribute.hipDeviceAttributeComputeMode: lambda p: p.computeMode,
+    Attribute.hipDeviceAttributeComputeCapabilityMajor: lambda p: p.major,
+    Attribute.hipDeviceAttributeComputeCapabilityMinor: lambda p: p.minor,
+    Attribute.hipDeviceAttributeCanUseStreamWaitValue: lambda p: 1,
+    Attribute.hipDeviceAttributeEccEnabled: lambda p: p.ECCEnabled,
+}
+
+
+@api(outputs=1)
+def hipDeviceGetAttribute(attr: Any, deviceId: int) -> int:
+    """Return ``(hipError_t, value)``.
+
+    hipErrorInvalidDevice for no device; hipErrorInvalidValue for an attribute that there is none of, or that has no
+    meaning here.
+    """
+    number = device_number(deviceId)
+    try:
+        find = ATTRIBUTES[Attribute(attr)]
+    except (KeyError, ValueError):
+        raise HipError(hipError_t.hipErrorInvalidValue, f"the attribute {attr!r} has no meaning here") from None
+    found = hipDeviceProp_t()
+    _fill_in(found, number)
+    return int(find(found))
+
+
+@api(outputs=2)
+def hipDeviceComputeCapability(device: int) -> tuple[int, int]:
+    """Return ``(hipError_t, major, minor)``: the version of HIP, because no device here has one of its own."""
+    device_number(device)
+    return HIP_VERSION_MAJOR, HIP_VERSION_MINOR

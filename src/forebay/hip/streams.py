@@ -1,0 +1,234 @@
+"""Streams: each is a `forebay.Queue`; 0 or None is the null queue of the current device."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Any
+
+from forebay.hip.devices import _on_reset, current_device, current_number, device_of, number_of
+from forebay.hip.enums import hipError_t, hipEventWaitExternal, hipStreamNonBlocking
+from forebay.hip.errors import HipError, api
+from forebay.hip.events import event_of
+from forebay.hip.launch import Handle
+from forebay.hip.pointers import Number, handle_number
+from forebay.queues.queue import Queue
+
+__all__ = [
+    "hipGetStreamDeviceId",
+    "hipStreamCreate",
+    "hipStreamCreateWithFlags",
+    "hipStreamCreateWithPriority",
+    "hipStreamDestroy",
+    "hipStreamGetDevice",
+    "hipStreamGetFlags",
+    "hipStreamGetId",
+    "hipStreamGetPriority",
+    "hipStreamLegacy",
+    "hipStreamPerThread",
+    "hipStreamQuery",
+    "hipStreamSynchronize",
+    "hipStreamWaitEvent",
+    "hipStream_t",
+    "ihipStream_t",
+]
+
+LEGACY, PER_THREAD = 1, 2
+FIRST_HANDLE = 1 << 60  # no address of any device or host
+
+
+class ihipStream_t(Number, Handle):
+    """A stream; compares, hashes and converts like its number."""
+
+    def __init__(self, address: Any = 0) -> None:
+        self.address = int(address)
+        self.flags = 0
+        self.device = -1
+        known = _streams.get(self.address)
+        if known is not None:
+            self.queue, self.flags, self.device = known.queue, known.flags, known.device
+
+    def as_c_void_p(self) -> ctypes.c_void_p:
+        """Return its number as a ctypes.c_void_p."""
+        return ctypes.c_void_p(self.address)
+
+
+_streams: dict[int, ihipStream_t] = {}
+_lock = threading.Lock()
+hipStreamLegacy = ihipStream_t(LEGACY)
+hipStreamPerThread = ihipStream_t(PER_THREAD)
+hipStream_t = ihipStream_t
+
+
+def _forget(number: int) -> None:
+    for stream in list(_streams.values()):
+        if stream.device == number:
+            _streams.pop(stream.address, None)
+
+
+_on_reset.append(_forget)
+
+
+def queue_of(stream: Any) -> Queue:
+    """Return the queue that a stream stands for now; None, 0 and `hipStreamLegacy` are the null queue.
+
+    Raises
+    ------
+    HipError
+        hipErrorContextIsDestroyed for a stream that was destroyed, hipErrorInvalidHandle for what never was one.
+    """
+    if stream is None:
+        return current_device().null_queue
+    if isinstance(stream, Queue):
+        return stream
+    if isinstance(stream, Handle) and stream.queue is not None:
+        queue: Queue = stream.queue
+        if not queue.closed:
+            return queue
+        raise HipError(hipError_t.hipErrorContextIsDestroyed)
+    address = handle_number(stream, "a stream")
+    if address in (0, LEGACY):
+        return current_device().null_queue
+    if address == PER_THREAD:
+        return current_device().per_thread_queue
+    known = _streams.get(address)
+    if known is None:
+        destroyed = FIRST_HANDLE <= address < FIRST_HANDLE + (1 << 40)
+        raise HipError(
+            hipError_t.hipErrorContextIsDestroyed if destroyed else hipError_t.hipErrorInvalidHandle,
+            f"stream {address:#x} is destroyed, or never was one",
+        )
+    return known.queue  # type: ignore[no-any-return]
+
+
+def handle_of(stream: Any) -> ihipStream_t:
+    """Return the object for a stream that was given as any of what `queue_of` takes."""
+    if isinstance(stream, ihipStream_t):
+        return stream
+    if isinstance(stream, Queue):
+        return _streams.get(FIRST_HANDLE + 16 * stream.id) or ihipStream_t()
+    return ihipStream_t(handle_number(stream, "a stream"))
+
+
+def _create(flags: int, priority: int) -> ihipStream_t:
+    if flags not in (0, hipStreamNonBlocking):
+        raise HipError(hipError_t.hipErrorInvalidValue, f"a stream has no flags {flags:#x}")
+    device = current_device()
+    stream = ihipStream_t()
+    stream.queue = device.queue(blocking=not flags, priority=priority)
+    stream.flags, stream.device = flags, current_number()
+    stream.address = FIRST_HANDLE + 16 * stream.queue.id
+    _streams[stream.address] = stream
+    return stream
+
+
+@api(outputs=1)
+def hipStreamCreate() -> ihipStream_t:
+    """Make a blocking stream on the current device; ``(hipError_t, stream)``."""
+    return _create(0, 0)
+
+
+@api(outputs=1)
+def hipStreamCreateWithFlags(flags: int) -> ihipStream_t:
+    """Make a stream, with hipStreamNonBlocking one that the null stream is not ordered against.
+
+    Returns ``(hipError_t, stream)``: hipErrorInvalidValue for other flags.
+    """
+    return _create(flags, 0)
+
+
+@api(outputs=1)
+def hipStreamCreateWithPriority(flags: int, priority: int) -> ihipStream_t:
+    """Make a stream with a priority, clamped to `hipDeviceGetStreamPriorityRange`; ``(hipError_t, stream)``."""
+    return _create(flags, priority)
+
+
+@api()
+def hipStreamDestroy(stream: Any) -> None:
+    """End a stream: what was submitted still completes, in order; ``(hipError_t,)``. Does not block.
+
+    hipErrorInvalidHandle for the null stream and the per-thread one, hipErrorContextIsDestroyed for a stream that was
+    destroyed before.
+    """
+    if not isinstance(stream, Queue) and handle_number(stream, "a stream") in (0, LEGACY, PER_THREAD):
+        raise HipError(hipError_t.hipErrorInvalidHandle, "the default streams cannot be destroyed")
+    queue = queue_of(stream)
+    with _lock:
+        if queue.closed:
+            raise HipError(hipError_t.hipErrorContextIsDestroyed)
+        _streams.pop(FIRST_HANDLE + 16 * queue.id, None)
+        queue.close()
+
+
+@api()
+def hipStreamQuery(stream: Any) -> None:
+    """Ask whether everything submitted is done; ``(hipError_t,)``: hipErrorNotReady if not. Never blocks.
+
+    The null stream speaks for the blocking streams too.
+    """
+    if not queue_of(stream).query():
+        raise HipError(hipError_t.hipErrorNotReady)
+
+
+@api()
+def hipStreamSynchronize(stream: Any) -> None:
+    """Block until everything submitted is done; ``(hipError_t,)``. Raises what a callback of the stream raised.
+
+    The null stream speaks for the blocking streams too.
+    """
+    queue_of(stream).finish()
+
+
+@api()
+def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
+    """Let what comes next on the stream wait for the event as it was last recorded; ``(hipError_t,)``.
+
+    An event that was never recorded is waited for by nobody. hipErrorInvalidHandle without an event,
+    hipErrorInvalidValue for flags; hipEventWaitExternal means something in a capture only, where it gets
+    hipErrorNotSupported. Does not block.
+    """
+    queue = queue_of(stream)
+    recorded = event_of(event)
+    if flags not in (0, hipEventWaitExternal):
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipStreamWaitEvent: flags {flags:#x}")
+    if flags == hipEventWaitExternal and queue.capturing:
+        raise HipError(hipError_t.hipErrorNotSupported, "a graph does not wait for events")
+    assert recorded.event is not None
+    queue.wait(recorded.event)
+
+
+@api(outputs=1)
+def hipStreamGetFlags(stream: Any) -> int:
+    """Return ``(hipError_t, flags)`` as the stream was made with; hipStreamDefault for the default streams."""
+    return 0 if queue_of(stream).blocking else hipStreamNonBlocking
+
+
+@api(outputs=1)
+def hipStreamGetPriority(stream: Any) -> int:
+    """Return ``(hipError_t, priority)``, as it was clamped."""
+    return queue_of(stream).priority
+
+
+@api(outputs=1)
+def hipStreamGetDevice(stream: Any) -> int:
+    """Return ``(hipError_t, number)`` of the stream's device."""
+    return number_of(queue_of(stream).device)
+
+
+@api(outputs=1)
+def hipStreamGetId(stream: Any) -> int:
+    """Return ``(hipError_t, id)``, a number that no other stream of this process has or will have."""
+    return queue_of(stream).id
+
+
+def hipGetStreamDeviceId(stream: Any) -> int:
+    """Return the number of the stream's device; -1 for what is no stream. No tuple, as in HIP."""
+    try:
+        return number_of(queue_of(stream).device)
+    except HipError:
+        return -1
+
+
+def null_queue_of(number: int) -> Queue:
+    """Return stream 0 of a device."""
+    return device_of(number).null_queue

@@ -1,0 +1,161 @@
+"""What there is of HIP, on which driver: ``forebay hip`` prints it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Row", "chapter_of", "table"]
+
+DRIVERS = ("level_zero", "opencl", "sycl")
+
+# The functions of HIP 7.2 by chapter, without "hip": textures and surfaces, arrays in texture memory, contexts, links,
+# libraries and profiling are left out, because no driver here could have them.
+_CHAPTERS = {
+    "devices": """
+        ChooseDevice DeviceCanAccessPeer DeviceComputeCapability DeviceDisablePeerAccess DeviceEnablePeerAccess
+        DeviceGet DeviceGetAttribute DeviceGetByPCIBusId DeviceGetCacheConfig DeviceGetLimit DeviceGetName
+        DeviceGetP2PAttribute DeviceGetPCIBusId DeviceGetSharedMemConfig DeviceGetTexture1DLinearMaxWidth
+        DeviceGetUuid DeviceReset DeviceSetCacheConfig DeviceSetLimit DeviceSetSharedMemConfig DeviceSynchronize
+        DeviceTotalMem DriverGetVersion ExtGetLinkTypeAndHopCount GetDevice GetDeviceCount GetDeviceFlags
+        GetDeviceProperties Init RuntimeGetVersion SetDevice SetDeviceFlags SetValidDevices
+    """,
+    "streams": """
+        DeviceGetStreamPriorityRange ExtStreamCreateWithCUMask ExtStreamGetCUMask GetStreamDeviceId LaunchHostFunc
+        LaunchHostFunc_spt StreamAddCallback StreamAddCallback_spt StreamAttachMemAsync StreamBatchMemOp
+        StreamCopyAttributes StreamCreate StreamCreateWithFlags StreamCreateWithPriority StreamDestroy
+        StreamGetAttribute StreamGetDevice StreamGetFlags StreamGetFlags_spt StreamGetId StreamGetPriority
+        StreamGetPriority_spt StreamQuery StreamQuery_spt StreamSetAttribute StreamSynchronize StreamSynchronize_spt
+        StreamWaitEvent StreamWaitEvent_spt StreamWaitValue32 StreamWaitValue64 StreamWriteValue32
+        StreamWriteValue64
+    """,
+    "events": """
+        EventCreate EventCreateWithFlags EventDestroy EventElapsedTime EventQuery EventRecord EventRecordWithFlags
+        EventRecord_spt EventSynchronize
+    """,
+    "memory": """
+        DeviceGetDefaultMemPool DeviceGetMemPool DeviceSetMemPool DrvMemcpy2DUnaligned DrvMemcpy3D DrvMemcpy3DAsync
+        DrvPointerGetAttributes ExtMallocWithFlags Free FreeAsync FreeHost HostAlloc HostFree HostGetDevicePointer
+        HostGetFlags HostMalloc HostRegister HostUnregister Malloc Malloc3D MallocAsync MallocFromPoolAsync
+        MallocHost MallocManaged MallocPitch MemAddressFree MemAddressReserve MemAdvise MemAdvise_v2 MemAllocHost
+        MemAllocPitch MemCreate MemExportToShareableHandle MemGetAccess MemGetAddressRange
+        MemGetAllocationGranularity MemGetAllocationPropertiesFromHandle MemGetHandleForAddressRange MemGetInfo
+        MemImportFromShareableHandle MemMap MemPoolCreate MemPoolDestroy MemPoolExportPointer
+        MemPoolExportToShareableHandle MemPoolGetAccess MemPoolGetAttribute MemPoolImportFromShareableHandle
+        MemPoolImportPointer MemPoolSetAccess MemPoolSetAttribute MemPoolTrimTo MemPrefetchAsync MemPrefetchAsync_v2
+        MemPtrGetInfo MemRangeGetAttribute MemRangeGetAttributes MemRelease MemRetainAllocationHandle MemSetAccess
+        MemUnmap Memcpy Memcpy2D Memcpy2DAsync Memcpy2DAsync_spt Memcpy2D_spt Memcpy3D Memcpy3DAsync
+        Memcpy3DAsync_spt Memcpy3DBatchAsync Memcpy3DPeer Memcpy3DPeerAsync Memcpy3D_spt MemcpyAsync MemcpyAsync_spt
+        MemcpyBatchAsync MemcpyDtoD MemcpyDtoDAsync MemcpyDtoH MemcpyDtoHAsync MemcpyHtoD MemcpyHtoDAsync
+        MemcpyParam2D MemcpyParam2DAsync MemcpyPeer MemcpyPeerAsync MemcpyWithStream Memcpy_spt Memset Memset2D
+        Memset2DAsync Memset2DAsync_spt Memset2D_spt Memset3D Memset3DAsync Memset3DAsync_spt Memset3D_spt
+        MemsetAsync MemsetAsync_spt MemsetD16 MemsetD16Async MemsetD2D16 MemsetD2D16Async MemsetD2D32
+        MemsetD2D32Async MemsetD2D8 MemsetD2D8Async MemsetD32 MemsetD32Async MemsetD8 MemsetD8Async Memset_spt
+        PointerGetAttribute PointerGetAttributes PointerSetAttribute
+    """,
+    "modules": """
+        ExtLaunchKernel ExtLaunchMultiKernelMultiDevice FuncGetAttribute FuncGetAttributes FuncSetAttribute
+        FuncSetCacheConfig FuncSetSharedMemConfig LaunchCooperativeKernel LaunchCooperativeKernelMultiDevice
+        LaunchCooperativeKernel_spt LaunchKernel LaunchKernelExC LaunchKernel_spt ModuleGetFunction
+        ModuleGetFunctionCount ModuleGetGlobal ModuleGetTexRef ModuleLaunchCooperativeKernel
+        ModuleLaunchCooperativeKernelMultiDevice ModuleLaunchKernel ModuleLoad ModuleLoadData ModuleLoadDataEx
+        ModuleLoadFatBinary ModuleOccupancyMaxActiveBlocksPerMultiprocessor
+        ModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags ModuleOccupancyMaxPotentialBlockSize
+        ModuleOccupancyMaxPotentialBlockSizeWithFlags ModuleUnload OccupancyAvailableDynamicSMemPerBlock
+        OccupancyMaxActiveBlocksPerMultiprocessor OccupancyMaxActiveBlocksPerMultiprocessorWithFlags
+        OccupancyMaxPotentialBlockSize
+    """,
+    "graphs": """
+        DeviceGetGraphMemAttribute DeviceGraphMemTrim DeviceSetGraphMemAttribute DrvGraphAddMemFreeNode
+        DrvGraphAddMemcpyNode DrvGraphAddMemsetNode DrvGraphExecMemcpyNodeSetParams DrvGraphExecMemsetNodeSetParams
+        DrvGraphMemcpyNodeGetParams DrvGraphMemcpyNodeSetParams GraphAddBatchMemOpNode GraphAddChildGraphNode
+        GraphAddDependencies GraphAddEmptyNode GraphAddEventRecordNode GraphAddEventWaitNode
+        GraphAddExternalSemaphoresSignalNode GraphAddExternalSemaphoresWaitNode GraphAddHostNode GraphAddKernelNode
+        GraphAddMemAllocNode GraphAddMemFreeNode GraphAddMemcpyNode GraphAddMemcpyNode1D
+        GraphAddMemcpyNodeFromSymbol GraphAddMemcpyNodeToSymbol GraphAddMemsetNode GraphAddNode
+        GraphBatchMemOpNodeGetParams GraphBatchMemOpNodeSetParams GraphChildGraphNodeGetGraph GraphClone GraphCreate
+        GraphDebugDotPrint GraphDestroy GraphDestroyNode GraphEventRecordNodeGetEvent GraphEventRecordNodeSetEvent
+        GraphEventWaitNodeGetEvent GraphEventWaitNodeSetEvent GraphExecBatchMemOpNodeSetParams
+        GraphExecChildGraphNodeSetParams GraphExecDestroy GraphExecEventRecordNodeSetEvent
+        GraphExecEventWaitNodeSetEvent GraphExecExternalSemaphoresSignalNodeSetParams
+        GraphExecExternalSemaphoresWaitNodeSetParams GraphExecGetFlags GraphExecHostNodeSetParams
+        GraphExecKernelNodeSetParams GraphExecMemcpyNodeSetParams GraphExecMemcpyNodeSetParams1D
+        GraphExecMemcpyNodeSetParamsFromSymbol GraphExecMemcpyNodeSetParamsToSymbol GraphExecMemsetNodeSetParams
+        GraphExecNodeSetParams GraphExecUpdate GraphExternalSemaphoresSignalNodeGetParams
+        GraphExternalSemaphoresSignalNodeSetParams GraphExternalSemaphoresWaitNodeGetParams
+        GraphExternalSemaphoresWaitNodeSetParams GraphGetEdges GraphGetNodes GraphGetRootNodes
+        GraphHostNodeGetParams GraphHostNodeSetParams GraphInstantiate GraphInstantiateWithFlags
+        GraphInstantiateWithParams GraphKernelNodeCopyAttributes GraphKernelNodeGetAttribute
+        GraphKernelNodeGetParams GraphKernelNodeSetAttribute GraphKernelNodeSetParams GraphLaunch GraphLaunch_spt
+        GraphMemAllocNodeGetParams GraphMemFreeNodeGetParams GraphMemcpyNodeGetParams GraphMemcpyNodeSetParams
+        GraphMemcpyNodeSetParams1D GraphMemcpyNodeSetParamsFromSymbol GraphMemcpyNodeSetParamsToSymbol
+        GraphMemsetNodeGetParams GraphMemsetNodeSetParams GraphNodeFindInClone GraphNodeGetDependencies
+        GraphNodeGetDependentNodes GraphNodeGetEnabled GraphNodeGetType GraphNodeSetEnabled GraphNodeSetParams
+        GraphReleaseUserObject GraphRemoveDependencies GraphRetainUserObject GraphUpload GraphicsMapResources
+        GraphicsResourceGetMappedPointer GraphicsSubResourceGetMappedArray GraphicsUnmapResources
+        GraphicsUnregisterResource StreamBeginCapture StreamBeginCaptureToGraph StreamBeginCapture_spt
+        StreamEndCapture StreamEndCapture_spt StreamGetCaptureInfo StreamGetCaptureInfo_spt StreamGetCaptureInfo_v2
+        StreamGetCaptureInfo_v2_spt StreamIsCapturing StreamIsCapturing_spt StreamUpdateCaptureDependencies
+        ThreadExchangeStreamCaptureMode UserObjectCreate UserObjectRelease UserObjectRetain
+    """,
+    "errors": """
+        DrvGetErrorName DrvGetErrorString ExtGetLastError GetErrorName GetErrorString GetLastError PeekAtLastError
+    """,
+}
+CHAPTERS = {chapter: tuple(f"hip{name}" for name in names.split()) for chapter, names in _CHAPTERS.items()}
+
+EVERYWHERE = ("yes", "yes", "yes")
+FINE_GRAINED = "with fine-grained SVM"
+# What a driver or a device may lack; level_zero, opencl, sycl.
+CONDITIONS = {
+    "hipMallocManaged": ("yes", FINE_GRAINED, "with shared USM"),
+    **dict.fromkeys(("hipHostMalloc", "hipHostAlloc", "hipMallocHost", "hipMemAllocHost"),
+                    ("yes", f"{FINE_GRAINED}; else for copies only", "yes")),
+    "hipStreamCreateWithPriority": ("yes", "with cl_khr_priority_hints, else one priority", "one priority"),
+    **dict.fromkeys(("hipModuleLoad", "hipModuleLoadData", "hipModuleLoadDataEx"),
+                    ("OpenCL C with libocloc; SPIR-V", "SPIR-V with cl_khr_il_program", "yes")),
+    "hipModuleLaunchKernel": ("yes", "yes", "structures and local memory with a newer dpctl"),
+    "hipModuleGetGlobal": ("yes", "with clGetDeviceGlobalVariablePointerINTEL", "no"),
+    **dict.fromkeys(("hipStreamWaitValue32", "hipStreamWaitValue64"), ("by the host",) * 3),
+    **dict.fromkeys(("hipMemcpyPeer", "hipMemcpyPeerAsync"), ("through the host",) * 3),
+    **dict.fromkeys(("hipMemcpy2D", "hipMemcpy2DAsync", "hipMemset2D", "hipMemset2DAsync"),
+                    ("one command a row",) * 3),
+    **dict.fromkeys(("hipGraphAddMemcpyNode", "hipGraphAddMemsetNode", "hipGraphMemcpyNodeSetParams",
+                     "hipGraphMemsetNodeSetParams"), ("one command a row",) * 3),
+    **dict.fromkeys(("hipGraphKernelNodeGetParams", "hipGraphMemcpyNodeGetParams", "hipGraphMemsetNodeGetParams",
+                     "hipGraphHostNodeGetParams"), ("of nodes that were not captured",) * 3),
+    "hipGraphChildGraphNodeGetGraph": ("a copy",) * 3,
+    "hipDeviceGraphMemTrim": ("nothing to do",) * 3,
+    "hipGraphLaunch": ("one driver call, up to a host function", "a compiled loop", "a compiled loop"),
+}  # fmt: skip
+MISSING = ("–", "–", "–")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One function: its chapter, and what each driver has of it."""
+
+    chapter: str
+    name: str
+    drivers: tuple[str, ...]
+
+    @property
+    def there(self) -> bool:
+        """Whether any driver has it."""
+        return any(state not in ("no", "–") for state in self.drivers)
+
+
+def chapter_of(name: str) -> str | None:
+    """Return the chapter of HIP's interface that a function belongs to; None for what is no function of these."""
+    return next((chapter for chapter, names in CHAPTERS.items() if name in names), None)
+
+
+def table() -> list[Row]:
+    """Return what there is, by chapter and name."""
+    from forebay import hip
+
+    rows = []
+    for chapter, names in CHAPTERS.items():
+        for name in names:
+            there = name in hip.__all__
+            rows.append(Row(chapter, name, CONDITIONS.get(name, EVERYWHERE) if there else MISSING))
+    return rows

@@ -1,0 +1,151 @@
+"""Streams that wait for a value in memory, or write one.
+
+A write is a fill of 4 or 8 bytes. For a wait no driver but HIP's own has a command: a kernel that spins would keep a
+CPU's other streams from ever writing the value. So the stream is held, and once it has got there a thread of the host
+reads the value again and again and lets it go. That takes up to a millisecond longer than the write.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from forebay.core.errors import Error
+from forebay.hip.allocations import Place
+from forebay.hip.enums import (
+    hipError_t,
+    hipStreamWaitValueAnd,
+    hipStreamWaitValueEq,
+    hipStreamWaitValueGte,
+    hipStreamWaitValueNor,
+)
+from forebay.hip.errors import HipError, api
+from forebay.hip.streams import queue_of
+
+__all__ = ["hipStreamWaitValue32", "hipStreamWaitValue64", "hipStreamWriteValue32", "hipStreamWriteValue64"]
+
+SHORTEST, LONGEST = 20e-6, 1e-3  # seconds between two looks
+
+# `value` is under the mask for the last one only (HIP, hipStreamWaitValue32); all bits.
+CONDITIONS: dict[int, Callable[[int, int, int, int], bool]] = {
+    hipStreamWaitValueGte: lambda there, value, mask, bits: there & mask >= value,
+    hipStreamWaitValueEq: lambda there, value, mask, bits: there & mask == value,
+    hipStreamWaitValueAnd: lambda there, value, mask, bits: there & mask & value != 0,
+    hipStreamWaitValueNor: lambda there, value, mask, bits: bits & ~(there & mask | value & mask) != 0,
+}
+
+
+class _Reader:
+    """Reads one value, in place or with a queue of its own."""
+
+    def __init__(self, place: Place, element: np.dtype[Any]) -> None:
+        self._buffer, self._queue = place.buffer, None
+        self._value: Any = np.zeros(1, element)
+        if place.in_host_memory:
+            self._value = place.bytes().view(element)
+        elif place.buffer is not None:
+            self._queue = place.buffer.device.queue(blocking=False)
+
+    def read(self) -> int:
+        if self._queue is not None and self._buffer is not None:
+            self._queue.copy(self._value, self._buffer)
+            self._queue.finish()
+        return int(self._value[0])
+
+    def close(self) -> None:
+        if self._queue is not None:
+            self._queue.close()
+
+
+def _let_go(reader: _Reader, is_there: Callable[[int], bool], arrived: threading.Event, gate: Any) -> None:
+    arrived.wait()
+    pause = SHORTEST
+    try:
+        while not is_there(reader.read()):
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST)
+        reader.close()
+    except Error:  # the device or the memory is closed: nothing can ever write the value any more
+        pass
+    gate.open()
+
+
+def _place(ptr: Any, element: np.dtype[Any]) -> Place:
+    if ptr is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, "no memory: None")
+    place = Place(ptr, element.itemsize, "ptr")
+    place.for_device()
+    return place
+
+
+def _wait(stream: Any, ptr: Any, value: int, flags: int, mask: int | None, dtype: str) -> None:
+    element = np.dtype(dtype)
+    bits = (1 << 8 * element.itemsize) - 1
+    queue = queue_of(stream)
+    place = _place(ptr, element)
+    if flags not in CONDITIONS:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"no comparison: flags {flags}")
+    queue._refuse_in_capture("hipStreamWaitValue")
+    under = bits if mask is None else mask & bits
+    reader, holds, wanted = _Reader(place, element), CONDITIONS[flags], value & bits
+    arrived = threading.Event()
+    queue.host(arrived.set)
+    gate = queue._gate()
+    threading.Thread(
+        target=_let_go,
+        args=(reader, lambda there: holds(there, wanted, under, bits), arrived, gate),
+        name="forebay wait for a value",
+        daemon=True,
+    ).start()
+
+
+@api()
+def hipStreamWaitValue32(stream: Any, ptr: Any, value: int, flags: int, mask: int | None = None) -> None:
+    """Hold the stream until the 32 bits at `ptr` are as they should be; ``(hipError_t,)``. Does not block.
+
+    Parameters
+    ----------
+    flags : int
+        hipStreamWaitValueGte, hipStreamWaitValueEq, hipStreamWaitValueAnd or hipStreamWaitValueNor.
+    mask : int, optional
+        Bits that count; all.
+
+    The host looks, up to a millisecond late (see this module). hipErrorInvalidValue without memory, or for other flags;
+    hipErrorNotSupported for memory of the host that the device cannot map.
+    """
+    _wait(stream, ptr, value, flags, mask, "u4")
+
+
+@api()
+def hipStreamWaitValue64(stream: Any, ptr: Any, value: int, flags: int, mask: int | None = None) -> None:
+    """Hold the stream until the 64 bits at `ptr` are as they should be; see `hipStreamWaitValue32`."""
+    _wait(stream, ptr, value, flags, mask, "u8")
+
+
+def _write(stream: Any, ptr: Any, value: int, flags: int, dtype: str) -> None:
+    element = np.dtype(dtype)
+    queue = queue_of(stream)
+    if flags:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"flags have to be 0, not {flags}")
+    buffer = _place(ptr, element).for_device()
+    number = value & ((1 << 8 * element.itemsize) - 1)
+    queue.fill(buffer.view(element), number)
+
+
+@api()
+def hipStreamWriteValue32(stream: Any, ptr: Any, value: int, flags: int = 0) -> None:
+    """Write 32 bits when the stream gets there; ``(hipError_t,)``: hipErrorInvalidValue without memory, or for flags.
+
+    hipErrorNotSupported for memory of the host that the device cannot map. Does not block.
+    """
+    _write(stream, ptr, value, flags, "u4")
+
+
+@api()
+def hipStreamWriteValue64(stream: Any, ptr: Any, value: int, flags: int = 0) -> None:
+    """Write 64 bits when the stream gets there; see `hipStreamWriteValue32`."""
+    _write(stream, ptr, value, flags, "u8")

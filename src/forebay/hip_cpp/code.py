@@ -1,0 +1,129 @@
+"""What ``hiprtcGetCode`` gives and ``hipModuleLoadData`` takes: a program in OpenCL C, its kernels and its variables.
+
+A code object of forebay is
+
+===== ====================================================
+bytes
+===== ====================================================
+8     the magic ``FOREBAY``
+4     the version of the format, little-endian: 2
+4     the length of what follows the checksum
+4     CRC-32 of that
+…     JSON in UTF-8
+===== ====================================================
+
+It is source, not machine code: the module loader compiles it for the device it loads it on. That is what lets a code
+object move between devices.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+from typing_extensions import Buffer
+
+from forebay.core.errors import InvalidArgumentError
+from forebay.hip_cpp.program import Variable
+from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
+
+__all__ = ["HIP_CPP", "MAGIC", "OPENCL_C", "Code", "is_code", "pack_code", "unpack_code"]
+
+MAGIC = b"FOREBAY"
+VERSION = 2
+HEADER = struct.Struct("<8sIII")
+
+HIP_CPP = "HIP C++"
+OPENCL_C = "OpenCL C"
+
+
+@dataclass(frozen=True)
+class Code:
+    """What a code object holds.
+
+    Attributes
+    ----------
+    name : str
+        Of the program.
+    language : str
+        `HIP_CPP` or `OPENCL_C`: what the program was written in.
+    text : str
+        OpenCL C.
+    options : tuple of str
+        For ``Device.program``.
+    kernels : tuple of KernelInfo
+        Of a translated program; empty for one that was OpenCL C, where the driver knows them.
+    variables : tuple of Variable
+        Likewise.
+    """
+
+    name: str
+    language: str
+    text: str
+    options: tuple[str, ...] = ()
+    kernels: tuple[KernelInfo, ...] = field(default=())
+    variables: tuple[Variable, ...] = field(default=())
+
+    def find(self, name: str) -> KernelInfo | None:
+        """Return the kernel of this name, name expression or symbol; None if there is none."""
+        for kernel in self.kernels:
+            if kernel.name == name:
+                return kernel
+        return next((kernel for kernel in self.kernels if kernel.symbol == name), None)
+
+    def find_variable(self, name: str) -> Variable | None:
+        """Return the variable of this name or symbol; None if there is none."""
+        for variable in self.variables:
+            if variable.name == name:
+                return variable
+        return next((variable for variable in self.variables if variable.symbol == name), None)
+
+
+def pack_code(
+    name: str,
+    language: str,
+    text: str,
+    options: Sequence[str] = (),
+    kernels: Sequence[KernelInfo] = (),
+    variables: Sequence[Variable] = (),
+) -> bytes:
+    """Return a code object; the parameters are the attributes of `Code`."""
+    content = json.dumps(
+        {"name": name, "language": language, "text": text, "options": list(options),
+         "kernels": [asdict(kernel) for kernel in kernels], "variables": [asdict(each) for each in variables]}
+    ).encode()  # fmt: skip
+    return HEADER.pack(MAGIC, VERSION, len(content), zlib.crc32(content)) + content
+
+
+def is_code(data: Buffer) -> bool:
+    """Whether these bytes begin like a code object of forebay."""
+    return bytes(memoryview(data).cast("B")[: len(MAGIC)]) == MAGIC
+
+
+def unpack_code(data: Buffer) -> Code:
+    """Return what a code object holds; bytes behind its end do not matter.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is none, of another version, cut off or damaged.
+    """
+    view = memoryview(data).cast("B")
+    if not is_code(view) or len(view) < HEADER.size:
+        raise InvalidArgumentError("these bytes are no code object of forebay; forebay.hiprtc.hiprtcGetCode gives one")
+    _, version, length, checksum = HEADER.unpack(view[: HEADER.size])
+    if version != VERSION:
+        raise InvalidArgumentError(f"a code object of version {version}: this forebay knows version {VERSION}")
+    content = bytes(view[HEADER.size : HEADER.size + length])
+    if len(content) != length or zlib.crc32(content) != checksum:
+        raise InvalidArgumentError("the code object is cut off or damaged")
+    found = json.loads(content)
+    kernels = tuple(
+        KernelInfo(**{**kernel, "parameters": tuple(ParameterInfo(**parameter) for parameter in kernel["parameters"])})
+        for kernel in found["kernels"]
+    )
+    variables = tuple(Variable(**variable) for variable in found["variables"])
+    return Code(found["name"], found["language"], found["text"], tuple(found["options"]), kernels, variables)

@@ -1,0 +1,415 @@
+"""hiprtc: kernels compiled at run time, in the calling convention of AMD's hip-python package.
+
+Each function returns a tuple whose first element is a `hiprtcResult` (`hiprtcGetErrorString` returns the text only,
+as there). A program is HIP C++, of which a delimited subset is translated to OpenCL C (docs/hip-kernels.md), or OpenCL
+C as it is. It is compiled for the current device, so that the log is its compiler's; the code that comes out can be
+loaded on any device.
+
+    from forebay import hip, hiprtc      # instead of: from hip import hip, hiprtc
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import importlib.util
+import re
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import forebay
+from forebay.core.errors import BuildError, Error
+from forebay.hip.c_string import CString
+from forebay.hip_cpp import KernelInfo, RefusedError, Variable, build, translate
+from forebay.hip_cpp.code import HIP_CPP, OPENCL_C, pack_code
+
+__all__ = [
+    "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram",
+    "hiprtcGetCode", "hiprtcGetCodeSize", "hiprtcGetErrorString", "hiprtcGetLoweredName", "hiprtcGetProgramLog",
+    "hiprtcGetProgramLogSize", "hiprtcProgram", "hiprtcResult", "hiprtcVersion",
+]  # fmt: skip
+
+VERSION = (9, 0)  # what HIP 5 to 7 say
+
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
+KERNEL_OF_OPENCL = re.compile(r"\b(?:__)?kernel\b[^;{}]*\bvoid\b")
+
+# Options of clang that change nothing here.
+IGNORED = re.compile(
+    r"--?(offload|gpu)-arch(itecture)?=.*|--?std=.*|-O[123s]?|-g.*|-w|-W.*|-m.*|-x|hip|--?cuda.*|--hip.*|--rocm-path=.*"
+    r"|-f(no-)?(gpu-rdc-.*|hip-new-launch-api|exceptions|rtti|inline.*|unroll-loops|color-diagnostics|diagnostics.*)"
+    r"|-ffp-contract=(on|fast|fast-honor-pragmas)|-fno-fast-math|-fno-gpu-rdc|-nogpulib|-nogpuinc|--amdgpu.*|-mllvm=.*"
+)
+OPTIONS = {
+    "-O0": "-cl-opt-disable", "-ffast-math": "-cl-fast-relaxed-math", "--use_fast_math": "-cl-fast-relaxed-math",
+    "-use_fast_math": "-cl-fast-relaxed-math", "-funsafe-math-optimizations": "-cl-unsafe-math-optimizations",
+    "-ffinite-math-only": "-cl-finite-math-only", "-fno-signed-zeros": "-cl-no-signed-zeros",
+    "-fhip-fp32-correctly-rounded-divide-sqrt": "-cl-fp32-correctly-rounded-divide-sqrt",
+}  # fmt: skip
+NO_CONTRACTION = "-ffp-contract=off"
+
+
+class hiprtcResult(enum.IntEnum):
+    """What a function of hiprtc returns."""
+
+    HIPRTC_SUCCESS = 0
+    HIPRTC_ERROR_OUT_OF_MEMORY = 1
+    HIPRTC_ERROR_PROGRAM_CREATION_FAILURE = 2
+    HIPRTC_ERROR_INVALID_INPUT = 3
+    HIPRTC_ERROR_INVALID_PROGRAM = 4
+    HIPRTC_ERROR_INVALID_OPTION = 5
+    HIPRTC_ERROR_COMPILATION = 6
+    HIPRTC_ERROR_BUILTIN_OPERATION_FAILURE = 7
+    HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION = 8
+    HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION = 9
+    HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID = 10
+    HIPRTC_ERROR_INTERNAL_ERROR = 11
+    HIPRTC_ERROR_LINKING = 100
+
+    def __str__(self) -> str:
+        return f"hiprtcResult.{self.name}"  # since Python 3.11 it would be a number
+
+
+SUCCESS = hiprtcResult.HIPRTC_SUCCESS
+INVALID_INPUT = hiprtcResult.HIPRTC_ERROR_INVALID_INPUT
+INVALID_PROGRAM = hiprtcResult.HIPRTC_ERROR_INVALID_PROGRAM
+
+
+class hiprtcProgram:
+    """A program; made by `hiprtcCreateProgram`."""
+
+    def __init__(self, source: str, name: str, headers: dict[str, str]) -> None:
+        self._lock = threading.Lock()  # two threads may compile one program
+        self._source = source
+        self._name = name
+        self._headers = headers
+        self._expressions: list[str] = []
+        self._lowered: dict[str, str] = {}
+        self._log = ""
+        self._code: bytes | None = None
+        self._compiled = False
+        self._destroyed = False
+
+    def createRef(self) -> hiprtcProgram:
+        """Return the program: where C takes a pointer to a handle, hip-python's programs pass this."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"<hiprtcProgram {self._name!r}{' (destroyed)' if self._destroyed else ''}>"
+
+
+# -- arguments
+
+
+def _text(value: Any) -> str:
+    """Return a C string as str."""
+    if isinstance(value, str):
+        return value
+    return bytes(memoryview(value)).split(b"\0")[0].decode(errors="replace")
+
+
+def _strings(count: int, values: Sequence[Any] | None) -> list[str]:
+    values = list(values or [])
+    if not 0 <= count <= len(values):
+        raise ValueError
+    return [_text(value) for value in values[:count]]
+
+
+def _usable(prog: Any) -> bool:
+    return isinstance(prog, hiprtcProgram) and not prog._destroyed
+
+
+def _write(target: Any, data: bytes) -> bool:
+    """Write to host memory of at least that size."""
+    try:
+        view = memoryview(target).cast("B")
+    except (TypeError, BufferError, ValueError):
+        return False
+    if view.readonly or view.nbytes < len(data):
+        return False
+    view[: len(data)] = data
+    return True
+
+
+# -- programs
+
+
+def hiprtcCreateProgram(
+    src: bytes | str, name: bytes | str | None, numHeaders: int, headers: Any, includeNames: Any
+) -> tuple[hiprtcResult, hiprtcProgram | None]:
+    """Make a program from its source.
+
+    Parameters
+    ----------
+    src : bytes
+        HIP C++, or OpenCL C: that is what has a ``kernel void`` and no ``__global__``.
+    name : bytes or None
+        What messages call it.
+    numHeaders, headers, includeNames
+        The texts of files that it may include, and their names.
+
+    Returns
+    -------
+    tuple
+        ``(HIPRTC_SUCCESS, program)``; ``HIPRTC_ERROR_INVALID_INPUT`` when an argument is none of these.
+    """
+    try:
+        texts, names = _strings(numHeaders, headers), _strings(numHeaders, includeNames)
+        program = hiprtcProgram(_text(src), _text(name) if name else "program", dict(zip(names, texts, strict=True)))
+    except (TypeError, ValueError):
+        return INVALID_INPUT, None
+    return SUCCESS, program
+
+
+def hiprtcDestroyProgram(prog: Any) -> tuple[hiprtcResult]:
+    """End a program; code that was got from it stays.
+
+    Returns
+    -------
+    tuple
+        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` for None, ``HIPRTC_ERROR_INVALID_PROGRAM`` for what
+        is no program or a destroyed one.
+    """
+    if prog is None:
+        return (INVALID_INPUT,)
+    if not _usable(prog):
+        return (INVALID_PROGRAM,)
+    prog._destroyed = True
+    prog._code = None
+    return (SUCCESS,)
+
+
+def hiprtcAddNameExpression(prog: Any, name_expression: bytes | str) -> tuple[hiprtcResult]:
+    """Ask for an instance of a kernel template, such as ``b"scale<float>"``, or a variable, before compiling.
+
+    Returns
+    -------
+    tuple
+        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION`` when it is too late.
+    """
+    if not _usable(prog):
+        return (INVALID_PROGRAM,)
+    if not name_expression:
+        return (INVALID_INPUT,)
+    if prog._compiled:
+        return (hiprtcResult.HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION,)
+    prog._expressions.append(_text(name_expression))
+    return (SUCCESS,)
+
+
+def hiprtcGetLoweredName(prog: Any, name_expression: bytes | str) -> tuple[hiprtcResult, bytes | None]:
+    """Return the name by which ``hipModuleGetFunction`` or ``hipModuleGetGlobal`` finds what a name expression means.
+
+    Returns
+    -------
+    tuple
+        ``(HIPRTC_SUCCESS, name)``; ``HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION``, or
+        ``HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID`` for one that was not added.
+    """
+    if not _usable(prog):
+        return INVALID_PROGRAM, None
+    if not name_expression:
+        return INVALID_INPUT, None
+    if not prog._compiled:
+        return hiprtcResult.HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION, None
+    lowered = prog._lowered.get(_text(name_expression))
+    if lowered is None:
+        return hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, None
+    return SUCCESS, CString(lowered.encode())
+
+
+# -- compiling
+
+
+def hiprtcCompileProgram(prog: Any, numOptions: int, options: Any) -> tuple[hiprtcResult]:
+    """Translate a program if it is HIP C++, and compile it for the current device.
+
+    Blocks while the device's compiler works. What that says, and what the translation refuses, is in the program's log.
+
+    Parameters
+    ----------
+    options : list of bytes
+        ``-D``, ``-U``, ``-I``; ``-ffast-math`` and its like, and ``-O0``, as the OpenCL option that means the same;
+        ``-ffp-contract=off``; any ``-cl-…``. Those that choose an architecture, a standard, warnings or debug
+        information are ignored.
+
+    Returns
+    -------
+    tuple
+        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_COMPILATION``; ``HIPRTC_ERROR_INVALID_OPTION`` for an unknown option,
+        which the log names.
+    """
+    if not _usable(prog):
+        return (INVALID_PROGRAM,)
+    try:
+        words = _strings(numOptions, options)
+    except (TypeError, ValueError):
+        return (INVALID_INPUT,)
+    with prog._lock:
+        prog._compiled = True
+        prog._code = None
+        try:
+            macros, flags, prelude = _split_options(words)
+        except ValueError as error:
+            prog._log = str(error)
+            return (hiprtcResult.HIPRTC_ERROR_INVALID_OPTION,)
+        return (_compile(prog, macros, flags, prelude),)
+
+
+def _compile(prog: hiprtcProgram, macros: list[str], flags: list[str], prelude: str) -> hiprtcResult:
+    """Compile; what goes wrong is in the log."""
+    language = OPENCL_C if _is_opencl(prog._source) else HIP_CPP
+    text = prog._source
+    kernels: tuple[KernelInfo, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    warnings: tuple[str, ...] = ()
+    try:
+        if language == HIP_CPP:
+            translation = translate(prog._source, prog._name, macros, prog._headers, prog._expressions)
+            text, kernels, warnings = translation.text, translation.kernels, translation.warnings
+            variables = translation.variables
+        else:
+            flags = [*macros, *flags]
+            if prog._headers or prog._expressions:
+                prog._log = "headers and name expressions are for HIP C++: this program is OpenCL C"
+                return hiprtcResult.HIPRTC_ERROR_COMPILATION
+        text = prelude + text
+        build(_current_device(), text, flags, variables).close()
+    except RefusedError as error:
+        prog._log = error.log
+        named = error.place.file == "name expression"
+        return hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID if named else hiprtcResult.HIPRTC_ERROR_COMPILATION
+    except BuildError as error:
+        prog._log = "\n".join([*warnings, error.log])
+        return hiprtcResult.HIPRTC_ERROR_COMPILATION
+    except MemoryError as error:
+        prog._log = str(error)
+        return hiprtcResult.HIPRTC_ERROR_OUT_OF_MEMORY
+    except Error as error:  # no device, or one that takes no source
+        prog._log = str(error)
+        return hiprtcResult.HIPRTC_ERROR_COMPILATION
+    prog._log = "\n".join(warnings)
+    prog._lowered = {expression: expression.strip().lstrip("&") for expression in prog._expressions}
+    symbols = {kernel.name: kernel.symbol for kernel in kernels}
+    symbols |= {variable.name: variable.symbol for variable in variables}
+    prog._lowered = {
+        expression: symbols[name] if name in symbols else symbols[expression]
+        for expression, name in prog._lowered.items()
+    }
+    prog._code = pack_code(prog._name, language, text, flags, kernels, variables)
+    return SUCCESS
+
+
+def _is_opencl(source: str) -> bool:
+    bare = COMMENT.sub(" ", source)
+    return "__global__" not in bare and KERNEL_OF_OPENCL.search(bare) is not None
+
+
+def _split_options(words: list[str]) -> tuple[list[str], list[str], str]:
+    """(for the preprocessor, for the OpenCL compiler, text before the program)."""
+    macros: list[str] = []
+    flags: list[str] = []
+    prelude = ""
+    waiting = ""
+    for word in words:
+        word = waiting + word.strip()
+        waiting = ""
+        if word in ("-D", "-U", "-I"):
+            waiting = word
+        elif word[:2] in ("-D", "-U", "-I"):
+            macros.append(word)
+        elif word in OPTIONS:
+            flags.append(OPTIONS[word])
+        elif word.startswith("-cl-"):
+            flags.append(word)
+        elif word == NO_CONTRACTION:
+            prelude = "#pragma OPENCL FP_CONTRACT OFF\n#line 1\n"
+        elif word and not IGNORED.fullmatch(word):
+            raise ValueError(f"unknown option {word!r}")
+    if waiting:
+        raise ValueError(f"{waiting} without an argument")
+    return macros, flags, prelude
+
+
+_fallback: list[forebay.Device] = []
+_fallback_lock = threading.Lock()
+
+
+def _current_device() -> forebay.Device:
+    """Return the device that `forebay.hip` uses in this thread, or the default one."""
+    if importlib.util.find_spec("forebay.hip") and importlib.util.find_spec("forebay.hip.devices"):
+        device: forebay.Device = importlib.import_module("forebay.hip.devices").current_device()
+        return device
+    with _fallback_lock:
+        if not _fallback or _fallback[0].closed:
+            _fallback[:] = [forebay.Device()]
+        return _fallback[0]
+
+
+# -- results
+
+
+def hiprtcGetProgramLogSize(prog: Any) -> tuple[hiprtcResult, int | None]:
+    """Return the bytes of the log of the last compilation, with the zero at its end."""
+    if not _usable(prog):
+        return INVALID_PROGRAM, None
+    return SUCCESS, len(prog._log.encode()) + 1
+
+
+def hiprtcGetProgramLog(prog: Any, log: Any) -> tuple[hiprtcResult]:
+    """Write the log to host memory, such as a bytearray.
+
+    Returns
+    -------
+    tuple
+        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` when the memory is too small or cannot be written.
+    """
+    if not _usable(prog):
+        return (INVALID_PROGRAM,)
+    return (SUCCESS if _write(log, prog._log.encode() + b"\0") else INVALID_INPUT,)
+
+
+def hiprtcGetCodeSize(prog: Any) -> tuple[hiprtcResult, int | None]:
+    """Return the bytes of the code; ``HIPRTC_ERROR_INVALID_PROGRAM`` when none was compiled."""
+    if not _usable(prog) or prog._code is None:
+        return INVALID_PROGRAM, None
+    return SUCCESS, len(prog._code)
+
+
+def hiprtcGetCode(prog: Any, code: Any) -> tuple[hiprtcResult]:
+    """Write the code, which ``hipModuleLoadData`` takes, to host memory.
+
+    Returns
+    -------
+    tuple
+        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` when the memory is too small or cannot be written,
+        ``HIPRTC_ERROR_INVALID_PROGRAM`` when nothing was compiled.
+    """
+    if not _usable(prog) or prog._code is None:
+        return (INVALID_PROGRAM,)
+    return (SUCCESS if _write(code, prog._code) else INVALID_INPUT,)
+
+
+def hiprtcVersion() -> tuple[hiprtcResult, int, int]:
+    """Return the version of hiprtc that this one follows: (result, major, minor)."""
+    return SUCCESS, *VERSION
+
+
+def hiprtcGetErrorString(result: hiprtcResult) -> tuple[bytes]:
+    """Return the name of a result, alone in a tuple.
+
+    Raises
+    ------
+    TypeError
+        For anything but a `hiprtcResult`, as hip-python does.
+    """
+    if not isinstance(result, hiprtcResult):
+        raise TypeError(f"hiprtcGetErrorString: needs a hiprtcResult, not {type(result).__name__}")
+    return (CString(result.name.encode()),)
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith(("hiprtcLink", "hiprtcGetBitcode", "hiprtcJIT")):
+        raise AttributeError(f"forebay.hiprtc has no {name}: there is no bitcode and no linker behind it")
+    raise AttributeError(f"module 'forebay.hiprtc' has no attribute {name!r}")

@@ -1,0 +1,41 @@
+"""Runs Python under Intel's driver with null hardware, each time in a process of its own: the driver reads the
+environment once, and so does discovery.
+"""
+
+import functools
+import subprocess
+
+import pytest
+
+from tests import null_levelzero
+from tests.helpers.processes import ROOT, UNCHOSEN
+
+
+@functools.cache
+def why_not():
+    """Why the driver cannot be had here; empty if it can. Fetches it the first time."""
+    try:
+        null_levelzero.ensure()
+    except null_levelzero.UnavailableError as error:
+        return str(error).splitlines()[0]
+    return ""
+
+
+def under_driver(code, devices=1, validate=False, **environment):
+    """Run Python code under the driver, or skip the test where it cannot be had; a variable that is None is unset."""
+    if why_not():
+        pytest.skip(f"Intel's Level Zero driver cannot be had here: {why_not()}")
+    command, env = null_levelzero.child_command("python", "-c", code, devices=devices, validate=validate)
+    changes = {"FOREBAY_DEVICE": None} | UNCHOSEN | environment
+    env = {name: value for name, value in env.items() if name not in changes}
+    env |= {name: str(value) for name, value in changes.items() if value is not None}
+    return subprocess.run(
+        command, cwd=ROOT, env=env, capture_output=True, text=True, encoding="utf-8", timeout=120, check=False
+    )
+
+
+def output_under_driver(code, **options):
+    """Like `under_driver`, but return what was printed, and fail if the process did."""
+    done = under_driver(code, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,184 @@
+"""What the driver's side of a device chooses: engines, priorities, limits, and what is compiled and what is not."""
+
+import dataclasses
+import itertools
+
+import pytest
+
+import forebay as ps
+from forebay.core.errors import BuildError, NotSupportedError, OutOfMemoryError
+from forebay.queues.kernels import cache as binary_cache
+from forebay.queues.levelzero import discovery as platforms
+from forebay.queues.levelzero import ocloc, programs
+from tests import null_levelzero
+from tests.helpers.spirv import fill_module
+
+from . import validation
+
+pytestmark = pytest.mark.skipif(
+    not null_levelzero.inside(), reason="runs under python -m tests.null_levelzero (make test-levelzero)"
+)
+
+SOURCE = "kernel void fill(global int *values, int value) { values[get_global_id(0)] = value; }"
+
+
+@pytest.fixture
+def info():
+    return next(device for device in platforms.discover() if device.usable)
+
+
+@pytest.fixture
+def open_device(info):
+    """``open_device(field=value, …)``: the driver's side of a device that says this of itself."""
+    from forebay.queues.levelzero.device import LevelZeroDevice
+
+    def open_device(**changes):
+        return LevelZeroDevice(dataclasses.replace(info, native=dataclasses.replace(info.native, **changes)))
+
+    return open_device
+
+
+class Lists:
+    """Notes what lists are asked for; of this driver's null hardware, more engines than one cannot be had."""
+
+    def __init__(self):
+        self.asked = []
+
+    def create_queue(self, ordinal, index, priority):
+        self.asked.append((ordinal, index, priority))
+        return 0, 0
+
+
+def test_queues_are_spread_over_the_engines(open_device):
+    device = open_device(groups=((2, 1, 1), (7, 4, 16), (1, 2, 16)))
+    device.handle = Lists()
+    for _ in range(6):
+        device.create_queue(0, False)
+    assert device.handle.asked == [(1, index, 0) for index in (0, 1, 2, 3, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("levels", "priorities", "asked"),
+    [(None, (-1, 0, 1), (2, 0, 1)), ((0, -1), (-1, 0), (2, 0)), ((0, 0), (0,), (0,)), ((2, -2), (-1, 0, 1), (2, 0, 1))],
+)
+def test_priorities_are_those_that_the_driver_has(open_device, levels, priorities, asked):
+    device = open_device(priorities=levels)
+    device.handle = Lists()
+    assert device.priorities == priorities
+    for priority in priorities:
+        device.create_queue(priority, False)
+    assert tuple(given for _, _, given in device.handle.asked) == asked
+
+
+def test_arguments_that_do_not_fit_are_refused_before_anything_is_launched(open_device):
+    device = open_device(max_argument_bytes=11)
+    with pytest.raises(NotSupportedError, match="'fill' takes 12 bytes of arguments; the device has 11"):
+        device.build(fill_module(), ())
+
+
+@pytest.mark.parametrize("usm_type", ["device", "shared", "host"])
+def test_an_allocation_that_is_too_large_is_refused(open_device, usm_type):
+    device = open_device(max_allocation=1 << 20)
+    assert device.allocate(1 << 20, usm_type).nbytes == 1 << 20
+    with pytest.raises(OutOfMemoryError, match="at most 1048576"):
+        device.allocate((1 << 20) + 1, usm_type)
+
+
+def test_staging_memory_is_used_again_and_not_while_it_is_in_use(open_device):
+    device = open_device()
+    first, second = device.stage(5000), device.stage(5000)
+    addresses = {first.ctypes.data, second.ctypes.data}
+    assert len(addresses) == 2
+    part = first[10:20]
+    del first, second
+    third = device.stage(6000)
+    assert third.ctypes.data in addresses - {part.ctypes.data - 10}
+    del part
+    assert {device.stage(8192).ctypes.data, third.ctypes.data} <= addresses
+    assert device.stage(0).size == 0
+
+
+# -- what is compiled
+
+
+@pytest.fixture
+def compiler(monkeypatch, tmp_path):
+    """An empty cache, and how often each compiler ran."""
+    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
+    monkeypatch.delenv("FOREBAY_NO_CACHE", raising=False)
+    ran = {"OpenCL C": 0, "SPIR-V": 0}
+    compile_source, make = ocloc.compile_source, programs.Module
+
+    def counted(*arguments):
+        ran["OpenCL C"] += 1
+        return compile_source(*arguments)
+
+    def module(device, binary, native, options=""):
+        ran["SPIR-V"] += not native
+        return make(device, binary, native, options)
+
+    monkeypatch.setattr(ocloc, "compile_source", counted)
+    monkeypatch.setattr(programs, "Module", module)
+    return ran
+
+
+def test_a_program_is_compiled_once(open_device, compiler):
+    for _ in range(3):
+        kernels = open_device().build(SOURCE, ("-DN=1",))
+        assert [parameter.name for parameter in kernels["fill"].parameters] == ["values", "value"]
+    assert compiler == {"OpenCL C": 1, "SPIR-V": 1}
+    open_device().build(SOURCE, ("-DN=2",))
+    assert compiler == {"OpenCL C": 2, "SPIR-V": 1}  # the same SPIR-V came of it
+    open_device().build(SOURCE, ("-DN=2", "-cl-fast-relaxed-math"))
+    assert compiler == {"OpenCL C": 3, "SPIR-V": 2}
+    open_device().build(SOURCE + " ", ("-DN=2",))
+    assert compiler["OpenCL C"] == 4
+
+
+def test_another_driver_or_device_compiles_anew(info, open_device, compiler):
+    open_device().build(fill_module(), ())
+    open_device(device_id=info.native.device_id + 1).build(fill_module(), ())
+    assert compiler["SPIR-V"] == 2
+    programs.compiled(open_device().handle, dataclasses.replace(info, driver_version="next"), fill_module(), ())
+    assert compiler["SPIR-V"] == 3
+
+
+def test_a_program_that_includes_files_is_compiled_each_time(open_device, compiler, tmp_path):
+    header = tmp_path / "value.h"
+    source = f'#include "value.h"\n{SOURCE.replace("= value", "= value + MORE")}'
+    for more in itertools.chain([1, 2], [2]):
+        header.write_text(f"#define MORE {more}\n")
+        open_device().build(source, (f"-I{tmp_path}",))
+    assert compiler == {"OpenCL C": 3, "SPIR-V": 2}
+
+
+@pytest.mark.skipif(validation.active(), reason="the validation layer reports every call that the driver refuses")
+def test_a_cached_binary_that_the_driver_refuses_is_made_anew(open_device, compiler, monkeypatch):
+    open_device().build(fill_module(), ())
+    get = binary_cache.BinaryCache.get
+    monkeypatch.setattr(binary_cache.BinaryCache, "get", lambda cache, key: get(cache, key) and b"no binary at all")
+    kernels = open_device().build(fill_module(), ())
+    assert list(kernels) == ["fill"]
+    assert compiler["SPIR-V"] == 2
+
+
+def test_without_the_offline_compiler_spirv_still_works(open_device, compiler, monkeypatch):
+    monkeypatch.setattr(ocloc, "_library", None)
+    monkeypatch.setattr(ocloc, "LIBRARY", "libno-such-ocloc.so")
+    with pytest.raises(NotSupportedError, match=r"intel-ocloc.*SPIR-V"):
+        open_device().build(SOURCE, ())
+    assert list(open_device().build(fill_module(), ())) == ["fill"]
+
+
+def test_a_program_that_is_wrong_says_where(open_device, compiler):
+    with pytest.raises(BuildError, match="undeclared identifier 'missing'") as caught:
+        open_device().build(SOURCE.replace("= value", "= missing"), ())
+    assert "1:7" in caught.value.log
+    with pytest.raises(ps.InvalidArgumentError, match="not SPIR-V"):
+        open_device().build(b"\x7fELF" + bytes(60), ())
+    with pytest.raises(ps.InvalidArgumentError, match="cut off"):
+        open_device().build(fill_module()[:-40], ())
+
+
+def test_a_program_without_kernels_has_none(open_device, compiler):
+    assert open_device().build("int helper(int x) { return x; }", ()) == {}

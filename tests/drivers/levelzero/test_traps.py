@@ -1,0 +1,408 @@
+"""What null hardware hides, done right: scopes, list lifetime, locking, pageable memory, events that come again.
+
+The observer looks for the mistakes in every test here, and fails it: see `emulated`. In each test events are made in
+each of the three ways there are.
+"""
+
+import contextlib
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.observer import observe
+from tests.ordering.program import program_on
+from tests.ordering.test_programs import OPERATIONS, QUEUES, Player
+
+NOT_READY = 1
+LISTS = "zeCommandListDestroy"
+
+
+@pytest.fixture
+def calls(device, kernels):
+    with observe(device) as calls:
+        yield calls
+
+
+@pytest.fixture
+def buffer(device):
+    buffer = device.zeros(64, "u4")
+    device.finish()
+    return buffer
+
+
+def launch(queue, kernels, buffer, k=1):
+    queue.launch(kernels["advance"], 4, 16, buffer, k)
+
+
+# -- counts
+
+
+def test_calls_of_launches_and_finishes(device, kernels, buffer, calls):
+    queue = device.queue(blocking=False)
+    launch(queue, kernels, buffer)
+    first = len(calls)
+    launch(queue, kernels, buffer)
+    assert calls.names(first) == [calls.driver.LAUNCH]
+    first = len(calls)
+    launch(queue, kernels, buffer, 2)
+    assert calls.names(first) == [calls.driver.ARGUMENT, calls.driver.LAUNCH]
+    first = len(calls)
+    queue.finish()
+    assert calls.names(first) == [calls.driver.FINISH]
+    assert queue.empty
+
+
+def test_events_are_bounded_by_the_queues(device, kernels, buffer, calls, event_mode):
+    queues = [device.queue(blocking=k % 2 == 0) for k in range(20)]
+    made = 0
+    for k in range(10_000):
+        launch(queues[k % 20], kernels, buffer, k % 3)
+        if k % 10 == 0:
+            queues[k * 7 % 19].wait(queues[k % 20])
+        if k % 500 == 499:
+            device.finish()
+        if k == 2000:
+            made = calls.driver.alive()["events"]
+    device.finish()
+    assert sum(queue.stats.waits_made for queue in queues) >= 500
+    # Plain events are kept until the queue has signalled that it is past them, for some of them at once.
+    assert len(calls.events_alive()) <= (2 if event_mode else 130) * len(queues)
+    alive = calls.driver.alive()
+    assert alive["lists"] <= len(queues) + 2  # and the null queue's, and the join's
+    assert alive["events"] <= max(made, (20 if event_mode else 130) * len(queues))
+
+
+def test_finishing_a_device_waits_for_one_event_on_a_list_of_its_own(device, kernels, buffer, calls):
+    queues = [device.queue(blocking=False) for _ in range(10)]
+    for queue in queues:
+        launch(queue, kernels, buffer)
+    first = len(calls)
+    device.finish()
+    assert calls.kinds(first)["wait"] == 1
+    users = {calls.handle_of(queue) for queue in (*queues, device.null_queue)}
+    assert not [call for call in calls.since(first) if call.object in users and calls.kind(call) == "finish"]
+    barriers = [call for call in calls.since(first) if calls.kind(call) == "barrier"]
+    assert [len(call.waits) for call in barriers] == [10]
+    assert barriers[0].object not in users
+
+
+# -- scopes
+
+
+def test_a_marker_for_devices_is_made_again_once_when_the_host_asks(device, kernels, buffer, calls):
+    queue, other = device.queue(blocking=False), device.queue(blocking=False)
+    gate = queue._gate()
+    launch(queue, kernels, buffer)
+    first = len(calls)
+    other.wait(queue)
+    launch(other, kernels, buffer)
+    event = queue.record()
+    assert not event.done
+    assert not queue.record().done
+    markers = calls.markers_of([queue], first)
+    assert [call.detail for call in markers] in ([0, 1], [1])  # for the device, then for the host; or one for both
+    gate.open()
+    event.wait()
+    assert event.done
+    assert queue.empty
+
+
+# -- a driver that says "not ready"
+
+
+def test_a_poll_that_says_not_ready(device, kernels, buffer, calls):
+    queue = device.queue(blocking=False)
+    launch(queue, kernels, buffer)
+    for _ in range(3):
+        calls.fail(calls.driver.FINISH, NOT_READY)
+        assert not queue.query()
+        assert not queue.empty
+    calls.fail(calls.driver.FINISH, NOT_READY)
+    first = len(calls)
+    queue.finish()
+    assert queue.empty
+    kinds = calls.kinds(first)
+    assert (kinds["finish"], kinds["marker"], kinds["wait"]) == (1, 1, 1)
+    launch(queue, kernels, buffer)
+    for _ in range(10_000):
+        calls.fail(calls.driver.FINISH, NOT_READY)
+    with pytest.raises(ps.TimeoutError):
+        queue.finish(timeout=0.01)
+    calls.forgive()
+    queue.finish()
+
+
+def test_an_event_that_says_not_ready(device, kernels, buffer, calls):
+    queue = device.queue(blocking=False)
+    launch(queue, kernels, buffer)
+    event = queue.record()
+    calls.fail(calls.driver.QUERY, NOT_READY)
+    assert not event.done
+    assert not queue.empty
+    assert event.done
+    assert queue.empty
+
+
+# -- list lifetime
+
+
+@pytest.mark.parametrize("how", ["close", "drop", "both"])
+def test_the_list_of_a_queue_that_is_gone_outlives_the_waits_for_it(device, kernels, buffer, calls, how, event_mode):
+    queue, other, held = (device.queue(blocking=False) for _ in range(3))
+    gate = held._gate()
+    launch(queue, kernels, buffer)
+    event = queue.record()
+    other.wait(held)
+    other.wait(event)
+    launch(other, kernels, buffer, 2)
+    queue.finish()
+    number = calls.handle_of(queue)
+    if how != "drop":
+        queue.close()
+    if how != "close":
+        del queue, event
+        gc.collect()
+    for _ in range(5):
+        device.queue()  # looks for queues that are gone
+    assert number not in [call.object for call in calls.log if call.name == LISTS]
+    gate.open()
+    device.finish()
+    if how != "close" and event_mode:  # plain events keep it until they are used again
+        for _ in range(5):
+            device.queue()
+        assert number in [call.object for call in calls.log if call.name == LISTS]
+
+
+def test_everything_is_dropped_at_once(device, kernels, buffer, calls, emulated):
+    """Queue, program, kernels, buffers and staging, with all work behind a gate."""
+    held = device.queue(blocking=False)
+    gate = held._gate()
+
+    def work():
+        program = device.program(kernels_source())
+        queue = device.queue()
+        memory = device.array(np.arange(64, dtype="u4"))
+        queue.wait(held)
+        queue.launch(program["twice"], 4, 16, memory)
+        program["twice"].bind(queue, 4, 16, memory)()
+        queue.copy(memory, np.ones(64, "u4"))
+        queue.copy(device.empty(64, "u4"), memory)
+        device.null_queue.launch(program["twice"], 4, 16, memory)
+
+    work()
+    gc.collect()
+    device.queue()
+    before = emulated.alive()
+    gate.open()
+    device.finish()
+    for _ in range(3):
+        device.queue()
+    gc.collect()
+    after = emulated.alive()
+    assert after["kernels"] < before["kernels"]
+    assert after["modules"] < before["modules"]
+    assert after["memory"] < before["memory"]
+
+
+def kernels_source():
+    return "kernel void twice(global uint *a) { a[get_global_id(0)] *= 2; }"
+
+
+def test_a_closed_device_leaves_nothing(left, opened, emulated):
+    device = opened()
+    program = device.program(kernels_source())
+    queues = [device.queue(blocking=k % 2 == 0) for k in range(4)]
+    memory = device.array(np.arange(64, dtype="u4"))
+    for k in range(20):
+        queues[k % 4].launch(program["twice"], 4, 16, memory)
+        queues[(k + 1) % 4].wait(queues[k % 4])
+    ran = []
+    queues[0].host(lambda: ran.append(1))
+    memory.get()
+    event = queues[1].record()
+    device.close()
+    assert ran == [1]
+    del device, program, queues, memory, event
+    opened.close_all()
+    assert left() == {}
+
+
+# -- memory
+
+
+def test_pageable_memory_is_staged(device, buffer, calls):
+    """Uploads, downloads and copies of parts; the observer refuses pageable addresses."""
+    queue = device.queue()
+    for nbytes in (256, 1 << 20):
+        memory = device.empty(nbytes, "u1")
+        queue.copy(memory, np.zeros(nbytes, "u1"))
+        queue.copy(memory, bytes(nbytes))
+        queue.copy(np.empty(nbytes, "u1"), memory)
+        queue.copy(bytearray(nbytes), memory)
+        memory[3:77].set(np.zeros(74, "u1"), queue=queue)
+        memory[3:77].get(queue=queue)
+    pinned = ps.host_empty(64, "u4", device)
+    queue.copy(buffer, pinned)
+    queue.copy(pinned, buffer)
+    queue.fill(buffer, 7)
+    queue.finish()
+    assert calls.count(calls.driver.UPLOAD) >= 14
+
+
+# -- threads
+
+
+@pytest.mark.threads
+def test_nobody_meets_on_a_list(device, kernels, buffer, emulated):
+    """Threads that launch, record, wait, copy, poll and finish on the same queues; some calls take long."""
+    queues = [device.queue(), device.queue(blocking=False), device.null_queue]
+    for name in ("zeCommandListHostSynchronize", "zeCommandListAppendSignalEvent", "zeEventHostSynchronize"):
+        emulated.slow(name, 200)
+    errors = []
+
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        try:
+            for _ in range(60):
+                queue, other = (queues[i] for i in rng.integers(0, 3, 2))
+                what = rng.integers(0, 8)
+                if what < 2:
+                    launch(queue, kernels, buffer, int(rng.integers(0, 3)))
+                elif what == 2:
+                    queue.wait(other)
+                elif what == 3:
+                    queue.record().wait()
+                elif what == 4:
+                    queue.query()
+                elif what == 5:
+                    queue.finish()
+                elif what == 6:
+                    queue.copy(buffer, bytes(256))
+                else:
+                    device.finish()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    device.finish()
+
+
+# -- gates and host functions
+
+
+@pytest.mark.threads
+def test_gates_and_host_functions_come_again(device, kernels, buffer, calls, emulated):
+    queues = [device.queue(blocking=False) for _ in range(3)]
+    ran = []
+    for k in range(30):
+        gate = queues[k % 3]._gate()
+        queues[k % 3].host(lambda k=k: ran.append(k))
+        launch(queues[k % 3], kernels, buffer)
+        queues[(k + 1) % 3].wait(queues[k % 3])
+        assert not queues[k % 3].query()
+        assert k not in ran
+        gate.open()
+        if k % 2:
+            device.finish()
+            assert ran == list(range(k + 1))
+    device.finish()
+    assert ran == list(range(30))
+
+
+def test_a_host_function_after_a_part_of_it_was_refused(device, kernels, buffer, calls):
+    """The driver has taken it already when what should hold the queue fails, and calls it all the same."""
+    queue, ran = device.queue(blocking=False), []
+    for name, after in (("zeCommandListAppendWaitOnEvents", 0), ("zeCommandListAppendSignalEvent", 0)):
+        gate = queue._gate()  # so that it is called only after the refusal
+        calls.fail(name, calls.driver.FAILURE[0], after)
+        with pytest.raises(ps.Error, match=name):
+            queue.host(lambda: ran.append(1))
+        gate.open()
+        queue.finish()
+        calls.fail(name, calls.driver.FAILURE[0], after)
+        with pytest.raises(ps.Error, match=name):
+            queue.host(lambda: ran.append(1))
+    queue.host(lambda: ran.append(2))
+    device.finish()
+    assert ran == [2]
+
+
+# -- order
+
+
+@pytest.mark.threads  # of host functions
+@pytest.mark.parametrize("seed", range(20))
+def test_programs_without_aim(device, kernels, event_mode, seed):
+    """As `tests.ordering.test_programs` has them, with each kind of events."""
+    rng = np.random.default_rng(seed)
+    with program_on(device, kernels, strict=event_mode != "") as program:
+        player = Player(program)
+        for _ in range(150):
+            player.play(str(rng.choice(OPERATIONS)), int(rng.integers(len(QUEUES))), int(rng.integers(6)),
+                        bool(rng.integers(2)))  # fmt: skip
+        program.finish_device()
+        assert all(queue.empty for queue in player.queues)
+
+
+# -- events that must be reset
+
+
+def test_plain_events_come_again(device, kernels, buffer, calls, emulated):
+    """The observer refuses a reset before all who wait are past it."""
+    queues = [device.queue(blocking=False) for _ in range(4)]
+    gates = []
+    for k in range(600):
+        queue, other = queues[k % 4], queues[(k * 3 + 1) % 4]
+        launch(queue, kernels, buffer)
+        other.wait(queue)
+        if k % 7 == 0:
+            launch(other, kernels, buffer)
+        if k % 50 == 10:
+            gates.append(queue._gate())
+        if k % 50 == 40:
+            gates.pop().open()
+        if k % 25 == 0:
+            with contextlib.suppress(ps.TimeoutError):
+                other.finish(timeout=0)
+    for gate in gates:
+        gate.open()
+    device.finish()
+    assert all(queue.empty for queue in queues)
+
+
+# -- graphs with branches
+
+
+def test_branches_that_run_again_and_again(device, kernels, buffer, calls, left, event_mode):
+    """Their events are bounded, none comes again too early, and a graph that is gone leaves nothing."""
+    queues = [device.queue(blocking=False) for _ in range(2)]
+    left()
+    for _ in range(3):
+        graph = device.graph()
+        for k in range(12):
+            after = [graph.nodes[i] for i in {k // 2, k - 5, k - 3} if 0 <= i < k]
+            graph.add_kernel(kernels["advance"], 4, 16, buffer, k, after=after)
+        executable = graph.instantiate()
+        gates = []
+        for i in range(100):
+            queue = queues[i // 3 % 2]
+            if i % 20 == 3:
+                gates.append(queue._gate())
+            executable.launch(queue)
+            if i % 20 == 17:
+                gates.pop().open()
+        device.finish()
+        executable.close()
+        graph.close()
+        del executable, graph
+    device.finish()
+    assert len(calls.events_alive()) <= (2 if event_mode else 130) * len(queues)
+    assert left()["lists"] <= len(queues) + (0 if event_mode else 3)  # plain events keep some until they are used again

@@ -1,0 +1,70 @@
+"""Variables of programs, as the driver has them."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import forebay as ps
+
+from . import validation
+
+SOURCE = """
+global int count = 5;
+global int never_used[3];
+kernel void fill(global int *x, int value) { x[0] = value + count; }
+"""
+
+
+@pytest.fixture
+def program(opened):
+    with opened() as device:
+        yield device.program(SOURCE, device.driver.variable_options)
+
+
+def test_they_are_unified_shared_memory(program):
+    """The observer finds an address that is not."""
+    device, queue = program.device, program.device.queue()
+    for name in ("count", "never_used"):
+        variable = program.get_global(name).view("i4")
+        variable.set(np.ones(variable.size, "i4"), queue=queue)
+        queue.fill(variable, 3)
+        queue.copy(device.empty(variable.size, "i4"), variable)
+        queue.launch(program["fill"], 1, 1, variable, 1)
+        variable.get(queue=queue)
+
+
+def test_they_keep_the_module(opened):
+    """The observer finds an address that is nothing any more."""
+    device = opened()
+    variable = device.program(SOURCE, device.driver.variable_options).get_global("count")
+    gc.collect()
+    variable.set(np.ones(4, "u1"))
+    variable.get()
+
+
+@pytest.mark.skipif(validation.active(), reason="the validation layer reports every call that the driver refuses")
+def test_the_answers_of_a_cold_and_of_a_warm_start_are_the_same(opened, monkeypatch, tmp_path):
+    """Of a program that was compiled just now the driver says other things than of one from native code."""
+    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
+    with opened() as device:
+        for _ in range(2):
+            program = device.program(SOURCE, device.driver.variable_options)
+            assert program.get_global("never_used").nbytes == 12
+            for name in ("none", "fill"):
+                with pytest.raises(ps.InvalidArgumentError, match="no variable"):
+                    program.get_global(name)
+                assert program._natives["fill"]._module.variable(name) is None
+
+
+def test_a_program_without_variables_is_compiled_without_the_option(opened, monkeypatch, tmp_path):
+    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
+    seen = []
+    from forebay.queues.levelzero import programs
+
+    make = programs.Module
+    monkeypatch.setattr(programs, "Module", lambda *given: seen.append(given[3:]) or make(*given))
+    with opened() as device:
+        device.program("constant int a[2] = {1, 2}; kernel void get(global int *x) { x[0] = a[x[1]]; }")
+        device.program(SOURCE, device.driver.variable_options)
+    assert seen == [("",), ("-ze-take-global-address",)]

@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+
+import forebay as ps
+from forebay.queues.selection import devices
+
+dpctl = pytest.importorskip("dpctl", reason="dpctl is not installed: pip install 'forebay[sycl]'")
+
+SOURCE = """
+kernel void step(global uint *a, uint n) {
+    for (uint i = 0; i < n; i++) a[get_global_id(0)] = a[get_global_id(0)] * 1664525u + 1013904223u;
+}
+"""
+
+
+def steps(values, n):
+    """What the kernel makes of these values."""
+    for _ in range(n):
+        values = values * np.uint32(1664525) + np.uint32(1013904223)
+    return values
+
+
+@pytest.fixture(scope="session")
+def native():
+    """The `dpctl.SyclDevice` of the first usable SYCL device; forebay is asked first, which finds Intel's driver."""
+    found = next((device for device in devices() if device.backend == "sycl" and device.usable), None)
+    if found is None:
+        pytest.skip("there is no usable SYCL device")
+    return found.native
+
+
+@pytest.fixture
+def sycl_queue(native):
+    """A queue of dpctl's, with work of its own outstanding at no time but the test's."""
+    queue = dpctl.SyclQueue(native, property="in_order")
+    yield queue
+    queue.wait()
+
+
+@pytest.fixture
+def queue(sycl_queue):
+    """The same queue, adopted; its device is closed when the test ends."""
+    queue = ps.Queue.from_dpctl(sycl_queue)
+    yield queue
+    queue.device.close()
+
+
+@pytest.fixture
+def device(queue):
+    return queue.device
+
+
+@pytest.fixture
+def step(device):
+    return device.program(SOURCE)["step"]

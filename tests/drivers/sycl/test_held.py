@@ -1,0 +1,62 @@
+"""What forebay keeps back for a queue that is held, when something fails on the way."""
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.observer import observe
+from tests.helpers.refusals import refused
+
+COUNT = 64
+SOURCE = """
+struct pair { int a; float b; };
+kernel void add(global int *a, struct pair p) { a[get_global_id(0)] = a[get_global_id(0)] * 10 + p.a; }
+"""
+PAIR = np.dtype([("a", "i4"), ("b", "f4")])
+
+
+@pytest.fixture
+def add(device):
+    return device.program(SOURCE)["add"]
+
+
+@pytest.mark.parametrize("call", ["DPCTLKernel_Copy", "DPCTLRawKernelArg_Create"])
+def test_a_launch_that_cannot_be_kept_is_none(device, add, call):
+    """It is refused at once, and what is before and after it is as it was."""
+    own = device.queue(blocking=False)
+    buffer = device.zeros(COUNT, "i4")
+    bound = [add.bind(own, 1, COUNT, buffer, np.array((k, 0), PAIR)) for k in (1, 2, 3)]
+    device.finish()
+    with observe(device) as calls:
+        gate = own._gate()
+        bound[0]()
+        before = own.epoch
+        calls.fail(call, -1)
+        with refused(ps.OutOfMemoryError, MemoryError, "hold", "gate"):
+            bound[1]()
+        assert own.epoch == before
+        bound[2]()
+        gate.open()
+        assert buffer.get(queue=own).tolist() == [13] * COUNT
+
+
+@pytest.mark.parametrize("what", ["launch", "copy"])
+def test_a_queue_behind_a_gate_that_fails_says_so_once(device, add, what):
+    own, other = device.queue(blocking=False), device.queue(blocking=False)
+    buffer, spare = device.zeros(COUNT, "i4"), device.zeros(COUNT, "i4")
+    device.finish()
+    gate = own._gate()
+    if what == "copy":
+        own.copy(buffer, spare)
+    else:
+        own.launch(add, 1, COUNT, buffer, np.array((1, 0), PAIR))
+    other.wait(own.record())
+    other.fill(spare, 5)
+    gate.open(failed=True)
+    for queue in (own, other):
+        with refused(ps.Error, RuntimeError, "behind a gate that failed"):
+            queue.finish()
+    own.fill(buffer, 7)
+    other.fill(spare, 8)
+    assert buffer.get(queue=own).tolist() == [7] * COUNT
+    assert spare.get(queue=other).tolist() == [8] * COUNT

@@ -1,0 +1,148 @@
+"""Watches the driver calls of a device, whatever its driver: each driver folder has an ``observer`` module."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+from collections import Counter
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from tests.null_levelzero import MARK
+
+
+class Call(NamedTuple):
+    """One driver call, after it returned. Events are serial numbers, which are never used again."""
+
+    name: str
+    object: int  # its first argument: the handle of a queue, kernel, event or context
+    kernel: int
+    waits: tuple[int, ...]
+    event: int  # that it made, or is about; 0 for none
+    detail: int
+    status: int
+    injected: bool
+
+
+TRANSFERS = {
+    "UPLOAD": lambda queue, buffer: queue.copy(buffer, bytes(buffer.nbytes)),
+    "DOWNLOAD": lambda queue, buffer: queue.copy(bytearray(buffer.nbytes), buffer),
+    "FILL": lambda queue, buffer: queue.fill(buffer, 3),
+}
+"""For what the call depends on the kind of memory that a device has; on a buffer of four-byte elements."""
+
+
+class Calls:
+    """What was called since `observe` began."""
+
+    def __init__(self, driver, device):
+        self.driver = driver
+        self.device = device
+
+    @property
+    def log(self):
+        return self.since(0)
+
+    def __len__(self):
+        return self.driver.count()
+
+    def since(self, first):
+        return [Call(*fields) for fields in self.driver.read(first)]
+
+    def names(self, first=0):
+        """Of all calls from the given one on, in order."""
+        return [call.name for call in self.since(first)]
+
+    def counts(self, first=0):
+        return Counter(self.names(first))
+
+    def count(self, name, first=0):
+        return self.counts(first)[name]
+
+    def kinds(self, first=0):
+        """How many calls of each kind; those that touch only the life of objects and arguments are "other"."""
+        return Counter(map(self.driver.kind_of, self.names(first)))
+
+    def kind(self, call):
+        return self.driver.kind_of(call.name)
+
+    def fail(self, name, code, after=0):
+        """Let a later call of this name return `code` without reaching the driver: the next one, or `after` more.
+
+        Of several names each.
+        """
+        for each in (name,) if isinstance(name, str) else name:
+            self.driver.fail(each, code, after)
+
+    def forgive(self):
+        """Drop the failures that have not come."""
+        self.driver.forgive()
+
+    def name_of(self, what):
+        """The call by which this device does it ("LAUNCH", "UPLOAD", …); tried out where that depends on the device."""
+        if what not in TRANSFERS:
+            return getattr(self.driver, what)
+        queue, buffer = self.device.queue(blocking=False), self.device.empty(64, "u4")
+        first = len(self)
+        TRANSFERS[what](queue, buffer)
+        (name,) = (call.name for call in self.since(first) if self.kind(call) == "command")
+        queue.finish()
+        return name
+
+    def events_alive(self):
+        return self.driver.events_alive(self.device)
+
+    def markers_of(self, queues, first=0):
+        """The calls that made a marker on one of these queues."""
+        handles = {self.handle_of(queue) for queue in queues}
+        return [call for call in self.since(first) if call.object in handles and self.kind(call) == "marker"]
+
+    def handle_of(self, queue):
+        return self.driver.handle_of(queue)
+
+
+EXECUTES = MARK not in os.environ
+"""Whether devices execute at all: results can be compared with what they should be."""
+
+
+def observer_of(backend):
+    """The ``observer`` module of a driver's folder."""
+    return importlib.import_module(f"forebay.queues.{backend.replace('_', '')}.observer")
+
+
+@contextmanager
+def watch(backend):
+    """Know of all objects that a driver makes from here on, so that what is done wrong with them can be found.
+
+    A device that executes nothing is answered for: what is behind a closed gate is not done.
+    """
+    driver = observer_of(backend)
+    driver.watch(emulate=not EXECUTES)
+    try:
+        yield driver
+    finally:
+        driver.unwatch()
+
+
+@contextmanager
+def observe(device):
+    """Observe the driver of `device` until the block ends. Not nested; the log can be read afterwards.
+
+    Raises
+    ------
+    AssertionError
+        At the end, when something was done that the driver's specification forbids, though the driver allowed it.
+    """
+    driver = observer_of(device.info.backend)
+    driver.start()
+    collects = gc.isenabled()
+    gc.disable()  # or the calls that destroy what an earlier test left come in between
+    try:
+        yield Calls(driver, device)
+        found = driver.violations()
+        assert not found, "\n".join(found)
+    finally:
+        driver.stop()
+        if collects:
+            gc.enable()

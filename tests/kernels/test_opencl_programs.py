@@ -1,0 +1,282 @@
+"""OpenCL programs out of the disk cache: what is kept, for what it is used, and what is not believed."""
+
+import dataclasses
+import json
+import struct
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import forebay as ps
+from forebay.queues.kernels.cache import BinaryCache
+from forebay.queues.opencl import programs
+from forebay.queues.opencl.programs import Builder, Entry
+from tests.helpers import spirv
+from tests.helpers.limits import limits
+
+pytestmark = pytest.mark.usefixtures("opencl_only")
+
+SOURCE = """
+typedef struct { float weight; int offset; long large; } Part;
+kernel void add(global int *out, Part part, int n) { out[0] = (int) part.large + n; }
+kernel void set(global int *out, int n) { out[0] = n; }
+kernel void take(global int *out, global const int *from, constant int *table) { out[0] = from[0] + table[0]; }
+"""
+PART = np.array((0.5, 1, 1000), "f4,i4,i8")[()]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.delenv("FOREBAY_NO_CACHE", raising=False)
+    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
+    return BinaryCache()
+
+
+def builder(device, source=SOURCE, options=()):
+    return Builder(device.driver.context, device.info, source, options)
+
+
+def key_of(device, *arguments):
+    return builder(device, *arguments)._key()
+
+
+@pytest.fixture
+def runs(device, queue):
+    """``runs(program)``: its kernels do what they should."""
+    out = device.zeros(1, "i4")
+
+    def runs(program):
+        queue.launch(program["add"], 1, 1, out, PART, 7)
+        assert out.get(queue=queue).tolist() == [1007]
+        queue.launch(program["set"], 1, 1, out, 5)
+        assert out.get(queue=queue).tolist() == [5]
+
+    return runs
+
+
+@pytest.fixture
+def binary(device, cache):
+    """Skips the test where the driver's binaries are not kept."""
+    device.program(SOURCE)
+    entry = Entry.loads(cache.get(key_of(device)))
+    if not entry.binary:
+        pytest.skip("the driver keeps what it compiles by itself")
+    return entry.binary
+
+
+def never(*_):
+    pytest.fail("was asked")
+
+
+def test_nothing_is_compiled_or_asked_for_again(device, runs, binary, monkeypatch):
+    monkeypatch.setattr(Builder, "_compile", never)
+    monkeypatch.setattr(programs, "declared_by", never)
+    monkeypatch.setattr(programs.OpenCLKernel, "_size_of_value", never)
+    monkeypatch.setattr(BinaryCache, "put", never)
+    runs(device.program(SOURCE))
+
+
+def test_where_there_is_no_binary_types_and_sizes_are_not_asked_for_again(device, runs, cache, monkeypatch):
+    cold = device.program(SOURCE)
+    entry = Entry.loads(cache.get(key_of(device)))
+    cache.put(key_of(device), Entry(b"", entry.declared).dumps())
+    monkeypatch.setattr(programs, "declared_by", never)
+    monkeypatch.setattr(programs.OpenCLKernel, "_size_of_value", never)
+    monkeypatch.setattr(BinaryCache, "put", never)
+    warm = device.program(SOURCE)
+    assert [warm[name].parameters for name in warm] == [cold[name].parameters for name in warm]
+    assert [parameter.read_only for parameter in warm["take"].parameters] == [False, True, True]
+    runs(warm)
+
+
+# Kernels without parameters
+
+
+WITHOUT = """
+#define MADE(name) kernel void name(void) { }
+kernel void nothing(void) { }
+kernel void nothing(void);
+kernel void empty() { }
+__kernel
+  __attribute__((reqd_work_group_size(4, 2, 1))) void /* here, too */
+  eight ( ) { }
+MADE(of_a_macro)
+"""
+
+
+@pytest.fixture
+def refuses_to_tell(monkeypatch):
+    """As NVIDIA's compiler (driver 580): if it shall tell parameters, it refuses a kernel that has none."""
+    build = Builder._build
+
+    def refuse(self, program, *options):
+        if programs.TELL_PARAMETERS in options:
+            source = program.get_info(cl.program_info.SOURCE)
+            built = build(self, self._program(source))
+            if any(cl.Kernel(built, name).num_args == 0 for name in programs.names_in(built)):
+                program = self._program(f"#error a kernel without parameters\n{source}")
+        return build(self, program, *options)
+
+    monkeypatch.setattr(Builder, "_build", refuse)
+
+
+def declared(program):
+    return {name: program[name].parameters for name in program}
+
+
+def test_kernels_without_parameters_beside_others(device, queue, runs, refuses_to_tell, monkeypatch, cache):
+    plain = declared(device.program(SOURCE))
+    program = device.program(WITHOUT + SOURCE)
+    assert declared(program) == plain | dict.fromkeys(["nothing", "empty", "eight", "of_a_macro"], ())
+    runs(program)
+    queue.launch(program["eight"], 1, (4, 2))
+    queue.launch(program["of_a_macro"], 1, 1)
+    queue.finish()
+    entry = Entry.loads(cache.get(key_of(device, WITHOUT + SOURCE)))
+    if entry.binary:
+        monkeypatch.setattr(Builder, "_compile", never)
+    monkeypatch.setattr(programs, "declared_by", never)
+    monkeypatch.setattr(BinaryCache, "put", never)
+    warm = device.program(WITHOUT + SOURCE)
+    assert declared(warm) == declared(program)
+    runs(warm)
+    queue.launch(warm["nothing"], 1, 1)
+    queue.finish()
+
+
+def test_kernels_without_parameters_alone(device, queue, refuses_to_tell):
+    program = device.program(WITHOUT)
+    assert set(declared(program).values()) == {()}
+    queue.launch(program["empty"], 1, 1)
+    queue.finish()
+
+
+def test_where_a_kernel_without_parameters_is_called_the_others_cannot_be_known(device, refuses_to_tell):
+    source = "kernel void nothing(void) { } kernel void calls(global int *out) { nothing(); out[0] = 1; }"
+    with pytest.raises(ps.NotSupportedError, match="'nothing'"):
+        device.program(source)
+
+
+@pytest.mark.parametrize("before", ["", WITHOUT])
+def test_what_does_not_build_is_said_once(device, before, request, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    source = before + "kernel void k(int n) { no_such_name; }"
+    with pytest.raises(ps.BuildError) as plain:
+        device.program(source)
+    request.getfixturevalue("refuses_to_tell")
+    with pytest.raises(ps.BuildError) as caught:
+        device.program(source)
+    assert caught.value.log.count("no_such_name") == plain.value.log.count("no_such_name") > 0
+    assert "without parameters" not in caught.value.log
+    assert not list(tmp_path.glob("*.cl"))  # pyopencl would leave a copy
+
+
+# What is not believed; each has the right checksum
+
+
+WRONG = {
+    "empty": b"",
+    "too short": b"\0" * 7,
+    "too long a table": struct.pack("<Q", 1 << 60) + b"{}",
+    "not JSON": struct.pack("<Q", 2) + b"\xff{",
+    "not a table": struct.pack("<Q", 2) + b"[]",
+    "not of kernels": struct.pack("<Q", 9) + b'{"add":7}',
+    "not of parameters": struct.pack("<Q", 14) + b'{"add":[[1,2]]}',
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_no_entry_is_ignored_and_rewritten(device, runs, cache, what):
+    device.program(SOURCE)
+    good = cache.get(key_of(device))
+    cache.put(key_of(device), WRONG[what])
+    runs(device.program(SOURCE))
+    assert Entry.loads(cache.get(key_of(device))).declared == Entry.loads(good).declared
+
+
+@pytest.mark.parametrize("wrong", [b"\x7fELF" + bytes(1000), b"binary", bytes(64)], ids=["ELF", "text", "zeros"])
+def test_a_binary_that_the_driver_refuses_is_ignored_and_rewritten(device, runs, cache, binary, wrong):
+    declared = Entry.loads(cache.get(key_of(device))).declared
+    cache.put(key_of(device), Entry(wrong, declared).dumps())
+    runs(device.program(SOURCE))
+    entry = Entry.loads(cache.get(key_of(device)))
+    assert entry.declared == declared
+    assert entry.binary[:4] == binary[:4]  # two compilations need not give the same bytes
+    assert entry.binary != wrong
+
+
+def test_a_binary_of_other_kernels_is_ignored_and_rewritten(device, runs, cache, binary):
+    declared = Entry.loads(cache.get(key_of(device))).declared
+    for foreign in ({**declared, "third": []}, {**declared, "set": declared["add"]}, {"set": declared["set"]}):
+        cache.put(key_of(device), Entry(binary, foreign).dumps())
+        runs(device.program(SOURCE))
+        assert Entry.loads(cache.get(key_of(device))).declared == declared
+
+
+def test_an_entry_comes_back():
+    entry = Entry(b"\0binary", {"k": [programs.spirv.Declared("a", "int*", "pointer", 8)], "l": []})
+    assert Entry.loads(entry.dumps()) == entry
+    assert json.loads(entry.dumps()[8:-7])["l"] == []
+
+
+# What decides
+
+
+def test_whatever_decides_what_is_compiled_is_in_the_key(device, monkeypatch):
+    here = key_of(device)
+    assert here == key_of(device)
+    keys = [key_of(device, SOURCE, ("-DN=1",)), key_of(device, SOURCE, ("-DN=1", "")), key_of(device, SOURCE + " ")]
+    keys.append(key_of(device, SOURCE.encode()))  # as SPIR-V
+    for change in ({"driver_version": "another"}, {"platform": "another"}, {"description": "another"}):
+        info = dataclasses.replace(device.info, **change)
+        keys.append(Builder(device.driver.context, info, SOURCE, ())._key())
+    monkeypatch.setenv("CL_CONFIG_CPU_TARGET_ARCH", "corei7-avx")
+    keys.append(key_of(device))
+    monkeypatch.undo()
+    if device.info.kind == "cpu":
+        monkeypatch.setattr(programs, "processor", lambda: "another")
+        keys.append(key_of(device))
+    assert len({here, *keys}) == 1 + len(keys)
+
+
+def test_the_processor_is_described_by_what_does_not_change():
+    assert programs.processor()
+    assert "MHz" not in programs.processor()
+
+
+def test_a_source_that_includes_files_is_compiled_each_time(device, queue, cache, tmp_path):
+    (tmp_path / "n.h").write_text("#define N 1\n")
+    source = '#include "n.h"\nkernel void set(global int *out) { out[0] = N; }'
+    out = device.zeros(1, "i4")
+    queue.launch(device.program(source, f"-I{tmp_path}")["set"], 1, 1, out)
+    assert out.get(queue=queue).tolist() == [1]
+    (tmp_path / "n.h").write_text("#define N 2\n")
+    queue.launch(device.program(source, f"-I{tmp_path}")["set"], 1, 1, out)
+    assert out.get(queue=queue).tolist() == [2]
+    assert cache.info().entries == 0
+
+
+def test_what_does_not_build_is_not_kept(device, cache):
+    for _ in range(2):
+        with pytest.raises(ps.BuildError, match="no_such_name"):
+            device.program("kernel void k(int n) { no_such_name; }")
+    assert cache.info().entries == 0
+
+
+def test_spirv(device, queue, cache, monkeypatch):
+    if not limits(device).spirv:
+        pytest.skip("the device takes no SPIR-V")
+    module = spirv.fill_module("fill")
+    device.program(module)
+    monkeypatch.setattr(Builder, "_compile", never)
+    monkeypatch.setattr(BinaryCache, "put", never)
+    buffer = device.zeros(100, "i4")
+    queue.launch(device.program(module)["fill"], 10, 10, buffer, -7)
+    assert buffer.get(queue=queue).tolist() == [-7] * 100
+
+
+@pytest.mark.parametrize("source", ["", "int helper(int a) { return a; }"])
+def test_a_program_without_kernels(device, source):
+    assert len(device.program(source)) == 0
+    assert len(device.program(source)) == 0

@@ -1,0 +1,238 @@
+"""Variables of programs: `Program.get_global`."""
+
+import gc
+import struct
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from forebay.queues.selection import devices
+from tests.helpers.refusals import refused
+
+SOURCE = """
+global int count = 5;
+global float table[4] = {1, 2, 3, 4};
+global int never_used[7];
+static global int hidden = 9;
+kernel void step(global int *out) { out[0] = count++; out[1] = (int)table[2]; out[2] = hidden; }
+kernel void write(global int *to, int value) { to[0] = value; }
+"""
+
+
+@pytest.fixture
+def build(device):
+    """``build()``: the program; a device whose variables nobody can reach has none."""
+    if device.driver.variable_options is None:
+        pytest.skip("the device has no variables")
+    if device.info.backend == "sycl":
+        pytest.skip("the driver tells nobody where variables are")
+    return lambda source=SOURCE: device.program(source, device.driver.variable_options)
+
+
+@pytest.fixture
+def step(device):
+    """``step(program)``: what the kernel finds in the variables; it counts."""
+
+    def step(program):
+        out = device.empty(3, "i4")
+        device.null_queue.launch(program["step"], 1, 1, out)
+        return out.get().tolist()
+
+    return step
+
+
+def test_a_variable_is_a_buffer_of_its_bytes(build, device):
+    program = build()
+    for name, nbytes in (("count", 4), ("table", 16), ("never_used", 28)):
+        variable = program.get_global(name)
+        assert (variable.shape, variable.dtype, variable.nbytes) == ((nbytes,), np.uint8, nbytes)
+        assert variable.device is device
+        assert variable.usm_type == "device"
+        assert program.get_global(name) is variable
+    ends = sorted((v.address, v.address + v.nbytes) for v in map(program.get_global, ("count", "table", "never_used")))
+    assert all(one[1] <= other[0] for one, other in pairwise(ends))
+
+
+@pytest.mark.executes
+def test_it_begins_with_its_initial_value(build, step):
+    program = build()
+    assert program.get_global("count").view("i4").get().tolist() == [5]
+    assert program.get_global("table").view("f4").get().tolist() == [1, 2, 3, 4]
+    assert program.get_global("never_used").get().tolist() == [0] * 28
+    assert step(program) == [5, 3, 9]
+    assert program.get_global("count").view("i4").get().tolist() == [6]
+
+
+@pytest.mark.executes
+def test_kernels_see_what_was_copied_and_filled(build, step, device):
+    program = build()
+    count, table = program.get_global("count").view("i4"), program.get_global("table").view("f4")
+    table.set([10, 20, 30, 40])
+    device.null_queue.fill(count, 70)
+    assert step(program) == [70, 30, 9]
+    table[2:3].set([31])
+    other = device.array(np.array([8], "i4"))
+    device.null_queue.copy(count, other)
+    assert step(program) == [8, 31, 9]
+    device.null_queue.copy(other, count)
+    assert other.get().tolist() == [9]
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("bound", [False, True])
+def test_it_is_an_argument(build, step, device, bound):
+    program, queue = build(), device.null_queue
+    others = build()["write"]  # of another program
+    count = program.get_global("count").view("i4")
+    for kernel, value in ((program["write"], 50), (others, 60)):
+        if bound:
+            kernel.bind(queue, 1, 1, count, value)()
+        else:
+            queue.launch(kernel, 1, 1, count, value)
+        assert step(program)[0] == value
+
+
+@pytest.mark.executes
+def test_programs_have_their_own(build, step):
+    """The second is out of the cache."""
+    one, other = build(), build()
+    assert one.get_global("count").address != other.get_global("count").address
+    one.get_global("count").view("i4").set([100])
+    assert step(other)[0] == 5
+    assert step(one)[0] == 100
+    assert step(other)[0] == 6
+
+
+@pytest.mark.executes
+def test_a_graph_copies_to_it(build, step, device):
+    program, queue = build(), device.queue()
+    count, source = program.get_global("count").view("i4"), device.array(np.array([40], "i4"))
+    device.finish()
+    with queue.capture() as graph:
+        queue.copy(count, source)
+    ready = graph.instantiate()
+    for _ in range(2):
+        step(program)
+        ready.launch(queue)
+        queue.finish()
+        assert count.get().tolist() == [40]
+
+
+# -- how long it is there
+
+
+@pytest.mark.executes
+def test_it_outlives_a_program_that_is_dropped(build):
+    count = build().get_global("count").view("i4")
+    gc.collect()
+    count.set([3])
+    assert count.get().tolist() == [3]
+
+
+def test_it_is_closed_with_its_program(build, device):
+    program = build()
+    count = program.get_global("count")
+    part = count[:2]
+    count.set([1, 2, 3, 4])
+    program.close()
+    program.close()
+    for each in (count, part):
+        assert each.closed
+        with refused(ps.ClosedError, RuntimeError, "closed"):
+            each.get()
+    with refused(ps.ClosedError, RuntimeError, "Program is closed"):
+        program.get_global("count")
+    with refused(ps.ClosedError, RuntimeError, "closed"):
+        device.null_queue.launch(build()["write"], 1, 1, count, 1)
+
+
+def test_work_that_uses_it_still_runs_when_its_program_is_closed(build, device, hold, really):
+    program, queue, out = build(), device.queue(), np.zeros(1, "i4")
+    count = program.get_global("count").view("i4")
+    gate = hold(queue)
+    queue.fill(count, 12)
+    queue.copy(out, count)
+    program.close()
+    del program, count
+    gc.collect()
+    gate.open()
+    queue.finish()
+    assert out[0] == 12 or not really
+
+
+@pytest.mark.executes
+def test_one_that_was_closed_is_handed_out_again(build):
+    program = build()
+    with program.get_global("count") as first:
+        pass
+    second = program.get_global("count")
+    assert second is not first
+    assert second.view("i4").get().tolist() == [5]
+
+
+def test_writes_of_kernels_are_not_seen_so_nothing_is_remembered_of_it(build, queue):
+    """Memory that changes unseen is measured anew for each launch."""
+    program = build(
+        "global int counts[2] = {1, 2};"
+        "kernel void grow(global int *x, global const int *of) { x[0] = of[0]; counts[1] += 1; }"
+    )
+    grow = program["grow"]
+    grow.scratch("x", ps.MaxOver("of") * 0 + 64)
+    counts = program.get_global("counts").view("i4")
+    for _ in range(3):
+        queue.launch(grow, 1, 1, counts)
+    assert queue.stats.reductions == 3
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize("name", ["none", "hidden", "step", "", "count\0", "\udcff", "count ", "täble"])
+def test_there_is_no_such_variable(build, name):
+    program = build()
+    with refused(ps.InvalidArgumentError, ValueError, repr(name)):
+        program.get_global(name)
+    assert program.get_global("count").nbytes == 4
+
+
+@pytest.mark.parametrize("name", [None, 3, b"count"])
+def test_a_name_is_a_str(build, name):
+    with refused(ps.ArgumentTypeError, TypeError, type(name).__name__):
+        build().get_global(name)
+
+
+def test_a_driver_that_does_not_tell_says_so(device):
+    if device.driver.variable_options is not None and device.info.backend != "sycl":
+        pytest.skip("the driver tells")
+    program = device.program("kernel void fill(global int *x) { x[0] = 1; }")
+    with refused(ps.NotSupportedError, RuntimeError, "'count'"):
+        program.get_global("count")
+
+
+# -- what compilers make of it
+
+
+def section(elf, name):
+    """A section of a 64-bit ELF file."""
+    at, size, count, names = struct.unpack_from("<Q10xHHH", elf, 0x28)[0], *struct.unpack_from("<HHH", elf, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQ", elf, at + index * size) for index in range(count)]
+    strings = headers[names][4]
+    for word, _, _, _, offset, nbytes in headers:
+        if elf[strings + word :].startswith(name.encode() + b"\0"):
+            return elf[offset : offset + nbytes]
+    raise LookupError(name)
+
+
+@pytest.mark.parametrize(("declared", "in_code"), [("global", False), ("global const", True), ("constant", True)])
+def test_what_is_not_const_is_not_part_of_the_code(declared, in_code):
+    """Else kernels would not see what the host writes, which null hardware cannot show."""
+    info = next((each for each in devices() if each.backend == "level_zero"), None)
+    if info is None:
+        pytest.skip("about Intel's compiler for GPUs")
+    with ps.Device(info.name) as device:
+        source = f"{declared} int a = 0x12345678; kernel void get(global int *x) {{ x[0] = a; }}"
+        program = device.program(source, device.driver.variable_options)
+        binary = program._natives["get"]._module.native_binary()
+    assert ((0x12345678).to_bytes(4, "little") in section(binary, ".text.get")) == in_code

@@ -1,0 +1,145 @@
+"""NumPy arrays given to a launch: copied in on its queue, and out again when they are writable."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.drivers.levelzero import validation
+from tests.helpers.refusals import refused
+
+SOURCE = """
+kernel void axpy(float a, global const float *x, global float *y) {
+    size_t i = get_global_id(0);
+    y[i] += a * x[i];
+}
+kernel void swap(global int *a, global int *b) {
+    size_t i = get_global_id(0);
+    int keep = a[i];
+    a[i] = b[i] + 1;
+    b[i] = keep;
+}
+kernel void scratched(global int *values, global int *room) {
+    room[get_global_id(0)] = values[get_global_id(0)];
+    values[get_global_id(0)] = room[get_global_id(0)] + 1;
+}
+"""
+
+
+@pytest.fixture(scope=validation.scope("module"))
+def kernels(device):
+    return device.program(SOURCE)
+
+
+@pytest.mark.executes
+def test_in_and_out(device, queue, kernels):
+    x, y = np.arange(64, dtype="f4"), np.ones(64, "f4")
+    queue.launch(kernels["axpy"], 64, 1, 2.0, x, y)
+    assert np.array_equal(y, 2 * np.arange(64) + 1)
+    buffer = device.array(y)
+    device.finish()
+    queue.launch(kernels["axpy"], 64, 1, 1.0, buffer, y)
+    assert np.array_equal(y, 4 * np.arange(64) + 2)
+
+
+def test_a_synchronize_only_if_something_comes_back(device, queue, kernels):
+    x, frozen = np.arange(64, dtype="f4"), np.ones(64, "f4")
+    frozen.flags.writeable = False
+    y = device.zeros(64)
+    device.finish()
+    before = device.stats
+    queue.launch(kernels["axpy"], 64, 1, 2.0, x, y)  # x is const to the kernel
+    queue.launch(kernels["axpy"], 64, 1, 2.0, x, frozen)
+    spent = device.stats - before
+    assert (spent.host_syncs, spent.copies) == (0, 3)
+    queue.launch(kernels["axpy"], 64, 1, 2.0, x, np.zeros(64, "f4"))
+    assert (device.stats - before).host_syncs <= 1
+    assert (device.stats - before).copies == 6
+
+
+@pytest.mark.executes
+def test_what_is_not_written_may_be_changed_at_once(device, queue, hold, kernels):
+    x, y = np.arange(64, dtype="f4"), device.zeros(64)
+    device.finish()
+    gate = hold(queue)
+    queue.launch(kernels["axpy"], 64, 1, 2.0, x, y)
+    x[:] = -1
+    del x
+    gate.open()
+    assert np.array_equal(y.get(queue=queue), 2 * np.arange(64))
+
+
+@pytest.mark.executes
+def test_copies_are_on_the_queue_of_the_launch(device, queue, kernels):
+    """Another queue's gate does not hold them up."""
+    other = device.queue()
+    gate = other._gate()
+    try:
+        y = np.zeros(64, "f4")
+        done = threading.Event()
+
+        def work():
+            queue.launch(kernels["axpy"], 64, 1, 1.0, np.ones(64, "f4"), y)
+            done.set()
+
+        threading.Thread(target=work, daemon=True).start()
+        assert done.wait(60)
+        assert y.tolist() == [1] * 64
+    finally:
+        gate.open()
+        other.close()
+
+
+@pytest.mark.executes
+def test_one_array_twice_is_one_piece_of_memory(queue, kernels):
+    values = np.arange(8, dtype="i4")
+    queue.launch(kernels["swap"], 8, 1, values, values)
+    assert values.tolist() == list(range(8))
+    a, b = np.arange(8, dtype="i4"), np.full(8, 5, "i4")
+    queue.launch(kernels["swap"], 8, 1, a, b)
+    assert (a.tolist(), b.tolist()) == ([6] * 8, list(range(8)))
+
+
+@pytest.mark.executes
+def test_with_scratch_and_shapes(device, queue):
+    with device.program(SOURCE) as own:
+        kernel = own["scratched"]
+        kernel.scratch("room", 4 * 24)
+        values = np.arange(24, dtype="i4").reshape(2, 3, 4)
+        queue.launch(kernel, 24, 1, values)
+        assert np.array_equal(values, np.arange(1, 25).reshape(2, 3, 4))
+
+
+def test_steady_state_allocates_no_memory_of_the_device(device, queue, kernels):
+    x, y = np.arange(64, dtype="f4"), np.ones(64, "f4")
+    for _ in range(3):
+        queue.launch(kernels["axpy"], 64, 1, 2.0, x, y)
+    before = device.stats.allocations
+    for _ in range(50):
+        queue.launch(kernels["axpy"], 64, 1, 2.0, x, y)
+    assert device.stats.allocations == before
+
+
+def test_what_is_refused(device, queue, kernels):
+    good = np.zeros(64, "f4")
+    before = queue.epoch
+    for bad in (np.zeros(128, "f4")[::2], np.zeros(0, "f4"), np.array([None])):
+        with refused(ps.InvalidArgumentError, ValueError, "'axpy'", "argument 2", "C-contiguous"):
+            queue.launch(kernels["axpy"], 64, 1, 2.0, good, bad)
+    whole = np.zeros(100, "i4")
+    with refused(ps.InvalidArgumentError, ValueError, "'swap'", "overlap"):
+        queue.launch(kernels["swap"], 8, 1, whole[:64], whole[10:74])
+    with refused(ps.ArgumentTypeError, TypeError, "'axpy'", "bound"):
+        kernels["axpy"].bind(queue, 64, 1, 2.0, good, good)
+    with refused(ps.ArgumentTypeError, TypeError, "'axpy'", "argument 0"):
+        queue.launch(kernels["axpy"], 64, 1, "2", good, good)
+    assert queue.epoch == before
+
+
+@pytest.mark.executes(run=False)
+def test_writing_to_arrays_is_refused_on_the_host_thread(device, queue, make_queue, kernels):
+    other = make_queue()
+    queue.host(lambda: other.launch(kernels["axpy"], 64, 1, 2.0, np.zeros(64, "f4"), np.zeros(64, "f4")))
+    with pytest.raises(ps.Error, match="host function"):
+        queue.finish()

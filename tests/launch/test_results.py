@@ -1,0 +1,153 @@
+"""Launches with ``result=``: the download is asynchronous, and a host synchronize happens when a value is asked for."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.drivers.levelzero import validation
+
+SOURCE = """
+kernel void sum(global const int *values, int n, global int *result) {
+    int sum = 0;
+    for (int i = 0; i < n; i++) sum += values[i];
+    *result = sum;
+}
+typedef struct { int a; float b; } Pair;
+kernel void pair(int a, global Pair *result) { result->a = a; result->b = a / 2.0f; }
+kernel void three(int a, global float *result) { for (int i = 0; i < 3; i++) result[i] = a + i; }
+kernel void with_scratch(global const int *values, global int *room, int n, global int *result) {
+    room[n - 1] = values[0];
+    *result = room[n - 1];
+}
+kernel void reads(global const int *values) { }
+kernel void scalar(global int *values, int n) { }
+"""
+
+
+@pytest.fixture(scope=validation.scope("module"))
+def kernels(device):
+    return device.program(SOURCE)
+
+
+@pytest.fixture
+def values(device, queue):
+    buffer = device.empty(10, "i4")
+    queue.copy(buffer, np.arange(10, dtype="i4"))
+    return buffer
+
+
+@pytest.mark.executes
+def test_values_of_scalars_structures_and_arrays(queue, kernels, values):
+    total = queue.launch(kernels["sum"], 1, 1, values, 10, result="i4")
+    pair = queue.launch(kernels["pair"], 1, 1, 7, result=[("a", "i4"), ("b", "f4")])
+    three = queue.launch(kernels["three"], 1, 1, 5, result=np.dtype(("f4", 3)))
+    assert (total.get(), total.get(), total.dtype) == (45, 45, np.dtype("i4"))
+    assert pair.get().tolist() == (7, 3.5)
+    assert three.get().tolist() == [5, 6, 7]
+    assert kernels["sum"][1, 1, queue](values, 3, result="i4").get() == 3
+
+
+@pytest.mark.executes
+def test_each_result_is_that_of_its_own_launch(queue, kernels, values):
+    futures = [queue.launch(kernels["sum"], 1, 1, values, n, result="i4") for n in range(11)]
+    assert ps.results(*futures) == [n * (n - 1) // 2 for n in range(11)]
+
+
+def test_one_synchronize_when_asked_for_and_none_when_not(device, queue, make_queue, kernels, values):
+    device.finish()
+    before = device.stats.host_syncs
+
+    def syncs():
+        return device.stats.host_syncs - before
+
+    futures = [queue.launch(kernels["sum"], 1, 1, values, 10, result="i4") for _ in range(5)]
+    assert syncs() == 0
+    futures[-1].get()
+    assert syncs() <= 1
+    for future in futures:
+        future.get()
+    assert syncs() <= 1
+    before = device.stats.host_syncs
+    futures = [make_queue().launch(kernels["sum"], 1, 1, values, 10, result="i4") for _ in range(5)]
+    ps.results(*futures)
+    assert syncs() <= 1
+    before = device.stats.host_syncs
+    futures = [queue.launch(kernels["sum"], 1, 1, values, 10, result="i4") for _ in range(100)]
+    del futures
+    gc.collect()
+    assert syncs() == 0
+
+
+def test_it_does_not_wait_for_the_kernel(device, queue, hold, kernels, values, really):
+    gate = hold(queue)
+    future = queue.launch(kernels["sum"], 1, 1, values, 10, result="i4")
+    assert not really or not future.done
+    assert "sum" not in repr(future)
+    gate.open()
+    assert future.get() == 45 or not really
+    assert future.done
+
+
+@pytest.mark.executes
+def test_a_result_outlives_its_queue_and_memory_pressure(device, make_queue, hold, kernels, values):
+    queue = make_queue()
+    gate = hold(queue)
+    future = queue.launch(kernels["sum"], 1, 1, values, 10, result="i4")
+    queue.close()
+    del queue
+    rubbish = [np.full(64, 7, "u1") for _ in range(10000)]
+    others = [make_queue().launch(kernels["sum"], 1, 1, values, 3, result="i4") for _ in range(20)]
+    del rubbish
+    gc.collect()
+    gate.open()
+    assert future.get() == 45
+    assert ps.results(*others) == [3] * 20
+
+
+def test_steady_state_allocates_no_memory_of_the_device(device, queue, kernels, values):
+    for _ in range(3):
+        queue.launch(kernels["sum"], 1, 1, values, 10, result="i4").get()
+    before = device.stats.allocations
+    for _ in range(100):
+        queue.launch(kernels["sum"], 1, 1, values, 10, result="i4").get()
+    assert device.stats.allocations == before
+
+
+@pytest.mark.executes
+def test_together_with_scratch(device, queue, values):
+    with device.program(SOURCE) as own:
+        kernel = own["with_scratch"]
+        kernel.scratch("room", 4 * ps.Argument("n"))
+        queue.fill(values, 12)
+        assert queue.launch(kernel, 1, 1, values, 1000, result="i4").get() == 12
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "result", "kind", "builtin", "word"),
+    [
+        ("reads", (), "i4", ps.InvalidArgumentError, ValueError, "last parameter"),
+        ("scalar", (None,), "i4", ps.InvalidArgumentError, ValueError, "last parameter"),
+        ("sum", (None, 3), object, ps.InvalidArgumentError, ValueError, "elements"),
+        ("sum", (None, 3), "no type", ps.ArgumentTypeError, TypeError, "no type"),
+        ("sum", (None, 3, None), "i4", ps.ArgumentTypeError, TypeError, "3 arguments"),
+        ("sum", (None, "x"), "i4", ps.ArgumentTypeError, TypeError, "argument 1"),
+    ],
+)
+def test_what_is_refused(device, queue, kernels, name, arguments, result, kind, builtin, word):
+    before = queue.epoch
+    with pytest.raises(kind, match=word) as caught:
+        queue.launch(kernels[name], 1, 1, *arguments, result=result)
+    assert isinstance(caught.value, builtin)
+    assert queue.epoch == before
+    assert device._lend(queue, 1, "i4").nbytes == 4
+
+
+def test_other_keywords_and_made_up_results_are_refused(queue, kernels):
+    with pytest.raises(ps.ArgumentTypeError, match="results"):
+        queue.launch(kernels["sum"], 1, 1, None, 3, results="i4")
+    with pytest.raises(ps.ArgumentTypeError, match=r"Queue\.launch"):
+        ps.Result()
+    with pytest.raises(ps.ArgumentTypeError, match="int"):
+        ps.results(3)

@@ -1,0 +1,533 @@
+"""Scratch whose size depends on data: when the data is looked at again, and when it is not."""
+
+import gc
+import threading
+import time
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import forebay as ps
+from forebay.queues.kernels.scratch_size import read_size
+from tests.drivers.levelzero import validation
+from tests.helpers.refusals import refused
+
+SOURCE = """
+kernel void use(global const int *rows, global uchar *stack, int n, global int *out) {
+    for (int i = 0; i < n; i++) stack[i] = (uchar)i;
+    out[0] = n ? stack[n - 1] : -1;
+}
+kernel void two(global const int *rows, global uchar *first, global const uint *more, global uchar *second, int n) {
+    first[0] = second[0] = n;
+}
+kernel void rewrite(global int *values, int value) { values[get_global_id(0)] = value; }
+typedef struct { global int *next; int value; int unused; } Link;
+kernel void chase(global const Link *link) { link->next[0] = link->value; }
+kernel void of_real(global const float *values, global uchar *stack) { stack[0] = 1; }
+"""
+
+
+@pytest.fixture(scope=validation.scope("module"))
+def kernels(device):
+    return device.program(SOURCE)
+
+
+@pytest.fixture
+def own(device):
+    """The same kernels, for a test that declares scratch of them."""
+    with device.program(SOURCE) as own:
+        yield own
+
+
+@pytest.fixture
+def use(own):
+    kernel = own["use"]
+    kernel.scratch("stack", ps.MaxOver("rows"))
+    return kernel
+
+
+@pytest.fixture
+def out(device):
+    return device.zeros(1, "i4")
+
+
+@pytest.fixture
+def rows(device, queue):
+    buffer = device.empty(100, "i4")
+    queue.copy(buffer, np.arange(100, dtype="i4"))
+    return buffer
+
+
+def reductions(queue, launch):
+    """How many buffers were measured for it."""
+    before = queue.stats.reductions
+    launch()
+    return queue.stats.reductions - before
+
+
+# When
+
+
+def test_measured_once_then_only_after_a_write(device, queue, make_queue, kernels, use, rows, out):
+    def launch():
+        queue.launch(use, 1, 1, rows, 10, out)
+
+    assert reductions(queue, launch) == 1
+    before = device.stats
+    for _ in range(2007):
+        launch()
+    steady = device.stats - before
+    assert steady.launches == 2007
+    assert (steady.reductions, steady.allocations, steady.events_made, steady.copies, steady.host_syncs) == (0,) * 5
+    other = make_queue()
+    writes = [
+        lambda: queue.copy(rows, np.arange(100, dtype="i4")),
+        lambda: queue.copy(rows[:50], np.arange(50, dtype="i4")),
+        lambda: queue.fill(rows, 20),
+        lambda: other.fill(rows, 30),
+        lambda: queue.launch(kernels["rewrite"], 100, 1, rows, 40),
+        lambda: other.launch(kernels["rewrite"], 90, 1, rows[10:], 50),
+        kernels["rewrite"].bind(queue, 100, 1, rows, 60),
+        lambda: rows.set(np.arange(100)),
+        lambda: queue.copy(rows, device.array(np.arange(100, dtype="i4"))),
+    ]
+    for write in writes:
+        write()
+        assert reductions(queue, launch) == 1
+        assert reductions(queue, launch) == 0
+    queue.launch(use, 1, 1, rows, 10, out)
+    queue.copy(np.empty(100, "i4"), rows)  # reading is no write
+    device.null_queue.launch(use, 1, 1, rows, 10, out)  # nor is a launch that takes it through a pointer to const
+    assert reductions(queue, launch) == 0
+    device.finish()
+
+
+@pytest.mark.executes
+def test_the_size_is_that_of_the_data_of_the_moment(device, queue, use, rows, out):
+    for size in (100, 5, 1000, 3):
+        queue.fill(rows, size)
+        queue.launch(use, 1, 1, rows, size, out)
+        assert out.get(queue=queue).tolist() == [(size - 1) % 256]
+
+
+def test_each_argument_that_a_size_follows_from_is_compared(device, queue, own):
+    kernel = own["two"]
+    kernel.scratch("first", ps.MaxOver("rows") * 4 + ps.Argument("n"))
+    kernel.scratch("second", ps.SumOver("more") // 2 - ps.MinOver("rows"))
+    rows, more = device.array(np.arange(100, dtype="i4")), device.array(np.full(10, 7, "u4"))
+    same = device.array(np.arange(100, dtype="i4"))
+
+    def measured(*arguments):
+        return reductions(queue, lambda: queue.launch(kernel, 1, 1, *arguments))
+
+    assert measured(rows, more, 1) == 2
+    assert measured(rows, more, 1) == 0
+    assert measured(rows, more, 2) == 0  # another scalar, the same data
+    assert measured(same, more, 2) == 1
+    assert measured(rows, more, 2) == 0  # remembered with the data
+    assert measured(rows[1:], more, 2) == 1
+    assert measured(rows[:99], more, 2) == 1
+    assert measured(rows.view("u4"), more, 2) == 1
+    assert measured(rows[1:], more[:5], 2) == 1
+    queue.fill(more, 1)
+    assert measured(rows, more, 2) == 1
+
+
+def test_kernels_and_queues_share_what_was_measured(device, queue, make_queue, own, use, rows, out):
+    queue.launch(use, 1, 1, rows, 1, out)
+    kernel = own["two"]
+    kernel.scratch("first", ps.SumOver("rows"))
+    kernel.scratch("second", 16)
+    more = device.zeros(1, "u4")
+    assert reductions(queue, lambda: queue.launch(kernel, 1, 1, rows, more, 1)) == 0
+    other = make_queue()
+    assert reductions(other, lambda: other.launch(use, 1, 1, rows, 1, out)) == 0
+
+
+def test_600_reductions_over_3_buffers_are_3(device, queue):
+    parameters = ", ".join(f"global const int *in{i}" for i in range(3))
+    kernel = device.program(f"kernel void many({parameters}, global uchar *stack) {{ stack[0] = 1; }}")["many"]
+    size = 0
+    for i in range(200):
+        size = ps.MaxOver("in0") * i + ps.MinOver("in1") + ps.SumOver("in2") // (i + 1) + size
+    kernel.scratch("stack", size)
+    inputs = [device.array(np.arange(1, 1000, dtype="i4")) for _ in range(3)]
+
+    def launch():
+        queue.launch(kernel, 1, 1, *inputs)
+
+    syncs = device.stats.host_syncs
+    assert reductions(queue, launch) == 3
+    assert device.stats.host_syncs - syncs <= 1
+    assert reductions(queue, launch) == 0
+    queue.fill(inputs[1], 5)
+    assert reductions(queue, launch) == 1
+
+
+@pytest.mark.threads
+@pytest.mark.executes
+def test_measured_after_the_last_writer_on_whichever_queue(device, queue, make_queue, hold, use, kernels, out):
+    """Three queues write, one to each third, behind gates: all must have written before the rows are looked at."""
+    rows = device.zeros(99, "i4")
+    queue.launch(use, 1, 1, rows, 0, out)
+    device.finish()
+    writers = [make_queue(blocking=False) for _ in range(3)]
+    gates = [hold(writer) for writer in writers]
+    for i, writer in enumerate(writers):
+        writer.launch(kernels["rewrite"], 33, 1, rows[33 * i : 33 * (i + 1)], 100 * (3 - i))
+
+    def open_gates():  # the last writer's first
+        for gate in reversed(gates):
+            time.sleep(0.2)
+            gate.open()
+
+    opener = threading.Thread(target=open_gates)
+    opener.start()
+    queue.launch(use, 1, 1, rows, 300, out)  # blocks until all are open
+    opener.join()
+    assert out.get(queue=queue).tolist() == [299 % 256]
+    assert queue.stats.reductions == 2
+
+
+def test_a_host_view_counts_as_writing_all_the_time(device, queue, use, out):
+    try:
+        rows = device.empty(10, "i4", usm_type="shared")
+    except ps.NotSupportedError:
+        pytest.skip("no shared memory")
+    queue.fill(rows, 8)
+
+    def launch():
+        queue.launch(use, 1, 1, rows, 8, out)
+
+    assert reductions(queue, launch) == 1
+    assert reductions(queue, launch) == 0
+    device.finish()
+    host = rows.host
+    part = host[3:]
+    del host
+    part[0] = 70
+    assert reductions(queue, launch) == 1
+    device.finish()
+    part[0] = 80
+    assert reductions(queue, launch) == 1
+    device.finish()
+    del part
+    gc.collect()
+    assert reductions(queue, launch) == 1  # what was written last
+    assert reductions(queue, launch) == 0
+
+
+def test_generations_rise_with_writes_only_and_are_shared(device, queue, kernels):
+    a, b = device.empty(16, "i4"), device.empty(16, "i4")
+    first, again = a.generation, a[4:]
+
+    def risen(action):
+        before = a.generation
+        action()
+        assert again.generation == a.generation
+        return a.generation - before
+
+    assert first >= 1
+    assert risen(lambda: queue.fill(again, 1)) == 1
+    assert risen(lambda: queue.copy(a, b)) == 1
+    assert risen(lambda: queue.copy(b, a)) == 0
+    assert risen(lambda: queue.launch(kernels["rewrite"], 1, 1, again, 1)) == 1
+    assert risen(lambda: a.get(queue=queue)) == 0
+    with pytest.raises(ps.Error):
+        queue.launch(kernels["rewrite"], 1, 1, a, "x")
+    assert risen(lambda: None) == 0
+    assert b.generation == 2
+
+
+@pytest.mark.executes
+def test_kernels_that_follow_pointers(device, queue, own, use, out):
+    if not device.driver.has_addresses:
+        with refused(ps.NotSupportedError, NotImplementedError, "no addresses"):
+            own["chase"].follow_pointers()
+        pytest.skip("no addresses")
+    chase = own["chase"]
+    chase.follow_pointers()
+    chase.follow_pointers()
+    rows, hidden = device.zeros(4, "i4"), device.zeros(4, "i4")
+    device.finish()
+    links = np.zeros(1, [("next", "u8"), ("value", "i4"), ("unused", "i4")])
+    for turn, target in enumerate([rows, hidden, device.zeros(4, "i4")]):
+        device.finish()
+        links["next"], links["value"] = target.address, 30 + turn
+        before = rows.generation
+        queue.launch(chase, 1, 1, ps.by_value(links))
+        assert target.get(queue=queue)[0] == 30 + turn
+        assert rows.generation == before  # nobody sees where it writes, so
+        assert reductions(queue, lambda: queue.launch(use, 1, 1, rows, 30, out)) == 1
+        assert reductions(queue, lambda: queue.launch(use, 1, 1, rows, 30, out)) == 0
+    links["next"], links["value"] = rows.address, 99
+    go = chase.bind(queue, 1, 1, ps.by_value(links))
+    go()
+    assert reductions(queue, lambda: queue.launch(use, 1, 1, rows, 30, out)) == 1
+    assert out.get(queue=queue).tolist() == [29]
+    assert rows.get(queue=queue)[0] == 99
+
+
+# Growth, failure, life
+
+
+@pytest.mark.executes
+def test_scratch_grows_and_stays(device, queue, use, out, rows):
+    def allocated(size):
+        """By a launch that needs so much."""
+        queue.fill(rows, size)
+        before = device.stats.allocations
+        queue.launch(use, 1, 1, rows, 1, out)
+        return device.stats.allocations - before
+
+    allocated(10)
+    assert [allocated(size) for size in (100, 50, 100, 1, 5000, 5500, 100, 6000)] == [1, 0, 0, 0, 1, 0, 0, 1]
+
+
+@pytest.mark.executes(run=False)
+def test_a_failed_growth_leaves_what_there_was(device, queue, use, out, rows):
+    queue.fill(rows, 50)
+    queue.launch(use, 1, 1, rows, 50, out)
+    queue.fill(rows, 100000)
+    epoch = queue.epoch
+    with (
+        mock.patch.object(device.driver, "allocate", side_effect=ps.OutOfMemoryError("no memory")),
+        refused(ps.OutOfMemoryError, MemoryError, "no memory"),
+    ):
+        queue.launch(use, 1, 1, rows, 100000, out)
+    assert queue.epoch == epoch + 2  # it was measured, and read
+    device._lend(queue, (3,), "i8")  # idle memory was given up, and what measures needs some
+    queue.fill(rows, 50)
+    before = device.stats.allocations
+    queue.launch(use, 1, 1, rows, 50, out)
+    assert device.stats.allocations == before
+    assert out.get(queue=queue).tolist() == [49]
+
+
+@pytest.mark.executes
+def test_scratch_that_is_replaced_lives_until_the_launches_with_it_are_done(device, queue, hold, own, out):
+    kernel = own["use"]
+    kernel.scratch("stack", ps.Argument("n"))
+    rows = device.zeros(1, "i4")
+    queue.launch(kernel, 1, 1, rows, 1000, out)
+    results = [device.zeros(1, "i4") for _ in range(20)]
+    gate = hold(queue)
+    for i, result in enumerate(results):
+        queue.launch(kernel, 1, 1, rows, 1000 * 2**i % 4000037 + 200, result)
+        pressure = [device.zeros(1 << 18, "u1") for _ in range(4)]
+        del pressure
+    gate.open()
+    queue.finish()
+    for i, result in enumerate(results):
+        assert result.get(queue=queue).tolist() == [(1000 * 2**i % 4000037 + 199) % 256]
+
+
+def test_scratch_does_not_keep_the_device(device):
+    another = ps.Device(device.name)
+    kernel = another.program(SOURCE)["use"]
+    kernel.scratch("stack", ps.MaxOver("rows"))
+    another.null_queue.launch(kernel, 1, 1, another.zeros(4, "i4"), 0, another.zeros(1, "i4"))
+    another.finish()
+    state = another.driver
+    another = kernel = None
+    gc.collect()
+    assert len(gc.get_referrers(state)) <= 1
+
+
+@pytest.mark.threads
+@pytest.mark.executes
+def test_threads_with_different_sizes_on_one_queue(device, queue, own):
+    kernel = own["use"]
+    kernel.scratch("stack", ps.Argument("n"))
+    rows = device.zeros(1, "i4")
+    wrong = []
+
+    def work(seed):
+        random = np.random.default_rng(seed)
+        mine = device.zeros(1, "i4")
+        for n in random.integers(1, 5000, 300):
+            queue.launch(kernel, 1, 1, rows, int(n), mine)
+            if n % 50 == 0 and mine.get(queue=queue).tolist() != [(n - 1) % 256]:
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert wrong == []
+
+
+# What the reductions give
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("code", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 4096, 100003])
+def test_reductions_are_exact(device, queue, code, count):
+    bounds = np.iinfo(code)
+    values = np.random.default_rng(count).integers(bounds.min, bounds.max, count, dtype=code, endpoint=True)
+    ((least, greatest, total),) = device._reductions.run(queue, [device.array(values)])
+    wide = "u8" if code[0] == "u" else "i8"
+    assert (least, greatest, total) == (values.min(), values.max(), values.astype(wide).sum(dtype=wide))
+
+
+def test_nothing_is_measured_of_no_elements(device, queue, use, out):
+    assert reductions(queue, lambda: queue.launch(use, 1, 1, device.empty(0, "i4"), 0, out)) == 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_sizes_are_what_python_would_compute(data):
+    leaves = {ps.MaxOver("a"): 7, ps.MinOver("a"): -3, ps.SumOver("b"): 100, ps.Argument("n"): 12}
+
+    def combine(draw_from):
+        return st.tuples(st.sampled_from("+-*/"), draw_from, draw_from)
+
+    leaf = st.one_of(st.sampled_from(list(leaves)), st.integers(-5, 5))
+    tree = data.draw(st.recursive(leaf, combine, max_leaves=12))
+
+    def build(node, of_leaf):
+        if not isinstance(node, tuple):
+            return of_leaf(node)
+        left, right = build(node[1], of_leaf), build(node[2], of_leaf)
+        return {"+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right,
+                "/": lambda: left // right}[node[0]]()  # fmt: skip
+
+    try:
+        expected = build(tree, lambda node: leaves.get(node, node))
+    except ZeroDivisionError:
+        try:
+            size = read_size(build(tree, lambda node: node))
+        except ZeroDivisionError:
+            return  # of two ints
+        with pytest.raises(ps.InvalidArgumentError, match="divides by 0"):
+            size.evaluate(leaves)
+        return
+    assert read_size(build(tree, lambda node: node)).evaluate(leaves) == expected
+
+
+# Against a model
+
+
+@pytest.mark.executes
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_random_programs(device, data):
+    """Writes on three queues, launches on each: every launch has scratch for the data of its moment."""
+    queues = [device.queue() for _ in range(3)]
+    with device.program(SOURCE) as own:
+        kernel = own["use"]
+        kernel.scratch("stack", ps.MaxOver("rows") + ps.Argument("n") * 0)
+        sizes = [10, 20]
+        buffers = [device.array(np.full(40, size, "i4")) for size in sizes]
+        device.finish()
+        results = []
+        for _ in range(data.draw(st.integers(1, 25))):
+            which = data.draw(st.integers(0, 1))
+            queue = data.draw(st.sampled_from(queues))
+            device.finish() if data.draw(st.booleans()) else [q.wait(p) for q in queues for p in queues]
+            what = data.draw(st.sampled_from(["fill", "part", "kernel", "launch", "launch", "launch"]))
+            if what == "launch":
+                out = device.zeros(1, "i4")
+                queue.launch(kernel, 1, 1, buffers[which], sizes[which], out)
+                results.append((out, (sizes[which] - 1) % 256))
+                continue
+            size = data.draw(st.integers(1, 3000))
+            if what == "fill":
+                queue.fill(buffers[which], size)
+            elif what == "kernel":
+                queue.launch(own["rewrite"], 40, 1, buffers[which], size)
+            else:
+                size = max(size, sizes[which])
+                queue.fill(buffers[which][data.draw(st.integers(0, 39)) :], size)
+            sizes[which] = size
+        device.finish()
+        for out, expected in results:
+            assert out.get().tolist() == [expected]
+    for queue in queues:
+        queue.close()
+
+
+# Debugging
+
+
+@pytest.mark.executes(run=False)
+def test_debugging_names_kernel_and_scratch_that_overflow(device):
+    with ps.Device(device.name, debug=True) as debugging:
+        kernel = debugging.program(SOURCE)["use"]
+        kernel.scratch("stack", ps.MaxOver("rows") * 2)
+        rows, out = debugging.array(np.array([50, 3], "i4")), debugging.zeros(1, "i4")
+        queue = debugging.queue()
+        for n in (100, 1, 100):
+            queue.launch(kernel, 1, 1, rows, n, out)
+        named = (f"'use' (id {kernel.content_id:08x})", f"'stack' (id {kernel.scratch_id('stack'):08x})")
+        with refused(ps.ScratchOverflowError, RuntimeError, *named, "100 bytes", "MaxOver('rows') * 2"):
+            queue.launch(kernel, 1, 1, rows, 101, out)
+        queue.launch(kernel, 1, 1, rows, 100, out)
+        assert out.get().tolist() == [99]
+
+
+# Bad input
+
+
+def test_declarations_that_are_refused(own):
+    kernel = own["two"]
+
+    def refuses(kind, builtin, name, size, *words):
+        with refused(kind, builtin, *words):
+            kernel.scratch(name, size)
+
+    refuses(ps.InvalidArgumentError, ValueError, "third", 8, "'two'", "no parameter 'third'", "first")
+    refuses(ps.InvalidArgumentError, ValueError, "n", 8, "'two'", "pointer", "int n")
+    refuses(ps.InvalidArgumentError, ValueError, "rows", 8, "'two'", "rows")
+    refuses(ps.InvalidArgumentError, ValueError, "first", ps.MaxOver("nobody"), "no parameter 'nobody'")
+    refuses(ps.InvalidArgumentError, ValueError, "first", ps.MaxOver("n"), "MaxOver('n')", "int n")
+    refuses(ps.InvalidArgumentError, ValueError, "first", ps.Argument("rows"), "Argument('rows')")
+    refuses(ps.InvalidArgumentError, ValueError, "first", ps.MaxOver("first"), "MaxOver('first')")
+    refuses(ps.ArgumentTypeError, TypeError, "first", 1.5, "float")
+    refuses(ps.ArgumentTypeError, TypeError, "first", "8", "str")
+    with refused(ps.ArgumentTypeError, TypeError, "MaxOver", "int"):
+        ps.MaxOver(3)
+    with pytest.raises(TypeError):
+        ps.MaxOver("rows") * 1.5
+    with refused(ps.ArgumentTypeError, TypeError, "not known"):
+        bool(ps.MaxOver("rows"))
+    assert kernel.scratch_names == ()
+    kernel.scratch("first", ps.MaxOver("rows"))
+    assert kernel.scratch_names == ("first",)
+    assert kernel.scratch_id("first") != kernel.content_id
+    with refused(ps.InvalidArgumentError, ValueError, "no scratch 'second'"):
+        kernel.scratch_id("second")
+    refuses(ps.InvalidArgumentError, ValueError, "first", 8, "already")
+    refuses(ps.InvalidArgumentError, ValueError, "second", ps.MaxOver("first"), "MaxOver('first')")
+    kernel.close()
+    refuses(ps.ClosedError, RuntimeError, "second", 8, "'two'", "closed")
+
+
+def test_launches_that_are_refused(refuses, device, queue, own, use, rows, out):
+    with refuses(ps.ArgumentTypeError, TypeError, "'use'", "3 arguments", "4 given"):
+        queue.launch(use, 1, 1, rows, None, 10, out)
+    with refuses(ps.ArgumentTypeError, TypeError, "'use'", "MaxOver('rows')", "NoneType"):
+        queue.launch(use, 1, 1, None, 10, out)
+    with refuses(ps.ArgumentTypeError, TypeError, "'use'", "MaxOver('rows')", "float32"):
+        queue.launch(use, 1, 1, rows.view("f4"), 10, out)
+    with refuses(ps.NotSupportedError, NotImplementedError, "'use'", "bound"):
+        use.bind(queue, 1, 1, rows, 10, out)
+    two = own["two"]
+    two.scratch("first", ps.Argument("n") - 5)
+    two.scratch("second", 8 // ps.Argument("n"))
+    more = device.zeros(1, "u4")
+    with refuses(ps.InvalidArgumentError, ValueError, "'two'", "'first'", "-2 bytes", "Argument('n') - 5"):
+        queue.launch(two, 1, 1, rows, more, 3)
+    two.close()
+    with refuses(ps.ClosedError, RuntimeError, "'two'", "closed"):
+        queue.launch(two, 1, 1, rows, more, 9)
+
+
+@pytest.mark.executes(run=False)
+def test_measuring_is_refused_on_the_host_thread(device, queue, make_queue, use, rows, out):
+    queue.host(lambda: make_queue().launch(use, 1, 1, rows, 1, out))
+    with pytest.raises(ps.Error, match="host function"):
+        queue.finish()

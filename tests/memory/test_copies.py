@@ -1,0 +1,317 @@
+import array
+import ctypes
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.refusals import refused
+
+COUNT = 1000
+
+
+@pytest.fixture
+def numbers():
+    return np.arange(COUNT, dtype="i4")
+
+
+def pinned(device, host):
+    result = ps.host_empty(host.shape, host.dtype, device=device)
+    result[...] = host
+    return result
+
+
+# Directions
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("source", ["pageable", "pinned"])
+@pytest.mark.parametrize("destination", ["pageable", "pinned"])
+def test_up_across_and_down(device, queue, numbers, source, destination):
+    host = numbers if source == "pageable" else pinned(device, numbers)
+    out = np.empty_like(numbers) if destination == "pageable" else ps.host_empty(COUNT, "i4", device=device)
+    first, second = device.empty(COUNT, "i4"), device.empty(COUNT, "i4")
+    queue.copy(first, host)
+    queue.copy(second, first)
+    queue.copy(out, second)
+    queue.finish()
+    assert out.tolist() == numbers.tolist()
+    assert queue.stats.copies == 3
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("pin", [False, True])
+def test_parts(device, queue, numbers, pin):
+    host = pinned(device, numbers) if pin else numbers
+    buffer, other = device.zeros(COUNT, "i4"), device.zeros(COUNT, "i4")
+    device.finish()
+    queue.copy(buffer[100:200], host[300:400])
+    queue.copy(other[7:17], buffer[110:120])
+    out = pinned(device, np.zeros(COUNT, "i4")) if pin else np.zeros(COUNT, "i4")
+    queue.copy(out[50:60], other[7:17])
+    queue.finish()
+    expected = np.zeros(COUNT, "i4")
+    expected[50:60] = range(310, 320)
+    assert out.tolist() == expected.tolist()
+
+
+@pytest.mark.executes
+def test_within_one_buffer(device, queue, numbers):
+    buffer = device.array(numbers)
+    queue.copy(buffer[500:], buffer[:500])
+    assert buffer.get(queue=queue).tolist() == [*range(500), *range(500)]
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize(
+    "make",
+    [bytes, bytearray, memoryview, lambda data: array.array("B", data), (ctypes.c_ubyte * 40).from_buffer_copy,
+     lambda data: np.frombuffer(data, "f8"), lambda data: memoryview(data).cast("i")],
+)  # fmt: skip
+def test_anything_with_a_buffer_is_a_source(device, queue, make):
+    data = bytes(range(40))
+    buffer = device.empty(10, "i4")
+    queue.copy(buffer, make(data))
+    assert buffer.get(queue=queue).tobytes() == data
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize(
+    "out",
+    [bytearray(40), array.array("B", bytes(40)), (ctypes.c_ubyte * 40)(), np.zeros((2, 5), "i4"), np.zeros(5, "M8[s]"),
+     memoryview(bytearray(40))],
+)  # fmt: skip
+def test_anything_writable_with_a_buffer_is_a_destination(device, queue, out):
+    buffer = device.array(np.arange(40, dtype="u1"))
+    queue.copy(out, buffer)
+    queue.finish()
+    assert (out.tobytes() if hasattr(out, "tobytes") else bytes(out)) == bytes(range(40))
+
+
+@pytest.mark.executes
+def test_shapes_and_dtypes_may_differ(device, queue):
+    buffer = device.empty((2, 3), "i2")
+    queue.copy(buffer, np.arange(12, dtype="u1").reshape(4, 3))
+    assert buffer.get(queue=queue).tobytes() == bytes(range(12))
+
+
+@pytest.mark.parametrize("pin", [False, True])
+def test_nothing_is_copied_as_nothing(device, queue, pin):
+    buffer = device.empty(0, "i4")
+    host = ps.host_empty(0, "i4", device=device) if pin else np.empty(0, "i4")
+    queue.copy(buffer, host)
+    queue.copy(host, buffer)
+    queue.copy(device.empty((5, 0)), buffer)
+    assert queue.empty
+    assert (queue.epoch, queue.stats.copies) == (0, 0)
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("nbytes", [1, 3, 4095, 4097, (1 << 22) + 1])
+def test_any_number_of_bytes(device, queue, nbytes):
+    host = (np.arange(nbytes) * 7 % 251).astype("u1")
+    buffer = device.empty(nbytes, "u1")
+    queue.copy(buffer, host)
+    out = np.empty_like(host)
+    queue.copy(out, buffer)
+    queue.finish()
+    assert np.array_equal(out, host)
+
+
+# Time
+
+
+@pytest.mark.executes
+def test_a_pageable_source_may_be_reused_at_once(device, queue, hold, numbers):
+    buffer = device.zeros(COUNT, "i4")
+    device.finish()
+    gate = hold(queue)
+    queue.copy(buffer, numbers)
+    numbers[:] = -1
+    gate.open()
+    assert buffer.get(queue=queue).tolist() == list(range(COUNT))
+
+
+@pytest.mark.executes
+def test_a_pageable_source_may_be_freed_at_once(device, queue, hold):
+    buffers = [device.zeros(1 << 16, "i4") for _ in range(8)]
+    device.finish()
+    gate = hold(queue)
+    for value, buffer in enumerate(buffers):
+        queue.copy(buffer, np.full(1 << 16, value, "i4"))
+    gc.collect()
+    pressure = [np.full(1 << 16, -1, "i4") for _ in range(16)]
+    gate.open()
+    queue.finish()
+    for value, buffer in enumerate(buffers):
+        assert set(buffer.get().tolist()) == {value}
+    assert len(pressure) == 16
+
+
+@pytest.mark.executes
+def test_a_pinned_source_is_read_when_the_queue_gets_there(device, queue, hold, numbers):
+    host = pinned(device, numbers)
+    buffer = device.zeros(COUNT, "i4")
+    device.finish()
+    gate = hold(queue)
+    queue.copy(buffer, host[:])
+    host[:] = -1  # not allowed to a user; here it shows that nothing was staged
+    gate.open()
+    assert buffer.get(queue=queue).tolist() == [-1] * COUNT
+
+
+@pytest.mark.executes
+def test_pinned_memory_stays_until_it_was_copied(device, queue, hold, numbers):
+    buffer, out = device.zeros(COUNT, "i4"), device.array(numbers)
+    device.finish()
+    gate = hold(queue)
+    queue.copy(buffer, pinned(device, numbers)[:])
+    queue.copy(ps.host_empty(COUNT, "i4", device=device)[:], out)
+    gc.collect()
+    pressure = [pinned(device, np.full(COUNT, -1, "i4")) for _ in range(16)]
+    gate.open()
+    assert buffer.get(queue=queue).tolist() == list(range(COUNT))
+    assert {value for host in pressure for value in host.tolist()} == {-1}
+
+
+@pytest.fixture
+def downloads_are_asynchronous(device):
+    if not device.driver.takes_pageable:
+        pytest.skip("a copy to pageable memory blocks on this device")
+
+
+class Watched(np.ndarray):
+    pass
+
+
+@pytest.mark.executes
+def test_a_destination_stays_until_the_copy_is_done_and_no_longer(
+    device, queue, hold, numbers, downloads_are_asynchronous
+):
+    buffer = device.array(numbers)
+    device.finish()
+    out = np.zeros(COUNT, "i4").view(Watched)
+    alive = weakref.ref(out)
+    gate = hold(queue)
+    queue.copy(out, buffer)
+    del out
+    gc.collect()
+    assert alive() is not None
+    gate.open()
+    queue.finish()
+    assert alive() is None
+
+
+@pytest.mark.executes
+def test_a_destination_cannot_be_moved_meanwhile(device, queue, hold, downloads_are_asynchronous):
+    buffer = device.zeros(10, "u1")
+    device.finish()
+    out, numbers = bytearray(10), np.ones(10, "u1")
+    gate = hold(queue)
+    queue.copy(out, buffer)
+    queue.copy(numbers, buffer)
+    with pytest.raises(BufferError):
+        out.extend(b"more")
+    with pytest.raises(ValueError, match="resize"):
+        numbers.resize(1000)
+    gate.open()
+    queue.finish()
+    out.extend(b"more")
+    assert out == bytes(10) + b"more"
+    assert not numbers.any()
+
+
+@pytest.mark.executes
+def test_a_download_arrives_when_the_queue_gets_there(device, queue, hold, program):
+    buffer = device.zeros(COUNT, "i4")
+    device.finish()
+    out = pinned(device, np.full(COUNT, -1, "i4"))
+    gate = hold(queue)
+    queue.launch(program["fill"], 10, 100, buffer, 3)
+    queue.copy(out, buffer)
+    queue.launch(program["fill"], 10, 100, buffer, 4)
+    assert out.tolist() == [-1] * COUNT
+    gate.open()
+    queue.finish()
+    assert out.tolist() == [3] * COUNT
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "host", [np.zeros(20, "i4")[::2], np.zeros((4, 5), "f2", order="F"), np.zeros((4, 6), "i2")[:, 1:]]
+)
+def test_memory_that_is_not_contiguous_is_refused(device, queue, refuses, host):
+    buffer = device.zeros(10, "i4")
+    for attempt in (lambda: queue.copy(buffer, host), lambda: queue.copy(host, buffer)):
+        with refuses(ps.ArgumentTypeError, TypeError, "contiguous", "ndarray"):
+            attempt()
+
+
+def frozen():
+    host = np.zeros(10, "i4")
+    host.flags.writeable = False
+    return host
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("host", [frozen(), bytes(40), memoryview(bytes(40))])
+def test_a_destination_that_is_read_only_is_refused(device, queue, refuses, host):
+    buffer = device.zeros(10, "i4")
+    with refuses(ps.ArgumentTypeError, TypeError, "writable", type(host).__name__):
+        queue.copy(host, buffer)
+    queue.copy(buffer, host)
+    assert not buffer.get(queue=queue).any()
+
+
+@pytest.mark.parametrize("size", [0, 9, 11, 1000])
+def test_sizes_that_differ_are_refused(device, queue, refuses, size):
+    buffer, other, host = device.zeros(10, "i4"), device.zeros(size, "i4"), np.zeros(size, "i4")
+    for dst, src in ((buffer, host), (host, buffer), (buffer, other), (other, buffer)):
+        with refuses(ps.InvalidArgumentError, ValueError, "40 bytes", f"{4 * size} bytes"):
+            queue.copy(dst, src)
+
+
+@pytest.mark.parametrize(("dst", "src"), [((0, 5), (0, 5)), ((0, 5), (4, 9)), ((4, 9), (0, 5)), ((2, 3), (2, 3))])
+def test_overlap_is_refused(device, queue, refuses, dst, src):
+    buffer = device.zeros(10, "i4")
+    with refuses(ps.InvalidArgumentError, ValueError, "overlap"):
+        queue.copy(buffer[slice(*dst)], buffer[slice(*src)])
+    queue.copy(buffer[0:5], buffer[5:10])
+    queue.finish()
+
+
+@pytest.mark.parametrize("thing", [None, 5, "text", [1, 2, 3], object()])
+def test_what_has_no_memory_is_refused(device, queue, refuses, thing):
+    buffer = device.zeros(3, "i4")
+    for dst, src in ((buffer, thing), (thing, buffer)):
+        with refuses(ps.ArgumentTypeError, TypeError, "copy", type(thing).__name__):
+            queue.copy(dst, src)
+
+
+def test_a_copy_without_a_buffer_is_refused(queue, refuses):
+    with refuses(ps.ArgumentTypeError, TypeError, "Buffer", "ndarray"):
+        queue.copy(np.zeros(3), np.zeros(3))
+
+
+@pytest.mark.parametrize("wrap", [lambda host: host, memoryview])
+def test_references_to_python_objects_are_no_bytes(device, queue, refuses, wrap):
+    buffer = device.zeros(1, "u8")
+    host = np.array([{}], object)
+    for dst, src in ((buffer, host), (host, buffer)):
+        with refuses(ps.ArgumentTypeError, TypeError, "objects"):
+            queue.copy(wrap(dst) if dst is host else dst, wrap(src) if src is host else src)
+    assert host[0] == {}
+
+
+def test_a_closed_queue_copies_nothing(device, make_queue, works):
+    queue = make_queue()
+    queue.close()
+    buffer = device.zeros(3)
+    for dst, src in ((buffer, np.zeros(3, "f4")), (np.zeros(3, "f4"), buffer), (buffer, device.zeros(3))):
+        with refused(ps.ClosedError, RuntimeError, "Queue", "closed"):
+            queue.copy(dst, src)
+    works(device.null_queue)

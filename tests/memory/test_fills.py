@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.refusals import refused
+
+PAIR = np.dtype([("a", "i4"), ("b", "f4")])
+TRIPLE = np.dtype([("a", "i4"), ("b", "f4"), ("c", "u1", (4,))])
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("?", True), ("?", False), ("?", np.True_),
+        ("i1", -128), ("i1", 127), ("u1", 0), ("u1", 255), ("u1", True),
+        ("i2", -(1 << 15)), ("u2", (1 << 16) - 1), ("i4", -(1 << 31)), ("i4", (1 << 31) - 1), ("u4", (1 << 32) - 1),
+        ("i8", -(1 << 63)), ("i8", (1 << 63) - 1), ("u8", (1 << 64) - 1), ("u8", np.uint64((1 << 64) - 1)),
+        ("i4", np.int64(-5)), ("u1", np.int64(200)), ("i4", np.array(7)),
+        ("f2", 1.5), ("f2", 3), ("f4", 0.1), ("f4", -0.0), ("f4", np.float64(2.5)), ("f4", np.inf), ("f8", 1e300),
+        ("f8", 5), ("f4", True),
+        ("c8", 1 + 2j), ("c8", 3), ("c16", -1.5), (">i4", 0x01020304), (">f8", 1.25),
+        ("S4", b"abcd"), ("U1", "µ"), ("M8[s]", np.datetime64("2020-01-01")), ("V8", np.void(b"12345678")),
+        (PAIR, np.array((1, 2.5), PAIR)), (PAIR, (1, 2.5)),
+    ],
+)  # fmt: skip
+def test_every_element_gets_the_value(device, queue, dtype, value):
+    host = np.empty(13, dtype)
+    host[:] = value
+    buffer = device.empty(13, dtype)
+    queue.fill(buffer, value)
+    assert buffer.get(queue=queue).tobytes() == host.tobytes()
+    assert queue.stats.fills == 1
+
+
+@pytest.mark.executes
+def test_nan_is_a_value(device, queue):
+    buffer = device.empty(5, "f4")
+    queue.fill(buffer, np.nan)
+    assert np.isnan(buffer.get(queue=queue)).all()
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8, 16, 32, 64, 128])
+def test_every_size_that_drivers_fill_with(device, queue, itemsize):
+    element = np.void(bytes(range(1, itemsize + 1)))
+    buffer = device.empty(5, element.dtype)
+    queue.fill(buffer, element)
+    assert buffer.get(queue=queue).tobytes() == element.tobytes() * 5
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("dtype", ["V3", "V12", "V129", "V256", "V4096", TRIPLE])
+def test_equal_bytes_fill_any_size(device, queue, dtype):
+    buffer = device.empty(5, dtype)
+    queue.fill(buffer, np.frombuffer(b"\7" * buffer.itemsize, dtype)[0])
+    assert set(buffer.get(queue=queue).tobytes()) == {7}
+
+
+@pytest.mark.parametrize("dtype", ["V3", "V12", "V256"])
+def test_other_bytes_of_a_size_that_drivers_do_not_fill_with_are_refused(device, queue, refuses, dtype):
+    buffer = device.empty(5, dtype)
+    value = np.frombuffer((np.arange(buffer.itemsize) % 251).astype("u1").tobytes(), dtype)[0]
+    with refuses(ps.InvalidArgumentError, ValueError, "fill", f"{buffer.itemsize} bytes"):
+        queue.fill(buffer, value)
+
+
+@pytest.mark.executes
+def test_slices_only(device, queue):
+    buffer = device.array(np.arange(20, dtype="u1"))
+    queue.fill(buffer[3:7], 255)
+    queue.fill(buffer[9], 254)
+    expected = list(range(20))
+    expected[3:7] = [255] * 4
+    expected[9] = 254
+    assert buffer.get(queue=queue).tolist() == expected
+
+
+@pytest.mark.parametrize("shape", [0, (3, 0)])
+def test_nothing_is_filled_as_nothing(device, queue, shape):
+    queue.fill(device.empty(shape), 1)
+    assert (queue.epoch, queue.stats.fills) == (0, 0)
+
+
+@pytest.mark.executes
+def test_it_comes_in_order(device, queue, hold, program):
+    buffer = device.zeros(10, "i4")
+    device.finish()
+    gate = hold(queue)
+    queue.fill(buffer, 5)
+    queue.launch(program["add"], 1, 10, buffer, 1)
+    queue.fill(buffer[:5], 7)
+    gate.open()
+    assert buffer.get(queue=queue).tolist() == [7] * 5 + [6] * 5
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("u1", 256), ("u1", -1), ("i1", 128), ("i4", 1 << 31), ("i4", 1 << 100), ("u8", -1), ("u8", 1 << 64),
+        ("i4", np.int64(1 << 31)), ("u1", np.int64(-1)), ("u1", np.array(256)), ("i4", 1.5), ("i4", 2.0), ("i4", "x"),
+        ("i4", 1j), ("f4", 1j), ("f4", "1"), ("f4", 1e39), ("f2", 1e6), ("f2", 70000), ("i4", None), ("f4", None),
+        ("f4", [1, 2]), ("i4", [1]), ("i4", np.zeros(3, "i4")), ("f4", object()), ("?", "no"),
+        (PAIR, 5), (PAIR, (1, 2, 3)), ("i4", np.zeros(0, "i4")), ("S4", "abcde"), ("c8", 1e39),
+    ],
+)  # fmt: skip
+def test_values_that_do_not_fit_are_refused(device, queue, refuses, dtype, value):
+    buffer = device.zeros(5, dtype)
+    with refuses(ps.InvalidArgumentError, ValueError, "fill"):
+        queue.fill(buffer, value)
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize(("dtype", "value"), [("u1", 256), ("i4", 1.5), ("f4", 1e39), ("i4", [1]), (PAIR, (1, 2, 3))])
+def test_a_refused_fill_writes_nothing(device, queue, dtype, value):
+    buffer = device.array(np.full(5, -1 if dtype != "u1" else 255).astype(dtype))
+    before = buffer.get().tobytes()
+    with refused(ps.InvalidArgumentError, ValueError, "fill"):
+        queue.fill(buffer, value)
+    assert any(before)
+    assert buffer.get(queue=queue).tobytes() == before
+
+
+@pytest.mark.parametrize("thing", [None, 5, np.zeros(3), "buffer"])
+def test_what_is_no_buffer_is_refused(queue, refuses, thing):
+    with refuses(ps.ArgumentTypeError, TypeError, "Buffer", type(thing).__name__):
+        queue.fill(thing, 0)
+
+
+def test_a_closed_buffer_and_a_closed_queue_are_refused(device, queue, make_queue, refuses):
+    buffer = device.zeros(3)
+    closed = make_queue()
+    closed.close()
+    with refused(ps.ClosedError, RuntimeError, "Queue", "closed"):
+        closed.fill(buffer, 1)
+    buffer.close()
+    with refuses(ps.ClosedError, RuntimeError, "buf", "closed"):
+        queue.fill(buffer, 1)

@@ -1,0 +1,89 @@
+"""Memory that the host shares with the device."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.refusals import refused
+
+
+def made(device, usm_type, shape=64, dtype="i4"):
+    try:
+        return device.empty(shape, dtype, usm_type=usm_type)
+    except ps.NotSupportedError:
+        pytest.skip(f"the device has no {usm_type} memory")
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("usm_type", ["shared", "host"])
+def test_the_host_sees_what_the_device_wrote_and_the_other_way_round(device, program, queue, usm_type):
+    buffer = made(device, usm_type)
+    assert buffer.usm_type == usm_type
+    host = buffer.host
+    assert (host.shape, host.dtype) == ((64,), np.dtype("i4"))
+    host[:] = np.arange(64)
+    queue.launch(program["add"], 4, 16, buffer, 5)
+    queue.finish()
+    assert host.tolist() == list(range(5, 69))
+    assert buffer.get().tolist() == list(range(5, 69))
+
+
+@pytest.mark.parametrize("usm_type", ["shared", "host"])
+def test_views_share_the_memory(device, usm_type):
+    buffer = made(device, usm_type, (4, 8))
+    buffer.host[:] = np.arange(32).reshape(4, 8)
+    assert buffer[1].host.tolist() == list(range(8, 16))
+    assert buffer[1:3].reshape(-1)[4:6].host.tolist() == [12, 13]
+    assert buffer.view("u1").host.shape == (4, 32)
+    assert buffer[2:2].host.shape == (0, 8)
+    buffer[3].host[0] = -1
+    assert buffer.host[3, 0] == -1
+
+
+@pytest.mark.parametrize("usm_type", ["shared", "host"])
+def test_the_array_keeps_the_memory(device, usm_type):
+    buffer = made(device, usm_type)
+    host = buffer.host
+    host[:] = 7
+    buffer.close()
+    del buffer
+    gc.collect()
+    others = [made(device, usm_type) for _ in range(20)]
+    for other in others:
+        other.host[:] = 8
+    assert host.tolist() == [7] * 64
+
+
+def test_memory_of_the_device_is_not_the_hosts(device):
+    buffer = device.empty(64)
+    assert buffer.usm_type == "device"
+    with refused(ps.NotSupportedError, NotImplementedError, ".get()", "shared"):
+        buffer.host  # noqa: B018
+
+
+def test_closed_memory_is_not_looked_at(device):
+    buffer = made(device, "shared")
+    buffer.close()
+    with refused(ps.ClosedError, RuntimeError, "closed"):
+        buffer.host  # noqa: B018
+    with refused(ps.ClosedError, RuntimeError, "closed"):
+        buffer.usm_type  # noqa: B018
+
+
+def test_an_unknown_usm_type_is_refused(device):
+    with refused(ps.InvalidArgumentError, ValueError, "'managed'", "shared"):
+        device.empty(64, usm_type="managed")
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("usm_type", ["shared", "host"])
+def test_zeros_and_arrays(device, usm_type):
+    made(device, usm_type)
+    zeros = device.zeros(16, "f8", usm_type=usm_type)
+    array = device.array([1.5, 2.5], usm_type=usm_type)
+    device.finish()
+    assert (zeros.usm_type, array.usm_type) == (usm_type, usm_type)
+    assert zeros.host.tolist() == [0.0] * 16
+    assert array.host.tolist() == [1.5, 2.5]

@@ -1,0 +1,118 @@
+import json
+import re
+import shutil
+import subprocess
+import sysconfig
+
+import pytest
+
+from forebay.queues.kernels.cache import BinaryCache, key_of
+from forebay.queues.selection import devices
+from tests.helpers.processes import BUNDLED_DRIVERS, no_opencl, output_of, python
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _some_device():
+    if not any(device.usable for device in devices()):
+        pytest.skip("no usable device")
+
+
+def test_the_table_lists_every_device():
+    listed = json.loads(output_of("-m", "forebay", "devices", "--json"))["devices"]
+    table = output_of("-m", "forebay", "devices")
+    assert listed
+    for device in listed:
+        assert device["name"] in table
+        assert device["description"] in table
+    assert "the default" in table
+
+
+def test_json_has_every_attribute_but_the_drivers_object():
+    answer = json.loads(output_of("-m", "forebay", "devices", "--json"))
+    assert answer["default"] in [device["name"] for device in answer["devices"] if device["usable"]]
+    assert answer["absence"] == ""
+    for device in answer["devices"]:
+        assert "native" not in device
+        assert device["reason"] if not device["usable"] else device["memory"] > 0
+
+
+def test_default_is_one_line_that_names_the_device():
+    lines = output_of("-m", "forebay", "default").splitlines()
+    assert len(lines) == 1
+    assert re.fullmatch(r"device: \w+:\w+:\d+  .+ · .+", lines[0])
+
+
+def test_default_obeys_the_environment():
+    name = json.loads(output_of("-m", "forebay", "devices", "--json"))["default"]
+    assert f"device: {name} " in output_of("-m", "forebay", "default", FOREBAY_DEVICE=name)
+
+
+@pytest.mark.parametrize(("words", "message"), [("toaster", "'toaster' is not known"), ("cpu:99", "no device matches")])
+def test_default_exits_with_2_and_says_what_is_wrong_with_the_environment(words, message):
+    done = python("-m", "forebay", "default", FOREBAY_DEVICE=words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert "FOREBAY_DEVICE" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(BUNDLED_DRIVERS, reason="pyopencl's own folder has a driver, always found")
+def test_no_driver_at_all(tmp_path):
+    done = python("-m", "forebay", "default", without_level_zero=True, **no_opencl(tmp_path))
+    assert done.returncode == 2
+    assert "no device that can be used" in done.stderr
+    listed = python("-m", "forebay", "devices", without_level_zero=True, **no_opencl(tmp_path))
+    assert listed.returncode == 0
+    assert "OCL_ICD_VENDORS" in listed.stdout
+
+
+@pytest.mark.skipif(BUNDLED_DRIVERS, reason="pyopencl's own folder has a driver, always found")
+def test_it_finds_the_drivers_that_the_environment_of_the_tests_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path))
+    listed = json.loads(output_of("-m", "forebay", "devices", "--json", without_level_zero=True))
+    assert not [device for device in listed["devices"] if device["backend"] == "opencl" and device["usable"]]
+
+
+def test_an_ascii_terminal_is_good_enough():
+    assert "device: " in output_of("-m", "forebay", "default", PYTHONIOENCODING="ascii")
+    assert "opencl:" in output_of("-m", "forebay", "devices", PYTHONIOENCODING="ascii")
+    json.loads(output_of("-m", "forebay", "devices", "--json", PYTHONIOENCODING="ascii"))
+
+
+def test_the_installed_script_is_the_same():
+    script = shutil.which("forebay", path=sysconfig.get_path("scripts"))
+    if script is None:
+        pytest.skip("forebay is not installed as a script here")
+    done = subprocess.run([script, "--help"], capture_output=True, text=True, check=True)
+    assert "devices" in done.stdout
+    assert "default" in done.stdout
+
+
+def test_a_word_that_is_no_command_is_an_error():
+    assert python("-m", "forebay", "toaster").returncode == 2
+
+
+def test_the_cache_is_shown_and_cleared(tmp_path):
+    cache = BinaryCache(tmp_path / "programs")
+    for value in (b"one", b"two"):
+        cache.put(key_of(value), value)
+    shown = output_of("-m", "forebay", "cache", "info", FOREBAY_CACHE=tmp_path)
+    assert str(tmp_path / "programs") in shown
+    assert "2 entries, 0.0 of 256 MiB" in shown
+    assert "2 entries removed" in output_of("-m", "forebay", "cache", "clear", FOREBAY_CACHE=tmp_path)
+    assert "0 entries" in output_of("-m", "forebay", "cache", "info", FOREBAY_CACHE=tmp_path)
+    assert cache.get(key_of(b"one")) is None
+    assert "turned off" in output_of("-m", "forebay", "cache", "info", FOREBAY_NO_CACHE=1)
+
+
+def test_what_there_is_of_hip():
+    table = output_of("-m", "forebay", "hip")
+    every = output_of("-m", "forebay", "hip", "--all")
+    rows = json.loads(output_of("-m", "forebay", "hip", "--json"))
+    assert "hipModuleLaunchKernel" in table
+    assert "hipMemcpy3D" not in table
+    for row in rows:
+        assert row["name"] in every
+        assert set(row) == {"chapter", "name", "level_zero", "opencl", "sycl"}
+    assert {row["name"]: row["opencl"] for row in rows}["hipStreamCreate"] == "yes"

@@ -1,0 +1,29 @@
+import matplotlib.image
+import pytest
+
+from forebay.queues.selection import devices
+from tests.helpers.processes import python
+
+pytestmark = pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device")
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize(("tiles", "queues"), [(2, 2), (3, 2), (1, 1)])
+def test_the_demo_agrees_with_scipy_and_draws(tmp_path, tiles, queues):
+    done = python("-m", "examples.photo", "--output", tmp_path / "demo.png", "--tiles", tiles, "--queues", queues)
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, *_, last = done.stdout.splitlines()
+    assert first.startswith("device: ")
+    assert last.startswith("OK: ")
+    picture = matplotlib.image.imread(tmp_path / "demo.png")
+    height, width = picture.shape[:2]
+    assert min(height, width) > 500
+    assert picture[..., :3].std() > 0.1
+
+
+def test_without_a_device_the_demo_says_what_to_do(tmp_path):
+    done = python("-m", "examples.photo", "--output", tmp_path / "demo.png", FOREBAY_DEVICE="cpu:99")
+    assert done.returncode == 2
+    assert "no device matches 'cpu:99'" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "demo.png").exists()

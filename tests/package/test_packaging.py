@@ -1,0 +1,170 @@
+"""The rules of setup.py, on a copy of the repository that has two small modules in place of the real ones.
+
+Compiling the real ones takes too long for a test, and `make test` has just done it.
+"""
+
+import os
+import re
+import runpy
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.processes import ROOT, output_of, python
+
+if not (ROOT / "setup.py").exists():
+    pytest.skip("only in a checkout", allow_module_level=True)
+pytest.importorskip("Cython")
+pytest.importorskip("setuptools", minversion="77")
+
+ROOMS = ("core", "sync", "events", "queues")
+FACE = Path("src", "forebay")
+BUILD_WHEEL = "import setuptools.build_meta as b; print(b.build_wheel('dist'))"
+
+# One module cimports the other across the folders, by both ways of naming it, and needs C++.
+SOURCES = {
+    "sync/small.pxd": """
+from libcpp.atomic cimport atomic
+
+cdef class Counter:
+    cdef atomic[long long] count
+    cdef long long advance(self) noexcept nogil
+""",
+    "sync/small.pyx": """
+cdef class Counter:
+    cdef long long advance(self) noexcept nogil:
+        return self.count.fetch_add(1) + 1
+""",
+    "queues/opencl/large.pyx": """
+from forebay.sync.small cimport Counter
+from ...sync.small cimport Counter as SameCounter
+
+cdef class User:
+    cdef Counter counter
+
+    def __init__(self):
+        self.counter = SameCounter()
+
+    def advance(self):
+        return self.counter.advance()
+""",
+}
+USE = "from forebay.queues.opencl.large import User; u = User(); print(u.advance() + u.advance())"
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of the repository with the modules above instead of its own."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
+        shutil.copy2(ROOT / name, copy / name)
+    ignore = shutil.ignore_patterns("*.so", "*.pyd", "*.pyx", "*.cpp", "__pycache__")
+    for folder in (FACE, *ROOMS, "tests"):
+        shutil.copytree(ROOT / folder, copy / folder, ignore=ignore)
+    (copy / FACE / "__init__.py").write_text('"""Without what it imports when it is whole."""\n')
+    (copy / "sync/typed.pyi").write_text("answer: int\n")
+    for name, text in SOURCES.items():
+        (copy / name).write_text(text.lstrip())
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout):
+    output_of("-c", BUILD_WHEEL, cwd=checkout)
+    (path,) = (checkout / "dist").glob("*.whl")
+    return path
+
+
+def modules(folder):
+    return {path.relative_to(folder): path.stat().st_mtime_ns for path in folder.rglob("*.so")}
+
+
+def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
+    names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
+    assert {name.split("/")[0] for name in names} == {"forebay"}
+    assert {Path(name).suffix for name in names} == {".py", ".pyi", ".pxd", ".so", ".typed"}
+    expected = {Path("forebay/py.typed")}
+    for pattern in ("**/*.py", "**/*.pyi", "**/*.pxd"):
+        expected |= {path.relative_to(checkout / "src") for path in (checkout / FACE).glob(pattern)}
+        for room in ROOMS:
+            expected |= {Path("forebay", path.relative_to(checkout)) for path in (checkout / room).glob(pattern)}
+    assert {Path(name) for name in names if not name.endswith(".so")} == expected
+    compiled = {re.sub(r"\..*", "", name) for name in names if name.endswith(".so")}
+    assert compiled == {"forebay/sync/small", "forebay/queues/opencl/large"}
+
+
+def test_the_wheel_works_without_the_checkout(wheel, tmp_path):
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    assert output_of("-c", USE, cwd=tmp_path).strip() == "3"
+
+
+def test_modules_that_are_gone_do_not_stay_in_the_next_wheel(checkout, wheel):
+    stale = checkout / "queues/stale.py"
+    stale.write_text("")
+    output_of("-c", BUILD_WHEEL, cwd=checkout)
+    assert "forebay/queues/stale.py" in zipfile.ZipFile(wheel).namelist()
+    stale.unlink()
+    output_of("-c", BUILD_WHEEL, cwd=checkout)
+    assert "forebay/queues/stale.py" not in zipfile.ZipFile(wheel).namelist()
+
+
+def test_a_build_in_place_compiles_what_changed_and_leaves_no_generated_source(checkout):
+    build = ("setup.py", "--quiet", "build_ext", "--inplace")
+    output_of(*build, cwd=checkout)
+    first = modules(checkout / "queues") | modules(checkout / "sync")
+    assert len(first) == 2
+    assert not [path for path in checkout.rglob("*.cpp") if "build" not in path.relative_to(checkout).parts]
+
+    output_of(*build, cwd=checkout)
+    assert modules(checkout / "queues") | modules(checkout / "sync") == first
+
+    os.utime(checkout / "sync/small.pxd")  # both modules depend on it
+    output_of(*build, cwd=checkout)
+    third = modules(checkout / "queues") | modules(checkout / "sync")
+    assert all(third[name] > first[name] for name in first)
+
+
+def test_the_view_has_the_layout_of_an_installed_forebay(checkout):
+    output_of("setup.py", "--quiet", "view", cwd=checkout)
+    view = checkout / "build/view/forebay"
+    assert {path.name for path in view.iterdir()} == {path.name for path in (checkout / FACE).iterdir()} | {*ROOMS}
+    assert (view / "queues/opencl/large.pyx").read_text() == (checkout / "queues/opencl/large.pyx").read_text()
+
+
+def test_without_symbolic_links_the_view_is_a_copy(checkout):
+    forbid = "def symlink_to(*_, **__): raise OSError\nimport pathlib; pathlib.Path.symlink_to = symlink_to\n"
+    output_of("-c", f"{forbid}import runpy; runpy.run_path('setup.py')['make_view']()", cwd=checkout)
+    view = checkout / "build/view/forebay"
+    assert not (view / "queues").is_symlink()
+    assert (view / "queues/opencl/large.pyx").exists()
+    output_of("setup.py", "--quiet", "view", cwd=checkout)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="another compiler")
+def test_a_missing_compiler_is_said_plainly(checkout):
+    done = python(
+        "setup.py", "build_ext", "--inplace", "--force", cwd=checkout, CXX="no-such-compiler", CC="no-such-compiler"
+    )
+    assert done.returncode != 0
+    assert "no-such-compiler" in done.stderr
+    assert "apt-get install g++" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_source_becomes_a_module_and_every_folder_a_package(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    rules = runpy.run_path("setup.py")
+    names = {extension.name for extension in rules["extensions"]()}
+    sources = [
+        path for folder in (FACE, *ROOMS) for path in Path(folder).rglob("*.py*") if "__pycache__" not in path.parts
+    ]
+    assert names == {module_of(path) for path in sources if path.suffix == ".pyx"}
+    assert {module_of(path.parent) for path in sources} <= set(rules["packages"]())
+
+
+def module_of(path):
+    parts = path.with_suffix("").parts
+    return ".".join(parts[1:] if parts[0] == "src" else ("forebay", *parts))

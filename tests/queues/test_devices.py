@@ -1,0 +1,448 @@
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
+from forebay.core.info import DeviceInfo
+from forebay.queues.levelzero import discovery as level_zero
+from forebay.queues.opencl import discovery as platforms
+from forebay.queues.selection import devices, parse, select
+from forebay.queues.sycl import discovery as sycl
+from tests.helpers.processes import BUNDLED_DRIVERS, UNCHOSEN, no_opencl, output_of
+
+needs_intel = pytest.mark.skipif(
+    platforms.intel_cpu_runtime() is None, reason="Intel's CPU runtime is not from pip here"
+)
+
+about_opencl = pytest.mark.usefixtures("opencl_only")
+
+no_bundled_driver = pytest.mark.skipif(BUNDLED_DRIVERS, reason="pyopencl's own folder has a driver, always found")
+
+# Prints what discovery finds, after what stands in BEFORE.
+REPORT = """
+import json
+from forebay.queues.opencl import discovery as platforms
+{before}
+devices = [dict(platform=d.platform, usable=d.usable, reason=d.reason, advice=d.advice) for d in platforms.discover()]
+print(json.dumps([devices, platforms.absence()]))
+"""
+
+
+def report(before="", **environment):
+    return json.loads(output_of("-c", REPORT.format(before=before), **UNCHOSEN | environment))
+
+
+def of_intel(found):
+    return [device for device in found if device["platform"] == platforms.INTEL_CPU]
+
+
+# What is found on this machine
+
+
+def test_names_are_dpctls_filter_words_and_number_each_kind():
+    counted = {}
+    for device in devices():
+        assert device.index == counted.get((device.backend, device.kind), 0)
+        counted[device.backend, device.kind] = device.index + 1
+        assert device.name == f"{device.backend}:{device.kind}:{device.index}"
+
+
+def test_a_usable_device_has_a_native_one_and_an_unusable_one_a_reason_and_advice():
+    for device in devices():
+        if device.usable:
+            assert device.native is not None
+            assert not device.reason
+            assert not device.advice
+            assert device.compute_units > 0
+            assert device.memory > 0
+        else:
+            assert device.reason
+            assert device.advice
+
+
+def test_gpus_come_first_and_accelerators_last():
+    order = [{"gpu": 0, "accelerator": 2}.get(device.kind, 1) for device in devices()]
+    assert order == sorted(order)
+
+
+@about_opencl
+def test_the_machine_is_looked_at_once_whatever_the_number_of_threads():
+    before = """
+import threading
+seen = []
+threads = [threading.Thread(target=lambda: seen.append(platforms.discover())) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert len(seen) == 8
+assert all(mine is first for found in seen for mine, first in zip(found, seen[0], strict=True))
+"""
+    report(before)
+
+
+def test_a_caller_cannot_change_the_list_of_others():
+    for listed in (devices, platforms.discover, level_zero.discover):
+        before = listed()
+        listed().clear()
+        assert listed() == before
+
+
+def test_level_zero_comes_before_opencl_and_sycl_after_it():
+    order = [device.name for device in devices() if device.kind != "accelerator"]
+    found = [*level_zero.discover(), *platforms.discover(), *sycl.discover()]
+    assert order == [device.name for device in found if device.kind != "accelerator"]
+
+
+# Intel's runtime from pip, whose own ICD file is wrong
+
+
+@about_opencl
+@needs_intel
+def test_intels_runtime_from_pip_is_found_and_usable():
+    found, absence = report()
+    assert [device["usable"] for device in of_intel(found)] == [True]
+    assert absence == ""
+
+
+@about_opencl
+@needs_intel
+def test_the_environment_is_as_before_and_no_folder_is_left(tmp_path):
+    code = """
+import os
+before = dict(os.environ)
+from forebay.queues.opencl import discovery as platforms
+platforms.discover()
+for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES"):
+    assert os.environ.get(name) == before.get(name), name
+"""
+    output_of("-c", code, **UNCHOSEN | {"TMPDIR": tmp_path})
+    assert list(tmp_path.glob("forebay*")) == []
+    output_of("-c", code, **UNCHOSEN | {"TMPDIR": tmp_path, "OCL_ICD_FILENAMES": tmp_path / "none.so"})
+
+
+@about_opencl
+@needs_intel
+def test_system_drivers_are_found_beside_it():
+    alone, _ = report("platforms.intel_cpu_runtime = lambda: None")
+    both, _ = report()
+    names = {device["platform"] for device in both}
+    assert {device["platform"] for device in alone} <= names
+
+
+@about_opencl
+@no_bundled_driver
+@needs_intel
+def test_drivers_chosen_by_the_user_are_the_only_ones(tmp_path):
+    found, _ = report(OCL_ICD_VENDORS=platforms.intel_cpu_runtime())
+    assert of_intel(found) == found
+    assert found[0]["usable"]
+
+
+@about_opencl
+@needs_intel
+@pytest.mark.parametrize("variable", ["OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH"])
+def test_a_choice_of_the_user_that_leaves_it_out_is_respected_and_named(tmp_path, variable):
+    found, _ = report(**{variable: tmp_path})
+    (intel,) = of_intel(found)
+    assert not intel["usable"]
+    assert variable in intel["reason"]
+    assert variable in intel["advice"]
+
+
+@about_opencl
+@needs_intel
+def test_a_broken_icd_file_does_no_harm(tmp_path):
+    (tmp_path / "broken.icd").write_text("/no/such/library.so\n")
+    (tmp_path / "empty.icd").write_text("")
+    (tmp_path / "intel.icd").write_text(f"{platforms.intel_cpu_runtime()}\n")
+    found, _ = report(OCL_ICD_VENDORS=tmp_path)
+    assert [device["usable"] for device in of_intel(found)] == [True]
+
+
+@about_opencl
+@needs_intel
+def test_opencl_used_before_forebay_is_said_to_be_the_reason():
+    before = """
+import contextlib, pyopencl
+with contextlib.suppress(pyopencl.Error):
+    pyopencl.get_platforms()
+"""
+    found, _ = report(before)
+    (intel,) = of_intel(found)
+    assert "before forebay" in intel["reason"]
+    assert "forebay.devices()" in intel["advice"]
+
+
+@about_opencl
+def test_a_runtime_whose_library_cannot_be_loaded_is_listed_with_the_loaders_reason(tmp_path):
+    library = tmp_path / platforms.INTEL_LIBRARY
+    library.write_text("not a library")
+    found, _ = report(f"import pathlib; platforms.intel_cpu_runtime = lambda: pathlib.Path({str(library)!r})")
+    (intel,) = of_intel(found)
+    assert not intel["usable"]
+    assert str(library) in intel["reason"]
+    assert "intel-cmplr-lib-rt" in intel["advice"]
+
+
+@about_opencl
+@no_bundled_driver
+def test_a_machine_without_drivers_gets_an_empty_list_and_advice(tmp_path):
+    found, absence = report("platforms.intel_cpu_runtime = lambda: None", **no_opencl(tmp_path))
+    assert found == []
+    assert "no OpenCL driver was found" in absence
+    assert "forebay[cpu]" in absence
+    assert "OCL_ICD_VENDORS" in absence
+
+
+@about_opencl
+def test_without_pyopencl_the_advice_is_to_install_it():
+    found, absence = report("import sys; sys.modules['pyopencl'] = None")
+    assert found == []
+    assert "pip install --upgrade pyopencl" in absence
+
+
+# The probe
+
+
+@pytest.fixture
+def usable():
+    return next(device for device in platforms.discover() if device.usable).native
+
+
+@about_opencl
+def test_a_device_that_cannot_build_a_kernel_says_what_its_compiler_said(usable, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    reason = platforms.why_unusable(usable, "kernel void probe(global int *a) { a[0] = missing; }")
+    assert reason.startswith("it cannot build a kernel: ")
+    assert len(reason) > len("it cannot build a kernel: ")
+    assert "\n" not in reason
+    assert list(tmp_path.iterdir()) == []  # pyopencl's own build leaves the source behind
+    assert platforms.why_unusable(usable) == ""
+
+
+@about_opencl
+def test_a_compiler_that_warns_is_still_good(usable, recwarn):
+    assert platforms.why_unusable(usable, "kernel void probe(global int *a) { int unused; a[0] = 1; }") == ""
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("missing", ["available", "compiler_available"])
+def test_a_device_that_its_driver_calls_unavailable_is_not_used(missing):
+    class Device:
+        available = True
+        compiler_available = True
+
+    setattr(Device, missing, False)
+    assert platforms.why_unusable(Device()) != ""
+
+
+def test_the_pocl_that_pip_installs_gets_its_own_advice():
+    assert "forebay[cpu]" in platforms._advice(platforms.POCL, "cpu")
+    assert "forebay[cpu]" in platforms._advice("Another driver", "cpu")
+    assert "update" in platforms._advice("NVIDIA CUDA", "gpu")
+
+
+@pytest.mark.parametrize(("text", "line"), [("", ""), ("\n \0\n one \ntwo", "one"), ("one", "one")])
+def test_first_line(text, line):
+    assert platforms.first_line(text) == line
+
+
+# Selection, on a made-up machine
+
+
+def device(platform, kind, usable=True, backend="opencl", name=""):
+    trouble = {} if usable else {"usable": False, "reason": "it is broken", "advice": "mend it"}
+    return DeviceInfo(name, backend, kind, 0, f"a {kind}", platform, **trouble)
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Two CPUs, two GPUs of which the first is broken, and an emulator; in the worst order."""
+    monkeypatch.delenv("FOREBAY_DEVICE", raising=False)
+    found = platforms._named(
+        [
+            device("Intel(R) FPGA Emulation Platform for OpenCL(TM)", "accelerator"),
+            device("Portable Computing Language", "cpu"),
+            device("Broken driver", "gpu", usable=False),
+            device(platforms.INTEL_CPU, "cpu"),
+            device("NVIDIA CUDA", "gpu"),
+        ]
+    )
+    monkeypatch.setattr(platforms, "discover", lambda: list(found))
+    monkeypatch.setattr(level_zero, "discover", list)
+    monkeypatch.setattr(level_zero, "absence", lambda: "no Level Zero loader: install one")
+    monkeypatch.setattr(sycl, "discover", list)
+    monkeypatch.setattr(sycl, "absence", lambda: "no dpctl: install it")
+    return found
+
+
+def test_order_of_preference(machine):
+    assert [(device.name, device.platform) for device in machine] == [
+        ("opencl:gpu:0", "Broken driver"),
+        ("opencl:gpu:1", "NVIDIA CUDA"),
+        ("opencl:cpu:0", platforms.INTEL_CPU),
+        ("opencl:cpu:1", "Portable Computing Language"),
+        ("opencl:accelerator:0", "Intel(R) FPGA Emulation Platform for OpenCL(TM)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (None, "opencl:gpu:1"),
+        ("", "opencl:gpu:1"),
+        ("opencl", "opencl:gpu:1"),
+        ("gpu", "opencl:gpu:1"),
+        ("gpu:1", "opencl:gpu:1"),
+        ("1", "opencl:gpu:1"),
+        ("2", "opencl:cpu:0"),
+        ("cpu", "opencl:cpu:0"),
+        ("CPU:1", "opencl:cpu:1"),
+        ("opencl:cpu", "opencl:cpu:0"),
+        (" opencl : cpu : 1 ", "opencl:cpu:1"),
+        ("opencl:3", "opencl:cpu:1"),
+        ("accelerator", "opencl:accelerator:0"),
+    ],
+)
+def test_filter_words_select(machine, words, name):
+    assert select(words).name == name
+
+
+def test_every_name_selects_its_own_device(machine):
+    for device in machine:
+        if device.usable:
+            assert select(device.name) is device
+
+
+def test_the_environment_variable_selects_unless_the_program_does(machine, monkeypatch):
+    monkeypatch.setenv("FOREBAY_DEVICE", "cpu:1")
+    assert select().name == "opencl:cpu:1"
+    assert select("gpu").name == "opencl:gpu:1"
+
+
+@pytest.mark.parametrize("words", ["custom", "cpu:2", "5", "opencl:gpu:7"])
+def test_no_match_lists_what_there_is(machine, words):
+    with pytest.raises(DeviceNotFoundError, match=f"no device matches '{words}'") as error:
+        select(words)
+    for device in machine:
+        assert device.name in str(error.value)
+    assert isinstance(error.value, LookupError)
+
+
+@pytest.mark.parametrize("words", ["gpu:0", "0", "opencl:gpu:0"])
+def test_a_match_that_cannot_be_used_says_why(machine, words):
+    with pytest.raises(DeviceNotFoundError, match="cannot be used") as error:
+        select(words)
+    assert "it is broken" in str(error.value)
+    assert "mend it" in str(error.value)
+
+
+def test_a_machine_with_nothing_usable_says_why(machine, monkeypatch):
+    broken = [replace(device, usable=False, reason="broken", advice="mend it") for device in machine]
+    monkeypatch.setattr(platforms, "discover", lambda: broken)
+    with pytest.raises(DeviceNotFoundError, match="no device that can be used"):
+        select()
+
+
+def test_a_wrong_environment_variable_is_named_in_the_error(machine, monkeypatch):
+    monkeypatch.setenv("FOREBAY_DEVICE", "toaster")
+    with pytest.raises(InvalidArgumentError, match=r"FOREBAY_DEVICE.*'toaster' is not known"):
+        select()
+    monkeypatch.setenv("FOREBAY_DEVICE", "cpu:9")
+    with pytest.raises(DeviceNotFoundError, match="FOREBAY_DEVICE"):
+        select()
+
+
+@pytest.mark.parametrize("words", ["toaster", "cpu:gpu", "0:cpu", "cpu:opencl", "0:1", "-1", "cpu:x", "opencl:opencl"])
+def test_words_that_make_no_sense(words):
+    with pytest.raises(InvalidArgumentError, match="backend:kind:index"):
+        parse(words)
+
+
+@pytest.mark.parametrize("words", ["sycl", "sycl:cpu"])
+def test_sycl_without_dpctl_says_what_to_install(machine, words):
+    with pytest.raises(DeviceNotFoundError, match="no dpctl: install it"):
+        select(words)
+
+
+def test_sycl_is_used_when_it_is_asked_for_or_there_is_nothing_else(machine, monkeypatch):
+    monkeypatch.setattr(sycl, "discover", lambda: [device("SYCL", "gpu", backend="sycl", name="sycl:gpu:0")])
+    assert select().name == "opencl:gpu:1"
+    assert select("gpu").name == "opencl:gpu:1"
+    assert select("sycl").name == "sycl:gpu:0"
+    monkeypatch.setattr(platforms, "discover", list)
+    assert select().name == "sycl:gpu:0"
+
+
+@pytest.fixture
+def both_drivers(machine, monkeypatch):
+    """The same machine with two devices of Level Zero."""
+    gpu = device("Level Zero", "gpu", backend="level_zero", name="level_zero:gpu:0")
+    npu = device("Level Zero", "accelerator", False, backend="level_zero", name="level_zero:accelerator:0")
+    monkeypatch.setattr(level_zero, "discover", lambda: [gpu, npu])
+    monkeypatch.setattr(level_zero, "absence", lambda: "")
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (None, "level_zero:gpu:0"),
+        ("gpu", "level_zero:gpu:0"),
+        ("gpu:2", "opencl:gpu:1"),
+        ("level_zero", "level_zero:gpu:0"),
+        ("LEVEL_ZERO:gpu:0", "level_zero:gpu:0"),
+        ("opencl", "opencl:gpu:1"),
+        ("opencl:1", "opencl:gpu:1"),
+        ("cpu", "opencl:cpu:0"),
+        ("accelerator", "opencl:accelerator:0"),
+    ],
+)
+def test_selection_among_two_drivers(both_drivers, words, name):
+    assert select(words).name == name
+
+
+def test_accelerators_of_every_driver_come_last(both_drivers):
+    assert [device.name for device in devices()][-2:] == ["level_zero:accelerator:0", "opencl:accelerator:0"]
+
+
+def test_a_driver_that_is_not_asked_for_is_not_started(machine, monkeypatch):
+    def start():
+        pytest.fail("it was started")
+
+    monkeypatch.setattr(level_zero, "discover", start)
+    assert select("opencl").name == "opencl:gpu:1"
+    monkeypatch.setattr(platforms, "discover", start)
+    monkeypatch.setattr(level_zero, "discover", lambda: [device("", "gpu", backend="level_zero", name="mine")])
+    assert select("level_zero:gpu").name == "mine"
+
+
+@pytest.mark.parametrize("words", ["level_zero", "level_zero:gpu:0"])
+def test_level_zero_where_there_is_none_says_what_to_install(machine, words):
+    with pytest.raises(DeviceNotFoundError, match="no Level Zero loader: install one") as error:
+        select(words)
+    for device in machine:
+        assert device.name in str(error.value)
+
+
+def test_where_there_is_nothing_each_driver_says_why(machine, monkeypatch):
+    monkeypatch.setattr(platforms, "discover", list)
+    monkeypatch.setattr(platforms, "absence", lambda: "no OpenCL driver: install that")
+    for words in (None, "level_zero", "opencl:gpu"):
+        with pytest.raises(DeviceNotFoundError) as error:
+            select(words)
+        assert str(error.value).count("no OpenCL driver: install that") == 1
+        assert str(error.value).count("no Level Zero loader: install one") == 1
+
+
+def test_words_of_the_wrong_type():
+    with pytest.raises(ArgumentTypeError, match="not by int"):
+        select(0)
+
+
+def test_discovery_from_a_thread_is_the_same():
+    found = []
+    thread = threading.Thread(target=lambda: found.extend(devices()))
+    thread.start()
+    thread.join()
+    assert found == devices()

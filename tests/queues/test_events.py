@@ -1,0 +1,272 @@
+import copy
+import pickle
+
+import pytest
+
+import forebay as ps
+from tests.helpers.refusals import refused
+
+
+@pytest.fixture
+def timed(make_queue):
+    return make_queue(timing=True)
+
+
+# Recording
+
+
+def test_an_event_is_done_when_its_point_is_reached(queue, hold, program):
+    gate = hold(queue)
+    event = queue.record()
+    assert not event.done
+    assert not event.query()
+    gate.open()
+    event.wait()
+    assert event.done
+    assert event.query()
+
+
+def test_what_comes_later_does_not_matter(queue, hold):
+    first = hold(queue)
+    event = queue.record()
+    second = hold(queue)
+    later = queue.record()
+    first.open()
+    event.wait()
+    assert event.done
+    assert not later.done
+    second.open()
+    later.wait()
+
+
+def test_an_event_of_an_empty_queue_is_done_and_costs_nothing(queue):
+    event = queue.record()
+    assert event.done
+    event.wait()
+    assert (queue.stats.events_made, queue.stats.host_syncs) == (0, 0)
+
+
+def test_an_event_that_was_never_recorded_counts_as_done(device, queue):
+    event = device.event()
+    before = device.stats
+    assert not event.recorded
+    assert event.done
+    event.wait()
+    queue.wait(event)
+    assert device.stats == before
+    assert "never recorded" in repr(event)
+
+
+def test_recording_again_moves_it_and_who_waited_before_waits_for_what_they_saw(device, make_queue, hold):
+    first, second, waiter = make_queue(), make_queue(), make_queue(blocking=False)
+    gate, other = hold(first), hold(second)
+    event = device.event()
+    assert first.record(event) is event
+    assert event.recorded
+    waiter.wait(event)
+    assert second.record(event) is event
+    gate.open()
+    waiter.finish()
+    assert not event.done
+    other.open()
+    event.wait()
+    assert event.done
+
+
+def test_two_records_with_nothing_in_between_share_one_marker(queue, hold):
+    gate = hold(queue)
+    before = queue.stats
+    events = [queue.record() for _ in range(5)]
+    made = queue.stats - before
+    assert (made.markers_made, made.markers_shared, made.events_made) == (1, 4, 1)
+    gate.open()
+    for event in events:
+        event.wait()
+
+
+def test_the_host_waits_once(device, queue, hold):
+    gate = hold(queue)
+    event = queue.record()
+    gate.open()
+    before = device.stats.host_syncs
+    event.wait()
+    event.wait()
+    assert device.stats.host_syncs - before <= 1
+    assert queue.stats.host_syncs == 0
+
+
+@pytest.mark.executes
+def test_a_queue_waits(device, make_queue, hold, program):
+    first, second = make_queue(blocking=False), make_queue(blocking=False)
+    buffer = device.zeros(10, "i4")
+    device.finish()
+    gate = hold(first)
+    first.launch(program["fill"], 1, 10, buffer, 5)
+    second.wait(first.record())
+    second.launch(program["add"], 1, 10, buffer, 1)
+    assert not second.query()
+    gate.open()
+    assert buffer.get(queue=second).tolist() == [6] * 10
+
+
+@pytest.mark.executes
+def test_a_queue_waits_for_a_queue(device, make_queue, hold, program):
+    first, second = make_queue(blocking=False), make_queue(blocking=False)
+    buffer = device.zeros(10, "i4")
+    device.finish()
+    gate = hold(first)
+    first.launch(program["fill"], 1, 10, buffer, 5)
+    second.wait(first)
+    second.launch(program["add"], 1, 10, buffer, 1)
+    second.wait(second)
+    gate.open()
+    assert buffer.get(queue=second).tolist() == [6] * 10
+
+
+@pytest.mark.executes
+def test_an_event_outlives_its_queue(device, make_queue, hold):
+    queue, other = make_queue(), make_queue(blocking=False)
+    gate = hold(queue)
+    event = queue.record()
+    queue.close()
+    other.wait(event)
+    assert not event.done
+    assert not other.query()
+    gate.open()
+    other.finish()
+    event.wait()
+    assert event.done
+    assert event.device is device
+
+
+def test_an_event_may_be_recorded_again_on_another_queue_after_its_own_was_closed(make_queue, hold):
+    queue, other = make_queue(), make_queue()
+    event = queue.record()
+    queue.close()
+    with refused(ps.ClosedError, RuntimeError, "Queue", "closed"):
+        queue.record(event)
+    with hold(other):
+        other.record(event)
+        assert not event.done
+    event.wait()
+
+
+def test_events_of_a_closed_device(device):
+    with ps.Device(device.name, timing=True) as other:
+        queue = other.queue()
+        event, never = queue.record(timing=True), other.event()
+    assert event.done
+    assert never.done
+    event.wait()
+    assert "Event" in repr(event)
+
+
+# Time
+
+
+@pytest.mark.executes(run=False)
+def test_elapsed_time(device, timed, program):
+    buffer = device.zeros(10, "i4")
+    device.finish()
+    start = timed.record(timing=True)
+    timed.launch(program["fill"], 1, 10, buffer, 5)
+    end = timed.record(timing=True)
+    end.wait()
+    assert isinstance(end.elapsed(start), float)
+    assert end.elapsed(start) >= 0
+    assert end - start == end.elapsed(start) == -(start - end)
+    assert start - start == 0
+    assert start.timing
+
+
+def test_a_timed_record_is_a_command_of_its_own(timed):
+    before = timed.epoch
+    first, second = timed.record(timing=True), timed.record(timing=True)
+    assert timed.epoch == before + 2
+    assert timed.stats.markers_made == 2
+    second.wait()
+    assert first.done
+
+
+@pytest.mark.executes(run=False)
+def test_an_event_made_with_timing_is_recorded_with_timing(device, timed):
+    start, end = device.event(timing=True), device.event(timing=True)
+    timed.record(start)
+    timed.record(end)
+    timed.finish()
+    assert end - start >= 0
+
+
+@pytest.mark.executes(run=False)
+def test_time_of_an_event_that_is_not_done_is_refused(timed, hold):
+    start = timed.record(timing=True)
+    gate = hold(timed)
+    end = timed.record(timing=True)
+    for attempt in (lambda: end - start, lambda: start - end, lambda: end.elapsed(start)):
+        with refused(ps.InvalidArgumentError, ValueError, "elapsed", "not done"):
+            attempt()
+    gate.open()
+    end.wait()
+    assert end - start >= 0
+
+
+def test_time_of_an_event_without_timing_is_refused(device, timed):
+    start, plain, never = timed.record(timing=True), timed.record(), device.event(timing=True)
+    timed.finish()
+    for attempt in (lambda: plain - start, lambda: start - plain):
+        with refused(ps.InvalidArgumentError, ValueError, "elapsed", "without timing"):
+            attempt()
+    for attempt in (lambda: never - start, lambda: start - never):
+        with refused(ps.InvalidArgumentError, ValueError, "elapsed", "never recorded"):
+            attempt()
+    with refused(ps.ArgumentTypeError, TypeError, "Event", "int"):
+        start.elapsed(5)
+    with pytest.raises(TypeError):
+        start - 5
+
+
+def test_timing_needs_a_queue_made_with_it(device, make_queue, refuses, queue):
+    untimed = make_queue(timing=False)
+    for attempt in (lambda: untimed.record(timing=True), lambda: untimed.record(device.event(timing=True))):
+        with refuses(ps.InvalidArgumentError, ValueError, "timing", "Device.queue(timing=True)"):
+            attempt()
+    assert not untimed.timing
+    with ps.Device(device.name, timing=True) as other:
+        assert other.null_queue.timing
+        assert other.queue().timing
+        assert other.per_thread_queue.timing
+        assert not other.queue(timing=False).timing
+
+
+# The class
+
+
+def test_events_are_compared_by_identity(queue):
+    first, second = queue.record(), queue.record()
+    assert first == first
+    assert first != second
+    assert len({first, second, first}) == 2
+
+
+def test_events_are_made_by_a_queue_or_a_device_only(queue):
+    with refused(ps.ArgumentTypeError, TypeError, "Queue.record"):
+        ps.Event()
+    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError):
+            attempt(queue.record())
+
+
+@pytest.mark.parametrize("thing", [5, "event", object()])
+def test_what_is_no_event_is_refused(device, queue, refuses, thing):
+    with refuses(ps.ArgumentTypeError, TypeError, "Event", type(thing).__name__):
+        queue.record(thing)
+    for other in (thing, None, device):
+        with refuses(ps.ArgumentTypeError, TypeError, "Event or a Queue", type(other).__name__):
+            queue.wait(other)
+
+
+def test_repr(queue, hold):
+    with hold(queue):
+        event = queue.record()
+    assert f"queue {queue.id}" in repr(event)
+    assert queue.device.name in repr(event)

@@ -1,0 +1,164 @@
+import threading
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.processes import python
+from tests.helpers.refusals import refused
+
+
+@pytest.mark.executes(run=False)
+def test_a_timeout_that_passes_leaves_the_queue_as_it_was(device, queue, hold, works, program):
+    buffer = device.zeros(10, "i4")
+    device.finish()
+    gate = hold(queue)
+    queue.launch(program["fill"], 1, 10, buffer, 4)
+    before = queue.epoch
+    for timeout in (0, 0.01, np.float32(0.01), -1):
+        with refused(ps.TimeoutError, TimeoutError, "Queue", str(queue.id)):
+            queue.finish(timeout=timeout)
+    assert queue.epoch == before
+    assert not queue.closed
+    queue.launch(program["add"], 1, 10, buffer, 1)
+    gate.open()
+    queue.finish(timeout=60)
+    assert queue.empty
+    assert buffer.get(queue=queue).tolist() == [5] * 10
+    works(queue)
+
+
+def test_a_timeout_of_a_queue_that_is_done_does_not_pass(queue, works):
+    works(queue)
+    queue.finish(timeout=0)
+    queue.finish(timeout=float("inf"))
+    queue.finish(None)
+
+
+@pytest.mark.executes(run=False)
+def test_a_timeout_of_the_null_queue_is_for_the_blocking_queues_too(device, queue, hold):
+    gate = hold(queue)
+    with refused(ps.TimeoutError, TimeoutError, "null queue"):
+        device.null_queue.finish(timeout=0.01)
+    gate.open()
+    device.null_queue.finish(timeout=60)
+    assert queue.empty
+
+
+@pytest.mark.parametrize("timeout", ["1", [], object(), 1j])
+def test_a_timeout_of_the_wrong_type_is_refused(queue, refuses, timeout):
+    with refuses(ps.ArgumentTypeError, TypeError, "timeout", type(timeout).__name__):
+        queue.finish(timeout=timeout)
+
+
+def test_a_timeout_that_is_no_number_is_refused(queue, refuses):
+    with refuses(ps.InvalidArgumentError, ValueError, "timeout", "nan"):
+        queue.finish(timeout=float("nan"))
+
+
+@pytest.mark.threads
+@pytest.mark.executes
+def test_finishing_a_device_finishes_all_its_queues(device, make_queue, hold, program):
+    queues = [make_queue(blocking=bool(number % 2)) for number in range(6)]
+    buffers = [device.zeros(10, "i4") for _ in queues]
+    device.finish()
+    gates = [hold(queue) for queue in queues]
+    for value, (queue, buffer) in enumerate(zip(queues, buffers, strict=True)):
+        queue.launch(program["fill"], 1, 10, buffer, value)
+    opener = threading.Thread(target=lambda: [gate.open() for gate in gates])
+    opener.start()
+    device.finish()
+    opener.join()
+    assert all(queue.empty for queue in queues)
+    for value, buffer in enumerate(buffers):
+        assert buffer.get().tolist() == [value] * 10
+
+
+def test_finishing_lets_other_threads_run(queue, hold):
+    # the gate is opened by a thread that needs the GIL to do so
+    gate = hold(queue)
+    before = queue.stats.host_syncs
+
+    def open_when_it_waits():
+        while queue.stats.host_syncs == before:
+            pass
+        gate.open()
+
+    opener = threading.Thread(target=open_when_it_waits)
+    opener.start()
+    queue.finish()
+    opener.join()
+    assert queue.empty
+
+
+# Ctrl-C, in a process of its own
+
+START = """
+import os, signal, threading
+import forebay as ps
+device = ps.Device()
+program = device.program("kernel void fill(global int *a, int v) { a[get_global_id(0)] = v; }")
+queue, buffer = device.queue(), device.zeros(10, "i4")
+device.finish()
+gate = queue._gate()
+queue.launch(program["fill"], 1, 10, buffer, 3)
+
+def interrupt_when(began):
+    def run():
+        while not began():
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+        after()
+    threading.Thread(target=run).start()
+"""
+END = """
+gate.open()
+assert buffer.get(queue=queue).tolist() == [3] * 10
+queue.launch(program["fill"], 1, 10, buffer, 4)
+assert buffer.get(queue=queue).tolist() == [4] * 10
+print("works")
+"""
+
+
+def interrupted(device, code):
+    done = python("-c", START + code + END, FOREBAY_DEVICE=device.name, timeout=120)
+    assert done.stderr == ""
+    assert done.stdout.split() == ["interrupted", "works"]
+    assert done.returncode == 0
+
+
+@pytest.mark.executes(run=False)
+def test_ctrl_c_during_a_finish_with_a_timeout(device):
+    interrupted(
+        device,
+        """
+after = lambda: None
+before = queue.stats.markers_made
+interrupt_when(lambda: queue.stats.markers_made > before)
+try:
+    queue.finish(timeout=1000)
+except KeyboardInterrupt:
+    assert not queue.query()
+    print("interrupted")
+""",
+    )
+
+
+@pytest.mark.executes(run=False)
+@pytest.mark.parametrize("what", ["queue.finish()", "device.finish()", "event.wait()", "buffer.get(queue=queue)"])
+def test_ctrl_c_is_delivered_when_finish_returns(device, what):
+    interrupted(
+        device,
+        f"""
+event = queue.record()
+after = gate.open
+before = device.stats.host_syncs
+interrupt_when(lambda: device.stats.host_syncs > before)
+try:
+    {what}
+    for _ in range(1000):
+        pass
+except KeyboardInterrupt:
+    print("interrupted")
+""",
+    )

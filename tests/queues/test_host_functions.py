@@ -1,0 +1,266 @@
+import gc
+import threading
+import weakref
+
+import pytest
+
+import forebay as ps
+from tests.helpers.refusals import refused
+
+
+@pytest.mark.executes(run=False)
+def test_it_is_called_when_the_queue_gets_there(device, queue, hold, program):
+    buffer, out = device.zeros(1, "i4"), ps.host_empty(1, "i4", device=device)
+    device.finish()
+    seen = []
+    gate = hold(queue)
+    queue.launch(program["fill"], 1, 1, buffer, 5)
+    queue.copy(out, buffer)
+    queue.host(lambda: seen.append(out[0]))
+    assert not queue.query()
+    assert seen == []
+    gate.open()
+    queue.finish()
+    assert seen == [5]
+
+
+@pytest.mark.executes(run=False)
+def test_the_queue_waits_until_it_returns(device, queue, program):
+    buffer = device.zeros(1, "i4")
+    device.finish()
+    go_on = threading.Event()
+    queue.host(go_on.wait)
+    queue.launch(program["fill"], 1, 1, buffer, 5)
+    event = queue.record()
+    assert not event.done
+    go_on.set()
+    assert buffer.get(queue=queue).tolist() == [5]
+    assert event.done
+
+
+@pytest.mark.executes(run=False)
+def test_they_run_in_order_and_in_one_thread(queue):
+    seen = []
+    for number in range(2000):
+        queue.host(lambda number=number: seen.append((number, threading.get_ident())))
+    queue.finish()
+    assert [number for number, _ in seen] == list(range(2000))
+    assert len({thread for _, thread in seen}) == 1
+    assert seen[0][1] != threading.get_ident()
+    assert queue.stats.host_functions == 2000
+
+
+@pytest.mark.executes(run=False)
+def test_those_of_many_queues(device, make_queue):
+    queues = [make_queue(blocking=False) for _ in range(8)]
+    seen = {queue: [] for queue in queues}
+    for number in range(100):
+        for queue in queues:
+            queue.host(lambda queue=queue, number=number: seen[queue].append(number))
+    device.finish()
+    assert all(numbers == list(range(100)) for numbers in seen.values())
+
+
+@pytest.mark.executes(run=False)
+def test_it_obeys_the_null_queue(device, queue, hold):
+    seen = []
+    gate = hold(queue)
+    device.null_queue.host(lambda: seen.append("null"))
+    queue.host(lambda: seen.append("after"))
+    assert seen == []
+    gate.open()
+    device.finish()
+    assert seen == ["null", "after"]
+
+
+@pytest.mark.executes(run=False)
+def test_it_may_launch_and_copy(device, queue, make_queue, program):
+    buffer, other = device.zeros(10, "i4"), make_queue(blocking=False)
+    device.finish()
+    launched = threading.Event()
+
+    def launch():
+        other.launch(program["fill"], 1, 10, buffer, 5)
+        other.launch(program["add"], 1, 10, buffer, 1)
+        launched.set()
+
+    queue.host(launch)
+    launched.wait()
+    assert buffer.get(queue=other).tolist() == [6] * 10
+
+
+@pytest.mark.executes(run=False)
+def test_it_may_launch_on_its_own_queue(device, queue, program):
+    buffer = device.zeros(10, "i4")
+    device.finish()
+
+    def launch(rest=20):
+        queue.launch(program["add"], 1, 10, buffer, 1)
+        if rest:
+            queue.host(lambda: launch(rest - 1))
+        else:
+            done.set()
+
+    done = threading.Event()
+    queue.host(launch)
+    done.wait()
+    assert buffer.get(queue=queue).tolist() == [21] * 10
+
+
+@pytest.mark.executes(run=False)
+def test_it_may_not_wait(device, queue, works):
+    event = device.null_queue.record()
+    with queue._gate():
+        mine = queue.record()
+    errors = []
+
+    def attempt():
+        for wait in (queue.finish, lambda: queue.finish(timeout=1), device.finish, mine.wait):
+            try:
+                wait()
+            except ps.Error as error:
+                errors.append(str(error))
+
+    queue.host(attempt)
+    queue.finish()
+    assert len(errors) == 4
+    assert all("inside a host function" in error for error in errors)
+    assert event.done
+    works(queue)
+
+
+# What it raises
+
+
+def raising(error):
+    def function():
+        raise error
+
+    return function
+
+
+@pytest.mark.executes(run=False)
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("mine"), ps.Error("mine"), SystemExit("mine"), KeyboardInterrupt("mine")]
+)
+@pytest.mark.parametrize(
+    "how",
+    ["finish", "finish with a timeout", "the event's wait", "the device's finish", "the null queue's finish", "get"],
+)
+def test_what_it_raises_is_raised_by_the_next_synchronize(device, queue, works, error, how):
+    queue.host(raising(error))
+    event = queue.record()
+    synchronize = {
+        "finish": queue.finish,
+        "finish with a timeout": lambda: queue.finish(timeout=60),
+        "the event's wait": event.wait,
+        "the device's finish": device.finish,
+        "the null queue's finish": device.null_queue.finish,
+        "get": lambda: device.zeros(1).get(queue=queue),
+    }[how]
+    with pytest.raises(type(error), match="mine") as caught:
+        synchronize()
+    assert caught.value is error
+    queue.finish()
+    device.finish()
+    works(queue)
+
+
+@pytest.mark.executes(run=False)
+def test_only_the_synchronize_of_its_own_queue_raises_it(device, make_queue, works):
+    guilty, other = make_queue(blocking=False), make_queue(blocking=False)
+    guilty.host(raising(ZeroDivisionError("mine")))
+    guilty.record()
+    while not guilty.query():
+        pass
+    other.finish()
+    device.null_queue.finish()
+    other.record().wait()
+    with pytest.raises(ZeroDivisionError):
+        guilty.finish()
+    works(guilty)
+
+
+@pytest.mark.executes(run=False)
+def test_each_is_raised_once_the_oldest_first(device, queue):
+    for number in range(3):
+        queue.host(raising(ValueError(f"number {number}")))
+    for number in range(3):
+        with pytest.raises(ValueError, match=f"number {number}"):
+            queue.finish()
+    queue.finish()
+
+
+@pytest.mark.executes(run=False)
+def test_after_it_raised_the_queue_goes_on(device, queue, program):
+    buffer = device.zeros(1, "i4")
+    queue.host(raising(ValueError("mine")))
+    queue.launch(program["fill"], 1, 1, buffer, 5)
+    with pytest.raises(ValueError, match="mine"):
+        queue.finish()
+    assert buffer.get(queue=queue).tolist() == [5]
+
+
+@pytest.mark.executes(run=False)
+def test_closing_a_device_raises_it_and_closes(device):
+    other = ps.Device(device.name)
+    other.queue().host(raising(ValueError("mine")))
+    with pytest.raises(ValueError, match="mine"):
+        other.close()
+    assert other.closed
+    other.close()
+
+
+# Life
+
+
+class Function:
+    def __call__(self):
+        pass
+
+
+@pytest.mark.executes(run=False)
+def test_it_is_kept_until_it_was_called_and_no_longer(queue, hold):
+    function = Function()
+    alive = weakref.ref(function)
+    gate = hold(queue)
+    queue.host(function)
+    del function
+    gc.collect()
+    assert alive() is not None
+    gate.open()
+    queue.finish()
+    # the host thread drops it before the queue goes on
+    assert alive() is None
+
+
+@pytest.mark.executes(run=False)
+def test_its_queue_may_be_closed_or_dropped(device):
+    seen = []
+    for number in range(10):
+        queue = device.queue()
+        gate = queue._gate()
+        queue.host(lambda number=number: seen.append(number))
+        if number % 2:
+            queue.close()
+        del queue
+        gc.collect()
+        gate.open()
+        device.finish()
+    assert seen == list(range(10))
+
+
+@pytest.mark.parametrize("thing", [None, 5, "print", [print]])
+def test_what_cannot_be_called_is_refused(queue, refuses, thing):
+    with refuses(ps.ArgumentTypeError, TypeError, "call", type(thing).__name__):
+        queue.host(thing)
+
+
+def test_a_closed_queue_calls_nothing(device, make_queue, works):
+    queue = make_queue()
+    queue.close()
+    seen = []
+    with refused(ps.ClosedError, RuntimeError, "Queue", "closed"):
+        queue.host(lambda: seen.append(1))
+    works(device.null_queue)
+    assert seen == []

@@ -1,0 +1,456 @@
+import copy
+import gc
+import pickle
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.refusals import refused
+
+
+def in_thread(function):
+    """What `function` returns in a thread of its own."""
+    results = []
+
+    def run():
+        try:
+            results.append((True, function()))
+        except BaseException as error:
+            results.append((False, error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    ((fine, result),) = results
+    if not fine:
+        raise result
+    return result
+
+
+# What a queue is
+
+
+def test_what_it_says_of_itself(device, make_queue):
+    queue = make_queue()
+    assert (queue.blocking, queue.is_null, queue.closed, queue.empty, queue.priority) == (True, False, False, True, 0)
+    assert queue.device is device
+    assert queue.query()
+    assert (queue.epoch, queue.completed) == (0, 0)
+    assert f"queue {queue.id} of {device.name}" in repr(queue)
+    other = make_queue(blocking=False)
+    assert not other.blocking
+    assert "non-blocking" in repr(other)
+    assert "null" in repr(device.null_queue)
+    assert device.null_queue.is_null
+
+
+def test_ids_are_never_used_again(device):
+    seen = set()
+    for _ in range(20):
+        queue = device.queue()
+        assert queue.id not in seen
+        seen.add(queue.id)
+        queue.close()
+        del queue
+
+
+def test_queues_are_compared_by_identity(device, make_queue):
+    first, second = make_queue(), make_queue()
+    assert first == first
+    assert first != second
+    assert len({first, second, device.null_queue, device.null_queue}) == 3
+
+
+@pytest.mark.parametrize("priority", [-100, -1, 0, 1, 100, np.int32(-1)])
+def test_priorities_are_clamped_to_what_there_is(device, make_queue, works, priority):
+    queue = make_queue(priority=priority)
+    lowest, highest = min(device.driver.priorities), max(device.driver.priorities)
+    assert queue.priority == min(max(int(priority), lowest), highest)
+    works(queue)
+
+
+@pytest.mark.parametrize(
+    "options", [{"blocking": 1}, {"blocking": "no"}, {"blocking": None}, {"priority": 1.5}, {"priority": "high"},
+                {"priority": None}, {"timing": 1}],
+)  # fmt: skip
+def test_options_of_the_wrong_type_are_refused(device, refuses, options):
+    ((name, value),) = options.items()
+    with refuses(ps.ArgumentTypeError, TypeError, name, type(value).__name__):
+        device.queue(**options)
+
+
+def test_queues_are_made_by_a_device_only(queue):
+    for arguments in ((), (queue.device,)):
+        with refused(ps.ArgumentTypeError, TypeError, "Device.queue"):
+            ps.Queue(*arguments)
+    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError):
+            attempt(queue)
+
+
+def test_its_attributes_cannot_be_set(queue):
+    for name in ("blocking", "priority", "device", "closed", "epoch", "id"):
+        with pytest.raises(AttributeError):
+            setattr(queue, name, 1)
+
+
+def test_queues_may_be_referred_to_weakly(device):
+    queue = device.queue()
+    reference = weakref.ref(queue)
+    del queue
+    gc.collect()
+    assert reference() is None
+
+
+# Empty or not
+
+
+@pytest.mark.executes
+def test_empty_query_and_finish(queue, hold):
+    gate = hold(queue)
+    assert not queue.empty
+    assert not queue.query()
+    gate.open()
+    queue.finish()
+    assert queue.empty
+    assert queue.query()
+    assert queue.epoch == queue.completed > 0
+
+
+def test_query_raises_what_is_known(queue, hold):
+    gate = hold(queue)
+    event = queue.record()
+    gate.open()
+    event.wait()
+    assert queue.empty
+
+
+def test_finish_waits_once_and_not_when_there_is_nothing(queue, works):
+    works(queue)
+    before = queue.stats.host_syncs
+    queue.finish()
+    queue.finish()
+    assert queue.stats.host_syncs == before
+
+
+# The thread's current queue
+
+
+def test_with_makes_it_current_and_nests(device, make_queue):
+    first, second = make_queue(), make_queue()
+    assert device.current_queue is device.null_queue
+    with first as entered:
+        assert entered is first
+        assert device.current_queue is first
+        with second:
+            assert device.current_queue is second
+            with first:
+                assert device.current_queue is first
+            assert device.current_queue is second
+        assert device.current_queue is first
+    assert device.current_queue is device.null_queue
+    assert not first.closed
+    assert not second.closed
+
+
+def test_an_exception_leaves_it_too(device, queue):
+    with pytest.raises(ZeroDivisionError), queue:
+        1 / 0  # noqa: B018
+    assert device.current_queue is device.null_queue
+
+
+def test_every_thread_has_its_own(device, make_queue):
+    first, second = make_queue(), make_queue()
+
+    def other():
+        assert device.current_queue is device.null_queue
+        with second:
+            assert device.current_queue is second
+            entered.wait()
+            leave.wait()
+
+    entered, leave = threading.Barrier(2), threading.Barrier(2)
+    thread = threading.Thread(target=other)
+    with first:
+        thread.start()
+        entered.wait()
+        assert device.current_queue is first
+        leave.wait()
+        thread.join()
+
+
+def test_leaving_one_that_is_not_current_is_refused(make_queue, refuses):
+    first, second = make_queue(), make_queue()
+    with first:
+        with refused(ps.Error, Exception, "current"):
+            second.__exit__(None, None, None)
+        with refused(ps.Error, Exception, "current"):
+            in_thread(lambda: first.__exit__(None, None, None))
+
+
+def test_a_current_queue_that_was_closed_is_refused(device, make_queue, program, works):
+    queue = make_queue()
+    buffer = device.zeros(1, "i4")
+    with queue:
+        queue.close()
+        for attempt in (lambda: program["fill"][1, 1](buffer, 1), lambda: buffer.get(), lambda: device.zeros(1)):
+            with refused(ps.ClosedError, RuntimeError, "Queue", "closed"):
+                attempt()
+    works(device.null_queue)
+
+
+# The per-thread queue
+
+
+def test_a_thread_has_one(device):
+    queue = device.per_thread_queue
+    assert queue is device.per_thread_queue
+    assert queue.blocking
+    assert not queue.is_null
+    assert in_thread(lambda: device.per_thread_queue) is not queue
+
+
+def test_threads_at_the_same_time_have_different_ones(device):
+    here = threading.Barrier(8)
+    queues = []
+
+    def run():
+        queues.append(device.per_thread_queue)
+        here.wait()
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(queues)) == 8
+
+
+def test_it_is_used_again_when_its_thread_has_ended(device):
+    with ps.Device(device.name) as other:
+        queues = {in_thread(lambda: other.per_thread_queue) for _ in range(20)}
+        assert len(queues) == 1
+
+
+def test_one_that_was_closed_is_not_handed_on(device, works):
+    with ps.Device(device.name) as other:
+
+        def close():
+            other.per_thread_queue.close()
+            assert not other.per_thread_queue.closed
+
+        in_thread(close)
+        assert not in_thread(lambda: other.per_thread_queue.closed)
+
+
+@pytest.mark.executes
+def test_work_of_an_ended_thread_is_done(device, program, hold):
+    buffer = device.zeros(10, "i4")
+    device.finish()
+
+    def run():
+        gate = hold(device.per_thread_queue)
+        device.per_thread_queue.launch(program["fill"], 1, 10, buffer, 9)
+        return gate
+
+    in_thread(run).open()
+    device.finish()
+    assert buffer.get().tolist() == [9] * 10
+
+
+# Closing
+
+
+def uses(queue, device, program):
+    """Every way to use a queue."""
+    buffer, host = device.zeros(1, "i4"), np.zeros(1, "i4")
+    event = device.null_queue.record()
+    yield lambda: queue.launch(program["fill"], 1, 1, buffer, 1)
+    yield lambda: program["fill"][1, 1, queue](buffer, 1)
+    yield lambda: program["fill"].bind(queue, 1, 1, buffer, 1)
+    yield lambda: queue.copy(buffer, host)
+    yield lambda: queue.copy(host, buffer)
+    yield lambda: queue.copy(buffer, device.zeros(1, "i4"))
+    yield lambda: queue.copy(device.zeros(0), np.zeros(0, "f4"))
+    yield lambda: queue.fill(buffer, 1)
+    yield lambda: queue.fill(device.zeros(0), 1)
+    yield lambda: queue.host(print)
+    yield queue._gate
+    yield queue.record
+    yield lambda: queue.record(device.event())
+    yield lambda: queue.wait(event)
+    yield lambda: queue.wait(device.event())
+    yield lambda: queue.wait(queue)
+    yield lambda: queue.wait(device.null_queue)
+    yield lambda: device.null_queue.wait(queue)
+    yield queue.query
+    yield queue.finish
+    yield lambda: queue.finish(timeout=1)
+    yield queue.__enter__
+    yield lambda: buffer.get(queue=queue)
+    yield lambda: buffer.set(1, queue=queue)
+
+
+def test_a_closed_queue_says_so_whatever_is_asked_of_it(device, make_queue, program, refuses):
+    queue = make_queue()
+    queue.launch(program["nothing"], 1, 1)  # so that it has a plan
+    queue.close()
+    queue.close()
+    assert queue.closed
+    for attempt in uses(queue, device, program):
+        with refuses(ps.ClosedError, RuntimeError, "Queue", str(queue.id), "closed"):
+            attempt()
+    assert queue.stats.launches == 1
+    assert queue.device is device
+
+
+@pytest.mark.executes
+def test_work_of_a_closed_queue_goes_on(device, make_queue, program, hold):
+    queue = make_queue()
+    buffer = device.zeros(10, "i4")
+    device.finish()
+    gate = hold(queue)
+    queue.launch(program["fill"], 1, 10, buffer, 5)
+    queue.close()
+    device.null_queue.launch(program["add"], 1, 10, buffer, 1)
+    assert not device.null_queue.query()
+    gate.open()
+    assert buffer.get().tolist() == [6] * 10
+
+
+@pytest.mark.executes
+def test_work_of_a_dropped_queue_goes_on(device, program, hold):
+    queue = device.queue()
+    buffer = device.zeros(10, "i4")
+    device.finish()
+    gate = hold(queue)
+    queue.launch(program["fill"], 1, 10, buffer, 5)
+    del queue
+    gc.collect()
+    device.null_queue.launch(program["add"], 1, 10, buffer, 1)
+    gate.open()
+    assert buffer.get().tolist() == [6] * 10
+
+
+def test_the_null_queue_lives_as_long_as_its_device(device, refuses):
+    with refuses(ps.InvalidArgumentError, ValueError, "null queue", "Device"):
+        device.null_queue.close()
+
+
+@pytest.mark.executes
+def test_many_queues_come_and_go(device):
+    # atomically: blocking queues are not ordered against each other
+    count = device.program("kernel void count(global int *a, int v) { atomic_add(a, v); }")["count"]
+    buffer = device.zeros(1, "i4")
+    device.finish()
+    for _ in range(300):
+        device.queue().launch(count, 1, 1, buffer, 1)
+    device.finish()
+    assert buffer.get().tolist() == [300]
+
+
+# Devices
+
+
+def test_a_closed_device_says_so_whatever_is_asked_of_it(device, works):
+    with ps.Device(device.name) as other:
+        program = other.program("kernel void one(global int *a) { a[0] = 1; }")
+        kernel = program["one"]
+        queue, event, buffer = other.queue(), other.event(), other.zeros(3, "i4")
+        mine = other.per_thread_queue
+        bound = kernel.bind(queue, 1, 1, buffer)
+    other.close()
+    assert other.closed
+    for attempt in (
+        other.queue,
+        other.event,
+        lambda: other.empty(1),
+        lambda: other.zeros(1),
+        lambda: other.array([1]),
+        lambda: other.program(""),
+        lambda: other.null_queue,
+        lambda: other.per_thread_queue,
+        lambda: other.current_queue,
+        other.finish,
+        other.__enter__,
+        lambda: queue.launch(kernel, 1, 1, buffer),
+        lambda: mine.launch(kernel, 1, 1, buffer),
+        lambda: kernel[1, 1](buffer),
+        lambda: kernel[1, 1, queue](buffer),
+        lambda: kernel.bind(queue, 1, 1, buffer),
+        bound,
+        lambda: queue.fill(buffer, 1),
+        lambda: queue.copy(buffer, np.zeros(3, "i4")),
+        lambda: queue.record(event),
+        lambda: queue.host(print),
+        queue.finish,
+        queue.query,
+        lambda: buffer.get(),
+        lambda: buffer.set(1),
+        lambda: ps.host_empty(1, device=other),
+    ):
+        with refused(ps.ClosedError, RuntimeError, "closed"):
+            attempt()
+    for closable in (queue, buffer, kernel, program, other):
+        closable.close()
+        closable.close()
+    works(device.null_queue)
+
+
+@pytest.mark.executes
+def test_closing_a_device_finishes_its_work(device):
+    with ps.Device(device.name) as other:
+        out = ps.host_empty(10, "i4", device=other)
+        queue = other.queue()
+        buffer = other.array(np.arange(10, dtype="i4"))
+        other.finish()
+        opener = threading.Thread(target=queue._gate().open)
+        queue.copy(out, buffer)
+        opener.start()
+    opener.join()  # null hardware is done before the gate is open
+    assert out.tolist() == list(range(10))
+
+
+def test_a_device_that_was_dropped_is_collected(device):
+    def alive():
+        gc.collect()
+        return sum(type(thing) is ps.Device for thing in gc.get_objects())
+
+    before = alive()
+    other = ps.Device(device.name)
+    other.zeros(3)
+    other.finish()
+    assert alive() == before + 1
+    del other
+    assert alive() == before
+
+
+@pytest.mark.executes
+def test_a_device_is_kept_by_what_was_made_for_it(device):
+    buffer = ps.Device(device.name).array([1, 2, 3])
+    gc.collect()
+    assert buffer.get().tolist() == [1, 2, 3]
+    buffer.device.close()
+
+
+@pytest.mark.parametrize("words", ["opencl:gpu:77", "toaster", "level_zero:gpu:77"])
+def test_a_device_that_is_not_there(words):
+    with refused(ps.Error, Exception, words.split(":")[-1]):
+        ps.Device(words)
+
+
+def test_a_filter_of_the_wrong_type():
+    with refused(ps.ArgumentTypeError, TypeError, "int"):
+        ps.Device(5)
+
+
+def test_what_a_device_says_of_itself(device):
+    assert device.name == device.info.name
+    assert device.name in repr(device)
+    assert device.info in ps.devices()
+    assert not device.closed
+    with refused(ps.Error, Exception, "already"):
+        device.__init__()

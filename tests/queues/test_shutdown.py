@@ -1,0 +1,284 @@
+"""The interpreter ends in any state and order without hanging, crashing or a word on stderr."""
+
+import subprocess
+
+import pytest
+
+from tests.helpers.processes import no_opencl, python
+
+START = """
+import gc, sys, threading, time
+import numpy as np
+import forebay as ps
+device = ps.Device()
+program = device.program("kernel void add(global int *a, int v) { a[get_global_id(0)] += v; }")
+add = program["add"]
+queue, other, null = device.queue(), device.queue(blocking=False), device.null_queue
+buffer = device.zeros(1000, "i4")
+pinned = ps.host_empty(1000, "i4", device=device)
+out = np.zeros(1000, "i4") if device.driver.takes_pageable else ps.host_empty(1000, "i4", device=device)
+device.finish()
+print("began", flush=True)
+"""
+
+# What the program did last, by name.
+ENDINGS = """\
+== nothing
+== device never used
+fresh = ps.Device()
+== work in flight
+for _ in range(500):
+    add[10, 100, queue](buffer, 1)
+    other.wait(queue)
+    other.copy(out, buffer)
+== a gate that is closed
+gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+queue.copy(out, buffer)
+== a gate that is closed, and waits for it
+gate = queue._gate()
+event = queue.record()
+other.wait(event)
+null.launch(add, 10, 100, buffer, 1)
+== a gate that is closed, in a cycle
+class C:
+    pass
+c = C()
+c.me = c
+c.gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+del c
+== a gate that is closed, kept by a module
+sys.gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+== a gate that is closed, its queue gone
+gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+del queue
+gc.collect()
+== a host function that was not reached
+gate = queue._gate()
+queue.host(lambda: print('never'))
+add[10, 100, queue](buffer, 1)
+== a host function that is running
+running = threading.Event()
+queue.host(lambda: (running.set(), time.sleep(1e6)))
+running.wait()
+add[10, 100, queue](buffer, 1)
+== a host function that waits for a lock
+lock = threading.Lock()
+lock.acquire()
+running = threading.Event()
+queue.host(lambda: (running.set(), lock.acquire()))
+running.wait()
+queue.host(lambda: None)
+== a host function that keeps the interpreter busy
+running = threading.Event()
+def spin():
+    running.set()
+    while True:
+        pass
+queue.host(spin)
+running.wait()
+add[10, 100, queue](buffer, 1)
+== many host functions
+for _ in range(1000):
+    queue.host(lambda: None)
+    other.host(lambda: None)
+== a host function that raised
+queue.host(lambda: 1 / 0)
+event = queue.record()
+[0 for _ in iter(event.query, True)]
+== a host function that launches
+def again():
+    queue.launch(add, 10, 100, buffer, 1)
+    queue.host(again)
+again()
+== copies in flight
+gate = queue._gate()
+queue.copy(pinned, buffer)
+queue.copy(buffer, out)
+queue.copy(out, buffer)
+del out, pinned
+== memory closed in flight
+gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+buffer.close()
+== a bound launch
+go = add.bind(queue, 10, 100, buffer, 1)
+go()
+sys.go = go
+== a graph in flight
+gate = queue._gate()
+with queue.capture() as graph:
+    add[10, 100, queue](buffer, 1)
+    queue.host(lambda: None)
+    add[10, 100, queue](buffer, 2)
+graph.launch(queue)
+graph.launch(queue)
+del graph
+== a graph kept by a module
+with queue.capture() as sys.graph:
+    add[10, 100, queue](buffer, 1)
+sys.graph.launch(queue)
+sys.executable = sys.graph.instantiate()
+== a capture that never ended
+queue.begin_capture()
+add[10, 100, queue](buffer, 1)
+other.wait(queue)
+== a recorded event
+sys.event = queue.record()
+null.record(sys.event)
+== everything closed
+queue.close()
+other.close()
+buffer.close()
+program.close()
+device.close()
+== the device closed only
+add[10, 100, queue](buffer, 1)
+device.close()
+== queues closed with work
+gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+queue.close()
+gate.open()
+== two devices
+b = ps.Device()
+q = b.queue()
+gate = q._gate()
+queue.wait(q)
+add[10, 100, queue](buffer, 1)
+== a thread that ended with a queue of its own
+t = threading.Thread(target=lambda: device.per_thread_queue.launch(add, 10, 100, buffer, 1))
+t.start()
+t.join()
+== a thread that still works
+def work():
+    try:
+        while True:
+            queue.launch(add, 10, 100, buffer, 1)
+            queue.finish()
+    except ps.ClosedError:
+        pass
+threading.Thread(target=work, daemon=True).start()
+[0 for _ in iter(lambda: queue.epoch > 50, True)]
+== a thread that waits for ever
+gate = queue._gate()
+before = queue.stats.host_syncs
+threading.Thread(target=queue.finish, daemon=True).start()
+[0 for _ in iter(lambda: queue.stats.host_syncs > before, True)]
+== inside with
+queue.__enter__()
+add[10, 100](buffer, 1)
+== an atexit handler that uses it
+import atexit
+atexit.register(lambda: (add[10, 100, queue](buffer, 1), buffer.get()))
+== modules gone
+sys.modules.clear()
+== the names in sys
+sys.everything = dict(globals())
+== no exit handlers
+queue._gate()
+sys.stdout.flush()
+import os
+os._exit(0)
+== sys.exit
+gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+sys.exit(0)
+"""
+ENDINGS = dict(part.partition("\n")[::2] for part in ENDINGS.split("== ")[1:])
+# These wait until a host function runs.
+NEED_HOST_FUNCTIONS = [name for name, code in ENDINGS.items() if "running.wait()" in code or "iter(event.query" in code]
+
+
+# How Intel's runtime (2026.2) aborts, once in some 1,600 ends under load, even of a process whose queues are long done:
+# its static objects go while a thread of its own still uses them. A second end in a row would be no coincidence.
+UNLOADED_TOO_SOON = "Pure virtual function called!"
+
+
+def ends_well(device, code, returncode=0):
+    for _ in range(2):
+        try:
+            done = python("-c", START + code, FOREBAY_DEVICE=device.name, timeout=20)
+        except subprocess.TimeoutExpired as error:
+            pytest.fail(f"it hangs: {error.stdout!r} {error.stderr!r}")
+        if UNLOADED_TOO_SOON not in done.stderr:
+            break
+    assert done.stdout.startswith("began"), done.stderr
+    assert "never" not in done.stdout
+    assert done.returncode == returncode, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        pytest.param(name, marks=pytest.mark.executes(run=False)) if name in NEED_HOST_FUNCTIONS else name
+        for name in ENDINGS
+    ],
+)
+def test_it_ends(device, ending):
+    assert ends_well(device, ENDINGS[ending]) == ""
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["", "gate = queue._gate(); add[10, 100, queue](buffer, 1)", "queue.host(lambda: None)",
+     "queue.host(lambda: time.sleep(1e6))"],
+    ids=["idle", "gate", "host function", "sleeping"],
+)  # fmt: skip
+def test_it_ends_with_an_exception(device, state):
+    stderr = ends_well(device, f"{state}\nraise ValueError('mine')", returncode=1)
+    assert stderr.splitlines()[-1] == "ValueError: mine"
+    assert stderr.count("Traceback") == 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_everything_deleted_in_any_order(device, seed):
+    code = f"""
+import random
+pool = dict(
+    device=device, program=program, add=add, queue=queue, other=other, null=null, buffer=buffer, part=buffer[10:20],
+    out=out, pinned=pinned, gate=queue._gate(), event=queue.record(), go=add.bind(queue, 10, 100, buffer, 1),
+    host=queue.host(lambda: None), thread=device.per_thread_queue, second=ps.Device(),
+)
+pool["launched"] = pool["go"]()
+pool["copied"] = other.copy(pinned, buffer), queue.copy(out, buffer), null.launch(add, 10, 100, buffer, 1)
+pool["waited"] = other.wait(pool["event"])
+del device, program, add, queue, other, null, buffer, out, pinned
+names = list(pool)
+random.Random({seed}).shuffle(names)
+for name in names:
+    del pool[name]
+    gc.collect() if {seed} % 2 else None
+"""
+    assert ends_well(device, code) == ""
+
+
+def test_importing_and_doing_nothing():
+    done = python("-c", "import forebay", timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_driver_at_all(tmp_path):
+    code = """
+import forebay as ps
+for device in ps.devices():
+    assert not device.usable and device.reason and device.advice, device
+try:
+    ps.Device()
+except ps.DeviceNotFoundError as error:
+    assert isinstance(error, LookupError)
+    assert "OCL_ICD_VENDORS" in str(error), error
+    print("refused")
+try:
+    ps.host_empty(3)
+except ps.InvalidArgumentError as error:
+    assert "Device" in str(error)
+    print("refused")
+"""
+    done = python("-c", code, timeout=60, without_level_zero=True, **no_opencl(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["refused", "refused"]

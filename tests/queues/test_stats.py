@@ -1,0 +1,186 @@
+from dataclasses import FrozenInstanceError, asdict, fields
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.observer import observer_of
+
+
+def counted(**changed):
+    return ps.Stats(**changed)
+
+
+# The object
+
+
+def test_subtracting_gives_what_happened_in_between():
+    later, earlier = ps.Stats(launches=5, waits_made=3), ps.Stats(launches=2, copies=0, waits_made=3)
+    assert later - earlier == ps.Stats(launches=3)
+    assert later - later == ps.Stats()
+    with pytest.raises(TypeError):
+        later - 1
+
+
+def test_all_elided_waits():
+    assert ps.Stats(waits_elided_completed=2, waits_elided_ordered=3).waits_elided == 5
+
+
+def test_it_does_not_change():
+    with pytest.raises(FrozenInstanceError):
+        ps.Stats().launches = 1
+
+
+def test_it_prints_a_line_for_each():
+    text = str(ps.Stats(launches=1234567))
+    assert len(text.splitlines()) == len(fields(ps.Stats)) + 1
+    assert "1,234,567" in text
+
+
+# Each counter
+
+
+@pytest.fixture
+def queue(make_queue):
+    return make_queue(blocking=False)  # so that the null queue adds nothing to what is counted
+
+
+@pytest.fixture
+def change(queue, device):
+    """``change(function)``: what it adds to the queue's counters; the device's are the sum."""
+
+    def change(function):
+        device.finish()
+        before, device_before = queue.stats, device.stats
+        function()
+        mine, all_of_them = queue.stats - before, device.stats - device_before
+        assert asdict(mine) == {name: min(value, asdict(all_of_them)[name]) for name, value in asdict(mine).items()}
+        return mine
+
+    return change
+
+
+def test_launches_and_argument_bytes(device, queue, program, change):
+    buffer = device.zeros(10, "i4")
+    kernel = program["fill"]
+    assert change(lambda: queue.launch(kernel, 1, 10, buffer, 1)) == counted(launches=1, arg_bytes_set=12)
+    assert change(lambda: queue.launch(kernel, 1, 10, buffer, 1)) == counted(launches=1, arg_bytes_skipped=12)
+    assert change(lambda: queue.launch(kernel, 2, 5, buffer, 1)) == counted(launches=1, arg_bytes_skipped=12)
+    assert change(lambda: queue.launch(kernel, 1, 10, buffer, 2)) == counted(
+        launches=1, arg_bytes_set=4, arg_bytes_skipped=8
+    )
+    assert change(lambda: queue.launch(kernel, 1, 10, buffer[:], 2)) == counted(launches=1, arg_bytes_skipped=12)
+    assert change(lambda: queue.launch(kernel, 1, 5, buffer[5:], 2)) == counted(
+        launches=1, arg_bytes_set=8, arg_bytes_skipped=4
+    )
+    assert change(lambda: queue.launch(program["nothing"], 1, 1)) == counted(launches=1)
+
+
+def test_copies(device, queue, change):
+    buffer, other = device.zeros(10, "i4"), device.zeros(10, "i4")
+    host, pinned = np.zeros(10, "i4"), ps.host_empty(10, "i4", device=device)
+    assert change(lambda: queue.copy(buffer, other)) == counted(copies=1)
+    # memory of the host is kept until the copy's own event says that it is done
+    assert change(lambda: queue.copy(buffer, host)) == counted(copies=1, events_made=1)
+    assert change(lambda: queue.copy(host, buffer)) == counted(copies=1, events_made=1)
+    assert change(lambda: queue.copy(buffer, pinned)) == counted(copies=1, events_made=1)
+
+
+def test_fills(device, queue, change):
+    buffer = device.zeros(10, "i4")
+    assert change(lambda: queue.fill(buffer, 7)) == counted(fills=1)
+
+
+@pytest.mark.executes(run=False)
+def test_host_functions(queue, change):
+    assert change(lambda: queue.host(lambda: None)) == counted(host_functions=1, events_made=2)
+
+
+def test_markers(queue, hold, change):
+    gate = hold(queue)
+    before = queue.stats
+    queue.record()
+    assert queue.stats - before == counted(markers_made=1, events_made=1)
+    queue.record()
+    queue.record()
+    assert queue.stats - before == counted(markers_made=1, events_made=1, markers_shared=2)
+    gate.open()
+
+
+def test_a_query(device, queue, hold):
+    gate = hold(queue)
+    queue.record()
+    before = queue.stats
+    queue.query()
+    # a driver that has nothing to tell whether a queue is done is asked for a marker
+    assert queue.stats - before == counted(markers_shared=0 if observer_of(device.info.backend).POLLS else 1)
+    gate.open()
+
+
+def test_waits(device, make_queue, hold):
+    first, second, third = (make_queue(blocking=False) for _ in range(3))
+    event = first.record()
+    second.wait(event)
+    assert second.stats == counted(waits_elided_completed=1)
+    gate = hold(first)
+    before = second.stats
+    event = first.record()
+    second.wait(event)
+    assert second.stats - before == counted(waits_made=1)
+    second.wait(event)
+    assert second.stats - before == counted(waits_made=1, waits_elided_ordered=1)
+    third.wait(second)
+    third.wait(event)  # through the second
+    assert third.stats == counted(waits_made=1, waits_elided_ordered=1)
+    first.wait(event)  # its own
+    assert first.stats.waits_elided_ordered == 1
+    gate.open()
+
+
+def test_host_synchronizations(device, make_queue, hold):
+    with ps.Device(device.name) as other:
+        queues = [other.queue() for _ in range(64)]
+        gates = [queue._gate() for queue in queues]
+        before = other.stats
+        for gate in gates:
+            gate.open()
+        other.finish()
+        assert (other.stats - before).host_syncs == 1
+        assert [queue.stats.host_syncs for queue in queues] == [0] * 64
+        other.finish()
+        assert (other.stats - before).host_syncs == 1
+        with queues[0]._gate():
+            pass
+        queues[0].finish()
+        queues[0].finish()
+        assert (other.stats - before).host_syncs == 2
+        assert queues[0].stats.host_syncs == 1
+
+
+def test_a_device_counts_queues_that_are_gone(device, program):
+    with ps.Device(device.name) as other:
+        kernel = other.program("kernel void nothing(void) { mem_fence(CLK_GLOBAL_MEM_FENCE); }")["nothing"]
+        for number in range(5):
+            queue = other.queue()
+            queue.launch(kernel, 1, 1)
+            if number % 2:
+                queue.close()
+            del queue
+            other.finish()
+            assert other.stats.launches == number + 1
+        assert other.stats.launches == 5
+    assert other.stats.launches == 5
+
+
+def test_a_launch_that_anchors_nothing_makes_no_event_and_no_marker(device, queue, program, hold):
+    buffer = device.zeros(10, "i4")
+    device.finish()
+    queue.launch(program["fill"], 1, 10, buffer, 0)
+    queue.finish()
+    gate = hold(queue)
+    before = device.stats
+    for _ in range(100):
+        queue.launch(program["fill"], 1, 10, buffer, 1)
+    made = device.stats - before
+    assert made == counted(launches=100, arg_bytes_set=4, arg_bytes_skipped=4 * 2 + 99 * 12)
+    gate.open()

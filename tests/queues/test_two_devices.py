@@ -1,0 +1,336 @@
+"""Things of two devices do not mix by accident, and those that may meet are ordered.
+
+The second device is another context of the same one, and whatever else its driver has: half of a CPU, another platform,
+a second GPU. ``python -m tests.null_levelzero --devices 2`` shows two GPUs.
+"""
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.refusals import refused
+
+COUNT = 1000
+SOURCE = "kernel void fill(global int *a, int v) { a[get_global_id(0)] = v; }"
+
+
+@pytest.fixture
+def numbers():
+    return np.arange(COUNT, dtype="i4")
+
+
+def pinned(device, host):
+    result = ps.host_empty(host.shape, host.dtype, device=device)
+    result[...] = host
+    return result
+
+
+@pytest.fixture
+def fill_there(another):
+    with another.program(SOURCE) as program:
+        yield program["fill"]
+
+
+# What must not mix
+
+
+@pytest.fixture
+def refuses_both(refuses, another, fill_there):
+    """``refuses_both(attempt, …)``: it is refused, and both devices go on working."""
+
+    def refuses_both(attempt, *words):
+        with refuses(ps.InvalidArgumentError, ValueError, *words):
+            attempt()
+        with another.zeros(10, "i4") as buffer:
+            another.null_queue.launch(fill_there, 1, 10, buffer, 1)
+            another.finish()
+
+    return refuses_both
+
+
+def test_buffers_of_another_device_are_refused(device, another, queue, program, refuses_both):
+    there, further = another.zeros(3, "i4"), another.zeros(3, "i4")
+    host = np.zeros(3, "i4")
+    for attempt in (
+        lambda: queue.copy(there, host),
+        lambda: queue.copy(host, there),
+        lambda: queue.copy(there, further),
+        lambda: queue.fill(there, 1),
+        lambda: queue.launch(program["fill"], 1, 3, there, 1),
+        lambda: program["fill"].bind(queue, 1, 3, there, 1),
+    ):
+        refuses_both(attempt, "belongs to", another.name)
+
+
+def test_a_kernel_of_another_device_is_refused(device, another, queue, fill_there, refuses_both):
+    buffer = device.zeros(10, "i4")
+    for attempt in (
+        lambda: queue.launch(fill_there, 1, 10, buffer, 1),
+        lambda: fill_there[1, 10, queue](buffer, 1),
+        lambda: fill_there.bind(queue, 1, 10, buffer, 1),
+    ):
+        refuses_both(attempt, "'fill'", "belongs to", another.name)
+
+
+def test_a_queue_of_another_device_is_refused(device, another, program, refuses_both):
+    theirs = another.queue()
+    here, there = device.zeros(10, "i4"), another.zeros(10, "i4")
+    before = theirs.epoch
+    for attempt in (
+        lambda: theirs.launch(program["fill"], 1, 10, there, 1),
+        lambda: program["fill"][1, 10, theirs](there, 1),
+        lambda: program["fill"].bind(theirs, 1, 10, here, 1),
+        lambda: theirs.fill(here, 1),
+        lambda: theirs.copy(here, np.zeros(10, "i4")),
+        lambda: here.get(queue=theirs),
+        lambda: here.set(1, queue=theirs),
+    ):
+        refuses_both(attempt, "belongs to")
+    assert theirs.epoch == before
+
+
+def test_an_event_is_recorded_on_its_own_device_only(device, another, queue, refuses_both):
+    event = another.event()
+    refuses_both(lambda: queue.record(event), "Event", "belongs to", another.name)
+    assert not event.recorded
+
+
+def test_times_of_two_devices_are_not_compared(device, another, make_queue):
+    here, there = make_queue(timing=True), another.queue(timing=True)
+    mine, theirs = here.record(timing=True), there.record(timing=True)
+    mine.wait()
+    theirs.wait()
+    for attempt in (lambda: mine - theirs, lambda: theirs.elapsed(mine)):
+        with refused(ps.InvalidArgumentError, ValueError, "elapsed", "two devices"):
+            attempt()
+
+
+def test_a_copy_to_another_device_is_submitted_there(device, another, queue, refuses_both):
+    here, there = device.zeros(3), another.zeros(3)
+    refuses_both(lambda: queue.copy(there, here), "another device", another.name)
+
+
+def test_a_closed_buffer_of_another_device_is_refused(device, another, queue, refuses):
+    there = another.zeros(3)
+    there.close()
+    with refuses(ps.ClosedError, RuntimeError, "closed"):
+        queue.copy(device.zeros(3), there)
+
+
+def test_every_device_has_its_own(device, another, queue):
+    with queue:
+        assert another.current_queue is another.null_queue
+        with another.queue() as theirs:
+            assert device.current_queue is queue
+            assert another.current_queue is theirs
+
+
+def test_finishing_one_device_leaves_the_other_alone(device, another, queue, program, fill_there):
+    here, there = device.zeros(10, "i4"), another.zeros(10, "i4")
+    device.finish()
+    another.finish()
+    queue.launch(program["fill"], 1, 10, here, 1)
+    another.null_queue.launch(fill_there, 1, 10, there, 1)
+    counted = device.stats.host_syncs
+    another.finish()
+    assert device.stats.host_syncs == counted
+    assert another.null_queue.empty
+    assert not queue.empty
+
+
+def test_a_closed_device_leaves_the_other_alone(device, another, queue, works):
+    theirs = another.queue()
+    event = theirs.record()
+    another.close()
+    with refused(ps.ClosedError, RuntimeError, "closed"):
+        queue.wait(theirs)
+    queue.wait(event)
+    works(queue)
+
+
+@pytest.mark.executes
+def test_both_at_once(device, another, make_queue, program, fill_there):
+    mine, their = make_queue(), another.queue()
+    here, there = device.zeros(100, "i4"), another.zeros(100, "i4")
+    for value in range(50):
+        mine.launch(program["fill"], 10, 10, here, value)
+        their.launch(fill_there, 10, 10, there, -value)
+    assert here.get(queue=mine).tolist() == [49] * 100
+    assert there.get(queue=their).tolist() == [-49] * 100
+
+
+# What may meet: waits
+
+
+def test_a_wait_for_another_device_is_submitted_once(device, another, queue, program, fill_there):
+    theirs = another.queue()
+    here, there = device.zeros(10, "i4"), another.zeros(10, "i4")
+    device.finish()
+    another.finish()
+    theirs.launch(fill_there, 1, 10, there, 1)
+    event = theirs.record()
+    before = queue.stats
+    queue.wait(event)
+    queue.wait(event)
+    queue.wait(theirs)
+    queue.launch(program["fill"], 1, 10, here, 1)
+    waited = queue.stats - before
+    assert (waited.waits_made, waited.waits_elided_ordered) == (1, 2)
+    queue.finish()
+    assert queue.empty
+    assert theirs.query()
+
+
+def test_waits_between_two_devices_in_both_directions(device, another, make_queue, program, fill_there):
+    mine, theirs = [make_queue(blocking=False) for _ in range(3)], [another.queue(blocking=False) for _ in range(3)]
+    here, there = device.zeros(10, "i4"), another.zeros(10, "i4")
+    for round in range(20):
+        for one, other in zip(mine, theirs, strict=True):
+            one.launch(program["fill"], 1, 10, here, round)
+            other.wait(one)
+            other.launch(fill_there, 1, 10, there, round)
+            one.wait(other.record())
+    device.finish()
+    another.finish()
+    assert all(queue.empty for queue in (*mine, *theirs))
+
+
+@pytest.mark.executes
+def test_a_queue_waits_for_an_event_of_another_device(device, another, queue):
+    theirs = another.queue()
+    with theirs._gate() as gate:
+        queue.wait(theirs.record())
+        assert not queue.query()
+        gate.open()
+        queue.finish()
+    assert queue.empty
+
+
+@pytest.mark.executes
+def test_a_queue_waits_for_a_queue_of_another_device(device, another, queue):
+    theirs = another.queue()
+    with theirs._gate() as gate:
+        queue.wait(theirs)
+        mine = queue.record()
+        assert not mine.done
+        gate.open()
+        mine.wait()
+    assert theirs.query()
+
+
+@pytest.mark.executes
+def test_a_chain_of_waits_across_devices(device, another, make_queue, program, numbers):
+    theirs, queue = another.queue(), make_queue(blocking=False)
+    source, buffer, out = another.zeros(COUNT, "i4"), device.zeros(COUNT, "i4"), pinned(device, numbers * 0)
+    device.finish()
+    another.finish()
+    gate = theirs._gate()
+    theirs.copy(source, numbers)
+    queue.wait(theirs)
+    queue.launch(program["fill"], 10, 100, buffer, 3)
+    queue.copy(out, buffer)
+    assert out.tolist() == [0] * COUNT
+    gate.open()
+    queue.finish()
+    assert out.tolist() == [3] * COUNT
+    assert source.get().tolist() == numbers.tolist()
+
+
+@pytest.mark.executes
+def test_queues_of_two_devices_wait_for_each_other(device, another, queue):
+    theirs = another.queue()
+    with theirs._gate() as gate:
+        queue.wait(theirs.record())
+        theirs.wait(queue)
+        assert not queue.query()
+        gate.open()
+        theirs.finish()
+        assert queue.query()
+
+
+# What may meet: copies
+
+
+def test_a_copy_between_devices_is_a_copy_on_each(device, another, queue):
+    source, buffer = another.zeros(COUNT, "i4"), device.zeros(COUNT, "i4")
+    device.finish()
+    another.finish()
+    before, there_before = queue.stats, another.stats
+    queue.copy(buffer, source)
+    assert (queue.stats - before).copies == 1
+    assert (another.stats - there_before).copies == 1
+    assert (queue.stats - before).waits_made == 1
+    queue.finish()
+    assert another.null_queue.query()
+
+
+@pytest.mark.executes
+def test_from_another_device(device, another, queue, numbers):
+    source = another.array(numbers)
+    buffer = device.empty(COUNT, "i4")
+    queue.copy(buffer, source)
+    assert buffer.get(queue=queue).tolist() == numbers.tolist()
+    queue.copy(buffer[:10], source[20:30])
+    assert buffer.get(queue=queue)[:12].tolist() == [*range(20, 30), 10, 11]
+
+
+@pytest.mark.executes
+def test_a_copy_from_another_device_comes_after_the_work_there(device, another, queue, numbers):
+    theirs = another.queue()
+    source = another.zeros(COUNT, "i4")
+    buffer = device.zeros(COUNT, "i4")
+    device.finish()
+    another.finish()
+    with theirs._gate() as gate:
+        theirs.copy(source, numbers)
+        queue.copy(buffer, source)
+        queue.copy(done := pinned(device, np.full(1, -1, "i4")), buffer[7:8])
+        assert not queue.query()
+        assert done.tolist() == [-1]
+        gate.open()
+        queue.finish()
+    assert done.tolist() == [7]
+    assert buffer.get().tolist() == numbers.tolist()
+
+
+@pytest.mark.executes
+def test_pinned_memory_of_another_device_is_pageable_here(device, another, queue, hold, numbers):
+    host = pinned(another, numbers)
+    buffer = device.zeros(COUNT, "i4")
+    device.finish()
+    gate = hold(queue)
+    queue.copy(buffer, host)
+    host[:] = -1
+    gate.open()
+    assert buffer.get(queue=queue).tolist() == list(range(COUNT))
+
+
+# Two drivers
+
+
+@pytest.fixture
+def of_another_driver(device):
+    """A device of which the other's driver knows nothing."""
+    for info in ps.devices():
+        if info.usable and info.backend != device.info.backend:
+            with ps.Device(info.name) as other:
+                yield other
+            return
+    pytest.skip("there is one driver only")
+
+
+def test_no_driver_waits_for_anothers_event(device, of_another_driver, queue, refuses):
+    theirs = of_another_driver.queue()
+    theirs.fill(of_another_driver.zeros(10), 1)
+    for attempt in (lambda: queue.wait(theirs.record()), lambda: queue.wait(theirs)):
+        with refuses(ps.InvalidArgumentError, ValueError, "another driver"):
+            attempt()
+    theirs.finish()
+
+
+def test_a_copy_between_drivers_goes_through_the_host(device, of_another_driver, queue, numbers):
+    source, buffer = of_another_driver.array(numbers), device.zeros(COUNT, "i4")
+    before = queue.stats
+    queue.copy(buffer, source)
+    assert (queue.stats - before).copies == 1
+    queue.finish()
