@@ -32,6 +32,10 @@ cdef struct Waits:
     void** events  # the driver may overwrite the list: each is handed to one operation only
 
 
+cdef inline Waits no_waits() noexcept nogil:
+    return Waits(0, NULL)
+
+
 cdef struct Geometry:
     int dimensions
     size_t global_size[3]  # work-items, as OpenCL and SYCL count

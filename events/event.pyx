@@ -11,7 +11,7 @@ from forebay.core.state cimport DeviceState, release_device_state
 from forebay.sync.finish cimport wait_on_host, wait_on_host_for_all
 
 from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
-from forebay.queues.host_functions import refuse_on_host_thread
+from forebay.core.host_thread import refuse_on_host_thread
 
 
 cdef Event new_event(object device, DeviceState* state, bint timing):

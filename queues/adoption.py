@@ -1,4 +1,4 @@
-"""Taking over what dpctl made: queues that it goes on submitting to, and memory."""
+"""Queues of other packages that become Queues, and that those packages go on submitting to."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy as np
 from forebay.core import errors
 from forebay.core.info import DeviceInfo
 from forebay.queues.device import Device, open_devices
-from forebay.queues.queue import Queue
+from forebay.queues.queue import Queue, adopters
 from forebay.queues.sycl import discovery as platforms
-from forebay.queues.sycl.device import SyclDevice
 
 _lock = threading.Lock()  # two queues of one context get one Device, whatever the threads
 
@@ -38,6 +37,8 @@ def adopt(queue: Any, blocking: bool) -> Queue:
 
 
 def _device_of(queue: Any) -> Device:
+    from forebay.queues.sycl.device import SyclDevice  # only who uses dpctl pays for it
+
     context, native = queue.sycl_context, queue.sycl_device
     with _lock:
         known = [
@@ -59,3 +60,6 @@ def _info_of(native: Any) -> DeviceInfo:
         if info.native == native:
             return replace(info, native=native)
     return platforms.describe(native)  # part of a device, which no list has
+
+
+adopters["dpctl"] = adopt

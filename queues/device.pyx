@@ -29,12 +29,14 @@ from forebay.core.state cimport (
 from forebay.sync.finish cimport finish_device, mark_for_closing
 from forebay.sync.ordering cimport enter_list
 
-from forebay.queues.graphs.capture import abandon_captures, refuse_synchronize, refuse_unsafe
+from forebay.queues.capture_rules import abandon_captures, refuse_synchronize, refuse_unsafe
+from forebay.queues.graphs.capture import Capturing, begin
 from forebay.core.errors import (
     ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
 from forebay.queues.graphs.graph import Graph
-from forebay.queues.host_functions import refuse_on_host_thread, stop as stop_host_functions
+from forebay.core.host_thread import refuse_on_host_thread
+from forebay.queues.host_functions import stop as stop_host_functions
 from forebay.queues.kernels.ids import identify
 from forebay.queues.kernels.program import Program, read_source
 from forebay.queues.launch.reductions import Reductions
@@ -216,6 +218,19 @@ cdef class Device:
             queue.state.lock.unlock()
         return queue
 
+    def _check_queue(self, queue):
+        if not isinstance(queue, Queue):
+            raise ArgumentTypeError(f"a launch needs a Queue, not {type(queue).__name__}")
+        return queue
+
+    def _capturing(self, queue, mode):
+        """`Queue.capture`."""
+        return Capturing(queue, mode)
+
+    def _begin_capture(self, queue, mode):
+        """`Queue.begin_capture`."""
+        begin(queue, mode)
+
     def event(self, timing=False):
         """An event to be recorded later with ``queue.record(event)``."""
         self._check_open()
@@ -261,7 +276,8 @@ cdef class Device:
 
     def _lend(self, queue, shape, dtype):
         """Memory for the commands of a launch, given back by ``queue.free``; kept for the next launch."""
-        return self._launch_memory._alloc(queue, shape, dtype)
+        queue._check_open()
+        return self._launch_memory.alloc(queue, (<Queue?> queue).state, shape, dtype)
 
     def _allocate(self, nbytes, usm_type):
         collect_device(self.state)

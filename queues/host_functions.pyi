@@ -2,7 +2,6 @@ from types import TracebackType
 
 from typing_extensions import Self
 
-def refuse_on_host_thread(what: str) -> None: ...
 def stop() -> None: ...
 
 class Gate:

@@ -21,6 +21,7 @@ from forebay.core.state cimport QueueState, release_device_state
 from forebay.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
 
 from forebay.core.errors import Error
+from forebay.core.host_thread import set_host_thread
 
 cdef extern from "<mutex>" namespace "std" nogil:
     cdef cppclass mutex:
@@ -122,14 +123,6 @@ _thread = None
 _thread_lock = threading.Lock()
 
 
-def refuse_on_host_thread(what):
-    """Waiting for a queue inside a host function could be waiting for itself, so no wait is allowed there, as in
-    HIP.
-    """
-    if _thread is not None and threading.get_ident() == _thread.ident:
-        raise Error(f"{what} inside a host function: it holds a queue, and the wait could be for that one")
-
-
 def _start():
     global _thread
     if _thread is None:
@@ -137,6 +130,7 @@ def _start():
             if _thread is None:
                 thread = threading.Thread(target=_run, name="forebay host functions", daemon=True)
                 thread.start()
+                set_host_thread(thread)
                 _thread = thread
 
 

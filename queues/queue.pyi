@@ -77,3 +77,5 @@ class Queue:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None: ...
+
+adopters: dict[str, Any]

@@ -1,9 +1,10 @@
 """Queues: commands of one queue run in the order they were submitted in."""
 
-import importlib
 import itertools
 
+import numpy as np
 cimport cython
+from cpython.object cimport PyObject
 from libc.stdint cimport uintptr_t
 
 from forebay.events.anchors cimport collect_device, collect_queue
@@ -13,25 +14,30 @@ from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.copies cimport copy, copy_to_staging
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
 from forebay.queues.memory.fills cimport fill
+from forebay.queues.memory.pool cimport MemoryPool, free
+from forebay.queues.launch.launch cimport launch, list_of
+from forebay.queues.launch.scratch cimport launch_with_scratch
+from forebay.core.plan cimport POINTER
 from forebay.queues.host_functions cimport submit_gate, submit_host_function
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_queue
 from forebay.core.state cimport (
-    DeviceState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state,
+    DeviceState, QueueState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state,
     release_queue_state, stats_of, unbar_after_capture
 )
 from forebay.core.clock cimport Clock, release_clock, retain_clock
 from forebay.core.epochs cimport is_empty
 from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
 
-from forebay.queues.graphs.capture import Capturing, begin, captures_that_bar_null, refuse_null, refuse_unsafe
 from forebay.core.errors import (
     ArgumentTypeError, CaptureError, CaptureUnsupportedError, ClosedError, InvalidArgumentError
 )
-from forebay.queues.host_functions import refuse_on_host_thread
-from forebay.queues.graphs.work import make_copy, make_fill, make_host
+from forebay.core.host_thread import refuse_on_host_thread
+from forebay.queues.capture_rules import captures_that_bar_null, refuse_null, refuse_unsafe
+from forebay.queues.launch.results import launch_for_result
 
 _ids = itertools.count(1)
+adopters = {}  # by package: what makes a Queue of its queues; `forebay.queues.adoption` fills it in
 
 
 cdef Queue new_queue(
@@ -87,7 +93,7 @@ cdef class Queue:
         NotSupportedError
             When dpctl is not installed, or the device has no USM memory.
         """
-        return importlib.import_module("forebay.queues.adoption").adopt(queue, blocking)
+        return adopters["dpctl"](queue, blocking)
 
     def __dealloc__(self):
         # The work goes on; the device's registry keeps what is below until it is done.
@@ -175,7 +181,7 @@ cdef class Queue:
 
     # -- commands
 
-    # launch(kernel, grid, block, *args) is added by `forebay.queues.launch.method`
+    # launch(kernel, grid, block, *args) is added at the foot of this file
 
     def _bind(self, Kernel kernel, grid, block, tuple args):
         self._check_open()
@@ -195,7 +201,7 @@ cdef class Queue:
         ------
         ArgumentTypeError, InvalidArgumentError, ClosedError, DriverError
         """
-        if self._capture is None or self._capture.add(self, make_copy(self.device, dst, src)) is None:
+        if self._capture is None or not self._capture.copy(self, dst, src):
             copy(self, self.state, dst, src)
 
     def _copy_to_staging(self, staged, Buffer src):
@@ -212,7 +218,7 @@ cdef class Queue:
             of two up to 128 bytes).
         ClosedError, DriverError
         """
-        if self._capture is None or self._capture.add(self, make_fill(self.device, buf, value)) is None:
+        if self._capture is None or not self._capture.fill(self, buf, value):
             fill(self, self.state, buf, value)
 
     def alloc(self, shape, dtype="f4"):
@@ -235,7 +241,8 @@ cdef class Queue:
         ArgumentTypeError, InvalidArgumentError, OutOfMemoryError, ClosedError, DriverError
         """
         if self._capture is None or (buffer := self._capture.alloc(self, shape, dtype)) is None:
-            buffer = self.device.pool._alloc(self, shape, dtype)
+            self._check_open()
+            buffer = (<MemoryPool> self.device.pool).alloc(self, self.state, shape, dtype)
         return buffer
 
     def free(self, buf):
@@ -256,7 +263,8 @@ cdef class Queue:
         ArgumentTypeError, DriverError
         """
         if self._capture is None or not self._capture.free(self, buf):
-            self.device.pool._free(self, buf)
+            self._check_open()
+            free(self, self.state, buf)
 
     def host(self, function):
         """Call ``function()`` on forebay's host thread when the queue gets there; the queue waits until it returns.
@@ -268,7 +276,7 @@ cdef class Queue:
         """
         if not callable(function):
             raise ArgumentTypeError(f"host() needs something to call, not {type(function).__name__}")
-        if self._capture is None or self._capture.add(self, make_host(function)) is None:
+        if self._capture is None or not self._capture.host(self, function):
             submit_host_function(self, self.state, function)
 
     def _gate(self):
@@ -391,11 +399,11 @@ cdef class Queue:
         CaptureInvalidatedError, CaptureUnjoinedError, CaptureWrongThreadError
             On leaving, when the capture gives no graph; the queues are usable again.
         """
-        return Capturing(self, mode)
+        return self.device._capturing(self, mode)
 
     def begin_capture(self, mode="global"):
         """The same without a block (HIP, hipStreamBeginCapture): it goes on until `end_capture`."""
-        begin(self, mode)
+        self.device._begin_capture(self, mode)
 
     def end_capture(self):
         """End what `begin_capture` began.
@@ -495,4 +503,110 @@ cdef class Queue:
         return f"<forebay.Queue: {kind} {self.id} of {self.device.name}>"
 
 
-importlib.import_module("forebay.queues.launch.method")  # which gives Queue its `launch`
+# -- launch, as CPython calls it
+
+cdef extern from "Python.h":
+    ctypedef void (*PyCFunction)()
+    ctypedef struct PyMethodDef:
+        const char* ml_name
+        PyCFunction ml_meth
+        int ml_flags
+        const char* ml_doc
+    ctypedef struct PyTypeObject:
+        PyObject* tp_dict
+    int METH_FASTCALL
+    int METH_KEYWORDS
+    object PyDescr_NewMethod(PyTypeObject*, PyMethodDef*)
+    void PyType_Modified(PyTypeObject*)
+
+
+cdef bint captured_launch(object queue, Kernel kernel, PyObject* const* arguments, Py_ssize_t count) except -1:
+    """Whether the launch of a kernel that is not plain became part of a graph."""
+    cdef Py_ssize_t i
+    capture = queue._capture
+    if capture is None or kernel.closed:
+        return False
+    given = list_of(arguments + 3, count - 3)
+    taking = [i for i in range(kernel.count) if not kernel.left_out[i]]
+    for i, argument in zip(taking, given):
+        if isinstance(argument, np.ndarray) and kernel.layout[i].kind == POINTER:
+            return False  # what is done instead copies around a launch, which comes here
+    return capture.launch(queue, kernel, <object> arguments[1], <object> arguments[2], tuple(given))
+
+
+cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords):
+    cdef QueueState* state = (<Queue> self).state
+    cdef PyObject* kernel  # borrowed, as the next two are: the caller keeps them
+    cdef PyObject* grid
+    cdef PyObject* block
+    if count < 3:
+        raise ArgumentTypeError(f"launch(kernel, grid, block, *args) takes at least 3 arguments ({count} given)")
+    kernel, grid, block = arguments[0], arguments[1], arguments[2]
+    if type(<object> kernel) is not Kernel:
+        raise ArgumentTypeError(f"launch needs a Kernel, not {type(<object> kernel).__name__}")
+    if keywords != NULL:
+        if <tuple> keywords != ("result",):
+            raise ArgumentTypeError(f"launch takes the keyword result only, not {', '.join(<tuple> keywords)}")
+        self._refuse_in_capture("launch with result= (pass a Buffer, and copy it to an array, to read after each run)")
+        return launch_for_result(
+            self, <object> kernel, <object> grid, <object> block, list_of(arguments + 3, count - 3),
+            <object> arguments[count])
+    if (<Kernel> kernel).plain:
+        launch(self, state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
+    elif not captured_launch(self, <Kernel> kernel, arguments, count):
+        launch_with_scratch(self, state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
+    return None
+
+
+cdef PyMethodDef launch_definition
+launch_definition.ml_name = "launch"
+launch_definition.ml_meth = <PyCFunction> launch_method
+launch_definition.ml_flags = METH_FASTCALL | METH_KEYWORDS
+launch_definition.ml_doc = b"""launch($self, kernel, grid, block, /, *args, result=None)
+--
+
+Launch `kernel` on `grid` groups of `block` work-items each.
+
+Parameters
+----------
+kernel : Kernel
+grid, block : int or tuple of 1 to 3 int
+    Groups, and work-items per group, as in HIP; not OpenCL's global size.
+*args
+    One for each parameter that is not scratch (`Kernel.scratch`): a `Buffer` or None for a pointer, a number for a
+    scalar, anything with the buffer protocol and the right size (NumPy values, bytes, ctypes structures) for a vector
+    or structure, ``ps.local(nbytes)`` for local memory. A pointer also takes bytes by value (``ps.by_value``), and a
+    NumPy array: copied in on this queue, and out again when it is writable and the pointer is not const.
+result : numpy dtype, optional
+    Of what the last parameter points to, which is left out of the arguments: the kernel writes one such value there.
+
+Returns
+-------
+Result or None
+    With `result`, the value on its way to the host.
+
+Captured, it becomes part of the graph: arrays are read, and written, each time that runs, and scratch has the size that
+it has to have now. What that follows from has to be known, from a launch before.
+
+Does not wait for the kernel, except when an array has to be copied out, and when scratch has to be measured. It blocks
+only while the device's own queue is full, without the GIL.
+
+Raises
+------
+ArgumentTypeError, InvalidArgumentError, ClosedError
+    Before the driver sees anything; the queue is as it was.
+OutOfMemoryError
+    When there is no memory for scratch, arguments or results; nothing was submitted.
+DriverError
+    When the driver refuses; nothing was submitted.
+"""
+
+
+cdef void add_launch_method():
+    """By hand, because a Cython method would put the arguments into a tuple first: 40 ns of a launch."""
+    cdef PyTypeObject* queue_type = <PyTypeObject*> Queue
+    (<dict> queue_type.tp_dict)["launch"] = PyDescr_NewMethod(queue_type, &launch_definition)
+    PyType_Modified(queue_type)
+
+
+add_launch_method()

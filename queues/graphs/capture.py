@@ -11,7 +11,6 @@ import math
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
 from forebay.core.errors import (
     CaptureError,
@@ -23,33 +22,31 @@ from forebay.core.errors import (
     CaptureUnmatchedError,
     CaptureUnsupportedError,
     CaptureWrongThreadError,
-    InvalidArgumentError,
     NotSupportedError,
 )
+from forebay.queues.capture_rules import active, check_mode, lock
 from forebay.queues.graphs.graph import Graph, Node
-from forebay.queues.graphs.work import Work, make_alloc, make_free
+from forebay.queues.graphs.work import (
+    Work,
+    make_alloc,
+    make_bound,
+    make_copy,
+    make_fill,
+    make_free,
+    make_host,
+    make_launch,
+)
 from forebay.queues.memory.shapes import read_dtype, read_shape
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from forebay.queues.kernels.kernel import Kernel
+    from forebay.queues.launch.bound import BoundLaunch
     from forebay.queues.memory.buffer import Buffer
     from forebay.queues.queue import Queue
 
-MODES = ("global", "thread_local", "relaxed")
-
 _ids = itertools.count(1)
-
-
-class _ThreadMode(threading.local):
-    """How careful a thread has to be while others capture (HIP, hipThreadExchangeStreamCaptureMode)."""
-
-    mode = "global"
-
-
-_thread = _ThreadMode()
-_active: WeakSet[Capture] = WeakSet()
-_lock = threading.RLock()  # guards all captures: a queue joins and leaves one at a time
 
 
 class Capture:
@@ -80,7 +77,7 @@ class Capture:
         self.active = True
         self._ends: dict[Queue, tuple[Node, ...]] = {}  # what the next command of each queue comes after
         self._join(queue, ())
-        _active.add(self)
+        active.add(self)
 
     def __del__(self) -> None:
         if getattr(self, "active", False):
@@ -115,7 +112,7 @@ class Capture:
 
     def add(self, queue: Queue, work: Work) -> Node | None:
         """A command of the queue; None when the capture has ended."""
-        with _lock:
+        with lock:
             if not self.active:
                 return None
             self.check()
@@ -124,9 +121,29 @@ class Capture:
             self._ends[queue] = (node,)
         return node
 
+    def launch(self, queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: tuple[Any, ...]) -> bool:
+        """A launch; False when the capture has ended."""
+        return self.add(queue, make_launch(queue, kernel, grid, block, arguments, self.graph)) is not None
+
+    def launch_bound(self, bound: BoundLaunch) -> bool:
+        """A bound launch; False when the capture has ended."""
+        return self.add(bound.queue, make_bound(bound)) is not None
+
+    def copy(self, queue: Queue, dst: Any, src: Any) -> bool:
+        """A copy; False when the capture has ended."""
+        return self.add(queue, make_copy(self.graph.device, dst, src)) is not None
+
+    def fill(self, queue: Queue, buffer: Any, value: Any) -> bool:
+        """A fill; False when the capture has ended."""
+        return self.add(queue, make_fill(self.graph.device, buffer, value)) is not None
+
+    def host(self, queue: Queue, function: Any) -> bool:
+        """A host function; False when the capture has ended."""
+        return self.add(queue, make_host(function)) is not None
+
     def alloc(self, queue: Queue, shape: Any, dtype: Any) -> Buffer | None:
         """Memory that a launch of the graph hands out; None when the capture has ended."""
-        with _lock:
+        with lock:
             if not self.active:
                 return None
             self.check()
@@ -142,7 +159,7 @@ class Capture:
 
     def add_graph(self, queue: Queue, works: Sequence[Work], dependencies: Sequence[Sequence[int]]) -> bool:
         """All nodes of a graph that is launched on the queue; False when the capture has ended."""
-        with _lock:
+        with lock:
             if not self.active:
                 return False
             self.check()
@@ -157,7 +174,7 @@ class Capture:
 
     def fork(self, queue: Queue) -> tuple[Capture, tuple[Node, ...]] | None:
         """What an event recorded on the queue stands for; None when the capture has ended."""
-        with _lock:
+        with lock:
             if not self.active:
                 return None
             self.check()
@@ -165,7 +182,7 @@ class Capture:
 
     def wait(self, queue: Queue, nodes: tuple[Node, ...]) -> None:
         """The queue waits for a point of this capture, and joins it by that if it is not captured yet."""
-        with _lock:
+        with lock:
             if not self.active:
                 return
             other = queue._capture
@@ -204,7 +221,7 @@ class Capture:
 
     def end(self, queue: Queue) -> Graph:
         """End it, as `Queue.end_capture` says."""
-        with _lock:
+        with lock:
             if queue is not self.origin:
                 raise CaptureUnmatchedError(f"the capture of {queue!r} began on {self.origin!r} and ends there")
             if self.mode != "relaxed" and threading.get_ident() != self.thread:
@@ -224,11 +241,11 @@ class Capture:
 
     def abandon(self) -> None:
         """The queues go back to running what they are given."""
-        with _lock:
+        with lock:
             if self.active:
                 self.active = False
                 self.graph._captured = False
-                _active.discard(self)
+                active.discard(self)
                 for queue in self._ends:
                     queue._leave_capture()
                 self._ends = {}  # events that were recorded in it keep it, but no queues
@@ -236,7 +253,7 @@ class Capture:
 
     def lose(self, queue: Queue) -> None:
         """The queue is closed."""
-        with _lock:
+        with lock:
             if queue is self.origin:
                 self.invalidate(f"{queue!r} was closed")
                 self.abandon()
@@ -289,16 +306,10 @@ class Capturing:
             capture.check()
 
 
-def check_mode(mode: Any) -> None:
-    """Raise when it is none."""
-    if mode not in MODES:
-        raise InvalidArgumentError(f"capture: mode is one of {', '.join(MODES)}, not {mode!r}")
-
-
 def begin(queue: Queue, mode: str) -> Capture:
     """Begin to capture, as `Queue.begin_capture` says."""
     check_mode(mode)
-    with _lock:
+    with lock:
         queue._check_open()
         if queue.is_null:
             raise CaptureUnsupportedError("the null queue cannot be captured")
@@ -307,98 +318,3 @@ def begin(queue: Queue, mode: str) -> Capture:
         if queue.adopted:
             raise NotSupportedError(f"{queue!r} gets commands that forebay does not see, and cannot capture")
         return Capture(queue, mode)
-
-
-def thread_mode() -> str:
-    """Return how careful the calling thread has to be."""
-    return _thread.mode
-
-
-def exchange_thread_mode(mode: str) -> str:
-    """Set how careful the calling thread has to be, and return how careful it had to be (HIP,
-    hipThreadExchangeStreamCaptureMode).
-
-    Parameters
-    ----------
-    mode : "global", "thread_local" or "relaxed"
-        Whether what might wait for a captured queue is an error in this thread while any thread has a capture of mode
-        "global" under way, which is how a thread begins; only while this thread has one that is not relaxed; or never.
-    """
-    check_mode(mode)
-    before, _thread.mode = _thread.mode, mode
-    return before
-
-
-def refuse_unsafe(what: str) -> None:
-    """Something that might wait for a captured queue: allowed while only relaxed captures, or other threads' own, are
-    under way. Invalidates the others, as in HIP.
-    """
-    here, careful = threading.get_ident(), _thread.mode
-    if careful == "relaxed":
-        return
-    with _lock:
-        disturbed = [
-            capture
-            for capture in _active
-            if (capture.mode == "global" and careful == "global")
-            or (capture.mode != "relaxed" and capture.thread == here)
-        ]
-        for capture in disturbed:
-            capture.invalidate(what)
-    if disturbed:
-        raise CaptureUnsupportedError(
-            f"{what} while {disturbed[0].origin!r} is captured with mode {disturbed[0].mode!r}; "
-            "the capture is invalid now"
-        )
-
-
-def refuse_synchronize(device: Any, what: str) -> None:
-    """Waiting for all queues of a device would be waiting for captured ones, whatever the mode."""
-    refuse_unsafe(what)
-    with _lock:
-        disturbed = [capture for capture in _active if capture.graph.device is device]
-        for capture in disturbed:
-            capture.invalidate(what)
-    if disturbed:
-        raise CaptureUnsupportedError(f"{what} while {disturbed[0].origin!r} is captured; the capture is invalid now")
-
-
-def captures_that_bar_null(device: Any) -> list[Capture]:
-    """Those with a blocking queue of the device."""
-    with _lock:
-        return [
-            capture
-            for capture in _active
-            if capture.graph.device is device and any(queue.blocking for queue in capture._ends)
-        ]
-
-
-def refuse_synchronous(what: str) -> None:
-    """HIP's calls that are synchronous on the null queue are refused while anything is captured, in whatever mode."""
-    if not _active:
-        return
-    with _lock:
-        disturbed = list(_active)
-        for capture in disturbed:
-            capture.invalidate(what)
-    if disturbed:
-        raise CaptureImplicitError(f"{what} while {disturbed[0].origin!r} is captured; the capture is invalid now")
-
-
-def refuse_null(device: Any, what: str) -> None:
-    """A command of the null queue would wait for blocking queues that are captured."""
-    with _lock:
-        for capture in captures_that_bar_null(device):
-            capture.invalidate(f"{what}: implicitly ordered after what is captured")
-    raise CaptureImplicitError(
-        f"{what}: the null queue is ordered after the blocking queues, and one is captured; its capture is invalid now"
-    )
-
-
-def abandon_captures(device: Any) -> None:
-    """The device is closed."""
-    with _lock:
-        for capture in [capture for capture in _active if capture.graph.device is device]:
-            capture.invalidate("the device was closed")
-            capture.abandon()
-            capture.graph.close()

@@ -21,7 +21,7 @@ from forebay.sync.ordering cimport wait_for_epoch
 from forebay.core.errors import (
     ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
 )
-from forebay.queues.graphs.memory import Lifetimes
+from forebay.queues.graphs.lifetimes import Lifetimes
 from forebay.queues.graphs.lanes import segments_of
 from forebay.queues.graphs.work import make_copy, make_fill, make_host, make_kernel
 

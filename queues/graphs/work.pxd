@@ -66,6 +66,3 @@ cdef class EmptyWork(Work):
 
 
 cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object block, tuple arguments)
-cdef KernelWork bound_work(
-    object bound, Kernel kernel, const Geometry* geometry, tuple arguments, const vector[char]& packed
-)

@@ -18,6 +18,9 @@ from forebay.queues.memory.fills cimport fill_pattern
 from forebay.queues.launch.grid cimport read_geometry
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport Views, pack_arguments, release_views
+from forebay.queues.launch.bound cimport BoundLaunch
+from forebay.queues.launch.scratch cimport Snapshot, check_count, take_snapshot, use_scratch
+from forebay.queues.queue cimport Queue
 from forebay.core.plan cimport POINTER, SPILLED, PackedPointer
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
@@ -179,19 +182,40 @@ cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object bl
     return work
 
 
-cdef KernelWork bound_work(
-    object bound, Kernel kernel, const Geometry* geometry, tuple arguments, const vector[char]& packed
-):
-    """Of a bound launch, which has them packed already, and whose bytes by value are in buffers of its own."""
+def make_bound(BoundLaunch bound):
+    """The work of a bound launch, which is checked and packed already, and whose bytes by value are in its buffers."""
     cdef KernelWork work = KernelWork.__new__(KernelWork)
     work.kind = "kernel"
-    work.kernel = kernel
+    work.kernel = bound.kernel
     work.by_value = []
-    work.packed = packed
-    work.geometry = geometry[0]
-    work.arguments = arguments
+    work.packed = bound.plan.values
+    work.geometry = bound.geometry
+    work.arguments = bound.arguments
     note_buffers(work)
     work.keeps = bound
+    return work
+
+
+def make_launch(Queue queue, Kernel kernel, grid, block, tuple given, graph):
+    """The work of ``queue.launch(kernel, grid, block, *given)`` in the capture of `graph`.
+
+    Nodes of a graph run one after the other, so all of a kernel's share the scratch.
+    """
+    cdef KernelWork work
+    cdef Snapshot snapshot
+    cdef dict shared
+    cdef Py_ssize_t i
+    check_count(kernel, len(given))
+    left = iter(given)
+    arguments = tuple([None if kernel.left_out[i] else next(left) for i in range(kernel.count)])
+    work = kernel_work(queue.device, kernel, grid, block, arguments)
+    if kernel.scratch_sizes:
+        shared = graph._scratch
+        snapshot = take_snapshot(
+            queue, queue.state, kernel, (<PyTupleObject*> arguments).ob_item, work.packed.data(),
+            shared.get(kernel.id))
+        use_scratch(snapshot, kernel, work.packed.data())
+        shared[kernel.id] = work.keeps = snapshot
     return work
 
 

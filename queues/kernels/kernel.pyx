@@ -17,19 +17,6 @@ from forebay.queues.kernels.scratch_size import Argument, read_size
 
 _ids = itertools.count(1)  # never used again, so a plan can never be taken for another kernel's
 
-cdef object queue_type = None
-
-
-cdef object check_queue(object queue):
-    global queue_type
-    if queue_type is None:
-        from forebay.queues.queue import Queue  # which imports this module
-
-        queue_type = Queue
-    if not isinstance(queue, queue_type):
-        raise ArgumentTypeError(f"a launch needs a Queue, not {type(queue).__name__}")
-    return queue
-
 
 cdef Kernel new_kernel(object device, DeviceState* state, object native):
     """``native`` is the driver's: name, parameters, limits and `create()`."""
@@ -256,7 +243,7 @@ cdef class Kernel:
         Error
             As `Queue.launch`.
         """
-        return check_queue(queue)._bind(self, grid, block, args)
+        return self.device._check_queue(queue)._bind(self, grid, block, args)
 
     def __getitem__(self, configuration):
         """``kernel[grid, block](*args)`` or ``kernel[grid, block, queue](*args)``: a launch in subscript form.
@@ -266,7 +253,7 @@ cdef class Kernel:
         if not isinstance(configuration, tuple) or len(configuration) not in (2, 3):
             raise ArgumentTypeError("a launch is kernel[grid, block](...) or kernel[grid, block, queue](...)")
         cdef tuple given = configuration
-        queue = check_queue(given[2]) if len(given) == 3 else self.device.current_queue
+        queue = self.device._check_queue(given[2]) if len(given) == 3 else self.device.current_queue
         return partial(queue.launch, self, given[0], given[1])
 
     def __call__(self, *args):

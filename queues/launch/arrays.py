@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from forebay.core.errors import InvalidArgumentError
-from forebay.queues.host_functions import refuse_on_host_thread
+from forebay.core.host_thread import refuse_on_host_thread
 
 if TYPE_CHECKING:
     from forebay.queues.kernels.kernel import Kernel

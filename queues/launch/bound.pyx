@@ -14,8 +14,8 @@ from forebay.queues.launch.arguments cimport Views, pack_arguments, release_view
 from forebay.core.plan cimport Plan, delete_plan, set_changed_arguments
 from forebay.queues.launch.by_value cimport make_room, upload_spills, use_spills
 from forebay.core.state cimport QueueState, release_queue_state, retain_queue_state
-from forebay.queues.launch.submit cimport NO_ARGUMENT, create_plan, no_waits, note_writes, raise_launch_error, refuse_kernel
-from forebay.queues.graphs.work cimport bound_work
+from forebay.core.driver cimport no_waits
+from forebay.queues.launch.launch cimport NO_ARGUMENT, create_plan, note_writes, raise_launch_error, refuse_kernel
 from forebay.sync.ordering cimport (
     Order, abort_command, begin_command, commit_command, count_command, end_order, is_ready_to_launch, waits_of
 )
@@ -148,16 +148,15 @@ cdef Status launch_bound_gathered(QueueState* state, Plan* plan, const Geometry*
     return status
 
 
-cdef int launch_bound_otherwise(BoundLaunch bound, Status status) except -1:
+cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
     """A bound launch that is not the common one, or has failed; 1 when it became part of a graph."""
     if status == NO_PLAN:
         with nogil:
             status = launch_bound_gathered(bound.state, bound.plan, &bound.geometry)
     if status == QUEUE_CAPTURED:
-        work = bound_work(bound, bound.kernel, &bound.geometry, bound.arguments, bound.plan.values)
         capture = bound.queue._capture
-        if capture is None or capture.add(bound.queue, work) is None:
-            return launch_bound_otherwise(bound, NO_PLAN)  # it has ended meanwhile
+        if capture is None or not capture.launch_bound(bound):
+            return launch_bound_uncommon(bound, NO_PLAN)  # it has ended meanwhile
         return 1
     if status != 0:
         raise_launch_error(bound.queue, bound.kernel, status, NO_ARGUMENT)
@@ -178,7 +177,7 @@ cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t fla
             if status == 0:
                 count_command(state)
         state.lock.unlock()
-    if status != 0 and launch_bound_otherwise(bound, status):
+    if status != 0 and launch_bound_uncommon(bound, status):
         return None
     if bound.kernel.follows:
         state.device.unseen_writes += 1

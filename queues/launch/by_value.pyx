@@ -17,7 +17,7 @@ from forebay.events.anchors cimport anchor_on_device
 from forebay.core.driver cimport NO_ROOM, Status, Waits
 from forebay.core.plan cimport POINTER, SPILLED, PackedPointer, Plan, Spill, Staging
 from forebay.core.state cimport QueueState
-from forebay.queues.launch.submit cimport no_waits
+from forebay.core.driver cimport no_waits
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.sync.ordering cimport Order, apply_command, count_command, waits_of
 

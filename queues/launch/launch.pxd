@@ -1,28 +1,84 @@
-"""From Python arguments to the driver call.
+"""From Python arguments to the driver call, top to bottom.
 
 In order: everything is checked and packed before the lock is taken; under the lock the arguments that changed are set,
 the driver is called, and the epoch advances. When nothing has to be gathered and the driver cannot block, all of that
 is `launch_ready`, with the GIL kept; it is in line, because functions around it were a tenth of a launch. Otherwise
-`launch_otherwise` does it without the GIL. Neither allocates anything or makes an event once the plan is there.
+`launch_gathered` does it without the GIL. Neither allocates anything or makes an event once the plan is there.
 """
 
 from cpython.object cimport PyObject
+from cython.operator cimport dereference
 from libc.stdint cimport uint32_t, uint64_t
+from libcpp.unordered_map cimport unordered_map
+from libcpp.vector cimport vector
 
-from forebay.core.driver cimport NO_PLAN, Geometry, Status
-from forebay.queues.launch.grid cimport read_geometry
+from forebay.core.driver cimport NO_PLAN, Geometry, Status, Waits, no_waits
+from forebay.core.plan cimport Plan, are_unchanged, set_changed_arguments
+from forebay.core.state cimport QueueState
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
 from forebay.queues.launch.arguments cimport Views, pack_arguments
-from forebay.core.plan cimport Plan
 from forebay.queues.launch.by_value cimport upload_spills, use_spills
-from forebay.core.state cimport QueueState
-from forebay.queues.launch.submit cimport NO_ARGUMENT, find_plan, no_waits, note_writes, refuse_kernel, submit
+from forebay.queues.launch.grid cimport read_geometry
+from forebay.queues.memory.buffer cimport Buffer, note_write
 from forebay.sync.ordering cimport count_command, is_ready_to_launch
 
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        pass
+    bint Py_IS_TYPE(PyObject*, PyTypeObject*)
 
+
+cdef enum:
+    NO_ARGUMENT = 0xFFFFFFFF
+
+cdef inline Plan* find_plan(QueueState* state, uint64_t kernel_id) noexcept nogil:
+    cdef unordered_map[uint64_t, Plan*].iterator found
+    if state.last_plan != NULL and state.last_plan.kernel_id == kernel_id:
+        return state.last_plan
+    found = state.plans.find(kernel_id)
+    if found == state.plans.end():
+        return NULL
+    state.last_plan = dereference(found).second
+    return state.last_plan
+
+
+cdef inline Status submit(
+    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, Waits waits, uint32_t* failed_at
+) noexcept nogil:
+    """Set what changed, call the driver. The queue is locked; nothing has advanced yet."""
+    cdef Status status
+    if are_unchanged(plan, packed):
+        state.counts.arg_bytes_skipped += plan.argument_bytes
+    else:
+        status = set_changed_arguments(
+            plan, packed, &state.counts.arg_bytes_set, &state.counts.arg_bytes_skipped, failed_at)
+        if status != 0:
+            return status
+    status = state.driver.launch(state.handle, plan.kernel, geometry, waits)
+    if status == 0:
+        state.counts.launches += 1
+    return status
+
+
+cdef inline void note_writes(QueueState* state, vector[Py_ssize_t]& written, PyObject* const* arguments) noexcept:
+    """After a launch: it may write to every buffer that it takes through a pointer that is not const."""
+    cdef PyObject* value
+    for index in written:
+        value = arguments[index]
+        if Py_IS_TYPE(value, <PyTypeObject*> Buffer):
+            note_write(<Buffer> value, state)
+
+
+cdef int refuse_kernel(object queue, Kernel kernel) except -1
+cdef int capture_launch(
+    object queue, Kernel kernel, object grid, object block, PyObject* const* arguments
+) except -1
+cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint32_t failed_at)
+cdef Plan* create_plan(QueueState* state, Kernel kernel) except NULL
+cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1
 cdef list list_of(PyObject* const* arguments, Py_ssize_t count)
 # Any launch: with bytes by value, with waits, with no plan yet, or one that failed already
-cdef int launch_otherwise(
+cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, Status status, uint32_t failed_at
 ) except -1
@@ -67,7 +123,7 @@ cdef inline int launch_packed(
         if status == 0:
             note_writes(state, kernel.written, arguments)
             return 0
-    return launch_otherwise(queue, state, kernel, grid, block, arguments, packed, views, status, failed_at)
+    return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, views, status, failed_at)
 
 
 cdef inline int launch(

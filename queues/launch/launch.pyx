@@ -1,13 +1,68 @@
-"""Launches that are not the common one."""
+"""Launches that are not the common one: with waits, with bytes by value, the first of a kernel, and those that fail."""
 
-from forebay.core.driver cimport NO_ROOM, QUEUE_CAPTURED
+from libc.stdint cimport uintptr_t
+
+from forebay.core.driver cimport NO_ROOM, QUEUE_CAPTURED, QUEUE_CLOSED
+from forebay.core.plan cimport delete_plan, new_plan
+from forebay.core.state cimport refusal
+from forebay.events.anchors cimport collect_device
 from forebay.queues.launch.arguments cimport release_views
 from forebay.queues.launch.by_value cimport make_room
-from forebay.core.state cimport refusal
-from forebay.queues.launch.submit cimport add_plan, capture_launch, raise_launch_error
 from forebay.sync.ordering cimport Order, abort_command, begin_command, commit_command, end_order, waits_of
 
+from forebay.core.errors import ClosedError, InvalidArgumentError
 from forebay.queues.launch.arrays import launch_with_arrays
+
+
+cdef int refuse_kernel(object queue, Kernel kernel) except -1:
+    if kernel.closed:
+        raise ClosedError(f"kernel {kernel.name!r} is closed")
+    raise InvalidArgumentError(f"kernel {kernel.name!r} belongs to {kernel.device.name}, {queue!r} does not")
+
+
+cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint32_t failed_at):
+    what = f"kernel {kernel.name!r}"
+    if failed_at != NO_ARGUMENT:
+        parameter = kernel.parameters[failed_at]
+        what += f", argument {failed_at} ({parameter.type_name} {parameter.name})"
+    queue._raise(status, what)
+
+
+cdef int capture_launch(
+    object queue, Kernel kernel, object grid, object block, PyObject* const* arguments
+) except -1:
+    """The queue is captured: the launch becomes a node of a graph."""
+    given = tuple(list_of(arguments, kernel.count))
+    capture = queue._capture
+    if capture is None or not capture.launch(queue, kernel, grid, block, given):
+        queue.launch(kernel, grid, block, *given)  # it has ended meanwhile
+    return 0
+
+
+cdef Plan* create_plan(QueueState* state, Kernel kernel) except NULL:
+    cdef uintptr_t handle = kernel._create()
+    return new_plan(state.driver, <void*> handle, kernel.id, kernel.layout, kernel.count, kernel.packed_size)
+
+
+cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1:
+    """The first launch of this kernel on this queue."""
+    cdef Plan* plan
+    cdef Status refused
+    queue._check_open()
+    collect_device(state.device)  # plans of kernels that are gone, before there is one more
+    plan = create_plan(state, kernel)
+    with nogil:
+        state.lock.lock()
+        refused = refusal(state)
+        if refused == 0 and find_plan(state, kernel.id) == NULL:
+            state.plans[kernel.id] = plan
+            plan = NULL
+        state.lock.unlock()
+        if plan != NULL:  # another thread was faster
+            delete_plan(plan)
+    if refused == QUEUE_CLOSED:  # anything else is for the launch, which looks again
+        queue._check_open()
+    return 0
 
 
 cdef list list_of(PyObject* const* arguments, Py_ssize_t count):
@@ -55,7 +110,7 @@ cdef Status launch_gathered(
     return status
 
 
-cdef int launch_otherwise(
+cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, Status status, uint32_t failed_at
 ) except -1:

@@ -19,8 +19,7 @@ from forebay.queues.launch.launch cimport launch_packed, list_of
 from forebay.queues.launch.arguments cimport Views, pack_arguments, release_views
 from forebay.core.plan cimport PackedPointer, Parameter, Plan
 from forebay.core.state cimport DeviceState, QueueState, release_device_state
-from forebay.queues.launch.submit cimport add_plan, find_plan, refuse_kernel
-from forebay.queues.graphs.work cimport KernelWork, PyTupleObject, kernel_work
+from forebay.queues.launch.launch cimport add_plan, find_plan, refuse_kernel
 from forebay.sync.ordering cimport wait_for_epoch
 
 import numpy as np
@@ -28,7 +27,7 @@ import numpy as np
 from forebay.queues.memory.buffer import _ids
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, ScratchOverflowError
 from forebay.queues.launch.arrays import launch_with_arrays
-from forebay.queues.host_functions import refuse_on_host_thread
+from forebay.core.host_thread import refuse_on_host_thread
 from forebay.queues.kernels.scratch_size import Argument
 
 cdef extern from "<alloca.h>":
@@ -39,29 +38,9 @@ cdef enum:
     GUARD_BYTE = 0xC5
 
 
-cdef struct KnownBuffer:
-    Py_ssize_t index  # of the argument
-    uint64_t generation  # 0, which no allocation has, when something may write there unseen
-    uint64_t allocation
-    size_t start
-    size_t nbytes
-    PyObject* dtype  # borrowed: the snapshot's list of them has it
-
-
 @cython.no_gc_clear
 cdef class Snapshot:
     """Never changed once a plan has it, so a launch may go on with it while another one replaces it."""
-
-    cdef DeviceState* state  # retained
-    cdef tuple declared  # the kernel's scratch, as it was
-    cdef vector[KnownBuffer] buffers  # each once
-    cdef vector[Py_ssize_t] scalars  # arguments
-    cdef vector[char] packed
-    cdef uint64_t unseen_writes
-    cdef vector[PackedPointer] scratch  # by position in `declared`
-    cdef vector[size_t] sizes
-    cdef list natives  # the driver's memory, which does not keep the Device
-    cdef list dtypes
 
     def __dealloc__(self):
         if self.state != NULL:
@@ -168,9 +147,7 @@ cdef int launch_with_scratch(
     except BaseException:
         release_views(&views)
         raise
-    for i in range(<Py_ssize_t> snapshot.scratch.size()):
-        index = <Py_ssize_t> snapshot.declared[i][0]
-        (<PackedPointer*> (packed + kernel.layout[<Py_ssize_t> index].offset))[0] = snapshot.scratch[i]
+    use_scratch(snapshot, kernel, packed)
     if kernel.device.debug:
         launch_guarded(queue, state, kernel, grid, block, all_arguments, packed, &views, snapshot)
     else:
@@ -179,34 +156,19 @@ cdef int launch_with_scratch(
     return 0
 
 
+cdef void use_scratch(Snapshot snapshot, Kernel kernel, char* packed):
+    cdef Py_ssize_t i, index
+    for i in range(<Py_ssize_t> snapshot.scratch.size()):
+        index = snapshot.declared[i][0]
+        (<PackedPointer*> (packed + kernel.layout[index].offset))[0] = snapshot.scratch[i]
+
+
 cdef int check_count(Kernel kernel, Py_ssize_t count) except -1:
     if count != kernel.count - len(kernel.scratch_sizes):
         raise ArgumentTypeError(
             f"kernel {kernel.name!r} takes {kernel.count - len(kernel.scratch_sizes)} arguments besides its scratch "
             f"({count} given): {kernel.signature}")
     return 0
-
-
-cdef KernelWork launch_work(object queue, QueueState* state, Kernel kernel, object grid, object block, list given):
-    """Of a captured launch. Nodes of a graph run one after the other, so all of a kernel's share the scratch."""
-    cdef KernelWork work
-    cdef Snapshot snapshot
-    cdef dict shared
-    cdef Py_ssize_t i
-    check_count(kernel, len(given))
-    left = iter(given)
-    arguments = tuple([None if kernel.left_out[i] else next(left) for i in range(kernel.count)])
-    work = kernel_work(queue.device, kernel, grid, block, arguments)
-    capture = queue._capture
-    if kernel.scratch_sizes and capture is not None:
-        shared = capture.graph._scratch
-        snapshot = take_snapshot(
-            queue, state, kernel, (<PyTupleObject*> arguments).ob_item, work.packed.data(), shared.get(kernel.id))
-        for i in range(<Py_ssize_t> snapshot.scratch.size()):
-            index = <Py_ssize_t> snapshot.declared[i][0]
-            (<PackedPointer*> (work.packed.data() + kernel.layout[<Py_ssize_t> index].offset))[0] = snapshot.scratch[i]
-        shared[kernel.id] = work.keeps = snapshot
-    return work
 
 
 # -- working the sizes out

@@ -24,7 +24,7 @@ from forebay.sync.finish cimport wait_on_host
 from forebay.sync.ordering cimport Order, abort_command, apply_command, begin_command, end_order, waits_of
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
-from forebay.queues.host_functions import refuse_on_host_thread
+from forebay.core.host_thread import refuse_on_host_thread
 
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:

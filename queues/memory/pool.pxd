@@ -2,8 +2,7 @@
 
 from libc.stdint cimport uint64_t
 
-from forebay.queues.queue cimport Queue
-from forebay.core.state cimport DeviceState
+from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.epochs cimport Epochs
 
 
@@ -33,9 +32,12 @@ cdef class MemoryPool:
     cdef settle(self)
     cdef put_back(self, Block block)
     cdef release(self, Block block)
-    cdef Block grow(self, Queue queue, object nbytes)
-    cdef Block find(self, Queue queue, object nbytes, bint* must_wait)
-    cdef Block wait_for_free(self, Queue queue, Block block)
+    cdef object alloc(self, object queue, QueueState* state, object shape, object dtype)
+    cdef Block grow(self, object queue, object nbytes)
+    cdef Block find(self, QueueState* state, object nbytes, bint* must_wait)
+    cdef Block wait_for_free(self, object queue, QueueState* state, Block block)
 
 
 cdef MemoryPool new_pool(DeviceState* state)
+# `Queue.free`, whichever pool of the device the memory is from, or graph
+cdef int free(object queue, QueueState* state, object buf) except -1

@@ -18,7 +18,6 @@ from forebay.events.anchors cimport anchor_on_device
 from forebay.core.marker cimport Marker, poll_marker, release_marker
 from forebay.queues.memory.buffer cimport Allocation, Buffer, new_allocation, new_buffer
 from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, Status
-from forebay.queues.queue cimport Queue
 from forebay.core.state cimport (
     DeviceState, QueueState, registered_queues, release_device_state, release_queue_state
 )
@@ -31,7 +30,6 @@ from forebay.sync.ordering cimport (
 )
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
-from forebay.queues.graphs.memory import GraphMemory
 from forebay.queues.memory.shapes import read_dtype, read_shape
 
 SMALLEST = 512
@@ -88,13 +86,17 @@ class Lease:
     with all that was submitted until then (see `anchor_on_device`).
     """
 
+    usm_type = "device"
+
     def __init__(self, pool, block, handle, address, nbytes):
         self.pool = pool
         self.block = block
         self.handle = handle
         self.address = address
         self.nbytes = nbytes
-        self.usm_type = "device"
+
+    def check_live(self):
+        """Raise when there is nothing to free; memory of graphs, which derives from this, may not be there."""
 
     def __del__(self):
         # The collector may be here while this very thread is inside the pool: a list, and nothing else.
@@ -223,17 +225,15 @@ cdef class MemoryPool:
 
     # -- alloc and free
 
-    def _alloc(self, Queue queue, shape, dtype):
-        """`Queue.alloc`."""
+    cdef object alloc(self, object queue, QueueState* state, object shape, object dtype):
         cdef Block block
         cdef bint must_wait = False
-        queue._check_open()
         shape = read_shape(shape)
         dtype = read_dtype(dtype)
         nbytes = math.prod(shape) * dtype.itemsize
-        block = self.find(queue, nbytes, &must_wait)
+        block = self.find(state, nbytes, &must_wait)
         if must_wait:
-            block = self.wait_for_free(queue, block)
+            block = self.wait_for_free(queue, state, block)
         if block is None:
             block = self.grow(queue, nbytes)
         with self.lock:
@@ -247,44 +247,6 @@ cdef class MemoryPool:
     def _buffer_on(self, device, memory, tuple shape, dtype):
         """A Buffer on memory of a graph."""
         return new_buffer(new_allocation(device, self.state, memory), 0, shape, dtype)
-
-    def _free(self, Queue queue, buf):
-        """`Queue.free`, whichever pool of the device the memory is from, or graph."""
-        cdef Allocation allocation
-        cdef MemoryPool pool
-        cdef Block block
-        if not isinstance(buf, Buffer):
-            raise ArgumentTypeError(f"free() needs a Buffer, not {type(buf).__name__}")
-        queue._check_open()
-        allocation = (<Buffer> buf).allocation
-        if allocation.closed:
-            raise ClosedError("free: this Buffer was freed or closed before")
-        lease = allocation.native
-        if type(lease) is not Lease and type(lease) is not GraphMemory:
-            raise InvalidArgumentError("free: this Buffer is not from Queue.alloc; its close() gives the memory back")
-        if allocation.state != queue.state.device:
-            raise InvalidArgumentError(f"free: this Buffer belongs to {buf.device.name}, {queue!r} does not")
-        if type(lease) is GraphMemory:
-            lease.check_live()
-            submit_free(queue)
-            lease.free(queue.state.epochs.queue_id, submitted_epoch(queue.state.epochs))
-            return
-        submit_free(queue)
-        if allocation.closed:
-            raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")
-        allocation.closed = True
-        allocation.state.closings.fetch_add(1)
-        allocation.native = None
-        pool = lease.pool
-        block = lease.block
-        lease.block = None
-        block.freed_on = retain_epochs(queue.state.epochs)
-        block.freed_at = submitted_epoch(block.freed_on)
-        block.freed_on_null = queue.state.is_null
-        block.freed_on_blocking = queue.state.blocking
-        with pool.lock:
-            pool.used_now -= block.nbytes
-            pool.put_back(block)
 
     def _give_back(self, block):
         """From a destructor: nothing can use the memory any more."""
@@ -312,7 +274,7 @@ cdef class MemoryPool:
         anchor_on_device(self.state, block.native)
         block.native = None
 
-    cdef Block grow(self, Queue queue, object nbytes):
+    cdef Block grow(self, object queue, object nbytes):
         """A new block from the driver; one of just the size when there is no room for one of its class."""
         cdef Block block = Block.__new__(Block)
         size = size_class(nbytes)
@@ -327,9 +289,8 @@ cdef class MemoryPool:
             self.reserved_peak = max(self.reserved_peak, self.reserved)
         return block
 
-    cdef Block find(self, Queue queue, object nbytes, bint* must_wait):
+    cdef Block find(self, QueueState* state, object nbytes, bint* must_wait):
         """Take out a block that the queue may have, or else one that it may wait for; None when there is neither."""
-        cdef QueueState* state = queue.state
         cdef Clock* clock
         cdef Block block
         cdef list blocks
@@ -363,13 +324,13 @@ cdef class MemoryPool:
             with nogil:
                 release_clock(clock)
 
-    cdef Block wait_for_free(self, Queue queue, Block block):
+    cdef Block wait_for_free(self, object queue, QueueState* state, Block block):
         """Order the queue after the free; None when the settings forbid that and it has not been reached."""
         cdef Status status
         cdef bint ready = True
         cdef bint may_wait = self.reuse_allow_internal_dependencies
         with nogil:
-            status = order_after(queue.state, block.freed_on, may_wait, &ready)
+            status = order_after(state, block.freed_on, may_wait, &ready)
         if status == 0 and ready:
             return block
         with self.lock:
@@ -424,10 +385,9 @@ cdef Status order_after(QueueState* queue, Epochs* freed_on, bint may_wait, bint
     return status
 
 
-cdef int submit_free(Queue queue) except -1:
+cdef int submit_free(object queue, QueueState* state) except -1:
     """A free is a command as far as the rules of the null queue go: it comes after all that a command comes after."""
     cdef Order order
-    cdef QueueState* state = queue.state
     cdef Status status
     with nogil:
         status = begin_command(state, &order)
@@ -444,4 +404,44 @@ cdef int submit_free(Queue queue) except -1:
                     abort_command(state, &order)
     if status != 0:
         queue._raise(status, "free")
+    return 0
+
+
+cdef int free(object queue, QueueState* state, object buf) except -1:
+    cdef Allocation allocation
+    if not isinstance(buf, Buffer):
+        raise ArgumentTypeError(f"free() needs a Buffer, not {type(buf).__name__}")
+    allocation = (<Buffer> buf).allocation
+    if allocation.closed:
+        raise ClosedError("free: this Buffer was freed or closed before")
+    lease = allocation.native
+    if not isinstance(lease, Lease):
+        raise InvalidArgumentError("free: this Buffer is not from Queue.alloc; its close() gives the memory back")
+    if allocation.state != state.device:
+        raise InvalidArgumentError(f"free: this Buffer belongs to {buf.device.name}, {queue!r} does not")
+    lease.check_live()
+    submit_free(queue, state)
+    if type(lease) is Lease:
+        take_back(allocation, lease, state)
+    else:
+        lease.free(state.epochs.queue_id, submitted_epoch(state.epochs))
+    return 0
+
+
+cdef int take_back(Allocation allocation, object lease, QueueState* state) except -1:
+    cdef MemoryPool pool = lease.pool
+    cdef Block block = lease.block
+    if allocation.closed:
+        raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")
+    allocation.closed = True
+    allocation.state.closings.fetch_add(1)
+    allocation.native = None
+    lease.block = None
+    block.freed_on = retain_epochs(state.epochs)
+    block.freed_at = submitted_epoch(block.freed_on)
+    block.freed_on_null = state.is_null
+    block.freed_on_blocking = state.blocking
+    with pool.lock:
+        pool.used_now -= block.nbytes
+        pool.put_back(block)
     return 0

@@ -88,9 +88,10 @@ def show_hip(
     all_functions: Annotated[bool, typer.Option("--all", help="List what is not there, too.")] = False,
 ) -> None:
     """Say what there is of HIP's runtime interface on each driver."""
+    from forebay import hip
     from forebay.hip.table import DRIVERS, table
 
-    rows = table()
+    rows = table(hip.__all__)
     if as_json:
         listed = [
             {"chapter": row.chapter, "name": row.name} | dict(zip(DRIVERS, row.drivers, strict=True)) for row in rows

@@ -11,18 +11,16 @@ loaded on any device.
 from __future__ import annotations
 
 import enum
-import importlib
-import importlib.util
 import re
 import threading
 from collections.abc import Sequence
 from typing import Any
 
-import forebay
+from forebay.c_string import CString
 from forebay.core.errors import BuildError, Error
-from forebay.hip.c_string import CString
 from forebay.hip_cpp import KernelInfo, RefusedError, Variable, build, translate
 from forebay.hip_cpp.code import HIP_CPP, OPENCL_C, pack_code
+from forebay.hip_cpp.device import current_device as _current_device
 
 __all__ = [
     "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram",
@@ -330,21 +328,6 @@ def _split_options(words: list[str]) -> tuple[list[str], list[str], str]:
     if waiting:
         raise ValueError(f"{waiting} without an argument")
     return macros, flags, prelude
-
-
-_fallback: list[forebay.Device] = []
-_fallback_lock = threading.Lock()
-
-
-def _current_device() -> forebay.Device:
-    """Return the device that `forebay.hip` uses in this thread, or the default one."""
-    if importlib.util.find_spec("forebay.hip") and importlib.util.find_spec("forebay.hip.devices"):
-        device: forebay.Device = importlib.import_module("forebay.hip.devices").current_device()
-        return device
-    with _fallback_lock:
-        if not _fallback or _fallback[0].closed:
-            _fallback[:] = [forebay.Device()]
-        return _fallback[0]
 
 
 # -- results

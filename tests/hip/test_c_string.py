@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from forebay.hip.c_string import CString
+from forebay.c_string import CString
 
 ARCH = CString(b"gfx90a:xnack-")
 

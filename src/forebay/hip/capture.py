@@ -15,7 +15,7 @@ from forebay.hip.enums import hipError_t, hipStreamCaptureMode, hipStreamCapture
 from forebay.hip.errors import HipError, api
 from forebay.hip.graphs.handles import handle_of_graph, ihipGraph
 from forebay.hip.streams import queue_of
-from forebay.queues.graphs.capture import captures_that_bar_null, exchange_thread_mode, thread_mode
+from forebay.queues.capture_rules import captures_that_bar_null, exchange_thread_mode, thread_mode
 from forebay.queues.queue import Queue
 
 __all__ = [

@@ -11,12 +11,13 @@ import os
 import threading
 from typing import Any
 
+from forebay.c_string import CString
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError
 from forebay.core.info import DeviceInfo
-from forebay.hip.c_string import CString
 from forebay.hip.enums import HIP_VERSION, hipError_t
 from forebay.hip.errors import HipError, api
 from forebay.hip.launch import set_null_queue
+from forebay.hip_cpp.device import compile_for
 from forebay.queues import selection
 from forebay.queues.device import Device
 
@@ -126,6 +127,9 @@ def current_device() -> Device:
         hipErrorNoDevice when there is none.
     """
     return device_of(_current.number)
+
+
+compile_for(current_device)
 
 
 def _note_null_queue() -> None:

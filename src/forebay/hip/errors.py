@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from forebay.c_string import CString
 from forebay.core import errors
-from forebay.hip.c_string import CString
 from forebay.hip.enums import hipError_t
 
 __all__ = [

@@ -16,9 +16,11 @@ from forebay.hip.enums import (
     hipEventRecordExternal,
     hipEventReleaseToDevice,
     hipEventReleaseToSystem,
+    hipEventWaitExternal,
 )
 from forebay.hip.errors import HipError, api
 from forebay.hip.pointers import Number, handle_number
+from forebay.hip.streams import queue_of
 
 __all__ = [
     "hipEventCreate",
@@ -30,6 +32,7 @@ __all__ = [
     "hipEventRecordWithFlags",
     "hipEventSynchronize",
     "hipEvent_t",
+    "hipStreamWaitEvent",
     "ihipEvent_t",
 ]
 
@@ -135,8 +138,6 @@ def hipEventDestroy(event: Any) -> None:
 
 
 def _record(event: Any, stream: Any, external: bool = False) -> None:
-    from forebay.hip.streams import queue_of
-
     known = event_of(event)
     queue = queue_of(stream)
     assert known.event is not None
@@ -203,3 +204,21 @@ def hipEventElapsedTime(start: Any, stop: Any) -> float:
     if not (first.query() and last.query()):
         raise HipError(hipError_t.hipErrorNotReady)
     return last.elapsed(first)
+
+
+@api()
+def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
+    """Let what comes next on the stream wait for the event as it was last recorded; ``(hipError_t,)``.
+
+    An event that was never recorded is waited for by nobody. hipErrorInvalidHandle without an event,
+    hipErrorInvalidValue for flags; hipEventWaitExternal means something in a capture only, where it gets
+    hipErrorNotSupported. Does not block.
+    """
+    queue = queue_of(stream)
+    recorded = event_of(event)
+    if flags not in (0, hipEventWaitExternal):
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipStreamWaitEvent: flags {flags:#x}")
+    if flags == hipEventWaitExternal and queue.capturing:
+        raise HipError(hipError_t.hipErrorNotSupported, "a graph does not wait for events")
+    assert recorded.event is not None
+    queue.wait(recorded.event)

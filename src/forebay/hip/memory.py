@@ -27,8 +27,8 @@ from forebay.hip.enums import (
 from forebay.hip.errors import HipError, api
 from forebay.hip.pointers import DeviceArray, HostArray, Pointer, address_of
 from forebay.hip.streams import queue_of
+from forebay.queues.capture_rules import refuse_unsafe
 from forebay.queues.device import Device
-from forebay.queues.graphs.capture import refuse_unsafe
 from forebay.queues.graphs.memory import figures_of
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.pinned import host_empty

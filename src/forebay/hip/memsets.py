@@ -12,7 +12,7 @@ from forebay.hip.enums import hipError_t
 from forebay.hip.errors import HipError, api
 from forebay.hip.memory import size_of
 from forebay.hip.streams import queue_of
-from forebay.queues.graphs.capture import refuse_synchronous
+from forebay.queues.capture_rules import refuse_synchronous
 
 __all__ = [
     "hipMemset",

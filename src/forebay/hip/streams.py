@@ -7,9 +7,8 @@ import threading
 from typing import Any
 
 from forebay.hip.devices import _on_reset, current_device, current_number, device_of, number_of
-from forebay.hip.enums import hipError_t, hipEventWaitExternal, hipStreamNonBlocking
+from forebay.hip.enums import hipError_t, hipStreamNonBlocking
 from forebay.hip.errors import HipError, api
-from forebay.hip.events import event_of
 from forebay.hip.launch import Handle
 from forebay.hip.pointers import Number, handle_number
 from forebay.queues.queue import Queue
@@ -28,7 +27,6 @@ __all__ = [
     "hipStreamPerThread",
     "hipStreamQuery",
     "hipStreamSynchronize",
-    "hipStreamWaitEvent",
     "hipStream_t",
     "ihipStream_t",
 ]
@@ -177,24 +175,6 @@ def hipStreamSynchronize(stream: Any) -> None:
     The null stream speaks for the blocking streams too.
     """
     queue_of(stream).finish()
-
-
-@api()
-def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
-    """Let what comes next on the stream wait for the event as it was last recorded; ``(hipError_t,)``.
-
-    An event that was never recorded is waited for by nobody. hipErrorInvalidHandle without an event,
-    hipErrorInvalidValue for flags; hipEventWaitExternal means something in a capture only, where it gets
-    hipErrorNotSupported. Does not block.
-    """
-    queue = queue_of(stream)
-    recorded = event_of(event)
-    if flags not in (0, hipEventWaitExternal):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipStreamWaitEvent: flags {flags:#x}")
-    if flags == hipEventWaitExternal and queue.capturing:
-        raise HipError(hipError_t.hipErrorNotSupported, "a graph does not wait for events")
-    assert recorded.event is not None
-    queue.wait(recorded.event)
 
 
 @api(outputs=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 __all__ = ["Row", "chapter_of", "table"]
@@ -149,13 +150,11 @@ def chapter_of(name: str) -> str | None:
     return next((chapter for chapter, names in CHAPTERS.items() if name in names), None)
 
 
-def table() -> list[Row]:
-    """Return what there is, by chapter and name."""
-    from forebay import hip
-
+def table(functions: Collection[str]) -> list[Row]:
+    """Return what there is, by chapter and name: `functions` are those of `forebay.hip`."""
     rows = []
     for chapter, names in CHAPTERS.items():
         for name in names:
-            there = name in hip.__all__
+            there = name in functions
             rows.append(Row(chapter, name, CONDITIONS.get(name, EVERYWHERE) if there else MISSING))
     return rows
