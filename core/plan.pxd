@@ -35,6 +35,15 @@ cdef struct PackedPointer:
     Memory memory
 
 
+cdef struct PackedBytes:
+    # What the slot of a pointer parameter has when bytes by value are given, until the plan knows where on the device
+    uint64_t allocation  # SPILLED
+    void* unused  # NULL, as the last word is 0: the block is compared as a whole
+    const void* data  # the host's
+    size_t nbytes
+    uint64_t unused_too
+
+
 cdef struct Staging:
     # Host memory of an upload
     Memory memory
@@ -56,7 +65,7 @@ cdef cppclass Spill:
 
 
 cdef enum:
-    SPILLED = 0xFFFFFFFFFFFFFFFF  # the allocation of a packed pointer whose memory is the host's bytes
+    SPILLED = 0xFFFFFFFFFFFFFFFF  # the allocation of a slot that has PackedBytes
 
 
 cdef cppclass Plan:

@@ -56,7 +56,8 @@ cdef extern from *:
         void unlock() nogil
 
 
-cdef cppclass Statistics:
+# The one list of counters: `Stats` has the same names, and `allocations`.
+cdef struct Statistics:
     uint64_t launches
     uint64_t copies
     uint64_t fills

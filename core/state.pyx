@@ -181,21 +181,11 @@ cdef void unbar_after_capture(QueueState* queue) noexcept nogil:
 
 
 cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil:
-    into.launches += counts.launches
-    into.copies += counts.copies
-    into.fills += counts.fills
-    into.host_functions += counts.host_functions
-    into.markers_made += counts.markers_made
-    into.markers_shared += counts.markers_shared
-    into.waits_made += counts.waits_made
-    into.waits_elided_completed += counts.waits_elided_completed
-    into.waits_elided_ordered += counts.waits_elided_ordered
-    into.events_made += counts.events_made
-    into.host_syncs += counts.host_syncs
-    into.arg_bytes_set += counts.arg_bytes_set
-    into.arg_bytes_skipped += counts.arg_bytes_skipped
-    into.reductions += counts.reductions
-    into.graph_launches += counts.graph_launches
+    cdef uint64_t* sums = <uint64_t*> &into
+    cdef const uint64_t* counters = <const uint64_t*> &counts
+    cdef size_t i
+    for i in range(sizeof(Statistics) // sizeof(uint64_t)):
+        sums[i] += counters[i]
 
 
 cdef Statistics device_statistics(DeviceState* device) noexcept nogil:
@@ -217,8 +207,5 @@ cdef Statistics device_statistics(DeviceState* device) noexcept nogil:
 
 
 cdef object stats_of(const Statistics& counts, object allocations=0):
-    return Stats(
-        counts.launches, counts.copies, counts.fills, counts.host_functions, counts.markers_made,
-        counts.markers_shared, counts.waits_made, counts.waits_elided_completed, counts.waits_elided_ordered,
-        counts.events_made, counts.host_syncs, counts.arg_bytes_set, counts.arg_bytes_skipped, counts.reductions,
-        allocations, counts.graph_launches)
+    cdef dict named = counts  # Cython makes a dict of a struct
+    return Stats(allocations=allocations, **named)

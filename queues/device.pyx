@@ -138,7 +138,7 @@ cdef class Device:
     def __del__(self):
         # Nobody can use it any more, and nothing here may block; work that is still outstanding goes on.
         if self.state != NULL:
-            self._come_apart()
+            self._disband()
 
     def __dealloc__(self):
         if self.state != NULL:
@@ -442,10 +442,10 @@ cdef class Device:
         finally:
             self.pool.trim()
             self._launch_memory.trim()
-            self._come_apart()
+            self._disband()
             _live.discard(self)
 
-    def _come_apart(self):
+    def _disband(self):
         """Close the queues, and let go of those that would keep the Device until the garbage collector comes by."""
         self.closed = True
         self._close_queues()

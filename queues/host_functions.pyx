@@ -18,7 +18,7 @@ from libcpp.unordered_set cimport unordered_set
 from forebay.events.anchors cimport collect_abandoned, collect_device
 from forebay.core.driver cimport Status, Waits
 from forebay.core.state cimport QueueState, release_device_state
-from forebay.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
+from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 
 from forebay.core.errors import Error
 from forebay.core.host_thread import set_host_thread
@@ -231,11 +231,7 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
     with nogil:
         status = begin_command(state, &order)
         if status == 0:
-            status = submit_call(state, state.handle, call, waits_of(&order))
-            if status == 0:
-                commit_command(state, &order)
-            else:
-                abort_command(state, &order)
+            status = end_command(state, &order, submit_call(state, state.handle, call, waits_of(&order)))
     settle_call(queue, function, call, status == 0)
     if status != 0:
         queue._raise(status, "host function")
@@ -292,10 +288,9 @@ cdef Gate submit_gate(object queue, QueueState* state):
             status = state.driver.hold(state.handle, state.device.context, waits_of(&order), NULL, NULL, &handle)
             if status == 0:
                 state.counts.events_made += 1
-                commit_command(state, &order)
             else:
                 state.device.open_holds.fetch_sub(1)
-                abort_command(state, &order)
+            end_command(state, &order, status)
     if status != 0:
         queue._raise(status, "gate")
     gate.handle = handle

@@ -16,7 +16,7 @@ from forebay.core.epochs cimport (
     advance_submitted, completed_epoch, is_empty, raise_completed, submitted_epoch
 )
 from forebay.sync.ordering cimport (
-    Order, abort_command, begin_command, carry_pending, commit_command, conclude, record_marker, take_marker, waits_of
+    Order, begin_command, carry_pending, record_marker, submit_waits, take_marker
 )
 
 
@@ -29,9 +29,10 @@ cdef Status look(QueueState* queue, bint* done) noexcept nogil:
     return status
 
 
-cdef Status lock_to_speak(QueueState* queue) noexcept nogil:
-    """Lock a queue whose waits are all submitted. The null queue speaks for the blocking queues too, so it is ordered
-    after them first. On failure it is not locked.
+cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
+    """Lock the queue, with all its waits submitted. On failure it is not locked.
+
+    The null queue speaks for the blocking queues too, so it is ordered after them first.
     """
     cdef Order order
     cdef Status status
@@ -39,14 +40,9 @@ cdef Status lock_to_speak(QueueState* queue) noexcept nogil:
         status = begin_command(queue, &order)
         if status != 0:
             return status
-        if order.markers.empty():
-            conclude(queue, &order)
-        else:
-            status = queue.driver.barrier(queue.handle, waits_of(&order))
-            if status != 0:
-                abort_command(queue, &order)
-                return status
-            commit_command(queue, &order)
+        status = submit_waits(queue, &order)
+        if status != 0:
+            return status
     queue.lock.lock()
     if queue.adopted:
         advance_submitted(queue.epochs)  # for what it got that was not seen here
@@ -63,7 +59,7 @@ cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil:
     cdef bint done = False
     reached[0] = 0
     if queue.driver.poll != NULL:
-        status = lock_to_speak(queue)
+        status = lock_with_waits(queue)
         if status == 0:
             done = is_empty(queue.epochs)
             if not done:
@@ -94,7 +90,7 @@ cdef Status finish_queue(QueueState* queue) noexcept nogil:
     cdef Clock* clock
     cdef Marker* marker = NULL
     cdef bint done = False
-    status = lock_to_speak(queue)
+    status = lock_with_waits(queue)
     if status != 0:
         return status
     epoch = submitted_epoch(queue.epochs)
@@ -111,7 +107,7 @@ cdef Status finish_queue(QueueState* queue) noexcept nogil:
         status = take_marker(queue, FOR_HOST, &marker)
         queue.lock.unlock()
         if status == 0:
-            status = wait_for_event(queue.device, marker)
+            status = await_event(queue.device, marker)
             release_marker(marker)
         return status
     clock = retain_clock(queue.clock)
@@ -124,7 +120,7 @@ cdef Status finish_queue(QueueState* queue) noexcept nogil:
     return status
 
 
-cdef Status wait_for_event(DeviceState* device, Marker* marker) noexcept nogil:
+cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
     cdef Waits waits
     cdef Status status
     cdef void* event = marker.event
@@ -149,7 +145,7 @@ cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil:
     if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
         return 0
     count_synchronize(device)
-    return wait_for_event(device, marker)
+    return await_event(device, marker)
 
 
 cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil:

@@ -81,6 +81,8 @@ cdef inline Waits waits_of(Order* order) noexcept nogil:
 # All may block in the driver or on a lock: never called with the GIL held.
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil  # leaves the queue locked on success
 cdef void commit_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
+cdef Status end_command(QueueState* queue, Order* order, Status status) noexcept nogil
+cdef Status submit_waits(QueueState* queue, Order* order) noexcept nogil
 cdef void abort_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef void apply_command(QueueState* queue, Order* order) noexcept nogil  # commit_command up to the unlocking
 cdef void end_order(Order* order) noexcept nogil  # after the unlocking

@@ -350,6 +350,23 @@ cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
     end_order(order)
 
 
+cdef Status end_command(QueueState* queue, Order* order, Status status) noexcept nogil:
+    """After the driver call of a command: what follows from its status, which is returned. Unlocks."""
+    if status == 0:
+        commit_command(queue, order)
+    else:
+        abort_command(queue, order)
+    return status
+
+
+cdef Status submit_waits(QueueState* queue, Order* order) noexcept nogil:
+    """Order the queue after what was gathered, by a command only when there is something to wait for. Unlocks."""
+    if order.markers.empty():
+        conclude(queue, order)
+        return 0
+    return end_command(queue, order, queue.driver.barrier(queue.handle, waits_of(order)))
+
+
 cdef void conclude(QueueState* queue, Order* order) noexcept nogil:
     """Nothing had to be waited for and no command was needed. Unlocks."""
     settle(queue, order)

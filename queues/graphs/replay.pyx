@@ -16,7 +16,7 @@ from libcpp.vector cimport vector
 
 from forebay.events.anchors cimport anchor_on_device
 from forebay.core.marker cimport Marker, release_marker
-from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.buffer cimport Buffer, new_pointer
 from forebay.queues.memory.copies cimport host_memory_of
 from forebay.core.driver cimport (
     COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, LAUNCH_COMMAND, Command, Driver, Memory, Status, Waits
@@ -31,7 +31,6 @@ from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, conclude, count_command, end_order, take_marker, waits_of
 )
 
-from forebay.queues.memory.buffer import _ids
 from forebay.queues.memory.pinned import host_empty
 
 
@@ -118,11 +117,7 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
         staged = device.driver.stage(given.shape[0])
         prepared.kept += [native, staged]
         slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> index].offset)
-        slot.allocation = next(_ids)
-        slot.memory.handle = <void*> <uintptr_t> native.handle
-        slot.memory.address = native.address
-        slot.memory.offset = 0
-        slot.memory.host = False
+        slot[0] = new_pointer(native)
         source = host_memory_of(staged)
         memcpy(<void*> <uintptr_t> source.address, &given[0], given.shape[0])
         prepared.add_copy(&slot.memory, &source, given.shape[0])

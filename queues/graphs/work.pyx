@@ -21,7 +21,7 @@ from forebay.queues.launch.arguments cimport Views, pack_arguments, release_view
 from forebay.queues.launch.bound cimport BoundLaunch
 from forebay.queues.launch.scratch cimport Snapshot, check_count, take_snapshot, use_scratch
 from forebay.queues.queue cimport Queue
-from forebay.core.plan cimport POINTER, SPILLED, PackedPointer
+from forebay.core.plan cimport POINTER, SPILLED, PackedBytes
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.queues.graphs.memory import GraphMemory, Reserved
@@ -150,7 +150,7 @@ cdef void note_buffers(KernelWork work):
 cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object block, tuple arguments):
     """Raises what a launch would."""
     cdef KernelWork work = KernelWork.__new__(KernelWork)
-    cdef PackedPointer* slot
+    cdef PackedBytes* given_bytes
     cdef Views views
     cdef size_t i
     if kernel.closed:
@@ -171,9 +171,9 @@ cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object bl
         given = list(arguments)
         if views.spilled:
             for i in range(<size_t> kernel.count):
-                slot = <PackedPointer*> (work.packed.data() + kernel.layout[i].offset)
-                if kernel.layout[i].kind == POINTER and slot.allocation == SPILLED:
-                    given[i] = PyBytes_FromStringAndSize(<char*> <uintptr_t> slot.memory.address, slot.memory.offset)
+                given_bytes = <PackedBytes*> (work.packed.data() + kernel.layout[i].offset)
+                if kernel.layout[i].kind == POINTER and given_bytes.allocation == SPILLED:
+                    given[i] = PyBytes_FromStringAndSize(<const char*> given_bytes.data, given_bytes.nbytes)
                     work.by_value.append((i, given[i]))
     finally:
         release_views(&views)

@@ -17,7 +17,7 @@ from libc.string cimport memcpy, memset
 
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.core.plan cimport SPILLED, PackedPointer, Parameter
+from forebay.core.plan cimport SPILLED, PackedBytes, PackedPointer, Parameter
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from forebay.queues.memory.shapes import convert
@@ -153,13 +153,8 @@ cdef class ByValue:
 by_value = ByValue  # ps.by_value(array)
 
 
-cdef inline void pack_bytes_at(PackedPointer* slot, const void* where, size_t nbytes, Views* views) noexcept:
-    """Bytes by value: the slot says where they are on the host, until the plan knows where on the device."""
-    slot.allocation = SPILLED
-    slot.memory.handle = NULL
-    slot.memory.address = <uintptr_t> where
-    slot.memory.offset = nbytes
-    slot.memory.host = True
+cdef inline void pack_bytes_at(PackedPointer* slot, const void* data, size_t nbytes, Views* views) noexcept:
+    (<PackedBytes*> slot)[0] = PackedBytes(SPILLED, NULL, data, nbytes, 0)
     views.spilled += 1
 
 

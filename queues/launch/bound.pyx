@@ -12,12 +12,12 @@ from forebay.queues.launch.grid cimport read_geometry
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport Views, pack_arguments, release_views
 from forebay.core.plan cimport Plan, delete_plan, set_changed_arguments
-from forebay.queues.launch.by_value cimport make_room, upload_spills, use_spills
+from forebay.queues.launch.by_value cimport apply_uploads, make_room, upload_spills, use_spills
 from forebay.core.state cimport QueueState, release_queue_state, retain_queue_state
 from forebay.core.driver cimport no_waits
 from forebay.queues.launch.launch cimport NO_ARGUMENT, create_plan, note_writes, raise_launch_error, refuse_kernel
 from forebay.sync.ordering cimport (
-    Order, abort_command, begin_command, commit_command, count_command, end_order, is_ready_to_launch, waits_of
+    Order, abort_command, begin_command, count_command, end_command, end_order, is_ready_to_launch, waits_of
 )
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, NotSupportedError
@@ -49,12 +49,13 @@ cdef class PlanOwner:
 
 cdef Status upload_bound(QueueState* state, Plan* plan, const char* packed, uint32_t* failed_at) noexcept nogil:
     cdef Order order
-    cdef bint began
+    cdef uint64_t uploads
     cdef Status status = begin_command(state, &order)
     if status != 0:
         return status
-    status = upload_spills(state, plan, packed, &order, &began, failed_at)
-    if began:
+    status = upload_spills(state, plan, packed, waits_of(&order), &uploads, failed_at)
+    apply_uploads(state, &order, uploads)
+    if uploads:
         state.lock.unlock()
         end_order(&order)
     else:
@@ -140,12 +141,7 @@ cdef Status launch_bound_gathered(QueueState* state, Plan* plan, const Geometry*
     cdef Status status = begin_command(state, &order)
     if status != 0:
         return status
-    status = submit_bound(state, plan, geometry, waits_of(&order))
-    if status == 0:
-        commit_command(state, &order)
-    else:
-        abort_command(state, &order)
-    return status
+    return end_command(state, &order, submit_bound(state, plan, geometry, waits_of(&order)))
 
 
 cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:

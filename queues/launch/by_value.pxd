@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
-from forebay.core.driver cimport Status
+from forebay.core.driver cimport Status, Waits
 from forebay.core.plan cimport Plan
 from forebay.core.state cimport QueueState
 from forebay.sync.ordering cimport Order
@@ -10,6 +10,7 @@ from forebay.sync.ordering cimport Order
 
 cdef void use_spills(Plan* plan, char* packed) noexcept nogil
 cdef Status upload_spills(
-    QueueState* state, Plan* plan, const char* packed, Order* order, bint* began, uint32_t* failed_at
+    QueueState* state, Plan* plan, const char* packed, Waits waits, uint64_t* uploads, uint32_t* failed_at
 ) noexcept nogil
+cdef void apply_uploads(QueueState* state, Order* order, uint64_t uploads) noexcept nogil
 cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed) except -1

@@ -15,38 +15,37 @@ from cython.operator cimport dereference
 
 from forebay.events.anchors cimport anchor_on_device
 from forebay.core.driver cimport NO_ROOM, Status, Waits
-from forebay.core.plan cimport POINTER, SPILLED, PackedPointer, Plan, Spill, Staging
+from forebay.core.plan cimport POINTER, SPILLED, PackedBytes, PackedPointer, Plan, Spill, Staging
 from forebay.core.state cimport QueueState
+from forebay.queues.memory.buffer cimport new_pointer
+from forebay.queues.memory.copies cimport host_memory_of
 from forebay.core.driver cimport no_waits
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
-from forebay.sync.ordering cimport Order, apply_command, count_command, waits_of
-
-from forebay.queues.memory.buffer import _ids
+from forebay.sync.ordering cimport Order, apply_command, count_command
 
 
-cdef inline PackedPointer* spilled_at(Plan* plan, const char* packed, size_t index) noexcept nogil:
+
+cdef inline PackedBytes* spilled_at(Plan* plan, const char* packed, size_t index) noexcept nogil:
     """The slot of an argument by value; NULL for any other."""
-    cdef PackedPointer* slot = <PackedPointer*> (packed + plan.parameters[index].offset)
+    cdef PackedBytes* slot = <PackedBytes*> (packed + plan.parameters[index].offset)
     return slot if plan.parameters[index].kind == POINTER and slot.allocation == SPILLED else NULL
 
 
-cdef inline bint is_uploaded(Spill* spill, const PackedPointer* given) noexcept nogil:
+cdef inline bint is_uploaded(Spill* spill, const PackedBytes* given) noexcept nogil:
     return (
-        spill.known and spill.nbytes == given.memory.offset
-        and memcmp(
-            <const void*> <uintptr_t> spill.staging.back().memory.address,
-            <const void*> <uintptr_t> given.memory.address, spill.nbytes) == 0
+        spill.known and spill.nbytes == given.nbytes
+        and memcmp(<const void*> <uintptr_t> spill.staging.back().memory.address, given.data, spill.nbytes) == 0
     )
 
 
 cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
     """Put the buffers' addresses where the bytes' were; they were uploaded."""
-    cdef PackedPointer* slot
+    cdef PackedBytes* slot
     cdef size_t i
     for i in range(plan.parameters.size()):
         slot = spilled_at(plan, packed, i)
         if slot != NULL:
-            slot[0] = plan.spills[i].device
+            (<PackedPointer*> slot)[0] = plan.spills[i].device
 
 
 cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept nogil:
@@ -60,68 +59,91 @@ cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept n
         or state.driver.event_status(oldest.event) != 0)
 
 
-cdef Status upload_spills(
-    QueueState* state, Plan* plan, const char* packed, Order* order, bint* began, uint32_t* failed_at
-) noexcept nogil:
-    """Bring the plan's buffers to the bytes that are given; the queue is locked, and stays so.
+cdef Status choose_uploads(QueueState* state, Plan* plan, const char* packed) noexcept nogil:
+    """Which buffers do not have the bytes that are given is noted in them; NO_ROOM when one is too small or in use.
 
-    NO_ROOM, before anything was submitted, when a buffer or the staging memory is too small or still in use. `began`
-    says that the order's waits were carried and its changes applied: by the first upload. Without an order there is
-    nothing to wait for.
+    Decided once, because another thread may write to the bytes meanwhile: then it is not told which of them the kernel
+    sees, but what is uploaded still fits, and is what is remembered.
     """
-    cdef PackedPointer* given
+    cdef PackedBytes* given
     cdef Spill* spill
-    cdef Staging staging
-    cdef Waits waits
     cdef size_t i
-    cdef Status status
-    began[0] = False
     if plan.spills.empty():
         return NO_ROOM
-    # Decided once, because another thread may write to the bytes meanwhile: then it is not told which of them the
-    # kernel sees, but what is uploaded still fits, and is what is remembered.
     for i in range(plan.parameters.size()):
         given = spilled_at(plan, packed, i)
         if given == NULL or is_uploaded(&plan.spills[i], given):
             continue
         spill = &plan.spills[i]
-        if spill.capacity < given.memory.offset or not has_staging(state, spill, given.memory.offset):
+        if spill.capacity < given.nbytes or not has_staging(state, spill, given.nbytes):
             return NO_ROOM
         spill.known = False
+    return 0
+
+
+cdef Status upload(
+    QueueState* state, Spill* spill, const PackedBytes* given, Waits waits, uint64_t epoch
+) noexcept nogil:
+    cdef Status status
+    cdef Staging staging = spill.staging.front()
+    spill.staging.pop_front()
+    if staging.event != NULL:
+        state.driver.release_event(staging.event)
+        staging.event = NULL
+    memcpy(<void*> <uintptr_t> staging.memory.address, given.data, given.nbytes)
+    status = state.driver.copy(
+        state.handle, &spill.device.memory, &staging.memory, given.nbytes, waits, &staging.event)
+    if status != 0:
+        spill.staging.push_front(staging)
+        return status
+    staging.epoch = epoch
+    spill.staging.push_back(staging)
+    spill.nbytes = given.nbytes
+    spill.known = True
+    state.counts.events_made += 1
+    state.counts.arg_bytes_set += given.nbytes
+    return 0
+
+
+cdef Status upload_spills(
+    QueueState* state, Plan* plan, const char* packed, Waits waits, uint64_t* uploads, uint32_t* failed_at
+) noexcept nogil:
+    """Bring the plan's buffers to the bytes that are given; the queue is locked, and stays so.
+
+    NO_ROOM, before anything was submitted, when a buffer or the staging memory is too small or still in use. `uploads`
+    are the commands that the driver took, also when one failed: the first carried the waits, and the caller counts them.
+    """
+    cdef PackedBytes* given
+    cdef size_t i
+    cdef Status status = choose_uploads(state, plan, packed)
+    uploads[0] = 0
     for i in range(plan.parameters.size()):
+        if status != 0:
+            break
         given = spilled_at(plan, packed, i)
         if given == NULL:
             continue
-        spill = &plan.spills[i]
-        if spill.known:
-            state.counts.arg_bytes_skipped += given.memory.offset
+        if plan.spills[i].known:
+            state.counts.arg_bytes_skipped += given.nbytes
             continue
-        staging = spill.staging.front()
-        spill.staging.pop_front()
-        if staging.event != NULL:
-            state.driver.release_event(staging.event)
-            staging.event = NULL
-        memcpy(<void*> <uintptr_t> staging.memory.address, <const void*> <uintptr_t> given.memory.address,
-               given.memory.offset)
-        waits = no_waits() if order == NULL or began[0] else waits_of(order)
-        status = state.driver.copy(
-            state.handle, &spill.device.memory, &staging.memory, given.memory.offset, waits, &staging.event)
-        if status != 0:
-            spill.staging.push_front(staging)
-            failed_at[0] = <uint32_t> i
-            return status
-        if order == NULL or began[0]:
-            count_command(state)
+        status = upload(
+            state, &plan.spills[i], given, waits if uploads[0] == 0 else no_waits(),
+            submitted_epoch(state.epochs) + uploads[0] + 1)
+        if status == 0:
+            uploads[0] += 1
         else:
+            failed_at[0] = <uint32_t> i
+    return status
+
+
+cdef void apply_uploads(QueueState* state, Order* order, uint64_t uploads) noexcept nogil:
+    """Count them; the first has carried the waits of the order."""
+    cdef uint64_t i
+    for i in range(uploads):
+        if i == 0:
             apply_command(state, order)
-        began[0] = True
-        state.counts.events_made += 1
-        state.counts.arg_bytes_set += given.memory.offset
-        staging.epoch = submitted_epoch(state.epochs)
-        spill.staging.push_back(staging)
-        spill.nbytes = given.memory.offset
-        spill.known = True
-    return 0
+        else:
+            count_command(state)
 
 
 # -- memory, made with the GIL and put in place without it
@@ -148,7 +170,7 @@ cdef Plan* plan_of(QueueState* state, uint64_t kernel_id, Plan* bound) noexcept 
 cdef void look_for_needs(
     QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed, vector[Room]& rooms
 ) noexcept nogil:
-    cdef PackedPointer* given
+    cdef PackedBytes* given
     cdef Plan* plan
     cdef Spill* spill
     cdef Room room
@@ -163,8 +185,8 @@ cdef void look_for_needs(
             if given == NULL or is_uploaded(spill, given):
                 continue
             room.parameter = i
-            room.capacity = given.memory.offset if spill.capacity < given.memory.offset else 0
-            room.staging.capacity = 0 if has_staging(state, spill, given.memory.offset) else given.memory.offset
+            room.capacity = given.nbytes if spill.capacity < given.nbytes else 0
+            room.staging.capacity = 0 if has_staging(state, spill, given.nbytes) else given.nbytes
             rooms.push_back(room)
     state.lock.unlock()
 
@@ -219,7 +241,6 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
     """
     cdef vector[Room] rooms
     cdef vector[PyObject*] dropped
-    cdef unsigned char[::1] view
     cdef Room* room
     cdef size_t i
     with nogil:
@@ -240,22 +261,14 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
         native, staged = made[<Py_ssize_t> i]
         room.buffer = room.staging.array = NULL
         if native is not None:
-            room.device.allocation = next(_ids)
-            room.device.memory.handle = <void*> <uintptr_t> native.handle
-            room.device.memory.address = native.address
-            room.device.memory.offset = 0
-            room.device.memory.host = False
+            room.device = new_pointer(native)
             room.buffer = <PyObject*> native
             Py_INCREF(native)
         if staged is not None:
-            view = staged
-            room.staging.capacity = view.shape[0]
+            room.staging.memory = host_memory_of(staged)
+            room.staging.capacity = len(staged)
             room.staging.event = NULL
             room.staging.epoch = 0
-            room.staging.memory.handle = NULL
-            room.staging.memory.address = <uintptr_t> &view[0]
-            room.staging.memory.offset = 0
-            room.staging.memory.host = True
             room.staging.array = <PyObject*> staged
             Py_INCREF(staged)
     with nogil:

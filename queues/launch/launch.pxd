@@ -42,7 +42,7 @@ cdef inline Plan* find_plan(QueueState* state, uint64_t kernel_id) noexcept nogi
     return state.last_plan
 
 
-cdef inline Status submit(
+cdef inline Status submit_launch(
     QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, Waits waits, uint32_t* failed_at
 ) noexcept nogil:
     """Set what changed, call the driver. The queue is locked; nothing has advanced yet."""
@@ -90,18 +90,21 @@ cdef inline Status launch_ready(
     """The common launch; NO_PLAN when it is not one. The queue is locked."""
     cdef Plan* plan
     cdef Status status
-    cdef bint uploaded
+    cdef uint64_t uploads
     if not is_ready_to_launch(state):
         return NO_PLAN
     plan = find_plan(state, kernel_id)
     if plan == NULL:
         return NO_PLAN
     if spilled:
-        status = upload_spills(state, plan, packed, NULL, &uploaded, failed_at)
+        status = upload_spills(state, plan, packed, no_waits(), &uploads, failed_at)
+        while uploads != 0:
+            count_command(state)
+            uploads -= 1
         if status != 0:
             return status
         use_spills(plan, packed)
-    status = submit(state, plan, geometry, packed, no_waits(), failed_at)
+    status = submit_launch(state, plan, geometry, packed, no_waits(), failed_at)
     if status == 0:
         count_command(state)
     return status

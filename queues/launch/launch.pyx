@@ -7,8 +7,8 @@ from forebay.core.plan cimport delete_plan, new_plan
 from forebay.core.state cimport refusal
 from forebay.events.anchors cimport collect_device
 from forebay.queues.launch.arguments cimport release_views
-from forebay.queues.launch.by_value cimport make_room
-from forebay.sync.ordering cimport Order, abort_command, begin_command, commit_command, end_order, waits_of
+from forebay.queues.launch.by_value cimport apply_uploads, make_room
+from forebay.sync.ordering cimport Order, begin_command, end_command, end_order, waits_of
 
 from forebay.core.errors import ClosedError, InvalidArgumentError
 from forebay.queues.launch.arrays import launch_with_arrays
@@ -77,7 +77,7 @@ cdef Status launch_gathered(
     cdef Order order
     cdef Plan* plan
     cdef Status status
-    cdef bint began = False
+    cdef uint64_t uploads = 0
     state.lock.lock()
     status = refusal(state)
     plan = find_plan(state, kernel_id)
@@ -93,20 +93,18 @@ cdef Status launch_gathered(
     if plan == NULL:
         status = NO_PLAN
     elif spilled:
-        status = upload_spills(state, plan, packed, &order, &began, failed_at)
+        status = upload_spills(state, plan, packed, waits_of(&order), &uploads, failed_at)
+        apply_uploads(state, &order, uploads)
         if status == 0:
             use_spills(plan, packed)
     if status == 0:
-        status = submit(state, plan, geometry, packed, no_waits() if began else waits_of(&order), failed_at)
-    if began:
-        if status == 0:
-            count_command(state)
-        state.lock.unlock()
-        end_order(&order)
-    elif status == 0:
-        commit_command(state, &order)
-    else:
-        abort_command(state, &order)
+        status = submit_launch(state, plan, geometry, packed, no_waits() if uploads else waits_of(&order), failed_at)
+    if uploads == 0:
+        return end_command(state, &order, status)
+    if status == 0:
+        count_command(state)
+    state.lock.unlock()
+    end_order(&order)
     return status
 
 

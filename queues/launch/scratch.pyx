@@ -13,7 +13,7 @@ from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from forebay.events.anchors cimport anchor_on_device
-from forebay.queues.memory.buffer cimport Allocation, Buffer, Writer, new_allocation, new_buffer
+from forebay.queues.memory.buffer cimport Allocation, Buffer, Writer, new_allocation, new_buffer, new_pointer
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport launch_packed, list_of
 from forebay.queues.launch.arguments cimport Views, pack_arguments, release_views
@@ -24,7 +24,6 @@ from forebay.sync.ordering cimport wait_for_epoch
 
 import numpy as np
 
-from forebay.queues.memory.buffer import _ids
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, ScratchOverflowError
 from forebay.queues.launch.arrays import launch_with_arrays
 from forebay.core.host_thread import refuse_on_host_thread
@@ -304,11 +303,7 @@ cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, dict k
         if native is None or native.nbytes < nbytes + guard:
             # an eighth more, so that what grows slowly is not allocated at every launch
             native = device._allocate(nbytes + (nbytes // 8 if last is not None else 0) + guard, "device")
-            pointer.allocation = next(_ids)
-            pointer.memory.handle = <void*> <uintptr_t> native.handle
-            pointer.memory.address = native.address
-            pointer.memory.offset = 0
-            pointer.memory.host = False
+            pointer = new_pointer(native)
         snapshot.natives.append(native)
         snapshot.scratch.push_back(pointer)
     return 0

@@ -5,6 +5,7 @@ from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Memory
+from forebay.core.plan cimport PackedPointer
 from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.epochs cimport submitted_epoch
 
@@ -52,3 +53,5 @@ cdef inline void note_write(Buffer buffer, QueueState* queue) noexcept:
 cdef Allocation new_allocation(object device, DeviceState* state, object native)
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype)
 cdef void expose(Allocation allocation) noexcept
+# An argument that points to the driver's memory `native`, with an allocation id of its own
+cdef PackedPointer new_pointer(object native)

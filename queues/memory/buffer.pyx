@@ -85,6 +85,16 @@ cdef HostView new_host_view(Allocation allocation):
     return view
 
 
+cdef PackedPointer new_pointer(object native):
+    cdef PackedPointer pointer
+    pointer.allocation = next(_ids)
+    pointer.memory.handle = <void*> <uintptr_t> native.handle
+    pointer.memory.address = native.address
+    pointer.memory.offset = 0
+    pointer.memory.host = False
+    return pointer
+
+
 cdef void expose(Allocation allocation) noexcept:
     """It is handed out to someone who may write to it at any time. What is known of the data holds no more."""
     allocation.exposed += 1

@@ -3,7 +3,7 @@
 from forebay.queues.memory.buffer cimport Buffer, note_write
 from forebay.core.driver cimport Status
 from forebay.core.state cimport QueueState
-from forebay.sync.ordering cimport Order, abort_command, begin_command, commit_command, waits_of
+from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.queues.memory.shapes import convert
@@ -28,11 +28,8 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
             # the drivers copy the pattern before they return
             status = state.driver.fill(
                 state.handle, &buffer.memory, &view[0], size, buffer.nbytes, waits_of(&order), NULL)
-            if status == 0:
-                state.counts.fills += 1
-                commit_command(state, &order)
-            else:
-                abort_command(state, &order)
+            state.counts.fills += status == 0
+            end_command(state, &order, status)
     if status != 0:
         queue._raise(status, "fill")
     note_write(buffer, state)

@@ -26,7 +26,7 @@ from forebay.core.epochs cimport (
     Epochs, advance_submitted, completed_epoch, release_epochs, retain_epochs, submitted_epoch
 )
 from forebay.sync.ordering cimport (
-    Order, abort_command, begin_command, carry_pending, commit_command, conclude, take_marker, wait_for_marker, waits_of
+    Order, begin_command, carry_pending, submit_waits, take_marker, wait_for_marker
 )
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
@@ -394,14 +394,7 @@ cdef int submit_free(object queue, QueueState* state) except -1:
         if status == 0:
             if state.adopted:
                 advance_submitted(state.epochs)  # for what it got that was not seen here
-            if order.markers.empty():
-                conclude(state, &order)
-            else:
-                status = state.driver.barrier(state.handle, waits_of(&order))
-                if status == 0:
-                    commit_command(state, &order)
-                else:
-                    abort_command(state, &order)
+            status = submit_waits(state, &order)
     if status != 0:
         queue._raise(status, "free")
     return 0
