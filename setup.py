@@ -139,7 +139,7 @@ class build_ext(setuptools_build_ext):
             build_dir=str(Path("build", f"cython-{Cython.__version__}")),
             nthreads=self.parallel if sys.platform != "win32" else 0,
             language_level=3,
-            compiler_directives={"binding": True, "embedsignature": False},
+            compiler_directives={"binding": True, "embedsignature": False, "annotation_typing": False},
             force=bool(self.force),
         )
         by_name = {extension.name: extension for extension in translated}
