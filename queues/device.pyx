@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import ShapeLike
 
-_live = weakref.WeakSet()
+_live: weakref.WeakSet[Device] = weakref.WeakSet()
 
 USM_TYPES = ("device", "shared", "host")
 KEPT_FOR_LAUNCHES = 64 << 20  # bytes of memory for arrays and results that outlast a synchronize

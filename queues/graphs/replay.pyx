@@ -59,7 +59,7 @@ class CopyOnHost:
 cdef class Prepared:
     """What is given back when the device is done with it."""
 
-    def __cinit__(self):
+    def __cinit__(self) -> None:
         self.submission = new Submission()
         self.submission.needs_start = False
 

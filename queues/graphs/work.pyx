@@ -70,6 +70,8 @@ cdef class KernelWork(Work):
         Bytes by value are a copy of them.
     """
 
+    arguments: tuple[Any, ...]
+
     @property
     def grid(self) -> tuple[int, ...]:
         return tuple([self.geometry.groups[i] for i in range(self.geometry.dimensions)])
@@ -91,6 +93,9 @@ cdef class CopyWork(Work):
     nbytes : int
     """
 
+    dst: Buffer | HostBuffer
+    src: Buffer | HostBuffer
+
     def __repr__(self) -> str:
         to = "host" if self.to.host else "device"
         source = "host" if self.source.host else "device"
@@ -108,6 +113,9 @@ cdef class FillWork(Work):
         What the value comes to.
     """
 
+    buffer: Buffer
+    value: Any
+
     def __repr__(self) -> str:
         return f"fill {self.buffer.nbytes} bytes with {self.value!r}"
 
@@ -119,6 +127,8 @@ cdef class HostWork(Work):
     ----------
     function : callable
     """
+
+    function: Callable[[], object]
 
     def __repr__(self) -> str:
         return f"host {getattr(self.function, '__qualname__', None) or type(self.function).__name__}"
@@ -133,6 +143,8 @@ cdef class MemoryWork(Work):
     memory : GraphMemory
     """
 
+    memory: GraphMemory
+
     def __repr__(self) -> str:
         return f"{self.kind} {self.memory.nbytes} bytes"
 
@@ -144,6 +156,8 @@ cdef class ListWork(Work):
     ----------
     works : tuple of Work
     """
+
+    works: tuple[Work, ...]
 
     def __repr__(self) -> str:
         return f"{self.kind} of {len(self.works)}"

@@ -27,7 +27,7 @@ cdef enum:
     INVALID_GLOBAL_NAME = 0x78000010
     ALIGNMENT = 128  # of the largest element type, double16
 
-MODES = {"create": COUNTER_BASED, "pool": COUNTER_BASED_POOL, "": RESET}
+MODES: dict[str, int] = {"create": COUNTER_BASED, "pool": COUNTER_BASED_POOL, "": RESET}
 OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # of the host, of the device, and too large at all
 
 

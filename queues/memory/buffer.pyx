@@ -36,6 +36,8 @@ _ids = itertools.count(1)  # never used again: an equal id means the same alloca
 cdef class Allocation:
     """One piece of device memory, shared by the buffers that view it."""
 
+    device: Device
+
     cdef void change_writer(self, uint64_t queue) noexcept:
         """`queue` becomes the last writer, and the one before it one of the others."""
         cdef size_t i = 0

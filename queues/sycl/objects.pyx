@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 USM_TYPES = ("", "device", "shared", "host")  # DPCTLSyclUSMType
-ARGUMENT_TYPES = {
+ARGUMENT_TYPES: dict[str, int] = {
     "b": INT8, "B": UINT8, "h": INT16, "H": UINT16, "i": INT32, "I": UINT32, "q": INT64, "Q": UINT64, "f": FLOAT32,
     "d": FLOAT64, "V": RAW_ARGUMENT, "L": WORK_GROUP_MEMORY, "": USM_POINTER,
 }

@@ -69,6 +69,8 @@ cdef class Handle(Address):
 
     cdef public object queue
 
+    queue: Queue | None
+
 
 cdef extent_of(value):
     if isinstance(value, floating) and value == int(value):
