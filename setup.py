@@ -3,9 +3,10 @@
 The folders ``core``, ``sync``, ``events`` and ``queues`` at the root are the packages ``forebay.core`` and so on, and
 ``src/forebay`` is what is above them. setuptools maps them when it installs; Cython and type checkers know no such map,
 so ``build/view/forebay`` shows them the layout of an installed forebay. Every ``.pyx`` file in these folders becomes a
-module: there is no list to keep up to date.
+module: there is no list to keep up to date. Its stub is made from its annotations, for a wheel and for a type checker.
 """
 
+import ast
 import os
 import shutil
 import sys
@@ -72,19 +73,62 @@ def make_view():
     """Make ``build/view/forebay``: the layout of an installed forebay, in symbolic links to the root."""
     package = VIEW / "forebay"
     shutil.rmtree(package, ignore_errors=True)
-    package.mkdir(parents=True)
-    entries = {room: Path(room) for room in ROOMS}
-    entries.update((entry.name, entry) for entry in FACE.iterdir() if entry.name != "__pycache__")
-    for name, target in entries.items():
-        if not target.exists():
-            continue
-        try:
-            (package / name).symlink_to(target.resolve(), target_is_directory=target.is_dir())
-        except (OSError, NotImplementedError):  # Windows without the privilege, or a file system that has none
-            if target.is_dir():
-                shutil.copytree(target, package / name)
-            else:
-                shutil.copy2(target, package / name)
+    for folder, name in {FACE: "", **{Path(room): room for room in ROOMS}}.items():
+        for source in folder.rglob("*"):
+            if source.is_dir() or source.suffix in (".so", ".pyd", ".pyc"):
+                continue
+            entry = package / name / source.relative_to(folder)
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                entry.symlink_to(source.resolve())
+            except (OSError, NotImplementedError):  # Windows without the privilege, or a file system that has none
+                shutil.copy2(source, entry)
+
+
+def write_stubs():
+    """Write a stub for every ``.pyx`` file into the view, beside it."""
+    from stubgen_pyx import StubgenPyx
+    from stubgen_pyx.config import StubgenPyxConfig
+
+    config = StubgenPyxConfig(
+        include_private=True, exclude_attribution=True, resolve_ctypedef_aliases=True, include_dirs=[str(VIEW)]
+    )
+    sources = sorted(VIEW.rglob("*.pyx"))
+    StubgenPyx(config=config).convert_multiple_files(sources)
+    for stub in [source.with_suffix(".pyi") for source in sources]:
+        tree = TidyStub().visit(ast.parse(stub.read_text(encoding="utf-8")))
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        for node in [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]:
+            node.names = [name for name in node.names if (name.asname or name.name).split(".")[0] in used]
+            if not node.names:
+                tree.body.remove(node)
+        stub.write_text(ast.unparse(tree) + "\n", encoding="utf-8")
+
+
+class TidyStub(ast.NodeTransformer):
+    """What stubgen-pyx 0.3 writes and Python does not see, or sees otherwise."""
+
+    def visit_ClassDef(self, node):
+        if [ast.unparse(base) for base in node.bases] == ["TypedDict"]:  # a C structure
+            return None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node):
+        kind = ast.unparse(node.annotation)
+        if kind == "TypeAlias":  # another C type
+            return None
+        if kind.startswith("Final["):  # a readonly attribute, which may change all the same
+            kind = ast.unparse(node.annotation.slice)
+            return ast.parse(f"@property\ndef {node.target.id}(self) -> {kind}: ...").body
+        node.value = None
+        return node
+
+    def visit_FunctionDef(self, node):
+        if node.name == "__dealloc__":
+            return None
+        if node.args.kwarg and node.args.vararg:  # whose annotation got lost; both have the same here
+            node.args.kwarg.annotation = node.args.vararg.annotation
+        return node
 
 
 class build(setuptools_build):
@@ -96,7 +140,7 @@ class build(setuptools_build):
 
 
 class view(Command):
-    """Make ``build/view`` and nothing else, for a type checker."""
+    """Make ``build/view`` and the stubs in it, and nothing else, for a type checker."""
 
     user_options: ClassVar[list] = []
 
@@ -108,6 +152,7 @@ class view(Command):
 
     def run(self):
         make_view()
+        write_stubs()
 
 
 class build_ext(setuptools_build_ext):
@@ -127,6 +172,10 @@ class build_ext(setuptools_build_ext):
         if self.extensions:
             self.translate()
         super().run()
+        if not self.inplace:
+            write_stubs()
+            for stub in VIEW.rglob("*.pyi"):
+                shutil.copy2(stub, Path(self.build_lib, stub.relative_to(VIEW)))
 
     def translate(self):
         """Translate Cython to C++. Not when this file is loaded: pip loads it several times only to ask questions."""
@@ -139,7 +188,7 @@ class build_ext(setuptools_build_ext):
             build_dir=str(Path("build", f"cython-{Cython.__version__}")),
             nthreads=self.parallel if sys.platform != "win32" else 0,
             language_level=3,
-            compiler_directives={"binding": True, "embedsignature": False},
+            compiler_directives={"binding": True, "embedsignature": False, "annotation_typing": False},
             force=bool(self.force),
         )
         by_name = {extension.name: extension for extension in translated}

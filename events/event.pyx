@@ -1,5 +1,7 @@
 """Events: a named point in a queue, waited for by the host or by other queues."""
 
+from typing import TYPE_CHECKING
+
 from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
@@ -12,6 +14,13 @@ from forebay.sync.finish cimport wait_on_host, wait_on_host_for_all
 
 from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
 from forebay.core.host_thread import refuse_on_host_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from typing_extensions import Never
+
+    from forebay.queues.device import Device
 
 
 cdef Event new_event(object device, DeviceState* state, bint timing):
@@ -46,7 +55,7 @@ cdef tuple captured_point(Event event):
     return event.captured
 
 
-def wait_for_all(events):
+def wait_for_all(events: Iterable[Event]) -> None:
     """Block until all these Events are done: one host synchronize for those of a device, none if they are known to be.
     """
     cdef vector[Marker*] markers
@@ -86,7 +95,9 @@ cdef class Event:
         Whether it can be used for `elapsed`: it was made with timing, or last recorded with it.
     """
 
-    def __init__(self, *args, **kwargs):
+    device: Device
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("an Event is made by Queue.record or Device.event")
 
     def __dealloc__(self):
@@ -96,11 +107,11 @@ cdef class Event:
             release_device_state(self.state)
 
     @property
-    def recorded(self):
+    def recorded(self) -> bool:
         """Whether it was recorded at least once."""
         return self.marker != NULL
 
-    def query(self):
+    def query(self) -> bool:
         """Whether its point has been reached; never blocks.
 
         Raises
@@ -122,11 +133,11 @@ cdef class Event:
         return status == 1
 
     @property
-    def done(self):
+    def done(self) -> bool:
         """The same as `query()`."""
         return self.query()
 
-    def wait(self):
+    def wait(self) -> None:
         """Block until its point has been reached: one host synchronize, none if it is known to be.
 
         Raises
@@ -152,7 +163,7 @@ cdef class Event:
         collect_device(self.state)
         self.device._synchronized(queue)
 
-    def elapsed(self, start):
+    def elapsed(self, start: Event) -> float:
         """Milliseconds from `start` to this event, as a float; 0.5 µs or better resolution on the drivers known.
 
         Some devices count in a range of minutes (Level Zero: 2 to the power of the valid bits, six minutes at 12 MHz):
@@ -180,13 +191,13 @@ cdef class Event:
             passed -= wraps * round(passed / wraps)
         return passed / 1e6
 
-    def __sub__(self, start):
+    def __sub__(self, start: Event) -> float:
         """Milliseconds: ``end - start``."""
         if not isinstance(start, Event):
             return NotImplemented
         return self.elapsed(start)
 
-    def _check_outside(self, what):
+    def _check_outside(self, what: str) -> None:
         """The host cannot wait for a point of a capture: it never comes."""
         captured = captured_point(self)
         if captured is not None:
@@ -195,7 +206,7 @@ cdef class Event:
                 f"{what} of an Event that was recorded in a capture: that is a point of a graph; "
                 "the capture is invalid now")
 
-    def _check_timed(self):
+    def _check_timed(self) -> None:
         self._check_outside("elapsed()")
         if self.marker == NULL:
             raise InvalidArgumentError("elapsed time of an Event that was never recorded")
@@ -204,7 +215,7 @@ cdef class Event:
         if not self.query():
             raise InvalidArgumentError("elapsed time of an Event that is not done yet: wait for it first")
 
-    def _time(self):
+    def _time(self) -> int:
         """Nanoseconds of the device's clock when the point was reached."""
         cdef uint64_t nanoseconds = 0
         cdef Status status = self.marker.driver.event_time(self.marker.event, &nanoseconds)
@@ -212,7 +223,7 @@ cdef class Event:
             self.device._raise(status, repr(self))
         return nanoseconds
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if self.marker == NULL:
             return f"<forebay.Event on {self.device.name}, never recorded>"
         return (

@@ -6,6 +6,7 @@ import math
 import operator
 import weakref
 from collections import deque
+from typing import TYPE_CHECKING
 
 import numpy as np
 cimport cython
@@ -44,7 +45,20 @@ from forebay.queues.memory.pinned import is_pinned, remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
 from forebay.queues.thread_queues import ThreadQueues
 
-_live = weakref.WeakSet()
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from numpy.typing import ArrayLike, DTypeLike
+    from typing_extensions import Self
+
+    from forebay.core.info import DeviceInfo
+    from forebay.core.stats import Stats
+    from forebay.events.event import Event
+    from forebay.queues.kernels.kernel import Kernel
+    from forebay.queues.memory.shapes import ShapeLike
+
+_live: weakref.WeakSet[Device] = weakref.WeakSet()
 
 USM_TYPES = ("device", "shared", "host")
 KEPT_FOR_LAUNCHES = 64 << 20  # bytes of memory for arrays and results that outlast a synchronize
@@ -98,7 +112,11 @@ cdef class Device:
     cdef object _allocations
     cdef object __weakref__
 
-    def __init__(self, filter=None, *, timing=False, debug=False):
+    info: DeviceInfo
+    driver: Any
+    _thread_queues: ThreadQueues
+
+    def __init__(self, filter: str | None = None, *, timing: bool = False, debug: bool = False) -> None:
         from forebay.queues.selection import select
 
         if self.state != NULL:
@@ -109,13 +127,13 @@ cdef class Device:
         self.debug = debug
 
     @staticmethod
-    def _of(driver):
+    def _of(driver: Any) -> Device:
         """A Device for what a driver folder opened otherwise than by `select`."""
         cdef Device device = Device.__new__(Device)
         device._open(driver, False)
         return device
 
-    def _open(self, driver, timing):
+    def _open(self, driver: Any, timing: bool) -> None:
         collect_abandoned()
         self.info = driver.info
         self.timing = timing
@@ -135,7 +153,7 @@ cdef class Device:
         _live.add(self)
         remember(self)
 
-    def __del__(self):
+    def __del__(self) -> None:
         # Nobody can use it any more, and nothing here may block; work that is still outstanding goes on.
         if self.state != NULL:
             self._disband()
@@ -149,12 +167,12 @@ cdef class Device:
     # -- what it is
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Its full filter, ``backend:type:index``."""
         return self.info.name
 
     @property
-    def stats(self):
+    def stats(self) -> Stats:
         """The counters of all its queues, those that are gone included, and its own waits; a `Stats`."""
         cdef Statistics counts
         with nogil:
@@ -164,24 +182,24 @@ cdef class Device:
     # -- queues
 
     @property
-    def null_queue(self):
+    def null_queue(self) -> Queue:
         """HIP's legacy default stream: implicitly ordered against every blocking queue of this device."""
         self._check_open()
         return self._null_queue
 
     @property
-    def per_thread_queue(self):
+    def per_thread_queue(self) -> Queue:
         """This thread's default queue: a blocking queue, handed on to another thread when this one ends."""
         self._check_open()
         return self._thread_queues.own(self.queue)
 
     @property
-    def current_queue(self):
+    def current_queue(self) -> Queue:
         """The queue this thread entered last with ``with queue:``, else the null queue."""
         self._check_open()
         return self._thread_queues.current or self._null_queue
 
-    def queue(self, blocking=True, priority=0, timing=None):
+    def queue(self, blocking: bool = True, priority: int = 0, timing: bool | None = None) -> Queue:
         """Make a queue.
 
         Parameters
@@ -209,7 +227,7 @@ cdef class Device:
         native, handle = self.driver.create_queue(priority, timing)
         return new_queue(self, self.state, native, handle, False, blocking, timing, False, priority)
 
-    def _adopt(self, native, handle, blocking, timing):
+    def _adopt(self, native: Any, handle: int, blocking: bool, timing: bool) -> Queue:
         """A Queue over a driver's queue that others submit to as well, and may have done already."""
         cdef Queue queue = new_queue(self, self.state, native, handle, False, blocking, timing, True, 0)
         with nogil:
@@ -218,32 +236,32 @@ cdef class Device:
             queue.state.lock.unlock()
         return queue
 
-    def _check_queue(self, queue):
+    def _check_queue(self, queue: Queue) -> Queue:
         if not isinstance(queue, Queue):
             raise ArgumentTypeError(f"a launch needs a Queue, not {type(queue).__name__}")
         return queue
 
-    def _capturing(self, queue, mode):
+    def _capturing(self, queue: Queue, mode: str) -> Capturing:
         """`Queue.capture`."""
         return Capturing(queue, mode)
 
-    def _begin_capture(self, queue, mode):
+    def _begin_capture(self, queue: Queue, mode: str) -> None:
         """`Queue.begin_capture`."""
         begin(queue, mode)
 
-    def event(self, timing=False):
+    def event(self, timing: bool = False) -> Event:
         """An event to be recorded later with ``queue.record(event)``."""
         self._check_open()
         return new_event(self, self.state, timing)
 
-    def graph(self):
+    def graph(self) -> Graph:
         """An empty `Graph`, to be made node by node."""
         self._check_open()
         return Graph(self, _made=True)
 
     # -- memory
 
-    def empty(self, shape, dtype="f4", usm_type="device"):
+    def empty(self, shape: ShapeLike, dtype: DTypeLike = "f4", usm_type: str = "device") -> Buffer:
         """A buffer with unspecified contents.
 
         Parameters
@@ -274,12 +292,12 @@ cdef class Device:
         allocation = new_allocation(self, self.state, self._allocate(math.prod(shape) * dtype.itemsize, usm_type))
         return new_buffer(allocation, 0, shape, dtype)
 
-    def _lend(self, queue, shape, dtype):
+    def _lend(self, queue: Queue, shape: ShapeLike, dtype: DTypeLike) -> Buffer:
         """Memory for the commands of a launch, given back by ``queue.free``; kept for the next launch."""
         queue._check_open()
         return self._launch_memory.alloc(queue, (<Queue?> queue).state, shape, dtype)
 
-    def _allocate(self, nbytes, usm_type):
+    def _allocate(self, nbytes: int, usm_type: str) -> Any:
         collect_device(self.state)
         try:
             memory = self.driver.allocate(nbytes, usm_type)
@@ -293,14 +311,14 @@ cdef class Device:
         self._allocations += 1
         return memory
 
-    def zeros(self, shape, dtype="f4", usm_type="device"):
+    def zeros(self, shape: ShapeLike, dtype: DTypeLike = "f4", usm_type: str = "device") -> Buffer:
         """A buffer of zeros, filled on the thread's current queue (see `empty`)."""
         buffer = self.empty(shape, dtype, usm_type)
         if buffer.nbytes:
             self.current_queue.fill(buffer.reshape(-1).view(np.uint8), 0)
         return buffer
 
-    def array(self, host, dtype=None, usm_type="device"):
+    def array(self, host: ArrayLike, dtype: DTypeLike | None = None, usm_type: str = "device") -> Buffer:
         """A buffer with a copy of `host`, anything `numpy.asarray` takes; copied on the thread's current queue."""
         try:
             host = np.asarray(host, dtype, order="C")
@@ -310,7 +328,7 @@ cdef class Device:
         self.current_queue.copy(buffer, host)
         return buffer
 
-    def as_buffer(self, thing):
+    def as_buffer(self, thing: object) -> Buffer:
         """A buffer over memory that something else owns, without a copy; SYCL devices only.
 
         Parameters
@@ -334,27 +352,27 @@ cdef class Device:
         memory, shape, dtype = self.driver.adopt_memory(thing)
         return self._over(memory, shape, dtype)
 
-    def _over(self, memory, shape, dtype):
+    def _over(self, memory: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
         """A buffer over memory that may change unseen."""
         allocation = new_allocation(self, self.state, memory)
         expose(allocation)
         return new_buffer(allocation, 0, shape, dtype)
 
-    def _adapt_view(self, Buffer view, native):
+    def _adapt_view(self, Buffer view, native: Any) -> None:
         part = self.driver.part(native, view.start, view.nbytes)
         if part is not None:
             view._use_part(part)
 
-    def _keep_until_done(self, thing):
+    def _keep_until_done(self, thing: object) -> None:
         """Drop `thing` only when all work submitted so far is done and no gate is closed."""
         anchor_on_device(self.state, thing)
 
-    def _is_pinned(self, host):
+    def _is_pinned(self, host: object) -> bool:
         return is_pinned(host, self)
 
     # -- programs
 
-    def program(self, source, options=()):
+    def program(self, source: str | bytes | bytearray | memoryview, options: str | Sequence[str] = ()) -> Program:
         """Build a program.
 
         Parameters
@@ -382,17 +400,17 @@ cdef class Device:
         return Program(self, natives, self._make_kernel)
 
     @property
-    def _reductions(self):
+    def _reductions(self) -> Reductions:
         if self._reducing is None:
             self._reducing = Reductions(self)
         return self._reducing
 
-    def _make_kernel(self, native):
+    def _make_kernel(self, native: Any) -> Kernel:
         return new_kernel(self, self.state, native)
 
     # -- sync and life
 
-    def finish(self):
+    def finish(self) -> None:
         """Block until all queues are done: one host synchronize whatever their number (HIP, hipDeviceSynchronize).
 
         Raises
@@ -407,7 +425,7 @@ cdef class Device:
             refuse_synchronize(self, "Device.finish()")
         self._finish()
 
-    def _finish(self):
+    def _finish(self) -> None:
         cdef Status status
         refuse_on_host_thread("Device.finish()")
         with nogil:
@@ -417,7 +435,7 @@ cdef class Device:
         self._collect_all()
         self._synchronized(None)
 
-    def _collect_all(self):
+    def _collect_all(self) -> None:
         cdef vector[QueueState*] queues
         cdef size_t i
         registered_queues(self.state, queues)
@@ -426,7 +444,7 @@ cdef class Device:
             release_queue_state(queues[i])
         collect_device(self.state)
 
-    def close(self):
+    def close(self) -> None:
         """Finish all work, then close. Using it or what was made for it afterwards is an error. Twice is fine.
 
         Blocks until the work is done.
@@ -445,7 +463,7 @@ cdef class Device:
             self._disband()
             _live.discard(self)
 
-    def _disband(self):
+    def _disband(self) -> None:
         """Close the queues, and let go of those that would keep the Device until the garbage collector comes by."""
         self.closed = True
         self._close_queues()
@@ -453,7 +471,7 @@ cdef class Device:
         self._reducing = None
         self._thread_queues.close()
 
-    def _close_queues(self):
+    def _close_queues(self) -> None:
         """Whoever still has one of them is told that it is closed."""
         cdef vector[QueueState*] queues
         cdef size_t i
@@ -463,23 +481,23 @@ cdef class Device:
                 mark_for_closing(queues[i])
                 release_queue_state(queues[i])
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._check_open()
         return self
 
-    def __exit__(self, *exc_info):
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _check_open(self):
+    def _check_open(self) -> None:
         if self.closed:
             raise ClosedError(f"{self!r} is closed")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<forebay.Device {self.info.name}: {self.info.description}>"
 
     # -- errors
 
-    def _raise(self, status, what):
+    def _raise(self, status: int, what: str) -> None:
         """The exception for a failed driver call."""
         call, code, name = self.driver.explain(status)
         message = f"{call} failed: {name} ({what})"
@@ -487,21 +505,21 @@ cdef class Device:
             raise OutOfMemoryError(message)
         raise DriverError(message, call=call, code=code, name=name)
 
-    def _raise_execution_error(self, code, what):
+    def _raise_execution_error(self, code: int, what: str) -> None:
         """The exception for a command that the driver took and that failed on the device."""
         name = self.driver.error_name(code)
         raise DriverError(f"a command failed on the device: {name} ({what})", call="", code=code, name=name)
 
-    def _keep_host_error(self, queue, error):
+    def _keep_host_error(self, queue: Queue, error: BaseException) -> None:
         self._host_errors.append((queue, error))
 
-    def _synchronized(self, queue):
+    def _synchronized(self, queue: Queue) -> None:
         """The host has waited for this queue, or for all (None)."""
         self.pool._synchronized()
         self._launch_memory._synchronized()
         self._raise_host_error(queue)
 
-    def _raise_host_error(self, queue):
+    def _raise_host_error(self, queue: Queue) -> None:
         """The oldest exception of a host function of this queue; the null queue and None speak for the others."""
         if not self._host_errors:
             return
@@ -512,13 +530,13 @@ cdef class Device:
                 raise error
 
 
-def open_devices():
+def open_devices() -> list[Device]:
     """The devices that are not closed, in no order."""
     return [device for device in list(_live) if not device.closed]
 
 
 @atexit.register
-def _finish_all():
+def _finish_all() -> None:
     """Drivers do not like to be unloaded while they work; what holds their queues for ever has to end first."""
     stop_host_functions()
     for device in list(_live):

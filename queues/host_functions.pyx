@@ -6,6 +6,7 @@ runs the Python function and then opens the gate that holds the queue.
 
 import threading
 import weakref
+from typing import TYPE_CHECKING
 
 cimport cython
 from cpython.object cimport PyObject
@@ -22,6 +23,9 @@ from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 
 from forebay.core.errors import Error
 from forebay.core.host_thread import set_host_thread
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 cdef extern from "<mutex>" namespace "std" nogil:
     cdef cppclass mutex:
@@ -89,7 +93,7 @@ cdef void wait_for_openings() noexcept nogil:
     lock.unlock()
 
 
-def _run():
+def _run() -> None:
     """The host thread."""
     cdef Call* call
     cdef size_t mine
@@ -119,11 +123,11 @@ def _run():
         collect_abandoned()  # the device may have gone with its queue
 
 
-_thread = None
+_thread: threading.Thread | None = None
 _thread_lock = threading.Lock()
 
 
-def _start():
+def _start() -> None:
     global _thread
     if _thread is None:
         with _thread_lock:
@@ -134,7 +138,7 @@ def _start():
                 _thread = thread
 
 
-def stop():
+def stop() -> None:
     """Nothing holds a queue any more, because the interpreter ends: neither a gate nor a host function.
 
     Host functions that have not run by now never will. Their queues go on without them rather than end with an error:
@@ -161,7 +165,7 @@ def stop():
     # The thread may be inside a function that never returns; it is a daemon, so nobody has to wait for it.
 
 
-_gates = weakref.WeakSet()
+_gates: weakref.WeakSet[Gate] = weakref.WeakSet()
 
 
 cdef Call* new_call(object queue, QueueState* state, object function) except NULL:
@@ -242,7 +246,7 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
 cdef class Gate:
     """Holds a queue until it is opened: what tests make queues busy with. Dropping the last reference opens it."""
 
-    def open(self, failed=False):
+    def open(self, failed: bool = False) -> None:
         """Let the queue go on; with ``failed`` what is behind the gate ends with an error. Twice is fine."""
         if self.opened:
             return
@@ -260,10 +264,10 @@ cdef class Gate:
         collect_device(self.device)
         collect_abandoned()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc_info):
+    def __exit__(self, *exc_info: object) -> None:
         self.open()
 
     def __dealloc__(self):

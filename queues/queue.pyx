@@ -1,6 +1,7 @@
 """Queues: commands of one queue run in the order they were submitted in."""
 
 import itertools
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 cimport cython
@@ -36,8 +37,25 @@ from forebay.core.host_thread import refuse_on_host_thread
 from forebay.queues.capture_rules import captures_that_bar_null, refuse_null, refuse_unsafe
 from forebay.queues.launch.results import launch_for_result
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, SupportsFloat
+
+    from numpy.typing import DTypeLike
+    from typing_extensions import Buffer as HostBuffer
+    from typing_extensions import Never, Self
+
+    from forebay.core.stats import Stats
+    from forebay.queues.device import Device
+    from forebay.queues.graphs.capture import Capture
+    from forebay.queues.graphs.graph import Graph
+    from forebay.queues.host_functions import Gate
+    from forebay.queues.launch.bound import BoundLaunch
+    from forebay.queues.launch.results import Result
+    from forebay.queues.memory.shapes import Grid, ShapeLike
+
 _ids = itertools.count(1)
-adopters = {}  # by package: what makes a Queue of its queues; `forebay.queues.adoption` fills it in
+adopters: dict[str, Callable[[Any, bool], Queue]] = {}  # by package: what makes a Queue of its queues; `forebay.queues.adoption` fills it in
 
 
 cdef Queue new_queue(
@@ -67,11 +85,16 @@ cdef class Queue:
         As the driver granted it: lower is more urgent, 0 is normal.
     """
 
-    def __init__(self, *args, **kwargs):
+    device: Device
+    priority: int
+    native: Any
+    _capture: Capture | None
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("a Queue is made by Device.queue")
 
     @staticmethod
-    def from_dpctl(queue, blocking=True):
+    def from_dpctl(queue: Any, blocking: bool = True) -> Queue:
         """Adopt an in-order queue of dpctl: what is launched here comes after what dpctl or dpnp submitted to it, and
         the other way round.
 
@@ -104,37 +127,37 @@ cdef class Queue:
     # -- what it is
 
     @property
-    def id(self):
+    def id(self) -> int:
         """A number no other queue of this process has or will have."""
         return self.state.epochs.queue_id
 
     @property
-    def blocking(self):
+    def blocking(self) -> bool:
         """Whether it is ordered against the null queue (HIP: made without hipStreamNonBlocking)."""
         return self.state.blocking
 
     @property
-    def is_null(self):
+    def is_null(self) -> bool:
         """Whether it is its device's null queue."""
         return self.state.is_null
 
     @property
-    def timing(self):
+    def timing(self) -> bool:
         """Whether events recorded here can be timed."""
         return self.state.timing
 
     @property
-    def adopted(self):
+    def adopted(self) -> bool:
         """Whether others submit to it too: see `from_dpctl`."""
         return self.state.adopted
 
     @property
-    def closed(self):
+    def closed(self) -> bool:
         """Whether it was closed."""
         return is_closed(self.state)
 
     @property
-    def empty(self):
+    def empty(self) -> bool:
         """Whether everything submitted is known to be done: two loads, no lock, no driver call. See `query`.
 
         Never of an adopted queue, which may have got commands that forebay did not see.
@@ -142,17 +165,17 @@ cdef class Queue:
         return is_empty(self.state.epochs) and not self.state.adopted
 
     @property
-    def epoch(self):
+    def epoch(self) -> int:
         """The number of commands submitted so far."""
         return self.state.epochs.submitted.load()
 
     @property
-    def completed(self):
+    def completed(self) -> int:
         """The highest epoch known to be done."""
         return self.state.epochs.completed.load()
 
     @property
-    def _clock(self):
+    def _clock(self) -> dict[int, int]:
         """What it is ordered after and not known to be done: epochs by queue id; for tests."""
         cdef Clock* clock
         cdef size_t i
@@ -170,7 +193,7 @@ cdef class Queue:
                 release_clock(clock)
 
     @property
-    def stats(self):
+    def stats(self) -> Stats:
         """The counters of this queue, a `Stats`."""
         cdef Statistics counts
         with nogil:
@@ -181,13 +204,19 @@ cdef class Queue:
 
     # -- commands
 
-    # launch(kernel, grid, block, *args) is added at the foot of this file
 
-    def _bind(self, Kernel kernel, grid, block, tuple args):
+    def _bind(self, Kernel kernel, grid: Grid, block: Grid, tuple args) -> BoundLaunch:
         self._check_open()
         return bind(self, self.state, kernel, grid, block, args)
 
-    def copy(self, dst, src):
+    # What takes their place, and its documentation, is at the foot of this file.
+    @overload
+    def launch(self, kernel: Kernel, grid: Grid, block: Grid, /, *args: Any) -> None: ...
+
+    @overload
+    def launch(self, kernel: Kernel, grid: Grid, block: Grid, /, *args: Any, result: DTypeLike) -> Result: ...
+
+    def copy(self, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
         """Copy all of `src` to `dst`: buffers, or C-contiguous host memory (NumPy arrays, anything with a buffer).
 
         Both have the same number of bytes; dtypes are not looked at. Host memory that is pageable may be reused as soon
@@ -204,11 +233,11 @@ cdef class Queue:
         if self._capture is None or not self._capture.copy(self, dst, src):
             copy(self, self.state, dst, src)
 
-    def _copy_to_staging(self, staged, Buffer src):
+    def _copy_to_staging(self, staged: Any, Buffer src) -> Event:
         """An Event that is done when it is there."""
         return copy_to_staging(self, self.state, staged, src)
 
-    def fill(self, buf, value):
+    def fill(self, buf: Buffer, value: Any) -> None:
         """Set every element of `buf` to `value`, converted to its dtype.
 
         Raises
@@ -221,7 +250,7 @@ cdef class Queue:
         if self._capture is None or not self._capture.fill(self, buf, value):
             fill(self, self.state, buf, value)
 
-    def alloc(self, shape, dtype="f4"):
+    def alloc(self, shape: ShapeLike, dtype: DTypeLike = "f4") -> Buffer:
         """A buffer from the device's `pool`, for commands that come later on this queue (HIP, hipMallocAsync).
 
         Other queues use it after a wait for this one. Memory freed here is handed out again at once; memory freed on
@@ -245,7 +274,7 @@ cdef class Queue:
             buffer = (<MemoryPool> self.device.pool).alloc(self, self.state, shape, dtype)
         return buffer
 
-    def free(self, buf):
+    def free(self, buf: Buffer) -> None:
         """Give memory of `alloc` back in the order of this queue: after everything submitted to it (HIP, hipFreeAsync).
 
         Neither the buffer nor a view of it can be used any more, though what was submitted before still does. The
@@ -266,7 +295,7 @@ cdef class Queue:
             self._check_open()
             free(self, self.state, buf)
 
-    def host(self, function):
+    def host(self, function: Callable[[], object]) -> None:
         """Call ``function()`` on forebay's host thread when the queue gets there; the queue waits until it returns.
 
         It may submit work, but not wait for any. What it raises is raised by the next `finish` of this queue or of its
@@ -279,13 +308,13 @@ cdef class Queue:
         if self._capture is None or not self._capture.host(self, function):
             submit_host_function(self, self.state, function)
 
-    def _gate(self):
+    def _gate(self) -> Gate:
         """Hold the queue until the returned gate is opened; for tests."""
         return submit_gate(self, self.state)
 
     # -- order
 
-    def record(self, event=None, timing=False):
+    def record(self, event: Event | None = None, timing: bool = False) -> Event:
         """Mark this point of the queue.
 
         Parameters
@@ -302,7 +331,7 @@ cdef class Queue:
         """
         return record(self, self.state, event, timing)
 
-    def wait(self, event_or_queue):
+    def wait(self, event_or_queue: Event | Queue) -> None:
         """What is submitted here from now on starts only when the event is done, or what was submitted to the queue.
 
         Does not block. Makes no driver call for an event that was never recorded, is done, or that this queue is
@@ -317,7 +346,7 @@ cdef class Queue:
         else:
             raise ArgumentTypeError(f"wait() needs an Event or a Queue, not {type(event_or_queue).__name__}")
 
-    def query(self):
+    def query(self) -> bool:
         """Whether everything submitted is done; asks the driver, never blocks (HIP, hipStreamQuery).
 
         The null queue speaks for the blocking queues too.
@@ -334,7 +363,7 @@ cdef class Queue:
             self.device._raise_execution_error(reached, repr(self))
         return reached == 1
 
-    def finish(self, timeout=None):
+    def finish(self, timeout: SupportsFloat | None = None) -> None:
         """Block until everything submitted so far is done: one host synchronize, none when it is known to be.
 
         The null queue finishes the blocking queues too (HIP, hipStreamSynchronize of the null stream).
@@ -370,7 +399,7 @@ cdef class Queue:
 
     # -- capture
 
-    def capture(self, mode="global"):
+    def capture(self, mode: str = "global") -> Capturing:
         """``with queue.capture() as graph:`` what the queue is given inside becomes part of the graph and does not run.
 
         Launches, copies, fills, host functions and graph launches are captured; records and waits become dependencies.
@@ -401,11 +430,11 @@ cdef class Queue:
         """
         return self.device._capturing(self, mode)
 
-    def begin_capture(self, mode="global"):
+    def begin_capture(self, mode: str = "global") -> None:
         """The same without a block (HIP, hipStreamBeginCapture): it goes on until `end_capture`."""
         self.device._begin_capture(self, mode)
 
-    def end_capture(self):
+    def end_capture(self) -> Graph:
         """End what `begin_capture` began.
 
         Returns
@@ -426,25 +455,25 @@ cdef class Queue:
         return self._capture.end(self)
 
     @property
-    def capturing(self):
+    def capturing(self) -> bool:
         """Whether what it is given becomes part of a graph; of an invalidated capture too, until it is ended."""
         return self._capture is not None
 
-    def _enter_capture(self, capture):
+    def _enter_capture(self, capture: Capture) -> None:
         self._capture = capture
         with nogil:
             bar_for_capture(self.state)
 
-    def _leave_capture(self):
+    def _leave_capture(self) -> None:
         with nogil:
             unbar_after_capture(self.state)
         self._capture = None
 
-    def _refuse_in_capture(self, what):
+    def _refuse_in_capture(self, what: str) -> None:
         if self._capture is not None:
             self._capture.refuse(f"{what} on {self!r}")
 
-    def _check_may_wait(self, what):
+    def _check_may_wait(self, what: str) -> None:
         """Before the host asks for, or waits for, the queue."""
         if self._capture is not None:
             self._capture.refuse(f"{what} {self!r}")
@@ -454,7 +483,7 @@ cdef class Queue:
 
     # -- life
 
-    def close(self):
+    def close(self) -> None:
         """No more commands. What was submitted still runs, in order; events recorded here stay good. Twice is fine."""
         cdef Status status
         if is_closed(self.state):
@@ -469,26 +498,26 @@ cdef class Queue:
         if status != 0:
             self._raise(status, "close")
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._check_open()
         self.device._thread_queues.enter(self)
         return self
 
-    def __exit__(self, *exc_info):
+    def __exit__(self, *exc_info: object) -> None:
         self.device._thread_queues.leave(self)
 
-    def _check_open(self):
+    def _check_open(self) -> None:
         if is_closed(self.state):
             raise ClosedError(f"{self!r} is closed")
 
-    def _check_buffer(self, Buffer buffer, what):
+    def _check_buffer(self, Buffer buffer, what: str) -> None:
         self._check_open()
         if buffer.allocation.closed:
             raise ClosedError(f"{what} is closed")
         if buffer.allocation.state != self.state.device:
             raise InvalidArgumentError(f"{what} belongs to {buffer.device.name}, {self!r} does not")
 
-    def _raise(self, status, what):
+    def _raise(self, status: int, what: str) -> None:
         """The exception for a failed operation."""
         if status == QUEUE_CLOSED:
             raise ClosedError(f"{self!r} is closed")
@@ -498,7 +527,7 @@ cdef class Queue:
             raise CaptureUnsupportedError(f"{what} on {self!r}: it is captured")
         self.device._raise(status, f"{what} on {self!r}")
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         kind = "null queue" if self.state.is_null else "queue" if self.state.blocking else "non-blocking queue"
         return f"<forebay.Queue: {kind} {self.id} of {self.device.name}>"
 

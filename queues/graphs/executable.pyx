@@ -1,6 +1,7 @@
 """Executable graphs: what `Graph.instantiate` makes, and what is launched."""
 
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 cimport cython
 from libc.stdint cimport uint64_t
@@ -25,8 +26,21 @@ from forebay.queues.graphs.lifetimes import Lifetimes
 from forebay.queues.graphs.lanes import segments_of
 from forebay.queues.graphs.work import make_copy, make_fill, make_host, make_kernel
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
-def serial_order(nodes):
+    from typing_extensions import Buffer as HostBuffer
+    from typing_extensions import Never, Self
+
+    from forebay.queues.device import Device
+    from forebay.queues.graphs.graph import Graph, Node
+    from forebay.queues.graphs.work import Work
+    from forebay.queues.kernels.kernel import Kernel
+    from forebay.queues.memory.shapes import Grid
+
+
+def serial_order(nodes: Sequence[Node]) -> list[Node]:
     """The nodes, each after all it depends on, else in the order they were added in.
 
     Raises
@@ -55,7 +69,7 @@ def serial_order(nodes):
     return ordered
 
 
-def shape_of(ordered):
+def shape_of(ordered: Sequence[Node]) -> list[tuple[Any, ...]]:
     """What must be the same for a graph to take the place of another: what nodes do, what they depend on, and between
     which kinds of memory they copy (CUDA's rule, and HIP's).
     """
@@ -111,11 +125,13 @@ cdef class ExecutableGraph:
     cdef uint64_t last_epoch
     cdef object __weakref__
 
-    def __init__(self, *args, **kwargs):
+    device: Device
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("an ExecutableGraph is made by Graph.instantiate")
 
     @staticmethod
-    def _of(device, nodes, auto_free=False):
+    def _of(device: Device, nodes: Sequence[Node], auto_free: bool = False) -> ExecutableGraph:
         cdef ExecutableGraph made = ExecutableGraph.__new__(ExecutableGraph)
         ordered = serial_order(nodes)
         made.device = device
@@ -127,7 +143,7 @@ cdef class ExecutableGraph:
         made._prepare()
         return made
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         """Make it ready anew; when that fails it is as it was."""
         cdef Queue null_queue = self.device.null_queue
         self._check_buffers(null_queue.state.device.closings.load())
@@ -147,7 +163,7 @@ cdef class ExecutableGraph:
         self.follows = any([work.follows for work in self.works])
         self.stale = False
 
-    def _check_buffers(self, uint64_t closings):
+    def _check_buffers(self, uint64_t closings) -> None:
         """Something was closed since they were last looked at."""
         for node, work in zip(self.ordered, self.works):
             for buffer in work.buffers:
@@ -155,11 +171,11 @@ cdef class ExecutableGraph:
                     raise ClosedError(f"{node!r} of the graph: a Buffer that it uses is closed")
         self.closings = closings
 
-    def _check_open(self):
+    def _check_open(self) -> None:
         if self.closed:
             raise ClosedError("this ExecutableGraph is closed")
 
-    def launch(self, queue):
+    def launch(self, queue: Queue) -> None:
         """Run it on a queue, after what that was given before; a command like any other.
 
         It may be launched again while it still runs. On a queue that is captured, its nodes become part of the capture.
@@ -242,7 +258,7 @@ cdef class ExecutableGraph:
         if status != 0:
             on._raise(status, "graph launch")
 
-    def update(self, graph):
+    def update(self, graph: Graph) -> None:
         """Take over what the nodes of another graph do (HIP, hipGraphExecUpdate); executions under way are not changed.
 
         Parameters
@@ -292,7 +308,7 @@ cdef class ExecutableGraph:
             self.works = before
             raise
 
-    def set_kernel(self, node, kernel, grid, block, *args):
+    def set_kernel(self, node: Node, kernel: Kernel, grid: Grid, block: Grid, *args: Any) -> None:
         """Let a node launch something else from the next launch on (HIP, hipGraphExecKernelNodeSetParams).
 
         The graph, its nodes and executions under way are not changed.
@@ -306,7 +322,7 @@ cdef class ExecutableGraph:
         """
         self._set(node, "kernel", lambda: make_kernel(self.device, kernel, grid, block, args))
 
-    def set_copy(self, node, dst, src):
+    def set_copy(self, node: Node, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
         """Let a node copy something else from the next launch on (HIP, hipGraphExecMemcpyNodeSetParams1D).
 
         Parameters
@@ -318,7 +334,7 @@ cdef class ExecutableGraph:
         """
         self._set(node, "copy", lambda: make_copy(self.device, dst, src))
 
-    def set_fill(self, node, buf, value):
+    def set_fill(self, node: Node, buf: Buffer, value: Any) -> None:
         """Let a node fill something else, or with something else, from the next launch on (HIP,
         hipGraphExecMemsetNodeSetParams).
 
@@ -331,7 +347,7 @@ cdef class ExecutableGraph:
         """
         self._set(node, "fill", lambda: make_fill(self.device, buf, value))
 
-    def set_host(self, node, function):
+    def set_host(self, node: Node, function: Callable[[], object]) -> None:
         """Let a node call something else from the next launch on (HIP, hipGraphExecHostNodeSetParams).
 
         Parameters
@@ -343,7 +359,7 @@ cdef class ExecutableGraph:
         """
         self._set(node, "host", lambda: make_host(function))
 
-    def set_graph(self, node, graph):
+    def set_graph(self, node: Node, graph: Graph) -> None:
         """Let a node do what another graph does, from the next launch on (HIP, hipGraphExecChildGraphNodeSetParams).
 
         Parameters
@@ -355,7 +371,7 @@ cdef class ExecutableGraph:
         """
         self._set(node, "graph", lambda: graph._as_work(self.device))
 
-    def _set(self, node, kind, make):
+    def _set(self, node: Node, kind: str, make: Callable[[], Work]) -> None:
         """What `make` returns takes the place of what a node of this kind does; when it is refused all is as it was."""
         self._check_open()
         if node not in self.ordered:
@@ -371,13 +387,13 @@ cdef class ExecutableGraph:
         self.stale = True
 
     @property
-    def writes(self):
+    def writes(self) -> tuple[Buffer, ...]:
         """The buffers that a launch of it may write to."""
         if self.stale:
             self._prepare()
         return self.written
 
-    def close(self):
+    def close(self) -> None:
         """Give back what it uses, once its launches are done. Does not block; twice is fine."""
         self.closed = True
         self.replay = None
@@ -387,13 +403,13 @@ cdef class ExecutableGraph:
         self.written = ()
         self.ordered = ()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._check_open()
         return self
 
-    def __exit__(self, *exc_info):
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(self.works)} nodes"
         return f"<forebay.ExecutableGraph, {state}, on {self.device.name}>"

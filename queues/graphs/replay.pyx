@@ -6,6 +6,8 @@ all others: for everybody else the graph is one command. Host functions and wait
 each is one call of the driver if that can record them.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -33,6 +35,9 @@ from forebay.sync.ordering cimport (
 
 from forebay.queues.memory.pinned import host_empty
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer as HostBuffer
+
 
 # -- making it
 
@@ -40,12 +45,12 @@ from forebay.queues.memory.pinned import host_empty
 class CopyOnHost:
     """What a driver that does not take pageable memory leaves to the host thread."""
 
-    def __init__(self, to, source):
+    def __init__(self, to: HostBuffer, source: HostBuffer) -> None:
         self.to = np.frombuffer(to, np.uint8) if not isinstance(to, np.ndarray) else to.reshape(-1).view(np.uint8)
         self.source = np.frombuffer(source, np.uint8) if not isinstance(source, np.ndarray) else (
             source.reshape(-1).view(np.uint8))
 
-    def __call__(self):
+    def __call__(self) -> None:
         self.to[:] = self.source
 
 
@@ -53,7 +58,7 @@ class CopyOnHost:
 cdef class Prepared:
     """What is given back when the device is done with it."""
 
-    def __cinit__(self):
+    def __cinit__(self) -> None:
         self.submission = new Submission()
         self.submission.needs_start = False
 

@@ -6,6 +6,7 @@ uses. Host memory it only points to, as in HIP: that is read and written when th
 
 import math
 from weakref import ref
+from typing import TYPE_CHECKING
 
 from cpython.buffer cimport PyBuffer_Release
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -27,6 +28,18 @@ from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentE
 from forebay.queues.graphs.memory import GraphMemory, Reserved
 from forebay.queues.memory.shapes import read_dtype, read_shape
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from numpy.typing import DTypeLike
+    from typing_extensions import Buffer as HostBuffer
+    from typing_extensions import Never
+
+    from forebay.queues.device import Device
+    from forebay.queues.graphs.graph import Graph
+    from forebay.queues.memory.shapes import Grid, ShapeLike
+
 cdef class Work:
     """What a node does. Immutable; made by the methods of `Graph` and by capture.
 
@@ -39,7 +52,10 @@ cdef class Work:
         Those of them that it may write to.
     """
 
-    def __init__(self, *args, **kwargs):
+    buffers: tuple[Buffer, ...]
+    writes: tuple[Buffer, ...]
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("a Work is made by the methods of a Graph, or by capture")
 
 
@@ -54,15 +70,17 @@ cdef class KernelWork(Work):
         Bytes by value are a copy of them.
     """
 
+    arguments: tuple[Any, ...]
+
     @property
-    def grid(self):
+    def grid(self) -> tuple[int, ...]:
         return tuple([self.geometry.groups[i] for i in range(self.geometry.dimensions)])
 
     @property
-    def block(self):
+    def block(self) -> tuple[int, ...]:
         return tuple([self.geometry.local_size[i] for i in range(self.geometry.dimensions)])
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"{self.kernel.name}[{self.grid}, {self.block}]"
 
 
@@ -75,7 +93,10 @@ cdef class CopyWork(Work):
     nbytes : int
     """
 
-    def __repr__(self):
+    dst: Buffer | HostBuffer
+    src: Buffer | HostBuffer
+
+    def __repr__(self) -> str:
         to = "host" if self.to.host else "device"
         source = "host" if self.source.host else "device"
         return f"copy {self.nbytes} bytes, {source} to {to}"
@@ -92,7 +113,10 @@ cdef class FillWork(Work):
         What the value comes to.
     """
 
-    def __repr__(self):
+    buffer: Buffer
+    value: Any
+
+    def __repr__(self) -> str:
         return f"fill {self.buffer.nbytes} bytes with {self.value!r}"
 
 
@@ -104,7 +128,9 @@ cdef class HostWork(Work):
     function : callable
     """
 
-    def __repr__(self):
+    function: Callable[[], object]
+
+    def __repr__(self) -> str:
         return f"host {getattr(self.function, '__qualname__', None) or type(self.function).__name__}"
 
 
@@ -117,7 +143,9 @@ cdef class MemoryWork(Work):
     memory : GraphMemory
     """
 
-    def __repr__(self):
+    memory: GraphMemory
+
+    def __repr__(self) -> str:
         return f"{self.kind} {self.memory.nbytes} bytes"
 
 
@@ -129,14 +157,16 @@ cdef class ListWork(Work):
     works : tuple of Work
     """
 
-    def __repr__(self):
+    works: tuple[Work, ...]
+
+    def __repr__(self) -> str:
         return f"{self.kind} of {len(self.works)}"
 
 
 cdef class EmptyWork(Work):
     """Nothing: a point that others depend on."""
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "empty"
 
 
@@ -182,7 +212,7 @@ cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object bl
     return work
 
 
-def make_bound(BoundLaunch bound):
+def make_bound(BoundLaunch bound) -> KernelWork:
     """The work of a bound launch, which is checked and packed already, and whose bytes by value are in its buffers."""
     cdef KernelWork work = KernelWork.__new__(KernelWork)
     work.kind = "kernel"
@@ -196,7 +226,7 @@ def make_bound(BoundLaunch bound):
     return work
 
 
-def make_launch(Queue queue, Kernel kernel, grid, block, tuple given, graph):
+def make_launch(Queue queue, Kernel kernel, grid: Grid, block: Grid, tuple given, graph: Graph) -> KernelWork:
     """The work of ``queue.launch(kernel, grid, block, *given)`` in the capture of `graph`.
 
     Nodes of a graph run one after the other, so all of a kernel's share the scratch.
@@ -227,7 +257,7 @@ cdef int check_buffer(object device, Buffer buffer, str what) except -1:
     return 0
 
 
-def make_kernel(device, kernel, grid, block, tuple arguments):
+def make_kernel(device: Device, kernel: Kernel, grid: Grid, block: Grid, tuple arguments) -> KernelWork:
     """The work of ``queue.launch(kernel, grid, block, *arguments)``."""
     if type(kernel) is not Kernel:
         raise ArgumentTypeError(f"a launch needs a Kernel, not {type(kernel).__name__}")
@@ -236,7 +266,7 @@ def make_kernel(device, kernel, grid, block, tuple arguments):
     return kernel_work(device, kernel, grid, block, arguments)
 
 
-def make_copy(device, dst, src):
+def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> CopyWork:
     """The work of ``queue.copy(dst, src)``, except that host memory is looked at only when it runs."""
     cdef CopyWork work = CopyWork.__new__(CopyWork)
     cdef Py_buffer view
@@ -276,7 +306,7 @@ def make_copy(device, dst, src):
     return work
 
 
-def make_fill(device, buffer, value):
+def make_fill(device: Device, buffer: Buffer, value: Any) -> FillWork:
     """The work of ``queue.fill(buffer, value)``."""
     cdef FillWork work = FillWork.__new__(FillWork)
     if not isinstance(buffer, Buffer):
@@ -291,7 +321,7 @@ def make_fill(device, buffer, value):
     return work
 
 
-def make_host(function):
+def make_host(function: Callable[[], object]) -> HostWork:
     """The work of ``queue.host(function)``."""
     cdef HostWork work = HostWork.__new__(HostWork)
     if not callable(function):
@@ -302,7 +332,7 @@ def make_host(function):
     return work
 
 
-def make_list(str kind, works):
+def make_list(str kind, works: Iterable[Work]) -> ListWork:
     """The work of a node that does all of these."""
     cdef ListWork work = ListWork.__new__(ListWork)
     cdef Work each
@@ -314,7 +344,7 @@ def make_list(str kind, works):
     return work
 
 
-def make_empty():
+def make_empty() -> EmptyWork:
     """No work."""
     cdef EmptyWork work = EmptyWork.__new__(EmptyWork)
     work.kind = "empty"
@@ -322,7 +352,7 @@ def make_empty():
     return work
 
 
-def make_alloc(device, shape, dtype, freed=None):
+def make_alloc(device: Device, shape: ShapeLike, dtype: DTypeLike, freed: Reserved | None = None) -> MemoryWork:
     """The work of ``queue.alloc(shape, dtype)``: in memory of its own, or in what was freed before.
 
     Parameters
@@ -337,7 +367,7 @@ def make_alloc(device, shape, dtype, freed=None):
     return work
 
 
-def make_free(device, buffer):
+def make_free(device: Device, buffer: Buffer) -> MemoryWork:
     """The work of ``queue.free(buffer)``, of memory that a graph allocates."""
     if not isinstance(buffer, Buffer):
         raise ArgumentTypeError(f"free() needs a Buffer, not {type(buffer).__name__}")
@@ -358,7 +388,7 @@ cdef MemoryWork memory_work(str kind, Buffer buffer):
     return work
 
 
-def graph_memory_of(Buffer buffer):
+def graph_memory_of(Buffer buffer) -> GraphMemory | None:
     """What a graph has allocated for it; None for other memory, and when it is closed."""
     native = buffer.allocation.native
     return native if type(native) is GraphMemory else None

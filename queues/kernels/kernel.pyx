@@ -2,6 +2,7 @@
 
 import itertools
 from functools import partial
+from typing import TYPE_CHECKING
 
 cimport cython
 from libc.stdint cimport uint32_t
@@ -14,6 +15,19 @@ from forebay.core.state cimport DeviceState, release_device_state
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.queues.kernels.scratch_size import Argument, read_size
+
+if TYPE_CHECKING:
+    from typing import Any, SupportsIndex
+
+    from typing_extensions import Never, Self
+
+    from forebay.queues.device import Device
+    from forebay.queues.kernels.parameters import Parameter as ParameterInfo
+    from forebay.queues.kernels.scratch_size import Leaf, Size
+    from forebay.queues.launch.bound import BoundLaunch
+    from forebay.queues.launch.results import ConfiguredLaunch
+    from forebay.queues.memory.shapes import Grid
+    from forebay.queues.queue import Queue
 
 _ids = itertools.count(1)  # never used again, so a plan can never be taken for another kernel's
 
@@ -85,7 +99,10 @@ cdef class Kernel:
         Follows from the program's source and options and the kernel's name, and is the same in every process.
     """
 
-    def __init__(self, *args, **kwargs):
+    device: Device
+    parameters: tuple[ParameterInfo, ...]
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("a Kernel comes from a Program: program['name']")
 
     def __dealloc__(self):
@@ -102,23 +119,23 @@ cdef class Kernel:
         self.state.registry_lock.unlock()
 
     @property
-    def signature(self):
+    def signature(self) -> str:
         """The kernel's declaration, as far as the driver tells."""
         return f"{self.name}({', '.join(f'{p.type_name} {p.name}' for p in self.parameters)})"
 
     @property
-    def max_block_size(self):
+    def max_block_size(self) -> int:
         """Work-items that a group of this kernel can have on its device."""
         return self.max_block
 
-    def _create(self):
+    def _create(self) -> int:
         """The handle of a new driver kernel, owned by whoever called."""
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")
         # asked anew, because something may have been freed since `followed` was
         return self.native.create(self.device.driver.memory_there_is() if self.follows else None)
 
-    def scratch(self, name, size):
+    def scratch(self, name: str, size: SupportsIndex | Size) -> None:
         """Declare that a pointer parameter is scratch: launches leave it out, and it gets memory of `size` bytes.
 
         The memory belongs to one kernel on one queue, so launches there may use it one after the other; contents are
@@ -166,7 +183,7 @@ cdef class Kernel:
         self.plain = False
         self.scratch_sizes = (*self.scratch_sizes, (index, size))
 
-    def follow_pointers(self):
+    def follow_pointers(self) -> None:
         """Declare that the kernel follows pointers which it finds in memory or is given as numbers (`Buffer.address`).
 
         The driver is told to have all of the device's memory ready for it (Level Zero, zeKernelSetIndirectAccess;
@@ -187,7 +204,7 @@ cdef class Kernel:
         self.plain = False
         self._keep_up_with_memory()
 
-    def _keep_up_with_memory(self):
+    def _keep_up_with_memory(self) -> None:
         """A driver that has to be told which memory there is was told when the plans were made: make others."""
         memory = self.device.driver.memory_there_is()
         if memory is not self.followed:
@@ -196,11 +213,11 @@ cdef class Kernel:
             self.id = next(_ids)
 
     @property
-    def scratch_names(self):
+    def scratch_names(self) -> tuple[str, ...]:
         """The parameters that are scratch, in the order of their declarations."""
         return tuple([self.parameters[index].name for index, _ in self.scratch_sizes])
 
-    def scratch_id(self, name):
+    def scratch_id(self, name: str) -> int:
         """The id of a parameter that is scratch: the same in every process, as `content_id` is, and like no other one
         of the program.
         """
@@ -208,17 +225,17 @@ cdef class Kernel:
             raise InvalidArgumentError(f"kernel {self.name!r} has no scratch {name!r}")
         return self.scratch_ids[name]
 
-    def _index_of(self, name):
+    def _index_of(self, name: str) -> int:
         for index, parameter in enumerate(self.parameters):
             if parameter.name == name:
                 return index
         raise InvalidArgumentError(f"kernel {self.name!r} has no parameter {name!r}: {self.signature}")
 
-    def _declared(self, index):
+    def _declared(self, index: int) -> str:
         parameter = self.parameters[index]
         return f"{parameter.type_name} {parameter.name}"
 
-    def _check_leaf(self, name, leaf):
+    def _check_leaf(self, name: str, leaf: Leaf) -> None:
         cdef Py_ssize_t index = self._index_of(leaf.name)
         if leaf.name == name or self.left_out[index]:
             raise InvalidArgumentError(f"kernel {self.name!r}: {leaf!r} is about scratch, which gets no argument")
@@ -230,7 +247,7 @@ cdef class Kernel:
             raise InvalidArgumentError(
                 f"kernel {self.name!r}: {leaf!r} needs a pointer to memory, not {self._declared(index)}")
 
-    def bind(self, queue, grid, block, *args):
+    def bind(self, queue: Queue, grid: Grid, block: Grid, *args: Any) -> BoundLaunch:
         """Check and pack everything once: ``kernel.bind(queue, grid, block, *args)()`` only makes the driver call.
 
         Returns
@@ -245,7 +262,7 @@ cdef class Kernel:
         """
         return self.device._check_queue(queue)._bind(self, grid, block, args)
 
-    def __getitem__(self, configuration):
+    def __getitem__(self, configuration: tuple[Grid, Grid] | tuple[Grid, Grid, Queue]) -> ConfiguredLaunch:
         """``kernel[grid, block](*args)`` or ``kernel[grid, block, queue](*args)``: a launch in subscript form.
 
         Without a queue it goes to the thread's current one (``with queue:``), else to the null queue.
@@ -256,10 +273,10 @@ cdef class Kernel:
         queue = self.device._check_queue(given[2]) if len(given) == 3 else self.device.current_queue
         return partial(queue.launch, self, given[0], given[1])
 
-    def __call__(self, *args):
+    def __call__(self, *args: Never) -> Never:
         raise ArgumentTypeError(f"a launch needs grid and block: {self.name}[grid, block](...)")
 
-    def close(self):
+    def close(self) -> None:
         """Give the kernel back once its launches are done. Does not block; twice is fine. Bound launches live on."""
         if not self.closed:
             self.closed = True
@@ -268,13 +285,13 @@ cdef class Kernel:
             anchor_on_device(self.state, self.native)
             self.native = None
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")
         return self
 
-    def __exit__(self, *exc_info):
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<forebay.Kernel {self.signature} on {self.device.name}{' closed' if self.closed else ''}>"

@@ -2,6 +2,7 @@
 
 import ctypes
 import operator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -22,6 +23,11 @@ from forebay.core.plan cimport SPILLED, PackedBytes, PackedPointer, Parameter
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from forebay.queues.memory.shapes import convert
 
+if TYPE_CHECKING:
+    from typing import SupportsIndex
+
+    from typing_extensions import Buffer as HostBuffer
+
 cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
     ctypedef struct PyTypeObject:
@@ -35,7 +41,7 @@ cdef class Local:
 
     cdef readonly size_t nbytes
 
-    def __init__(self, nbytes):
+    def __init__(self, nbytes: SupportsIndex) -> None:
         try:
             nbytes = operator.index(nbytes)
         except TypeError:
@@ -44,7 +50,7 @@ cdef class Local:
             raise InvalidArgumentError(f"local memory of {nbytes} bytes: at least 1 is needed, and no more than fits")
         self.nbytes = nbytes
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"forebay.local({self.nbytes})"
 
 
@@ -129,7 +135,9 @@ cdef class ByValue:
     cdef Py_buffer view  # held as long as the mark is: the memory is neither moved nor resized
     cdef readonly object value
 
-    def __init__(self, value):
+    value: HostBuffer
+
+    def __init__(self, value: HostBuffer) -> None:
         if self.view.buf != NULL:
             raise ArgumentTypeError("this by_value is made already")
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
@@ -146,7 +154,7 @@ cdef class ByValue:
     def __dealloc__(self):
         PyBuffer_Release(&self.view)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"forebay.by_value({self.value!r})"
 
 

@@ -1,5 +1,7 @@
 """Bound launches: everything is checked and packed once, and a call is the driver call."""
 
+from typing import TYPE_CHECKING
+
 cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
@@ -21,6 +23,13 @@ from forebay.sync.ordering cimport (
 )
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, NotSupportedError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from typing_extensions import Never
+
+    from forebay.queues.queue import Queue
 
 cdef extern from "<alloca.h>":
     void* alloca(size_t size) nogil
@@ -196,7 +205,10 @@ cdef class BoundLaunch:
         When the driver refuses the launch; nothing was submitted then.
     """
 
-    def __init__(self, *args, **kwargs):
+    queue: Queue
+    arguments: tuple[Any, ...]
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("a BoundLaunch is made by Kernel.bind")
 
     def __dealloc__(self):
@@ -204,10 +216,10 @@ cdef class BoundLaunch:
             anchor_on_device(self.state.device, self.plan_owner)
             release_queue_state(self.state)
 
-    def __call__(self):
+    def __call__(self) -> None:
         call_bound(self, NULL, 0, NULL)
 
-    def _check_arguments(self):
+    def _check_arguments(self) -> None:
         """Something was closed since the arguments were last looked at."""
         cdef uint64_t closings = self.state.device.closings.load()
         for index, argument in enumerate(self.arguments):
@@ -218,7 +230,7 @@ cdef class BoundLaunch:
                     "this Buffer is closed")
         self.closings = closings
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<forebay.BoundLaunch of {self.kernel.name!r} on {self.queue}>"
 
 

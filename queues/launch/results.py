@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from forebay.events.event import wait_for_all
 from forebay.queues.memory.shapes import read_dtype
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from forebay.events.event import Event
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.queue import Queue
@@ -53,6 +55,16 @@ class Result:
 
     def __repr__(self) -> str:
         return f"<forebay.Result of {self.dtype}, {'done' if self.done else 'on its way'}>"
+
+
+class ConfiguredLaunch(Protocol):
+    """``kernel[grid, block]``: what is called with the arguments, as `Queue.launch` is."""
+
+    @overload
+    def __call__(self, *args: Any) -> None: ...
+
+    @overload
+    def __call__(self, *args: Any, result: DTypeLike) -> Result: ...
 
 
 def results(*futures: Result) -> list[Any]:

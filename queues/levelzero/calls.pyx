@@ -4,7 +4,7 @@ import ctypes
 
 from libc.stdint cimport uintptr_t
 
-CALL_NAMES = tuple((<bytes> call_names[i]).decode() for i in range(n_calls))
+CALL_NAMES: tuple[str, ...] = tuple((<bytes> call_names[i]).decode() for i in range(n_calls))
 
 # Newer than what forebay needs: drivers without them get along with less, or are told so when they are asked for.
 NEWER = {
@@ -12,7 +12,7 @@ NEWER = {
 }
 
 
-def load(library):
+def load(library: ctypes.CDLL) -> None:
     """Fill the table from the loader, a `ctypes.CDLL`; once is enough.
 
     Raises
@@ -37,7 +37,7 @@ def load(library):
         entries[i] = <void*> <uintptr_t> found[i]
 
 
-def has(name):
+def has(name: str) -> bool:
     """Whether the loader has a call."""
     cdef void** entries = <void**> &ze
     return entries[CALL_NAMES.index(name)] != NULL

@@ -27,11 +27,11 @@ cdef enum:
     INVALID_GLOBAL_NAME = 0x78000010
     ALIGNMENT = 128  # of the largest element type, double16
 
-MODES = {"create": COUNTER_BASED, "pool": COUNTER_BASED_POOL, "": RESET}
+MODES: dict[str, int] = {"create": COUNTER_BASED, "pool": COUNTER_BASED_POOL, "": RESET}
 OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # of the host, of the device, and too large at all
 
 
-def explain(Status status):
+def explain(Status status) -> tuple[str, int, str]:
     """(call, code, name of the code) of a failed operation."""
     code = status & 0xFFFFFFFF
     return CALL_NAMES[status >> 32], code, result_name(code)
@@ -63,7 +63,9 @@ cdef class DeviceHandle:
         Valid bits of kernel timestamps.
     """
 
-    def __init__(self, uintptr_t driver, uintptr_t device, mode, double nanoseconds_per_tick, int timestamp_bits):
+    def __init__(
+        self, uintptr_t driver, uintptr_t device, mode: str, double nanoseconds_per_tick, int timestamp_bits
+    ) -> None:
         cdef Status status = 0
         if self.device != NULL:
             raise TypeError("this DeviceHandle is made already")
@@ -77,11 +79,11 @@ cdef class DeviceHandle:
             close_device(self.device)
 
     @property
-    def address(self):
+    def address(self) -> int:
         """Of what the operations know a device by."""
         return <uintptr_t> self.device
 
-    def create_queue(self, uint32_t ordinal, uint32_t index, uint32_t priority):
+    def create_queue(self, uint32_t ordinal, uint32_t index, uint32_t priority) -> tuple[int, int]:
         """An in-order immediate command list: (its own handle, the operations' handle, which its owner releases)."""
         cdef Status status = 0
         cdef Queue* queue = new_queue(self.device, ordinal, index, priority, &status)
@@ -106,7 +108,7 @@ cdef class Memory:
     cdef readonly str usm_type
     cdef DeviceHandle device
 
-    def __init__(self, DeviceHandle device not None, size_t nbytes, str usm_type="device"):
+    def __init__(self, DeviceHandle device not None, size_t nbytes, str usm_type="device") -> None:
         cdef DeviceAllocDesc of_device
         cdef HostAllocDesc of_host
         cdef void* context = device.device.context.handle
@@ -159,7 +161,7 @@ cdef class Module:
     cdef LoadedModule* module
     cdef DeviceHandle device
 
-    def __init__(self, DeviceHandle device not None, bytes binary not None, bint native, str options=""):
+    def __init__(self, DeviceHandle device not None, bytes binary not None, bint native, str options="") -> None:
         cdef ModuleDesc desc
         cdef bytes encoded = options.encode()
         cdef void* handle = NULL
@@ -188,7 +190,7 @@ cdef class Module:
         if self.module != NULL:
             release_module(self.module)
 
-    def native_binary(self):
+    def native_binary(self) -> bytes:
         """What the compiler made of it."""
         cdef size_t size = 0
         check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(self.module.handle, &size, NULL)),
@@ -200,7 +202,7 @@ cdef class Module:
                 self.module.handle, &size, &view[0])), "native binary")
         return bytes(binary)
 
-    def variable(self, str name):
+    def variable(self, str name) -> Variable | None:
         """A variable of the program; None when there is none of this name."""
         cdef bytes encoded = name.encode()
         cdef size_t nbytes = 0
@@ -217,7 +219,7 @@ cdef class Module:
         variable.nbytes = nbytes
         return variable
 
-    def limits(self, str name):
+    def limits(self, str name) -> tuple[int, tuple[int, int, int]]:
         """(largest number of work-items of a group of a kernel or 0, the group size it was compiled for or zeros)."""
         cdef void* kernel = self.new_kernel(name)
         cdef KernelProperties properties
@@ -237,7 +239,7 @@ cdef class Module:
         check(outcome(CALL_KernelCreate, ze.KernelCreate(self.module.handle, &desc, &kernel)), f"kernel {name!r}")
         return kernel
 
-    def create_kernel(self, str name, bint follows_pointers):
+    def create_kernel(self, str name, bint follows_pointers) -> int:
         """The operations' handle of a new kernel object, which its owner releases."""
         cdef void* handle = self.new_kernel(name)
         cdef Status status = 0

@@ -3,6 +3,7 @@
 import itertools
 import math
 import operator
+from typing import TYPE_CHECKING
 
 import numpy as np
 cimport cython
@@ -18,12 +19,24 @@ from forebay.core.errors import (
 )
 from forebay.queues.memory.shapes import read_dtype, read_shape
 
+if TYPE_CHECKING:
+    from typing import Any, SupportsIndex
+
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+    from typing_extensions import Never, Self
+
+    from forebay.queues.device import Device
+    from forebay.queues.memory.shapes import ShapeLike
+    from forebay.queues.queue import Queue
+
 _ids = itertools.count(1)  # never used again: an equal id means the same allocation
 
 
 @cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has anchored it
 cdef class Allocation:
     """One piece of device memory, shared by the buffers that view it."""
+
+    device: Device
 
     cdef void change_writer(self, uint64_t queue) noexcept:
         """`queue` becomes the last writer, and the one before it one of the others."""
@@ -130,7 +143,10 @@ cdef class Buffer:
     nbytes : int
     """
 
-    def __init__(self, *args, **kwargs):
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("a Buffer is made by Device.empty, Device.zeros or Device.array")
 
     def __dealloc__(self):
@@ -138,12 +154,12 @@ cdef class Buffer:
             anchor_on_device(self.allocation.state, self.part)
 
     @property
-    def device(self):
+    def device(self) -> Device:
         """The Device this memory belongs to."""
         return self.allocation.device
 
     @property
-    def address(self):
+    def address(self) -> int:
         """Where it begins in the device's address space, for pointer arithmetic.
 
         Raises
@@ -157,7 +173,7 @@ cdef class Buffer:
         return self.memory.address
 
     @property
-    def __sycl_usm_array_interface__(self):
+    def __sycl_usm_array_interface__(self) -> dict[str, Any]:
         """How dpctl and dpnp use this memory without a copy; only buffers of SYCL devices have it.
 
         Whoever keeps the memory in use keeps this Buffer alive. It does not wait for work on it.
@@ -170,7 +186,7 @@ cdef class Buffer:
         return describe(self.memory.address, self.shape, self.dtype)
 
     @property
-    def generation(self):
+    def generation(self) -> int:
         """How often something may have written to the memory, whose views share it; it only ever rises.
 
         It rises with every copy and fill to it and every launch that takes it through a pointer that is not const. What
@@ -179,13 +195,13 @@ cdef class Buffer:
         return self.allocation.generation
 
     @property
-    def usm_type(self):
+    def usm_type(self) -> str:
         """Where the memory is: "device", "shared" or "host" (see `Device.empty`)."""
         self._check_open()
         return self.allocation.native.usm_type
 
     @property
-    def host(self):
+    def host(self) -> NDArray[Any]:
         """A NumPy array on this very memory, when it is shared or the host's. It keeps the memory alive.
 
         Neither read nor write it while the device may use the memory: finish first (SYCL 2020, 4.8.2). As long as it
@@ -206,35 +222,35 @@ cdef class Buffer:
         return np.ndarray(self.shape, self.dtype, new_host_view(self.allocation), self.start)
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Number of elements."""
         return self.nbytes // self.dtype.itemsize
 
     @property
-    def ndim(self):
+    def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
 
     @property
-    def itemsize(self):
+    def itemsize(self) -> int:
         """Bytes of one element."""
         return self.dtype.itemsize
 
     @property
-    def closed(self):
+    def closed(self) -> bool:
         """Whether the memory was given back."""
         return self.allocation.closed
 
-    def _check_open(self):
+    def _check_open(self) -> None:
         if self.allocation.closed:
             raise ClosedError("this Buffer is closed")
 
-    def __len__(self):
+    def __len__(self) -> int:
         if not self.shape:
             raise ArgumentTypeError("len() of a 0-dimensional Buffer")
         return self.shape[0]
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: SupportsIndex | slice) -> Buffer:
         """A view of part of the first axis: ``buf[i]``, ``buf[a:b]``; steps other than 1 are refused."""
         self._check_open()
         if not self.shape:
@@ -257,14 +273,14 @@ cdef class Buffer:
             raise OutOfRangeError(f"index {index} is out of range for a Buffer of {self.shape[0]} rows")
         return self._part(index % self.shape[0] * row, self.shape[1:], self.dtype)
 
-    def __setitem__(self, key, host):
+    def __setitem__(self, key: SupportsIndex | slice, host: ArrayLike) -> None:
         """``buf[a:b] = host``: `set` of that part."""
         self[key].set(host)
 
-    def __array__(self, *args, **kwargs):
+    def __array__(self, *args: Any, **kwargs: Any) -> Never:
         raise ArgumentTypeError("a Buffer is device memory: copy it to the host with .get()")
 
-    def reshape(self, *shape):
+    def reshape(self, *shape: ShapeLike) -> Buffer:
         """The same memory under another shape of equal size; one dimension may be -1."""
         self._check_open()
         shape = read_shape(shape[0] if len(shape) == 1 else shape, -1)
@@ -276,7 +292,7 @@ cdef class Buffer:
             raise InvalidArgumentError(f"cannot reshape {self.shape} ({self.size} elements) to {shape}")
         return self._part(0, shape, self.dtype)
 
-    def view(self, dtype):
+    def view(self, dtype: DTypeLike) -> Buffer:
         """The same memory as another element type; the last axis must divide."""
         self._check_open()
         new = read_dtype(dtype)
@@ -289,21 +305,21 @@ cdef class Buffer:
             raise InvalidArgumentError(f"{last} bytes of the last axis are no whole number of {new}")
         return self._part(0, (*self.shape[:-1], last // new.itemsize), new)
 
-    def _part(self, size_t offset, tuple shape, object dtype):
+    def _part(self, size_t offset, tuple shape, dtype: np.dtype[Any]) -> Buffer:
         """A view `offset` bytes further on."""
         cdef Buffer part = new_buffer(self.allocation, self.start + offset, shape, dtype)
         # The driver may need an object of its own for a part, or have to refuse it.
         self.device._adapt_view(part, self.allocation.native)
         return part
 
-    def _use_part(self, part):
+    def _use_part(self, part: Any) -> None:
         """The driver's object for exactly this view, which lives as long as the view."""
         cdef uintptr_t handle = part.int_ptr
         self.part = part
         self.memory.handle = <void*> handle
         self.memory.offset = 0
 
-    def get(self, out=None, queue=None):
+    def get(self, out: NDArray[Any] | None = None, queue: Queue | None = None) -> NDArray[Any]:
         """Copy to the host and wait for it.
 
         Parameters
@@ -332,7 +348,7 @@ cdef class Buffer:
         queue.finish()
         return out
 
-    def set(self, host, queue=None):
+    def set(self, host: ArrayLike, queue: Queue | None = None) -> None:
         """Copy from the host: ``queue.copy(self, host)`` on the thread's current queue, else the null queue.
 
         `host` is converted to this buffer's dtype and broadcast to its shape. It may be reused as soon as this returns.
@@ -349,24 +365,24 @@ cdef class Buffer:
             raise InvalidArgumentError(f"set: an array of shape {host.shape} does not fit {self.shape}") from None
         queue.copy(self, np.asarray(host, order="C"))
 
-    def _queue(self, queue):
+    def _queue(self, queue: Queue | None) -> Queue:
         if queue is None:
             return self.device.current_queue
         if not hasattr(type(queue), "copy") or not hasattr(type(queue), "finish"):
             raise ArgumentTypeError(f"a Queue copies, not {type(queue).__name__}")
         return queue
 
-    def close(self):
+    def close(self) -> None:
         """Give the memory back, once the work submitted until now is done. Does not block; twice is fine."""
         self.allocation.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._check_open()
         return self
 
-    def __exit__(self, *exc_info):
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         state = " closed" if self.allocation.closed else ""
         return f"<forebay.Buffer {self.shape} {self.dtype} on {self.device.name}{state}>"

@@ -10,6 +10,7 @@ import math
 import operator
 import threading
 from collections import deque
+from typing import TYPE_CHECKING
 
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
@@ -32,11 +33,20 @@ from forebay.sync.ordering cimport (
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
 from forebay.queues.memory.shapes import read_dtype, read_shape
 
+if TYPE_CHECKING:
+    from typing import Any, SupportsIndex
+
+    from numpy.typing import DTypeLike
+    from typing_extensions import Never
+
+    from forebay.queues.device import Device
+    from forebay.queues.memory.shapes import ShapeLike
+
 SMALLEST = 512
 LARGEST_STEP = 2 << 20  # bytes
 
 
-def size_class(nbytes):
+def size_class(nbytes: int) -> int:
     """The size of the block for so many bytes: four to each doubling, so that at most a fifth of a block is idle."""
     if nbytes <= SMALLEST:
         return SMALLEST
@@ -62,7 +72,7 @@ cdef bint is_done(Block block):
     return block.freed_on == NULL or completed_epoch(block.freed_on) >= block.freed_at
 
 
-def read_bytes(nbytes, what):
+def read_bytes(nbytes: SupportsIndex, what: str) -> int:
     """A number of bytes."""
     try:
         nbytes = operator.index(nbytes)
@@ -73,7 +83,7 @@ def read_bytes(nbytes, what):
     return nbytes
 
 
-def check_reset(nbytes, what):
+def check_reset(nbytes: SupportsIndex, what: str) -> None:
     """The peaks can be set to 0 only (HIP, hipMemPoolSetAttribute)."""
     if read_bytes(nbytes, what):
         raise InvalidArgumentError(f"{what} can be set to 0 only, which begins it anew; not to {nbytes}")
@@ -88,17 +98,17 @@ class Lease:
 
     usm_type = "device"
 
-    def __init__(self, pool, block, handle, address, nbytes):
+    def __init__(self, pool: MemoryPool, block: Block, handle: int, address: int, nbytes: int) -> None:
         self.pool = pool
         self.block = block
         self.handle = handle
         self.address = address
         self.nbytes = nbytes
 
-    def check_live(self):
+    def check_live(self) -> None:
         """Raise when there is nothing to free; memory of graphs, which derives from this, may not be there."""
 
-    def __del__(self):
+    def __del__(self) -> None:
         # The collector may be here while this very thread is inside the pool: a list, and nothing else.
         if self.block is not None:
             self.pool._give_back(self.block)
@@ -139,7 +149,9 @@ cdef class MemoryPool:
     The three settings are on at first, as HIP's attributes of these names are.
     """
 
-    def __init__(self, *args, **kwargs):
+    reserved: int
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("a MemoryPool is made with its Device: Device.pool")
 
     def __dealloc__(self):
@@ -149,7 +161,7 @@ cdef class MemoryPool:
     # -- what it is like
 
     @property
-    def release_threshold(self):
+    def release_threshold(self) -> int:
         """Bytes to keep when a queue, an event or the device is synchronized; 0 at first (HIP).
 
         What is reserved beyond that and not in use is given back to the driver then. A program that synchronizes often
@@ -158,40 +170,40 @@ cdef class MemoryPool:
         return self.threshold
 
     @release_threshold.setter
-    def release_threshold(self, nbytes):
+    def release_threshold(self, nbytes: SupportsIndex) -> None:
         self.threshold = read_bytes(nbytes, "release_threshold")
 
     @property
-    def used(self):
+    def used(self) -> int:
         """Bytes of the blocks that are handed out and were not freed."""
         with self.lock:
             self.settle()
             return self.used_now
 
     @property
-    def reserved_high(self):
+    def reserved_high(self) -> int:
         """The most that `reserved` was; set it to 0 to begin anew."""
         return self.reserved_peak
 
     @reserved_high.setter
-    def reserved_high(self, nbytes):
+    def reserved_high(self, nbytes: SupportsIndex) -> None:
         check_reset(nbytes, "reserved_high")
         with self.lock:
             self.reserved_peak = self.reserved
 
     @property
-    def used_high(self):
+    def used_high(self) -> int:
         """The most that `used` was; set it to 0 to begin anew."""
         return self.used_peak
 
     @used_high.setter
-    def used_high(self, nbytes):
+    def used_high(self, nbytes: SupportsIndex) -> None:
         check_reset(nbytes, "used_high")
         with self.lock:
             self.settle()
             self.used_peak = self.used_now
 
-    def trim(self, keep=0):
+    def trim(self, keep: SupportsIndex = 0) -> None:
         """Give memory that nothing can use any more back to the driver, until at most `keep` bytes are reserved.
 
         Does not block, and asks no driver what is done: synchronize first for that.
@@ -208,12 +220,12 @@ cdef class MemoryPool:
                         blocks.remove(block)
                         self.release(block)
 
-    def _synchronized(self):
+    def _synchronized(self) -> None:
         """The host has waited for something."""
         if self.reserved > self.threshold:
             self.trim(self.threshold)
 
-    def _give_up_idle(self):
+    def _give_up_idle(self) -> bool:
         """The driver has no memory left: what is idle goes back once the device is done with it. Was there any?"""
         with self.lock:
             self.settle()
@@ -244,11 +256,11 @@ cdef class MemoryPool:
         lease = Lease(self, block, native.handle, native.address, nbytes)
         return new_buffer(new_allocation(queue.device, self.state, lease), 0, shape, dtype)
 
-    def _buffer_on(self, device, memory, tuple shape, dtype):
+    def _buffer_on(self, device: Device, memory: Any, tuple shape, dtype: DTypeLike) -> Buffer:
         """A Buffer on memory of a graph."""
         return new_buffer(new_allocation(device, self.state, memory), 0, shape, dtype)
 
-    def _give_back(self, block):
+    def _give_back(self, block: Block) -> None:
         """From a destructor: nothing can use the memory any more."""
         self.returned.append(block)
 

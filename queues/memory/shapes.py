@@ -10,9 +10,10 @@ import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 
-__all__ = ["ShapeLike", "convert", "read_dtype", "read_shape"]
+__all__ = ["Grid", "ShapeLike", "convert", "read_dtype", "read_shape"]
 
 ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+Grid: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...]  # also of a block: HIP has dim3
 
 
 def read_shape(shape: Any, least: int = 0) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from libc.stdint cimport uintptr_t
 _SVM = {"EnqueueSVMMemcpy", "EnqueueSVMMemFill", "SetKernelArgSVMPointer", "SetKernelExecInfo", "SVMAlloc", "SVMFree"}
 
 
-def load():
+def load() -> None:
     """Fill the table from the loader that pyopencl's extension module is linked to; once is enough.
 
     Looking a symbol up in a library also looks in the libraries it depends on, so this finds the very loader whose
@@ -63,7 +63,7 @@ def load():
     (<void**> &cl.CreateBuffer)[0] = <void*> <uintptr_t> find("CreateBuffer")
 
 
-CALL_NAMES = {
+CALL_NAMES: dict[int, str] = {
     CALL_EnqueueNDRangeKernel: "clEnqueueNDRangeKernel",
     CALL_EnqueueMarkerWithWaitList: "clEnqueueMarkerWithWaitList",
     CALL_EnqueueBarrierWithWaitList: "clEnqueueBarrierWithWaitList",

@@ -1,5 +1,7 @@
 """Device memory: shared virtual memory where the device has it, so that a buffer has an address."""
 
+from typing import TYPE_CHECKING
+
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport uint64_t, uintptr_t
@@ -7,6 +9,9 @@ from libc.stdint cimport uint64_t, uintptr_t
 from forebay.queues.opencl.calls cimport cl, cl_int
 
 from forebay.core.errors import OutOfMemoryError
+
+if TYPE_CHECKING:
+    import pyopencl
 
 cdef enum:
     CL_MEM_READ_WRITE = 1 << 0
@@ -32,7 +37,9 @@ cdef class DeviceMemory:
     cdef object context  # a pyopencl.Context: must outlive what is allocated in it
     cdef object __weakref__
 
-    def __init__(self, context, size_t nbytes, bint addresses, bint memory_object, str usm_type):
+    def __init__(
+        self, context: pyopencl.Context, size_t nbytes, bint addresses, bint memory_object, str usm_type
+    ) -> None:
         cdef void* native = <void*> <uintptr_t> context.int_ptr
         cdef cl_int error = 0
         self.context = context

@@ -1,5 +1,7 @@
 """The OpenCL side of the table of operations (`forebay.core.driver`)."""
 
+from typing import TYPE_CHECKING
+
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libcpp.vector cimport vector
@@ -14,6 +16,9 @@ from forebay.queues.opencl.calls cimport (
 )
 
 from forebay.core.errors import DriverError
+
+if TYPE_CHECKING:
+    import pyopencl
 
 cdef enum:
     CL_COMPLETE = 0
@@ -247,12 +252,12 @@ table.release_kernel = release_kernel
 table.release_queue = release_queue
 
 
-def table_address():
+def table_address() -> int:
     """Where the table of operations is, for the Device to hand to its queues."""
     return <uintptr_t> &table
 
 
-def probe_argument_size(kernel, index, limit):
+def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
     """Bytes of a by-value parameter whose type the driver names but forebay does not know; 0 when that does not tell.
 
     A driver should refuse every size but the right one (CL_INVALID_ARG_SIZE, OpenCL 3.0, clSetKernelArg); PoCL's takes
@@ -270,14 +275,14 @@ def probe_argument_size(kernel, index, limit):
     return found
 
 
-def retain_queue(queue):
+def retain_queue(queue: pyopencl.CommandQueue) -> int:
     """The handle of a pyopencl queue, with a reference of its own."""
     cdef void* handle = <void*> <uintptr_t> queue.int_ptr
     cl.RetainCommandQueue(handle)
     return <uintptr_t> handle
 
 
-def set_followed_memory(kernel, addresses):
+def set_followed_memory(kernel: pyopencl.Kernel, addresses: tuple[int, ...]) -> None:
     """Tell the driver to which SVM allocations the kernel's pointers may lead (OpenCL 3.0, clSetKernelExecInfo)."""
     cdef vector[uint64_t] pointers = addresses
     cdef cl_int error = cl.SetKernelExecInfo(
@@ -287,7 +292,7 @@ def set_followed_memory(kernel, addresses):
         raise DriverError(f"clSetKernelExecInfo failed: error {error}", call="clSetKernelExecInfo", code=error)
 
 
-def retain_kernel(kernel):
+def retain_kernel(kernel: pyopencl.Kernel) -> int:
     """The handle of a pyopencl kernel, with a reference of its own."""
     cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
     cl.RetainKernel(handle)

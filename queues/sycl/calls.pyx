@@ -8,7 +8,7 @@ from libc.stdint cimport uintptr_t
 LIBRARIES = ("libDPCTLSyclInterface.so", "DPCTLSyclInterface.dll")
 
 
-def load():
+def load() -> None:
     """Fill the table from the library that dpctl is linked to; once is enough.
 
     Raises
@@ -76,7 +76,7 @@ def load():
     (<void**> &sycl.SubmitNDRange)[0] = <void*> <uintptr_t> find("DPCTLQueue_SubmitNDRange")
 
 
-CALL_NAMES = {
+CALL_NAMES: dict[int, str] = {
     CALL_SubmitNDRange: "DPCTLQueue_SubmitNDRange",
     CALL_Memcpy: "DPCTLQueue_Memcpy",
     CALL_MemcpyWithEvents: "DPCTLQueue_MemcpyWithEvents",
@@ -98,7 +98,7 @@ CALL_NAMES = {
     CALL_Queue_Copy: "DPCTLQueue_Copy",
 }
 
-REASONS = {
+REASONS: dict[int, str] = {
     OUT_OF_MEMORY: "OUT_OF_MEMORY",
     HOLDS_ADOPTED: "HOLDS_ADOPTED",
     WAITS_FOR_HELD: "WAITS_FOR_HELD",

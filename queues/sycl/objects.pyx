@@ -1,5 +1,7 @@
 """SYCL's objects as Python objects: contexts, memory, programs; and the handles of queues and kernels."""
 
+from typing import TYPE_CHECKING
+
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport uintptr_t
@@ -15,8 +17,11 @@ from forebay.queues.sycl.kernels cimport new_kernel
 
 from forebay.core.errors import BuildError, Error, NotSupportedError, OutOfMemoryError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 USM_TYPES = ("", "device", "shared", "host")  # DPCTLSyclUSMType
-ARGUMENT_TYPES = {
+ARGUMENT_TYPES: dict[str, int] = {
     "b": INT8, "B": UINT8, "h": INT16, "H": UINT16, "i": INT32, "I": UINT32, "q": INT64, "Q": UINT64, "f": FLOAT32,
     "d": FLOAT64, "V": RAW_ARGUMENT, "L": WORK_GROUP_MEMORY, "": USM_POINTER,
 }
@@ -34,7 +39,7 @@ cdef class SyclContext:
 
     cdef Context native
 
-    def __init__(self, uintptr_t context, uintptr_t device, uintptr_t queue, uintptr_t joining):
+    def __init__(self, uintptr_t context, uintptr_t device, uintptr_t queue, uintptr_t joining) -> None:
         self.native.context = sycl.Context_Copy(<void*> context)
         self.native.device = <void*> device
         self.native.queue = sycl.Queue_Copy(<void*> queue)
@@ -51,10 +56,10 @@ cdef class SyclContext:
             sycl.Context_Delete(self.native.context)
 
     @property
-    def address(self):
+    def address(self) -> int:
         return <uintptr_t> &self.native
 
-    def usm_type_at(self, uintptr_t address):
+    def usm_type_at(self, uintptr_t address) -> str:
         """What USM memory of this context there is at an address: device, shared or host; else an empty str."""
         return USM_TYPES[sycl.USM_GetPointerType(<void*> address, self.native.context)]
 
@@ -81,7 +86,7 @@ cdef class OwnMemory(UsmMemory):
 
     cdef SyclContext context
 
-    def __init__(self, SyclContext context not None, size_t nbytes, str usm_type):
+    def __init__(self, SyclContext context not None, size_t nbytes, str usm_type) -> None:
         cdef void* queue = context.native.queue
         self.context = context
         self.nbytes = nbytes
@@ -106,7 +111,7 @@ cdef class AdoptedMemory(UsmMemory):
 
     cdef readonly object owner
 
-    def __init__(self, owner, uintptr_t address, size_t nbytes, str usm_type):
+    def __init__(self, owner: object, uintptr_t address, size_t nbytes, str usm_type) -> None:
         self.owner = owner
         self.address = address
         self.nbytes = nbytes
@@ -120,7 +125,7 @@ cdef class Bundle:
     cdef void* native
     cdef SyclContext context
 
-    def __init__(self, SyclContext context not None, source, options):
+    def __init__(self, SyclContext context not None, source: str | bytes, options: str) -> None:
         cdef const char* text
         cdef size_t nbytes = len(source)
         cdef bint is_module = isinstance(source, bytes)
@@ -143,7 +148,7 @@ cdef class Bundle:
         if self.native != NULL:
             sycl.KernelBundle_Delete(self.native)
 
-    def kernel(self, name):
+    def kernel(self, name: str) -> BundledKernel:
         """The kernel of this name."""
         return BundledKernel(self, name)
 
@@ -155,7 +160,7 @@ cdef class BundledKernel:
     cdef void* native
     cdef readonly Bundle bundle
 
-    def __init__(self, Bundle bundle not None, name):
+    def __init__(self, Bundle bundle not None, name: str) -> None:
         cdef bytes text = name.encode()
         self.bundle = bundle
         self.native = sycl.KernelBundle_GetKernel(bundle.native, text)
@@ -167,10 +172,10 @@ cdef class BundledKernel:
             sycl.Kernel_Delete(self.native)
 
     @property
-    def max_block(self):
+    def max_block(self) -> int:
         return sycl.Kernel_GetWorkGroupSize(self.native)
 
-    def create(self, codes):
+    def create(self, codes: Iterable[str]) -> int:
         """The handle of a new kernel with arguments of its own, of the types that the codes of `Parameter` mean."""
         cdef vector[int] types
         cdef void* copied
@@ -182,7 +187,7 @@ cdef class BundledKernel:
         return <uintptr_t> new_kernel(copied, types)
 
 
-def can_pass(code):
+def can_pass(code: str) -> bool:
     """Whether this dpctl passes an argument of the type that a code of `Parameter` means."""
     if code == "V":
         return bool(sycl.RawKernelArg_Available())
@@ -191,7 +196,7 @@ def can_pass(code):
     return code in ARGUMENT_TYPES
 
 
-def create_queue(uintptr_t address, adopted):
+def create_queue(uintptr_t address, adopted: bool) -> int:
     """The handle of a queue, from its address in a dpctl.SyclQueue; with a reference of its own."""
     cdef void* copied = sycl.Queue_Copy(<void*> address)
     if copied == NULL:

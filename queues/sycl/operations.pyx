@@ -172,6 +172,6 @@ table.release_kernel = release_kernel
 table.release_queue = release_queue
 
 
-def table_address():
+def table_address() -> int:
     """Where the table of operations is, for the Device to hand to its queues."""
     return <uintptr_t> &table

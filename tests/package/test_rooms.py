@@ -49,14 +49,18 @@ def name_of(path):
 
 
 def imported_by_cython(source):
-    """(module, name) of each import; the name is empty when the module itself is what is imported."""
+    """(module, name) of each import; the name is empty when the module itself is what is imported.
+
+    Those for types alone do not count.
+    """
+    source = re.sub(r"^if TYPE_CHECKING:\n(    .*\n|\n)+", "", source, flags=re.M)
     for module, names, alone in CIMPORT.findall(source):
         for name in re.sub(r"#.*", "", names).strip("() \n").split(","):
             yield module or alone, name.split()[0] if name.strip() else ""
 
 
 def imported_by_python(source):
-    """The same. Imports inside functions count; those for types alone do not."""
+    """The same. Imports inside functions count."""
     left = [ast.parse(source)]
     while left:
         node = left.pop()

@@ -18,11 +18,19 @@ from forebay.queues.queue cimport Queue
 from forebay.queues.launch.scratch cimport launch_with_scratch
 
 import ctypes
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.queues.launch.arguments import local
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from forebay.hip.enums import hipError_t
+    from forebay.hip.modules import ihipModule_t
 
 cdef enum:
     MOST_ARGUMENTS = 256
@@ -61,6 +69,8 @@ cdef class Handle(Address):
 
     cdef public object queue
 
+    queue: Queue | None
+
 
 cdef extent_of(value):
     if isinstance(value, floating) and value == int(value):
@@ -81,30 +91,34 @@ cdef class dim3:
     cdef public object y
     cdef public object z
 
-    def __init__(self, x=1, y=1, z=1):
+    x: int
+    y: int
+    z: int
+
+    def __init__(self, x: Any = 1, y: Any = 1, z: Any = 1) -> None:
         self.x, self.y, self.z = extent_of(x), extent_of(y), extent_of(z)
 
     @staticmethod
-    def PROPERTIES():
+    def PROPERTIES() -> list[str]:
         """Return the names of the members."""
         return ["x", "y", "z"]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[int]:
         return iter((self.x, self.y, self.z))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return 3
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> int:
         return getattr(self, key) if isinstance(key, str) else (self.x, self.y, self.z)[key]
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, dim3) and tuple(self) == tuple(other)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(tuple(self))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"dim3(x={self.x}, y={self.y}, z={self.z})"
 
 
@@ -121,7 +135,9 @@ cdef class Function:
     cdef list last_buffers  # by parameter, for addresses that are read from memory
     cdef object __weakref__
 
-    def __init__(self, Kernel kernel not None, module):
+    module: ihipModule_t | None
+
+    def __init__(self, Kernel kernel not None, module: ihipModule_t | None) -> None:
         self.kernel = kernel
         self.module = module
         self.last_buffers = [None] * kernel.count
@@ -131,14 +147,22 @@ cdef class Function:
         self.local_at = places[0] if len(places) == 1 else -1
 
 
-def connect(result, failure, function, queue, buffer, params, extra):
+def connect(
+    result: tuple[Any, ...],
+    failure: Callable[[Exception, Any, Any], tuple[Any, ...]],
+    function: Callable[[Any], Function],
+    queue: Callable[[Any], Queue],
+    buffer: Callable[[Any], Any],
+    params: Callable[[Function, Any], tuple[Any, ...]],
+    extra: Callable[[Function, Any], tuple[Any, ...]],
+) -> None:
     """Say what a success returns, and who does what is not on the path: `forebay.hip.modules`."""
     global success, on_failure, find_function, find_queue, find_buffer, read_params, read_extra
     success, on_failure, find_function, find_queue = result, failure, function, queue
     find_buffer, read_params, read_extra = buffer, params, extra
 
 
-def set_null_queue(Queue queue):
+def set_null_queue(queue: Queue | None) -> None:
     """The queue of stream 0 while it is the same for all threads, else None."""
     global null_queue
     null_queue = queue
@@ -343,7 +367,7 @@ cdef int submit(
     return 0
 
 
-def kernel_arguments(Function function not None, shared, params, extra):
+def kernel_arguments(Function function not None, shared: int, params: Any, extra: Any) -> tuple[Any, ...]:
     """What a kernel gets in a launch with these `sharedMemBytes`, `kernelParams` and `extra`: for nodes of graphs."""
     cdef Kernel kernel = function.kernel
     cdef list items = list(given_items(function, params, extra))
@@ -355,9 +379,18 @@ def kernel_arguments(Function function not None, shared, params, extra):
 
 
 def hipModuleLaunchKernel(
-    f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes=0, stream=None, kernelParams=None,
-    extra=None
-):
+    f: Any,
+    gridDimX: int,
+    gridDimY: int,
+    gridDimZ: int,
+    blockDimX: int,
+    blockDimY: int,
+    blockDimZ: int,
+    sharedMemBytes: int = 0,
+    stream: Any = None,
+    kernelParams: Any = None,
+    extra: Any = None,
+) -> tuple[hipError_t]:
     """Launch a kernel (HIP, hipModuleLaunchKernel).
 
     Parameters

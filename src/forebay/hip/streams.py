@@ -80,9 +80,8 @@ def queue_of(stream: Any) -> Queue:
     if isinstance(stream, Queue):
         return stream
     if isinstance(stream, Handle) and stream.queue is not None:
-        queue: Queue = stream.queue
-        if not queue.closed:
-            return queue
+        if not stream.queue.closed:
+            return stream.queue
         raise HipError(hipError_t.hipErrorContextIsDestroyed)
     address = handle_number(stream, "a stream")
     if address in (0, LEGACY):
@@ -90,13 +89,13 @@ def queue_of(stream: Any) -> Queue:
     if address == PER_THREAD:
         return current_device().per_thread_queue
     known = _streams.get(address)
-    if known is None:
+    if known is None or known.queue is None:
         destroyed = FIRST_HANDLE <= address < FIRST_HANDLE + (1 << 40)
         raise HipError(
             hipError_t.hipErrorContextIsDestroyed if destroyed else hipError_t.hipErrorInvalidHandle,
             f"stream {address:#x} is destroyed, or never was one",
         )
-    return known.queue  # type: ignore[no-any-return]
+    return known.queue
 
 
 def handle_of(stream: Any) -> ihipStream_t:

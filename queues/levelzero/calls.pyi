@@ -1,6 +1,0 @@
-import ctypes
-
-CALL_NAMES: tuple[str, ...]
-
-def load(library: ctypes.CDLL) -> None: ...
-def has(name: str) -> bool: ...

@@ -1,3 +1,0 @@
-CALL_NAMES: dict[int, str]
-
-def load() -> None: ...

@@ -1,4 +1,0 @@
-CALL_NAMES: dict[int, str]
-REASONS: dict[int, str]
-
-def load() -> None: ...
