@@ -126,6 +126,28 @@ def test_a_build_in_place_compiles_what_changed_and_leaves_no_generated_source(c
     third = modules(checkout / "queues") | modules(checkout / "sync")
     assert all(third[name] > first[name] for name in first)
 
+    output_of("-c", "import setuptools.build_meta as b; b.build_editable('dist')", cwd=checkout)
+    assert modules(checkout / "queues") | modules(checkout / "sync") == third
+
+
+def test_a_build_says_what_it_compiles(checkout):
+    build = ("setup.py", "--quiet", "build_ext", "--inplace")
+    names = {"forebay.sync.small", "forebay.queues.opencl.large"}
+    lines = python(*build, "--force", cwd=checkout).stderr.splitlines()
+    said = [re.fullmatch(r"forebay: compiled (\d) of 2 modules: (\S+)", line) for line in lines]
+    assert [match[1] for match in said] == ["1", "2"]
+    assert {match[2] for match in said} == names
+    assert python(*build, cwd=checkout).stderr == ""
+
+
+def test_a_wrong_source_ends_the_build_with_its_error(checkout):
+    wrong = checkout / "queues/wrong.pyx"
+    wrong.write_text("def wrong() ->:\n")
+    done = python("setup.py", "--quiet", "build_ext", "--inplace", cwd=checkout)
+    wrong.unlink()
+    assert done.returncode != 0
+    assert "queues/wrong.pyx:1:" in done.stderr
+
 
 def test_the_view_has_the_layout_of_an_installed_forebay(checkout):
     output_of("setup.py", "--quiet", "view", cwd=checkout)
