@@ -18,7 +18,7 @@ from typing import Any
 
 from forebay.c_string import CString
 from forebay.core.errors import BuildError, Error
-from forebay.hip_cpp import KernelInfo, RefusedError, Variable, build, translate
+from forebay.hip_cpp import KernelInfo, NotInstalledError, RefusedError, Variable, build, translate
 from forebay.hip_cpp.code import HIP_CPP, OPENCL_C, pack_code
 from forebay.hip_cpp.device import current_device as _current_device
 
@@ -237,6 +237,11 @@ def hiprtcCompileProgram(prog: Any, numOptions: int, options: Any) -> tuple[hipr
     tuple
         ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_COMPILATION``; ``HIPRTC_ERROR_INVALID_OPTION`` for an unknown option,
         which the log names.
+
+    Raises
+    ------
+    NotInstalledError
+        If the program is HIP C++ and pcpp is not installed: ``pip install 'forebay[hip]'``.
     """
     if not _usable(prog):
         return (INVALID_PROGRAM,)
@@ -274,6 +279,8 @@ def _compile(prog: hiprtcProgram, macros: list[str], flags: list[str], prelude: 
                 return hiprtcResult.HIPRTC_ERROR_COMPILATION
         text = prelude + text
         build(_current_device(), text, flags, variables).close()
+    except NotInstalledError:  # the installation is wrong, not the program
+        raise
     except RefusedError as error:
         prog._log = error.log
         named = error.place.file == "name expression"

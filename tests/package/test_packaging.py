@@ -64,7 +64,9 @@ def checkout(tmp_path_factory):
     ignore = shutil.ignore_patterns("*.so", "*.pyd", "*.pyx", "*.cpp", "__pycache__")
     for folder in (FACE, *ROOMS, "tests"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=ignore)
-    (copy / FACE / "__init__.py").write_text('"""Without what it imports when it is whole."""\n')
+    (copy / FACE / "__init__.py").write_text(
+        '"""Without what it imports when it is whole."""\n\n__version__ = "1.2.3"\n'
+    )
     (copy / "sync/typed.pyi").write_text("answer: int\n")
     for name, text in SOURCES.items():
         (copy / name).write_text(text.lstrip())
@@ -83,6 +85,7 @@ def modules(folder):
 
 
 def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
+    assert wheel.name.startswith("forebay-1.2.3-")
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
     assert {name.split("/")[0] for name in names} == {"forebay"}
     assert {Path(name).suffix for name in names} == {".py", ".pyi", ".pxd", ".so", ".typed"}

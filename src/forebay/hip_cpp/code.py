@@ -23,12 +23,14 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-
-from typing_extensions import Buffer
+from typing import TYPE_CHECKING
 
 from forebay.core.errors import InvalidArgumentError
 from forebay.hip_cpp.program import Variable
 from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["HIP_CPP", "MAGIC", "OPENCL_C", "Code", "is_code", "pack_code", "unpack_code"]
 
