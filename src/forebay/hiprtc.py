@@ -150,7 +150,7 @@ def hiprtcCreateProgram(
     Returns
     -------
     tuple
-        ``(HIPRTC_SUCCESS, program)``; ``HIPRTC_ERROR_INVALID_INPUT`` when an argument is none of these.
+        ``(HIPRTC_SUCCESS, program)``; ``HIPRTC_ERROR_INVALID_INPUT`` when an argument is not of this kind.
     """
     try:
         texts, names = _strings(numHeaders, headers), _strings(numHeaders, includeNames)
@@ -166,8 +166,8 @@ def hiprtcDestroyProgram(prog: Any) -> tuple[hiprtcResult]:
     Returns
     -------
     tuple
-        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` for None, ``HIPRTC_ERROR_INVALID_PROGRAM`` for what
-        is no program or a destroyed one.
+        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` for None, ``HIPRTC_ERROR_INVALID_PROGRAM`` for
+        anything but a program, or a destroyed one.
     """
     if prog is None:
         return (INVALID_INPUT,)
@@ -401,5 +401,5 @@ def hiprtcGetErrorString(result: hiprtcResult) -> tuple[bytes]:
 
 def __getattr__(name: str) -> Any:
     if name.startswith(("hiprtcLink", "hiprtcGetBitcode", "hiprtcJIT")):
-        raise AttributeError(f"forebay.hiprtc has no {name}: there is no bitcode and no linker behind it")
+        raise AttributeError(f"forebay.hiprtc has no {name}: forebay has no bitcode and no linker")
     raise AttributeError(f"module 'forebay.hiprtc' has no attribute {name!r}")

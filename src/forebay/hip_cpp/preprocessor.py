@@ -60,7 +60,7 @@ class Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]  # pcpp has no type
         except Exception as error:  # pcpp indexes lists that a wrong directive leaves empty
             directive = self.lastdirective
             place = Place(shown(directive.source), directive.lineno) if directive else Place("", 0)
-            raise RefusedError(f"a directive, or the use of a macro, that is wrong ({error})", place) from None
+            raise RefusedError(f"a wrong directive or use of a macro ({error})", place) from None
 
     def on_error(self, file: str, line: int, msg: str) -> None:
         """Raise instead of printing."""
@@ -115,7 +115,7 @@ def preprocess(
     Raises
     ------
     RefusedError
-        For what is wrong with a directive.
+        If a directive is wrong.
     """
     with _lock:  # pcpp's lexer has state of its own
         return _preprocess(source, file, options, headers or {})

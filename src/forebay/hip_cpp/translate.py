@@ -176,7 +176,7 @@ def parameter(base: Base, param: nodes.Param, type: Type) -> ParameterInfo:
 
 
 def check_attributes(function: nodes.Function, program: Translator) -> None:
-    """Refuse what is no device code, and two functions that differ in nothing."""
+    """Refuse what is not device code, and two functions that are declared alike."""
     attributes = function.attributes
     if "__shared__" in attributes or "__constant__" in attributes:
         raise RefusedError(f"the attributes of {function.name}", function.place)
