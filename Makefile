@@ -78,8 +78,9 @@ $(VENV)/built: $(SOURCES) setup.py $(VENV)/python
 	@$(BIN)/python setup.py --quiet build_ext --inplace >&2
 	@touch $@
 
-# with-a,b is forebay with the extras a and b. The build is not isolated, so that the same Cython builds it every time.
-$(VENV)/with-%: pyproject.toml setup.py $(VENV)/python
+# with-a,b is forebay with the extras a and b. The build is not isolated, so that the same Cython builds it every time;
+# it comes after the compiler, which says what it does where pip would be silent.
+$(VENV)/with-%: pyproject.toml setup.py $(VENV)/python | $(VENV)/built
 	@echo "forebay: installing into $(VENV) ($*)" >&2
 	@$(PIP) --no-build-isolation --editable '.[$*]' >&2
 	@touch $@

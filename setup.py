@@ -11,6 +11,8 @@ import os
 import shutil
 import sys
 import sysconfig
+import threading
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
@@ -155,47 +157,46 @@ class view(Command):
         write_stubs()
 
 
+class Progress:
+    """Says on stderr how many modules are done: on a terminal in one line that is rewritten, else one line for each."""
+
+    def __init__(self, total):
+        self.done, self.total = 0, total
+        self.any_compiled = False
+        self.terminal = sys.stderr.isatty()
+        self.lock = threading.Lock()
+
+    def advance(self, name, compiled):
+        """Count a module, and say so unless all so far were up to date."""
+        with self.lock:
+            self.done += 1
+            self.any_compiled |= compiled
+            line = f"forebay: compiled {self.done} of {self.total} modules: {name}"
+            if self.terminal and self.any_compiled:
+                print(f"\r\033[K{line}", end="\n" if self.done == self.total else "", file=sys.stderr, flush=True)
+            elif compiled:
+                print(line, file=sys.stderr, flush=True)
+
+
 class build_ext(setuptools_build_ext):
-    """Compile with Cython, across the folders, as C++17."""
+    """Compile with Cython, across the folders, as C++17, on all cores."""
 
     def finalize_options(self):
-        if self.inplace:
-            # An editable install would build in a temporary folder, and compile everything each time.
+        if self.inplace or self.editable_mode:
+            # One folder for both, which stays: what `build_ext --inplace` has compiled, an editable install finds done.
             self.build_lib = str(Path("build", "inplace"))
             self.build_temp = str(Path("build", "inplace", "objects"))
         super().finalize_options()
         if self.parallel is None:
-            self.parallel = min(os.cpu_count() or 1, 4)
+            self.parallel = len(os.sched_getaffinity(0)) if LINUX else os.cpu_count() or 1
 
     def run(self):
         make_view()
-        if self.extensions:
-            self.translate()
         super().run()
         if not self.inplace:
             write_stubs()
             for stub in VIEW.rglob("*.pyi"):
                 shutil.copy2(stub, Path(self.build_lib, stub.relative_to(VIEW)))
-
-    def translate(self):
-        """Translate Cython to C++. Not when this file is loaded: pip loads it several times only to ask questions."""
-        import Cython
-        from Cython.Build import cythonize
-
-        translated = cythonize(
-            [Extension(extension.name, list(extension.sources), language="c++") for extension in self.extensions],
-            include_path=[str(VIEW)],
-            build_dir=str(Path("build", f"cython-{Cython.__version__}")),
-            nthreads=self.parallel if sys.platform != "win32" else 0,
-            language_level=3,
-            compiler_directives={"binding": True, "embedsignature": False, "annotation_typing": False},
-            force=bool(self.force),
-        )
-        by_name = {extension.name: extension for extension in translated}
-        for extension in self.extensions:  # setuptools keeps notes on these objects, so they stay and only learn
-            headers = [str(header) for header in Path(extension.sources[0]).parent.glob("*.hpp")]
-            extension.sources = by_name[extension.name].sources
-            extension.depends = by_name[extension.name].depends + headers
 
     def build_extensions(self):
         if self.compiler.compiler_type == "msvc":
@@ -210,7 +211,44 @@ class build_ext(setuptools_build_ext):
         for extension in self.extensions:
             extension.extra_compile_args = flags
             extension.define_macros = [] if self.debug else [("NDEBUG", None)]
-        super().build_extensions()
+        self.progress = Progress(len(self.extensions))
+        self.failed = False
+        with ProcessPoolExecutor(self.parallel) as processes:
+            self.translations = {extension.name: self.translate(extension, processes) for extension in self.extensions}
+            super().build_extensions()
+
+    def translate(self, extension, processes):
+        """Begin to translate a module to C++, unless that is up to date."""
+        import Cython  # not when this file is loaded: pip loads it several times only to ask questions
+        from Cython.Build import cythonize
+
+        return processes.submit(
+            cythonize,
+            [Extension(extension.name, list(extension.sources), language="c++")],
+            include_path=[str(VIEW)],
+            build_dir=str(Path("build", f"cython-{Cython.__version__}")),
+            language_level=3,
+            compiler_directives={"binding": True, "embedsignature": False, "annotation_typing": False},
+            force=bool(self.force),
+            quiet=True,
+        )
+
+    def build_extension(self, extension):
+        """Compile a module once it is translated, unless it is up to date. The threads of setuptools call this."""
+        if self.failed:
+            return
+        try:
+            (translated,) = self.translations[extension.name].result()
+            headers = [str(header) for header in Path(extension.sources[0]).parent.glob("*.hpp")]
+            extension.sources = translated.sources
+            extension.depends = translated.depends + headers
+            module = Path(self.get_ext_fullpath(extension.name))
+            before = module.stat().st_mtime_ns if module.exists() else None
+            super().build_extension(extension)
+        except BaseException:
+            self.failed = True  # the others end, rather than hide the error behind minutes of work
+            raise
+        self.progress.advance(extension.name, compiled=module.stat().st_mtime_ns != before)
 
     def require_compiler(self):
         """End with advice, rather than with a page of output, when the compiler or Python's headers are missing."""

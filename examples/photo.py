@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
 
+import click
 import numpy as np
 import skimage
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
@@ -35,8 +34,6 @@ STEEPEST = 0.16  # where the last bin ends; what is steeper is counted in it
 SIGMA = 2.5
 RADIUS = round(4 * SIGMA)  # where SciPy cuts the bell off, too
 TOLERANCE = 1e-5  # of float32 against float64, for numbers up to about 1
-
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 def photograph() -> np.ndarray:
@@ -240,19 +237,18 @@ def progress_after(seconds: float, steps: int, console: Console) -> Iterator[Pro
             progress.stop()
 
 
-@app.command()
-def main(
-    output: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("demo.png"),
-    tiles: Annotated[int, typer.Option(min=1, max=16, help="Tiles along each side of the photograph.")] = 4,
-    queues: Annotated[int, typer.Option(min=1, max=16, help="Queues that share the tiles.")] = 4,
-) -> None:
+@click.command(context_settings={"show_default": True})
+@click.option("--output", type=click.Path(path_type=Path), default="demo.png", help="Where the picture goes.")
+@click.option("--tiles", type=click.IntRange(1, 16), default=4, help="Tiles along each side of the photograph.")
+@click.option("--queues", type=click.IntRange(1, 16), default=4, help="Queues that share the tiles.")
+def main(output: Path, tiles: int, queues: int) -> None:
     """Find the edges of a photograph on several queues, check the result, and draw what ran when."""
     sys.stdout.reconfigure(errors="replace")  # a device's name must not end the program on an ASCII terminal
     try:
         device = ps.Device(timing=True)
     except ps.Error as error:
         print(f"photo: {error}", file=sys.stderr)
-        raise typer.Exit(2) from None
+        sys.exit(2)
     console = Console(highlight=False, soft_wrap=True)
     info = device.info
     print(f"device: {device.name}  {info.platform} · {info.description}", flush=True)
@@ -295,9 +291,9 @@ def main(
         console.print(
             f"WRONG: off by {error:.1g} from SciPy, {finder.histogram.sum():,} of {edges.size:,} pixels counted"
         )
-        raise typer.Exit(1)
+        sys.exit(1)
     console.print(f"OK: off by at most {error:.1g} from SciPy, all {edges.size:,} pixels counted; see {output}")
 
 
 if __name__ == "__main__":
-    app()
+    main()

@@ -7,9 +7,9 @@ import platform
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+import click
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
@@ -23,13 +23,20 @@ from microbench import instructions as counting
 from microbench import launch as launches
 from microbench.interleaved import Measured, ratio_interval
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 console = Console(width=None if sys.stdout.isatty() else 130)
 
 
-@app.callback()
+@click.group(context_settings={"show_default": True})
 def main() -> None:
     """Microbenchmarks of forebay: ratios to the same driver calls in a compiled C loop, in one process and run."""
+
+
+def number(name: str, default: int, text: str) -> Any:
+    """Return an option that takes a number of at least one."""
+    return click.option(f"--{name}", type=click.IntRange(1), default=default, help=text)
+
+
+of_device = click.option("--device", default=None, help="Filter words, as for forebay.Device.")
 
 
 @dataclass(frozen=True)
@@ -86,13 +93,17 @@ def beside_rows(found: dict[int, dict[str, Measured]]) -> list[Row]:
     return rows
 
 
-@app.command()
-def launch(
-    device: Annotated[str | None, typer.Option(help="Filter words, as for forebay.Device.")] = None,
-    calls: Annotated[int, typer.Option(help="Launches of one sample.")] = 300,
-    rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
-    json_path: Annotated[Path | None, typer.Option("--json", help="Write everything as JSON; - prints it.")] = None,
-) -> None:
+@main.command("launch")
+@of_device
+@number("calls", 300, "Launches of one sample.")
+@number("rounds", 100, "Samples of each subject.")
+@click.option(
+    "--json",
+    "json_path",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Write everything as JSON; - prints it.",
+)
+def launch(device: str | None, calls: int, rounds: int, json_path: Path | None) -> None:
     """What a launch costs, in every way to launch, and beside idle and busy queues."""
     with ps.Device(device) as opened, Progress(console=Console(stderr=True), transient=True) as progress:
         console.print(f"device: {opened.name}  {opened.info.platform} · {opened.info.description}")
@@ -136,13 +147,12 @@ def launch(
             json_path.write_text(report + "\n", encoding="utf-8")
 
 
-@app.command("by-value")
-def by_value(
-    device: Annotated[str | None, typer.Option(help="Filter words, as for forebay.Device.")] = None,
-    nbytes: Annotated[int, typer.Option(help="Bytes of the argument.")] = 4096,
-    calls: Annotated[int, typer.Option(help="Launches of one sample.")] = 300,
-    rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
-) -> None:
+@main.command("by-value")
+@of_device
+@number("nbytes", 4096, "Bytes of the argument.")
+@number("calls", 300, "Launches of one sample.")
+@number("rounds", 100, "Samples of each subject.")
+def by_value(device: str | None, nbytes: int, calls: int, rounds: int) -> None:
     """What a launch costs whose argument is bytes by value: the same as before, and new ones."""
     with ps.Device(device) as opened:
         console.print(f"device: {opened.name}  {opened.info.platform} · {opened.info.description}")
@@ -152,13 +162,12 @@ def by_value(
         show(f"{nbytes} bytes by value; {calls} launches a sample, {rounds} rounds", rows, below)
 
 
-@app.command("graph")
-def graph(
-    device: Annotated[str | None, typer.Option(help="Filter words, as for forebay.Device.")] = None,
-    length: Annotated[int, typer.Option(help="Launches of the chain.")] = 100,
-    calls: Annotated[int, typer.Option(help="Chains of one sample.")] = 5,
-    rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
-) -> None:
+@main.command("graph")
+@of_device
+@number("length", 100, "Launches of the chain.")
+@number("calls", 5, "Chains of one sample.")
+@number("rounds", 100, "Samples of each subject.")
+def graph(device: str | None, length: int, calls: int, rounds: int) -> None:
     """What replaying a captured chain of launches costs, next to the same launches from C."""
     with ps.Device(device) as opened:
         console.print(f"device: {opened.name}  {opened.info.platform} · {opened.info.description}")
@@ -170,12 +179,11 @@ def graph(
             show(f"A chain of {length} launches, the queue {state}; {calls} a sample, {rounds} rounds", rows)
 
 
-@app.command()
-def scratch(
-    device: Annotated[str | None, typer.Option(help="Filter words, as for forebay.Device.")] = None,
-    calls: Annotated[int, typer.Option(help="Launches of one sample.")] = 300,
-    rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
-) -> None:
+@main.command("scratch")
+@of_device
+@number("calls", 300, "Launches of one sample.")
+@number("rounds", 100, "Samples of each subject.")
+def scratch(device: str | None, calls: int, rounds: int) -> None:
     """What a launch costs whose scratch is sized by data that has not changed."""
     with ps.Device(device) as opened:
         console.print(f"device: {opened.name}  {opened.info.platform} · {opened.info.description}")
@@ -188,12 +196,11 @@ def scratch(
     )
 
 
-@app.command("hip")
-def of_hip(
-    length: Annotated[int, typer.Option(help="Launches of the graph.")] = 100,
-    calls: Annotated[int, typer.Option(help="Launches of one sample.")] = 300,
-    rounds: Annotated[int, typer.Option(help="Samples of each subject.")] = 100,
-) -> None:
+@main.command("hip")
+@number("length", 100, "Launches of the graph.")
+@number("calls", 300, "Launches of one sample.")
+@number("rounds", 100, "Samples of each subject.")
+def of_hip(length: int, calls: int, rounds: int) -> None:
     """What forebay.hip adds to a launch, and what idle streams cost a program; the device is FOREBAY_DEVICE's."""
     console.print(f"device: {select(None).name}")
     launched, replayed = ported.against_the_runtime(length, calls, rounds)
@@ -210,11 +217,10 @@ def of_hip(
         show(f"{ported.ARRAYS} launches on the null stream {title}; {rounds} rounds", rows, ported.ALONE)
 
 
-@app.command("cold-start")
-def cold_start(
-    device: Annotated[str | None, typer.Option(help="Filter words, as for forebay.Device.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Processes of each kind.")] = 7,
-) -> None:
+@main.command("cold-start")
+@of_device
+@number("rounds", 7, "Processes of each kind.")
+def cold_start(device: str | None, rounds: int) -> None:
     """What the start of a process with twenty kernels costs: compiled, and out of the disk cache."""
     chosen = select(device)
     console.print(f"device: {chosen.name}  {chosen.platform} · {chosen.description}")
@@ -223,7 +229,7 @@ def cold_start(
         show(f"{what[0].upper()}{what[1:]}; {rounds} rounds", rows, "compiled", "ms")
 
 
-@app.command("instructions")
+@main.command("instructions")
 def count_instructions() -> None:
     """How many instructions a launch takes, and whose they are, counted by callgrind."""
     found = counting.instructions()
@@ -237,4 +243,4 @@ def count_instructions() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(app())
+    main(prog_name="python -m microbench")

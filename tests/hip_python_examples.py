@@ -25,9 +25,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -167,17 +166,17 @@ def error_of(stderr: str) -> str:
 # -- the command line
 
 
-def main(
-    folder: Annotated[Path, typer.Argument(help="A checkout of hip-python, or any folder.", exists=True)],
-    device: Annotated[list[str] | None, typer.Option(help="As in FOREBAY_DEVICE; may be given several times.")] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds for each program.")] = 300,
-) -> None:
-    """Run hip-python's examples with their import changed."""
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, path_type=Path))
+@click.option("--device", multiple=True, help="As in FOREBAY_DEVICE; may be given several times.")
+@click.option("--timeout", type=float, default=300, show_default=True, help="Seconds for each program.")
+def main(folder: Path, device: tuple[str, ...], timeout: float) -> None:
+    """Run hip-python's examples below FOLDER, with their import changed."""
     try:
         devices = [select(words).name for words in device or [None]]
     except Error as error:
         print(f"hip_python_examples: {error}", file=sys.stderr)
-        raise typer.Exit(2) from None
+        sys.exit(2)
     console = Console() if sys.stdout.isatty() else Console(width=200)
     table = Table("program", *devices)
     states: list[str] = []
@@ -195,7 +194,7 @@ def main(
     console.print(table)
     print(", ".join(f"{states.count(state)} {state}" for state in COLOURS if state in states) or "no programs")
     tried = [state for state in states if state != "out of scope"]
-    raise typer.Exit(1 if "failed" in tried else 0 if tried else 2)
+    sys.exit(1 if "failed" in tried else 0 if tried else 2)
 
 
 def cell(outcome: Outcome) -> str:
@@ -204,4 +203,4 @@ def cell(outcome: Outcome) -> str:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

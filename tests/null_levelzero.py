@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import functools
 import hashlib
 import json
@@ -34,7 +35,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import filelock
 import platformdirs
 
 PACKAGES = (
@@ -162,7 +162,8 @@ def ensure(refresh: bool = False) -> Path:
             raise UnavailableError(
                 f"the cache folder cannot be made: {error}; set FOREBAY_CACHE to another one"
             ) from error
-        with filelock.FileLock(cache / "lock"):
+        with open(cache / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             if refresh or not ready.exists():
                 _replace(cache, ready)
     verify(ready)

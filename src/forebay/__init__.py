@@ -43,6 +43,8 @@ from forebay.queues.memory.pool import MemoryPool
 from forebay.queues.queue import Queue
 from forebay.queues.selection import devices
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Argument",
     "ArgumentTypeError",
@@ -84,6 +86,7 @@ __all__ = [
     "Stats",
     "SumOver",
     "TimeoutError",
+    "__version__",
     "by_value",
     "devices",
     "host_empty",

@@ -4,90 +4,101 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import sys
-from typing import Annotated
 
-import typer
+import click
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from forebay import __version__
 from forebay.core.errors import Error
 from forebay.queues.kernels.cache import BinaryCache
-from forebay.queues.selection import DeviceInfo, devices, inventory, select
+from forebay.queues.selection import VARIABLE, DeviceInfo, devices, inventory, select
 
 __all__ = ["main"]
 
-app = typer.Typer(
-    help="Streams on in-order queues of OpenCL, Level Zero and SYCL devices.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog='Completion by the shell: eval "$(_FOREBAY_COMPLETE=bash_source forebay)", or zsh_source, or fish_source.',
 )
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def commands() -> None:
+    """Streams on in-order queues of OpenCL, Level Zero and SYCL devices."""
 
 
-@app.command("devices")
-def list_devices(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-) -> None:
-    """List what can be used, and what was found but cannot be, with the reason and what to do."""
+def plain_console() -> Console:
+    """Return a console that breaks no line and cuts no name off, however narrow the terminal is."""
+    return Console(highlight=False, soft_wrap=True)
+
+
+@commands.command("devices")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_devices(as_json: bool) -> None:
+    """List the devices, and why some cannot be used.
+
+    The default is the device that a program gets which names none. FOREBAY_DEVICE chooses it.
+    """
     there = devices()
-    default = next((device.name for device in there if device.usable), None)
+    default, problem = None, ""
+    try:
+        default = select().name
+    except Error as error:
+        problem = str(error).removesuffix(f"; {inventory(there)}") if there else str(error)
     if as_json:
         listed = [
             {field.name: getattr(device, field.name) for field in dataclasses.fields(device) if field.name != "native"}
             for device in there
         ]
-        absence = "" if there else inventory(there)
-        print(json.dumps({"devices": listed, "default": default, "absence": absence}, indent=2, ensure_ascii=False))
+        print(json.dumps({"devices": listed, "default": default, "problem": problem}, indent=2, ensure_ascii=False))
         return
-    if not there:
-        print(inventory(there))
-        return
-    # Into a file or a pipe a table is as wide as it has to be, for whoever reads it later.
-    console = Console() if sys.stdout.isatty() else Console(width=200)
-    table = Table("name", "device", "platform", "version")
-    table.add_column("units", justify="right")
-    table.add_column("memory", justify="right")
-    table.add_column("usable")
+    console = plain_console()
     for device in there:
-        table.add_row(
-            f"[bold]{device.name}[/]",
-            escape(device.description),
-            escape(device.platform),
-            escape(re.sub(r"(\d) .*", r"\1", device.version)),  # what follows the number is the driver's, and long
-            str(device.compute_units or ""),
-            f"{device.memory / 2**30:.1f} GiB" if device.memory else "",
-            state(device, device.name == default),
-        )
-    console.print(table)
+        console.print(described(device, device.name == default), end="\n\n")
+    if problem:
+        console.print(f"[red]no default:[/] {escape(problem)}" if there else escape(problem))
 
 
-def state(device: DeviceInfo, is_default: bool) -> str:
-    """Say whether a device can be used, and if not why and what to do, in the markup of rich."""
-    if device.usable:
-        return "[green]yes[/], the default" if is_default else "[green]yes[/]"
-    return f"[red]no:[/] {escape(device.reason)}\n[yellow]do:[/] {escape(device.advice)}"
+def described(device: DeviceInfo, is_default: bool) -> str:
+    """Return what is known of a device in a few lines, in the markup of rich."""
+    chosen = f" that {VARIABLE}={os.environ[VARIABLE]} names" if os.environ.get(VARIABLE) else ""
+    facts = [
+        device.platform,
+        re.sub(r"(\d) .*", r"\1", device.version),  # what follows the number is the driver's, and long
+        f"{device.compute_units} units" if device.compute_units else "",
+        f"{device.memory / 2**30:.1f} GiB" if device.memory else "",
+    ]
+    lines = [
+        f"[bold]{device.name}[/]" + (f"  [green]the default{escape(chosen)}[/]" if is_default else ""),
+        f"  {escape(device.description)}",
+        f"  {escape(' · '.join(filter(None, facts)))}",
+    ]
+    if not device.usable:
+        lines += [f"  [red]not usable:[/] {escape(device.reason)}", f"  [yellow]what to do:[/] {escape(device.advice)}"]
+    return "\n".join(lines)
 
 
-@app.command("default")
+@commands.command("default")
 def show_default() -> None:
-    """Say in one line which device is used when a program names none; exit with 2 if there is none."""
+    """Say which device is the default, in one line.
+
+    The exit status is 2 if there is none.
+    """
     try:
         device = select()
     except Error as error:
         print(f"forebay: {error}", file=sys.stderr)
-        raise typer.Exit(2) from None
+        sys.exit(2)
     print(f"device: {device.name}  {device.platform} · {device.description}")
 
 
-@app.command("hip")
-def show_hip(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    all_functions: Annotated[bool, typer.Option("--all", help="List what is not there, too.")] = False,
-) -> None:
-    """Say what there is of HIP's runtime interface on each driver."""
+@commands.command("hip")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--all", "all_functions", is_flag=True, help="List the functions that are missing, too.")
+def show_hip(as_json: bool, all_functions: bool) -> None:
+    """List the functions of HIP, and what is there on which driver."""
     from forebay import hip
     from forebay.hip.table import DRIVERS, table
 
@@ -98,37 +109,38 @@ def show_hip(
         ]
         print(json.dumps(listed, indent=2, ensure_ascii=False))
         return
-    console = Console() if sys.stdout.isatty() else Console(width=200)
-    shown = Table("chapter")
-    shown.add_column("function", no_wrap=True)
-    for driver in DRIVERS:
-        shown.add_column(driver)
+    console = plain_console()
     chapter = ""
     for row in rows:
         if row.there or all_functions:
             if row.chapter != chapter:
-                shown.add_section()
-            colours = [
-                "green" if state == "yes" else "red" if state in ("no", "–") else "yellow" for state in row.drivers
-            ]
-            shown.add_row(
-                row.chapter if row.chapter != chapter else "",
-                f"[bold]{row.name}[/]",
-                *(f"[{colour}]{escape(state)}[/]" for colour, state in zip(colours, row.drivers, strict=True)),
-            )
-            chapter = row.chapter
-    console.print(shown)
+                chapter = row.chapter
+                console.print(f"[bold]{chapter}[/]")
+            console.print(f"  {row.name:<40} {on_drivers(dict(zip(DRIVERS, row.drivers, strict=True)))}")
     there = sum(row.there for row in rows)
-    print(f"{there} of the {len(rows)} functions of these chapters; with --all, the others too. hiprtc: forebay.hiprtc")
+    print(f"{there} of the {len(rows)} functions of these chapters; --all lists the others too. hiprtc: forebay.hiprtc")
 
 
-cache = typer.Typer(help="What compilers made, kept on disk for the next process.", no_args_is_help=True)
-app.add_typer(cache, name="cache")
+def on_drivers(states: dict[str, str]) -> str:
+    """Return what a function does on each driver, said once if that is the same; in the markup of rich."""
+
+    def coloured(state: str) -> str:
+        colour = "green" if state == "yes" else "red" if state in ("no", "–") else "yellow"
+        return f"[{colour}]{escape(state)}[/]"
+
+    if len(set(states.values())) == 1:
+        return coloured(next(iter(states.values())))
+    return " · ".join(f"{driver}: {coloured(state)}" for driver, state in states.items())
+
+
+@commands.group()
+def cache() -> None:
+    """Show or clear the cache of compiled programs."""
 
 
 @cache.command("info")
 def show_cache() -> None:
-    """Say where it is and how large."""
+    """Say where it is, and how large."""
     found = BinaryCache().info()
     if found.folder is None:
         print("turned off by FOREBAY_NO_CACHE")
@@ -149,7 +161,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a device's name must not end the program on an ASCII terminal
-    app(prog_name="forebay")
+    commands(prog_name="forebay")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 
 from forebay.c_string import CString
 from forebay.core.errors import BuildError, Error
-from forebay.hip_cpp import KernelInfo, RefusedError, Variable, build, translate
+from forebay.hip_cpp import KernelInfo, NotInstalledError, RefusedError, Variable, build, translate
 from forebay.hip_cpp.code import HIP_CPP, OPENCL_C, pack_code
 from forebay.hip_cpp.device import current_device as _current_device
 
@@ -150,7 +150,7 @@ def hiprtcCreateProgram(
     Returns
     -------
     tuple
-        ``(HIPRTC_SUCCESS, program)``; ``HIPRTC_ERROR_INVALID_INPUT`` when an argument is none of these.
+        ``(HIPRTC_SUCCESS, program)``; ``HIPRTC_ERROR_INVALID_INPUT`` when an argument is not of this kind.
     """
     try:
         texts, names = _strings(numHeaders, headers), _strings(numHeaders, includeNames)
@@ -166,8 +166,8 @@ def hiprtcDestroyProgram(prog: Any) -> tuple[hiprtcResult]:
     Returns
     -------
     tuple
-        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` for None, ``HIPRTC_ERROR_INVALID_PROGRAM`` for what
-        is no program or a destroyed one.
+        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` for None, ``HIPRTC_ERROR_INVALID_PROGRAM`` for
+        anything but a program, or a destroyed one.
     """
     if prog is None:
         return (INVALID_INPUT,)
@@ -237,6 +237,11 @@ def hiprtcCompileProgram(prog: Any, numOptions: int, options: Any) -> tuple[hipr
     tuple
         ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_COMPILATION``; ``HIPRTC_ERROR_INVALID_OPTION`` for an unknown option,
         which the log names.
+
+    Raises
+    ------
+    NotInstalledError
+        If the program is HIP C++ and pcpp is not installed: ``pip install 'forebay[hip]'``.
     """
     if not _usable(prog):
         return (INVALID_PROGRAM,)
@@ -274,6 +279,8 @@ def _compile(prog: hiprtcProgram, macros: list[str], flags: list[str], prelude: 
                 return hiprtcResult.HIPRTC_ERROR_COMPILATION
         text = prelude + text
         build(_current_device(), text, flags, variables).close()
+    except NotInstalledError:  # the installation is wrong, not the program
+        raise
     except RefusedError as error:
         prog._log = error.log
         named = error.place.file == "name expression"
@@ -394,5 +401,5 @@ def hiprtcGetErrorString(result: hiprtcResult) -> tuple[bytes]:
 
 def __getattr__(name: str) -> Any:
     if name.startswith(("hiprtcLink", "hiprtcGetBitcode", "hiprtcJIT")):
-        raise AttributeError(f"forebay.hiprtc has no {name}: there is no bitcode and no linker behind it")
+        raise AttributeError(f"forebay.hiprtc has no {name}: forebay has no bitcode and no linker")
     raise AttributeError(f"module 'forebay.hiprtc' has no attribute {name!r}")

@@ -234,7 +234,7 @@ def test_updates_without_something(graph):
     executable, node = instantiate(graph), hip.hipGraphNode()
     for given in ((None, graph, node), (executable, None, node), (executable, graph, None)):
         assert hip.hipGraphExecUpdate(*given)[0] == E.hipErrorInvalidValue
-    with pytest.raises(TypeError, match="str is no pointer"):
+    with pytest.raises(TypeError, match="str is not a pointer"):
         hip.hipGraphExecUpdate(executable, graph, "here")
 
 

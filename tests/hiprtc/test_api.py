@@ -1,5 +1,6 @@
 """forebay.hiprtc as programs written for hip-python call it."""
 
+import sys
 import threading
 
 import numpy as np
@@ -268,3 +269,12 @@ def test_code_objects():
     for broken in (b"", b"\x7fELF and so on", MAGIC, data[:-1], data[:-3] + b"xyz", data[:8] + b"\1" + data[9:]):
         with refused(ps.InvalidArgumentError, ValueError, "code object"):
             unpack_code(broken)
+
+
+def test_without_the_preprocessor_only_hip_cpp_is_refused(monkeypatch):
+    monkeypatch.delitem(sys.modules, "forebay.hip_cpp.preprocessor", raising=False)
+    monkeypatch.setitem(sys.modules, "pcpp", None)
+    program = create(b"__global__ void k(float* x) { x[0] = 1.0f; }")
+    with pytest.raises(ImportError, match=r"pip install 'forebay\[hip\]'"):
+        hiprtc.hiprtcCompileProgram(program, 0, [])
+    assert hiprtc.hiprtcCompileProgram(create(b"kernel void k() {}"), 0, []) == (OK,)

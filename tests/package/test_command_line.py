@@ -1,3 +1,4 @@
+import importlib.metadata
 import json
 import re
 import shutil
@@ -6,6 +7,7 @@ import sysconfig
 
 import pytest
 
+import forebay
 from forebay.queues.kernels.cache import BinaryCache, key_of
 from forebay.queues.selection import devices
 from tests.helpers.processes import BUNDLED_DRIVERS, no_opencl, output_of, python
@@ -17,20 +19,42 @@ def _some_device():
         pytest.skip("no usable device")
 
 
-def test_the_table_lists_every_device():
-    listed = json.loads(output_of("-m", "forebay", "devices", "--json"))["devices"]
-    table = output_of("-m", "forebay", "devices")
-    assert listed
-    for device in listed:
-        assert device["name"] in table
-        assert device["description"] in table
-    assert "the default" in table
+def test_the_list_has_the_full_names_of_every_device_however_narrow_the_terminal_is():
+    answer = json.loads(output_of("-m", "forebay", "devices", "--json"))
+    lines = output_of("-m", "forebay", "devices", COLUMNS=20).splitlines()
+    assert answer["devices"]
+    for device in answer["devices"]:
+        is_default = device["name"] == answer["default"]
+        assert device["name"] + ("  the default" if is_default else "") in lines
+        assert f"  {device['description']}" in lines
+
+
+@pytest.mark.parametrize("words", ["toaster", "cpu:99"])
+def test_the_list_says_when_the_environment_names_no_device(words):
+    listed = output_of("-m", "forebay", "devices", FOREBAY_DEVICE=words)
+    answer = json.loads(output_of("-m", "forebay", "devices", "--json", FOREBAY_DEVICE=words))
+    assert "the default" not in listed
+    assert answer["devices"]
+    assert answer["default"] is None
+    assert f"no default: {answer['problem']}" in listed
+    for said in (repr(words), "FOREBAY_DEVICE"):
+        assert said in answer["problem"]
+    assert "what there is" not in answer["problem"]
+
+
+def test_the_default_of_the_list_is_what_the_environment_names():
+    every = json.loads(output_of("-m", "forebay", "devices", "--json"))["devices"]
+    name = [device["name"] for device in every if device["usable"]][-1]
+    assert json.loads(output_of("-m", "forebay", "devices", "--json", FOREBAY_DEVICE=name))["default"] == name
+    assert f"{name}  the default that FOREBAY_DEVICE={name} names" in output_of(
+        "-m", "forebay", "devices", FOREBAY_DEVICE=name
+    )
 
 
 def test_json_has_every_attribute_but_the_drivers_object():
     answer = json.loads(output_of("-m", "forebay", "devices", "--json"))
     assert answer["default"] in [device["name"] for device in answer["devices"] if device["usable"]]
-    assert answer["absence"] == ""
+    assert answer["problem"] == ""
     for device in answer["devices"]:
         assert "native" not in device
         assert device["reason"] if not device["usable"] else device["memory"] > 0
@@ -87,6 +111,19 @@ def test_the_installed_script_is_the_same():
     done = subprocess.run([script, "--help"], capture_output=True, text=True, check=True)
     assert "devices" in done.stdout
     assert "default" in done.stdout
+
+
+def test_the_version_is_the_one_of_the_installed_package():
+    assert forebay.__version__ == importlib.metadata.version("forebay")
+    assert output_of("-m", "forebay", "--version") == f"forebay {forebay.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"), [("forebay de", {"devices", "default"}), ("forebay cache ", {"info", "clear"})]
+)
+def test_the_shell_can_complete_commands(words, expected):
+    request = {"_FOREBAY_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": words.count(" ")}
+    assert set(output_of("-m", "forebay", **request).split()) == {f"plain,{name}" for name in expected}
 
 
 def test_a_word_that_is_no_command_is_an_error():

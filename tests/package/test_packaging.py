@@ -64,7 +64,9 @@ def checkout(tmp_path_factory):
     ignore = shutil.ignore_patterns("*.so", "*.pyd", "*.pyx", "*.cpp", "__pycache__")
     for folder in (FACE, *ROOMS, "tests"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=ignore)
-    (copy / FACE / "__init__.py").write_text('"""Without what it imports when it is whole."""\n')
+    (copy / FACE / "__init__.py").write_text(
+        '"""Without what it imports when it is whole."""\n\n__version__ = "1.2.3"\n'
+    )
     (copy / "sync/typed.pyi").write_text("answer: int\n")
     for name, text in SOURCES.items():
         (copy / name).write_text(text.lstrip())
@@ -83,6 +85,7 @@ def modules(folder):
 
 
 def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
+    assert wheel.name.startswith("forebay-1.2.3-")
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
     assert {name.split("/")[0] for name in names} == {"forebay"}
     assert {Path(name).suffix for name in names} == {".py", ".pyi", ".pxd", ".so", ".typed"}
@@ -125,6 +128,28 @@ def test_a_build_in_place_compiles_what_changed_and_leaves_no_generated_source(c
     output_of(*build, cwd=checkout)
     third = modules(checkout / "queues") | modules(checkout / "sync")
     assert all(third[name] > first[name] for name in first)
+
+    output_of("-c", "import setuptools.build_meta as b; b.build_editable('dist')", cwd=checkout)
+    assert modules(checkout / "queues") | modules(checkout / "sync") == third
+
+
+def test_a_build_says_what_it_compiles(checkout):
+    build = ("setup.py", "--quiet", "build_ext", "--inplace")
+    names = {"forebay.sync.small", "forebay.queues.opencl.large"}
+    lines = python(*build, "--force", cwd=checkout).stderr.splitlines()
+    said = [re.fullmatch(r"forebay: compiled (\d) of 2 modules: (\S+)", line) for line in lines]
+    assert [match[1] for match in said] == ["1", "2"]
+    assert {match[2] for match in said} == names
+    assert python(*build, cwd=checkout).stderr == ""
+
+
+def test_a_wrong_source_ends_the_build_with_its_error(checkout):
+    wrong = checkout / "queues/wrong.pyx"
+    wrong.write_text("def wrong() ->:\n")
+    done = python("setup.py", "--quiet", "build_ext", "--inplace", cwd=checkout)
+    wrong.unlink()
+    assert done.returncode != 0
+    assert "queues/wrong.pyx:1:" in done.stderr
 
 
 def test_the_view_has_the_layout_of_an_installed_forebay(checkout):

@@ -62,7 +62,7 @@ __all__ = sorted(
 
 
 class NotThereError(NotSupportedError, AttributeError):
-    """A function of HIP's that this package does not have."""
+    """A function of HIP that this package does not have."""
 
 
 def __getattr__(name: str) -> Any:
@@ -72,5 +72,7 @@ def __getattr__(name: str) -> Any:
     if chapter is not None:
         raise NotThereError(f"forebay.hip has no {name} ({chapter}); `forebay hip` prints what there is")
     if name.startswith(("hip", "HIP")):
-        raise NotThereError(f"forebay.hip has no {name}: no driver that forebay uses could do it, or HIP has none")
+        raise NotThereError(
+            f"forebay.hip has no {name}: no driver of forebay could do it, or HIP does not have it either"
+        )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """Which memory an address is in.
 
-On devices with addresses a pointer is one, and kernels may get any address inside an allocation. Memory of other
-devices is given a range of numbers that nothing else uses, so that pointers can be computed with all the same.
+On most devices a pointer is an address, and kernels may get any address inside an allocation. Other devices have no
+addresses: their memory gets a range of numbers that nothing else uses, so that pointer arithmetic works there too.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Allocation:
         return part
 
     def for_copies_only(self) -> HipError:
-        """Return the error for what the device cannot do to memory of the host that it does not share."""
+        """Return the error for memory of the host that the device can only copy."""
         return HipError(
             hipError_t.hipErrorNotSupported,
             f"the host's memory at {self.base:#x} is for copies only, because the device cannot map it "
@@ -113,7 +113,7 @@ class Allocation:
         )
 
     def part(self, offset: int, nbytes: int) -> Any:
-        """Return so many bytes from this one on, of the Buffer or the array.
+        """Return `nbytes` bytes from `offset` on, as a part of the Buffer or the array.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class Allocation:
 
 
 def enter(allocation: Allocation) -> None:
-    """Make it known by its addresses; in place of what a graph has freed there."""
+    """Make it known by its addresses. It replaces memory that a graph has freed there."""
     with _lock:
         if allocation.base not in _by_base:
             bisect.insort(_bases, allocation.base)
@@ -210,7 +210,7 @@ def buffer_of(pointer: Any) -> Buffer | None:
 
 
 class Place:
-    """So many bytes from where something points: in an allocation, or in other memory of the host."""
+    """A range of bytes at a pointer: in an allocation, or in other memory of the host."""
 
     def __init__(self, pointer: Any, nbytes: int, what: str) -> None:
         self.what = what
@@ -262,7 +262,7 @@ class Place:
             return self.buffer
         if self.allocation is not None:
             raise self.allocation.for_copies_only()
-        raise HipError(hipError_t.hipErrorInvalidValue, f"{self.what} is no memory of a device")
+        raise HipError(hipError_t.hipErrorInvalidValue, f"{self.what} is not memory of a device")
 
     @property
     def in_host_memory(self) -> bool:

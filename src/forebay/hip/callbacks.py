@@ -31,7 +31,7 @@ def _is_c_function(function: Any) -> bool:
 
 
 def _c_function(function: Any, prototype: Any) -> Any:
-    """Return something to call for an address, or None when it is no address."""
+    """Return something to call for an address, or None for anything but an address."""
     if isinstance(function, (int, np.integer, ctypes.c_void_p, Address)):
         address = address_of(function)[0]
         if address == 0:

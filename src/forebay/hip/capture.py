@@ -78,7 +78,7 @@ def hipStreamEndCapture(stream: Any) -> ihipGraph:
 
 
 def _observed(stream: Any) -> Queue:
-    """The stream whose capture is asked for; the null stream has none, and cannot be asked while one concerns it."""
+    """Return the stream to ask about. The null stream has no capture; asking it is an error while one concerns it."""
     queue = queue_of(stream)
     if queue.is_null and captures_that_bar_null(queue.device):
         raise HipError(hipError_t.hipErrorStreamCaptureImplicit, "a blocking stream is captured")

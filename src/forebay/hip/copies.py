@@ -70,7 +70,9 @@ def places(dst: Any, src: Any, nbytes: int, kind: Any) -> tuple[Place, Place]:
         raise HipError(hipError_t.hipErrorInvalidValue, str(error)) from error
     if nbytes and ((to_device and to.buffer is None) or (from_device and source.buffer is None)):
         side = "dst" if to_device and to.buffer is None else "src"
-        raise HipError(hipError_t.hipErrorInvalidValue, f"{side} is no memory of a device, as {Kind(kind).name} says")
+        raise HipError(
+            hipError_t.hipErrorInvalidValue, f"{side} is not memory of a device, as {Kind(kind).name} requires"
+        )
     if to.buffer is None and isinstance(to.host, np.ndarray) and not to.host.flags.writeable:
         raise HipError(hipError_t.hipErrorInvalidValue, "dst cannot be written to")
     return to, source
@@ -223,7 +225,7 @@ def _copy_peer(dst: Any, to: Any, src: Any, source: Any, size: Any, stream: Any)
 def hipMemcpyPeer(dst: Any, dstDeviceId: int, src: Any, srcDeviceId: int, sizeBytes: int) -> None:
     """Copy from one device's memory to another's, through the host; ``(hipError_t,)``.
 
-    On the null stream of the current device. hipErrorInvalidDevice for a device that there is none of.
+    On the null stream of the current device. hipErrorInvalidDevice for an unknown device.
     """
     refuse_synchronous("hipMemcpyPeer")
     _copy_peer(dst, dstDeviceId, src, srcDeviceId, sizeBytes, None)

@@ -78,7 +78,7 @@ def device_number(device: Any) -> int:
     Raises
     ------
     HipError
-        hipErrorInvalidDevice when there is none of this number.
+        hipErrorInvalidDevice when no device has this number.
     """
     try:
         number = operator.index(device)
@@ -124,7 +124,7 @@ def current_device() -> Device:
     Raises
     ------
     HipError
-        hipErrorNoDevice when there is none.
+        hipErrorNoDevice when no device can be used.
     """
     return device_of(_current.number)
 
@@ -149,7 +149,7 @@ def hipInit(flags: int) -> None:
 
 @api(outputs=1)
 def hipGetDeviceCount() -> int:
-    """Return ``(hipError_t, count)``; hipErrorNoDevice when there is none."""
+    """Return ``(hipError_t, count)``; hipErrorNoDevice when no device can be used."""
     if not infos():
         raise HipError(hipError_t.hipErrorNoDevice)
     return len(infos())
@@ -157,7 +157,7 @@ def hipGetDeviceCount() -> int:
 
 @api()
 def hipSetDevice(deviceId: int) -> None:
-    """Make it this thread's current device; ``(hipError_t,)``: hipErrorInvalidDevice when there is none."""
+    """Make it this thread's current device; ``(hipError_t,)``: hipErrorInvalidDevice when no device has this number."""
     global _only_first
     number = device_number(deviceId)
     _current.number = number

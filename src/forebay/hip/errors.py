@@ -105,7 +105,7 @@ def code_of(error: Exception) -> hipError_t:
 
 
 def record(code: hipError_t, error: Exception) -> None:
-    """Remember what a call returned. That something is not ready is no error that sticks (HIP 7)."""
+    """Remember what a call returned. hipErrorNotReady does not stick (HIP 7)."""
     _state.returned = code
     if code != hipError_t.hipErrorNotReady:
         _state.error = code
@@ -148,7 +148,7 @@ def api(outputs: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Result
 def hipGetLastError() -> Result:
     """Return the last error of this thread's calls, and forget it; ``(code,)``.
 
-    A success does not clear it, and hipErrorNotReady is none (HIP 7).
+    A success does not clear it, and hipErrorNotReady does not count as an error (HIP 7).
     """
     code, _state.error, _state.exception = _state.error, hipError_t.hipSuccess, None
     return (code,)
@@ -183,16 +183,16 @@ def hipGetErrorName(hip_error: Any) -> Result:
 
 
 def hipGetErrorString(hipError: Any) -> Result:
-    """Return ``(hipSuccess, text)``, a `CString`; `last_exception` says what was wrong with the very call."""
+    """Return ``(hipSuccess, text)``, a `CString`; `last_exception` says what was wrong with this call."""
     code = _code(hipError)
     return (hipError_t.hipSuccess, CString(b"unknown error" if code is None else TEXTS.get(code, code.name).encode()))
 
 
 def hipDrvGetErrorName(hipError: Any) -> Result:
-    """Return ``(hipError_t, name)``; hipErrorInvalidValue and None for a number that is no error."""
+    """Return ``(hipError_t, name)``; hipErrorInvalidValue and None for a number that is not an error code."""
     return hipGetErrorName(hipError) if _code(hipError) is not None else (hipError_t.hipErrorInvalidValue, None)
 
 
 def hipDrvGetErrorString(hipError: Any) -> Result:
-    """Return ``(hipError_t, text)``; hipErrorInvalidValue and None for a number that is no error."""
+    """Return ``(hipError_t, text)``; hipErrorInvalidValue and None for a number that is not an error code."""
     return hipGetErrorString(hipError) if _code(hipError) is not None else (hipError_t.hipErrorInvalidValue, None)

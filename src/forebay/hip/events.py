@@ -126,7 +126,7 @@ def hipEventCreateWithFlags(flags: int) -> ihipEvent_t:
 
 @api()
 def hipEventDestroy(event: Any) -> None:
-    """End an event; who waits for it goes on waiting for the point it saw; ``(hipError_t,)``. Does not block.
+    """Destroy an event; waits for it are not affected; ``(hipError_t,)``. Does not block.
 
     hipErrorInvalidHandle for None, hipErrorContextIsDestroyed for one that was destroyed before.
     """
@@ -152,16 +152,16 @@ def _record(event: Any, stream: Any, external: bool = False) -> None:
 def hipEventRecord(event: Any, stream: Any = None) -> None:
     """Mark this point of the stream, again if it was recorded before; ``(hipError_t,)``. Does not block.
 
-    hipErrorInvalidHandle for no event, or one of another device than the stream's.
+    hipErrorInvalidHandle without an event, or when its device is not the stream's.
     """
     _record(event, stream)
 
 
 @api()
 def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> None:
-    """Do what `hipEventRecord` does; ``(hipError_t,)``: hipErrorInvalidValue for flags that there are none of.
+    """Do what `hipEventRecord` does; ``(hipError_t,)``: hipErrorInvalidValue for unknown flags.
 
-    hipEventRecordExternal means something in a capture only, where it gets hipErrorNotSupported.
+    hipErrorNotSupported for hipEventRecordExternal in a capture; elsewhere it changes nothing.
     """
     if flags not in (0, hipEventRecordExternal):
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipEventRecordWithFlags: flags {flags:#x}")
@@ -210,9 +210,8 @@ def hipEventElapsedTime(start: Any, stop: Any) -> float:
 def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
     """Let what comes next on the stream wait for the event as it was last recorded; ``(hipError_t,)``.
 
-    An event that was never recorded is waited for by nobody. hipErrorInvalidHandle without an event,
-    hipErrorInvalidValue for flags; hipEventWaitExternal means something in a capture only, where it gets
-    hipErrorNotSupported. Does not block.
+    Nothing is waited for if the event was never recorded. hipErrorInvalidHandle without an event, hipErrorInvalidValue
+    for unknown flags, hipErrorNotSupported for hipEventWaitExternal in a capture. Does not block.
     """
     queue = queue_of(stream)
     recorded = event_of(event)

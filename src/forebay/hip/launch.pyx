@@ -156,7 +156,7 @@ def connect(
     params: Callable[[Function, Any], tuple[Any, ...]],
     extra: Callable[[Function, Any], tuple[Any, ...]],
 ) -> None:
-    """Say what a success returns, and who does what is not on the path: `forebay.hip.modules`."""
+    """Set what a success returns, and who does what is off the path of a launch: `forebay.hip.modules`."""
     global success, on_failure, find_function, find_queue, find_buffer, read_params, read_extra
     success, on_failure, find_function, find_queue = result, failure, function, queue
     find_buffer, read_params, read_extra = buffer, params, extra
@@ -283,7 +283,7 @@ cdef inline tuple given_items(Function function, object params, object extra):
     cdef tuple items
     if params is not None:
         if extra is not None:
-            raise InvalidArgumentError("a launch: kernelParams and extra are two ways of saying one thing")
+            raise InvalidArgumentError("a launch: give either kernelParams or extra, not both")
         if not isinstance(params, (list, tuple)):
             items = items_at(function, params, False)
             return read_params(function, params) if items is None else items

@@ -6,8 +6,6 @@ import contextlib
 import operator
 from typing import Any
 
-import numpy as np
-
 from forebay.core.errors import ArgumentTypeError, NotSupportedError
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
@@ -127,10 +125,10 @@ def _host_malloc(size: int, flags: int) -> Any:
 def hipHostMalloc(size: int, flags: int = 0) -> Any:
     """Allocate memory of the host that kernels can use too; ``(hipError_t, pointer)``.
 
-    ``numpy.asarray(pointer)`` is an array on it. The flags are accepted: there is one kind of such memory. Where the
-    device cannot map it (hipDeviceAttributeCanMapHostMemory is 0: OpenCL without fine-grained SVM) it is pinned, so
-    that copies from and to it are not staged, and all else gets hipErrorNotSupported for it: kernels, memsets, values
-    that streams wait for or write. A null pointer for 0 bytes; hipErrorInvalidValue for flags that there are none of.
+    ``numpy.asarray(pointer)`` is an array on it. The flags make no difference. Some devices cannot map such memory
+    (hipDeviceAttributeCanMapHostMemory is 0: OpenCL without fine-grained SVM). There it is pinned and good for copies
+    only, which are not staged then; kernels, memsets and values that streams wait for or write get
+    hipErrorNotSupported. A null pointer for 0 bytes; hipErrorInvalidValue for unknown flags.
     """
     return _host_malloc(size, flags)
 
@@ -155,7 +153,7 @@ def hipMemAllocHost(size: int) -> Any:
 
 @api(outputs=1)
 def hipMallocManaged(size: int, flags: int = hipMemAttachGlobal) -> Any:
-    """Allocate memory that host and device use by turns; ``(hipError_t, pointer)``.
+    """Allocate memory that host and device use in turn; ``(hipError_t, pointer)``.
 
     hipErrorInvalidValue for 0 bytes and for flags other than hipMemAttachGlobal and hipMemAttachHost,
     hipErrorNotSupported where the device has no such memory.
@@ -168,7 +166,7 @@ def hipMallocManaged(size: int, flags: int = hipMemAttachGlobal) -> Any:
 
 
 def _take(ptr: Any, *kinds: hipMemoryType) -> Allocation | None:
-    """The allocation that begins there, not known any more; None for a null pointer."""
+    """Return the allocation that begins there; None for a null pointer."""
     address, _ = address_of(ptr)
     if address == 0:
         return None
@@ -191,7 +189,7 @@ def _free(ptr: Any, *kinds: hipMemoryType) -> None:
         _free_in_order(allocation, device.null_queue)
         return
     if allocations.take(allocation.base) is not allocation:
-        raise HipError(hipError_t.hipErrorInvalidValue, "another thread has freed it meanwhile")
+        raise HipError(hipError_t.hipErrorInvalidValue, "another thread has just freed it")
     if allocation.pooled:
         device.null_queue.free(allocation.memory)
     else:
@@ -199,7 +197,7 @@ def _free(ptr: Any, *kinds: hipMemoryType) -> None:
 
 
 def _free_in_order(allocation: Allocation, queue: Queue) -> None:
-    """What a graph allocates, which stays known for its next launch; in a capture that becomes a node."""
+    """Free memory of a graph, which stays known for its next launch; in a capture that becomes a node."""
     queue.free(allocation.memory)
     allocation.forget_unused()
 
@@ -208,8 +206,8 @@ def _free_in_order(allocation: Allocation, queue: Queue) -> None:
 def hipFree(ptr: Any) -> None:
     """Give memory back, after everything submitted to its device is done; ``(hipError_t,)``. Blocks for that.
 
-    None is fine. hipErrorInvalidValue when no allocation of the device begins there, or it was freed before; of memory
-    that a graph allocates, when it is not in use.
+    None is accepted. hipErrorInvalidValue when no allocation of the device begins there, when it was freed before, or
+    when it is memory of a graph and not in use.
     """
     _free(ptr, hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged)
 
@@ -246,9 +244,9 @@ def hipMallocAsync(size: int, stream: Any = None) -> DeviceArray:
 def hipFreeAsync(dev_ptr: Any, stream: Any = None) -> None:
     """Give memory back in the order of the stream, after everything submitted to it; ``(hipError_t,)``.
 
-    Memory of `hipMalloc` goes back once everything submitted to its device until now is done. Neither blocks. None is
-    fine. hipErrorInvalidValue when no allocation begins there, or it was freed before. In a capture it becomes a node,
-    see `hipGraphAddMemFreeNode`, which only memory that a graph allocates can have.
+    Memory of `hipMalloc` is freed when everything submitted to its device so far is done. Does not block. None is
+    accepted. hipErrorInvalidValue when no allocation begins there, or it was freed before. In a capture it becomes a
+    node, see `hipGraphAddMemFreeNode`; only memory that a graph allocates can be freed there.
     """
     queue = queue_of(stream)
     allocation = _take(dev_ptr, hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged)
@@ -258,7 +256,7 @@ def hipFreeAsync(dev_ptr: Any, stream: Any = None) -> None:
         _free_in_order(allocation, queue)
         return
     if allocations.take(allocation.base) is not allocation:
-        raise HipError(hipError_t.hipErrorInvalidValue, "another thread has freed it meanwhile")
+        raise HipError(hipError_t.hipErrorInvalidValue, "another thread has just freed it")
     if not allocation.pooled:
         allocation.close()
         return
@@ -273,8 +271,8 @@ def hipFreeAsync(dev_ptr: Any, stream: Any = None) -> None:
 def hipMemGetInfo() -> tuple[int, int]:
     """Return ``(hipError_t, free, total)`` bytes of the current device.
 
-    Free is what this process has not allocated here, and its memory pool and its graphs have not reserved: the drivers
-    tell nothing of other processes.
+    Free is the total, less what this process has allocated and what its memory pool and its graphs have reserved.
+    Drivers do not report what other processes use.
     """
     device = current_device()
     total = infos()[current_number()].memory
@@ -286,7 +284,7 @@ def hipMemGetInfo() -> tuple[int, int]:
 
 
 class hipPointerAttribute_t:
-    """What `hipPointerGetAttributes` finds out.
+    """What `hipPointerGetAttributes` returns.
 
     Attributes
     ----------
@@ -372,8 +370,3 @@ def hipHostGetFlags(hostPtr: Any) -> int:
     if allocation.kind != hipMemoryType.hipMemoryTypeHost:
         raise HipError(hipError_t.hipErrorInvalidValue, "this memory is not from hipHostMalloc")
     return allocation.flags
-
-
-def bytes_at(pointer: Any, nbytes: int, what: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Return memory of the host that a call reads or writes itself."""
-    return allocations.Place(pointer, nbytes, what).bytes()

@@ -101,7 +101,7 @@ _on_reset.append(_forget)
 def _source_of(image: Any) -> tuple[Any, Any, Code | None]:
     """Source, options of the compiler, and what hiprtc knows of it or None."""
     if image is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "there is no image: None")
+        raise HipError(hipError_t.hipErrorInvalidValue, "the image is None")
     if isinstance(image, str):
         return image, (), None
     view = host_view(image)
@@ -166,9 +166,9 @@ def hipModuleLoadDataEx(image: Any, numOptions: int = 0, options: Any = None, op
 
 @api(outputs=1)
 def hipModuleLoad(fname: Any) -> ihipModule_t:
-    """Build a module from a file, see `hipModuleLoadData`; hipErrorFileNotFound when there is none of this name."""
+    """Build a module from a file, see `hipModuleLoadData`; hipErrorFileNotFound when no file has this name."""
     if not fname:
-        raise HipError(hipError_t.hipErrorInvalidValue, "there is no file name")
+        raise HipError(hipError_t.hipErrorInvalidValue, "the file name is empty")
     try:
         with open(os.fsdecode(fname), "rb") as file:
             image = file.read()
@@ -179,7 +179,7 @@ def hipModuleLoad(fname: Any) -> ihipModule_t:
 
 def _module_of(module: Any) -> ihipModule_t:
     if module is None:
-        raise HipError(hipError_t.hipErrorInvalidHandle, "there is no module: None")
+        raise HipError(hipError_t.hipErrorInvalidHandle, "the module is None")
     number = handle_number(module, "a module")
     known = _modules.get(number)
     if known is None:
@@ -215,7 +215,7 @@ def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
     name.
     """
     if not kname:
-        raise HipError(hipError_t.hipErrorInvalidValue, "there is no name")
+        raise HipError(hipError_t.hipErrorInvalidValue, "the name is empty")
     known, name = _module_of(module), _text_of(kname)
     program, kernel = known.program, known.code.find(name) if known.code is not None else None
     symbol = name if kernel is None else kernel.symbol
@@ -252,7 +252,7 @@ def hipModuleGetGlobal(hmod: Any, name: Any) -> tuple[DeviceArray, int]:
     it, and SYCL.
     """
     if not name:
-        raise HipError(hipError_t.hipErrorInvalidValue, "there is no name")
+        raise HipError(hipError_t.hipErrorInvalidValue, "the name is empty")
     known, text = _module_of(hmod), _text_of(name)
     if text not in known.variables:
         symbol: str | None = text
@@ -282,7 +282,7 @@ def function_of(function: Any) -> Function:
     Raises
     ------
     HipError
-        hipErrorInvalidHandle when there is none.
+        hipErrorInvalidHandle for anything but a function.
     """
     if isinstance(function, Function):
         return function
@@ -386,7 +386,7 @@ hip_launch.connect(SUCCESS, _launch_failed, function_of, queue_of, buffer_of, re
 def hipFuncGetAttribute(attrib: Any, hfunc: Any) -> int:
     """Return ``(hipError_t, value)``.
 
-    hipErrorInvalidHandle without a function, hipErrorInvalidValue for an attribute that there is none of,
+    hipErrorInvalidHandle without a function, hipErrorInvalidValue for an unknown attribute,
     hipErrorNotSupported for one that no driver tells: registers and versions.
     """
     kernel = function_of(hfunc).kernel
@@ -399,13 +399,13 @@ def hipFuncGetAttribute(attrib: Any, hfunc: Any) -> int:
     if attribute == hipFunction_attribute.HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
         return int(kernel.device.driver.limits.local_bytes)
     if attribute == hipFunction_attribute.HIP_FUNC_ATTRIBUTE_MAX:
-        raise HipError(hipError_t.hipErrorInvalidValue, "HIP_FUNC_ATTRIBUTE_MAX is no attribute")
+        raise HipError(hipError_t.hipErrorInvalidValue, "HIP_FUNC_ATTRIBUTE_MAX is not an attribute")
     raise HipError(hipError_t.hipErrorNotSupported, f"no driver tells {attribute.name}")
 
 
 def _block_size(f: Any, shared: Any, limit: Any) -> tuple[int, int]:
     if f is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "there is no function: None")
+        raise HipError(hipError_t.hipErrorInvalidValue, "the function is None")
     kernel = function_of(f).kernel
     limits = kernel.device.driver.limits
     if shared > limits.local_bytes:

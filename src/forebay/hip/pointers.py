@@ -16,8 +16,6 @@ __all__ = ["DeviceArray", "NDBuffer", "Pointer", "hipDeviceptr_t"]
 ThisPointer = TypeVar("ThisPointer", bound="Pointer")
 Shape: TypeAlias = tuple[int, ...]
 
-DL_CPU = (1, 3, 11, 13)  # DLPack's kinds of devices whose memory the host reads: CPU and what is pinned or managed
-
 
 class _DLTensor(ctypes.Structure):
     _fields_ = (
@@ -69,7 +67,7 @@ def address_of(thing: Any) -> tuple[int, Any]:
     Raises
     ------
     ArgumentTypeError
-        When it is none of: None, a ctypes.c_void_p, something with the buffer protocol, with
+        When it is none of these: None, a ctypes.c_void_p, something with the buffer protocol, with
         ``__cuda_array_interface__``, ``__sycl_usm_array_interface__`` or ``__dlpack__``, a pointer object, an int,
         something with ``as_c_void_p()``.
     """
@@ -97,7 +95,7 @@ def address_of(thing: Any) -> tuple[int, Any]:
         return _dlpack_address(capsule), capsule
     if hasattr(thing, "as_c_void_p"):
         return thing.as_c_void_p().value or 0, thing
-    raise ArgumentTypeError(f"{type(thing).__name__} is no pointer, and cannot be made one")
+    raise ArgumentTypeError(f"{type(thing).__name__} is not a pointer and cannot be converted to one")
 
 
 def handle_number(thing: Any, what: str) -> int:
@@ -106,7 +104,7 @@ def handle_number(thing: Any, what: str) -> int:
     Raises
     ------
     ArgumentTypeError
-        When it is none of: a handle object, an int, a ctypes.c_void_p, something with ``as_c_void_p()``.
+        When it is none of these: a handle object, an int, a ctypes.c_void_p, something with ``as_c_void_p()``.
     """
     if isinstance(thing, (Address, Number)):
         return thing.address

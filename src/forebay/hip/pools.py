@@ -72,7 +72,7 @@ def _attribute(attr: Any) -> tuple[str, Any, bool]:
 
 @api(outputs=1)
 def hipDeviceGetDefaultMemPool(device: int) -> ihipMemPoolHandle_t:
-    """Return ``(hipError_t, pool)`` of the device; hipErrorInvalidDevice when there is none."""
+    """Return ``(hipError_t, pool)`` of the device; hipErrorInvalidDevice for an unknown device."""
     return ihipMemPoolHandle_t(FIRST_HANDLE + device_number(device))
 
 
@@ -123,8 +123,8 @@ def hipMemPoolSetAttribute(mem_pool: Any, attr: Any, value: Any) -> None:
     """Change an attribute of a memory pool; ``(hipError_t,)``.
 
     `value` is read from where it is, as in HIP: pass a ctypes.c_int or ctypes.c_uint64, or a pointer to one. An int is
-    an address, as everywhere in this interface. hipErrorInvalidValue for what cannot be set, and for peaks that are set
-    to something else than 0.
+    an address, as everywhere in this interface. hipErrorInvalidValue for an attribute that cannot be set,
+    and for a peak set to anything but 0.
     """
     name, c_type, can_be_set = _attribute(attr)
     pool = _pool_of(mem_pool)

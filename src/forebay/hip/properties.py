@@ -153,7 +153,7 @@ hipUUID = hipUUID_t
 
 
 class hipDeviceProp_t:
-    """What `hipGetDeviceProperties` finds out; 0 for what has no meaning here or what no driver tells."""
+    """What `hipGetDeviceProperties` finds out; 0 for what has no meaning here and for what no driver reports."""
 
     def __init__(self) -> None:
         self.name = self.gcnArchName = self.luid = CString()
@@ -223,7 +223,7 @@ def hipGetDeviceProperties(prop: Any, deviceId: int | None = None) -> Result:
     """Find out what a device is like: ``hipGetDeviceProperties(prop, device)`` or ``hipGetDeviceProperties(device)``.
 
     The first fills in a `hipDeviceProp_t` and returns ``(hipError_t,)``, the second returns ``(hipError_t, prop)``.
-    ``gcnArchName`` is the device's name in forebay, as a `CString`. hipErrorInvalidDevice when there is none.
+    ``gcnArchName`` is the device's name in forebay, as a `CString`. hipErrorInvalidDevice for an unknown device.
     """
     return _properties(prop) if deviceId is None else _properties_into(prop, deviceId)
 
@@ -275,7 +275,7 @@ ATTRIBUTES: dict[hipDeviceAttribute_t, Callable[[hipDeviceProp_t], int]] = {
 def hipDeviceGetAttribute(attr: Any, deviceId: int) -> int:
     """Return ``(hipError_t, value)``.
 
-    hipErrorInvalidDevice for no device; hipErrorInvalidValue for an attribute that there is none of, or that has no
+    hipErrorInvalidDevice for an unknown device; hipErrorInvalidValue for an unknown attribute, or one that has no
     meaning here.
     """
     number = device_number(deviceId)

@@ -6,7 +6,7 @@ import ctypes
 import threading
 from typing import Any
 
-from forebay.hip.devices import _on_reset, current_device, current_number, device_of, number_of
+from forebay.hip.devices import _on_reset, current_device, current_number, number_of
 from forebay.hip.enums import hipError_t, hipStreamNonBlocking
 from forebay.hip.errors import HipError, api
 from forebay.hip.launch import Handle
@@ -73,7 +73,8 @@ def queue_of(stream: Any) -> Queue:
     Raises
     ------
     HipError
-        hipErrorContextIsDestroyed for a stream that was destroyed, hipErrorInvalidHandle for what never was one.
+        hipErrorContextIsDestroyed for a stream that was destroyed, hipErrorInvalidHandle for anything else that is
+        not a stream.
     """
     if stream is None:
         return current_device().null_queue
@@ -127,7 +128,7 @@ def hipStreamCreate() -> ihipStream_t:
 
 @api(outputs=1)
 def hipStreamCreateWithFlags(flags: int) -> ihipStream_t:
-    """Make a stream, with hipStreamNonBlocking one that the null stream is not ordered against.
+    """Make a stream. With hipStreamNonBlocking, the null stream is not ordered against it.
 
     Returns ``(hipError_t, stream)``: hipErrorInvalidValue for other flags.
     """
@@ -161,7 +162,7 @@ def hipStreamDestroy(stream: Any) -> None:
 def hipStreamQuery(stream: Any) -> None:
     """Ask whether everything submitted is done; ``(hipError_t,)``: hipErrorNotReady if not. Never blocks.
 
-    The null stream speaks for the blocking streams too.
+    For the null stream, "everything" includes the blocking streams.
     """
     if not queue_of(stream).query():
         raise HipError(hipError_t.hipErrorNotReady)
@@ -171,7 +172,7 @@ def hipStreamQuery(stream: Any) -> None:
 def hipStreamSynchronize(stream: Any) -> None:
     """Block until everything submitted is done; ``(hipError_t,)``. Raises what a callback of the stream raised.
 
-    The null stream speaks for the blocking streams too.
+    For the null stream, "everything" includes the blocking streams.
     """
     queue_of(stream).finish()
 
@@ -201,13 +202,8 @@ def hipStreamGetId(stream: Any) -> int:
 
 
 def hipGetStreamDeviceId(stream: Any) -> int:
-    """Return the number of the stream's device; -1 for what is no stream. No tuple, as in HIP."""
+    """Return the number of the stream's device; -1 for anything but a stream. Not a tuple, as in HIP."""
     try:
         return number_of(queue_of(stream).device)
     except HipError:
         return -1
-
-
-def null_queue_of(number: int) -> Queue:
-    """Return stream 0 of a device."""
-    return device_of(number).null_queue

@@ -1,4 +1,4 @@
-"""What there is of HIP, on which driver: ``forebay hip`` prints it."""
+"""Which functions of HIP there are, and on which driver: ``forebay hip`` prints it."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class Row:
 
 
 def chapter_of(name: str) -> str | None:
-    """Return the chapter of HIP's interface that a function belongs to; None for what is no function of these."""
+    """Return the chapter of HIP's interface that a function belongs to; None for any other name."""
     return next((chapter for chapter, names in CHAPTERS.items() if name in names), None)
 
 

@@ -1,8 +1,8 @@
 """Streams that wait for a value in memory, or write one.
 
-A write is a fill of 4 or 8 bytes. For a wait no driver but HIP's own has a command: a kernel that spins would keep a
-CPU's other streams from ever writing the value. So the stream is held, and once it has got there a thread of the host
-reads the value again and again and lets it go. That takes up to a millisecond longer than the write.
+A write is a fill of 4 or 8 bytes. Only HIP's own driver has a command for a wait. A kernel that spins would keep the
+other streams of a CPU from writing the value. So forebay holds the stream. When the stream gets there, a thread of the
+host reads the value again and again, and then releases the stream: up to a millisecond after the write.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _let_go(reader: _Reader, is_there: Callable[[int], bool], arrived: threading
 
 def _place(ptr: Any, element: np.dtype[Any]) -> Place:
     if ptr is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "no memory: None")
+        raise HipError(hipError_t.hipErrorInvalidValue, "the pointer is None")
     place = Place(ptr, element.itemsize, "ptr")
     place.for_device()
     return place
@@ -105,7 +105,7 @@ def _wait(stream: Any, ptr: Any, value: int, flags: int, mask: int | None, dtype
 
 @api()
 def hipStreamWaitValue32(stream: Any, ptr: Any, value: int, flags: int, mask: int | None = None) -> None:
-    """Hold the stream until the 32 bits at `ptr` are as they should be; ``(hipError_t,)``. Does not block.
+    """Hold the stream until the 32 bits at `ptr` meet the condition; ``(hipError_t,)``. Does not block.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def hipStreamWaitValue32(stream: Any, ptr: Any, value: int, flags: int, mask: in
 
 @api()
 def hipStreamWaitValue64(stream: Any, ptr: Any, value: int, flags: int, mask: int | None = None) -> None:
-    """Hold the stream until the 64 bits at `ptr` are as they should be; see `hipStreamWaitValue32`."""
+    """Hold the stream until the 64 bits at `ptr` meet the condition; see `hipStreamWaitValue32`."""
     _wait(stream, ptr, value, flags, mask, "u8")
 
 

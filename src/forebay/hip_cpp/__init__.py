@@ -7,8 +7,17 @@ is called with. docs/hip-kernels.md shows what becomes of each construct.
 """
 
 from forebay.hip_cpp.building import build
-from forebay.hip_cpp.errors import RefusedError
+from forebay.hip_cpp.errors import NotInstalledError, RefusedError
 from forebay.hip_cpp.program import Variable
 from forebay.hip_cpp.translate import KernelInfo, ParameterInfo, Translation, translate
 
-__all__ = ["KernelInfo", "ParameterInfo", "RefusedError", "Translation", "Variable", "build", "translate"]
+__all__ = [
+    "KernelInfo",
+    "NotInstalledError",
+    "ParameterInfo",
+    "RefusedError",
+    "Translation",
+    "Variable",
+    "build",
+    "translate",
+]

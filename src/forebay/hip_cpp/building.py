@@ -18,7 +18,7 @@ def build(device: Device, text: str, options: Sequence[str] = (), variables: Seq
     Raises
     ------
     RefusedError
-        When the device has none, and the program cannot do without.
+        When the device has no variables and the program needs them.
     BuildError
         With the compiler's log.
 

@@ -37,7 +37,7 @@ class Builtins(Calls):
         """Translate a call."""
         name = node.function.name
         if self.lookup(name) is not None:
-            self.refuse(f"a call of {name}, which is no function", node)
+            self.refuse(f"a call of {name}, which is not a function", node)
         if self.program.is_function(name):
             return self.user_call(node)
         mark = self.program.mark(node.place)

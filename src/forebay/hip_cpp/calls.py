@@ -147,7 +147,7 @@ class Calls(Base):
         found: dict[str, Type | Known] = {}
         if not function.template:
             if node.function.arguments:
-                self.wrong(f"{function.name} is no template", node)
+                self.wrong(f"{function.name} is not a template", node)
             return found
         names = [name for name, _ in function.template]
         written = node.function.arguments or []

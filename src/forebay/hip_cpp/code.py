@@ -23,12 +23,14 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-
-from typing_extensions import Buffer
+from typing import TYPE_CHECKING
 
 from forebay.core.errors import InvalidArgumentError
 from forebay.hip_cpp.program import Variable
 from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["HIP_CPP", "MAGIC", "OPENCL_C", "Code", "is_code", "pack_code", "unpack_code"]
 
@@ -68,14 +70,14 @@ class Code:
     variables: tuple[Variable, ...] = field(default=())
 
     def find(self, name: str) -> KernelInfo | None:
-        """Return the kernel of this name, name expression or symbol; None if there is none."""
+        """Return the kernel of this name, name expression or symbol, or None."""
         for kernel in self.kernels:
             if kernel.name == name:
                 return kernel
         return next((kernel for kernel in self.kernels if kernel.symbol == name), None)
 
     def find_variable(self, name: str) -> Variable | None:
-        """Return the variable of this name or symbol; None if there is none."""
+        """Return the variable of this name or symbol, or None."""
         for variable in self.variables:
             if variable.name == name:
                 return variable
@@ -109,11 +111,13 @@ def unpack_code(data: Buffer) -> Code:
     Raises
     ------
     InvalidArgumentError
-        If it is none, of another version, cut off or damaged.
+        If it is not a code object, is of another version, cut off or damaged.
     """
     view = memoryview(data).cast("B")
     if not is_code(view) or len(view) < HEADER.size:
-        raise InvalidArgumentError("these bytes are no code object of forebay; forebay.hiprtc.hiprtcGetCode gives one")
+        raise InvalidArgumentError(
+            "these bytes are not a code object of forebay; forebay.hiprtc.hiprtcGetCode gives one"
+        )
     _, version, length, checksum = HEADER.unpack(view[: HEADER.size])
     if version != VERSION:
         raise InvalidArgumentError(f"a code object of version {version}: this forebay knows version {VERSION}")

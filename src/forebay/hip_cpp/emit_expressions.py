@@ -195,7 +195,7 @@ class Expressions(Builtins):
         """Translate ``++`` and ``--``."""
         value = self.expression(operand)
         if value.space is None:
-            self.wrong("++ or -- of a value that is no variable", node)
+            self.wrong("++ or -- of a value that is not a variable", node)
         self.program.note_write(value.space, node.place)
         if not isinstance(value.type, Pointer) and (not arithmetic(value.type) or spelling(value.type) == "bool"):
             self.refuse(f"++ or -- of a {spelling(value.type)}", node)
@@ -279,7 +279,7 @@ class Expressions(Builtins):
         """Translate assignments."""
         target = self.expression(node.left)
         if target.space is None or isinstance(target.type, Array):
-            self.wrong("an assignment to what is no variable", node)
+            self.wrong("an assignment to something that is not a variable", node)
         self.program.note_write(target.space, node.place)
         if node.op == "=":
             if isinstance(node.right, nodes.InitList):

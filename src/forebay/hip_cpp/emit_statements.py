@@ -136,7 +136,7 @@ class Instance(Expressions):
     def statement(self, node: nodes.Statement) -> None:
         """Translate a statement."""
         if self.pragma and not isinstance(node, (nodes.For, nodes.Loop)):
-            self.wrong("#pragma unroll before what is no loop", node)
+            self.wrong("#pragma unroll before something that is not a loop", node)
         getattr(self, f"do_{type(node).__name__.lower()}")(node)
 
     def nested(self, node: nodes.Statement) -> None:
@@ -319,7 +319,7 @@ class Instance(Expressions):
         value = self.expression(node.init)
         to = node.type.to
         if value.space is None or value.component:
-            self.refuse("a reference to what is no variable", node)
+            self.refuse("a reference to something that is not a variable", node)
         type = value.type
         if not (isinstance(to, Named) and to.name == "auto"):
             type = self.concrete(to, node.place)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from forebay.core.errors import BuildError
+from forebay.core.errors import BuildError, NotSupportedError
 
-__all__ = ["Place", "RefusedError"]
+__all__ = ["NotInstalledError", "Place", "RefusedError"]
 
 
 class Place(NamedTuple):
@@ -14,6 +14,10 @@ class Place(NamedTuple):
 
     file: str
     line: int
+
+
+class NotInstalledError(NotSupportedError, ImportError):
+    """A package that HIP C++ needs is not installed; the message says how to install it."""
 
 
 class RefusedError(BuildError):

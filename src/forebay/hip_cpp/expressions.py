@@ -347,7 +347,7 @@ class ExpressionParser:
         name = self.name("an expression")
         arguments = self.template_arguments() if name in self.templates and self.at("<") else None
         if arguments is None and self.at("<") and self.at_type(1) and self.peek(2).text in (">", ",", "*"):
-            self.refuse(f"{name}<…>, which is no function template of the program", token.place)
+            self.refuse(f"{name}<…>, which is not a function template of the program", token.place)
         return nodes.Name(token.place, name, arguments)
 
     def template_arguments(self) -> list[Type | nodes.Expression]:

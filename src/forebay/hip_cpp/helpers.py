@@ -52,7 +52,7 @@ WORD = re.compile(r"\bhip_\w+")
 
 
 def helper(name: str) -> str:
-    """Return the text of one helper; empty if the name is none."""
+    """Return the text of one helper; empty if no helper has this name."""
     if name in HELPERS:
         return HELPERS[name]
     if match := re.fullmatch(r"hip_atomic_add_(float|double)_(global|local)", name):

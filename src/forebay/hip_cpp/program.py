@@ -126,7 +126,7 @@ class Translator:
         return f"\2{'M' if hard else 'L'}{place.line};{place.file}\3"
 
     def warn(self, what: str, place: Place) -> None:
-        """Say something that is no error."""
+        """Add a warning."""
         warning = f"{place.file}:{place.line}: warning: {what}"
         if warning not in self.warnings:
             self.warnings.append(warning)
@@ -256,7 +256,7 @@ class Translator:
                 symbol.value = instance.known_value(node.init, type)
         if "enumerator" in node.attributes:
             if symbol.value is None:
-                raise RefusedError(f"the value of {node.name} is no constant integer", node.place)
+                raise RefusedError(f"the value of {node.name} is not a constant integer", node.place)
             symbol.text = ""
             self.at_file_scope[node.name] = symbol, ""
             return

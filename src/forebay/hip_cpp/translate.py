@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from forebay.hip_cpp import nodes
 from forebay.hip_cpp.emit_statements import DYNAMIC, Instance
-from forebay.hip_cpp.errors import Place, RefusedError
+from forebay.hip_cpp.errors import NotInstalledError, Place, RefusedError
 from forebay.hip_cpp.parser import Parser
 from forebay.hip_cpp.program import Translator, Variable
-from forebay.hip_cpp.tokens import Token, preprocess, tokenize
+from forebay.hip_cpp.tokens import Token, tokenize
 from forebay.hip_cpp.types import Pointer, Type, spelling
 from forebay.hip_cpp.values import Base
 
@@ -103,7 +103,16 @@ def translate(
     ------
     RefusedError
         With the file, the line, the construct and the source line, if anything is outside of the subset.
+    NotInstalledError
+        Without pcpp.
     """
+    try:
+        from forebay.hip_cpp.preprocessor import preprocess
+    except ModuleNotFoundError as error:
+        if error.name != "pcpp":
+            raise
+        advice = "HIP C++ needs the preprocessor pcpp, which is not installed: pip install 'forebay[hip]'"
+        raise NotInstalledError(advice) from None
     file = file.replace("\3", "").replace('"', "").replace("\n", " ") or "program.hip"
     sources = {file: source, **(headers or {})}
     try:
@@ -167,7 +176,7 @@ def parameter(base: Base, param: nodes.Param, type: Type) -> ParameterInfo:
 
 
 def check_attributes(function: nodes.Function, program: Translator) -> None:
-    """Refuse what is no device code, and two functions that differ in nothing."""
+    """Refuse what is not device code, and two functions that are declared alike."""
     attributes = function.attributes
     if "__shared__" in attributes or "__constant__" in attributes:
         raise RefusedError(f"the attributes of {function.name}", function.place)

@@ -89,7 +89,7 @@ class ihipGraph(Number):
         return handle
 
     def forget_nodes(self) -> None:
-        """A program may keep the objects, but they keep nothing that nodes use."""
+        """Make the handles let go of what nodes use, although a program may keep the handles."""
         for handle in self._by_node.values():
             handle.node = handle.params = handle.child = None
         self._by_node.clear()
@@ -142,13 +142,13 @@ def handle_of_graph(graph: Graph) -> ihipGraph:
 
 def _number(thing: Any, what: str) -> int:
     if thing is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"there is no {what}: None")
+        raise HipError(hipError_t.hipErrorInvalidValue, f"the {what} is None")
     if isinstance(thing, ctypes.c_void_p):
         return thing.value or 0
     try:
         return int(thing)
     except (TypeError, ValueError):
-        raise ArgumentTypeError(f"this is no {what}, but a {type(thing).__name__}") from None
+        raise ArgumentTypeError(f"this is not a {what}, but a {type(thing).__name__}") from None
 
 
 def graph_of(thing: Any) -> ihipGraph:
@@ -157,7 +157,7 @@ def graph_of(thing: Any) -> ihipGraph:
     Raises
     ------
     HipError
-        hipErrorInvalidValue when there is none, or it was destroyed.
+        hipErrorInvalidValue if it never was a graph, or is destroyed.
     """
     if isinstance(thing, Graph):
         return handle_of_graph(thing)
@@ -189,7 +189,7 @@ def executable_of(thing: Any) -> ExecutableGraph:
 
 @contextlib.contextmanager
 def invalid_values() -> Iterator[None]:
-    """What a node uses and is closed, and wrong arguments of a kernel, are hipErrorInvalidValue."""
+    """Turn closed objects and wrong arguments of a kernel into hipErrorInvalidValue."""
     try:
         yield
     except (ClosedError, ArgumentTypeError) as error:
@@ -206,7 +206,7 @@ def hipGraphCreate(flags: int = 0) -> ihipGraph:
 
 @api()
 def hipGraphDestroy(graph: Any) -> None:
-    """End a graph and its nodes; what was instantiated from it lives on; ``(hipError_t,)``. Does not block.
+    """Destroy a graph and its nodes; executable graphs made from it stay; ``(hipError_t,)``. Does not block.
 
     hipErrorInvalidValue for None, for one that was destroyed before, and for one that a stream still captures into.
     """
@@ -215,7 +215,7 @@ def hipGraphDestroy(graph: Any) -> None:
     if known.graph._captured:
         raise HipError(hipError_t.hipErrorInvalidValue, "this graph is still being captured")
     if _graphs.pop(known.address, None) is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "another thread has destroyed it meanwhile")
+        raise HipError(hipError_t.hipErrorInvalidValue, "another thread has just destroyed it")
     known.graph.close()
     known.forget_nodes()
 
@@ -263,7 +263,7 @@ def _instantiate(graph: Any, flags: int) -> hipGraphExec:
 
 @api(outputs=3)
 def hipGraphInstantiate(graph: Any, bufferSize: int = 0) -> tuple[hipGraphExec, None, bytes]:
-    """Make what is launched; ``(hipError_t, executable, None, b"")``, the last two for an error's node and log.
+    """Make an executable graph; ``(hipError_t, executable, None, b"")``, the last two for an error's node and log.
 
     `last_exception` has the log. hipErrorInvalidValue for nodes that depend on each other in a circle,
     hipErrorNotSupported for a graph with memory nodes that has an executable graph. See `forebay.Graph.instantiate`.
@@ -285,9 +285,9 @@ def hipGraphInstantiateWithFlags(graph: Any, flags: int = 0) -> hipGraphExec:
 def hipGraphLaunch(graphExec: Any, stream: Any = None) -> None:
     """Run an executable graph in the order of the stream; ``(hipError_t,)``. Does not block.
 
-    It may still run from a launch before: then it runs after that, whichever stream that was on. In a capture its nodes
-    become nodes of that. hipErrorInvalidValue when it was destroyed, something that it uses was freed, or what it has
-    allocated was not; hipErrorNotSupported for memory nodes in a capture.
+    If an earlier launch of it still runs, on any stream, this one comes after it. In a capture its nodes become nodes
+    of the captured graph. hipErrorInvalidValue when it was destroyed, when something it uses was freed, or when
+    memory it has allocated was not freed; hipErrorNotSupported for memory nodes in a capture.
     """
     executable = executable_of(graphExec)
     queue = queue_of(stream)
@@ -326,7 +326,7 @@ UPDATE_RESULTS = {
 
 
 def _put_node(out: Any, node: hipGraphNode | None) -> None:
-    """Write a node to where a program wants to have it."""
+    """Write a node to where the program asked for it."""
     number = 0 if node is None else node.address
     if isinstance(out, hipGraphNode):
         out.address = number
@@ -380,7 +380,7 @@ def hipGraphDebugDotPrint(graph: Any, path: Any, flags: int = 0) -> None:
     """
     known = graph_of(graph)
     if not path:
-        raise HipError(hipError_t.hipErrorInvalidValue, "there is no path")
+        raise HipError(hipError_t.hipErrorInvalidValue, "the path is empty")
     assert known.graph is not None
     try:
         with open(os.fsdecode(path), "w", encoding="utf-8") as file:
@@ -395,7 +395,7 @@ def nodes_in(given: Any, count: Any, what: str) -> tuple[hipGraphNode, ...]:
     Raises
     ------
     HipError
-        hipErrorInvalidValue when there are fewer, or one is none.
+        hipErrorInvalidValue when there are fewer, or one is not a node.
     ArgumentTypeError
     """
     if not isinstance(count, (int, np.integer)) or isinstance(count, bool):

@@ -159,7 +159,7 @@ def _attribute(attr: Any) -> str:
 
 def _at(value: Any) -> Any:
     if value is None:
-        raise _invalid("there is no value: None")
+        raise _invalid("the value is None")
     return Place(value, 8, "value").bytes()
 
 
@@ -187,7 +187,7 @@ def hipDeviceGetGraphMemAttribute(device: int, attr: Any, value: Any) -> None:
 def hipDeviceSetGraphMemAttribute(device: int, attr: Any, value: Any) -> None:
     """Begin a peak anew; ``(hipError_t,)``. See `hipDeviceGetGraphMemAttribute`.
 
-    hipErrorInvalidValue for what is no peak, and for a value, read from where it points, that is not 0.
+    hipErrorInvalidValue for anything but a peak, and for a value other than 0. The value is read from where it points.
     """
     figures = figures_of(device_of(device_number(device)))
     name = _attribute(attr)

@@ -50,14 +50,14 @@ def _node(node: Any, kind: str) -> hipGraphNode:
     known = node_of(node)
     assert known.node is not None
     if ("copy" if copies_on_host(known.node.work) else known.node.kind) != kind:
-        raise invalid(f"this is no node that {KINDS[kind]}")
+        raise invalid(f"this is not a node that {KINDS[kind]}")
     return known
 
 
 def _get(node: Any, kind: str) -> Any:
     known = _node(node, kind)
     if known.params is None:
-        raise NotSupportedError("this node was captured: there is no structure that it was made from")
+        raise NotSupportedError("this node was captured, so it has no parameters to return")
     return known.params.copy()
 
 
@@ -86,7 +86,7 @@ def _set_in(executable: Any, node: Any, kind: str, params: Any, make: Callable[[
 def hipGraphKernelNodeGetParams(node: Any) -> hipKernelNodeParams:
     """Return ``(hipError_t, hipKernelNodeParams)``: a copy of what a node was made from, or set to last.
 
-    hipErrorInvalidValue when it is no kernel node, hipErrorNotSupported when it was captured.
+    hipErrorInvalidValue when it is not a kernel node, hipErrorNotSupported when it was captured.
     """
     params: hipKernelNodeParams = _get(node, "kernel")
     return params
@@ -96,7 +96,7 @@ def hipGraphKernelNodeGetParams(node: Any) -> hipKernelNodeParams:
 def hipGraphKernelNodeSetParams(node: Any, pNodeParams: Any) -> None:
     """Let a node launch something else in what is instantiated from now on; ``(hipError_t,)``.
 
-    hipErrorInvalidValue when it is no kernel node, and as for `hipGraphAddKernelNode`.
+    hipErrorInvalidValue when it is not a kernel node, and as for `hipGraphAddKernelNode`.
     """
     _set(node, "kernel", pNodeParams, kernel_work)
 
@@ -105,8 +105,8 @@ def hipGraphKernelNodeSetParams(node: Any, pNodeParams: Any) -> None:
 def hipGraphExecKernelNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
     """Let a node launch something else from the next launch of an executable graph on; ``(hipError_t,)``.
 
-    The graph and launches under way are not changed. hipErrorInvalidValue when it is no kernel node of the graph that
-    this was instantiated from, or was added since; and as for `hipGraphAddKernelNode`.
+    The graph and launches under way are not changed. hipErrorInvalidValue when it is not a kernel node of the graph
+    that this was instantiated from, or was added since; and as for `hipGraphAddKernelNode`.
     """
     _set_in(hGraphExec, node, "kernel", pNodeParams, kernel_work)
 
@@ -184,7 +184,7 @@ def hipGraphMemsetNodeGetParams(node: Any) -> hipMemsetParams:
 def hipGraphMemsetNodeSetParams(node: Any, pNodeParams: Any) -> None:
     """Let a node set something else in what is instantiated from now on; ``(hipError_t,)``.
 
-    hipErrorInvalidValue when it is no memset node, and as for `hipGraphAddMemsetNode`.
+    hipErrorInvalidValue when it is not a memset node, and as for `hipGraphAddMemsetNode`.
     """
     _set(node, "fill", pNodeParams, memset_work)
 
@@ -221,7 +221,7 @@ def hipGraphHostNodeGetParams(node: Any) -> hipHostNodeParams:
 def hipGraphHostNodeSetParams(node: Any, pNodeParams: Any) -> None:
     """Let a node call something else in what is instantiated from now on; ``(hipError_t,)``.
 
-    hipErrorInvalidValue when it is no host node, and without a function.
+    hipErrorInvalidValue when it is not a host node, and without a function.
     """
     _set(node, "host", pNodeParams, _host_work)
 
@@ -230,7 +230,7 @@ def hipGraphHostNodeSetParams(node: Any, pNodeParams: Any) -> None:
 def hipGraphExecHostNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
     """Let a node call something else from the next launch of an executable graph on; ``(hipError_t,)``.
 
-    hipErrorInvalidValue when it is no host node, without a function, and as for `hipGraphExecKernelNodeSetParams`.
+    hipErrorInvalidValue when it is not a host node, without a function, and as for `hipGraphExecKernelNodeSetParams`.
     """
     _set_in(hGraphExec, node, "host", pNodeParams, _host_work)
 

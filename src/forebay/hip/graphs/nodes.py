@@ -75,13 +75,13 @@ def hipGraphAddKernelNode(graph: Any, pDependencies: Any, numDependencies: int, 
     Parameters
     ----------
     pDependencies : list of hipGraphNode, or pointer to their numbers
-        What it comes after; None when there are none.
+        The nodes that it comes after; None for no dependencies.
     numDependencies : int
         How many of them count.
     pNodeParams : hipKernelNodeParams
 
-    hipErrorInvalidValue for what is none of the graph's nodes, a dependency given twice, and what
-    `hipModuleLaunchKernel` would refuse; hipErrorInvalidDeviceFunction for what is no function.
+    hipErrorInvalidValue for nodes of other graphs, a dependency given twice, and what
+    `hipModuleLaunchKernel` would refuse; hipErrorInvalidDeviceFunction for anything but a function.
     """
     return _add(graph, pDependencies, numDependencies, pNodeParams, kernel_work)
 
@@ -106,8 +106,8 @@ def hipGraphAddMemcpyNode(graph: Any, pDependencies: Any, numDependencies: int, 
     ----------
     pCopyParams : hipMemcpy3DParms
 
-    One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for an empty extent, and for
-    arrays in texture memory, which there are none of; hipErrorInvalidPitchValue for a pitch below the width.
+    One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for an empty extent and for
+    arrays in texture memory; hipErrorInvalidPitchValue for a pitch below the width.
     """
     return _add(graph, pDependencies, numDependencies, pCopyParams, copy_work)
 
@@ -166,7 +166,7 @@ def hipGraphAddChildGraphNode(graph: Any, pDependencies: Any, numDependencies: i
 def hipGraphChildGraphNodeGetGraph(node: Any) -> ihipGraph:
     """Return ``(hipError_t, graph)``: a copy of what a node was made from, to look at; changing it changes no node.
 
-    hipErrorInvalidValue when it is no node of that kind.
+    hipErrorInvalidValue for a node of another kind.
     """
     known = node_of(node)
     if known.child is None:
@@ -179,7 +179,7 @@ def hipGraphAddDependencies(graph: Any, from_: Any, to: Any, numDependencies: in
     """Let each node of `to` come after the one of `from_` at the same place; ``(hipError_t,)``.
 
     Nothing has changed after hipErrorInvalidValue: for nodes of another graph, a node that is to come after itself, and
-    a dependency that there is already. Whether nodes depend on each other in a circle is for `hipGraphInstantiate`.
+    a dependency that exists already. `hipGraphInstantiate` checks for circles.
     """
     known = graph_of(graph)
     assert known.graph is not None

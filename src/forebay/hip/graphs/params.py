@@ -175,7 +175,7 @@ class hipMemcpy3DParms(Record):
     extent : hipExtent
     kind : hipMemcpyKind
     srcArray, dstArray
-        For arrays in texture memory, which there are none of here.
+        For arrays in texture memory. They have to be None: forebay has no such arrays.
     """
 
     _members: ClassVar[dict[str, Any]] = {

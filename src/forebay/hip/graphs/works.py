@@ -41,10 +41,10 @@ def invalid(message: str) -> HipError:
 
 
 def kernel_work(device: Any, params: Any) -> Work:
-    """Return the launch that a hipKernelNodeParams says."""
+    """Return the launch that a hipKernelNodeParams describes."""
     check_params(params, hipKernelNodeParams)
     if params.func is None:
-        raise invalid("there is no function: None")
+        raise invalid("the function is None")
     try:
         function = function_of(params.func)
     except HipError as error:
@@ -57,7 +57,7 @@ def kernel_work(device: Any, params: Any) -> Work:
 
 
 def host_work(params: Any) -> Work:
-    """Return the call that a hipHostNodeParams says."""
+    """Return the call that a hipHostNodeParams describes."""
     check_params(params, hipHostNodeParams)
     return make_host(host_call(params.fn, params.userData))
 
@@ -85,10 +85,10 @@ def has_rows(params: Any) -> bool:
 
 
 def copy_work(device: Any, params: Any) -> Work:
-    """Return the copy that a hipMemcpy3DParms says: of rows one after the other, or of all when there are no gaps."""
+    """Return the copy that a hipMemcpy3DParms describes: row by row, or in one piece if there are no gaps."""
     check_params(params, hipMemcpy3DParms)
     if params.srcArray is not None or params.dstArray is not None:
-        raise invalid("there are no arrays in texture memory")
+        raise invalid("forebay has no arrays in texture memory")
     width, height, depth = (size_of(each) for each in (params.extent.width, params.extent.height, params.extent.depth))
     if 0 in (width, height, depth):
         raise invalid(f"a copy of {width} bytes in {height} rows and {depth} planes")
@@ -115,7 +115,7 @@ def copy_work(device: Any, params: Any) -> Work:
 
 
 def _copies(device: Any, to: Place, source: Place, spans: Sequence[tuple[int, int, int]]) -> Work:
-    """Rows, given as where in either place they begin and how long they are."""
+    """Copy rows, each given by where it begins in either place and how long it is."""
     with invalid_values():
         if to.buffer is None and source.buffer is None:
             return make_host(CopyOnHost(to, source, spans))
@@ -136,7 +136,7 @@ def _at(ptr: hipPitchedPtr, pos: hipPos) -> int:
 
 
 def _moved(pointer: Any, nbytes: int) -> Any:
-    """So many bytes further on; what knows how much memory it has knows that of the rest."""
+    """Return a place so many bytes further on, with its size if that is known."""
     if nbytes == 0:
         return pointer
     view = None if isinstance(pointer, (Address, int, ctypes.c_void_p)) else host_view(pointer)
@@ -144,7 +144,7 @@ def _moved(pointer: Any, nbytes: int) -> Any:
 
 
 def memset_work(device: Any, params: Any) -> Work:
-    """Return the fill that a hipMemsetParams says: of rows one after the other, or of all when there are no gaps."""
+    """Return the fill that a hipMemsetParams describes: row by row, or in one piece if there are no gaps."""
     check_params(params, hipMemsetParams)
     if params.elementSize not in ELEMENTS:
         raise invalid(f"elements of {params.elementSize} bytes")
