@@ -3,7 +3,8 @@
 The folders ``core``, ``sync``, ``events`` and ``queues`` at the root are the packages ``forebay.core`` and so on, and
 ``src/forebay`` is what is above them. setuptools maps them when it installs; Cython and type checkers know no such map,
 so ``build/view/forebay`` shows them the layout of an installed forebay. Every ``.pyx`` file in these folders becomes a
-module: there is no list to keep up to date.
+module: there is no list to keep up to date. ``build_ext --inplace --tests`` also compiles ``tests/observers``, which
+nothing installs.
 """
 
 import os
@@ -16,10 +17,12 @@ from typing import ClassVar
 from setuptools import Command, Extension, setup
 from setuptools.command.build import build as setuptools_build
 from setuptools.command.build_ext import build_ext as setuptools_build_ext
+from setuptools.errors import OptionError
 
 ROOT = Path(__file__).resolve().parent
 ROOMS = ("core", "sync", "events", "queues")
 FACE = Path("src", "forebay")
+OBSERVERS = Path("tests", "observers")
 VIEW = Path("build", "view")
 LINUX = sys.platform.startswith("linux")
 
@@ -46,14 +49,16 @@ def packages():
 
 
 def module_name(path):
-    """Return what a file or folder of the rooms or the face is imported as."""
+    """Return what a file or folder of the rooms, the face or the tests is imported as."""
     parts = path.with_suffix("").parts
+    if parts[0] == "tests":
+        return ".".join(parts)
     return ".".join(parts[1:] if parts[0] == "src" else ("forebay", *parts))
 
 
-def extensions():
-    """One extension module for every ``.pyx`` file."""
-    sources = sorted(source for folder in (FACE, *ROOMS) for source in Path(folder).rglob("*.pyx"))
+def extensions(*folders):
+    """One extension module for every ``.pyx`` file in the folders."""
+    sources = sorted(source for folder in folders for source in Path(folder).rglob("*.pyx"))
     return [
         Extension(
             module_name(source),
@@ -66,6 +71,12 @@ def extensions():
         )
         for source in sources
     ]
+
+
+def headers_of(folder):
+    """All that a module in this folder may include: its own headers and core's; an observer its driver's, too."""
+    folders = [folder, Path("core"), *(Path("queues").iterdir() if folder == OBSERVERS else ())]
+    return [str(header) for each in folders for header in each.glob("*.hpp")]
 
 
 def make_view():
@@ -113,7 +124,21 @@ class view(Command):
 class build_ext(setuptools_build_ext):
     """Compile with Cython, across the folders, as C++17."""
 
+    user_options: ClassVar[list] = [
+        *setuptools_build_ext.user_options,
+        ("tests", None, "compile what only the tests use, too; with --inplace"),
+    ]
+    boolean_options: ClassVar[list] = [*setuptools_build_ext.boolean_options, "tests"]
+
+    def initialize_options(self):
+        super().initialize_options()
+        self.tests = False
+
     def finalize_options(self):
+        if self.tests:
+            if not self.inplace:
+                raise OptionError("--tests needs --inplace: what only the tests use is not installed")
+            self.distribution.ext_modules += extensions(OBSERVERS)
         if self.inplace:
             # An editable install would build in a temporary folder, and compile everything each time.
             self.build_lib = str(Path("build", "inplace"))
@@ -144,7 +169,7 @@ class build_ext(setuptools_build_ext):
         )
         by_name = {extension.name: extension for extension in translated}
         for extension in self.extensions:  # setuptools keeps notes on these objects, so they stay and only learn
-            headers = [str(header) for header in Path(extension.sources[0]).parent.glob("*.hpp")]
+            headers = headers_of(Path(extension.sources[0]).parent)
             extension.sources = by_name[extension.name].sources
             extension.depends = by_name[extension.name].depends + headers
 
@@ -176,5 +201,7 @@ class build_ext(setuptools_build_ext):
 if __name__ == "__main__":
     os.chdir(ROOT)
     setup(
-        packages=packages(), ext_modules=extensions(), cmdclass={"build": build, "build_ext": build_ext, "view": view}
+        packages=packages(),
+        ext_modules=extensions(FACE, *ROOMS),
+        cmdclass={"build": build, "build_ext": build_ext, "view": view},
     )

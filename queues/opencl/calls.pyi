@@ -1,3 +1,3 @@
-CALL_NAMES: dict[int, str]
+CALL_NAMES: tuple[str, ...]
 
 def load() -> None: ...

@@ -252,7 +252,7 @@ def table_address():
     return <uintptr_t> &table
 
 
-def probe_argument_size(kernel, index, limit):
+def probe_argument_size(kernel, uint32_t index, limit):
     """Bytes of a by-value parameter whose type the driver names but forebay does not know; 0 when that does not tell.
 
     A driver should refuse every size but the right one (CL_INVALID_ARG_SIZE, OpenCL 3.0, clSetKernelArg); PoCL's takes

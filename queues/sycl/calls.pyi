@@ -1,4 +1,4 @@
-CALL_NAMES: dict[int, str]
+CALL_NAMES: tuple[str, ...]
 REASONS: dict[int, str]
 
 def load() -> None: ...
