@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 ROOMS := core sync events queues src
 SOURCES := $(shell find $(ROOMS) -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.hpp')
+OBSERVERS := tests/observers
 
 # cython-lint runs pycodestyle from the PATH.
 export PATH := $(abspath $(BIN)):$(PATH)
@@ -28,7 +29,7 @@ help:
 demo: $(VENV)/with-cpu,demo $(VENV)/built
 	@$(BIN)/python -m examples.photo $(ARGS)
 
-test: $(VENV)/with-cpu,test $(VENV)/built
+test: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(BIN)/python -m forebay default
 	@$(BIN)/python -m pytest $(ARGS)
 
@@ -40,7 +41,7 @@ NULL = FOREBAY_DEVICE=level_zero $(BIN)/python -m tests.null_levelzero
 IN_CHILDREN := $(addprefix --ignore=tests/,package queues/test_shutdown.py) \
     $(addprefix --ignore=tests/drivers/levelzero/test_,$(addsuffix .py,discovery faults not_executed observer ocloc validation))
 
-test-levelzero: $(VENV)/with-cpu,test $(VENV)/built
+test-levelzero: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(NULL) python -m forebay default
 	@$(NULL) python -m pytest $(addprefix --ignore=,$(NOT_PLAIN)) $(ARGS)
 	@echo "forebay: with two devices" >&2
@@ -57,7 +58,7 @@ NOT_ON_SYCL := drivers/levelzero package $(addprefix kernels/test_,$(addsuffix .
 test-sycl:
 	@$(MAKE) --no-print-directory VENV=$(VENV)-sycl test-on-sycl
 
-test-on-sycl: $(VENV)/with-sycl,pytest $(VENV)/built
+test-on-sycl: $(VENV)/with-sycl,pytest $(VENV)/observers
 	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m forebay default
 	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m pytest $(addprefix --ignore=tests/,$(NOT_ON_SYCL)) $(ARGS)
 
@@ -68,7 +69,7 @@ bench: $(VENV)/with-cpu $(VENV)/built
 check: $(VENV)/with-check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cython-lint $(ROOMS)
+	$(BIN)/cython-lint $(ROOMS) $(OBSERVERS)
 	$(BIN)/python setup.py --quiet view
 	$(BIN)/mypy
 
@@ -76,6 +77,12 @@ check: $(VENV)/with-check
 $(VENV)/built: $(SOURCES) setup.py $(VENV)/python
 	@echo "forebay: compiling what changed" >&2
 	@$(BIN)/python setup.py --quiet build_ext --inplace >&2
+	@touch $@
+
+# What only the tests use is compiled next to its sources, too, and never installed.
+$(VENV)/observers: $(wildcard $(OBSERVERS)/*.pyx $(OBSERVERS)/*.pxi $(OBSERVERS)/*.hpp) $(VENV)/built
+	@echo "forebay: compiling what only the tests use" >&2
+	@$(BIN)/python setup.py --quiet build_ext --inplace --tests >&2
 	@touch $@
 
 # with-a,b is forebay with the extras a and b. The build is not isolated, so that the same Cython builds it every time;
@@ -98,5 +105,5 @@ $(VENV)/python: pyproject.toml
 
 clean:
 	rm -rf build dist $(VENV) *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache demo.png
-	find $(ROOMS) -name '*.so' -delete
+	find $(ROOMS) $(OBSERVERS) -name '*.so' -delete
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -4,6 +4,7 @@ The folders ``core``, ``sync``, ``events`` and ``queues`` at the root are the pa
 ``src/forebay`` is what is above them. setuptools maps them when it installs; Cython and type checkers know no such map,
 so ``build/view/forebay`` shows them the layout of an installed forebay. Every ``.pyx`` file in these folders becomes a
 module: there is no list to keep up to date. Its stub is made from its annotations, for a wheel and for a type checker.
+``build_ext --inplace --tests`` also compiles ``tests/observers``, which nothing installs.
 """
 
 import ast
@@ -19,10 +20,12 @@ from typing import ClassVar
 from setuptools import Command, Extension, setup
 from setuptools.command.build import build as setuptools_build
 from setuptools.command.build_ext import build_ext as setuptools_build_ext
+from setuptools.errors import OptionError
 
 ROOT = Path(__file__).resolve().parent
 ROOMS = ("core", "sync", "events", "queues")
 FACE = Path("src", "forebay")
+OBSERVERS = Path("tests", "observers")
 VIEW = Path("build", "view")
 LINUX = sys.platform.startswith("linux")
 
@@ -49,14 +52,16 @@ def packages():
 
 
 def module_name(path):
-    """Return what a file or folder of the rooms or the face is imported as."""
+    """Return what a file or folder of the rooms, the face or the tests is imported as."""
     parts = path.with_suffix("").parts
+    if parts[0] == "tests":
+        return ".".join(parts)
     return ".".join(parts[1:] if parts[0] == "src" else ("forebay", *parts))
 
 
-def extensions():
-    """One extension module for every ``.pyx`` file."""
-    sources = sorted(source for folder in (FACE, *ROOMS) for source in Path(folder).rglob("*.pyx"))
+def extensions(*folders):
+    """One extension module for every ``.pyx`` file in the folders."""
+    sources = sorted(source for folder in folders for source in Path(folder).rglob("*.pyx"))
     return [
         Extension(
             module_name(source),
@@ -69,6 +74,12 @@ def extensions():
         )
         for source in sources
     ]
+
+
+def headers_of(folder):
+    """All that a module in this folder may include: its own headers and core's; an observer its driver's, too."""
+    folders = [folder, Path("core"), *(Path("queues").iterdir() if folder == OBSERVERS else ())]
+    return [str(header) for each in folders for header in each.glob("*.hpp")]
 
 
 def make_view():
@@ -181,7 +192,21 @@ class Progress:
 class build_ext(setuptools_build_ext):
     """Compile with Cython, across the folders, as C++17, on all cores."""
 
+    user_options: ClassVar[list] = [
+        *setuptools_build_ext.user_options,
+        ("tests", None, "compile what only the tests use, too; with --inplace"),
+    ]
+    boolean_options: ClassVar[list] = [*setuptools_build_ext.boolean_options, "tests"]
+
+    def initialize_options(self):
+        super().initialize_options()
+        self.tests = False
+
     def finalize_options(self):
+        if self.tests:
+            if not self.inplace:
+                raise OptionError("--tests needs --inplace: what only the tests use is not installed")
+            self.distribution.ext_modules += extensions(OBSERVERS)
         if self.inplace or self.editable_mode:
             # One folder for both, which stays: what `build_ext --inplace` has compiled, an editable install finds done.
             self.build_lib = str(Path("build", "inplace"))
@@ -239,7 +264,7 @@ class build_ext(setuptools_build_ext):
             return
         try:
             (translated,) = self.translations[extension.name].result()
-            headers = [str(header) for header in Path(extension.sources[0]).parent.glob("*.hpp")]
+            headers = headers_of(Path(extension.sources[0]).parent)
             extension.sources = translated.sources
             extension.depends = translated.depends + headers
             module = Path(self.get_ext_fullpath(extension.name))
@@ -263,5 +288,7 @@ class build_ext(setuptools_build_ext):
 if __name__ == "__main__":
     os.chdir(ROOT)
     setup(
-        packages=packages(), ext_modules=extensions(), cmdclass={"build": build, "build_ext": build_ext, "view": view}
+        packages=packages(),
+        ext_modules=extensions(FACE, *ROOMS),
+        cmdclass={"build": build, "build_ext": build_ext, "view": view},
     )

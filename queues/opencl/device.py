@@ -198,7 +198,7 @@ class OpenCLDevice:
     def explain(self, status: int) -> tuple[str, int, str]:
         """(call, code, name of the code) of a failed operation."""
         code = ctypes.c_int32(status & 0xFFFFFFFF).value
-        return calls.CALL_NAMES.get(status >> 32, "OpenCL"), code, self.error_name(code)
+        return calls.CALL_NAMES[status >> 32], code, self.error_name(code)
 
     def error_name(self, code: int) -> str:
         """CL_…, of an OpenCL error code."""

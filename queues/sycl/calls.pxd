@@ -1,40 +1,55 @@
 """The functions of dpctl's C interface to SYCL that forebay calls, found at run time in the library dpctl loads.
 
 None of them says why it failed: one that makes something returns NULL, the others return as if nothing had happened.
-With DPCTL_VERBOSITY=error in the environment dpctl prints the reason on stderr.
+With DPCTL_VERBOSITY=error in the environment dpctl prints the reason on stderr. What each function takes is in the list
+in `calls.hpp`, and the C++ compiler checks it.
 """
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport uint64_t
 from libcpp cimport bool as cbool
 
+ctypedef void* (*Maker)(...) noexcept nogil
+ctypedef void (*Doer)(...) noexcept nogil
 
-cdef enum Call:
-    NO_CALL
-    CALL_SubmitNDRange
-    CALL_Memcpy
-    CALL_MemcpyWithEvents
-    CALL_Memset
-    CALL_Fill16
-    CALL_Fill32
-    CALL_Fill64
-    CALL_Fill128
-    CALL_SubmitBarrier
-    CALL_SubmitBarrierForEvents
-    CALL_Queue_Wait
-    CALL_Event_Wait
-    CALL_Event_GetCommandExecutionStatus
-    CALL_Event_GetProfilingInfoEnd
-    CALL_RawKernelArg_Create
-    CALL_WorkGroupMemory_Create
-    CALL_malloc_device
-    CALL_malloc_host
-    CALL_Queue_Copy
-    N_CALLS
-    # Forebay's own reasons, beyond the calls.
-    OUT_OF_MEMORY
-    HOLDS_ADOPTED
-    WAITS_FOR_HELD
-    GATE_FAILED
+
+cdef extern from "queues/sycl/calls.hpp" namespace "forebay_sycl":
+    cdef enum Call:
+        CALL_Queue_SubmitNDRange, CALL_Queue_Memcpy, CALL_Queue_MemcpyWithEvents, CALL_Queue_Memset
+        CALL_Queue_Fill16, CALL_Queue_Fill32, CALL_Queue_Fill64, CALL_Queue_Fill128
+        CALL_Queue_SubmitBarrier, CALL_Queue_SubmitBarrierForEvents, CALL_Queue_Wait
+        CALL_Event_Wait, CALL_Event_GetCommandExecutionStatus, CALL_Event_GetProfilingInfoEnd
+        CALL_RawKernelArg_Create, CALL_WorkGroupMemory_Create
+        N_CALLS
+
+    cdef enum Reason:
+        OUT_OF_MEMORY, HOLDS_ADOPTED, WAITS_FOR_HELD, GATE_FAILED
+
+    cdef struct Calls:
+        Maker Queue_SubmitNDRange, Queue_Memcpy, Queue_MemcpyWithEvents, Queue_Memset
+        Maker Queue_Fill16, Queue_Fill32, Queue_Fill64, Queue_Fill128
+        Maker Queue_SubmitBarrier, Queue_SubmitBarrierForEvents
+        Doer Queue_Wait
+        Maker Queue_Copy
+        Doer Queue_Delete, Event_Wait
+        int (*Event_GetCommandExecutionStatus)(...) noexcept nogil
+        uint64_t (*Event_GetProfilingInfoEnd)(...) noexcept nogil
+        Doer Event_Delete
+        Maker RawKernelArg_Create, WorkGroupMemory_Create
+        Doer RawKernelArg_Delete, WorkGroupMemory_Delete
+        cbool (*RawKernelArg_Available)() noexcept nogil
+        cbool (*WorkGroupMemory_Available)() noexcept nogil
+        Maker malloc_device, malloc_shared, malloc_host
+        Doer free_with_context
+        int (*USM_GetPointerType)(...) noexcept nogil
+        Maker Context_Copy
+        Doer Context_Delete
+        Maker KernelBundle_CreateFromOCLSource, KernelBundle_CreateFromSpirv, KernelBundle_GetKernel
+        Doer KernelBundle_Delete
+        Maker Kernel_Copy
+        Doer Kernel_Delete
+        size_t (*Kernel_GetWorkGroupSize)(...) noexcept nogil
+
+    const char* const* call_names
 
 
 cdef enum ArgumentType:  # DPCTLKernelArgType
@@ -55,57 +70,6 @@ cdef enum ArgumentType:  # DPCTLKernelArgType
 
 cdef enum:
     COMPLETE = 3  # DPCTLSyclEventStatusType
-
-
-cdef struct Calls:
-    void* (*SubmitNDRange)(
-        void* kernel, void* queue, void** arguments, const int* types, size_t n_arguments, const size_t* global_size,
-        const size_t* local_size, size_t dimensions, void* const* waits, size_t n_waits
-    ) noexcept nogil
-    void* (*Memcpy)(void* queue, void* to, const void* source, size_t nbytes) noexcept nogil
-    void* (*MemcpyWithEvents)(
-        void* queue, void* to, const void* source, size_t nbytes, void* const* waits, size_t n_waits
-    ) noexcept nogil
-    void* (*Memset)(void* queue, void* to, uint8_t value, size_t count) noexcept nogil
-    void* (*Fill16)(void* queue, void* to, uint16_t value, size_t count) noexcept nogil
-    void* (*Fill32)(void* queue, void* to, uint32_t value, size_t count) noexcept nogil
-    void* (*Fill64)(void* queue, void* to, uint64_t value, size_t count) noexcept nogil
-    void* (*Fill128)(void* queue, void* to, uint64_t* value, size_t count) noexcept nogil
-    void* (*SubmitBarrier)(void* queue) noexcept nogil
-    void* (*SubmitBarrierForEvents)(void* queue, void* const* waits, size_t n_waits) noexcept nogil
-    void (*Queue_Wait)(void* queue) noexcept nogil
-    void* (*Queue_Copy)(void* queue) noexcept nogil
-    void (*Queue_Delete)(void* queue) noexcept nogil
-    void (*Event_Wait)(void* event) noexcept nogil
-    int (*Event_GetCommandExecutionStatus)(void* event) noexcept nogil
-    uint64_t (*Event_GetProfilingInfoEnd)(void* event) noexcept nogil
-    void (*Event_Delete)(void* event) noexcept nogil
-    void* (*RawKernelArg_Create)(void* value, size_t nbytes) noexcept nogil
-    void (*RawKernelArg_Delete)(void* argument) noexcept nogil
-    cbool (*RawKernelArg_Available)() noexcept nogil
-    void* (*WorkGroupMemory_Create)(size_t nbytes) noexcept nogil
-    void (*WorkGroupMemory_Delete)(void* memory) noexcept nogil
-    cbool (*WorkGroupMemory_Available)() noexcept nogil
-    void* (*malloc_device)(size_t nbytes, void* queue) noexcept nogil
-    void* (*malloc_shared)(size_t nbytes, void* queue) noexcept nogil
-    void* (*malloc_host)(size_t nbytes, void* queue) noexcept nogil
-    void (*free_with_context)(void* memory, void* context) noexcept nogil
-    int (*USM_GetPointerType)(void* memory, void* context) noexcept nogil
-    void* (*Context_Copy)(void* context) noexcept nogil
-    void (*Context_Delete)(void* context) noexcept nogil
-    void* (*KernelBundle_CreateFromOCLSource)(
-        void* context, void* device, const char* source, const char* options
-    ) noexcept nogil
-    void* (*KernelBundle_CreateFromSpirv)(
-        void* context, void* device, const void* module, size_t nbytes, const char* options
-    ) noexcept nogil
-    cbool (*KernelBundle_HasKernel)(void* bundle, const char* name) noexcept nogil
-    void* (*KernelBundle_GetKernel)(void* bundle, const char* name) noexcept nogil
-    void (*KernelBundle_Delete)(void* bundle) noexcept nogil
-    void* (*Kernel_Copy)(void* kernel) noexcept nogil
-    void (*Kernel_Delete)(void* kernel) noexcept nogil
-    size_t (*Kernel_GetNumArgs)(void* kernel) noexcept nogil
-    size_t (*Kernel_GetWorkGroupSize)(void* kernel) noexcept nogil
 
 
 cdef Calls sycl

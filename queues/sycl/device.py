@@ -329,10 +329,9 @@ class SyclDevice:
             For what SYCL cannot do.
         """
         what = status >> 32
-        call = calls.CALL_NAMES.get(what)
-        if call is not None:
-            return call, -1, NO_REASON
-        reason = calls.REASONS[what]
+        reason = calls.REASONS.get(what)
+        if reason is None:
+            return calls.CALL_NAMES[what], -1, NO_REASON
         if reason == "HOLDS_ADOPTED":
             raise errors.NotSupportedError(HOLDS_ADOPTED)
         if reason == "WAITS_FOR_HELD":

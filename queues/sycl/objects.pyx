@@ -163,7 +163,7 @@ cdef class BundledKernel:
     def __init__(self, Bundle bundle not None, name: str) -> None:
         cdef bytes text = name.encode()
         self.bundle = bundle
-        self.native = sycl.KernelBundle_GetKernel(bundle.native, text)
+        self.native = sycl.KernelBundle_GetKernel(bundle.native, <const char*> text)
         if self.native == NULL:
             raise NotSupportedError(f"SYCL does not give out the kernel {name!r} of this program")
 

@@ -5,8 +5,9 @@ from libc.string cimport memcpy
 
 from forebay.core.driver cimport Geometry, Status, Waits
 from forebay.queues.sycl.calls cimport (
-    CALL_Fill16, CALL_Fill32, CALL_Fill64, CALL_Fill128, CALL_Memcpy, CALL_MemcpyWithEvents, CALL_Memset,
-    CALL_SubmitBarrier, CALL_SubmitBarrierForEvents, CALL_SubmitNDRange, Call, sycl
+    CALL_Queue_Fill16, CALL_Queue_Fill32, CALL_Queue_Fill64, CALL_Queue_Fill128, CALL_Queue_Memcpy,
+    CALL_Queue_MemcpyWithEvents, CALL_Queue_Memset, CALL_Queue_SubmitBarrier, CALL_Queue_SubmitBarrierForEvents,
+    CALL_Queue_SubmitNDRange, Call, sycl
 )
 from forebay.queues.sycl.kernels cimport Kernel
 from forebay.queues.sycl.status cimport failure
@@ -26,20 +27,20 @@ cdef Status submit_kernel(
     for i in range(geometry.dimensions):
         global_size[last - i] = geometry.global_size[i]
         local_size[last - i] = geometry.local_size[i]
-    event[0] = sycl.SubmitNDRange(
+    event[0] = sycl.Queue_SubmitNDRange(
         kernel.kernel, queue, kernel.values.data(), kernel.types.data(), kernel.values.size(), global_size, local_size,
         geometry.dimensions, waits.events, waits.count)
-    return outcome(CALL_SubmitNDRange, event[0])
+    return outcome(CALL_Queue_SubmitNDRange, event[0])
 
 
 cdef Status submit_copy(
     void* queue, void* to, const void* source, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
     if waits.count == 0:
-        event[0] = sycl.Memcpy(queue, to, source, nbytes)
-        return outcome(CALL_Memcpy, event[0])
-    event[0] = sycl.MemcpyWithEvents(queue, to, source, nbytes, waits.events, waits.count)
-    return outcome(CALL_MemcpyWithEvents, event[0])
+        event[0] = sycl.Queue_Memcpy(queue, to, source, nbytes)
+        return outcome(CALL_Queue_Memcpy, event[0])
+    event[0] = sycl.Queue_MemcpyWithEvents(queue, to, source, nbytes, waits.events, waits.count)
+    return outcome(CALL_Queue_MemcpyWithEvents, event[0])
 
 
 cdef Status submit_fill(
@@ -56,23 +57,23 @@ cdef Status submit_fill(
             return status
         sycl.Event_Delete(event[0])
     if pattern_size == 1:
-        event[0] = sycl.Memset(queue, to, pattern[0], count)
-        return outcome(CALL_Memset, event[0])
+        event[0] = sycl.Queue_Memset(queue, to, pattern[0], count)
+        return outcome(CALL_Queue_Memset, event[0])
     if pattern_size == 2:
         memcpy(&two, pattern, 2)
-        event[0] = sycl.Fill16(queue, to, two, count)
-        return outcome(CALL_Fill16, event[0])
+        event[0] = sycl.Queue_Fill16(queue, to, two, count)
+        return outcome(CALL_Queue_Fill16, event[0])
     if pattern_size == 4:
         memcpy(&four, pattern, 4)
-        event[0] = sycl.Fill32(queue, to, four, count)
-        return outcome(CALL_Fill32, event[0])
+        event[0] = sycl.Queue_Fill32(queue, to, four, count)
+        return outcome(CALL_Queue_Fill32, event[0])
     memcpy(eight, pattern, 8 if pattern_size == 8 else 16)
     if pattern_size == 8:
-        event[0] = sycl.Fill64(queue, to, eight[0], count)
-        return outcome(CALL_Fill64, event[0])
+        event[0] = sycl.Queue_Fill64(queue, to, eight[0], count)
+        return outcome(CALL_Queue_Fill64, event[0])
     if pattern_size == 16:
-        event[0] = sycl.Fill128(queue, to, eight, count)
-        return outcome(CALL_Fill128, event[0])
+        event[0] = sycl.Queue_Fill128(queue, to, eight, count)
+        return outcome(CALL_Queue_Fill128, event[0])
     return fill_by_doubling(queue, <char*> to, pattern, pattern_size, nbytes, event)
 
 
@@ -90,22 +91,22 @@ cdef Status fill_by_doubling(
         memcpy(part, pattern + 16 * i, 16)
         if event[0] != NULL:
             sycl.Event_Delete(event[0])
-        event[0] = sycl.Fill128(queue, to + 16 * i, part, 1)
+        event[0] = sycl.Queue_Fill128(queue, to + 16 * i, part, 1)
         if event[0] == NULL:
-            return failure(CALL_Fill128)
+            return failure(CALL_Queue_Fill128)
     while done < nbytes:
         more = done if done < nbytes - done else nbytes - done
         sycl.Event_Delete(event[0])
-        event[0] = sycl.Memcpy(queue, to + done, to, more)
+        event[0] = sycl.Queue_Memcpy(queue, to + done, to, more)
         if event[0] == NULL:
-            return failure(CALL_Memcpy)
+            return failure(CALL_Queue_Memcpy)
         done += more
     return 0
 
 
 cdef Status submit_barrier(void* queue, Waits waits, void** event) noexcept nogil:
     if waits.count == 0:
-        event[0] = sycl.SubmitBarrier(queue)
-        return outcome(CALL_SubmitBarrier, event[0])
-    event[0] = sycl.SubmitBarrierForEvents(queue, waits.events, waits.count)
-    return outcome(CALL_SubmitBarrierForEvents, event[0])
+        event[0] = sycl.Queue_SubmitBarrier(queue)
+        return outcome(CALL_Queue_SubmitBarrier, event[0])
+    event[0] = sycl.Queue_SubmitBarrierForEvents(queue, waits.events, waits.count)
+    return outcome(CALL_Queue_SubmitBarrierForEvents, event[0])

@@ -1,4 +1,4 @@
-"""Watches the driver calls of a device, whatever its driver: each driver folder has an ``observer`` module."""
+"""Watches the driver calls of a device, whatever its driver: each driver has a module in `tests.observers`."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ EXECUTES = MARK not in os.environ
 
 
 def observer_of(backend):
-    """The ``observer`` module of a driver's folder."""
-    return importlib.import_module(f"forebay.queues.{backend.replace('_', '')}.observer")
+    """The module that observes a driver."""
+    return importlib.import_module(f"tests.observers.{backend.replace('_', '')}")
 
 
 @contextmanager

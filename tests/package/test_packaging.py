@@ -8,6 +8,7 @@ import re
 import runpy
 import shutil
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -22,6 +23,7 @@ pytest.importorskip("setuptools", minversion="77")
 
 ROOMS = ("core", "sync", "events", "queues")
 FACE = Path("src", "forebay")
+BUILD_SDIST = "import setuptools.build_meta as b; print(b.build_sdist('dist'))"
 BUILD_WHEEL = "import setuptools.build_meta as b; print(b.build_wheel('dist'))"
 
 # One module cimports the other across the folders, by both ways of naming it, and needs C++.
@@ -50,6 +52,16 @@ cdef class User:
 
     def advance(self):
         return self.counter.advance()
+""",
+    "tests/observers/small.pyx": """
+from forebay.sync.small cimport Counter
+
+cdef extern from "queues/opencl/calls.hpp" namespace "forebay_cl":
+    enum: N_CALLS
+
+def advance():
+    cdef Counter counter = Counter()
+    return counter.advance() + N_CALLS
 """,
 }
 USE = "from forebay.queues.opencl.large import User; u = User(); print(u.advance() + u.advance())"
@@ -97,6 +109,17 @@ def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
     assert {Path(name) for name in names if not name.endswith(".so")} == expected
     compiled = {re.sub(r"\..*", "", name) for name in names if name.endswith(".so")}
     assert compiled == {"forebay/sync/small", "forebay/queues/opencl/large"}
+
+
+def test_the_source_distribution_has_what_builds_and_tests_it(checkout):
+    output_of("-c", BUILD_SDIST, cwd=checkout)
+    (path,) = (checkout / "dist").glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    folders = (checkout / folder for folder in (*ROOMS, "tests"))
+    headers = {path.relative_to(checkout).as_posix() for folder in folders for path in folder.rglob("*.hpp")}
+    assert any(name.startswith("tests/observers/") for name in headers)
+    assert names >= headers | {*SOURCES, "setup.py", "tests/observers/recorder.pxi"}
 
 
 def test_the_wheel_works_without_the_checkout(wheel, tmp_path):
@@ -152,6 +175,25 @@ def test_a_wrong_source_ends_the_build_with_its_error(checkout):
     assert "queues/wrong.pyx:1:" in done.stderr
 
 
+def test_what_only_the_tests_use_is_compiled_when_that_is_asked_for(checkout):
+    build = ("setup.py", "--quiet", "build_ext", "--inplace")
+    output_of(*build, cwd=checkout)
+    assert not modules(checkout / "tests")
+    output_of(*build, "--tests", cwd=checkout)
+    first = modules(checkout)
+    use = "import tests.observers.small as small; print(small.advance())"
+    assert int(output_of("-c", use, cwd=checkout, PYTHONPATH=str(checkout / "build/view"))) > 1
+
+    os.utime(checkout / "queues/opencl/calls.hpp")
+    output_of(*build, "--tests", cwd=checkout)
+    changed = {path.name.partition(".")[0] for path, time in modules(checkout).items() if time != first[path]}
+    assert changed >= {"large", "small"}
+
+    done = python("setup.py", "build_ext", "--tests", cwd=checkout)
+    assert done.returncode != 0
+    assert "--tests needs --inplace" in done.stderr
+
+
 def test_the_view_has_the_layout_of_an_installed_forebay(checkout):
     output_of("setup.py", "--quiet", "view", cwd=checkout)
     view = checkout / "build/view/forebay"
@@ -182,7 +224,7 @@ def test_a_missing_compiler_is_said_plainly(checkout):
 def test_every_source_becomes_a_module_and_every_folder_a_package(monkeypatch):
     monkeypatch.chdir(ROOT)
     rules = runpy.run_path("setup.py")
-    names = {extension.name for extension in rules["extensions"]()}
+    names = {extension.name for extension in rules["extensions"](FACE, *ROOMS)}
     sources = [
         path for folder in (FACE, *ROOMS) for path in Path(folder).rglob("*.py*") if "__pycache__" not in path.parts
     ]

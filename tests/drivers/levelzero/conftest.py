@@ -17,7 +17,7 @@ def emulated():
     """The driver, watched, and answered for: what is behind a closed gate is not done."""
     if not null_levelzero.inside():
         pytest.skip("runs under python -m tests.null_levelzero")
-    from forebay.queues.levelzero import observer
+    from tests.observers import levelzero as observer
 
     observer.watch(emulate=True)
     yield observer

@@ -17,6 +17,7 @@ import forebay as ps
 from forebay.queues.selection import select
 from tests import null_levelzero
 from tests.helpers.spirv import fill_module
+from tests.observers import levelzero as observer
 
 from . import validation
 
@@ -164,7 +165,6 @@ def wait_list(events):
 
 @pytest.fixture
 def watched():
-    observer = pytest.importorskip("forebay.queues.levelzero.observer")
     observer.watch()
     yield observer
     observer.unwatch()
@@ -641,7 +641,6 @@ def test_a_pool_destroyed_before_its_events(raw, watched):
 
 @pytest.fixture
 def emulated():
-    observer = pytest.importorskip("forebay.queues.levelzero.observer")
     observer.watch(emulate=True)
     yield Raw(observer, select().native)
     observer.unwatch()
@@ -721,7 +720,6 @@ def test_what_ends_an_object_ends_it_though_it_fails(raw, watched):
 
 
 def test_it_costs_nothing_when_it_is_off():
-    observer = pytest.importorskip("forebay.queues.levelzero.observer")
     assert not observer.is_watching()
     before = [observer.pointer(name) for name in observer.NAMES]
     observer.watch()
@@ -731,7 +729,6 @@ def test_it_costs_nothing_when_it_is_off():
 
 
 def test_every_call_is_wrapped_and_known():
-    observer = pytest.importorskip("forebay.queues.levelzero.observer")
     assert observer.KINDS.keys() <= set(observer.NAMES)
     constants = (observer.LAUNCH, observer.UPLOAD, observer.FILL, observer.MARKER, observer.BARRIER, observer.ARGUMENT)
     assert set(constants) <= set(observer.NAMES)

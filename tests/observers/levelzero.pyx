@@ -1,4 +1,4 @@
-"""Records forebay's driver calls, makes chosen ones fail, and finds mistakes that null hardware hides; for tests.
+"""Records forebay's driver calls, makes chosen ones fail, and finds mistakes that null hardware hides.
 
 While it is on, the pointers in the table of calls lead to wrappers. While it is off nothing of it is on any path.
 
@@ -6,12 +6,12 @@ It follows each call: which objects there are and with which scopes, what each l
 was told is done. Out of that come its `violations`. Hardware that executes nothing says at once that all is done; with
 `emulate` it is answered for: what is behind a gate that the host has not opened is not done, and host functions are
 called.
+
+In the record a list is known by a number that is not used again, and a serial is that of one signal of an event. A call
+that is made to fail and ends an object ends it all the same.
 """
 
-from libc.stdint cimport int64_t, uint64_t, uintptr_t
-from libcpp cimport bool as cbool
-from libcpp.string cimport string
-from libcpp.vector cimport vector
+import ctypes
 
 from forebay.queues.levelzero.calls cimport Calls, ze
 from forebay.queues.levelzero.handles cimport (
@@ -21,33 +21,17 @@ from forebay.queues.queue cimport Queue
 
 from forebay.queues.levelzero import calls, loader
 
-cdef extern from *:
-    """
-    #include "queues/levelzero/observed_calls.hpp"
-    """
-    cdef cppclass Seen "forebay_ze_observer::Call":
-        int function
-        uintptr_t object
-        uintptr_t kernel
-        vector[int64_t] waits
-        int64_t event
-        int64_t detail
-        int64_t status
-        cbool injected
+include "recorder.pxi"
 
-    void install "forebay_ze_observer::install"(Calls& table, cbool emulating) nogil
-    void uninstall "forebay_ze_observer::uninstall"(Calls& table) nogil
-    void record "forebay_ze_observer::record"(cbool on) nogil
-    size_t log_size "forebay_ze_observer::size"() nogil
-    vector[Seen] log_tail "forebay_ze_observer::tail"(size_t start) nogil
-    void add_failure "forebay_ze_observer::fail"(int function, unsigned int code, uint64_t after) nogil
-    void drop_failures "forebay_ze_observer::forgive"() nogil
-    void slow_down "forebay_ze_observer::slow_down"(int function, uint64_t microseconds) nogil
-    vector[string] take_violations "forebay_ze_observer::take_violations"() nogil
-    vector[int64_t] event_serials "forebay_ze_observer::serials"(const vector[void*]& idle) nogil
-    vector[size_t] objects_alive "forebay_ze_observer::alive"() nogil
-    unsigned int number_of_list "forebay_ze_observer::number_of"(void* list) nogil
-
+cdef extern from "tests/observers/levelzero_calls.hpp" namespace "forebay_observer" nogil:
+    ctypedef void* GetAllocProperties
+    void install(Calls& table, cbool emulating, GetAllocProperties properties_of)
+    void uninstall(Calls& table)
+    void set_recording(cbool on)
+    void slow_down(int function, uint64_t microseconds)
+    vector[int64_t] event_serials(const vector[void*]& idle)
+    vector[size_t] objects_alive()
+    unsigned int number_of(void* list)
 
 NAMES = calls.CALL_NAMES
 
@@ -67,6 +51,8 @@ KINDS = {
     "zeMemAllocHost": "allocate",
     "zeMemAllocShared": "allocate",
 }
+COMMANDS = ("zeCommandListAppend",)
+NEVER_FAIL = ()
 # And which call does it, where only one does.
 LAUNCH = "zeCommandListAppendLaunchKernel"
 UPLOAD = DOWNLOAD = "zeCommandListAppendMemoryCopy"
@@ -94,12 +80,7 @@ OUT_OF_MEMORY = 0x70000003
 OBJECTS = ("contexts", "lists", "events", "pools", "modules", "kernels", "memory", "logs")
 
 cdef cbool watching = False
-cdef cbool recording = False
-
-
-def kind_of(name):
-    """What a call does, in the words of KINDS; "command" for other commands and "other" for the rest."""
-    return KINDS.get(name, "command" if name.startswith("zeCommandListAppend") else "other")
+cdef cbool watched_to_record = False
 
 
 def watch(emulate=False):
@@ -114,8 +95,10 @@ def watch(emulate=False):
     cdef cbool emulating = emulate
     if watching:
         raise RuntimeError("the driver's calls are being watched already")
-    calls.load(loader.load().library)
-    install(ze, emulating)
+    library = loader.load().library
+    calls.load(library)
+    cdef uintptr_t properties_of = ctypes.cast(library.zeMemGetAllocProperties, ctypes.c_void_p).value
+    install(ze, emulating, <GetAllocProperties> properties_of)
     watching = True
 
 
@@ -132,78 +115,26 @@ def is_watching():
     return watching
 
 
-cdef cbool watched_to_record = False
-
-
-def start():
-    """Begin to record, with an empty log and no failures planned; watches too."""
-    global recording, watched_to_record
-    if recording:
-        raise RuntimeError("the driver's calls are being observed already")
+cdef void begin():
+    """Watches, too."""
+    global watched_to_record
     if not watching:
         watch()
         watched_to_record = True
-    record(True)
-    recording = True
+    set_recording(True)
 
 
-def stop():
-    """End what `start` began; the log stays until the next start."""
-    global recording, watched_to_record
-    if not recording:
-        return
-    record(False)
-    recording = False
+cdef void end():
+    global watched_to_record
+    set_recording(False)
     if watched_to_record:
         unwatch()
         watched_to_record = False
 
 
-def count():
-    """How many calls were recorded."""
-    return log_size()
-
-
-def read(size_t first):
-    """The calls from the one with this index on, as tuples.
-
-    (name, object, kernel, serials of the events waited for, serial of the event made or meant, detail, status,
-    injected). A list is known by a number that is not used again, and a serial is that of one signal of an event.
-    """
-    cdef vector[Seen] found
-    cdef size_t i
-    with nogil:
-        found = log_tail(first)
-    return [
-        (NAMES[found[i].function], found[i].object, found[i].kernel, tuple(found[i].waits), found[i].event,
-         found[i].detail, found[i].status, found[i].injected)
-        for i in range(found.size())
-    ]
-
-
-def fail(name, unsigned int code, uint64_t after):
-    """Let a later call of this name, after so many others of it, return the code without reaching the driver.
-
-    What ends an object ends it all the same.
-    """
-    if name not in NAMES:
-        raise ValueError(f"no call is named {name!r}")
-    add_failure(NAMES.index(name), code, after)
-
-
-def forgive():
-    """No call fails any more that `fail` said it should."""
-    drop_failures()
-
-
 def slow(name, uint64_t microseconds):
     """Let each call of this name take that much longer, so that others meet it."""
     slow_down(NAMES.index(name), microseconds)
-
-
-def violations():
-    """What was done wrong since this was last asked, as texts."""
-    return [text.decode() for text in take_violations()]
 
 
 def events_alive(device):
@@ -227,7 +158,7 @@ def alive():
 
 def handle_of(Queue queue not None):
     """What `read` knows the list of a queue by."""
-    return number_of_list((<QueueState*> queue.state.handle).list)
+    return number_of((<QueueState*> queue.state.handle).list)
 
 
 def pointer(name):

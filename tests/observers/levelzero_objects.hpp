@@ -5,21 +5,17 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
-#include <string>
-#include <string_view>
 #include <thread>
 #include <tuple>
-#include <type_traits>
-#include <unordered_map>
-#include <vector>
 
-namespace forebay_ze_observer {
+#include "queues/levelzero/calls.hpp"
+#include "tests/observers/record.hpp"
+
+namespace forebay_observer {
 
 using namespace forebay_ze;
 
@@ -28,28 +24,10 @@ constexpr uint32_t SCOPE_DEVICE = 2, SCOPE_HOST = 4, POOL_HOST_VISIBLE = 1, POOL
     COUNTER_IMMEDIATE = 1, COUNTER_HOST_VISIBLE = 4, COUNTER_TIMESTAMPS = 16 | 32, COUNTER_POOL = 0x20014;
 constexpr uint64_t FOREVER = UINT64_MAX, PATIENCE = 5;  // seconds until a wait for a closed gate is given up
 
-static constexpr std::string_view names[] = {
-#define X(name, parameters) #name,
-    FOREBAY_ZE(X)
-#undef X
+struct AllocProperties {
+    uint32_t stype = 0x17; void *next = nullptr; uint32_t type = 0; uint64_t id = 0, page_size = 0;
 };
-
-constexpr bool begins(int function, std::string_view with) {
-    return names[function].substr(0, with.size()) == with;
-}
-
-struct Call {
-    int function;
-    uintptr_t object = 0;       // the first argument: the number of a list, or the handle of something else
-    uintptr_t kernel = 0;       // of a launch
-    std::vector<int64_t> waits; // serial numbers of signals
-    int64_t event = 0;          // the signal that this call makes, or is about; 0: none
-    int64_t detail = 0;         // of a signal: is it for the host; else the status or an index
-    int64_t status = 0;
-    bool injected = false;
-};
-
-struct Failure { int function; Result code; uint64_t after; };
+typedef Result (*GetAllocProperties)(void *context, const void *address, AllocProperties *properties, void **device);
 
 typedef std::map<uint32_t, uint64_t> Clock;  // positions by the numbers of lists
 
@@ -95,14 +73,13 @@ struct Module { void *context; Clock used; int kernels; };
 struct Memory { void *context; size_t nbytes; Clock used; };
 struct HostCall { Point after; void (*function)(void *); void *data; };
 
-struct State {  // never destroyed: threads may still call while the process ends
-    std::mutex lock;  // guards all below
+// In the record a list is known by its number, and a serial is that of one signal of an event. The detail is, of a
+// signal, whether it is for the host, else the status or an index.
+struct State : Record {
     std::condition_variable opened;
     bool recording = false, emulating = false;
-    std::vector<Call> log;
-    std::vector<Failure> failures;
+    GetAllocProperties properties_of = nullptr;
     std::map<int, uint64_t> slow;
-    std::vector<std::string> violations;
     std::unordered_map<void *, List> lists;
     std::unordered_map<void *, Event> events;
     std::unordered_map<void *, Pool> pools;
@@ -117,21 +94,18 @@ struct State {  // never destroyed: threads may still call while the process end
     std::set<int64_t> closed;  // gates
     std::vector<HostCall> host_calls;
     uint32_t newest_list = 0;
-    int64_t newest_serial = 0, first_serial = 0;  // the latter: when recording began
+    int64_t first_serial = 0;  // when recording began
 };
 
 static State& state() {
-    static State& only = *new State();
+    static State& only = *new State();  // never destroyed: threads may still call while the process ends
     return only;
 }
 
-static Calls real;  // the driver's own
-
-static std::string name_of(int function) { return "ze" + std::string(names[function]); }
+static Record& record() { return state(); }
 
 static void violate(int function, const std::string& text) {
-    State& s = state();
-    if (s.violations.size() < 100) s.violations.push_back(name_of(function) + ": " + text);
+    state().violate("ze" + std::string(call_names[function]) + ": " + text);
 }
 
 static List& list_of(void *handle) {
@@ -211,16 +185,19 @@ static Memory *memory_at(uintptr_t address, uintptr_t *base = nullptr) {
     return &found->second;
 }
 
-static void check_memory(int function, const List& list, const void *address, size_t nbytes) {
+static bool is_allocated(void *context, const void *address) {
     AllocProperties properties;
     void *device = nullptr;
+    return state().properties_of(context, address, &properties, &device) == SUCCESS && properties.type != 0;
+}
+
+static void check_memory(int function, const List& list, const void *address, size_t nbytes) {
     uintptr_t base = 0;
     if (!address || !nbytes || !list.context) return;
     Memory *memory = memory_at((uintptr_t) address, &base);
     if (memory && (uintptr_t) address - base + nbytes > memory->nbytes)
         violate(function, "past the end of an allocation of " + std::to_string(memory->nbytes) + " bytes");
-    Result result = real.MemGetAllocProperties(list.context, address, &properties, &device);
-    if (result || properties.type == 0)
+    if (!is_allocated(list.context, address))
         violate(function, "an address that is not unified shared memory: pageable");
 }
 
@@ -234,7 +211,7 @@ static void enter(int function, Inside& inside, const std::string& what) {
     if (inside.depth && inside.thread != self)
         violate(function, "while another thread is in ze" + std::string(inside.call) + " with the same " + what);
     inside.thread = self;
-    inside.call = names[function].data();
+    inside.call = call_names[function];
     inside.depth++;
 }
 
@@ -319,17 +296,6 @@ static void signalled(List& list, Event& event) {
     event.point = std::make_shared<Point>();
     join(*event.point, list.after);
     raise(event.point->clock, list.number, list.position);
-}
-
-static bool fails(int function, Result& code) {
-    auto& failures = state().failures;
-    for (size_t i = 0; i < failures.size(); i++) {
-        if (failures[i].function != function || failures[i].after-- != 0) continue;
-        code = failures[i].code;
-        failures.erase(failures.begin() + i);
-        return true;
-    }
-    return false;
 }
 
 // Blocks until the gates are open. False: they are not, and nobody waits any longer.

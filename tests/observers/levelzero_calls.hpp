@@ -2,34 +2,30 @@
 
 #pragma once
 
-#include "observed_objects.hpp"
+#include "tests/observers/levelzero_objects.hpp"
 
-namespace forebay_ze_observer {
+namespace forebay_observer {
 
-template <class T> static uintptr_t word(T value) {
-    if constexpr (std::is_pointer_v<T> || std::is_integral_v<T>) return (uintptr_t) value;
-    else return 0;
-}
-
-template <int function, class... A> struct Wrapper {
-    static inline Result (*original)(A...) = nullptr;
+template <int function, class R, class... A> struct Wrapper {
+    static inline R (*original)(A...) = nullptr;
 
     static constexpr int n = sizeof...(A);
+    static constexpr std::string_view name = call_names[function];
     static constexpr bool is_replay = function == CALL_CommandListImmediateAppendCommandListsExp;
-    static constexpr bool is_append = begins(function, "CommandListAppend") || is_replay;
+    static constexpr bool is_append = begins(name, "CommandListAppend") || is_replay;
     static constexpr bool is_of_list = is_append || function == CALL_CommandListHostSynchronize
         || function == CALL_CommandListDestroy || function == CALL_CommandListClose;
-    static constexpr bool is_of_kernel = begins(function, "KernelSet") || function == CALL_KernelDestroy;
-    static constexpr bool is_launch = begins(function, "CommandListAppendLaunch");
+    static constexpr bool is_of_kernel = begins(name, "KernelSet") || function == CALL_KernelDestroy;
+    static constexpr bool is_launch = begins(name, "CommandListAppendLaunch");
     static constexpr bool is_copy = function == CALL_CommandListAppendMemoryCopy;
     static constexpr bool is_fill = function == CALL_CommandListAppendMemoryFill;
     static constexpr bool is_marker = function == CALL_CommandListAppendSignalEvent;
     static constexpr bool is_barrier = function == CALL_CommandListAppendWaitOnEvents;
     static constexpr bool has_waits = is_append && !is_marker;
     static constexpr bool signals = is_append && !is_barrier;
-    static constexpr bool is_of_event = begins(function, "EventHost") || begins(function, "EventQuery")
+    static constexpr bool is_of_event = begins(name, "EventHost") || begins(name, "EventQuery")
         || function == CALL_EventDestroy;
-    static constexpr bool is_end = begins(function, "MemFree") || names[function].find("Destroy") != names[0].npos;
+    static constexpr bool is_end = begins(name, "MemFree") || name.find("Destroy") != name.npos;
     typedef std::tuple<A...> Arguments;
 
     static void *signal_of(const Arguments& all) {
@@ -82,7 +78,7 @@ template <int function, class... A> struct Wrapper {
             }
         }
         if constexpr (function == CALL_CommandListDestroy) check_list_end(function, list_of(first));
-        if constexpr (function == CALL_EventHostSynchronize || begins(function, "EventQuery")) {
+        if constexpr (function == CALL_EventHostSynchronize || begins(name, "EventQuery")) {
             Event& event = event_of(first);
             check_host_use(function, event);
             if (event.known && event.counter_based && !event.ever)
@@ -110,10 +106,7 @@ template <int function, class... A> struct Wrapper {
         }
         if constexpr (function == CALL_MemFree) {
             Memory *memory = memory_at((uintptr_t) std::get<1>(all));
-            AllocProperties properties;
-            void *device = nullptr;
-            Result result = real.MemGetAllocProperties(first, std::get<1>(all), &properties, &device);
-            if (result || properties.type == 0) violate(function, "it is not allocated");
+            if (!is_allocated(first, std::get<1>(all))) violate(function, "it is not allocated");
             if (memory && !is_done(memory->used)) violate(function, "what uses it is not known to be done");
         }
         if constexpr (function == CALL_ContextDestroy) {
@@ -219,7 +212,7 @@ template <int function, class... A> struct Wrapper {
 
     static void made(const Arguments& all, Call& seen) {
         State& s = state();
-        if constexpr (names[function].find("Create") != names[0].npos) {
+        if constexpr (name.find("Create") != name.npos) {
             s.ended.erase((void *) *std::get<function == CALL_ModuleCreate ? n - 2 : n - 1>(all));
             if constexpr (function == CALL_ModuleCreate) s.ended.erase(*std::get<n - 1>(all));
         }
@@ -285,7 +278,7 @@ template <int function, class... A> struct Wrapper {
             if (!event.counter_based) s.closed.insert(event.serial);
             s.events[*std::get<2>(all)] = event;
         }
-        if constexpr (begins(function, "MemAlloc")) {
+        if constexpr (begins(name, "MemAlloc")) {
             size_t nbytes = std::get<function == CALL_MemAllocShared ? 3 : 2>(all);
             s.memory[(uintptr_t) *std::get<n - 1>(all)] = {first, nbytes, {}};
             s.contexts[first]++;
@@ -368,8 +361,9 @@ template <int function, class... A> struct Wrapper {
         Arguments all(args...);
         void *first = (void *) std::get<0>(all);
         std::vector<void *> waits;
-        Call seen;
+        Call seen = {};
         Result result = 0;
+        int64_t code = 0;
         uint64_t slow = 0;
         bool answered;
         seen.function = function;
@@ -385,7 +379,7 @@ template <int function, class... A> struct Wrapper {
             seen.kernel = word(std::get<1>(all));
             enter(function, s.kernels[std::get<1>(all)].inside, "kernel");
         }
-        if constexpr (begins(function, "KernelSetArgument")) seen.detail = std::get<1>(all);
+        if constexpr (begins(name, "KernelSetArgument")) seen.detail = std::get<1>(all);
         uint32_t count = 0;
         if (void **events = waits_of(all, &count)) waits.assign(events, events + count);
         for (void *each : waits) seen.waits.push_back(event_of(each).serial);
@@ -395,7 +389,8 @@ template <int function, class... A> struct Wrapper {
         check_life(first);
         if constexpr (signals) check_life(signal_of(all));
         if constexpr (is_launch) check_life(std::get<1>(all));
-        seen.injected = fails(function, result);
+        seen.injected = s.fails(function, code);
+        if (seen.injected) result = (Result) code;
         if (!seen.injected || is_end) check(all);
         // Before the driver is called: another thread may make an object with this handle at once.
         if constexpr (is_end) ended(all);
@@ -423,21 +418,10 @@ template <int function, class... A> struct Wrapper {
     }
 };
 
-template <int function, class... A> static void wrap(Result (*&slot)(A...)) {
-    using W = Wrapper<function, A...>;
-    if (!slot) return;  // a loader that does not have it
-    W::original = slot;
-    slot = W::call;
-}
-
-template <int function, class... A> static void unwrap(Result (*&slot)(A...)) {
-    if (slot) slot = Wrapper<function, A...>::original;
-}
-
-static void install(Calls& table, bool emulating) {
+static void install(Calls& table, bool emulating, GetAllocProperties properties_of) {
     State& s = state();
     std::lock_guard<std::mutex> guard(s.lock);
-    real = table;
+    s.properties_of = properties_of;
     s.emulating = emulating;
     s.newest_list = 0;
     s.lists.clear();
@@ -456,18 +440,12 @@ static void install(Calls& table, bool emulating) {
     s.violations.clear();
     s.slow.clear();
     s.failures.clear();
-#define X(name, parameters) wrap<CALL_##name>(table.name);
-    FOREBAY_ZE(X)
-#undef X
+    FOREBAY_ZE(FOREBAY_WRAP)
 }
 
-static void uninstall(Calls& table) {
-#define X(name, parameters) unwrap<CALL_##name>(table.name);
-    FOREBAY_ZE(X)
-#undef X
-}
+static void uninstall(Calls& table) { FOREBAY_ZE(FOREBAY_UNWRAP) }
 
-static void record(bool on) {
+static void set_recording(bool on) {
     State& s = state();
     std::lock_guard<std::mutex> guard(s.lock);
     s.recording = on;
@@ -479,42 +457,13 @@ static void record(bool on) {
     s.slow.clear();
 }
 
-static size_t size() {
-    std::lock_guard<std::mutex> guard(state().lock);
-    return state().log.size();
-}
-
-static std::vector<Call> tail(size_t start) {
-    State& s = state();
-    std::lock_guard<std::mutex> guard(s.lock);
-    if (start > s.log.size()) start = s.log.size();
-    return std::vector<Call>(s.log.begin() + start, s.log.end());
-}
-
-static void fail(int function, Result code, uint64_t after) {
-    std::lock_guard<std::mutex> guard(state().lock);
-    state().failures.push_back({function, code, after});
-}
-
-static void forgive() {
-    std::lock_guard<std::mutex> guard(state().lock);
-    state().failures.clear();
-}
-
 static void slow_down(int function, uint64_t microseconds) {
     std::lock_guard<std::mutex> guard(state().lock);
     state().slow[function] = microseconds;
 }
 
-static std::vector<std::string> take_violations() {
-    std::lock_guard<std::mutex> guard(state().lock);
-    std::vector<std::string> found;
-    found.swap(state().violations);
-    return found;
-}
-
 // Of all events but these, which nobody uses now, since recording began.
-static std::vector<int64_t> serials(const std::vector<void *>& idle) {
+static std::vector<int64_t> event_serials(const std::vector<void *>& idle) {
     State& s = state();
     std::lock_guard<std::mutex> guard(s.lock);
     std::set<void *> unused(idle.begin(), idle.end());
@@ -525,7 +474,7 @@ static std::vector<int64_t> serials(const std::vector<void *>& idle) {
     return found;
 }
 
-static std::vector<size_t> alive() {
+static std::vector<size_t> objects_alive() {
     State& s = state();
     std::lock_guard<std::mutex> guard(s.lock);
     return {s.contexts.size(), s.lists.size(), s.events.size(), s.pools.size(), s.modules.size(), s.kernels.size(),

@@ -1,4 +1,4 @@
-"""Records what forebay asks of dpctl's C interface, and makes chosen calls fail; for tests.
+"""Records what forebay asks of dpctl's C interface, and makes chosen calls fail.
 
 While it is on, the pointers in the table of calls and in the table of operations lead to wrappers. While it is off
 nothing of it is on any path. What SYCL and its backends do, and what dpctl calls itself, is not seen.
@@ -13,17 +13,16 @@ they are set; and the event that dpctl makes of each command is not recorded whe
 A call that fails returns nothing: there are no codes here, and those given to `fail` are only recorded.
 """
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
-from libcpp cimport bool as cbool
+from libc.stdint cimport uint32_t
 from libcpp.atomic cimport memory_order_acquire
-from libcpp.string cimport string
-from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Driver, Geometry, Memory, Status, Waits, Wake
 from forebay.queues.queue cimport Queue
 from forebay.queues.sycl.calls cimport (
-    CALL_Event_Wait, CALL_Fill32, CALL_Memcpy, CALL_Queue_Wait, CALL_RawKernelArg_Create, CALL_SubmitBarrier,
-    CALL_SubmitBarrierForEvents, CALL_SubmitNDRange, OUT_OF_MEMORY as NO_MEMORY, Call, Calls, sycl
+    CALL_Event_GetCommandExecutionStatus, CALL_Event_Wait, CALL_Queue_Fill16, CALL_Queue_Fill32, CALL_Queue_Fill64,
+    CALL_Queue_Fill128, CALL_Queue_Memcpy, CALL_Queue_Memset, CALL_Queue_SubmitBarrier,
+    CALL_Queue_SubmitBarrierForEvents, CALL_Queue_SubmitNDRange, CALL_Queue_Wait, CALL_RawKernelArg_Create,
+    OUT_OF_MEMORY as NO_MEMORY, Calls, sycl
 )
 from forebay.queues.sycl.gates cimport PENDING, Event, Queue as SyclQueue
 from forebay.queues.sycl.status cimport FAILED, failure
@@ -31,67 +30,34 @@ from forebay.queues.sycl.status cimport FAILED, failure
 from forebay.queues.sycl import calls, operations
 from forebay.queues.sycl.device import GATE_FAILED, NO_REASON
 
-cdef extern from *:
-    """
-    #include "queues/sycl/observed_calls.hpp"
-    """
-    cdef cppclass Seen "forebay_sycl_observer::Call":
-        int function
-        uintptr_t object
-        uintptr_t kernel
-        vector[int64_t] waits
-        int64_t event
-        int64_t detail
-        int64_t status
-        cbool injected
+include "recorder.pxi"
 
-    cdef enum Function "forebay_sycl_observer::Function":
-        SubmitNDRange "forebay_sycl_observer::SubmitNDRange"
-        Memcpy "forebay_sycl_observer::Memcpy"
-        Memset "forebay_sycl_observer::Memset"
-        Fill16 "forebay_sycl_observer::Fill16"
-        Fill32 "forebay_sycl_observer::Fill32"
-        Fill64 "forebay_sycl_observer::Fill64"
-        Fill128 "forebay_sycl_observer::Fill128"
-        SubmitBarrier "forebay_sycl_observer::SubmitBarrier"
-        SubmitBarrierForEvents "forebay_sycl_observer::SubmitBarrierForEvents"
-        Event_Wait "forebay_sycl_observer::Event_Wait"
-        Event_GetCommandExecutionStatus "forebay_sycl_observer::Event_GetCommandExecutionStatus"
-        RawKernelArg_Create "forebay_sycl_observer::RawKernelArg_Create"
-        Queue_Wait "forebay_sycl_observer::Queue_Wait"
-        GateMade "forebay_sycl_observer::Gate"
-        Hold "forebay_sycl_observer::Hold"
-        Open "forebay_sycl_observer::Open"
-        FUNCTIONS "forebay_sycl_observer::FUNCTIONS"
+cdef extern from "tests/observers/sycl_calls.hpp" namespace "forebay_observer" nogil:
+    cdef enum:
+        MAKE_GATE, HOLD_QUEUE, OPEN_GATE
 
-    cdef const char* const* function_names "forebay_sycl_observer::names"
-    void begin "forebay_sycl_observer::begin"(Calls& table) nogil
-    void end "forebay_sycl_observer::end"(Calls& table) nogil
-    int64_t serial_of_pending "forebay_sycl_observer::serial_of_pending"(uintptr_t event) nogil
-    int64_t serial_of_sycl "forebay_sycl_observer::serial_of_sycl"(uintptr_t event) nogil
-    int64_t new_serial "forebay_sycl_observer::new_serial"() nogil
-    void enter "forebay_sycl_observer::enter"(cbool keeps, int record_as, cbool silent) nogil
-    cbool leave "forebay_sycl_observer::leave"() nogil
-    size_t note "forebay_sycl_observer::note"(
+    void begin_calls(Calls& table)
+    void end_calls(Calls& table)
+    int64_t serial_of_pending(uintptr_t event)
+    int64_t serial_of_sycl(uintptr_t event)
+    int64_t new_serial()
+    void enter(cbool keeps, int record_as, cbool silent)
+    cbool leave()
+    size_t note(
         int function, uintptr_t object, uintptr_t kernel, const vector[int64_t]& waits, int64_t event, int64_t detail
-    ) nogil
-    cbool refuse "forebay_sycl_observer::refuse"(int function, uintptr_t object) nogil
-    void keep "forebay_sycl_observer::keep"(
+    )
+    cbool refuse(int function, uintptr_t object)
+    void keep(
         uintptr_t queue, int function, const vector[int64_t]& waits, int64_t event, size_t calls, cbool lasts
-    ) nogil
-    void keep_not "forebay_sycl_observer::keep_not"(uintptr_t queue, size_t at) nogil
-    void made "forebay_sycl_observer::made"(uintptr_t event, int64_t serial, cbool is_pending) nogil
-    void made_again "forebay_sycl_observer::made_again"(uintptr_t event) nogil
-    void release "forebay_sycl_observer::release"(uintptr_t event) nogil
-    void begin_hold "forebay_sycl_observer::begin_hold"() nogil
-    void end_hold "forebay_sycl_observer::end_hold"() nogil
-    void gate_fails "forebay_sycl_observer::gate_fails"() nogil
-    size_t log_size "forebay_sycl_observer::size"() nogil
-    vector[Seen] log_tail "forebay_sycl_observer::tail"(size_t start) nogil
-    void add_failure "forebay_sycl_observer::fail"(int function, int64_t code, uint64_t after) nogil
-    void drop_failures "forebay_sycl_observer::forgive"() nogil
-    vector[string] take_violations "forebay_sycl_observer::take_violations"() nogil
-    vector[int64_t] alive "forebay_sycl_observer::alive"() nogil
+    )
+    void keep_not(uintptr_t queue, size_t at)
+    void made(uintptr_t event, int64_t serial, cbool is_pending)
+    void made_again(uintptr_t event)
+    void release(uintptr_t event)
+    void begin_hold()
+    void end_hold()
+    void gate_fails()
+    vector[int64_t] alive()
 
 
 # -- operations: what forebay asks for. A queue and its events are described before the operation, which changes them.
@@ -136,7 +102,7 @@ cdef cppclass Asked:
 
 
 cdef Status begin_command(
-    Asked* asked, void* queue, void* kernel, Waits waits, int function, int record_as, Call call, size_t n_calls,
+    Asked* asked, void* queue, void* kernel, Waits waits, int function, int record_as, size_t n_calls,
     cbool makes_event
 ) noexcept nogil:
     cdef vector[int64_t] serials
@@ -144,7 +110,7 @@ cdef Status begin_command(
     asked.kept = is_kept(queue, waits)
     if asked.kept:
         if refuse(function, asked.queue):
-            return failure(call)
+            return failure(function)
         serials = serials_of(waits)
         asked.event = new_serial() if makes_event else 0
         keep(asked.queue, function, serials, asked.event, n_calls, False)
@@ -166,8 +132,7 @@ cdef void end_command(Asked* asked, Status status, void** event) noexcept nogil:
 
 cdef Status see_launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
     cdef Asked asked
-    cdef Status status = begin_command(
-        &asked, queue, kernel, waits, SubmitNDRange, -1, CALL_SubmitNDRange, 1, False)
+    cdef Status status = begin_command(&asked, queue, kernel, waits, CALL_Queue_SubmitNDRange, -1, 1, False)
     if status == 0:
         status = real.launch(queue, kernel, geometry, waits)
         end_command(&asked, status, NULL)
@@ -178,7 +143,8 @@ cdef Status see_copy(
     void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
     cdef Asked asked
-    cdef Status status = begin_command(&asked, queue, NULL, waits, Memcpy, Memcpy, CALL_Memcpy, 1, event != NULL)
+    cdef Status status = begin_command(
+        &asked, queue, NULL, waits, CALL_Queue_Memcpy, CALL_Queue_Memcpy, 1, event != NULL)
     if status == 0:
         status = real.copy(queue, to, source, nbytes, waits, event)
         end_command(&asked, status, event)
@@ -187,12 +153,12 @@ cdef Status see_copy(
 
 cdef int filled_by(size_t pattern_size) noexcept nogil:
     if pattern_size == 1:
-        return Memset
+        return CALL_Queue_Memset
     if pattern_size == 2:
-        return Fill16
+        return CALL_Queue_Fill16
     if pattern_size == 4:
-        return Fill32
-    return Fill64 if pattern_size == 8 else Fill128
+        return CALL_Queue_Fill32
+    return CALL_Queue_Fill64 if pattern_size == 8 else CALL_Queue_Fill128
 
 
 cdef size_t calls_of_fill(size_t pattern_size, size_t nbytes) noexcept nogil:
@@ -211,8 +177,7 @@ cdef Status see_fill(
 ) noexcept nogil:
     cdef Asked asked
     cdef Status status = begin_command(
-        &asked, queue, NULL, waits, filled_by(pattern_size), -1, CALL_Fill32, calls_of_fill(pattern_size, nbytes),
-        event != NULL)
+        &asked, queue, NULL, waits, filled_by(pattern_size), -1, calls_of_fill(pattern_size, nbytes), event != NULL)
     if status == 0:
         status = real.fill(queue, to, pattern, pattern_size, nbytes, waits, event)
         end_command(&asked, status, event)
@@ -222,7 +187,7 @@ cdef Status see_fill(
 cdef Status see_marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
     cdef Asked asked
     cdef Status status = begin_command(
-        &asked, queue, NULL, waits, SubmitBarrier, SubmitBarrier, CALL_SubmitBarrier, 1, True)
+        &asked, queue, NULL, waits, CALL_Queue_SubmitBarrier, CALL_Queue_SubmitBarrier, 1, True)
     if status == 0:
         status = real.marker(queue, waits, use, event)
         end_command(&asked, status, event)
@@ -232,8 +197,7 @@ cdef Status see_marker(void* queue, Waits waits, int use, void** event) noexcept
 cdef Status see_barrier(void* queue, Waits waits) noexcept nogil:
     cdef Asked asked
     cdef Status status = begin_command(
-        &asked, queue, NULL, waits, SubmitBarrierForEvents, SubmitBarrierForEvents, CALL_SubmitBarrierForEvents, 1,
-        False)
+        &asked, queue, NULL, waits, CALL_Queue_SubmitBarrierForEvents, CALL_Queue_SubmitBarrierForEvents, 1, False)
     if status == 0:
         status = real.barrier(queue, waits)
         end_command(&asked, status, NULL)
@@ -248,12 +212,12 @@ cdef Status see_hold(void* queue, void* context, Waits waits, Wake wake, void* d
     cdef cbool arrives = wake != NULL or waits.count != 0  # by a barrier, which carries the waits
     cdef Status status
     cdef int64_t serial
-    if refuse(GateMade, native) or refuse(Hold, native):
+    if refuse(MAKE_GATE, native) or refuse(HOLD_QUEUE, native):
         return failure(NO_MEMORY)
     serial = new_serial()
-    note(GateMade, 0, 0, nothing, serial, 0)
+    note(MAKE_GATE, 0, 0, nothing, serial, 0)
     if kept and arrives:
-        keep(native, SubmitBarrier, serials, 0, 1, True)
+        keep(native, CALL_Queue_SubmitBarrier, serials, 0, 1, True)
     begin_hold()
     enter(kept, -1, False)
     status = real.hold(queue, context, waits, wake, data, gate)
@@ -263,7 +227,7 @@ cdef Status see_hold(void* queue, void* context, Waits waits, Wake wake, void* d
         if not kept:
             serials.clear()
         serials.push_back(serial)
-        note(Hold, native, 0, serials, 0, 0)
+        note(HOLD_QUEUE, native, 0, serials, 0, 0)
     elif kept and arrives:
         keep_not(native, <size_t> -1)
     end_hold()
@@ -273,7 +237,7 @@ cdef Status see_hold(void* queue, void* context, Waits waits, Wake wake, void* d
 cdef Status see_open_gate(void* gate, bint failed) noexcept nogil:
     cdef vector[int64_t] nothing
     cdef Status status
-    note(Open, <uintptr_t> gate, 0, nothing, serial_of(<Event*> gate), failed)
+    note(OPEN_GATE, <uintptr_t> gate, 0, nothing, serial_of(<Event*> gate), failed)
     if failed:
         gate_fails()
     enter(True, -1, False)
@@ -284,23 +248,23 @@ cdef Status see_open_gate(void* gate, bint failed) noexcept nogil:
 
 cdef Status see_set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
     cdef vector[int64_t] nothing
-    if refuse(RawKernelArg_Create, <uintptr_t> kernel):
+    if refuse(CALL_RawKernelArg_Create, <uintptr_t> kernel):
         return failure(CALL_RawKernelArg_Create)
-    note(RawKernelArg_Create, <uintptr_t> kernel, 0, nothing, 0, index)
+    note(CALL_RawKernelArg_Create, <uintptr_t> kernel, 0, nothing, 0, index)
     return real.set_pointer(kernel, index, memory)
 
 
 cdef Status see_set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
     cdef vector[int64_t] nothing
-    if refuse(RawKernelArg_Create, <uintptr_t> kernel):
+    if refuse(CALL_RawKernelArg_Create, <uintptr_t> kernel):
         return failure(CALL_RawKernelArg_Create)
-    note(RawKernelArg_Create, <uintptr_t> kernel, 0, nothing, 0, index)
+    note(CALL_RawKernelArg_Create, <uintptr_t> kernel, 0, nothing, 0, index)
     return real.set_value(kernel, index, size, value)
 
 
 cdef Status see_finish(void* queue) noexcept nogil:
     cdef Status status
-    if refuse(Queue_Wait, <uintptr_t> (<SyclQueue*> queue).queue):
+    if refuse(CALL_Queue_Wait, <uintptr_t> (<SyclQueue*> queue).queue):
         return failure(CALL_Queue_Wait)
     enter(False, -1, False)
     status = real.finish(queue)
@@ -311,12 +275,12 @@ cdef Status see_finish(void* queue) noexcept nogil:
 cdef Status see_wait_events(void* context, Waits events) noexcept nogil:
     cdef vector[int64_t] serials = serials_of(events)
     cdef Status status
-    if refuse(Event_Wait, <uintptr_t> context):
+    if refuse(CALL_Event_Wait, <uintptr_t> context):
         return failure(CALL_Event_Wait)
     enter(False, -1, True)
     status = real.wait_events(context, events)
     if leave() and status == 0:
-        note(Event_Wait, <uintptr_t> context, 0, serials, serials[0] if serials.size() == 1 else 0, 0)
+        note(CALL_Event_Wait, <uintptr_t> context, 0, serials, serials[0] if serials.size() == 1 else 0, 0)
     return status
 
 
@@ -324,9 +288,9 @@ cdef int see_event_status(void* event) noexcept nogil:
     cdef vector[int64_t] nothing
     cdef int status
     if is_pending(<Event*> event):
-        if refuse(Event_GetCommandExecutionStatus, <uintptr_t> event):
+        if refuse(CALL_Event_GetCommandExecutionStatus, <uintptr_t> event):
             return FAILED
-        note(Event_GetCommandExecutionStatus, <uintptr_t> event, 0, nothing, serial_of(<Event*> event), 1)
+        note(CALL_Event_GetCommandExecutionStatus, <uintptr_t> event, 0, nothing, serial_of(<Event*> event), 1)
     enter(False, -1, False)
     status = real.event_status(event)
     leave()
@@ -381,7 +345,7 @@ cdef void begin_operations():
     current.release_event = see_release_event
 
 
-NAMES = tuple((<bytes> function_names[<int> i]).decode() for i in range(<int> FUNCTIONS))
+NAMES = (*calls.CALL_NAMES, "gate", "hold", "open")
 
 # What a call is to those who compare the order it makes with the rules: the words are the same for every driver.
 KINDS = {
@@ -398,7 +362,8 @@ KINDS = {
     "hold": "barrier",
     "open": "open",
 }
-COMMANDS = ("SubmitNDRange", "Memcpy", "Memset", "Fill16", "Fill32", "Fill64", "Fill128")
+COMMANDS = ("DPCTLQueue_SubmitNDRange", "DPCTLQueue_Mem", "DPCTLQueue_Fill")
+NEVER_FAIL = tuple(name for name in NAMES if name.endswith("_Delete") or "free" in name)
 # And which call does it, where only one does.
 LAUNCH = "DPCTLQueue_SubmitNDRange"
 UPLOAD = DOWNLOAD = "DPCTLQueue_Memcpy"
@@ -424,81 +389,27 @@ FAILURE = FAILED, NO_REASON  # one that any call may have
 EVENT_FAILURE = GATE_FAILED  # what it is called when asking for an event fails
 OUT_OF_MEMORY = FAILED
 
-cdef cbool observing = False
 
-
-def kind_of(name):
-    """What a call does, in the words of KINDS; "command" for other commands and "other" for the rest."""
-    return KINDS.get(name, "command" if name.removeprefix("DPCTLQueue_") in COMMANDS else "other")
-
-
-def start():
-    """Begin to record, with an empty log and no failures planned."""
-    global observing
-    if observing:
-        raise RuntimeError("the driver's calls are being observed already")
+cdef void begin():
     calls.load()
-    begin(sycl)
+    begin_calls(sycl)
     begin_operations()
-    observing = True
 
 
-def stop():
-    """Restore the table of operations and dpctl's own functions; the log stays until the next start."""
-    global observing
-    if observing:
-        table()[0] = real
-        end(sycl)
-        observing = False
-
-
-def count():
-    """How many calls were recorded."""
-    return log_size()
-
-
-def read(size_t first):
-    """The calls from the one with this index on, as tuples.
-
-    (name, object, kernel, serials of the events waited for, serial of the event made or meant, detail, status,
-    injected)
-    """
-    cdef vector[Seen] found
-    cdef size_t i
-    with nogil:
-        found = log_tail(first)
-    return [
-        (NAMES[found[i].function], found[i].object, found[i].kernel, tuple(found[i].waits), found[i].event,
-         found[i].detail, found[i].status, found[i].injected)
-        for i in range(found.size())
-    ]
-
-
-def fail(name, int64_t code, uint64_t after):
-    """Let a later call of this name, after so many others of it, return the code without reaching the driver."""
-    if name not in NAMES:
-        raise ValueError(f"no call is named {name!r}")
-    if "elete" in name or "free" in name:
-        raise ValueError(f"{name} has no way of failing")
-    add_failure(NAMES.index(name), code, after)
-
-
-def forgive():
-    """No call fails any more that `fail` said it should."""
-    drop_failures()
+cdef void end():
+    table()[0] = real
+    end_calls(sycl)
 
 
 def watch(emulate=False):
-    """Nothing has to be known from before `start`, and there is nothing to answer for: this driver executes."""
+    """Nothing has to be known from before `start`, and there is nothing to answer for: this driver executes.
+
+    A violation is a call of SYCL that differs from what was kept back.
+    """
 
 
 def unwatch():
     """End what `watch` began."""
-
-
-def violations():
-    """Where SYCL was called otherwise than it was kept back, since this was last asked."""
-    return [text.decode() for text in take_violations()]
 
 
 def events_alive(device):

@@ -1,0 +1,145 @@
+// What the observers share: the record of a driver's calls, the failures that are planned, and wrapping its table.
+
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace forebay_observer {
+
+struct Call {
+    int function;
+    uintptr_t object = 0;       // the first argument: a queue, kernel, event or context
+    uintptr_t kernel = 0;       // of a launch
+    std::vector<int64_t> waits; // serial numbers of events, which never come again, as handles do
+    int64_t event = 0;          // that this call made, or is about; 0: none
+    int64_t detail = 0;         // what else the driver's tests want to know of it
+    int64_t status = 0;
+    bool injected = false;
+};
+
+struct Failure { int function; int64_t code; uint64_t after; };
+
+// An observer adds what it needs to know; the lock guards that, too.
+struct Record {
+    std::mutex lock;
+    std::vector<Call> log;
+    std::vector<Failure> failures;
+    std::vector<std::string> violations;
+    int64_t newest_serial = 0;
+
+    // -- for the wrappers, with the lock held
+
+    bool fails(int function, int64_t& code) {
+        for (size_t i = 0; i < failures.size(); i++) {
+            if (failures[i].function != function || failures[i].after-- != 0) continue;
+            code = failures[i].code;
+            failures.erase(failures.begin() + i);
+            return true;
+        }
+        return false;
+    }
+
+    void violate(const std::string& text) {
+        if (violations.size() < 100) violations.push_back(text);
+    }
+
+    // -- for the tests
+
+    size_t size() {
+        std::lock_guard<std::mutex> guard(lock);
+        return log.size();
+    }
+
+    std::vector<Call> tail(size_t first) {
+        std::lock_guard<std::mutex> guard(lock);
+        if (first > log.size()) first = log.size();
+        return std::vector<Call>(log.begin() + first, log.end());
+    }
+
+    void fail(int function, int64_t code, uint64_t after) {
+        std::lock_guard<std::mutex> guard(lock);
+        failures.push_back({function, code, after});
+    }
+
+    void forgive() {
+        std::lock_guard<std::mutex> guard(lock);
+        failures.clear();
+    }
+
+    std::vector<std::string> take_violations() {
+        std::lock_guard<std::mutex> guard(lock);
+        return std::exchange(violations, {});
+    }
+};
+
+// Where each command that makes an event makes a new one, and forebay counts the references to it.
+struct EventRecord : Record {
+    typedef std::unordered_map<uintptr_t, int64_t> Serials;
+
+    Serials serials;  // of the newest event with this handle
+    std::unordered_map<int64_t, int64_t> references;  // by serial, of events made while observed
+
+    int64_t serial_of(Serials& known, uintptr_t event) {
+        if (!event) return 0;
+        auto found = known.find(event);
+        if (found != known.end()) return found->second;
+        return known[event] = ++newest_serial;  // made before: its references are not known
+    }
+
+    int64_t serial_of(uintptr_t event) { return serial_of(serials, event); }
+
+    void count(int64_t serial, int more) {
+        auto found = references.find(serial);
+        if (found != references.end()) found->second += more;
+    }
+
+    std::vector<int64_t> alive() {
+        std::lock_guard<std::mutex> guard(lock);
+        std::vector<int64_t> found;
+        for (auto& entry : references)
+            if (entry.second > 0) found.push_back(entry.first);
+        return found;
+    }
+
+    void begin() {
+        log.clear();
+        failures.clear();
+        violations.clear();
+        serials.clear();
+        references.clear();
+    }
+};
+
+static Record& record();  // each observer's own
+
+constexpr bool begins(std::string_view name, std::string_view with) { return name.substr(0, with.size()) == with; }
+
+template <class T> static uintptr_t word(T value) {
+    if constexpr (std::is_pointer_v<T> || std::is_integral_v<T>) return (uintptr_t) value;
+    else return 0;
+}
+
+template <template <int, class, class...> class Wrapper, int function, class R, class... A>
+static void wrap(R (*&slot)(A...)) {
+    if (!slot) return;  // a library that does not have it
+    Wrapper<function, R, A...>::original = slot;
+    slot = Wrapper<function, R, A...>::call;
+}
+
+template <template <int, class, class...> class Wrapper, int function, class R, class... A>
+static void unwrap(R (*&slot)(A...)) {
+    if (slot) slot = Wrapper<function, R, A...>::original;
+}
+
+// For each function of a driver's list, whose pointers are in `table`.
+#define FOREBAY_WRAP(result, name, parameters) wrap<Wrapper, CALL_##name>(table.name);
+#define FOREBAY_UNWRAP(result, name, parameters) unwrap<Wrapper, CALL_##name>(table.name);
+
+}

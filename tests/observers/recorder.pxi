@@ -1,0 +1,90 @@
+# What the tests ask of each observer. It has `begin` and `end`, which put its wrappers in place and take them away; the
+# NAMES of the driver's functions; and which of them are COMMANDS, are of other KINDS, or NEVER_FAIL.
+
+from libc.stdint cimport int64_t, uint64_t, uintptr_t
+from libcpp cimport bool as cbool
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+cdef extern from "tests/observers/record.hpp" namespace "forebay_observer" nogil:
+    cdef cppclass Seen "forebay_observer::Call":
+        int function
+        uintptr_t object
+        uintptr_t kernel
+        vector[int64_t] waits
+        int64_t event
+        int64_t detail
+        int64_t status
+        cbool injected
+
+    cdef cppclass Record:
+        size_t size()
+        vector[Seen] tail(size_t first)
+        void fail(int function, int64_t code, uint64_t after)
+        void forgive()
+        vector[string] take_violations()
+
+    Record& record()
+
+cdef cbool recording = False
+
+
+def kind_of(name):
+    """What a call does, in the words of KINDS; "command" for other commands and "other" for the rest."""
+    return KINDS.get(name, "command" if name.startswith(COMMANDS) else "other")
+
+
+def start():
+    """Begin to record, with an empty log and no failures planned."""
+    global recording
+    if recording:
+        raise RuntimeError("the driver's calls are being observed already")
+    begin()
+    recording = True
+
+
+def stop():
+    """End what `start` began; the log stays until the next start."""
+    global recording
+    if recording:
+        end()
+        recording = False
+
+
+def count():
+    """How many calls were recorded."""
+    return record().size()
+
+
+def read(size_t first):
+    """The calls from the one with this index on, as tuples.
+
+    (name, object, kernel, serials of the events waited for, serial of the event made or meant, detail, status,
+    injected)
+    """
+    cdef vector[Seen] found
+    cdef size_t i
+    with nogil:
+        found = record().tail(first)
+    return [
+        (NAMES[found[i].function], found[i].object, found[i].kernel, tuple(found[i].waits), found[i].event,
+         found[i].detail, found[i].status, found[i].injected)
+        for i in range(found.size())
+    ]
+
+
+def fail(name, int64_t code, uint64_t after):
+    """Let a later call of this name, after so many others of it, return the code without reaching the driver."""
+    if name not in NAMES or name in NEVER_FAIL:
+        raise ValueError(f"no call is named {name!r}, or it has no way of failing")
+    record().fail(NAMES.index(name), code, after)
+
+
+def forgive():
+    """No call fails any more that `fail` said it should."""
+    record().forgive()
+
+
+def violations():
+    """What was done wrong since this was last asked, as texts."""
+    return [text.decode() for text in record().take_violations()]
