@@ -16,7 +16,7 @@ from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.kernels.program import Natives
 from forebay.queues.levelzero import calls, loader, operations
 from forebay.queues.levelzero.discovery import COMPUTE, Native
-from forebay.queues.levelzero.objects import DeviceHandle, Memory, Module, explain
+from forebay.queues.levelzero.objects import DeviceHandle, ZeMemory, ZeProgram, explain
 from forebay.queues.levelzero.programs import compiled
 from forebay.queues.levelzero.staging import StagingPool
 
@@ -33,7 +33,7 @@ OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # of the host, of the devi
 class LevelZeroKernel:
     """A kernel as the driver has it: what it takes, what limits it, and copies for plans."""
 
-    def __init__(self, native: Native, module: Module, name: str, declared: list[spirv.Declared]) -> None:
+    def __init__(self, native: Native, module: ZeProgram, name: str, declared: list[spirv.Declared]) -> None:
         self.name = name
         self._module = module
         self.parameters = [
@@ -129,18 +129,18 @@ class LevelZeroDevice:
 
     # -- memory
 
-    def allocate(self, nbytes: int, usm_type: str = "device") -> Memory:
+    def allocate(self, nbytes: int, usm_type: str = "device") -> ZeMemory:
         """Unified shared memory: of the device, of the host, or shared by both; zero bytes get one."""
         limit = self.native.max_allocation
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
-        return Memory(self.handle, max(nbytes, 1), usm_type)
+        return ZeMemory(self.handle, max(nbytes, 1), usm_type)
 
     def memory_there_is(self) -> tuple[int, ...]:
         """Nothing: the driver itself knows where a kernel's pointers may lead."""
         return ()
 
-    def part(self, memory: Memory, offset: int, nbytes: int) -> None:
+    def part(self, memory: ZeMemory, offset: int, nbytes: int) -> None:
         """A part of an allocation needs no object of its own: it has an address."""
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:

@@ -15,7 +15,7 @@ from forebay.core.info import DeviceInfo
 from forebay.core.limits import MOST_GROUPS, Limits
 from forebay.queues.kernels.program import Natives
 from forebay.queues.opencl import calls, operations
-from forebay.queues.opencl.memory import DeviceMemory
+from forebay.queues.opencl.memory import ClMemory
 from forebay.queues.opencl.programs import Builder
 from forebay.queues.opencl.variables import options_for
 
@@ -50,7 +50,7 @@ class OpenCLDevice:
         self.info = info
         self.native: cl.Device = info.native
         self._memory_lock = threading.Lock()
-        self._memory: weakref.WeakSet[DeviceMemory] = weakref.WeakSet()
+        self._memory: weakref.WeakSet[ClMemory] = weakref.WeakSet()
         self._allocated = 0
         self._known: tuple[int, int] | None = None
         self._addresses: tuple[int, ...] = ()
@@ -107,7 +107,7 @@ class OpenCLDevice:
 
     # -- memory
 
-    def allocate(self, nbytes: int, usm_type: str = "device") -> DeviceMemory:
+    def allocate(self, nbytes: int, usm_type: str = "device") -> ClMemory:
         """Device memory; zero bytes get one, because no driver allocates nothing.
 
         Raises
@@ -123,7 +123,7 @@ class OpenCLDevice:
         limit = self.native.max_mem_alloc_size
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
-        memory = DeviceMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects, usm_type)
+        memory = ClMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects, usm_type)
         with self._memory_lock:
             self._memory.add(memory)
             self._allocated += 1
@@ -138,7 +138,7 @@ class OpenCLDevice:
                 self._known = known
             return self._addresses
 
-    def part(self, memory: DeviceMemory, offset: int, nbytes: int) -> Any:
+    def part(self, memory: ClMemory, offset: int, nbytes: int) -> Any:
         """A memory object for part of an allocation, where a part has no address; None where it has."""
         if self.has_addresses or (offset == 0 and nbytes == memory.nbytes) or nbytes == 0:
             return None

@@ -1,6 +1,6 @@
 import pyopencl as cl
 
-class DeviceMemory:
+class ClMemory:
     def __init__(
         self, context: cl.Context, nbytes: int, addresses: bool, memory_object: bool, usm_type: str
     ) -> None: ...

@@ -26,7 +26,7 @@ SIGNATURE = ctypes.CFUNCTYPE(
 )  # fmt: skip
 
 
-class Variable:
+class ClVariable:
     """Memory of a variable of a program, which it keeps."""
 
     handle = 0  # no memory object: it has an address
@@ -48,7 +48,7 @@ def options_for(device: cl.Device) -> tuple[str, ...] | None:
     return None
 
 
-def find(info: DeviceInfo, program: cl.Program, name: str) -> Variable | None:
+def find(info: DeviceInfo, program: cl.Program, name: str) -> ClVariable | None:
     """A variable of a program; None when there is none of this name.
 
     Raises
@@ -67,7 +67,7 @@ def find(info: DeviceInfo, program: cl.Program, name: str) -> Variable | None:
         return None
     if error or not address.value:
         raise errors.DriverError(f"{CALL} failed: error {error} (variable {name!r})", call=CALL, code=error)
-    return Variable(program, address.value, nbytes.value)
+    return ClVariable(program, address.value, nbytes.value)
 
 
 def _call_of(platform: cl.Platform) -> Any:

@@ -4,8 +4,13 @@ None of them says why it failed: one that makes something returns NULL, the othe
 With DPCTL_VERBOSITY=error in the environment dpctl prints the reason on stderr.
 """
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
+
+from forebay.core.driver cimport Status
+
+cdef enum:
+    FAILED = -1  # the only error code there is
 
 
 cdef enum Call:
@@ -109,3 +114,8 @@ cdef struct Calls:
 
 
 cdef Calls sycl
+
+
+cdef inline Status failure(int what) noexcept nogil:
+    """What went wrong: a call of dpctl, which never says why, or one of forebay's own reasons."""
+    return (<int64_t> what << 32) | <unsigned int> FAILED

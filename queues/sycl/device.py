@@ -22,7 +22,7 @@ from forebay.queues.sycl.objects import (
     Bundle,
     BundledKernel,
     OwnMemory,
-    SyclContext,
+    ContextHandle,
     can_pass,
     create_queue,
 )
@@ -46,7 +46,7 @@ NO_MEMORY = "the host has no memory to hold a queue at a gate, or a command behi
 GATE_FAILED = "a command was refused, or was behind a gate that failed"
 
 
-class SyclKernel:
+class SyclProgramKernel:
     """A kernel as SYCL has it: what it takes, what limits it, and copies for plans."""
 
     def __init__(
@@ -116,7 +116,7 @@ class SyclDevice:
         self._named = queue or dpctl.SyclQueue(self.native, property="in_order")
         self.context: Any = self._named.sycl_context
         self._joining = dpctl.SyclQueue(self.context, self.native)
-        self.handle = SyclContext(
+        self.handle = ContextHandle(
             self.context.addressof_ref(),
             self.native.addressof_ref(),
             self._named.addressof_ref(),
@@ -229,7 +229,7 @@ class SyclDevice:
         if not facts:
             return Natives({}, self._no_variable)
         bundle = Bundle(self.handle, source, " ".join(options))
-        kernels = {name: SyclKernel(self, bundle.kernel(name), name, *each) for name, each in facts.items()}
+        kernels = {name: SyclProgramKernel(self, bundle.kernel(name), name, *each) for name, each in facts.items()}
         return Natives(kernels, self._no_variable)
 
     def _parameter(self, kernel: str, index: int, declared: spirv.Declared) -> Parameter:

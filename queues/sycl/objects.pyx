@@ -9,7 +9,6 @@ from forebay.queues.sycl.calls cimport (
     FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, RAW_ARGUMENT, UINT8, UINT16, UINT32, UINT64, USM_POINTER,
     WORK_GROUP_MEMORY, sycl
 )
-from forebay.queues.sycl.context cimport Context
 from forebay.queues.sycl.gates cimport new_queue
 from forebay.queues.sycl.kernels cimport new_kernel
 
@@ -23,7 +22,7 @@ ARGUMENT_TYPES = {
 
 
 @cython.no_gc_clear
-cdef class SyclContext:
+cdef class ContextHandle:
     """References of its own to a context and two queues of it, from their addresses in dpctl's objects.
 
     Attributes
@@ -32,7 +31,7 @@ cdef class SyclContext:
         What the table of operations takes for a context.
     """
 
-    cdef Context native
+    cdef SyclContext native
 
     def __init__(self, uintptr_t context, uintptr_t device, uintptr_t queue, uintptr_t joining):
         self.native.context = sycl.Context_Copy(<void*> context)
@@ -79,9 +78,9 @@ cdef class OwnMemory(UsmMemory):
     it.
     """
 
-    cdef SyclContext context
+    cdef ContextHandle context
 
-    def __init__(self, SyclContext context not None, size_t nbytes, str usm_type):
+    def __init__(self, ContextHandle context not None, size_t nbytes, str usm_type):
         cdef void* queue = context.native.queue
         self.context = context
         self.nbytes = nbytes
@@ -118,9 +117,9 @@ cdef class Bundle:
     """A built program."""
 
     cdef void* native
-    cdef SyclContext context
+    cdef ContextHandle context
 
-    def __init__(self, SyclContext context not None, source, options):
+    def __init__(self, ContextHandle context not None, source, options):
         cdef const char* text
         cdef size_t nbytes = len(source)
         cdef bint is_module = isinstance(source, bytes)

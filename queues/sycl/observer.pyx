@@ -25,8 +25,8 @@ from forebay.queues.sycl.calls cimport (
     CALL_Event_Wait, CALL_Fill32, CALL_Memcpy, CALL_Queue_Wait, CALL_RawKernelArg_Create, CALL_SubmitBarrier,
     CALL_SubmitBarrierForEvents, CALL_SubmitNDRange, OUT_OF_MEMORY as NO_MEMORY, Call, Calls, sycl
 )
-from forebay.queues.sycl.gates cimport PENDING, Event, Queue as SyclQueue
-from forebay.queues.sycl.status cimport FAILED, failure
+from forebay.queues.sycl.gates cimport PENDING, SyclEvent as Event, SyclQueue
+from forebay.queues.sycl.calls cimport FAILED, failure
 
 from forebay.queues.sycl import calls, operations
 from forebay.queues.sycl.device import GATE_FAILED, NO_REASON

@@ -6,10 +6,9 @@ from libc.string cimport memcpy
 from forebay.core.driver cimport Geometry, Status, Waits
 from forebay.queues.sycl.calls cimport (
     CALL_Fill16, CALL_Fill32, CALL_Fill64, CALL_Fill128, CALL_Memcpy, CALL_MemcpyWithEvents, CALL_Memset,
-    CALL_SubmitBarrier, CALL_SubmitBarrierForEvents, CALL_SubmitNDRange, Call, sycl
+    CALL_SubmitBarrier, CALL_SubmitBarrierForEvents, CALL_SubmitNDRange, Call, failure, sycl
 )
-from forebay.queues.sycl.kernels cimport Kernel
-from forebay.queues.sycl.status cimport failure
+from forebay.queues.sycl.kernels cimport SyclKernel
 
 
 cdef inline Status outcome(Call call, void* event) noexcept nogil:
@@ -17,7 +16,7 @@ cdef inline Status outcome(Call call, void* event) noexcept nogil:
 
 
 cdef Status submit_kernel(
-    void* queue, Kernel* kernel, const Geometry* geometry, Waits waits, void** event
+    void* queue, SyclKernel* kernel, const Geometry* geometry, Waits waits, void** event
 ) noexcept nogil:
     # The last dimension of a SYCL range is the one that varies fastest: OpenCL's and HIP's first.
     cdef size_t global_size[3]
