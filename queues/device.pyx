@@ -1,7 +1,6 @@
 """Devices: the owner of queues, buffers, programs and events."""
 
 import atexit
-import importlib
 import math
 import operator
 import weakref
@@ -42,6 +41,7 @@ from forebay.queues.kernels.program import Program, read_source
 from forebay.queues.launch.reductions import Reductions
 from forebay.queues.memory.pinned import is_pinned, remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
+from forebay.queues.selection import open_device
 from forebay.queues.thread_queues import ThreadQueues
 
 _live = weakref.WeakSet()
@@ -99,18 +99,14 @@ cdef class Device:
     cdef object __weakref__
 
     def __init__(self, filter=None, *, timing=False, debug=False):
-        from forebay.queues.selection import select
-
         if self.state != NULL:
             raise Error("this Device is already made")
-        info = select(filter)
-        folder = info.backend.replace("_", "")
-        self._open(importlib.import_module(f"forebay.queues.{folder}.device").open_device(info), timing)
+        self._open(open_device(filter), timing)
         self.debug = debug
 
     @staticmethod
     def _of(driver):
-        """A Device for what a driver folder opened otherwise than by `select`."""
+        """A Device over a `DriverDevice` that was opened otherwise than by `selection.open_device`."""
         cdef Device device = Device.__new__(Device)
         device._open(driver, False)
         return device
@@ -329,9 +325,9 @@ cdef class Device:
         Work that was submitted to `thing` elsewhere is waited for by nobody: see `Queue.from_dpctl`.
         """
         self._check_open()
-        if not hasattr(self.driver, "adopt_memory"):
+        if self.driver.usm is None:
             raise NotSupportedError(f"as_buffer: {self.info.name} takes over no memory; SYCL devices do")
-        memory, shape, dtype = self.driver.adopt_memory(thing)
+        memory, shape, dtype = self.driver.usm.adopt_memory(thing)
         return self._over(memory, shape, dtype)
 
     def _over(self, memory, shape, dtype):
@@ -343,7 +339,7 @@ cdef class Device:
     def _adapt_view(self, Buffer view, native):
         part = self.driver.part(native, view.start, view.nbytes)
         if part is not None:
-            view._use_part(part)
+            view._use_part(*part)
 
     def _keep_until_done(self, thing):
         """Drop `thing` only when all work submitted so far is done and no gate is closed."""
@@ -378,8 +374,8 @@ cdef class Device:
         """
         self._check_open()
         source, options = read_source(source, options)
-        natives = identify(self.driver.build(source, options), source, options)
-        return Program(self, natives, self._make_kernel)
+        natives = self.driver.build(source, options)
+        return Program(self, natives, identify(natives, source, options), self._make_kernel)
 
     @property
     def _reductions(self):
@@ -387,8 +383,8 @@ cdef class Device:
             self._reducing = Reductions(self)
         return self._reducing
 
-    def _make_kernel(self, native):
-        return new_kernel(self, self.state, native)
+    def _make_kernel(self, native, identities):
+        return new_kernel(self, self.state, native, identities)
 
     # -- sync and life
 

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.info import DeviceInfo
-from forebay.core.limits import Limits
+from forebay.core.driver import DeviceInfo, Limits, Natives
 from forebay.queues.kernels import spirv
 from forebay.queues.kernels.parameters import read_parameter
-from forebay.queues.kernels.program import Natives
 from forebay.queues.levelzero import calls, loader, operations
 from forebay.queues.levelzero.discovery import COMPUTE, Native
 from forebay.queues.levelzero.objects import DeviceHandle, ZeMemory, ZeProgram, explain
@@ -59,7 +57,7 @@ class LevelZeroKernel:
 
     def create(self, memory: tuple[int, ...] | None) -> int:
         """The operations' handle of a new kernel object, owned by whoever called; `memory` is what it can follow
-        pointers to, as `LevelZeroDevice.memory_there_is` said.
+        pointers to, as `LevelZeroDevice.followable_memory` said.
         """
         handle: int = self._module.create_kernel(self.name, memory is not None)
         return handle
@@ -78,12 +76,11 @@ class LevelZeroDevice:
         Nanoseconds after which timestamps begin anew.
     """
 
-    backend = "level_zero"
     has_addresses = True
-    has_memory_objects = False
     takes_pageable = False
     reads_pageable_late = False
     keeps_gil_below = KEEPS_GIL_BELOW
+    usm = None
 
     def __init__(self, info: DeviceInfo) -> None:
         calls.load(loader.load().library)
@@ -136,7 +133,7 @@ class LevelZeroDevice:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
         return ZeMemory(self.handle, max(nbytes, 1), usm_type)
 
-    def memory_there_is(self) -> tuple[int, ...]:
+    def followable_memory(self) -> tuple[int, ...]:
         """Nothing: the driver itself knows where a kernel's pointers may lead."""
         return ()
 
@@ -189,8 +186,3 @@ class LevelZeroDevice:
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code says that memory ran out."""
         return code in OUT_OF_MEMORY
-
-
-def open_device(info: DeviceInfo) -> LevelZeroDevice:
-    """What every driver folder's ``device`` module has: the driver's side of a `forebay.Device`."""
-    return LevelZeroDevice(info)

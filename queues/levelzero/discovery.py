@@ -1,7 +1,8 @@
 """Finds the Level Zero devices of this machine, and says why one that was found cannot be used.
 
 A device counts as usable once it has done, in a context made for it and destroyed again, what forebay needs: an
-in-order immediate command list was made, and a trivial kernel was built. Nothing is submitted to it.
+in-order immediate command list was made, and a trivial kernel was built. Nothing is submitted to it. Devices come in
+the order of the drivers. Without a loader, looking for them costs next to nothing.
 
 This module is plain Python and needs none of forebay's compiled ones.
 """
@@ -13,14 +14,14 @@ import ctypes
 import glob
 import os
 import struct
-import threading
 from collections.abc import Iterator
 from ctypes import byref, c_int32, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from forebay.core.discovery import Discovery, Found, numbered
+from forebay.core.driver import DeviceInfo
 from forebay.core.errors import DriverError, NotSupportedError
-from forebay.core.info import DeviceInfo
 from forebay.queues.levelzero import loader
 from forebay.queues.levelzero.loader import LevelZero, result_name
 
@@ -102,13 +103,6 @@ class Native:
     counter_based: str
 
 
-class Found(NamedTuple):
-    """What one look at the machine gave: the devices, and if there are none, why."""
-
-    devices: list[DeviceInfo]
-    absence: str
-
-
 class Driver(NamedTuple):
     """A driver, and what is the same for all of its devices."""
 
@@ -127,32 +121,6 @@ class UnusableError(Exception):
         self.advice = advice
 
 
-_lock = threading.Lock()
-_found: Found | None = None
-
-
-def discover() -> list[DeviceInfo]:
-    """Return every Level Zero device of this machine, the unusable ones too, in the order of the drivers.
-
-    The machine is looked at once per process, which initialises Level Zero there and builds one kernel per device; the
-    first call blocks for as long as that takes. Without a loader it costs next to nothing.
-    """
-    return list(_look().devices)
-
-
-def absence() -> str:
-    """Say why `discover` found no device and what to do, in one line; empty if it found one."""
-    return _look().absence
-
-
-def _look() -> Found:
-    global _found
-    with _lock:
-        if _found is None:
-            _found = _look_once()
-        return _found
-
-
 def _look_once() -> Found:
     try:
         ze = loader.load()
@@ -165,7 +133,6 @@ def look(ze: LevelZero) -> Found:
     """Return the devices that these functions of Level Zero find, and if there are none, why."""
     trouble = "there is no GPU that it knows"
     devices: list[DeviceInfo] = []
-    counted: dict[str, int] = {}
     try:
         drivers = ze.drivers()
     except DriverError as error:
@@ -178,10 +145,12 @@ def look(ze: LevelZero) -> Found:
             trouble = str(error)
             continue
         for device in there:
-            info = _describe(ze, driver, device, counted)
-            counted[info.kind] = info.index + 1
-            devices.append(info)
-    return Found(devices, "" if devices else _absence(trouble))
+            devices.append(_describe(ze, driver, device))
+    return Found(numbered(devices), "" if devices else _absence(trouble))
+
+
+_discovery = Discovery(_look_once)
+discover, absence = _discovery.discover, _discovery.absence
 
 
 def _absence(trouble: str) -> str:
@@ -224,7 +193,7 @@ def _version_string(ze: LevelZero, driver: int) -> str:
 # One device
 
 
-def _describe(ze: LevelZero, driver: Driver, device: int, counted: dict[str, int]) -> DeviceInfo:
+def _describe(ze: LevelZero, driver: Driver, device: int) -> DeviceInfo:
     properties = loader.DeviceProperties()
     # Everyone has had the newer form since 1.2, and only it has a timer that is not rounded to nanoseconds.
     if driver.api_version >= (1, 2):
@@ -246,13 +215,11 @@ def _describe(ze: LevelZero, driver: Driver, device: int, counted: dict[str, int
         reason, advice = error.reason, error.advice
     except DriverError as error:
         reason, advice = str(error), UPDATE
-    kind = KINDS.get(properties.type, "gpu")
-    index = counted.get(kind, 0)
     return DeviceInfo(
-        name=f"level_zero:{kind}:{index}",
+        name="",  # until all are known
         backend="level_zero",
-        kind=kind,
-        index=index,
+        kind=KINDS.get(properties.type, "gpu"),
+        index=0,
         description=properties.name.decode(errors="replace").strip() or "device",
         platform="Level Zero",
         version="Level Zero {}.{}".format(*driver.api_version),

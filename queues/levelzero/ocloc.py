@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint8, c_uint32, c_uint64
 from typing import Any, NamedTuple
 
+from forebay.core.driver import DeviceInfo
 from forebay.core.errors import BuildError, NotSupportedError
-from forebay.core.info import DeviceInfo
 
 __all__ = ["compile_source", "compiler_version"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from forebay.core import errors
-from forebay.core.info import DeviceInfo
+from forebay.core.driver import DeviceInfo
 from forebay.queues.kernels import spirv
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.levelzero import ocloc

@@ -11,9 +11,7 @@ import numpy as np
 import pyopencl as cl
 
 from forebay.core import errors
-from forebay.core.info import DeviceInfo
-from forebay.core.limits import MOST_GROUPS, Limits
-from forebay.queues.kernels.program import Natives
+from forebay.core.driver import MOST_GROUPS, DeviceInfo, Limits, Natives
 from forebay.queues.opencl import calls, operations
 from forebay.queues.opencl.memory import ClMemory
 from forebay.queues.opencl.programs import Builder
@@ -42,8 +40,6 @@ class OpenCLDevice:
     keeps_gil_below : int
         In-flight commands up to which an enqueue surely does not block.
     """
-
-    backend = "opencl"
 
     def __init__(self, info: DeviceInfo) -> None:
         calls.load()
@@ -129,7 +125,7 @@ class OpenCLDevice:
             self._allocated += 1
         return memory
 
-    def memory_there_is(self) -> tuple[int, ...]:
+    def followable_memory(self) -> tuple[int, ...]:
         """The addresses of all allocations; the same tuple until there are others."""
         with self._memory_lock:
             known = (self._allocated, len(self._memory))
@@ -138,7 +134,7 @@ class OpenCLDevice:
                 self._known = known
             return self._addresses
 
-    def part(self, memory: ClMemory, offset: int, nbytes: int) -> Any:
+    def part(self, memory: ClMemory, offset: int, nbytes: int) -> tuple[cl.MemoryObject, int] | None:
         """A memory object for part of an allocation, where a part has no address; None where it has."""
         if self.has_addresses or (offset == 0 and nbytes == memory.nbytes) or nbytes == 0:
             return None
@@ -149,7 +145,8 @@ class OpenCLDevice:
                 f"begin at multiples of {alignment} bytes"
             )
         parent: Any = cl.MemoryObject.from_int_ptr(memory.handle, retain=True)
-        return parent.get_sub_region(offset, nbytes)
+        part: cl.MemoryObject = parent.get_sub_region(offset, nbytes)
+        return part, part.int_ptr
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
         """Host memory that the device reads and writes without staging: (address, object that owns it)."""
@@ -170,7 +167,8 @@ class OpenCLDevice:
         return array.ctypes.data, (array, buffer)
 
     takes_pageable = True  # as the destination of a copy
-    clock_wraps = 0.0  # nanoseconds after which timestamps begin anew: never
+    clock_wraps = 0.0  # never
+    usm = None
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Memory for the bytes of a copy that must not change until the device has read them."""
@@ -209,8 +207,3 @@ class OpenCLDevice:
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code says that memory ran out."""
         return code in (-4, -5, -6)
-
-
-def open_device(info: DeviceInfo) -> OpenCLDevice:
-    """What every driver folder's ``device`` module has: the driver's side of a `forebay.Device`."""
-    return OpenCLDevice(info)

@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 import pyopencl as cl
 
 from forebay.core import errors
-from forebay.core.info import DeviceInfo
+from forebay.core.driver import DeviceInfo, DriverKernel, Natives
 from forebay.queues.kernels import spirv
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import read_parameter
-from forebay.queues.kernels.program import Natives
 from forebay.queues.opencl import operations, variables
 from forebay.queues.opencl.discovery import POCL
 
@@ -80,13 +79,9 @@ class OpenCLKernel:
         limit = self._device.max_parameter_size
         return operations.probe_argument_size(kernel, index, limit) or self._size_of(type_name)
 
-    def declared(self) -> list[spirv.Declared]:
-        """The parameters with their sizes, from which the same kernel can be made without asking the driver."""
-        return [spirv.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only) for p in self.parameters]
-
     def create(self, memory: tuple[int, ...] | None) -> int:
         """The handle of a new kernel object, owned by whoever called; `memory` is what it can follow pointers to, as
-        `OpenCLDevice.memory_there_is` said.
+        `OpenCLDevice.followable_memory` said.
         """
         kernel = cl.Kernel(self._program, self.name)
         if memory:
@@ -121,6 +116,11 @@ def _declared(kernel: cl.Kernel, kernel_name: str, index: int) -> spirv.Declared
         read_only = address == qualifier.CONSTANT or bool(qualifiers & cl.kernel_arg_type_qualifier.CONST)
         return spirv.Declared(name, type_name, "pointer", 8, read_only)
     return spirv.Declared(name, type_name, "local" if address == qualifier.LOCAL else "value", 0)
+
+
+def redeclared(kernel: DriverKernel) -> list[spirv.Declared]:
+    """The parameters with their sizes, from which the same kernel can be made without asking the driver."""
+    return [spirv.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only) for p in kernel.parameters]
 
 
 class Entry(NamedTuple):
@@ -196,7 +196,7 @@ class Builder:
             if restored is not None:
                 return restored
         program, kernels = self._compiled(declared)
-        entry = Entry(self._binary_of(program), {name: kernel.declared() for name, kernel in kernels.items()})
+        entry = Entry(self._binary_of(program), {name: redeclared(kernel) for name, kernel in kernels.items()})
         cache.put(key, entry.dumps())
         return kernels
 

@@ -15,7 +15,7 @@ from typing import Any
 import pyopencl as cl
 
 from forebay.core import errors
-from forebay.core.info import DeviceInfo
+from forebay.core.driver import DeviceInfo
 
 CALL = "clGetDeviceGlobalVariablePointerINTEL"
 FEATURE = "__opencl_c_program_scope_global_variables"

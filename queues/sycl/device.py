@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.info import DeviceInfo
-from forebay.core.limits import MOST_GROUPS, Limits
+from forebay.core.driver import MOST_GROUPS, DeviceInfo, Limits, Natives, Parameter
 from forebay.queues.kernels import spirv
-from forebay.queues.kernels.parameters import Parameter, read_parameter
-from forebay.queues.kernels.program import Natives
+from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.opencl import discovery as opencl
 from forebay.queues.sycl import calls, operations
 from forebay.queues.sycl.objects import (
-    AdoptedMemory,
     Bundle,
     BundledKernel,
-    OwnMemory,
     ContextHandle,
+    OwnMemory,
     can_pass,
     create_queue,
 )
+from forebay.queues.sycl.usm import SyclUsm
 
 # How many commands a queue can surely take before a submission blocks. The CPU runtime keeps a list of any length:
 # 40,000 launches behind a running kernel did not block. Of GPUs nobody has measured it; NVIDIA's OpenCL takes 1021.
@@ -85,8 +82,8 @@ class SyclDevice:
     Parameters
     ----------
     queue : dpctl.SyclQueue, optional
-        Whose context it is to be, and which `usm_interface` names. dpctl's own context for this device when not given,
-        which is the one that `dpctl.SyclQueue` uses, and a queue of its own.
+        Gives the context, and is the queue that `SyclUsm.usm_interface` names. Without one it is a new queue in dpctl's
+        own context for this device, the one that `dpctl.SyclQueue` uses.
 
     Attributes
     ----------
@@ -98,10 +95,8 @@ class SyclDevice:
         In-flight commands up to which a submission surely does not block.
     """
 
-    backend = "sycl"
     has_addresses = True
-    has_memory_objects = False
-    clock_wraps = 0.0  # nanoseconds after which timestamps begin anew: never
+    clock_wraps = 0.0  # never
     priorities = (0,)  # dpctl's C interface makes queues of one priority
 
     def __init__(self, info: DeviceInfo, queue: Any = None) -> None:
@@ -123,6 +118,7 @@ class SyclDevice:
             self._joining.addressof_ref(),
         )
         self.context_handle: int = self.handle.address
+        self.usm = SyclUsm(self.handle, self._named, info.name)
         self.table = operations.table_address()
         is_cpu = info.kind == "cpu"
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
@@ -167,7 +163,7 @@ class SyclDevice:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
         return OwnMemory(self.handle, max(nbytes, 1), usm_type)
 
-    def memory_there_is(self) -> tuple[int, ...]:
+    def followable_memory(self) -> tuple[int, ...]:
         """Nothing: SYCL itself knows where a kernel's pointers may lead (SYCL 2020, 4.8.2)."""
         return ()
 
@@ -268,56 +264,6 @@ class SyclDevice:
             self._compiler = OpenCLDevice(info)
         return self._compiler
 
-    # -- what is dpctl's
-
-    def adopt(self, queue: Any) -> int:
-        """The operations' handle of a dpctl.SyclQueue that others submit to, with a reference of its own."""
-        return create_queue(queue.addressof_ref(), True)
-
-    def adopt_memory(self, thing: Any) -> tuple[AdoptedMemory, tuple[int, ...], np.dtype[Any]]:
-        """Memory that something with ``__sycl_usm_array_interface__`` owns, with its shape and element type."""
-        interface = getattr(thing, "__sycl_usm_array_interface__", None)
-        if not isinstance(interface, dict):
-            raise errors.ArgumentTypeError(
-                f"as_buffer needs USM memory (__sycl_usm_array_interface__), not {type(thing).__name__}"
-            )
-        try:
-            address, read_only = interface["data"]
-            shape = tuple(int(extent) for extent in interface["shape"])
-            dtype = np.dtype(interface["typestr"])
-            strides = interface.get("strides")
-            address = int(address or 0) + int(interface.get("offset", 0)) * dtype.itemsize
-        except (KeyError, TypeError, ValueError) as error:
-            raise errors.ArgumentTypeError(
-                f"as_buffer: the __sycl_usm_array_interface__ of this {type(thing).__name__} is not one ({error})"
-            ) from None
-        # dpctl's own memory objects can be written and say that they cannot (0.21, 0.22).
-        if read_only and not isinstance(thing, _memory_classes()):
-            raise errors.InvalidArgumentError(f"as_buffer: this {type(thing).__name__} is read-only")
-        if strides is not None and not _are_contiguous(shape, tuple(strides)):
-            raise errors.InvalidArgumentError(
-                f"as_buffer: this {type(thing).__name__} is not C-contiguous (shape {shape}, strides {tuple(strides)})"
-            )
-        nbytes = math.prod(shape) * dtype.itemsize
-        usm_type = self.handle.usm_type_at(address) if nbytes else "device"
-        if not usm_type:
-            raise errors.InvalidArgumentError(
-                f"as_buffer: the memory of this {type(thing).__name__} belongs to another SYCL context than "
-                f"{self.info.name}'s"
-            )
-        return AdoptedMemory(thing, address, nbytes, usm_type), shape, dtype
-
-    def usm_interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
-        """``__sycl_usm_array_interface__`` of memory of this context."""
-        return {
-            "data": (address, False),
-            "shape": shape,
-            "strides": None,
-            "typestr": dtype.str,
-            "version": 1,
-            "syclobj": self._named,
-        }
-
     # -- errors
 
     def explain(self, status: int) -> tuple[str, int, str]:
@@ -350,24 +296,6 @@ class SyclDevice:
         return False
 
 
-def _memory_classes() -> tuple[type, ...]:
-    from dpctl import memory
-
-    return memory.MemoryUSMDevice, memory.MemoryUSMHost, memory.MemoryUSMShared
-
-
-def _are_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether strides, counted in elements, are those of C-contiguous memory."""
-    expected = 1
-    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if extent == 0:
-            return True
-        if extent != 1 and stride != expected:
-            return False
-        expected *= extent
-    return True
-
-
 def _declared_in(module: bytes) -> dict[str, list[spirv.Declared]]:
     try:
         return spirv.kernels_of(module)
@@ -375,8 +303,3 @@ def _declared_in(module: bytes) -> dict[str, list[spirv.Declared]]:
         raise errors.InvalidArgumentError(
             f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
         ) from None
-
-
-def open_device(info: DeviceInfo) -> SyclDevice:
-    """What every driver folder's ``device`` module has: the driver's side of a `forebay.Device`."""
-    return SyclDevice(info)
