@@ -104,7 +104,7 @@ cdef class Kernel:
 
     @property
     def signature(self):
-        """The kernel's declaration, as far as the driver tells."""
+        """The kernel's declaration, as far as the driver knows it."""
         return f"{self.name}({', '.join(f'{p.type_name} {p.name}' for p in self.parameters)})"
 
     @property

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def read_source(source: Any, options: Any) -> tuple[str | bytes, tuple[str, ...]]:
-    """What `Device.program` is given.
+    """Check the arguments of `Device.program`.
 
     Raises
     ------

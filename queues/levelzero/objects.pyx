@@ -78,7 +78,7 @@ cdef class DeviceHandle:
 
     @property
     def address(self):
-        """Of what the operations know a device by."""
+        """Of the ZeDevice, which is what the table of operations takes for a context."""
         return <uintptr_t> self.device
 
     def create_queue(self, uint32_t ordinal, uint32_t index, uint32_t priority):
@@ -201,7 +201,7 @@ cdef class ZeProgram:
         return bytes(binary)
 
     def variable(self, str name):
-        """A variable of the program; None when there is none of this name."""
+        """A variable of the program; None when no variable has this name."""
         cdef bytes encoded = name.encode()
         cdef size_t nbytes = 0
         cdef void* address = NULL
@@ -255,7 +255,7 @@ cdef class ZeProgram:
 
 
 cdef class ZeVariable:
-    """Memory of a variable of a program, which it keeps."""
+    """The memory of a variable. It keeps the program."""
 
     cdef readonly uintptr_t address
     cdef readonly size_t nbytes

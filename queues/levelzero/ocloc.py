@@ -95,7 +95,7 @@ def compile_source(source: str, info: DeviceInfo, options: Sequence[str] = ()) -
 
 
 def compiler_version() -> str:
-    """Return the version of the compiler, which is that of the driver it belongs to; empty if it does not tell.
+    """Return the version of the compiler, which is that of the driver it belongs to; empty if not known.
 
     Raises
     ------

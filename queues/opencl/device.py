@@ -31,15 +31,7 @@ PRIORITIES = {-1: 1 << 0, 0: 1 << 1, 1: 1 << 2}
 
 
 class OpenCLDevice:
-    """What `forebay.Device` needs of a driver, for one OpenCL device.
-
-    Attributes
-    ----------
-    table, context_handle : int
-        Addresses of the table of operations and of the cl_context.
-    keeps_gil_below : int
-        In-flight commands up to which an enqueue surely does not block.
-    """
+    """A `DriverDevice` for one OpenCL device; its context is a cl_context."""
 
     def __init__(self, info: DeviceInfo) -> None:
         calls.load()
@@ -55,7 +47,7 @@ class OpenCLDevice:
         self.context_handle = self.context.int_ptr
         self.table = operations.table_address()
         is_cpu = bool(self.native.type & cl.device_type.CPU)
-        # when a copy from it runs; NVIDIA's driver (580) reads it when the copy is submitted
+        # NVIDIA's driver (580) reads it when the copy is submitted
         self.reads_pageable_late = is_cpu
         try:
             svm = self.native.svm_capabilities
@@ -91,7 +83,7 @@ class OpenCLDevice:
     # -- queues
 
     def create_queue(self, priority: int, timing: bool) -> tuple[cl.CommandQueue, int]:
-        """An in-order queue and its handle with a reference of its own."""
+        """A pyopencl queue, and its handle with a reference of its own."""
         # pyopencl's stubs want enumerations where its functions take ints
         properties: Any = CL_QUEUE_PROFILING_ENABLE if timing else 0
         if priority and len(self.priorities) > 1:
@@ -126,7 +118,7 @@ class OpenCLDevice:
         return memory
 
     def followable_memory(self) -> tuple[int, ...]:
-        """The addresses of all allocations; the same tuple until there are others."""
+        """As `DriverDevice.followable_memory`: OpenCL must be told (clSetKernelExecInfo)."""
         with self._memory_lock:
             known = (self._allocated, len(self._memory))
             if known != self._known:
@@ -149,7 +141,7 @@ class OpenCLDevice:
         return part, part.int_ptr
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
-        """Host memory that the device reads and writes without staging: (address, object that owns it)."""
+        """Memory of a buffer that stays mapped; it blocks until it is."""
         limit = self.native.max_mem_alloc_size
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: the driver gives at most {limit}")
@@ -166,19 +158,19 @@ class OpenCLDevice:
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
         return array.ctypes.data, (array, buffer)
 
-    takes_pageable = True  # as the destination of a copy
+    takes_pageable = True
     clock_wraps = 0.0  # never
     usm = None
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Memory for the bytes of a copy that must not change until the device has read them."""
+        """As `DriverDevice.stage`: pageable memory."""
         return np.empty(nbytes, np.uint8)
 
     # -- programs
 
     @property
     def variable_options(self) -> tuple[str, ...] | None:
-        """What makes the compiler take variables in global memory; None when nothing does."""
+        """As `DriverDevice.variable_options`."""
         return options_for(self.native)
 
     def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:

@@ -206,7 +206,7 @@ def _missing(runtime: Path) -> DeviceInfo:
 
 
 def _chosen_by_user() -> str:
-    """Name the environment variable by which the user chose the drivers himself; empty if there is none."""
+    """Name the environment variable by which the user chose the drivers; empty if none is set."""
     return next((name for name in REPLACES_SEARCH if os.environ.get(name)), "")
 
 

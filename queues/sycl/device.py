@@ -1,4 +1,4 @@
-"""One SYCL device: its context, and how to make queues, memory and kernels on it, or take them over from dpctl."""
+"""One SYCL device: its context, and how to make queues, memory and kernels on it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class SyclProgramKernel:
 
 
 class SyclDevice:
-    """What `forebay.Device` needs of a driver, for one SYCL device in one context.
+    """A `DriverDevice` for one SYCL device in one context; its context is a SyclContext.
 
     Parameters
     ----------
@@ -89,10 +89,6 @@ class SyclDevice:
     ----------
     serial : int
         Lower than that of those made later.
-    table, context_handle : int
-        Addresses of the table of operations and of what they know the context by.
-    keeps_gil_below : int
-        In-flight commands up to which a submission surely does not block.
     """
 
     has_addresses = True
@@ -164,14 +160,14 @@ class SyclDevice:
         return OwnMemory(self.handle, max(nbytes, 1), usm_type)
 
     def followable_memory(self) -> tuple[int, ...]:
-        """Nothing: SYCL itself knows where a kernel's pointers may lead (SYCL 2020, 4.8.2)."""
+        """Nothing: SYCL knows by itself where a kernel's pointers may lead (SYCL 2020, 4.8.2)."""
         return ()
 
     def part(self, memory: Any, offset: int, nbytes: int) -> None:
         """A part of an allocation needs no object of its own: it has an address."""
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
-        """Host memory that the device reads and writes without staging: (address, object that owns it)."""
+        """USM memory of the host. It does not block."""
         try:
             memory = self.allocate(nbytes, "host")
         except errors.OutOfMemoryError as error:
@@ -179,7 +175,7 @@ class SyclDevice:
         return memory.address, memory
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Memory for the bytes of a copy that must not change until the device has read them."""
+        """Pageable memory where a copy from it is asynchronous, else USM memory of the host."""
         if self.takes_pageable:
             return np.empty(nbytes, np.uint8)
         memory: Any = self.allocate(nbytes, "host")  # has the buffer protocol
@@ -189,17 +185,17 @@ class SyclDevice:
 
     @property
     def variable_options(self) -> tuple[str, ...] | None:
-        """What makes the compiler take variables in global memory; None when nothing does."""
+        """As `DriverDevice.variable_options`."""
         return self._opencl().variable_options if self.native.backend.name == "opencl" else None
 
     def _no_variable(self, name: str) -> None:
         raise errors.NotSupportedError(
-            f"variable {name!r}: dpctl's interface to SYCL does not tell where variables of programs are; the same "
+            f"variable {name!r}: dpctl's interface to SYCL has no call that finds variables of programs; the same "
             "device over another driver may, see forebay.devices()"
         )
 
     def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
-        """Kernels by name, from OpenCL C or SPIR-V; variables are there, and nothing tells where.
+        """Kernels by name, from OpenCL C or SPIR-V. Variables exist, and cannot be found.
 
         Raises
         ------
@@ -231,7 +227,7 @@ class SyclDevice:
     def _parameter(self, kernel: str, index: int, declared: spirv.Declared) -> Parameter:
         def refuse() -> int:
             raise errors.NotSupportedError(
-                f"kernel {kernel!r}: its SPIR-V does not tell the size of {declared.type_name} {declared.name}"
+                f"kernel {kernel!r}: its SPIR-V does not have the size of {declared.type_name} {declared.name}"
             )
 
         return read_parameter(kernel, index, declared, refuse)
@@ -239,7 +235,7 @@ class SyclDevice:
     def _facts_of_compiler(
         self, source: str | bytes, options: tuple[str, ...]
     ) -> dict[str, tuple[list[Parameter], tuple[int, int, int]]]:
-        """What each kernel takes and needs. SYCL tells neither that nor the compiler's log."""
+        """What each kernel takes and needs. SYCL reports neither that nor the compiler's log."""
         try:
             kernels = self._opencl().build(source, options)
         except errors.BuildError as error:
@@ -258,7 +254,7 @@ class SyclDevice:
             info = next(found, None)
             if info is None or info.native is None:
                 raise errors.NotSupportedError(
-                    f"{self.info.name}: pyopencl does not find the driver {self.info.platform}, which tells the "
+                    f"{self.info.name}: pyopencl does not find the driver {self.info.platform}, which reports the "
                     "parameters of kernels; see forebay.devices()"
                 )
             self._compiler = OpenCLDevice(info)
@@ -288,7 +284,7 @@ class SyclDevice:
         return "SYCL", -1, GATE_FAILED
 
     def error_name(self, code: int) -> str:
-        """What is known of an error, which is nothing: dpctl's C interface has no codes."""
+        """The same for all codes: dpctl's C interface has none."""
         return GATE_FAILED
 
     def is_out_of_memory(self, code: int) -> bool:

@@ -17,7 +17,7 @@ from forebay.queues.sycl.kernels cimport SyclKernel
 
 cdef enum EventState:
     PENDING  # not yet given to SYCL, or a gate that is closed
-    SUBMITTED  # SYCL's event tells the rest; without one it is done
+    SUBMITTED  # ask SYCL's event for the rest; without one it is done
     ENDED_BADLY  # it never will be given to SYCL
 
 

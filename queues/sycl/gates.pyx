@@ -207,7 +207,7 @@ cdef SyclEvent* what_holds(SyclCommand* command) noexcept nogil:
     return NULL
 
 
-cdef bint waits_in_vain(SyclCommand* command) noexcept nogil:
+cdef bint waits_for_failed(SyclCommand* command) noexcept nogil:
     cdef size_t i
     for i in range(command.waits.size()):
         if command.waits[i].state.load(memory_order_relaxed) == ENDED_BADLY:
@@ -262,9 +262,9 @@ cdef void hand_on_one(SyclQueue* queue, SyclCommand* command, vector[SyclQueue*]
         read_waits(&waits)
         status = submit_barrier(queue.queue, waits, &made)
         if status != 0 or not watch(made, command.wake, command.data):
-            command.wake(command.data)  # rather too early than never
+            command.wake(command.data)  # too early is better than never
         return
-    if queue.failing or waits_in_vain(command):
+    if queue.failing or waits_for_failed(command):
         status = 1
     else:
         read_waits(&waits)

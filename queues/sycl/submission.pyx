@@ -1,4 +1,4 @@
-"""dpctl's functions with one way of telling that they failed."""
+"""dpctl's functions with a `Status`."""
 
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
