@@ -1,4 +1,4 @@
-"""The table of operations that each driver folder implements, and the few types that cross it.
+"""The contract of a driver, its C half: the table of operations, and the few types that cross it. See driver.py too.
 
 Everything here runs without the GIL and may be called with a queue's lock held. Nothing outside a driver's folder knows
 what is behind the handles.

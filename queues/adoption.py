@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.info import DeviceInfo
+from forebay.core.driver import DeviceInfo
 from forebay.queues.device import Device, open_devices
 from forebay.queues.queue import Queue, adopters
 from forebay.queues.sycl import discovery as platforms
@@ -32,8 +32,11 @@ def adopt(queue: Any, blocking: bool) -> Queue:
             "from_dpctl: this dpctl.SyclQueue runs out of order, and forebay's rules are about queues that do not; "
             "make it with dpctl.SyclQueue(…, property='in_order')"
         )
+    from forebay.queues.sycl.objects import create_queue
+
     device = _device_of(queue)
-    return device._adopt(queue, device.driver.adopt(queue), bool(blocking), queue.has_enable_profiling)
+    handle = create_queue(queue.addressof_ref(), True)
+    return device._adopt(queue, handle, bool(blocking), queue.has_enable_profiling)
 
 
 def _device_of(queue: Any) -> Device:
@@ -41,14 +44,13 @@ def _device_of(queue: Any) -> Device:
 
     context, native = queue.sycl_context, queue.sycl_device
     with _lock:
-        known = [
-            device
+        known = {
+            driver.serial: device
             for device in open_devices()
-            if isinstance(device.driver, SyclDevice) and device.driver.context == context
-            and device.driver.native == native
-        ]  # fmt: skip
+            if isinstance(driver := device.driver, SyclDevice) and (driver.context, driver.native) == (context, native)
+        }
         if known:
-            return min(known, key=lambda device: int(device.driver.serial))
+            return known[min(known)]
         info = _info_of(native)
         if not info.usable:
             raise errors.NotSupportedError(f"from_dpctl: {info.description}: {info.reason}; {info.advice}")

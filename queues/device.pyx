@@ -1,7 +1,6 @@
 """Devices: the owner of queues, buffers, programs and events."""
 
 import atexit
-import importlib
 import math
 import operator
 import weakref
@@ -43,6 +42,7 @@ from forebay.queues.kernels.program import Program, read_source
 from forebay.queues.launch.reductions import Reductions
 from forebay.queues.memory.pinned import is_pinned, remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
+from forebay.queues.selection import open_device
 from forebay.queues.thread_queues import ThreadQueues
 
 if TYPE_CHECKING:
@@ -52,9 +52,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
     from typing_extensions import Self
 
-    from forebay.core.info import DeviceInfo
+    from forebay.core.driver import DeviceInfo, DriverDevice, DriverKernel
     from forebay.core.stats import Stats
     from forebay.events.event import Event
+    from forebay.queues.kernels.ids import Identities
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import ShapeLike
 
@@ -113,22 +114,18 @@ cdef class Device:
     cdef object __weakref__
 
     info: DeviceInfo
-    driver: Any
+    driver: DriverDevice
     _thread_queues: ThreadQueues
 
     def __init__(self, filter: str | None = None, *, timing: bool = False, debug: bool = False) -> None:
-        from forebay.queues.selection import select
-
         if self.state != NULL:
             raise Error("this Device is already made")
-        info = select(filter)
-        folder = info.backend.replace("_", "")
-        self._open(importlib.import_module(f"forebay.queues.{folder}.device").open_device(info), timing)
+        self._open(open_device(filter), timing)
         self.debug = debug
 
     @staticmethod
-    def _of(driver: Any) -> Device:
-        """A Device for what a driver folder opened otherwise than by `select`."""
+    def _of(driver: DriverDevice) -> Device:
+        """A Device over a `DriverDevice` that was opened otherwise than by `selection.open_device`."""
         cdef Device device = Device.__new__(Device)
         device._open(driver, False)
         return device
@@ -347,9 +344,9 @@ cdef class Device:
         Work that was submitted to `thing` elsewhere is waited for by nobody: see `Queue.from_dpctl`.
         """
         self._check_open()
-        if not hasattr(self.driver, "adopt_memory"):
+        if self.driver.usm is None:
             raise NotSupportedError(f"as_buffer: {self.info.name} takes over no memory; SYCL devices do")
-        memory, shape, dtype = self.driver.adopt_memory(thing)
+        memory, shape, dtype = self.driver.usm.adopt_memory(thing)
         return self._over(memory, shape, dtype)
 
     def _over(self, memory: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
@@ -361,7 +358,7 @@ cdef class Device:
     def _adapt_view(self, Buffer view, native: Any) -> None:
         part = self.driver.part(native, view.start, view.nbytes)
         if part is not None:
-            view._use_part(part)
+            view._use_part(*part)
 
     def _keep_until_done(self, thing: object) -> None:
         """Drop `thing` only when all work submitted so far is done and no gate is closed."""
@@ -396,8 +393,8 @@ cdef class Device:
         """
         self._check_open()
         source, options = read_source(source, options)
-        natives = identify(self.driver.build(source, options), source, options)
-        return Program(self, natives, self._make_kernel)
+        natives = self.driver.build(source, options)
+        return Program(self, natives, identify(natives, source, options), self._make_kernel)
 
     @property
     def _reductions(self) -> Reductions:
@@ -405,8 +402,8 @@ cdef class Device:
             self._reducing = Reductions(self)
         return self._reducing
 
-    def _make_kernel(self, native: Any) -> Kernel:
-        return new_kernel(self, self.state, native)
+    def _make_kernel(self, native: DriverKernel, identities: Identities) -> Kernel:
+        return new_kernel(self, self.state, native, identities)
 
     # -- sync and life
 

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from types import ModuleType
 
+from forebay.core.driver import KINDS, DeviceInfo, DriverDevice, DriverFolder
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
-from forebay.core.info import DeviceInfo
-from forebay.queues.levelzero import discovery as level_zero
-from forebay.queues.opencl import discovery as opencl
-from forebay.queues.sycl import discovery as sycl
+from forebay.queues import levelzero, opencl, sycl
 
-__all__ = ["DeviceInfo", "devices", "select"]
+__all__ = ["DRIVERS", "DeviceInfo", "devices", "open_device", "select"]
 
 VARIABLE = "FOREBAY_DEVICE"
-KINDS = ("cpu", "gpu", "accelerator", "custom")
-BACKENDS = ("opencl", "level_zero", "sycl")
-# Each has `discover` and `absence`. In the order of preference: a GPU's own driver before OpenCL's for the same GPU;
-# SYCL, which drives the devices of the others, last.
-DRIVERS: dict[str, ModuleType] = {"level_zero": level_zero, "opencl": opencl, "sycl": sycl}
+# The drivers by the word that selects them, in the order of preference: a GPU's own driver before OpenCL's for the same
+# GPU; SYCL, which drives the devices of the others, last. A new driver is one folder and one line here.
+DRIVERS: dict[str, DriverFolder] = {
+    "level_zero": levelzero,
+    "opencl": opencl,
+    "sycl": sycl,
+}
 
 
 def devices() -> list[DeviceInfo]:
@@ -61,7 +60,7 @@ def select(words: str | None = None) -> DeviceInfo:
         origin = f" (from the environment variable {VARIABLE})" if asked else ""
     backend, kind, index = parse(asked, origin)
 
-    matching = [d for d in (devices() if backend is None else _of(backend)) if kind in (None, d.kind)]
+    matching = [d for d in (devices() if backend is None else DRIVERS[backend].discover()) if kind in (None, d.kind)]
     if index is not None:
         matching = matching[index : index + 1]
     for device in matching:
@@ -80,27 +79,28 @@ def select(words: str | None = None) -> DeviceInfo:
     raise DeviceNotFoundError(f"{problem}; {inventory(there)}")
 
 
-def _of(backend: str) -> list[DeviceInfo]:
-    found: list[DeviceInfo] = DRIVERS[backend].discover()
-    return found
+def open_device(words: str | None = None) -> DriverDevice:
+    """Open the device that `select` returns for these words. Raises what `select` and the driver raise."""
+    info = select(words)
+    return DRIVERS[info.backend].open_device(info)
 
 
 def parse(words: str, origin: str = "") -> tuple[str | None, str | None, int | None]:
     """Split filter words into backend, kind and index; None for each that is not given."""
     backend = kind = index = None
     for word in filter(None, (part.strip().lower() for part in words.split(":"))):
-        if word in BACKENDS and (backend, kind, index) == (None, None, None):
+        if word in DRIVERS and (backend, kind, index) == (None, None, None):
             backend = word
         elif word in KINDS and (kind, index) == (None, None):
             kind = word
         elif word.isdecimal() and index is None:
             index = int(word)
         else:
-            known = word in BACKENDS or word in KINDS or word.isdecimal()
+            known = word in DRIVERS or word in KINDS or word.isdecimal()
             wrong = f"{word!r} is out of place" if known else f"{word!r} is not known"
             raise InvalidArgumentError(
                 f"device {words!r}{origin}: {wrong}; a device is selected by backend:kind:index or any part of it in "
-                f"this order, where backend is one of {', '.join(BACKENDS)} and kind one of {', '.join(KINDS)}"
+                f"this order, where backend is one of {', '.join(DRIVERS)} and kind one of {', '.join(KINDS)}"
             )
     return backend, kind, index
 

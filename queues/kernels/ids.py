@@ -10,14 +10,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable
-from typing import Any, TypeVar
 
 from forebay.core.errors import InvalidArgumentError
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 
 __all__ = ["Identities", "content_id", "identify"]
-
-Kernels = TypeVar("Kernels", bound=dict[str, Any])
 
 BITS = 32
 OFFSET_BASIS = 0x811C9DC5
@@ -135,11 +132,7 @@ class Identities:
         return True
 
 
-def identify(kernels: Kernels, source: str | bytes, options: tuple[str, ...]) -> Kernels:
-    """Return these kernels of a driver, each with its ``content_id`` and with the ``identities`` of their program."""
+def identify(kernels: Iterable[str], source: str | bytes, options: tuple[str, ...]) -> Identities:
+    """Return the ids of a program with these kernels; kept on disk unless the source includes files."""
     cache = None if reads_files(source) else BinaryCache()
-    identities = Identities(key_of("program", source, *options), kernels, cache)
-    for name, kernel in kernels.items():
-        kernel.identities = identities
-        kernel.content_id = identities.of(name)
-    return kernels
+    return Identities(key_of("program", source, *options), kernels, cache)

@@ -18,7 +18,8 @@ cdef class Kernel:
     cdef readonly str name
     cdef readonly tuple parameters
     cdef readonly uint32_t content_id
-    cdef object native  # the driver's kernel, from which plans get theirs
+    cdef object native  # the `DriverKernel`, from which plans get theirs
+    cdef object identities  # of the program
     cdef Parameter* layout
     cdef Py_ssize_t count
     cdef size_t packed_size  # a whole number of pairs of words, so that they are compared in pairs
@@ -41,4 +42,4 @@ cdef class Kernel:
     cdef void _forget_plans(self) noexcept
 
 
-cdef Kernel new_kernel(object device, DeviceState* state, object native)
+cdef Kernel new_kernel(object device, DeviceState* state, object native, object identities)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 _ids = itertools.count(1)  # never used again, so a plan can never be taken for another kernel's
 
 
-cdef Kernel new_kernel(object device, DeviceState* state, object native):
-    """``native`` is the driver's: name, parameters, limits and `create()`."""
+cdef Kernel new_kernel(object device, DeviceState* state, object native, object identities):
+    """``native`` is a `DriverKernel`; ``identities`` are those of its program."""
     cdef Kernel kernel = Kernel.__new__(Kernel)
     cdef Parameter* layout
     cdef Py_ssize_t i
@@ -44,7 +44,8 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native):
     kernel.native = native
     kernel.name = native.name
     kernel.parameters = tuple(native.parameters)
-    kernel.content_id = native.content_id
+    kernel.identities = identities
+    kernel.content_id = identities.of(native.name)
     kernel.id = next(_ids)
     kernel.count = len(kernel.parameters)
     kernel.layout = <Parameter*> calloc(max(kernel.count, 1), sizeof(Parameter))
@@ -120,7 +121,7 @@ cdef class Kernel:
 
     @property
     def signature(self) -> str:
-        """The kernel's declaration, as far as the driver tells."""
+        """The kernel's declaration, as far as the driver knows it."""
         return f"{self.name}({', '.join(f'{p.type_name} {p.name}' for p in self.parameters)})"
 
     @property
@@ -133,7 +134,7 @@ cdef class Kernel:
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")
         # asked anew, because something may have been freed since `followed` was
-        return self.native.create(self.device.driver.memory_there_is() if self.follows else None)
+        return self.native.create(self.device.driver.followable_memory() if self.follows else None)
 
     def scratch(self, name: str, size: SupportsIndex | Size) -> None:
         """Declare that a pointer parameter is scratch: launches leave it out, and it gets memory of `size` bytes.
@@ -178,7 +179,7 @@ cdef class Kernel:
                 if leaf.name == name:
                     raise InvalidArgumentError(
                         f"kernel {self.name!r}: {name!r} cannot be scratch, the size of other scratch is {declared!r}")
-        self.scratch_ids[name] = self.native.identities.of(self.name, index + 1)
+        self.scratch_ids[name] = self.identities.of(self.name, index + 1)
         self.left_out[index] = True
         self.plain = False
         self.scratch_sizes = (*self.scratch_sizes, (index, size))
@@ -206,7 +207,7 @@ cdef class Kernel:
 
     def _keep_up_with_memory(self) -> None:
         """A driver that has to be told which memory there is was told when the plans were made: make others."""
-        memory = self.device.driver.memory_there_is()
+        memory = self.device.driver.followable_memory()
         if memory is not self.followed:
             self.followed = memory
             self._forget_plans()

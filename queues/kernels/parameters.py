@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from forebay.core import errors
+from forebay.core.driver import Parameter
 from forebay.queues.kernels import spirv
 
-__all__ = ["Parameter", "read_parameter"]
+__all__ = ["read_parameter"]
 
 # Types that are handles of the host's objects rather than values.
 OBJECTS = re.compile(r"(image\w*_t|sampler_t|event_t|clk_event_t|queue_t|reserve_id_t|pipe\b.*)$")
@@ -25,34 +25,6 @@ NUMPY_NAMES = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
     "float": "f4", "double": "f8", "half": "f2",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a kernel.
-
-    Attributes
-    ----------
-    name, type_name : str
-        As in the source, as far as the driver tells.
-    kind : "pointer", "value" or "local"
-    code : str
-        The struct module's code of a scalar; "V" for other values; "" for pointers.
-    nbytes : int
-        Size of the argument.
-    dtype : numpy.dtype or None
-        Of vectors and halves.
-    read_only : bool
-        Whether it is a pointer to constant memory or to const: a launch writes nothing through it.
-    """
-
-    name: str
-    type_name: str
-    kind: str
-    code: str
-    nbytes: int
-    dtype: np.dtype | None = None
-    read_only: bool = False
 
 
 def read_parameter(kernel: str, index: int, declared: spirv.Declared, size_of: Callable[[], int]) -> Parameter:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from forebay.core.driver import Natives
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def read_source(source: Any, options: Any) -> tuple[str | bytes, tuple[str, ...]]:
-    """What `Device.program` is given.
+    """Check the arguments of `Device.program`.
 
     Raises
     ------
@@ -33,21 +34,6 @@ def read_source(source: Any, options: Any) -> tuple[str | bytes, tuple[str, ...]
     return source if isinstance(source, str) else bytes(source), options
 
 
-class Natives(dict[str, Any]):
-    """What a driver made of a program: its kernels by name, and its variables.
-
-    Parameters
-    ----------
-    variable
-        ``variable(name)``: the driver's memory object of a variable, which keeps the program; None when there is none
-        of this name.
-    """
-
-    def __init__(self, kernels: dict[str, Any], variable: Callable[[str], Any]) -> None:
-        super().__init__(kernels)
-        self.variable = variable
-
-
 class Program:
     """Kernels built from one source; made by `Device.program`.
 
@@ -59,11 +45,14 @@ class Program:
     device : Device
     """
 
-    def __init__(self, device: Any = None, natives: Any = None, make_kernel: Any = None) -> None:
+    def __init__(
+        self, device: Any = None, natives: Any = None, identities: Any = None, make_kernel: Any = None
+    ) -> None:
         if not callable(make_kernel):
             raise ArgumentTypeError("a Program is made by Device.program")
         self.device: Device = device
-        self._natives = natives
+        self._natives: Natives = natives
+        self._identities = identities
         self._make_kernel = make_kernel
         self._kernels: dict[str, Kernel] = {}
         self._globals: dict[str, Buffer] = {}
@@ -84,7 +73,7 @@ class Program:
                 f"the program has no kernel {name!r}; it has {', '.join(map(repr, self._natives)) or 'none'}"
             )
         if name not in self._kernels:
-            self._kernels[name] = self._make_kernel(self._natives[name])
+            self._kernels[name] = self._make_kernel(self._natives[name], self._identities)
         return self._kernels[name]
 
     def get_global(self, name: str) -> Buffer:
@@ -109,8 +98,8 @@ class Program:
         InvalidArgumentError
             When there is none of this name.
         NotSupportedError
-            When the driver does not tell where variables are: OpenCL without clGetDeviceGlobalVariablePointerINTEL, and
-            SYCL. Level Zero tells it (zeModuleGetGlobalPointer).
+            When the driver does not say where variables are: OpenCL without clGetDeviceGlobalVariablePointerINTEL, and
+            SYCL. Level Zero does (zeModuleGetGlobalPointer).
         """
         if self.closed:
             raise ClosedError("this Program is closed")
@@ -143,7 +132,7 @@ class Program:
             variable.close()
         if self._natives:
             self.device._keep_until_done(self._natives)
-        self._natives = {}
+        self._natives = Natives({})
 
     def __del__(self) -> None:
         if getattr(self, "_natives", None):

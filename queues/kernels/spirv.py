@@ -1,4 +1,4 @@
-"""Reads what a SPIR-V module says about its kernels: no driver call tells it, or not all drivers do.
+"""Reads what a SPIR-V module says about its kernels: no driver call returns it, or only some drivers have one.
 
 Numbers are from the SPIR-V specification: opcodes (3.32), decorations (3.20) and storage classes (3.7).
 """

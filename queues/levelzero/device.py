@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.info import DeviceInfo
-from forebay.core.limits import Limits
+from forebay.core.driver import DeviceInfo, Limits, Natives
 from forebay.queues.kernels import spirv
 from forebay.queues.kernels.parameters import read_parameter
-from forebay.queues.kernels.program import Natives
 from forebay.queues.levelzero import calls, loader, operations
-from forebay.queues.levelzero.discovery import COMPUTE, Native
-from forebay.queues.levelzero.objects import DeviceHandle, Memory, Module, explain
+from forebay.queues.levelzero.discovery import COMPUTE, ZeNative
+from forebay.queues.levelzero.objects import DeviceHandle, ZeMemory, ZeProgram, explain
 from forebay.queues.levelzero.programs import compiled
 from forebay.queues.levelzero.staging import StagingPool
 
@@ -33,7 +31,7 @@ OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # of the host, of the devi
 class LevelZeroKernel:
     """A kernel as the driver has it: what it takes, what limits it, and copies for plans."""
 
-    def __init__(self, native: Native, module: Module, name: str, declared: list[spirv.Declared]) -> None:
+    def __init__(self, native: ZeNative, module: ZeProgram, name: str, declared: list[spirv.Declared]) -> None:
         self.name = name
         self._module = module
         self.parameters = [
@@ -47,10 +45,10 @@ class LevelZeroKernel:
 
     def _refuse(self, facts: spirv.Declared) -> int:
         raise errors.NotSupportedError(
-            f"kernel {self.name!r}: its SPIR-V does not tell the size of {facts.type_name} {facts.name}"
+            f"kernel {self.name!r}: its SPIR-V does not have the size of {facts.type_name} {facts.name}"
         )
 
-    def _check_size(self, native: Native) -> None:
+    def _check_size(self, native: ZeNative) -> None:
         nbytes = sum(parameter.nbytes for parameter in self.parameters if parameter.kind != "local")
         if nbytes > native.max_argument_bytes:
             raise errors.NotSupportedError(
@@ -59,36 +57,25 @@ class LevelZeroKernel:
 
     def create(self, memory: tuple[int, ...] | None) -> int:
         """The operations' handle of a new kernel object, owned by whoever called; `memory` is what it can follow
-        pointers to, as `LevelZeroDevice.memory_there_is` said.
+        pointers to, as `followable_memory` returned.
         """
         handle: int = self._module.create_kernel(self.name, memory is not None)
         return handle
 
 
 class LevelZeroDevice:
-    """What `forebay.Device` needs of a driver, for one Level Zero device.
+    """A `DriverDevice` for one Level Zero device; its context is a ZeDevice."""
 
-    Attributes
-    ----------
-    table, context_handle : int
-        Addresses of the table of operations and of what they know the device by.
-    keeps_gil_below : int
-        In-flight commands up to which an append surely does not block.
-    clock_wraps : float
-        Nanoseconds after which timestamps begin anew.
-    """
-
-    backend = "level_zero"
     has_addresses = True
-    has_memory_objects = False
     takes_pageable = False
     reads_pageable_late = False
     keeps_gil_below = KEEPS_GIL_BELOW
+    usm = None
 
     def __init__(self, info: DeviceInfo) -> None:
         calls.load(loader.load().library)
         self.info = info
-        self.native: Native = info.native
+        self.native: ZeNative = info.native
         self.handle = DeviceHandle(
             self.native.driver,
             self.native.device,
@@ -129,22 +116,22 @@ class LevelZeroDevice:
 
     # -- memory
 
-    def allocate(self, nbytes: int, usm_type: str = "device") -> Memory:
+    def allocate(self, nbytes: int, usm_type: str = "device") -> ZeMemory:
         """Unified shared memory: of the device, of the host, or shared by both; zero bytes get one."""
         limit = self.native.max_allocation
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
-        return Memory(self.handle, max(nbytes, 1), usm_type)
+        return ZeMemory(self.handle, max(nbytes, 1), usm_type)
 
-    def memory_there_is(self) -> tuple[int, ...]:
-        """Nothing: the driver itself knows where a kernel's pointers may lead."""
+    def followable_memory(self) -> tuple[int, ...]:
+        """Nothing: the driver knows by itself where a kernel's pointers may lead."""
         return ()
 
-    def part(self, memory: Memory, offset: int, nbytes: int) -> None:
+    def part(self, memory: ZeMemory, offset: int, nbytes: int) -> None:
         """A part of an allocation needs no object of its own: it has an address."""
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
-        """Host memory that the device reads and writes without staging: (address, object that owns it)."""
+        """Unified shared memory of the host. It does not block."""
         try:
             memory = self.allocate(nbytes, "host")
         except errors.OutOfMemoryError as error:
@@ -152,12 +139,12 @@ class LevelZeroDevice:
         return memory.address, memory
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Memory for the bytes of a copy that must not change until the device has read them."""
+        """Unified shared memory of the host, out of a pool."""
         return self._staging.take(nbytes)
 
     # -- programs
 
-    variable_options = ("-cl-std=CL3.0",)  # what makes the compiler take variables in global memory
+    variable_options = ("-cl-std=CL3.0",)
 
     def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
         """Kernels by name, and variables, from OpenCL C or SPIR-V.
@@ -189,8 +176,3 @@ class LevelZeroDevice:
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code says that memory ran out."""
         return code in OUT_OF_MEMORY
-
-
-def open_device(info: DeviceInfo) -> LevelZeroDevice:
-    """What every driver folder's ``device`` module has: the driver's side of a `forebay.Device`."""
-    return LevelZeroDevice(info)

@@ -1,9 +1,8 @@
 """Finds the Level Zero devices of this machine, and says why one that was found cannot be used.
 
 A device counts as usable once it has done, in a context made for it and destroyed again, what forebay needs: an
-in-order immediate command list was made, and a trivial kernel was built. Nothing is submitted to it.
-
-This module is plain Python and needs none of forebay's compiled ones.
+in-order immediate command list was made, and a trivial kernel was built. Nothing is submitted to it. Devices come in
+the order of the drivers. Without a loader, looking for them costs next to nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +12,26 @@ import ctypes
 import glob
 import os
 import struct
-import threading
 from collections.abc import Iterator
 from ctypes import byref, c_int32, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from forebay.core.discovery import Discovery, Found, numbered
+from forebay.core.driver import DeviceInfo
 from forebay.core.errors import DriverError, NotSupportedError
-from forebay.core.info import DeviceInfo
 from forebay.queues.levelzero import loader
+from forebay.queues.levelzero.descriptors import (
+    context_desc,
+    event_desc,
+    kernel_desc,
+    list_desc,
+    module_desc,
+    queue_desc,
+)
 from forebay.queues.levelzero.loader import LevelZero, result_name
 
-__all__ = ["Native", "absence", "discover", "probe_module"]
+__all__ = ["ZeNative", "absence", "discover", "probe_module"]
 
 UPDATE = (
     "install a newer driver, 26.27 is known to work: apt install libze1 libze-intel-gpu1 (Debian, Ubuntu; a stable "
@@ -38,12 +45,17 @@ KINDS = {1: "gpu", 2: "cpu", 3: "accelerator", 4: "accelerator", 5: "accelerator
 NAMES = {3: "an FPGA", 4: "a memory copy accelerator", 5: "an NPU"}
 
 COMPUTE = 1 << 0  # of the flags of a queue group
+IN_ORDER = 1 << 1  # of those of an immediate list
+ASYNCHRONOUS = 2  # its mode
+COUNTER_IMMEDIATE = 1 << 0  # of the flags of a counter-based event
+SCOPE_DEVICE = 1 << 1
+FORMAT_SPIRV = 0  # of a module
 EVENT_POOLS = ("ZE_extension_event_pool_counter_based", "ZE_experimental_event_pool_counter_based")
 IP_VERSION = "ZE_extension_device_ip_version"
 
 
 @dataclass(frozen=True)
-class Native:
+class ZeNative:
     """A Level Zero device: its handles, and what its driver says about it.
 
     Attributes
@@ -57,7 +69,7 @@ class Native:
     uuid : bytes
         Sixteen bytes that name the device.
     ip_version : int
-        Of the hardware, as the compiler counts; 0 if the driver does not tell.
+        Of the hardware, as the compiler counts; 0 if not known.
     max_group_items : int
         Work-items in a group.
     max_group_size, max_group_count : (int, int, int)
@@ -72,7 +84,7 @@ class Native:
         For each ordinal: flags (1 compute, 2 copy, 4 cooperative), number of queues, and bytes of the largest pattern
         of a fill, 2**64 - 1 when there is no limit.
     priorities : (int, int) or None
-        The lowest and the highest priority of a queue, lower numbers more urgent; None if the driver does not tell.
+        The lowest and the highest priority of a queue, lower numbers more urgent; None if not known.
     has_host_function : bool
         Whether ``zeCommandListAppendHostFunction`` works.
     counter_based : "create", "pool" or ""
@@ -102,14 +114,7 @@ class Native:
     counter_based: str
 
 
-class Found(NamedTuple):
-    """What one look at the machine gave: the devices, and if there are none, why."""
-
-    devices: list[DeviceInfo]
-    absence: str
-
-
-class Driver(NamedTuple):
+class ZeDriver(NamedTuple):
     """A driver, and what is the same for all of its devices."""
 
     handle: int
@@ -127,32 +132,6 @@ class UnusableError(Exception):
         self.advice = advice
 
 
-_lock = threading.Lock()
-_found: Found | None = None
-
-
-def discover() -> list[DeviceInfo]:
-    """Return every Level Zero device of this machine, the unusable ones too, in the order of the drivers.
-
-    The machine is looked at once per process, which initialises Level Zero there and builds one kernel per device; the
-    first call blocks for as long as that takes. Without a loader it costs next to nothing.
-    """
-    return list(_look().devices)
-
-
-def absence() -> str:
-    """Say why `discover` found no device and what to do, in one line; empty if it found one."""
-    return _look().absence
-
-
-def _look() -> Found:
-    global _found
-    with _lock:
-        if _found is None:
-            _found = _look_once()
-        return _found
-
-
 def _look_once() -> Found:
     try:
         ze = loader.load()
@@ -165,7 +144,6 @@ def look(ze: LevelZero) -> Found:
     """Return the devices that these functions of Level Zero find, and if there are none, why."""
     trouble = "there is no GPU that it knows"
     devices: list[DeviceInfo] = []
-    counted: dict[str, int] = {}
     try:
         drivers = ze.drivers()
     except DriverError as error:
@@ -178,10 +156,12 @@ def look(ze: LevelZero) -> Found:
             trouble = str(error)
             continue
         for device in there:
-            info = _describe(ze, driver, device, counted)
-            counted[info.kind] = info.index + 1
-            devices.append(info)
-    return Found(devices, "" if devices else _absence(trouble))
+            devices.append(_describe(ze, driver, device))
+    return Found(numbered(devices), "" if devices else _absence(trouble))
+
+
+_discovery = Discovery(_look_once)
+discover, absence = _discovery.discover, _discovery.absence
 
 
 def _absence(trouble: str) -> str:
@@ -196,13 +176,13 @@ def _absence(trouble: str) -> str:
     return f"no Level Zero device was found ({trouble}): {loader.GET_DRIVER}"
 
 
-def _driver(ze: LevelZero, handle: int) -> Driver:
+def _driver(ze: LevelZero, handle: int) -> ZeDriver:
     version = c_uint32()
     ze.call("zeDriverGetApiVersion", handle, byref(version))
     properties = loader.DriverProperties()
     ze.call("zeDriverGetProperties", handle, byref(properties))
     extensions = ze.all_of("zeDriverGetExtensionProperties", loader.ExtensionProperties, handle)
-    return Driver(
+    return ZeDriver(
         handle,
         (version.value >> 16, version.value & 0xFFFF),
         _version_string(ze, handle) or str(properties.version),
@@ -211,7 +191,7 @@ def _driver(ze: LevelZero, handle: int) -> Driver:
 
 
 def _version_string(ze: LevelZero, driver: int) -> str:
-    """Return the version as packages count it, for example "1.15.39122"; empty if the driver does not tell."""
+    """Return the version as packages count it, for example "1.15.39122"; empty if not known."""
     function = ze.extension(driver, "zeIntelGetDriverVersionString")
     size = c_size_t()
     if function is None or function(driver, None, byref(size)):
@@ -224,7 +204,7 @@ def _version_string(ze: LevelZero, driver: int) -> str:
 # One device
 
 
-def _describe(ze: LevelZero, driver: Driver, device: int, counted: dict[str, int]) -> DeviceInfo:
+def _describe(ze: LevelZero, driver: ZeDriver, device: int) -> DeviceInfo:
     properties = loader.DeviceProperties()
     # Everyone has had the newer form since 1.2, and only it has a timer that is not rounded to nanoseconds.
     if driver.api_version >= (1, 2):
@@ -246,13 +226,11 @@ def _describe(ze: LevelZero, driver: Driver, device: int, counted: dict[str, int
         reason, advice = error.reason, error.advice
     except DriverError as error:
         reason, advice = str(error), UPDATE
-    kind = KINDS.get(properties.type, "gpu")
-    index = counted.get(kind, 0)
     return DeviceInfo(
-        name=f"level_zero:{kind}:{index}",
+        name="",  # until all are known
         backend="level_zero",
-        kind=kind,
-        index=index,
+        kind=KINDS.get(properties.type, "gpu"),
+        index=0,
         description=properties.name.decode(errors="replace").strip() or "device",
         platform="Level Zero",
         version="Level Zero {}.{}".format(*driver.api_version),
@@ -266,8 +244,10 @@ def _describe(ze: LevelZero, driver: Driver, device: int, counted: dict[str, int
     )
 
 
-def _native(ze: LevelZero, driver: Driver, device: int, properties: loader.DeviceProperties, ip_version: int) -> Native:
-    """Ask for what `Native` holds, and try what forebay needs.
+def _native(
+    ze: LevelZero, driver: ZeDriver, device: int, properties: loader.DeviceProperties, ip_version: int
+) -> ZeNative:
+    """Ask for what `ZeNative` holds, and try what forebay needs.
 
     Raises
     ------
@@ -286,14 +266,14 @@ def _native(ze: LevelZero, driver: Driver, device: int, properties: loader.Devic
         raise UnusableError("it has no queue that runs kernels", UPDATE)
     if not module.spirv_version:
         raise UnusableError("its driver takes no SPIR-V", UPDATE)
-    with _made(ze, "zeContextDestroy", "zeContextCreate", driver.handle, byref(loader.ContextDesc())) as context:
+    with _made(ze, "zeContextDestroy", "zeContextCreate", driver.handle, context_desc()) as context:
         counter_based = _counter_based(ze, driver, context, device)
         _require_in_order_lists(ze, context, device, ordinal, known=bool(counter_based))
         _require_kernels(ze, context, device)
         has_host_function = _has_host_function(ze, context, device, ordinal)
     resolution = properties.timer_resolution
     in_cycles = properties.stype == loader.DeviceProperties.STYPE_1_2
-    return Native(
+    return ZeNative(
         driver=driver.handle,
         device=device,
         api_version=driver.api_version,
@@ -321,7 +301,7 @@ def _three(x: int, y: int, z: int) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _priorities(ze: LevelZero, driver: Driver, device: int) -> tuple[int, int] | None:
+def _priorities(ze: LevelZero, driver: ZeDriver, device: int) -> tuple[int, int] | None:
     function = ze.extension(driver.handle, "zeDeviceGetPriorityLevels")
     lowest, highest = c_int32(), c_int32()
     if function is None or function(device, byref(lowest), byref(highest)):
@@ -342,12 +322,11 @@ def _made(ze: LevelZero, destroy: str, create: str, *arguments: object) -> Itera
         ze.call(destroy, handle)
 
 
-def _counter_based(ze: LevelZero, driver: Driver, context: int, device: int) -> str:
+def _counter_based(ze: LevelZero, driver: ZeDriver, context: int, device: int) -> str:
     # A loader that has the function may stand before a driver that has not, and versions are no guide: make one.
-    scope = loader.CounterBasedEventDesc.SCOPE_DEVICE
-    described = loader.CounterBasedEventDesc(flags=loader.CounterBasedEventDesc.IMMEDIATE, signal=scope, wait=scope)
+    described = event_desc(COUNTER_IMMEDIATE, SCOPE_DEVICE, SCOPE_DEVICE)
     try:
-        with _made(ze, "zeEventDestroy", "zeEventCounterBasedCreate", context, device, byref(described)):
+        with _made(ze, "zeEventDestroy", "zeEventCounterBasedCreate", context, device, described):
             return "create"
     except DriverError:
         return "pool" if driver.extensions.intersection(EVENT_POOLS) else ""
@@ -360,14 +339,13 @@ def _require_in_order_lists(ze: LevelZero, context: int, device: int, ordinal: i
     says it is in order is believed, or, where lists cannot be asked, a driver that is `known` to have events which
     exist for such lists only.
     """
-    in_order = loader.CommandQueueDesc.IN_ORDER
-    described = loader.CommandQueueDesc(ordinal=ordinal, flags=in_order, mode=loader.CommandQueueDesc.ASYNCHRONOUS)
+    described = queue_desc(ordinal, IN_ORDER, ASYNCHRONOUS)
     try:
         create = "zeCommandListCreateImmediate"
-        with _made(ze, "zeCommandListDestroy", create, context, device, byref(described)) as commands:
+        with _made(ze, "zeCommandListDestroy", create, context, device, described) as commands:
             flags = c_uint32()
             asked = ze.result("zeCommandListImmediateGetFlags", commands, byref(flags)) == 0
-            if flags.value & in_order if asked else known:
+            if flags.value & IN_ORDER if asked else known:
                 return
     except DriverError as error:
         raise UnusableError(f"its driver makes no in-order command list ({error})", UPDATE) from None
@@ -377,15 +355,14 @@ def _require_in_order_lists(ze: LevelZero, context: int, device: int, ordinal: i
 def _require_kernels(ze: LevelZero, context: int, device: int) -> None:
     """Raise unless a kernel can be built."""
     code = probe_module()
-    described = loader.ModuleDesc(format=loader.ModuleDesc.SPIRV, size=len(code), input=code)
+    described = module_desc(FORMAT_SPIRV, code)
     log, module = c_void_p(), c_void_p()
-    result = ze.result("zeModuleCreate", context, device, byref(described), byref(module), byref(log))
+    result = ze.result("zeModuleCreate", context, device, described, byref(module), byref(log))
     said = _build_log(ze, log.value) if log.value else ""
     if result:
         raise UnusableError(f"it cannot build a kernel: {said or f'zeModuleCreate: {result_name(result)}'}", UPDATE)
     try:
-        kernel = loader.KernelDesc(name=b"probe")
-        with _made(ze, "zeKernelDestroy", "zeKernelCreate", module, byref(kernel)):
+        with _made(ze, "zeKernelDestroy", "zeKernelCreate", module, kernel_desc(b"probe")):
             pass
     except DriverError as error:
         raise UnusableError(f"it cannot make a kernel: {error}", UPDATE) from None
@@ -409,9 +386,8 @@ def _has_host_function(ze: LevelZero, context: int, device: int, ordinal: int) -
     """Append one to a list that is not an immediate one and is destroyed unexecuted: it is never called."""
     never = ctypes.CFUNCTYPE(None, c_void_p)(lambda data: None)
     address = ctypes.cast(never, c_void_p)
-    described = loader.CommandListDesc(ordinal=ordinal)
     try:
-        with _made(ze, "zeCommandListDestroy", "zeCommandListCreate", context, device, byref(described)) as commands:
+        with _made(ze, "zeCommandListDestroy", "zeCommandListCreate", context, device, list_desc(ordinal)) as commands:
             append = "zeCommandListAppendHostFunction"
             return ze.result(append, commands, address, None, None, None, 0, None) == 0
     except DriverError:

@@ -24,66 +24,66 @@ cdef enum EventMode:
     RESET  # neither: plain events, which must be reset, and not before all that waits for them has
 
 
-cdef cppclass Context:
+cdef cppclass ZeContext:
     atomic[int32_t] references
     void* handle
     void* driver
 
 
-cdef cppclass Device:
+cdef cppclass ZeDevice:
     atomic[int32_t] references  # its owner's, and one for each queue and each event that is not idle
-    Context* context  # shared by the devices of one driver; retained
+    ZeContext* context  # shared by the devices of one driver; retained
     void* handle
     EventMode mode
     double nanoseconds_per_tick
     uint64_t timestamp_mask
     Lock lock  # guards all below
-    vector[Event*] idle[EVENT_KINDS]  # events to be used again
-    vector[Event*] closing_gates  # opened, but their queue may not have passed them yet
+    vector[ZeEvent*] idle[EVENT_KINDS]  # events to be used again
+    vector[ZeEvent*] closing_gates  # opened, but their queue may not have passed them yet
     vector[void*] pools
     void* newest_pool[EVENT_KINDS]
     uint32_t pool_used[EVENT_KINDS]
-    Queue* join  # a list of its own, on which the host waits for many queues at once; NULL until then
+    ZeQueue* join  # a list of its own, on which the host waits for many queues at once; NULL until then
     Lock join_lock  # guards what is appended to that
 
 
-cdef cppclass Event:
+cdef cppclass ZeEvent:
     atomic[int32_t] references
     void* handle
-    Device* device  # retained while it is not idle
-    Queue* queue  # that signals it; retained, because a counter-based event refers to its list's counter
-    Event* passed  # of a gate: signalled once the queue is past it; NULL until then, and when that is not known
+    ZeDevice* device  # retained while it is not idle
+    ZeQueue* queue  # that signals it; retained, because a counter-based event refers to its list's counter
+    ZeEvent* passed  # of a gate: signalled once the queue is past it; NULL until then, and when that is not known
     EventKind kind
 
 
 cdef cppclass Held:
-    Event* passed  # once this is signalled
-    vector[Event*] events  # the queue neither signals nor waits for these any more
+    ZeEvent* passed  # once this is signalled
+    vector[ZeEvent*] events  # the queue neither signals nor waits for these any more
 
 
-cdef cppclass Queue:
+cdef cppclass ZeQueue:
     atomic[int32_t] references
     void* list
     uint32_t ordinal
-    Device* device  # retained
-    vector[Event*] held  # RESET mode only: events that commands of this queue signal or wait for
+    ZeDevice* device  # retained
+    vector[ZeEvent*] held  # RESET mode only: events that commands of this queue signal or wait for
     vector[Held*] batches
 
 
-cdef cppclass Recording:
+cdef cppclass ZeRecording:
     void* list  # closed
-    Device* device  # retained
+    ZeDevice* device  # retained
 
 
-cdef cppclass LoadedModule:
+cdef cppclass ZeModule:
     atomic[int32_t] references  # its owner's, and one for each kernel
     void* handle
-    Device* device  # retained
+    ZeDevice* device  # retained
 
 
-cdef cppclass Kernel:
+cdef cppclass ZeKernel:
     void* handle
-    LoadedModule* module  # retained: the driver does not keep it for its kernels
+    ZeModule* module  # retained: the driver does not keep it for its kernels
     size_t group[3]
 
 
@@ -93,26 +93,26 @@ cdef inline Status outcome(Call call, ze_result_t error) noexcept nogil:
     return (<Status> call << 32) | error
 
 
-cdef Device* new_device(void* driver, void* handle, EventMode mode, Status* status) noexcept nogil
-cdef void close_device(Device* device) noexcept nogil
-cdef void release_device(Device* device) noexcept nogil
-cdef Queue* new_queue(
-    Device* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status
+cdef ZeDevice* new_device(void* driver, void* handle, EventMode mode, Status* status) noexcept nogil
+cdef void close_device(ZeDevice* device) noexcept nogil
+cdef void release_device(ZeDevice* device) noexcept nogil
+cdef ZeQueue* new_queue(
+    ZeDevice* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status
 ) noexcept nogil
-cdef Queue* retain_queue(Queue* queue) noexcept nogil
-cdef void end_queue(Queue* queue) noexcept nogil
-cdef void release_queue(Queue* queue) noexcept nogil
-cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept nogil
-cdef Event* retain_event(Event* event) noexcept nogil
-cdef void release_event(Event* event) noexcept nogil
-cdef void set_queue(Event* event, Queue* queue) noexcept nogil
-cdef void set_passed(Event* gate, Event* passed) noexcept nogil
-cdef void retire_gate(Event* gate) noexcept nogil
-cdef void recycle_gates(Device* device, bint all_done) noexcept nogil
-cdef Status hold_events(Queue* queue) noexcept nogil
-cdef Recording* new_recording(Device* device, uint32_t ordinal, Status* status) noexcept nogil
-cdef void release_recording(Recording* recording) noexcept nogil
-cdef LoadedModule* new_module(Device* device, void* handle) noexcept nogil
-cdef LoadedModule* retain_module(LoadedModule* module) noexcept nogil
-cdef void release_module(LoadedModule* module) noexcept nogil
-cdef void release_kernel(Kernel* kernel) noexcept nogil
+cdef ZeQueue* retain_queue(ZeQueue* queue) noexcept nogil
+cdef void end_queue(ZeQueue* queue) noexcept nogil
+cdef void release_queue(ZeQueue* queue) noexcept nogil
+cdef ZeEvent* take_event(ZeDevice* device, EventKind kind, Status* status) noexcept nogil
+cdef ZeEvent* retain_event(ZeEvent* event) noexcept nogil
+cdef void release_event(ZeEvent* event) noexcept nogil
+cdef void set_queue(ZeEvent* event, ZeQueue* queue) noexcept nogil
+cdef void set_passed(ZeEvent* gate, ZeEvent* passed) noexcept nogil
+cdef void retire_gate(ZeEvent* gate) noexcept nogil
+cdef void recycle_gates(ZeDevice* device, bint all_done) noexcept nogil
+cdef Status hold_events(ZeQueue* queue) noexcept nogil
+cdef ZeRecording* new_recording(ZeDevice* device, uint32_t ordinal, Status* status) noexcept nogil
+cdef void release_recording(ZeRecording* recording) noexcept nogil
+cdef ZeModule* new_module(ZeDevice* device, void* handle) noexcept nogil
+cdef ZeModule* retain_module(ZeModule* module) noexcept nogil
+cdef void release_module(ZeModule* module) noexcept nogil
+cdef void release_kernel(ZeKernel* kernel) noexcept nogil

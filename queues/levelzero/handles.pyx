@@ -31,11 +31,11 @@ cdef enum:
 # -- contexts: one for all devices of a driver, so that they can wait for each other's events
 
 cdef Lock contexts_lock
-cdef vector[Context*] contexts
+cdef vector[ZeContext*] contexts
 
 
-cdef Context* open_context(void* driver, Status* status) noexcept nogil:
-    cdef Context* context = NULL
+cdef ZeContext* open_context(void* driver, Status* status) noexcept nogil:
+    cdef ZeContext* context = NULL
     cdef ContextDesc desc
     cdef size_t i
     contexts_lock.lock()
@@ -44,7 +44,7 @@ cdef Context* open_context(void* driver, Status* status) noexcept nogil:
             context = contexts[i]
             context.references.fetch_add(1, memory_order_relaxed)
     if context == NULL:
-        context = new Context()
+        context = new ZeContext()
         context.references.store(1, memory_order_relaxed)
         context.driver = driver
         status[0] = outcome(CALL_ContextCreate, ze.ContextCreate(driver, &desc, &context.handle))
@@ -57,7 +57,7 @@ cdef Context* open_context(void* driver, Status* status) noexcept nogil:
     return context
 
 
-cdef void close_context(Context* context) noexcept nogil:
+cdef void close_context(ZeContext* context) noexcept nogil:
     cdef size_t i
     contexts_lock.lock()
     if context.references.fetch_sub(1, memory_order_acq_rel) == 1:
@@ -73,13 +73,13 @@ cdef void close_context(Context* context) noexcept nogil:
 # -- devices
 
 
-cdef Device* new_device(void* driver, void* handle, EventMode mode, Status* status) noexcept nogil:
-    cdef Context* context = open_context(driver, status)
-    cdef Device* device
+cdef ZeDevice* new_device(void* driver, void* handle, EventMode mode, Status* status) noexcept nogil:
+    cdef ZeContext* context = open_context(driver, status)
+    cdef ZeDevice* device
     cdef int kind
     if context == NULL:
         return NULL
-    device = new Device()
+    device = new ZeDevice()
     device.references.store(1, memory_order_relaxed)
     device.context = context
     device.handle = handle
@@ -91,7 +91,7 @@ cdef Device* new_device(void* driver, void* handle, EventMode mode, Status* stat
     return device
 
 
-cdef void close_device(Device* device) noexcept nogil:
+cdef void close_device(ZeDevice* device) noexcept nogil:
     """Its owner has finished all work and submits no more; gives back the owner's reference."""
     recycle_gates(device, True)
     if device.join != NULL:
@@ -100,7 +100,7 @@ cdef void close_device(Device* device) noexcept nogil:
     release_device(device)
 
 
-cdef void release_device(Device* device) noexcept nogil:
+cdef void release_device(ZeDevice* device) noexcept nogil:
     """The last reference goes when no queue is left and all events are idle again."""
     cdef size_t i
     cdef int kind
@@ -119,12 +119,12 @@ cdef void release_device(Device* device) noexcept nogil:
 # -- queues
 
 
-cdef Queue* new_queue(
-    Device* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status
+cdef ZeQueue* new_queue(
+    ZeDevice* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status
 ) noexcept nogil:
     cdef QueueDesc desc
     cdef void* list = NULL
-    cdef Queue* queue
+    cdef ZeQueue* queue
     desc.ordinal = ordinal
     desc.index = index
     desc.flags = IN_ORDER
@@ -134,7 +134,7 @@ cdef Queue* new_queue(
         device.context.handle, device.handle, &desc, &list))
     if status[0] != 0:
         return NULL
-    queue = new Queue()
+    queue = new ZeQueue()
     queue.references.store(1, memory_order_relaxed)
     queue.list = list
     queue.ordinal = ordinal
@@ -143,15 +143,15 @@ cdef Queue* new_queue(
     return queue
 
 
-cdef Queue* retain_queue(Queue* queue) noexcept nogil:
+cdef ZeQueue* retain_queue(ZeQueue* queue) noexcept nogil:
     queue.references.fetch_add(1, memory_order_relaxed)
     return queue
 
 
-cdef void end_queue(Queue* queue) noexcept nogil:
+cdef void end_queue(ZeQueue* queue) noexcept nogil:
     """Its owner submits no more, and knows that all it asked for is done."""
     cdef vector[Held*] batches
-    cdef vector[Event*] held
+    cdef vector[ZeEvent*] held
     cdef size_t i
     if queue.device.mode == RESET:
         # A plain event signalled after that is a command too, and is about to be used again.
@@ -166,8 +166,8 @@ cdef void end_queue(Queue* queue) noexcept nogil:
     release_queue(queue)
 
 
-cdef void release_queue(Queue* queue) noexcept nogil:
-    cdef Device* device
+cdef void release_queue(ZeQueue* queue) noexcept nogil:
+    cdef ZeDevice* device
     if queue.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
     device = queue.device
@@ -176,7 +176,7 @@ cdef void release_queue(Queue* queue) noexcept nogil:
     release_device(device)
 
 
-cdef void release_all(vector[Event*]& events) noexcept nogil:
+cdef void release_all(vector[ZeEvent*]& events) noexcept nogil:
     cdef size_t i
     for i in range(events.size()):
         release_event(events[i])
@@ -186,9 +186,9 @@ cdef void release_all(vector[Event*]& events) noexcept nogil:
 # -- events
 
 
-cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept nogil:
+cdef ZeEvent* take_event(ZeDevice* device, EventKind kind, Status* status) noexcept nogil:
     """An idle event, or a new one; with one reference. NULL on failure."""
-    cdef Event* event = NULL
+    cdef ZeEvent* event = NULL
     cdef Status made = 0
     cdef bint is_new = False
     if kind == GATE_EVENT:
@@ -199,7 +199,7 @@ cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept 
         device.idle[<int> kind].pop_back()
     else:
         is_new = True
-        event = new Event()
+        event = new ZeEvent()
         event.kind = kind
         event.queue = NULL
         event.passed = NULL
@@ -223,7 +223,7 @@ cdef Event* take_event(Device* device, EventKind kind, Status* status) noexcept 
     return event
 
 
-cdef void give_back(Device* device, Event* event) noexcept nogil:
+cdef void give_back(ZeDevice* device, ZeEvent* event) noexcept nogil:
     device.lock.lock()
     device.idle[<int> event.kind].push_back(event)
     device.lock.unlock()
@@ -238,7 +238,7 @@ cdef uint32_t wait_scope(EventKind kind) noexcept nogil:
     return SCOPE_HOST if kind == GATE_EVENT else SCOPE_DEVICE
 
 
-cdef Status create_event(Device* device, EventKind kind, void** handle) noexcept nogil:
+cdef Status create_event(ZeDevice* device, EventKind kind, void** handle) noexcept nogil:
     """The device is locked."""
     cdef CounterDesc desc
     if kind == GATE_EVENT or device.mode != COUNTER_BASED:
@@ -254,7 +254,7 @@ cdef Status create_event(Device* device, EventKind kind, void** handle) noexcept
         device.context.handle, device.handle, &desc, handle))
 
 
-cdef Status create_in_pool(Device* device, EventKind kind, void** handle) noexcept nogil:
+cdef Status create_in_pool(ZeDevice* device, EventKind kind, void** handle) noexcept nogil:
     cdef EventPoolDesc pool_desc
     cdef CounterPoolDesc counter_desc
     cdef EventDesc desc
@@ -287,13 +287,13 @@ cdef Status create_in_pool(Device* device, EventKind kind, void** handle) noexce
     return status
 
 
-cdef Event* retain_event(Event* event) noexcept nogil:
+cdef ZeEvent* retain_event(ZeEvent* event) noexcept nogil:
     event.references.fetch_add(1, memory_order_relaxed)
     return event
 
 
-cdef void release_event(Event* event) noexcept nogil:
-    cdef Device* device
+cdef void release_event(ZeEvent* event) noexcept nogil:
+    cdef ZeDevice* device
     if event.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
     device = event.device
@@ -304,13 +304,13 @@ cdef void release_event(Event* event) noexcept nogil:
     release_device(device)
 
 
-cdef void set_queue(Event* event, Queue* queue) noexcept nogil:
+cdef void set_queue(ZeEvent* event, ZeQueue* queue) noexcept nogil:
     """Which queue signals it: that one's counter is looked at as long as anyone may ask for the event.
 
     Intel's driver (26.27) keeps to the list of a plain event too, until that is reset: the heap is spoilt when the list
     is destroyed before.
     """
-    cdef Queue* before = event.queue
+    cdef ZeQueue* before = event.queue
     if queue != NULL:
         retain_queue(queue)
     event.queue = queue
@@ -321,22 +321,22 @@ cdef void set_queue(Event* event, Queue* queue) noexcept nogil:
 # -- when events may be used again
 
 
-cdef void set_passed(Event* gate, Event* passed) noexcept nogil:
+cdef void set_passed(ZeEvent* gate, ZeEvent* passed) noexcept nogil:
     """Under the lock: the gate may have been opened, and retired, in the meantime."""
     gate.device.lock.lock()
     gate.passed = passed
     gate.device.lock.unlock()
 
 
-cdef void retire_gate(Event* gate) noexcept nogil:
+cdef void retire_gate(ZeEvent* gate) noexcept nogil:
     """It was opened; it can be used again when its queue is past it."""
     gate.device.lock.lock()
     gate.device.closing_gates.push_back(gate)
     gate.device.lock.unlock()
 
 
-cdef void recycle_gates(Device* device, bint all_done) noexcept nogil:
-    cdef vector[Event*] passed
+cdef void recycle_gates(ZeDevice* device, bint all_done) noexcept nogil:
+    cdef vector[ZeEvent*] passed
     cdef size_t i, kept = 0
     device.lock.lock()
     for i in range(device.closing_gates.size()):
@@ -356,7 +356,7 @@ cdef void recycle_gates(Device* device, bint all_done) noexcept nogil:
         release_event(passed[i])
 
 
-cdef Status hold_events(Queue* queue) noexcept nogil:
+cdef Status hold_events(ZeQueue* queue) noexcept nogil:
     """RESET mode: a plain event is not reset before every command that signals or waits for it has run.
 
     The queue keeps those of its commands; from time to time it signals one more, behind which all of them are done. The
@@ -391,26 +391,26 @@ cdef Status hold_events(Queue* queue) noexcept nogil:
 # -- recordings
 
 
-cdef Recording* new_recording(Device* device, uint32_t ordinal, Status* status) noexcept nogil:
+cdef ZeRecording* new_recording(ZeDevice* device, uint32_t ordinal, Status* status) noexcept nogil:
     """An in-order command list that is still open."""
     cdef ListDesc desc
     cdef void* list = NULL
-    cdef Recording* recording
+    cdef ZeRecording* recording
     desc.ordinal = ordinal
     desc.flags = LIST_IN_ORDER
     status[0] = outcome(CALL_CommandListCreate, ze.CommandListCreate(
         device.context.handle, device.handle, &desc, &list))
     if status[0] != 0:
         return NULL
-    recording = new Recording()
+    recording = new ZeRecording()
     recording.list = list
     recording.device = device
     device.references.fetch_add(1, memory_order_relaxed)
     return recording
 
 
-cdef void release_recording(Recording* recording) noexcept nogil:
-    cdef Device* device = recording.device
+cdef void release_recording(ZeRecording* recording) noexcept nogil:
+    cdef ZeDevice* device = recording.device
     ze.CommandListDestroy(recording.list)
     del recording
     release_device(device)
@@ -419,8 +419,8 @@ cdef void release_recording(Recording* recording) noexcept nogil:
 # -- modules and kernels: a plan may keep a kernel for longer than anybody keeps the program
 
 
-cdef LoadedModule* new_module(Device* device, void* handle) noexcept nogil:
-    cdef LoadedModule* module = new LoadedModule()
+cdef ZeModule* new_module(ZeDevice* device, void* handle) noexcept nogil:
+    cdef ZeModule* module = new ZeModule()
     module.references.store(1, memory_order_relaxed)
     module.handle = handle
     module.device = device
@@ -428,13 +428,13 @@ cdef LoadedModule* new_module(Device* device, void* handle) noexcept nogil:
     return module
 
 
-cdef LoadedModule* retain_module(LoadedModule* module) noexcept nogil:
+cdef ZeModule* retain_module(ZeModule* module) noexcept nogil:
     module.references.fetch_add(1, memory_order_relaxed)
     return module
 
 
-cdef void release_module(LoadedModule* module) noexcept nogil:
-    cdef Device* device = module.device
+cdef void release_module(ZeModule* module) noexcept nogil:
+    cdef ZeDevice* device = module.device
     if module.references.fetch_sub(1, memory_order_acq_rel) != 1:
         return
     ze.ModuleDestroy(module.handle)
@@ -442,8 +442,8 @@ cdef void release_module(LoadedModule* module) noexcept nogil:
     release_device(device)
 
 
-cdef void release_kernel(Kernel* kernel) noexcept nogil:
-    cdef LoadedModule* module = kernel.module
+cdef void release_kernel(ZeKernel* kernel) noexcept nogil:
+    cdef ZeModule* module = kernel.module
     ze.KernelDestroy(kernel.handle)
     del kernel
     release_module(module)

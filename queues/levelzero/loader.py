@@ -2,7 +2,7 @@
 
 The launch path calls the driver from compiled code. What happens once for a device goes through here: ctypes, every
 function with the types of its parameters, every result looked at. Numbers and layouts are those of the Level Zero
-specification, version 1.17.
+specification, version 1.17. Here are the structures that only discovery fills or reads; the others are in calls.pxd.
 
 Importing this module loads nothing, and `load` on a machine without Level Zero costs one failed ``dlopen``.
 """
@@ -20,20 +20,14 @@ from forebay.core.errors import DriverError, NotSupportedError
 __all__ = [
     "GET_DRIVER",
     "RESULT_NAMES",
-    "CommandListDesc",
-    "CommandQueueDesc",
     "ComputeProperties",
-    "ContextDesc",
-    "CounterBasedEventDesc",
     "DeviceProperties",
     "DriverProperties",
     "ExtensionProperties",
     "InitDriverTypeDesc",
     "IpVersion",
-    "KernelDesc",
     "LevelZero",
     "MemoryProperties",
-    "ModuleDesc",
     "ModuleProperties",
     "QueueGroupProperties",
     "checked",
@@ -311,72 +305,12 @@ class QueueGroupProperties(Described):
     queues: int
 
 
-class ContextDesc(Described):
-    """``ze_context_desc_t``."""
-
-    STYPE = 0xD
-    _fields_ = [*HEAD, ("flags", c_uint32)]
-
-
-class CommandQueueDesc(Described):
-    """``ze_command_queue_desc_t``, which also describes an immediate list."""
-
-    STYPE = 0xE
-    IN_ORDER = 1 << 1
-    ASYNCHRONOUS = 2
-    _fields_ = [
-        *HEAD,
-        ("ordinal", c_uint32),
-        ("index", c_uint32),
-        ("flags", c_uint32),
-        ("mode", c_uint32),
-        ("priority", c_uint32),
-    ]
-
-
-class CommandListDesc(Described):
-    """``ze_command_list_desc_t``."""
-
-    STYPE = 0xF
-    _fields_ = [*HEAD, ("ordinal", c_uint32), ("flags", c_uint32)]
-
-
-class ModuleDesc(Described):
-    """``ze_module_desc_t``."""
-
-    STYPE = 0x1B
-    SPIRV = 0
-    _fields_ = [
-        *HEAD,
-        ("format", c_uint32),
-        ("size", c_size_t),
-        ("input", c_char_p),
-        ("build_flags", c_char_p),
-        ("constants", c_void_p),
-    ]
-
-
-class KernelDesc(Described):
-    """``ze_kernel_desc_t``."""
-
-    STYPE = 0x1D
-    _fields_ = [*HEAD, ("flags", c_uint32), ("name", c_char_p)]
-
-
-class CounterBasedEventDesc(Described):
-    """``ze_event_counter_based_desc_t``."""
-
-    STYPE = 0x0002003A
-    IMMEDIATE = 1 << 0
-    SCOPE_DEVICE = 1 << 1
-    _fields_ = [*HEAD, ("flags", c_uint32), ("signal", c_uint32), ("wait", c_uint32)]
-
-
 # Functions
 
 _HANDLE = c_void_p
 _HANDLES = POINTER(c_void_p)
 _COUNT = POINTER(c_uint32)
+_DESCRIPTOR = c_char_p  # bytes out of descriptors.pyx
 
 PARAMETERS: dict[str, tuple[Any, ...]] = {
     "zeInit": (c_uint32,),
@@ -392,20 +326,20 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "zeDeviceGetModuleProperties": (_HANDLE, POINTER(ModuleProperties)),
     "zeDeviceGetMemoryProperties": (_HANDLE, _COUNT, POINTER(MemoryProperties)),
     "zeDeviceGetCommandQueueGroupProperties": (_HANDLE, _COUNT, POINTER(QueueGroupProperties)),
-    "zeContextCreate": (_HANDLE, POINTER(ContextDesc), _HANDLES),
+    "zeContextCreate": (_HANDLE, _DESCRIPTOR, _HANDLES),
     "zeContextDestroy": (_HANDLE,),
-    "zeCommandListCreate": (_HANDLE, _HANDLE, POINTER(CommandListDesc), _HANDLES),
-    "zeCommandListCreateImmediate": (_HANDLE, _HANDLE, POINTER(CommandQueueDesc), _HANDLES),
+    "zeCommandListCreate": (_HANDLE, _HANDLE, _DESCRIPTOR, _HANDLES),
+    "zeCommandListCreateImmediate": (_HANDLE, _HANDLE, _DESCRIPTOR, _HANDLES),
     "zeCommandListImmediateGetFlags": (_HANDLE, _COUNT),
     "zeCommandListAppendHostFunction": (_HANDLE, c_void_p, c_void_p, c_void_p, _HANDLE, c_uint32, _HANDLES),
     "zeCommandListDestroy": (_HANDLE,),
-    "zeEventCounterBasedCreate": (_HANDLE, _HANDLE, POINTER(CounterBasedEventDesc), _HANDLES),
+    "zeEventCounterBasedCreate": (_HANDLE, _HANDLE, _DESCRIPTOR, _HANDLES),
     "zeEventDestroy": (_HANDLE,),
-    "zeModuleCreate": (_HANDLE, _HANDLE, POINTER(ModuleDesc), _HANDLES, _HANDLES),
+    "zeModuleCreate": (_HANDLE, _HANDLE, _DESCRIPTOR, _HANDLES, _HANDLES),
     "zeModuleDestroy": (_HANDLE,),
     "zeModuleBuildLogGetString": (_HANDLE, POINTER(c_size_t), c_char_p),
     "zeModuleBuildLogDestroy": (_HANDLE,),
-    "zeKernelCreate": (_HANDLE, POINTER(KernelDesc), _HANDLES),
+    "zeKernelCreate": (_HANDLE, _DESCRIPTOR, _HANDLES),
     "zeKernelDestroy": (_HANDLE,),
     # of the driver, not of the loader: see `LevelZero.extension`
     "zeDeviceGetPriorityLevels": (_HANDLE, POINTER(c_int32), POINTER(c_int32)),

@@ -1,8 +1,8 @@
 """The driver's objects as Python sees them."""
 
-from forebay.queues.levelzero.handles cimport Device
+from forebay.queues.levelzero.handles cimport ZeDevice
 
 
 cdef class DeviceHandle:
-    cdef Device* device
+    cdef ZeDevice* device
     cdef object __weakref__

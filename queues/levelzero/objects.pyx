@@ -12,7 +12,7 @@ from forebay.queues.levelzero.calls cimport (
     ModuleDesc, ze
 )
 from forebay.queues.levelzero.handles cimport (
-    COUNTER_BASED, COUNTER_BASED_POOL, RESET, Kernel, LoadedModule, Queue, close_device, new_device, new_module,
+    COUNTER_BASED, COUNTER_BASED_POOL, RESET, ZeKernel, ZeModule, ZeQueue, close_device, new_device, new_module,
     new_queue, outcome, release_module, retain_module
 )
 
@@ -80,19 +80,19 @@ cdef class DeviceHandle:
 
     @property
     def address(self) -> int:
-        """Of what the operations know a device by."""
+        """Of the ZeDevice, which is what the table of operations takes for a context."""
         return <uintptr_t> self.device
 
     def create_queue(self, uint32_t ordinal, uint32_t index, uint32_t priority) -> tuple[int, int]:
         """An in-order immediate command list: (its own handle, the operations' handle, which its owner releases)."""
         cdef Status status = 0
-        cdef Queue* queue = new_queue(self.device, ordinal, index, priority, &status)
+        cdef ZeQueue* queue = new_queue(self.device, ordinal, index, priority, &status)
         check(status, "making a queue")
         return <uintptr_t> queue.list, <uintptr_t> queue
 
 
 @cython.no_gc_clear  # the device is needed to free
-cdef class Memory:
+cdef class ZeMemory:
     """Unified shared memory, freed with the last reference. Whoever drops that knows that the device is done with it.
 
     Host and shared memory has the buffer protocol.
@@ -140,7 +140,7 @@ cdef class Memory:
         PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
 
 
-cdef class Module:
+cdef class ZeProgram:
     """A compiled program.
 
     Parameters
@@ -158,7 +158,7 @@ cdef class Module:
         With the compiler's log. Blocks while it compiles.
     """
 
-    cdef LoadedModule* module
+    cdef ZeModule* module
     cdef DeviceHandle device
 
     def __init__(self, DeviceHandle device not None, bytes binary not None, bint native, str options="") -> None:
@@ -168,7 +168,7 @@ cdef class Module:
         cdef void* log = NULL
         cdef Status status
         if self.module != NULL:
-            raise TypeError("this Module is made already")
+            raise TypeError("this ZeProgram is made already")
         desc.format = FORMAT_NATIVE if native else FORMAT_SPIRV
         desc.size = len(binary)
         desc.input = <const uint8_t*> <const char*> binary
@@ -203,17 +203,17 @@ cdef class Module:
         return bytes(binary)
 
     def variable(self, str name) -> Variable | None:
-        """A variable of the program; None when there is none of this name."""
+        """A variable of the program; None when no variable has this name."""
         cdef bytes encoded = name.encode()
         cdef size_t nbytes = 0
         cdef void* address = NULL
-        cdef Variable variable
+        cdef ZeVariable variable
         cdef Status status = outcome(CALL_ModuleGetGlobalPointer, ze.ModuleGetGlobalPointer(
             self.module.handle, encoded, &nbytes, &address))
         if status & 0xFFFFFFFF == INVALID_GLOBAL_NAME:
             return None
         check(status, f"variable {name!r}")
-        variable = Variable.__new__(Variable)
+        variable = ZeVariable.__new__(ZeVariable)
         variable.module = self
         variable.address = <uintptr_t> address
         variable.nbytes = nbytes
@@ -243,25 +243,25 @@ cdef class Module:
         """The operations' handle of a new kernel object, which its owner releases."""
         cdef void* handle = self.new_kernel(name)
         cdef Status status = 0
-        cdef Kernel* kernel
+        cdef ZeKernel* kernel
         if follows_pointers:
             status = outcome(CALL_KernelSetIndirectAccess, ze.KernelSetIndirectAccess(handle, ALL_MEMORY))
             if status != 0:
                 ze.KernelDestroy(handle)
                 check(status, f"kernel {name!r}")
-        kernel = new Kernel()
+        kernel = new ZeKernel()
         kernel.handle = handle
         kernel.module = retain_module(self.module)
         kernel.group[0] = kernel.group[1] = kernel.group[2] = 0
         return <uintptr_t> kernel
 
 
-cdef class Variable:
-    """Memory of a variable of a program, which it keeps."""
+cdef class ZeVariable:
+    """The memory of a variable. It keeps the program."""
 
     cdef readonly uintptr_t address
     cdef readonly size_t nbytes
-    cdef Module module
+    cdef ZeProgram module
 
     handle = 0  # none: memory is its address
     usm_type = "device"

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint8, c_uint32, c_uint64
 from typing import Any, NamedTuple
 
+from forebay.core.driver import DeviceInfo
 from forebay.core.errors import BuildError, NotSupportedError
-from forebay.core.info import DeviceInfo
 
 __all__ = ["compile_source", "compiler_version"]
 
@@ -95,7 +95,7 @@ def compile_source(source: str, info: DeviceInfo, options: Sequence[str] = ()) -
 
 
 def compiler_version() -> str:
-    """Return the version of the compiler, which is that of the driver it belongs to; empty if it does not tell.
+    """Return the version of the compiler, which is that of the driver it belongs to; empty if not known.
 
     Raises
     ------

@@ -14,10 +14,10 @@ from forebay.queues.levelzero.calls cimport (
     CALL_KernelSetGroupSize, KernelTimestamps, ze, ze_result_t
 )
 from forebay.queues.levelzero.handles cimport (
-    DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, Device, Event, EventKind, Kernel, Queue, Recording,
-    end_queue, hold_events, new_queue, new_recording, outcome, recycle_gates, release_event as end_event,
-    release_kernel as end_kernel, release_recording as end_recording, retain_event, retire_gate, set_passed, set_queue,
-    take_event
+    DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, EventKind, ZeDevice, ZeEvent, ZeKernel, ZeQueue,
+    ZeRecording, end_queue, hold_events, new_queue, new_recording, outcome, recycle_gates,
+    release_event as end_event, release_kernel as end_kernel, release_recording as end_recording, retain_event,
+    retire_gate, set_passed, set_queue, take_event
 )
 
 cdef enum:
@@ -31,15 +31,15 @@ cdef enum:
 cdef inline uint32_t to_handles(void* queue, Waits waits) noexcept nogil:
     """The driver wants its own handles, in place of ours. Returns how many."""
     cdef uint32_t i
-    if waits.count and (<Queue*> queue).device.mode == RESET:
+    if waits.count and (<ZeQueue*> queue).device.mode == RESET:
         for i in range(waits.count):
-            (<Queue*> queue).held.push_back(retain_event(<Event*> waits.events[i]))
+            (<ZeQueue*> queue).held.push_back(retain_event(<ZeEvent*> waits.events[i]))
     for i in range(waits.count):
-        waits.events[i] = (<Event*> waits.events[i]).handle
+        waits.events[i] = (<ZeEvent*> waits.events[i]).handle
     return waits.count
 
 
-cdef Status set_group(Kernel* kernel, const Geometry* geometry) noexcept nogil:
+cdef Status set_group(ZeKernel* kernel, const Geometry* geometry) noexcept nogil:
     cdef Status status = outcome(CALL_KernelSetGroupSize, ze.KernelSetGroupSize(
         kernel.handle, <uint32_t> geometry.local_size[0], <uint32_t> geometry.local_size[1],
         <uint32_t> geometry.local_size[2]))
@@ -50,7 +50,7 @@ cdef Status set_group(Kernel* kernel, const Geometry* geometry) noexcept nogil:
 
 
 cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
-    cdef Kernel* launched = <Kernel*> kernel
+    cdef ZeKernel* launched = <ZeKernel*> kernel
     cdef Status status
     if (
         launched.group[0] != geometry.local_size[0] or launched.group[1] != geometry.local_size[1]
@@ -60,25 +60,25 @@ cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits wa
         if status != 0:
             return status
     return outcome(CALL_CommandListAppendLaunchKernel, ze.CommandListAppendLaunchKernel(
-        (<Queue*> queue).list, launched.handle, geometry.groups, NULL, to_handles(queue, waits), waits.events))
+        (<ZeQueue*> queue).list, launched.handle, geometry.groups, NULL, to_handles(queue, waits), waits.events))
 
 
 cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
     return outcome(CALL_KernelSetArgumentValue, ze.KernelSetArgumentValue(
-        (<Kernel*> kernel).handle, index, sizeof(void*), &memory.address if memory.address else NULL))
+        (<ZeKernel*> kernel).handle, index, sizeof(void*), &memory.address if memory.address else NULL))
 
 
 cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
     return outcome(CALL_KernelSetArgumentValue, ze.KernelSetArgumentValue(
-        (<Kernel*> kernel).handle, index, size, value))
+        (<ZeKernel*> kernel).handle, index, size, value))
 
 
 # -- other commands
 
 
-cdef Event* event_to_signal(Queue* queue, EventKind kind, Status* status) noexcept nogil:
+cdef ZeEvent* event_to_signal(ZeQueue* queue, EventKind kind, Status* status) noexcept nogil:
     """An event that the next command of the queue signals."""
-    cdef Event* event
+    cdef ZeEvent* event
     if queue.device.mode == RESET:
         status[0] = hold_events(queue)
         if status[0] != 0:
@@ -94,21 +94,21 @@ cdef Event* event_to_signal(Queue* queue, EventKind kind, Status* status) noexce
 cdef Status copy(
     void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
-    cdef Event* signalled = NULL
+    cdef ZeEvent* signalled = NULL
     cdef Status status = 0
     if event != NULL:
-        signalled = event_to_signal(<Queue*> queue, HOST_EVENT, &status)
+        signalled = event_to_signal(<ZeQueue*> queue, HOST_EVENT, &status)
         if signalled == NULL:
             return status
     status = outcome(CALL_CommandListAppendMemoryCopy, ze.CommandListAppendMemoryCopy(
-        (<Queue*> queue).list, <void*> <uintptr_t> to.address, <const void*> <uintptr_t> source.address, nbytes,
+        (<ZeQueue*> queue).list, <void*> <uintptr_t> to.address, <const void*> <uintptr_t> source.address, nbytes,
         signalled.handle if signalled != NULL else NULL, to_handles(queue, waits), waits.events))
     if event != NULL:
         event[0] = conclude(status, signalled)
     return status
 
 
-cdef inline Event* conclude(Status status, Event* event) noexcept nogil:
+cdef inline ZeEvent* conclude(Status status, ZeEvent* event) noexcept nogil:
     """Given back if the command that should signal it was refused."""
     if status != 0:
         end_event(event)
@@ -119,21 +119,21 @@ cdef inline Event* conclude(Status status, Event* event) noexcept nogil:
 cdef Status fill(
     void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
-    cdef Event* signalled = NULL
+    cdef ZeEvent* signalled = NULL
     cdef Status status = 0
     if event != NULL:
-        signalled = event_to_signal(<Queue*> queue, HOST_EVENT, &status)
+        signalled = event_to_signal(<ZeQueue*> queue, HOST_EVENT, &status)
         if signalled == NULL:
             return status
     status = outcome(CALL_CommandListAppendMemoryFill, ze.CommandListAppendMemoryFill(
-        (<Queue*> queue).list, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes,
+        (<ZeQueue*> queue).list, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes,
         signalled.handle if signalled != NULL else NULL, to_handles(queue, waits), waits.events))
     if event != NULL:
         event[0] = conclude(status, signalled)
     return status
 
 
-cdef Status signal(Queue* queue, EventKind kind, Event** event) noexcept nogil:
+cdef Status signal(ZeQueue* queue, EventKind kind, ZeEvent** event) noexcept nogil:
     cdef Status status = 0
     event[0] = event_to_signal(queue, kind, &status)
     if event[0] != NULL:
@@ -147,12 +147,12 @@ cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nog
     # An immediate list submits at once, so there is nothing to flush.
     cdef EventKind kind = TIMED_EVENT if use & TIMED else HOST_EVENT if use & FOR_HOST else DEVICE_EVENT
     cdef Status status = barrier(queue, waits) if waits.count else 0
-    return signal(<Queue*> queue, kind, <Event**> event) if status == 0 else status
+    return signal(<ZeQueue*> queue, kind, <ZeEvent**> event) if status == 0 else status
 
 
 cdef Status barrier(void* queue, Waits waits) noexcept nogil:
     return outcome(CALL_CommandListAppendWaitOnEvents, ze.CommandListAppendWaitOnEvents(
-        (<Queue*> queue).list, to_handles(queue, waits), waits.events))
+        (<ZeQueue*> queue).list, to_handles(queue, waits), waits.events))
 
 
 cdef enum:
@@ -192,10 +192,10 @@ cdef void settle(Arrival* arrival, int state) noexcept nogil:
 
 
 cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
-    cdef Queue* held = <Queue*> queue
+    cdef ZeQueue* held = <ZeQueue*> queue
     cdef Status status = 0
-    cdef Event* event
-    cdef Event* passed = NULL
+    cdef ZeEvent* event
+    cdef ZeEvent* passed = NULL
     cdef Arrival* arrival = NULL
     cdef bint waited_for = False
     if wake != NULL and ze.CommandListAppendHostFunction == NULL:
@@ -238,17 +238,17 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
 
 cdef Status open_gate(void* gate, bint failed) noexcept nogil:
     """There are no errors behind a gate here: the commands run."""
-    return outcome(CALL_EventHostSignal, ze.EventHostSignal((<Event*> gate).handle))
+    return outcome(CALL_EventHostSignal, ze.EventHostSignal((<ZeEvent*> gate).handle))
 
 
 # -- graphs
 
 
 cdef Status append_recorded(void* list, const Command* command) noexcept nogil:
-    cdef Kernel* kernel
+    cdef ZeKernel* kernel
     cdef Status status
     if command.kind == LAUNCH_COMMAND:
-        kernel = <Kernel*> command.kernel
+        kernel = <ZeKernel*> command.kernel
         status = set_group(kernel, &command.geometry)
         if status != 0:
             return status
@@ -267,13 +267,13 @@ cdef Status record(void* queue, const Command* commands, size_t count, void** re
     """A closed list has a copy of the kernels' arguments, and can be appended to any immediate list of its ordinal,
     again while it still runs there.
     """
-    cdef Recording* made
+    cdef ZeRecording* made
     cdef Status status = 0
     cdef size_t i
     recording[0] = NULL
     if ze.CommandListImmediateAppendCommandListsExp == NULL:
         return 0
-    made = new_recording((<Queue*> queue).device, (<Queue*> queue).ordinal, &status)
+    made = new_recording((<ZeQueue*> queue).device, (<ZeQueue*> queue).ordinal, &status)
     if made == NULL:
         return status
     for i in range(count):
@@ -292,19 +292,19 @@ cdef Status record(void* queue, const Command* commands, size_t count, void** re
 cdef Status replay(void* queue, void* recording, Waits waits) noexcept nogil:
     return outcome(
         CALL_CommandListImmediateAppendCommandListsExp, ze.CommandListImmediateAppendCommandListsExp(
-            (<Queue*> queue).list, 1, &(<Recording*> recording).list, NULL, to_handles(queue, waits), waits.events))
+            (<ZeQueue*> queue).list, 1, &(<ZeRecording*> recording).list, NULL, to_handles(queue, waits), waits.events))
 
 
 # -- the host's side
 
 
 cdef Status poll(void* queue, bint* done) noexcept nogil:
-    cdef ze_result_t error = ze.CommandListHostSynchronize((<Queue*> queue).list, 0)
+    cdef ze_result_t error = ze.CommandListHostSynchronize((<ZeQueue*> queue).list, 0)
     done[0] = error == 0
     return 0 if error == NOT_READY else outcome(CALL_CommandListHostSynchronize, error)
 
 
-cdef Status join(Device* device, Waits events, Event** joined) noexcept nogil:
+cdef Status join(ZeDevice* device, Waits events, ZeEvent** joined) noexcept nogil:
     """An event of all these, on a list that nobody else submits to: on a user's it would block later work there."""
     cdef Status status = 0
     device.join_lock.lock()
@@ -321,12 +321,12 @@ cdef Status join(Device* device, Waits events, Event** joined) noexcept nogil:
 cdef Status wait_events(void* context, Waits events) noexcept nogil:
     # Not the list is synchronized with but an event: the driver's host synchronize of a list must not meet others who
     # append to it, and nothing may be locked while the host waits.
-    cdef Event* event = NULL
+    cdef ZeEvent* event = NULL
     cdef Status status
-    if events.count == 1 and (<Event*> events.events[0]).kind != DEVICE_EVENT:
-        event = retain_event(<Event*> events.events[0])
+    if events.count == 1 and (<ZeEvent*> events.events[0]).kind != DEVICE_EVENT:
+        event = retain_event(<ZeEvent*> events.events[0])
     else:
-        status = join(<Device*> context, events, &event)
+        status = join(<ZeDevice*> context, events, &event)
         if status != 0:
             return status
     status = outcome(CALL_EventHostSynchronize, ze.EventHostSynchronize(event.handle, UINT64_MAX))
@@ -336,7 +336,7 @@ cdef Status wait_events(void* context, Waits events) noexcept nogil:
     return status
 
 
-cdef void settle_join(Device* device) noexcept nogil:
+cdef void settle_join(ZeDevice* device) noexcept nogil:
     """After the host could not wait for its event: that list must not wait any more when the lists it waits for end."""
     device.join_lock.lock()
     ze.CommandListHostSynchronize(device.join.list, UINT64_MAX)
@@ -344,14 +344,14 @@ cdef void settle_join(Device* device) noexcept nogil:
 
 
 cdef int event_status(void* event) noexcept nogil:
-    cdef ze_result_t error = ze.EventQueryStatus((<Event*> event).handle)
+    cdef ze_result_t error = ze.EventQueryStatus((<ZeEvent*> event).handle)
     if error == NOT_READY:
         return 0
     return 1 if error == 0 else -<int> error  # results of this API are positive
 
 
 cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:
-    cdef Event* timed = <Event*> event
+    cdef ZeEvent* timed = <ZeEvent*> event
     cdef KernelTimestamps times
     cdef Status status = outcome(CALL_EventQueryKernelTimestamp, ze.EventQueryKernelTimestamp(timed.handle, &times))
     nanoseconds[0] = <uint64_t> (
@@ -361,31 +361,31 @@ cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:
 
 cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     """Devices of one driver share a context, in which their lists can wait for each other's events."""
-    cdef Event* of_other = <Event*> event
-    if of_other.device.context != (<Device*> context).context:
+    cdef ZeEvent* of_other = <ZeEvent*> event
+    if of_other.device.context != (<ZeDevice*> context).context:
         return outcome(CALL_CommandListAppendWaitOnEvents, UNSUPPORTED_FEATURE)
     bridged[0] = retain_event(of_other)
     return 0
 
 
 cdef void release_event(void* event) noexcept nogil:
-    if (<Event*> event).kind == GATE_EVENT:
-        retire_gate(<Event*> event)
+    if (<ZeEvent*> event).kind == GATE_EVENT:
+        retire_gate(<ZeEvent*> event)
     else:
-        end_event(<Event*> event)
+        end_event(<ZeEvent*> event)
 
 
 cdef void release_kernel(void* kernel) noexcept nogil:
-    end_kernel(<Kernel*> kernel)
+    end_kernel(<ZeKernel*> kernel)
 
 
 cdef void release_recording(void* recording) noexcept nogil:
-    end_recording(<Recording*> recording)
+    end_recording(<ZeRecording*> recording)
 
 
 cdef void release_queue(void* queue) noexcept nogil:
-    recycle_gates((<Queue*> queue).device, False)
-    end_queue(<Queue*> queue)
+    recycle_gates((<ZeQueue*> queue).device, False)
+    end_queue(<ZeQueue*> queue)
 
 
 cdef Driver table  # every entry that is not set is NULL

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from forebay.core import errors
-from forebay.core.info import DeviceInfo
+from forebay.core.driver import DeviceInfo
 from forebay.queues.kernels import spirv
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.levelzero import ocloc
-from forebay.queues.levelzero.objects import DeviceHandle, Module
+from forebay.queues.levelzero.objects import DeviceHandle, ZeProgram
 
 # Of the options, those that concern the translation of SPIR-V to machine code; the driver refuses others.
 FOR_MODULES = ("-ze-", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-mad-enable", "-cl-no-signed-zeros",
@@ -20,7 +20,7 @@ TAKES_ADDRESSES = "-ze-take-global-address"
 
 def compiled(
     handle: DeviceHandle, info: DeviceInfo, source: str | bytes, options: tuple[str, ...]
-) -> tuple[Module, dict[str, list[spirv.Declared]], set[str]]:
+) -> tuple[ZeProgram, dict[str, list[spirv.Declared]], set[str]]:
     """The module, the parameters of its kernels by name, and the names of its variables.
 
     Raises
@@ -71,7 +71,7 @@ def _spirv(cache: BinaryCache, info: DeviceInfo, source: str, options: tuple[str
 
 def _module(
     cache: BinaryCache, handle: DeviceHandle, info: DeviceInfo, code: bytes, options: tuple[str, ...], variables: bool
-) -> Module:
+) -> ZeProgram:
     chosen = " ".join(
         [*([TAKES_ADDRESSES] if variables else []), *(option for option in options if option.startswith(FOR_MODULES))]
     )
@@ -79,11 +79,11 @@ def _module(
     native = cache.get(key)
     if native is not None:
         try:
-            return Module(handle, native, True)
+            return ZeProgram(handle, native, True)
         except errors.BuildError:
             pass  # not what this driver takes, whatever its version says: make it anew
     try:
-        module = Module(handle, code, False, chosen)
+        module = ZeProgram(handle, code, False, chosen)
     except errors.BuildError as error:
         raise errors.BuildError(f"the program does not build on {info.name}\n{error.log}", log=error.log) from None
     cache.put(key, module.native_binary())

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from forebay.queues.levelzero.objects import DeviceHandle, Memory
+from forebay.queues.levelzero.objects import DeviceHandle, ZeMemory
 
 SMALLEST = 1 << 12
 KEPT = 64 << 20  # bytes that are kept for the next copies; more is given back
@@ -19,7 +19,7 @@ class StagingPool:
 
     def __init__(self, device: DeviceHandle) -> None:
         self._device = device
-        self._idle: dict[int, list[Memory]] = defaultdict(list)
+        self._idle: dict[int, list[ZeMemory]] = defaultdict(list)
         self._kept = 0
         self._lock = threading.RLock()  # the collector may run `give_back` while this thread is in `take`
 
@@ -37,9 +37,9 @@ class StagingPool:
             idle = self._idle[size]
             memory = idle.pop() if idle else None
             self._kept -= size if memory is not None else 0
-        return np.asarray(_Block(self, memory or Memory(self._device, size, "host")))[:nbytes]
+        return np.asarray(_Block(self, memory or ZeMemory(self._device, size, "host")))[:nbytes]
 
-    def give_back(self, memory: Memory) -> None:
+    def give_back(self, memory: ZeMemory) -> None:
         """Keep a block for the next copy, if not too much is kept already."""
         with self._lock:
             if self._kept + memory.nbytes <= KEPT:
@@ -50,7 +50,7 @@ class StagingPool:
 class _Block:
     """Gives its memory back when the last array made from it is gone."""
 
-    def __init__(self, pool: StagingPool, memory: Memory) -> None:
+    def __init__(self, pool: StagingPool, memory: ZeMemory) -> None:
         self._pool = pool
         self._memory = memory
         self.__array_interface__ = {

@@ -178,12 +178,12 @@ cdef class Buffer:
 
         Whoever keeps the memory in use keeps this Buffer alive. It does not wait for work on it.
         """
-        describe = getattr(self.device.driver, "usm_interface", None)
-        if describe is None:
-            raise AttributeError(f"memory of {self.device.name} is none that SYCL knows")
+        usm = self.device.driver.usm
+        if usm is None:
+            raise AttributeError(f"SYCL does not know the memory of {self.device.name}")
         self._check_open()
         expose(self.allocation)  # for good: nobody tells when it ends
-        return describe(self.memory.address, self.shape, self.dtype)
+        return usm.usm_interface(self.memory.address, self.shape, self.dtype)
 
     @property
     def generation(self) -> int:
@@ -312,9 +312,8 @@ cdef class Buffer:
         self.device._adapt_view(part, self.allocation.native)
         return part
 
-    def _use_part(self, part: Any) -> None:
+    def _use_part(self, part: object, uintptr_t handle) -> None:
         """The driver's object for exactly this view, which lives as long as the view."""
-        cdef uintptr_t handle = part.int_ptr
         self.part = part
         self.memory.handle = <void*> handle
         self.memory.offset = 0

@@ -11,11 +11,9 @@ import numpy as np
 import pyopencl as cl
 
 from forebay.core import errors
-from forebay.core.info import DeviceInfo
-from forebay.core.limits import MOST_GROUPS, Limits
-from forebay.queues.kernels.program import Natives
+from forebay.core.driver import MOST_GROUPS, DeviceInfo, Limits, Natives
 from forebay.queues.opencl import calls, operations
-from forebay.queues.opencl.memory import DeviceMemory
+from forebay.queues.opencl.memory import ClMemory
 from forebay.queues.opencl.programs import Builder
 from forebay.queues.opencl.variables import options_for
 
@@ -33,24 +31,14 @@ PRIORITIES = {-1: 1 << 0, 0: 1 << 1, 1: 1 << 2}
 
 
 class OpenCLDevice:
-    """What `forebay.Device` needs of a driver, for one OpenCL device.
-
-    Attributes
-    ----------
-    table, context_handle : int
-        Addresses of the table of operations and of the cl_context.
-    keeps_gil_below : int
-        In-flight commands up to which an enqueue surely does not block.
-    """
-
-    backend = "opencl"
+    """A `DriverDevice` for one OpenCL device; its context is a cl_context."""
 
     def __init__(self, info: DeviceInfo) -> None:
         calls.load()
         self.info = info
         self.native: cl.Device = info.native
         self._memory_lock = threading.Lock()
-        self._memory: weakref.WeakSet[DeviceMemory] = weakref.WeakSet()
+        self._memory: weakref.WeakSet[ClMemory] = weakref.WeakSet()
         self._allocated = 0
         self._known: tuple[int, int] | None = None
         self._addresses: tuple[int, ...] = ()
@@ -59,7 +47,7 @@ class OpenCLDevice:
         self.context_handle = self.context.int_ptr
         self.table = operations.table_address()
         is_cpu = bool(self.native.type & cl.device_type.CPU)
-        # when a copy from it runs; NVIDIA's driver (580) reads it when the copy is submitted
+        # NVIDIA's driver (580) reads it when the copy is submitted
         self.reads_pageable_late = is_cpu
         try:
             svm = self.native.svm_capabilities
@@ -95,7 +83,7 @@ class OpenCLDevice:
     # -- queues
 
     def create_queue(self, priority: int, timing: bool) -> tuple[cl.CommandQueue, int]:
-        """An in-order queue and its handle with a reference of its own."""
+        """A pyopencl queue, and its handle with a reference of its own."""
         # pyopencl's stubs want enumerations where its functions take ints
         properties: Any = CL_QUEUE_PROFILING_ENABLE if timing else 0
         if priority and len(self.priorities) > 1:
@@ -107,7 +95,7 @@ class OpenCLDevice:
 
     # -- memory
 
-    def allocate(self, nbytes: int, usm_type: str = "device") -> DeviceMemory:
+    def allocate(self, nbytes: int, usm_type: str = "device") -> ClMemory:
         """Device memory; zero bytes get one, because no driver allocates nothing.
 
         Raises
@@ -123,14 +111,14 @@ class OpenCLDevice:
         limit = self.native.max_mem_alloc_size
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
-        memory = DeviceMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects, usm_type)
+        memory = ClMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects, usm_type)
         with self._memory_lock:
             self._memory.add(memory)
             self._allocated += 1
         return memory
 
-    def memory_there_is(self) -> tuple[int, ...]:
-        """The addresses of all allocations; the same tuple until there are others."""
+    def followable_memory(self) -> tuple[int, ...]:
+        """As `DriverDevice.followable_memory`: OpenCL must be told (clSetKernelExecInfo)."""
         with self._memory_lock:
             known = (self._allocated, len(self._memory))
             if known != self._known:
@@ -138,7 +126,7 @@ class OpenCLDevice:
                 self._known = known
             return self._addresses
 
-    def part(self, memory: DeviceMemory, offset: int, nbytes: int) -> Any:
+    def part(self, memory: ClMemory, offset: int, nbytes: int) -> tuple[cl.MemoryObject, int] | None:
         """A memory object for part of an allocation, where a part has no address; None where it has."""
         if self.has_addresses or (offset == 0 and nbytes == memory.nbytes) or nbytes == 0:
             return None
@@ -149,10 +137,11 @@ class OpenCLDevice:
                 f"begin at multiples of {alignment} bytes"
             )
         parent: Any = cl.MemoryObject.from_int_ptr(memory.handle, retain=True)
-        return parent.get_sub_region(offset, nbytes)
+        part: cl.MemoryObject = parent.get_sub_region(offset, nbytes)
+        return part, part.int_ptr
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
-        """Host memory that the device reads and writes without staging: (address, object that owns it)."""
+        """Memory of a buffer that stays mapped; it blocks until it is."""
         limit = self.native.max_mem_alloc_size
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: the driver gives at most {limit}")
@@ -169,18 +158,19 @@ class OpenCLDevice:
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
         return array.ctypes.data, (array, buffer)
 
-    takes_pageable = True  # as the destination of a copy
-    clock_wraps = 0.0  # nanoseconds after which timestamps begin anew: never
+    takes_pageable = True
+    clock_wraps = 0.0  # never
+    usm = None
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Memory for the bytes of a copy that must not change until the device has read them."""
+        """As `DriverDevice.stage`: pageable memory."""
         return np.empty(nbytes, np.uint8)
 
     # -- programs
 
     @property
     def variable_options(self) -> tuple[str, ...] | None:
-        """What makes the compiler take variables in global memory; None when nothing does."""
+        """As `DriverDevice.variable_options`."""
         return options_for(self.native)
 
     def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
@@ -209,8 +199,3 @@ class OpenCLDevice:
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code says that memory ran out."""
         return code in (-4, -5, -6)
-
-
-def open_device(info: DeviceInfo) -> OpenCLDevice:
-    """What every driver folder's ``device`` module has: the driver's side of a `forebay.Device`."""
-    return OpenCLDevice(info)

@@ -4,6 +4,10 @@ Two things are done that pyopencl leaves to its user. Intel's runtime for CPUs, 
 to the OpenCL loader: the ICD file in its wheel names a path that does not exist. And a trivial kernel is built on each
 device, because there are drivers that list a device and then cannot compile anything for it.
 
+GPUs come first, then Intel's CPU runtime, which is the one forebay is measured on, then other CPUs and custom devices,
+and accelerators last, because on most machines that have one it is Intel's FPGA emulator. Within each the order is the
+loader's. Names follow this order, so ``opencl:cpu:0`` does not depend on how a folder of ICD files happens to be read.
+
 This module is plain Python and needs none of forebay's compiled ones.
 """
 
@@ -18,11 +22,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from forebay.core.info import DeviceInfo
+from forebay.core.discovery import Discovery, Found, numbered
+from forebay.core.driver import DeviceInfo
 
 __all__ = ["absence", "discover", "intel_cpu_runtime", "shown_to_loader", "why_unusable"]
 
@@ -41,43 +45,7 @@ REPLACES_SEARCH = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH")
 ADDS_TO_SEARCH = "OCL_ICD_FILENAMES"
 
 
-class Found(NamedTuple):
-    """What one look at the machine gave: the devices, and if there are none, why."""
-
-    devices: list[DeviceInfo]
-    absence: str
-
-
-_lock = threading.Lock()
 _environment = threading.Lock()  # held while it is not what the user left
-_found: Found | None = None
-
-
-def discover() -> list[DeviceInfo]:
-    """Return every OpenCL device of this machine, the unusable ones too, in order of preference.
-
-    GPUs come first, then Intel's CPU runtime, which is the one forebay is measured on, then other CPUs and custom
-    devices, and accelerators last, because on most machines that have one it is Intel's FPGA emulator. Within each the
-    order is the loader's. Names follow this order, so ``opencl:cpu:0`` does not depend on how a folder of ICD files
-    happens to be read, nor on whether a device is usable.
-
-    The machine is looked at once per process. That includes the first use of the OpenCL loader: drivers installed
-    later are not seen.
-    """
-    return list(_look().devices)
-
-
-def absence() -> str:
-    """Say why `discover` found no device and what to do, in one line; empty if it found one."""
-    return _look().absence
-
-
-def _look() -> Found:
-    global _found
-    with _lock:
-        if _found is None:
-            _found = _look_once()
-        return _found
 
 
 def _look_once() -> Found:
@@ -102,7 +70,7 @@ def _look_once() -> Found:
         chosen = _chosen_by_user()
         where = f" where {chosen} says ({os.environ[chosen]})" if chosen else ""
         return Found([], f"no OpenCL driver was found{where}: {GET_CPU_RUNTIME}")
-    return Found(_named(devices), "")
+    return Found(numbered(sorted(devices, key=_preference)), "")
 
 
 def _devices_of(cl: Any, platform: Any) -> list[Any]:
@@ -177,21 +145,17 @@ def _advice(platform: str, kind: str) -> str:
     return "update this driver"
 
 
-def _named(devices: list[DeviceInfo]) -> list[DeviceInfo]:
-    """Put the devices in order of preference, and number them within their kind."""
+def _preference(device: DeviceInfo) -> int:
+    """The key to sort by; equals stay in the loader's order."""
+    if device.kind == "gpu":
+        return 0
+    if device.kind == "accelerator":
+        return 3
+    return 1 if device.platform == INTEL_CPU else 2
 
-    def preference(device: DeviceInfo) -> int:
-        if device.kind == "gpu":
-            return 0
-        if device.kind == "accelerator":
-            return 3
-        return 1 if device.platform == INTEL_CPU else 2
 
-    named: list[DeviceInfo] = []
-    for device in sorted(devices, key=preference):  # stable: equals stay in the loader's order
-        index = sum(other.kind == device.kind for other in named)
-        named.append(replace(device, name=f"{device.backend}:{device.kind}:{index}", index=index))
-    return named
+_discovery = Discovery(_look_once)
+discover, absence = _discovery.discover, _discovery.absence
 
 
 # The loader, and the runtime it does not find
@@ -242,7 +206,7 @@ def _missing(runtime: Path) -> DeviceInfo:
 
 
 def _chosen_by_user() -> str:
-    """Name the environment variable by which the user chose the drivers himself; empty if there is none."""
+    """Name the environment variable by which the user chose the drivers; empty if none is set."""
     return next((name for name in REPLACES_SEARCH if os.environ.get(name)), "")
 
 

@@ -20,7 +20,7 @@ cdef enum:
 
 
 @cython.no_gc_clear  # the context is needed to free
-cdef class DeviceMemory:
+cdef class ClMemory:
     """One allocation, freed when this object is. Whoever drops the last reference knows that the device is done with
     it.
 

@@ -258,7 +258,7 @@ def table_address() -> int:
 
 
 def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
-    """Bytes of a by-value parameter whose type the driver names but forebay does not know; 0 when that does not tell.
+    """Bytes of a by-value parameter of a type that forebay does not know; 0 when the driver accepts several sizes.
 
     A driver should refuse every size but the right one (CL_INVALID_ARG_SIZE, OpenCL 3.0, clSetKernelArg); PoCL's takes
     any, which shows.

@@ -17,16 +17,15 @@ from typing import Any, NamedTuple
 import pyopencl as cl
 
 from forebay.core import errors
-from forebay.core.info import DeviceInfo
+from forebay.core.driver import DeviceInfo, DriverKernel, Natives
 from forebay.queues.kernels import spirv
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import read_parameter
-from forebay.queues.kernels.program import Natives
 from forebay.queues.opencl import operations, variables
 from forebay.queues.opencl.discovery import POCL
 
-# For the names and types of parameters, which a driver keeps with what it compiled only when told to.
-TELL_PARAMETERS = "-cl-kernel-arg-info"
+# Without it a driver may drop the names and types of parameters.
+REPORT_PARAMETERS = "-cl-kernel-arg-info"
 # What a processor's description in /proc/cpuinfo has that decides which code runs on it, on x86 and on ARM.
 DECISIVE = {"vendor_id", "cpu family", "model", "model name", "stepping", "flags",
             "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"}  # fmt: skip
@@ -80,13 +79,9 @@ class OpenCLKernel:
         limit = self._device.max_parameter_size
         return operations.probe_argument_size(kernel, index, limit) or self._size_of(type_name)
 
-    def declared(self) -> list[spirv.Declared]:
-        """The parameters with their sizes, from which the same kernel can be made without asking the driver."""
-        return [spirv.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only) for p in self.parameters]
-
     def create(self, memory: tuple[int, ...] | None) -> int:
         """The handle of a new kernel object, owned by whoever called; `memory` is what it can follow pointers to, as
-        `OpenCLDevice.memory_there_is` said.
+        `followable_memory` returned.
         """
         kernel = cl.Kernel(self._program, self.name)
         if memory:
@@ -95,7 +90,7 @@ class OpenCLKernel:
 
 
 def declared_by(kernel: cl.Kernel, name: str) -> list[spirv.Declared]:
-    """The parameters as the driver tells them.
+    """The parameters as the driver reports them.
 
     Raises
     ------
@@ -114,7 +109,7 @@ def _declared(kernel: cl.Kernel, kernel_name: str, index: int) -> spirv.Declared
         qualifiers: Any = kernel.get_arg_info(index, info.TYPE_QUALIFIER)
     except cl.RuntimeError as error:
         raise errors.NotSupportedError(
-            f"kernel {kernel_name!r}: the driver does not tell the types of its parameters ({error})"
+            f"kernel {kernel_name!r}: the driver does not report the types of its parameters ({error})"
         ) from None
     qualifier = cl.kernel_arg_address_qualifier
     if address in (qualifier.GLOBAL, qualifier.CONSTANT):
@@ -123,10 +118,15 @@ def _declared(kernel: cl.Kernel, kernel_name: str, index: int) -> spirv.Declared
     return spirv.Declared(name, type_name, "local" if address == qualifier.LOCAL else "value", 0)
 
 
-class Entry(NamedTuple):
-    """What the cache keeps of a program: the driver's binary, if any, and what it does not tell of that.
+def redeclared(kernel: DriverKernel) -> list[spirv.Declared]:
+    """The parameters with their sizes, from which the same kernel can be made without asking the driver."""
+    return [spirv.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only) for p in kernel.parameters]
 
-    Intel's CPU runtime tells nothing about the parameters of a program made from a binary (2026.2.0).
+
+class Entry(NamedTuple):
+    """What the cache keeps of a program: the driver's binary, if any, and the parameters of its kernels.
+
+    Intel's CPU runtime (2026.2.0) does not report the parameters of a program made from a binary.
     """
 
     binary: bytes
@@ -196,13 +196,13 @@ class Builder:
             if restored is not None:
                 return restored
         program, kernels = self._compiled(declared)
-        entry = Entry(self._binary_of(program), {name: kernel.declared() for name, kernel in kernels.items()})
+        entry = Entry(self._binary_of(program), {name: redeclared(kernel) for name, kernel in kernels.items()})
         cache.put(key, entry.dumps())
         return kernels
 
     def _compiled(self, declared: Declared) -> tuple[cl.Program, Natives]:
-        program, tells = self._compile(self._source)
-        if not tells and isinstance(self._source, str):
+        program, reports = self._compile(self._source)
+        if not reports and isinstance(self._source, str):
             declared = self._declared_elsewhere(program)
         return program, self._kernels_of(program, declared)
 
@@ -220,7 +220,7 @@ class Builder:
         return declared
 
     def _key(self) -> str:
-        """Of all that decides what the driver makes of the program."""
+        """A key of everything that decides what the driver makes of the program."""
         native, info = self._native, self._info
         # Intel's CPU runtime takes orders, such as which processor to compile for, from variables of these names.
         orders = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("CL_CONFIG_")]
@@ -231,7 +231,7 @@ class Builder:
         )  # fmt: skip
 
     def _restored(self, entry: Entry) -> Natives | None:
-        """The kernels out of the cache; None when they are not what this driver takes, whatever its version says."""
+        """The kernels out of the cache; None when this driver refuses them, whatever its version says."""
         try:
             if entry.binary:
                 program = self._build(cl.Program(self._context, [self._native], [entry.binary]))
@@ -252,12 +252,12 @@ class Builder:
         )
 
     def _compile(self, source: str | bytes) -> tuple[cl.Program, bool]:
-        """The program, and whether the driver tells the parameters of its kernels.
+        """The program, and whether the driver reports the parameters of its kernels.
 
-        NVIDIA's compiler (driver 580) refuses a kernel without parameters when it shall tell those of others.
+        NVIDIA's compiler (driver 580) refuses a kernel without parameters when it is asked to report them.
         """
         try:
-            return self._build(self._program(source), TELL_PARAMETERS), True
+            return self._build(self._program(source), REPORT_PARAMETERS), True
         except (cl.RuntimeError, cl.LogicError):
             pass
         try:
@@ -280,8 +280,9 @@ class Builder:
             return built
 
     def _declared_elsewhere(self, program: cl.Program) -> Declared:
-        """The parameters of a program that does not build when the driver shall tell them, but for its kernels without
-        any: out of the same source with a parameter for each of those, put there by a macro of the kernel's name.
+        """The parameters of a program that builds only without REPORT_PARAMETERS: some of its kernels have none.
+
+        A macro of its name gives each of those a parameter, and the same source then builds.
         """
         kernels = {name: cl.Kernel(program, name) for name in names_in(program)}
         without = [name for name, kernel in kernels.items() if kernel.num_args == 0]
@@ -289,13 +290,13 @@ class Builder:
             return {name: [] for name in kernels}
         macros = "".join(f"#define {name}(_) {name}(int forebay_unused)\n" for name in without)
         try:
-            telling = self._build(self._program(f"{macros}{self._source!s}"), TELL_PARAMETERS)
+            reporting = self._build(self._program(f"{macros}{self._source!s}"), REPORT_PARAMETERS)
         except (cl.RuntimeError, cl.LogicError):
             raise errors.NotSupportedError(
-                f"the driver of {self._info.name} does not tell the parameters of this program's kernels"
+                f"the driver of {self._info.name} does not report the parameters of this program's kernels"
                 + (f", some of which have none: give {', '.join(map(repr, without))} one" if without else "")
             ) from None
-        return {name: [] if name in without else declared_by(cl.Kernel(telling, name), name) for name in kernels}
+        return {name: [] if name in without else declared_by(cl.Kernel(reporting, name), name) for name in kernels}
 
     def _binary_of(self, program: cl.Program) -> bytes:
         """What the driver made; nothing where that would cost more than it saves.
@@ -323,7 +324,7 @@ class Builder:
             kernel = cl.Kernel(program, "forebay_size")
         except (errors.BuildError, cl.Error) as error:
             raise errors.NotSupportedError(
-                f"the driver of {self._info.name} does not tell the size of the parameter type {type_name!r}: {error}"
+                f"the driver of {self._info.name} does not report the size of the parameter type {type_name!r}: {error}"
             ) from None
         nbytes: int = kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self._native)[0]
         return nbytes

@@ -1,9 +1,9 @@
-"""Variables of programs: in which options of the compiler there are any, and where they are.
+"""Variables of programs: the compiler options that allow them, and where they are in memory.
 
 OpenCL itself gives the host no way to a variable. Intel's drivers have one, clGetDeviceGlobalVariablePointerINTEL. Its
 address is good for kernels and for the SVM commands (tried on the CPU runtime, 2026.2.0).
 
-What was tried instead is a kernel that stores the address: PoCL (3.1) compiles with -cl-std=CL2.0 although it has no
+A kernel that stores the address was tried instead: PoCL (3.1) compiles it with -cl-std=CL2.0 although it has no
 variables, and gives every kernel its own copy.
 """
 
@@ -15,19 +15,19 @@ from typing import Any
 import pyopencl as cl
 
 from forebay.core import errors
-from forebay.core.info import DeviceInfo
+from forebay.core.driver import DeviceInfo
 
 CALL = "clGetDeviceGlobalVariablePointerINTEL"
 FEATURE = "__opencl_c_program_scope_global_variables"
-CL_INVALID_ARG_VALUE = -50  # what Intel's drivers say of a name that is no variable's
+CL_INVALID_ARG_VALUE = -50  # Intel's drivers return it for a name without a variable
 SIGNATURE = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t),
     ctypes.POINTER(ctypes.c_void_p)
 )  # fmt: skip
 
 
-class Variable:
-    """Memory of a variable of a program, which it keeps."""
+class ClVariable:
+    """The memory of a variable. It keeps the program."""
 
     handle = 0  # no memory object: it has an address
     usm_type = "device"
@@ -38,18 +38,18 @@ class Variable:
 
 
 def options_for(device: cl.Device) -> tuple[str, ...] | None:
-    """The options with which OpenCL C has variables in global memory at file scope; None where it has none."""
+    """The options that allow variables in global memory at file scope; None where nothing does."""
     try:
         if FEATURE in [feature.name for feature in device.opencl_c_features]:
             return ("-cl-std=CL3.0",)
-    except (cl.Error, AttributeError):  # before OpenCL 3.0, where only 2.x has them, always
+    except (cl.Error, AttributeError):  # before OpenCL 3.0: 2.x always has them, 1.x never
         if device.opencl_c_version.startswith("OpenCL C 2."):
             return ("-cl-std=CL2.0",)
     return None
 
 
-def find(info: DeviceInfo, program: cl.Program, name: str) -> Variable | None:
-    """A variable of a program; None when there is none of this name.
+def find(info: DeviceInfo, program: cl.Program, name: str) -> ClVariable | None:
+    """A variable of a program; None when no variable has this name.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def find(info: DeviceInfo, program: cl.Program, name: str) -> Variable | None:
         return None
     if error or not address.value:
         raise errors.DriverError(f"{CALL} failed: error {error} (variable {name!r})", call=CALL, code=error)
-    return Variable(program, address.value, nbytes.value)
+    return ClVariable(program, address.value, nbytes.value)
 
 
 def _call_of(platform: cl.Platform) -> Any:

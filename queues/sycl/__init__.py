@@ -1,1 +1,13 @@
 """The SYCL driver: queues that are dpctl's, or that dpctl can use, driven through SYCL only."""
+
+from forebay.core.driver import DeviceInfo, DriverDevice
+from forebay.queues.sycl.discovery import absence, discover
+
+__all__ = ["absence", "discover", "open_device"]
+
+
+def open_device(info: DeviceInfo) -> DriverDevice:
+    """As `DriverFolder.open_device`."""
+    from forebay.queues.sycl.device import SyclDevice  # only for those who use this driver
+
+    return SyclDevice(info)

@@ -5,8 +5,13 @@ With DPCTL_VERBOSITY=error in the environment dpctl prints the reason on stderr.
 in `calls.hpp`, and the C++ compiler checks it.
 """
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libcpp cimport bool as cbool
+
+from forebay.core.driver cimport Status
+
+cdef enum:
+    FAILED = -1  # the only error code there is
 
 ctypedef void* (*Maker)(...) noexcept nogil
 ctypedef void (*Doer)(...) noexcept nogil
@@ -73,3 +78,8 @@ cdef enum:
 
 
 cdef Calls sycl
+
+
+cdef inline Status failure(int what) noexcept nogil:
+    """What went wrong: a call of dpctl, which never says why, or one of forebay's own reasons."""
+    return (<int64_t> what << 32) | <unsigned int> FAILED

@@ -1,31 +1,28 @@
-"""One SYCL device: its context, and how to make queues, memory and kernels on it, or take them over from dpctl."""
+"""One SYCL device: its context, and how to make queues, memory and kernels on it."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.info import DeviceInfo
-from forebay.core.limits import MOST_GROUPS, Limits
+from forebay.core.driver import MOST_GROUPS, DeviceInfo, Limits, Natives, Parameter
 from forebay.queues.kernels import spirv
-from forebay.queues.kernels.parameters import Parameter, read_parameter
-from forebay.queues.kernels.program import Natives
+from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.opencl import discovery as opencl
 from forebay.queues.sycl import calls, operations
 from forebay.queues.sycl.objects import (
-    AdoptedMemory,
     Bundle,
     BundledKernel,
+    ContextHandle,
     OwnMemory,
-    SyclContext,
     can_pass,
     create_queue,
 )
+from forebay.queues.sycl.usm import SyclUsm
 
 # How many commands a queue can surely take before a submission blocks. The CPU runtime keeps a list of any length:
 # 40,000 launches behind a running kernel did not block. Of GPUs nobody has measured it; NVIDIA's OpenCL takes 1021.
@@ -46,7 +43,7 @@ NO_MEMORY = "the host has no memory to hold a queue at a gate, or a command behi
 GATE_FAILED = "a command was refused, or was behind a gate that failed"
 
 
-class SyclKernel:
+class SyclProgramKernel:
     """A kernel as SYCL has it: what it takes, what limits it, and copies for plans."""
 
     def __init__(
@@ -80,28 +77,22 @@ class SyclKernel:
 
 
 class SyclDevice:
-    """What `forebay.Device` needs of a driver, for one SYCL device in one context.
+    """A `DriverDevice` for one SYCL device in one context; its context is a SyclContext.
 
     Parameters
     ----------
     queue : dpctl.SyclQueue, optional
-        Whose context it is to be, and which `usm_interface` names. dpctl's own context for this device when not given,
-        which is the one that `dpctl.SyclQueue` uses, and a queue of its own.
+        Gives the context, and is the queue that `SyclUsm.usm_interface` names. Without one it is a new queue in dpctl's
+        own context for this device, the one that `dpctl.SyclQueue` uses.
 
     Attributes
     ----------
     serial : int
         Lower than that of those made later.
-    table, context_handle : int
-        Addresses of the table of operations and of what they know the context by.
-    keeps_gil_below : int
-        In-flight commands up to which a submission surely does not block.
     """
 
-    backend = "sycl"
     has_addresses = True
-    has_memory_objects = False
-    clock_wraps = 0.0  # nanoseconds after which timestamps begin anew: never
+    clock_wraps = 0.0  # never
     priorities = (0,)  # dpctl's C interface makes queues of one priority
 
     def __init__(self, info: DeviceInfo, queue: Any = None) -> None:
@@ -116,13 +107,14 @@ class SyclDevice:
         self._named = queue or dpctl.SyclQueue(self.native, property="in_order")
         self.context: Any = self._named.sycl_context
         self._joining = dpctl.SyclQueue(self.context, self.native)
-        self.handle = SyclContext(
+        self.handle = ContextHandle(
             self.context.addressof_ref(),
             self.native.addressof_ref(),
             self._named.addressof_ref(),
             self._joining.addressof_ref(),
         )
         self.context_handle: int = self.handle.address
+        self.usm = SyclUsm(self.handle, self._named, info.name)
         self.table = operations.table_address()
         is_cpu = info.kind == "cpu"
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
@@ -167,15 +159,15 @@ class SyclDevice:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
         return OwnMemory(self.handle, max(nbytes, 1), usm_type)
 
-    def memory_there_is(self) -> tuple[int, ...]:
-        """Nothing: SYCL itself knows where a kernel's pointers may lead (SYCL 2020, 4.8.2)."""
+    def followable_memory(self) -> tuple[int, ...]:
+        """Nothing: SYCL knows by itself where a kernel's pointers may lead (SYCL 2020, 4.8.2)."""
         return ()
 
     def part(self, memory: Any, offset: int, nbytes: int) -> None:
         """A part of an allocation needs no object of its own: it has an address."""
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
-        """Host memory that the device reads and writes without staging: (address, object that owns it)."""
+        """USM memory of the host. It does not block."""
         try:
             memory = self.allocate(nbytes, "host")
         except errors.OutOfMemoryError as error:
@@ -183,7 +175,7 @@ class SyclDevice:
         return memory.address, memory
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Memory for the bytes of a copy that must not change until the device has read them."""
+        """Pageable memory where a copy from it is asynchronous, else USM memory of the host."""
         if self.takes_pageable:
             return np.empty(nbytes, np.uint8)
         memory: Any = self.allocate(nbytes, "host")  # has the buffer protocol
@@ -193,17 +185,17 @@ class SyclDevice:
 
     @property
     def variable_options(self) -> tuple[str, ...] | None:
-        """What makes the compiler take variables in global memory; None when nothing does."""
+        """As `DriverDevice.variable_options`."""
         return self._opencl().variable_options if self.native.backend.name == "opencl" else None
 
     def _no_variable(self, name: str) -> None:
         raise errors.NotSupportedError(
-            f"variable {name!r}: dpctl's interface to SYCL does not tell where variables of programs are; the same "
+            f"variable {name!r}: dpctl's interface to SYCL has no call that finds variables of programs; the same "
             "device over another driver may, see forebay.devices()"
         )
 
     def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
-        """Kernels by name, from OpenCL C or SPIR-V; variables are there, and nothing tells where.
+        """Kernels by name, from OpenCL C or SPIR-V. Variables exist, and cannot be found.
 
         Raises
         ------
@@ -229,13 +221,13 @@ class SyclDevice:
         if not facts:
             return Natives({}, self._no_variable)
         bundle = Bundle(self.handle, source, " ".join(options))
-        kernels = {name: SyclKernel(self, bundle.kernel(name), name, *each) for name, each in facts.items()}
+        kernels = {name: SyclProgramKernel(self, bundle.kernel(name), name, *each) for name, each in facts.items()}
         return Natives(kernels, self._no_variable)
 
     def _parameter(self, kernel: str, index: int, declared: spirv.Declared) -> Parameter:
         def refuse() -> int:
             raise errors.NotSupportedError(
-                f"kernel {kernel!r}: its SPIR-V does not tell the size of {declared.type_name} {declared.name}"
+                f"kernel {kernel!r}: its SPIR-V does not have the size of {declared.type_name} {declared.name}"
             )
 
         return read_parameter(kernel, index, declared, refuse)
@@ -243,7 +235,7 @@ class SyclDevice:
     def _facts_of_compiler(
         self, source: str | bytes, options: tuple[str, ...]
     ) -> dict[str, tuple[list[Parameter], tuple[int, int, int]]]:
-        """What each kernel takes and needs. SYCL tells neither that nor the compiler's log."""
+        """What each kernel takes and needs. SYCL reports neither that nor the compiler's log."""
         try:
             kernels = self._opencl().build(source, options)
         except errors.BuildError as error:
@@ -262,61 +254,11 @@ class SyclDevice:
             info = next(found, None)
             if info is None or info.native is None:
                 raise errors.NotSupportedError(
-                    f"{self.info.name}: pyopencl does not find the driver {self.info.platform}, which tells the "
+                    f"{self.info.name}: pyopencl does not find the driver {self.info.platform}, which reports the "
                     "parameters of kernels; see forebay.devices()"
                 )
             self._compiler = OpenCLDevice(info)
         return self._compiler
-
-    # -- what is dpctl's
-
-    def adopt(self, queue: Any) -> int:
-        """The operations' handle of a dpctl.SyclQueue that others submit to, with a reference of its own."""
-        return create_queue(queue.addressof_ref(), True)
-
-    def adopt_memory(self, thing: Any) -> tuple[AdoptedMemory, tuple[int, ...], np.dtype[Any]]:
-        """Memory that something with ``__sycl_usm_array_interface__`` owns, with its shape and element type."""
-        interface = getattr(thing, "__sycl_usm_array_interface__", None)
-        if not isinstance(interface, dict):
-            raise errors.ArgumentTypeError(
-                f"as_buffer needs USM memory (__sycl_usm_array_interface__), not {type(thing).__name__}"
-            )
-        try:
-            address, read_only = interface["data"]
-            shape = tuple(int(extent) for extent in interface["shape"])
-            dtype = np.dtype(interface["typestr"])
-            strides = interface.get("strides")
-            address = int(address or 0) + int(interface.get("offset", 0)) * dtype.itemsize
-        except (KeyError, TypeError, ValueError) as error:
-            raise errors.ArgumentTypeError(
-                f"as_buffer: the __sycl_usm_array_interface__ of this {type(thing).__name__} is not one ({error})"
-            ) from None
-        # dpctl's own memory objects can be written and say that they cannot (0.21, 0.22).
-        if read_only and not isinstance(thing, _memory_classes()):
-            raise errors.InvalidArgumentError(f"as_buffer: this {type(thing).__name__} is read-only")
-        if strides is not None and not _are_contiguous(shape, tuple(strides)):
-            raise errors.InvalidArgumentError(
-                f"as_buffer: this {type(thing).__name__} is not C-contiguous (shape {shape}, strides {tuple(strides)})"
-            )
-        nbytes = math.prod(shape) * dtype.itemsize
-        usm_type = self.handle.usm_type_at(address) if nbytes else "device"
-        if not usm_type:
-            raise errors.InvalidArgumentError(
-                f"as_buffer: the memory of this {type(thing).__name__} belongs to another SYCL context than "
-                f"{self.info.name}'s"
-            )
-        return AdoptedMemory(thing, address, nbytes, usm_type), shape, dtype
-
-    def usm_interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
-        """``__sycl_usm_array_interface__`` of memory of this context."""
-        return {
-            "data": (address, False),
-            "shape": shape,
-            "strides": None,
-            "typestr": dtype.str,
-            "version": 1,
-            "syclobj": self._named,
-        }
 
     # -- errors
 
@@ -341,30 +283,12 @@ class SyclDevice:
         return "SYCL", -1, GATE_FAILED
 
     def error_name(self, code: int) -> str:
-        """What is known of an error, which is nothing: dpctl's C interface has no codes."""
+        """The same for all codes: dpctl's C interface has none."""
         return GATE_FAILED
 
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code says that memory ran out; an allocation that fails says so itself."""
         return False
-
-
-def _memory_classes() -> tuple[type, ...]:
-    from dpctl import memory
-
-    return memory.MemoryUSMDevice, memory.MemoryUSMHost, memory.MemoryUSMShared
-
-
-def _are_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether strides, counted in elements, are those of C-contiguous memory."""
-    expected = 1
-    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if extent == 0:
-            return True
-        if extent != 1 and stride != expected:
-            return False
-        expected *= extent
-    return True
 
 
 def _declared_in(module: bytes) -> dict[str, list[spirv.Declared]]:
@@ -374,8 +298,3 @@ def _declared_in(module: bytes) -> dict[str, list[spirv.Declared]]:
         raise errors.InvalidArgumentError(
             f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
         ) from None
-
-
-def open_device(info: DeviceInfo) -> SyclDevice:
-    """What every driver folder's ``device`` module has: the driver's side of a `forebay.Device`."""
-    return SyclDevice(info)

@@ -3,16 +3,18 @@
 dpctl's packages bring no driver for CPUs with them. Intel's, when pip installed it, is shown to the OpenCL loader that
 SYCL uses, as it is to pyopencl's.
 
+GPUs come first, those of Level Zero before those of OpenCL, then Intel's CPU runtime, then other CPUs, and accelerators
+last; within each the order is dpctl's.
+
 This module is plain Python and needs none of forebay's compiled ones.
 """
 
 from __future__ import annotations
 
-import threading
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from forebay.core.info import DeviceInfo
+from forebay.core.discovery import Discovery, Found, numbered
+from forebay.core.driver import DeviceInfo
 from forebay.queues.opencl.discovery import INTEL_CPU, PROBE, first_line, intel_cpu_runtime, shown_to_loader
 
 __all__ = ["absence", "describe", "discover"]
@@ -21,42 +23,6 @@ INSTALL = "pip install 'forebay[sycl]' for dpctl and a driver that runs on any x
 KINDS = {"cpu": "cpu", "gpu": "gpu", "accelerator": "accelerator"}
 # What SYCL makes kernels of, for those backends where it does.
 LANGUAGES = {"opencl": "OpenCL C or SPIR-V", "level_zero": "SPIR-V"}
-
-
-class Found(NamedTuple):
-    """What one look at the machine gave: the devices, and if there are none, why."""
-
-    devices: list[DeviceInfo]
-    absence: str
-
-
-_lock = threading.Lock()
-_found: Found | None = None
-
-
-def discover() -> list[DeviceInfo]:
-    """Return every SYCL device of this machine, the unusable ones too, in order of preference.
-
-    GPUs come first, those of Level Zero before those of OpenCL, then Intel's CPU runtime, then other CPUs, and
-    accelerators last; within each the order is dpctl's.
-
-    The machine is looked at once per process. That includes the first use of SYCL: drivers installed later are not
-    seen.
-    """
-    return list(_look().devices)
-
-
-def absence() -> str:
-    """Say why `discover` found no device and what to do, in one line; empty if it found one."""
-    return _look().absence
-
-
-def _look() -> Found:
-    global _found
-    with _lock:
-        if _found is None:
-            _found = _look_once()
-        return _found
 
 
 def _look_once() -> Found:
@@ -89,7 +55,7 @@ def _look_once() -> Found:
         )
     if not devices:
         return Found([], f"dpctl {dpctl.__version__} finds no device: {INSTALL}")
-    return Found(_named(devices), "")
+    return Found(numbered(sorted(devices, key=_preference)), "")
 
 
 def _platform_name(native: Any) -> str:
@@ -139,18 +105,14 @@ def why_unusable(native: Any) -> tuple[str, str]:
     return "", ""
 
 
-def _named(devices: list[DeviceInfo]) -> list[DeviceInfo]:
-    """Put the devices in order of preference, and number them within their kind."""
+def _preference(device: DeviceInfo) -> int:
+    """The key to sort by; equals stay in dpctl's order."""
+    if device.kind == "gpu":
+        return 0 if device.native.backend.name == "level_zero" else 1
+    if device.kind == "accelerator":
+        return 4
+    return 2 if device.platform == INTEL_CPU else 3
 
-    def preference(device: DeviceInfo) -> int:
-        if device.kind == "gpu":
-            return 0 if device.native.backend.name == "level_zero" else 1
-        if device.kind == "accelerator":
-            return 4
-        return 2 if device.platform == INTEL_CPU else 3
 
-    named: list[DeviceInfo] = []
-    for device in sorted(devices, key=preference):  # stable: equals stay in dpctl's order
-        index = sum(other.kind == device.kind for other in named)
-        named.append(replace(device, name=f"sycl:{device.kind}:{index}", index=index))
-    return named
+_discovery = Discovery(_look_once)
+discover, absence = _discovery.discover, _discovery.absence

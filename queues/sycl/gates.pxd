@@ -12,20 +12,20 @@ from libcpp.deque cimport deque
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Geometry, Status, Waits, Wake
-from forebay.queues.sycl.kernels cimport Kernel
+from forebay.queues.sycl.kernels cimport SyclKernel
 
 
 cdef enum EventState:
     PENDING  # not yet given to SYCL, or a gate that is closed
-    SUBMITTED  # SYCL's event tells the rest; without one it is done
+    SUBMITTED  # ask SYCL's event for the rest; without one it is done
     ENDED_BADLY  # it never will be given to SYCL
 
 
-cdef cppclass Event:
+cdef cppclass SyclEvent:
     atomic[int] references
     atomic[int] state
     void* event  # SYCL's, owned; NULL while pending, and of gates
-    vector[Queue*] waiters  # held because of this; guarded by the lock of all held queues
+    vector[SyclQueue*] waiters  # held because of this; guarded by the lock of all held queues
 
 
 cdef enum CommandKind:
@@ -37,9 +37,9 @@ cdef enum CommandKind:
     GATE
 
 
-cdef cppclass Command:
+cdef cppclass SyclCommand:
     CommandKind kind
-    Kernel* kernel  # owned once it is deferred
+    SyclKernel* kernel  # owned once it is deferred
     Geometry geometry
     void* to
     const void* source
@@ -48,30 +48,30 @@ cdef cppclass Command:
     size_t pattern_size
     Wake wake
     void* data
-    vector[Event*] waits  # owned, each
-    Event* event  # owned: who asked for one waits for it. Of a gate: the gate
+    vector[SyclEvent*] waits  # owned, each
+    SyclEvent* event  # owned: who asked for one waits for it. Of a gate: the gate
 
 
-cdef cppclass Queue:
+cdef cppclass SyclQueue:
     void* queue  # owned
     bint adopted
     atomic[bint] held  # set only under the lock of forebay's queue
-    deque[Command*] deferred  # this and all below are guarded by the lock of all held queues
+    deque[SyclCommand*] deferred  # this and all below are guarded by the lock of all held queues
     uint64_t deferrals
     uint64_t given  # of those: to SYCL, or dropped
     bint failing  # behind a gate that failed
     atomic[bint] failed
 
 
-cdef Event* new_event(int state, void* event) noexcept nogil
-cdef void retain_event(Event* event) noexcept nogil
-cdef void drop_event(Event* event) noexcept nogil
-cdef Queue* new_queue(void* queue, bint adopted) noexcept nogil
-cdef void delete_queue(Queue* queue) noexcept nogil
+cdef SyclEvent* new_event(int state, void* event) noexcept nogil
+cdef void retain_event(SyclEvent* event) noexcept nogil
+cdef void drop_event(SyclEvent* event) noexcept nogil
+cdef SyclQueue* new_queue(void* queue, bint adopted) noexcept nogil
+cdef void delete_queue(SyclQueue* queue) noexcept nogil
 # Is everything that is waited for in SYCL's hands? Then the list becomes one of SYCL's events, and may be shorter.
 cdef bint read_waits(Waits* waits) noexcept nogil
-cdef Status give(Queue* queue, Command* command, Waits waits, void** event) noexcept nogil
-cdef Status hold_queue(Queue* queue, Waits waits, Wake wake, void* data, Event** gate) noexcept nogil
-cdef void open_event(Event* gate, bint failed) noexcept nogil
-cdef void await_given(Queue* queue) noexcept nogil
-cdef int await_submitted(Event* event) noexcept nogil
+cdef Status give(SyclQueue* queue, SyclCommand* command, Waits waits, void** event) noexcept nogil
+cdef Status hold_queue(SyclQueue* queue, Waits waits, Wake wake, void* data, SyclEvent** gate) noexcept nogil
+cdef void open_event(SyclEvent* gate, bint failed) noexcept nogil
+cdef void await_given(SyclQueue* queue) noexcept nogil
+cdef int await_submitted(SyclEvent* event) noexcept nogil

@@ -9,9 +9,8 @@ from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_or
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status, Waits, Wake
-from forebay.queues.sycl.calls cimport HOLDS_ADOPTED, OUT_OF_MEMORY, WAITS_FOR_HELD, sycl
+from forebay.queues.sycl.calls cimport HOLDS_ADOPTED, OUT_OF_MEMORY, WAITS_FOR_HELD, failure, sycl
 from forebay.queues.sycl.kernels cimport copy_kernel, delete_kernel
-from forebay.queues.sycl.status cimport failure
 from forebay.queues.sycl.submission cimport submit_barrier, submit_copy, submit_fill, submit_kernel
 
 cdef extern from "<mutex>" namespace "std" nogil:
@@ -47,27 +46,27 @@ cdef condition_variable_any handed_on
 # -- events
 
 
-cdef Event* new_event(int state, void* event) noexcept nogil:
+cdef SyclEvent* new_event(int state, void* event) noexcept nogil:
     """With one reference, the caller's; it takes SYCL's event over."""
-    cdef Event* made = new Event()
+    cdef SyclEvent* made = new SyclEvent()
     made.references.store(1, memory_order_relaxed)
     made.event = event
     made.state.store(state, memory_order_release)
     return made
 
 
-cdef void retain_event(Event* event) noexcept nogil:
+cdef void retain_event(SyclEvent* event) noexcept nogil:
     event.references.fetch_add(1, memory_order_relaxed)
 
 
-cdef void drop_event(Event* event) noexcept nogil:
+cdef void drop_event(SyclEvent* event) noexcept nogil:
     if event.references.fetch_sub(1, memory_order_acq_rel) == 1:
         if event.event != NULL:
             sycl.Event_Delete(event.event)
         del event
 
 
-cdef void settle(Event* event, int state, void* made, vector[Queue*]& free_again) noexcept nogil:
+cdef void settle(SyclEvent* event, int state, void* made, vector[SyclQueue*]& free_again) noexcept nogil:
     """The event is not pending any more; the lock is held."""
     cdef size_t i
     event.event = made
@@ -80,12 +79,12 @@ cdef void settle(Event* event, int state, void* made, vector[Queue*]& free_again
 cdef bint read_waits(Waits* waits) noexcept nogil:
     cdef size_t i
     cdef unsigned int kept = 0
-    cdef Event* event
+    cdef SyclEvent* event
     for i in range(waits.count):
-        if (<Event*> waits.events[i]).state.load(memory_order_acquire) == PENDING:
+        if (<SyclEvent*> waits.events[i]).state.load(memory_order_acquire) == PENDING:
             return False
     for i in range(waits.count):
-        event = <Event*> waits.events[i]
+        event = <SyclEvent*> waits.events[i]
         if event.event != NULL:  # nothing follows from one that ended badly
             waits.events[kept] = event.event
             kept += 1
@@ -96,9 +95,9 @@ cdef bint read_waits(Waits* waits) noexcept nogil:
 # -- queues
 
 
-cdef Queue* new_queue(void* handle, bint adopted) noexcept nogil:
+cdef SyclQueue* new_queue(void* handle, bint adopted) noexcept nogil:
     """It takes over SYCL's queue."""
-    cdef Queue* queue = new Queue()
+    cdef SyclQueue* queue = new SyclQueue()
     queue.queue = handle
     queue.adopted = adopted
     queue.held.store(False)
@@ -109,7 +108,7 @@ cdef Queue* new_queue(void* handle, bint adopted) noexcept nogil:
     return queue
 
 
-cdef void delete_queue(Queue* queue) noexcept nogil:
+cdef void delete_queue(SyclQueue* queue) noexcept nogil:
     lock.lock()  # whoever emptied its list has let go of it
     while not queue.deferred.empty():
         delete_command(queue.deferred.front())
@@ -119,7 +118,7 @@ cdef void delete_queue(Queue* queue) noexcept nogil:
     del queue
 
 
-cdef void delete_command(Command* command) noexcept nogil:
+cdef void delete_command(SyclCommand* command) noexcept nogil:
     cdef size_t i
     if command.kind == LAUNCH and command.kernel != NULL:
         delete_kernel(command.kernel)
@@ -130,7 +129,7 @@ cdef void delete_command(Command* command) noexcept nogil:
     del command
 
 
-cdef Status submit(Queue* queue, Command* command, Waits waits, void** made) noexcept nogil:
+cdef Status submit(SyclQueue* queue, SyclCommand* command, Waits waits, void** made) noexcept nogil:
     if command.kind == LAUNCH:
         return submit_kernel(queue.queue, command.kernel, &command.geometry, waits, made)
     if command.kind == COPY:
@@ -141,7 +140,7 @@ cdef Status submit(Queue* queue, Command* command, Waits waits, void** made) noe
     return submit_barrier(queue.queue, waits, made)
 
 
-cdef Status give(Queue* queue, Command* command, Waits waits, void** event) noexcept nogil:
+cdef Status give(SyclQueue* queue, SyclCommand* command, Waits waits, void** event) noexcept nogil:
     """Submit a command, at once if nothing holds it. The command and the list stay the caller's; `event` may be NULL.
 
     An error of a command that is held back comes later, as one of the device's would.
@@ -160,12 +159,12 @@ cdef Status give(Queue* queue, Command* command, Waits waits, void** event) noex
     return 0
 
 
-cdef Status defer(Queue* queue, Command* command, Waits waits, void** event) noexcept nogil:
-    cdef Command* kept
+cdef Status defer(SyclQueue* queue, SyclCommand* command, Waits waits, void** event) noexcept nogil:
+    cdef SyclCommand* kept
     cdef size_t i
     if queue.adopted:
         return failure(WAITS_FOR_HELD)
-    kept = new Command()
+    kept = new SyclCommand()
     kept[0] = command[0]
     kept.event = NULL
     kept.waits.clear()
@@ -175,8 +174,8 @@ cdef Status defer(Queue* queue, Command* command, Waits waits, void** event) noe
             delete_command(kept)
             return failure(OUT_OF_MEMORY)
     for i in range(waits.count):
-        retain_event(<Event*> waits.events[i])
-        kept.waits.push_back(<Event*> waits.events[i])
+        retain_event(<SyclEvent*> waits.events[i])
+        kept.waits.push_back(<SyclEvent*> waits.events[i])
     if event != NULL:
         kept.event = new_event(PENDING, NULL)
         retain_event(kept.event)
@@ -185,9 +184,9 @@ cdef Status defer(Queue* queue, Command* command, Waits waits, void** event) noe
     return 0
 
 
-cdef void append(Queue* queue, Command* command) noexcept nogil:
+cdef void append(SyclQueue* queue, SyclCommand* command) noexcept nogil:
     """The list takes the command over; what nothing holds is handed on at once."""
-    cdef vector[Queue*] free_again
+    cdef vector[SyclQueue*] free_again
     lock.lock()
     queue.held.store(True, memory_order_release)
     queue.deferred.push_back(command)
@@ -198,7 +197,7 @@ cdef void append(Queue* queue, Command* command) noexcept nogil:
     lock.unlock()
 
 
-cdef Event* what_holds(Command* command) noexcept nogil:
+cdef SyclEvent* what_holds(SyclCommand* command) noexcept nogil:
     cdef size_t i
     if command.kind == GATE:
         return command.event if command.event.state.load(memory_order_relaxed) == PENDING else NULL
@@ -208,7 +207,7 @@ cdef Event* what_holds(Command* command) noexcept nogil:
     return NULL
 
 
-cdef bint waits_in_vain(Command* command) noexcept nogil:
+cdef bint waits_for_failed(SyclCommand* command) noexcept nogil:
     cdef size_t i
     for i in range(command.waits.size()):
         if command.waits[i].state.load(memory_order_relaxed) == ENDED_BADLY:
@@ -216,9 +215,9 @@ cdef bint waits_in_vain(Command* command) noexcept nogil:
     return False
 
 
-cdef void hand_on_all(vector[Queue*]& free_again) noexcept nogil:
+cdef void hand_on_all(vector[SyclQueue*]& free_again) noexcept nogil:
     """The lock is held."""
-    cdef Queue* queue
+    cdef SyclQueue* queue
     while not free_again.empty():
         queue = free_again.back()
         free_again.pop_back()
@@ -226,10 +225,10 @@ cdef void hand_on_all(vector[Queue*]& free_again) noexcept nogil:
     handed_on.notify_all()
 
 
-cdef void hand_on(Queue* queue, vector[Queue*]& free_again) noexcept nogil:
+cdef void hand_on(SyclQueue* queue, vector[SyclQueue*]& free_again) noexcept nogil:
     """All of the queue's list, up to what is still held."""
-    cdef Command* command
-    cdef Event* holder
+    cdef SyclCommand* command
+    cdef SyclEvent* holder
     while not queue.deferred.empty():
         command = queue.deferred.front()
         holder = what_holds(command)
@@ -244,7 +243,7 @@ cdef void hand_on(Queue* queue, vector[Queue*]& free_again) noexcept nogil:
     queue.held.store(False, memory_order_release)
 
 
-cdef void hand_on_one(Queue* queue, Command* command, vector[Queue*]& free_again) noexcept nogil:
+cdef void hand_on_one(SyclQueue* queue, SyclCommand* command, vector[SyclQueue*]& free_again) noexcept nogil:
     cdef vector[void*] events
     cdef Waits waits
     cdef void* made = NULL
@@ -263,9 +262,9 @@ cdef void hand_on_one(Queue* queue, Command* command, vector[Queue*]& free_again
         read_waits(&waits)
         status = submit_barrier(queue.queue, waits, &made)
         if status != 0 or not watch(made, command.wake, command.data):
-            command.wake(command.data)  # rather too early than never
+            command.wake(command.data)  # too early is better than never
         return
-    if queue.failing or waits_in_vain(command):
+    if queue.failing or waits_for_failed(command):
         status = 1
     else:
         read_waits(&waits)
@@ -309,19 +308,19 @@ cdef bint watch(void* event, Wake wake, void* data) noexcept nogil:
     return False
 
 
-cdef Command* new_command(CommandKind kind, Waits waits) noexcept nogil:
-    cdef Command* command = new Command()
+cdef SyclCommand* new_command(CommandKind kind, Waits waits) noexcept nogil:
+    cdef SyclCommand* command = new SyclCommand()
     cdef size_t i
     command.kind = kind
     command.kernel = NULL
     command.event = NULL
     for i in range(waits.count):
-        retain_event(<Event*> waits.events[i])
-        command.waits.push_back(<Event*> waits.events[i])
+        retain_event(<SyclEvent*> waits.events[i])
+        command.waits.push_back(<SyclEvent*> waits.events[i])
     return command
 
 
-cdef Status arrive(Queue* queue, Waits waits, Wake wake, void* data) noexcept nogil:
+cdef Status arrive(SyclQueue* queue, Waits waits, Wake wake, void* data) noexcept nogil:
     """Come after the waits, and call `wake` when the queue is there. SYCL has all that is waited for."""
     cdef void* made = NULL
     cdef Status status
@@ -337,14 +336,14 @@ cdef Status arrive(Queue* queue, Waits waits, Wake wake, void* data) noexcept no
     return 0
 
 
-cdef Status hold_queue(Queue* queue, Waits waits, Wake wake, void* data, Event** gate) noexcept nogil:
+cdef Status hold_queue(SyclQueue* queue, Waits waits, Wake wake, void* data, SyclEvent** gate) noexcept nogil:
     """What comes after this stays in the list until the gate is opened; `wake` is called when the queue is there.
 
     Once it may have been called, nothing behind `gate` is looked at: whoever is woken may open the gate and be gone.
     """
-    cdef Command* command
+    cdef SyclCommand* command
     cdef Waits none
-    cdef Event* made
+    cdef SyclEvent* made
     cdef Status status
     none.count = 0
     none.events = NULL
@@ -371,8 +370,8 @@ cdef Status hold_queue(Queue* queue, Waits waits, Wake wake, void* data, Event**
     return 0
 
 
-cdef void open_event(Event* gate, bint failed) noexcept nogil:
-    cdef vector[Queue*] free_again
+cdef void open_event(SyclEvent* gate, bint failed) noexcept nogil:
+    cdef vector[SyclQueue*] free_again
     lock.lock()
     if gate.state.load(memory_order_relaxed) == PENDING:
         settle(gate, ENDED_BADLY if failed else SUBMITTED, NULL, free_again)
@@ -383,7 +382,7 @@ cdef void open_event(Event* gate, bint failed) noexcept nogil:
 # -- the host's side
 
 
-cdef void await_given(Queue* queue) noexcept nogil:
+cdef void await_given(SyclQueue* queue) noexcept nogil:
     """Block until all that the queue has in its list is in SYCL's hands."""
     cdef unsigned long long last
     if not queue.held.load(memory_order_acquire):
@@ -395,7 +394,7 @@ cdef void await_given(Queue* queue) noexcept nogil:
     lock.unlock()
 
 
-cdef int await_submitted(Event* event) noexcept nogil:
+cdef int await_submitted(SyclEvent* event) noexcept nogil:
     """Block until the event is not pending; what it is then."""
     cdef int state = event.state.load(memory_order_acquire)
     if state != PENDING:

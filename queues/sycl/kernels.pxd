@@ -12,15 +12,15 @@ cdef struct Argument:
     void* object  # owned: what dpctl needs for structures and for local memory, of this size; NULL for others
 
 
-cdef cppclass Kernel:
+cdef cppclass SyclKernel:
     void* kernel  # owned
     vector[Argument] arguments
     vector[void*] values  # as a submission wants them
     vector[int] types
 
 
-cdef Kernel* new_kernel(void* kernel, const vector[int]& types) noexcept nogil  # takes the kernel over
-cdef Kernel* copy_kernel(Kernel* kernel) noexcept nogil
-cdef void delete_kernel(Kernel* kernel) noexcept nogil
-cdef void set_address(Kernel* kernel, uint32_t index, const Memory* memory) noexcept nogil
-cdef Status set_bytes(Kernel* kernel, uint32_t index, size_t size, const void* value) noexcept nogil
+cdef SyclKernel* new_kernel(void* kernel, const vector[int]& types) noexcept nogil  # takes the kernel over
+cdef SyclKernel* copy_kernel(SyclKernel* kernel) noexcept nogil
+cdef void delete_kernel(SyclKernel* kernel) noexcept nogil
+cdef void set_address(SyclKernel* kernel, uint32_t index, const Memory* memory) noexcept nogil
+cdef Status set_bytes(SyclKernel* kernel, uint32_t index, size_t size, const void* value) noexcept nogil

@@ -7,13 +7,13 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Memory, Status
 from forebay.queues.sycl.calls cimport (
-    CALL_RawKernelArg_Create, CALL_WorkGroupMemory_Create, OUT_OF_MEMORY, RAW_ARGUMENT, WORK_GROUP_MEMORY, sycl
+    CALL_RawKernelArg_Create, CALL_WorkGroupMemory_Create, OUT_OF_MEMORY, RAW_ARGUMENT, WORK_GROUP_MEMORY, failure,
+    sycl
 )
-from forebay.queues.sycl.status cimport failure
 
 
-cdef Kernel* new_kernel(void* handle, const vector[int]& types) noexcept nogil:
-    cdef Kernel* kernel = new Kernel()
+cdef SyclKernel* new_kernel(void* handle, const vector[int]& types) noexcept nogil:
+    cdef SyclKernel* kernel = new SyclKernel()
     cdef Argument nothing
     nothing.value = NULL
     nothing.size = 0
@@ -25,9 +25,9 @@ cdef Kernel* new_kernel(void* handle, const vector[int]& types) noexcept nogil:
     return kernel
 
 
-cdef Kernel* copy_kernel(Kernel* kernel) noexcept nogil:
+cdef SyclKernel* copy_kernel(SyclKernel* kernel) noexcept nogil:
     """One whose arguments do not change when those of the original do; NULL when there is no memory."""
-    cdef Kernel* copied = new_kernel(sycl.Kernel_Copy(kernel.kernel), kernel.types)
+    cdef SyclKernel* copied = new_kernel(sycl.Kernel_Copy(kernel.kernel), kernel.types)
     cdef Argument* argument
     cdef size_t i
     if copied.kernel == NULL:
@@ -43,7 +43,7 @@ cdef Kernel* copy_kernel(Kernel* kernel) noexcept nogil:
     return copied
 
 
-cdef void drop_object(Kernel* kernel, size_t index) noexcept nogil:
+cdef void drop_object(SyclKernel* kernel, size_t index) noexcept nogil:
     if kernel.arguments[index].object != NULL:
         if kernel.types[index] == WORK_GROUP_MEMORY:
             sycl.WorkGroupMemory_Delete(kernel.arguments[index].object)
@@ -52,7 +52,7 @@ cdef void drop_object(Kernel* kernel, size_t index) noexcept nogil:
     kernel.arguments[index].object = NULL
 
 
-cdef void delete_kernel(Kernel* kernel) noexcept nogil:
+cdef void delete_kernel(SyclKernel* kernel) noexcept nogil:
     cdef size_t i
     for i in range(kernel.types.size()):
         drop_object(kernel, i)
@@ -62,11 +62,11 @@ cdef void delete_kernel(Kernel* kernel) noexcept nogil:
     del kernel
 
 
-cdef void set_address(Kernel* kernel, uint32_t index, const Memory* memory) noexcept nogil:
+cdef void set_address(SyclKernel* kernel, uint32_t index, const Memory* memory) noexcept nogil:
     kernel.values[index] = <void*> <uintptr_t> memory.address
 
 
-cdef Status set_local(Kernel* kernel, uint32_t index, size_t size) noexcept nogil:
+cdef Status set_local(SyclKernel* kernel, uint32_t index, size_t size) noexcept nogil:
     cdef Argument* argument = &kernel.arguments[index]
     if argument.size == size:
         return 0
@@ -80,7 +80,7 @@ cdef Status set_local(Kernel* kernel, uint32_t index, size_t size) noexcept nogi
     return 0
 
 
-cdef Status set_bytes(Kernel* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
+cdef Status set_bytes(SyclKernel* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
     """A value; local memory when there is none."""
     cdef Argument* argument = &kernel.arguments[index]
     cdef void* made

@@ -11,7 +11,6 @@ from forebay.queues.sycl.calls cimport (
     FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, RAW_ARGUMENT, UINT8, UINT16, UINT32, UINT64, USM_POINTER,
     WORK_GROUP_MEMORY, sycl
 )
-from forebay.queues.sycl.context cimport Context
 from forebay.queues.sycl.gates cimport new_queue
 from forebay.queues.sycl.kernels cimport new_kernel
 
@@ -28,7 +27,7 @@ ARGUMENT_TYPES: dict[str, int] = {
 
 
 @cython.no_gc_clear
-cdef class SyclContext:
+cdef class ContextHandle:
     """References of its own to a context and two queues of it, from their addresses in dpctl's objects.
 
     Attributes
@@ -37,7 +36,7 @@ cdef class SyclContext:
         What the table of operations takes for a context.
     """
 
-    cdef Context native
+    cdef SyclContext native
 
     def __init__(self, uintptr_t context, uintptr_t device, uintptr_t queue, uintptr_t joining) -> None:
         self.native.context = sycl.Context_Copy(<void*> context)
@@ -84,9 +83,9 @@ cdef class OwnMemory(UsmMemory):
     it.
     """
 
-    cdef SyclContext context
+    cdef ContextHandle context
 
-    def __init__(self, SyclContext context not None, size_t nbytes, str usm_type) -> None:
+    def __init__(self, ContextHandle context not None, size_t nbytes, str usm_type) -> None:
         cdef void* queue = context.native.queue
         self.context = context
         self.nbytes = nbytes
@@ -123,9 +122,9 @@ cdef class Bundle:
     """A built program."""
 
     cdef void* native
-    cdef SyclContext context
+    cdef ContextHandle context
 
-    def __init__(self, SyclContext context not None, source: str | bytes, options: str) -> None:
+    def __init__(self, ContextHandle context not None, source: str | bytes, options: str) -> None:
         cdef const char* text
         cdef size_t nbytes = len(source)
         cdef bint is_module = isinstance(source, bytes)

@@ -5,91 +5,88 @@ from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_acquire
 
 from forebay.core.driver cimport Driver, Geometry, Memory, Status, Waits, Wake
-from forebay.queues.sycl.calls cimport (
-    CALL_Event_GetProfilingInfoEnd, COMPLETE, GATE_FAILED, sycl
-)
-from forebay.queues.sycl.context cimport Context
+from forebay.queues.sycl.calls cimport CALL_Event_GetProfilingInfoEnd, COMPLETE, FAILED, GATE_FAILED, failure, sycl
 from forebay.queues.sycl.gates cimport (
-    BARRIER, COPY, ENDED_BADLY, FILL, LAUNCH, PENDING, Command, Event, Queue, await_given, await_submitted,
-    delete_queue, drop_event, give, hold_queue, open_event, read_waits, retain_event
+    BARRIER, COPY, ENDED_BADLY, FILL, LAUNCH, PENDING, SyclCommand, SyclEvent, SyclQueue, await_given,
+    await_submitted, delete_queue, drop_event, give, hold_queue, open_event, read_waits, retain_event
 )
-from forebay.queues.sycl.kernels cimport Kernel, delete_kernel, set_address, set_bytes
-from forebay.queues.sycl.status cimport FAILED, failure
+from forebay.queues.sycl.kernels cimport SyclKernel, delete_kernel, set_address, set_bytes
+from forebay.queues.sycl.objects cimport SyclContext
 from forebay.queues.sycl.submission cimport submit_barrier, submit_kernel
 
 
 cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
-    cdef Command command
+    cdef SyclCommand command
     cdef void* event = NULL
     cdef Status status
-    if not (<Queue*> queue).held.load(memory_order_acquire) and (waits.count == 0 or read_waits(&waits)):
-        status = submit_kernel((<Queue*> queue).queue, <Kernel*> kernel, geometry, waits, &event)
+    if not (<SyclQueue*> queue).held.load(memory_order_acquire) and (waits.count == 0 or read_waits(&waits)):
+        status = submit_kernel((<SyclQueue*> queue).queue, <SyclKernel*> kernel, geometry, waits, &event)
         if status == 0:
             sycl.Event_Delete(event)  # dpctl makes one of each launch, asked or not
         return status
     command.kind = LAUNCH
-    command.kernel = <Kernel*> kernel
+    command.kernel = <SyclKernel*> kernel
     command.geometry = geometry[0]
-    return give(<Queue*> queue, &command, waits, NULL)
+    return give(<SyclQueue*> queue, &command, waits, NULL)
 
 
 cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
-    set_address(<Kernel*> kernel, index, memory)
+    set_address(<SyclKernel*> kernel, index, memory)
     return 0
 
 
 cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
-    return set_bytes(<Kernel*> kernel, index, size, value)
+    return set_bytes(<SyclKernel*> kernel, index, size, value)
 
 
 cdef Status copy(
     void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
-    cdef Command command
+    cdef SyclCommand command
     command.kind = COPY
     command.to = <void*> <uintptr_t> to.address
     command.source = <const void*> <uintptr_t> source.address
     command.nbytes = nbytes
-    return give(<Queue*> queue, &command, waits, event)
+    return give(<SyclQueue*> queue, &command, waits, event)
 
 
 cdef Status fill(
     void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
-    cdef Command command
+    cdef SyclCommand command
     command.kind = FILL
     command.to = <void*> <uintptr_t> to.address
     command.nbytes = nbytes
     command.pattern_size = pattern_size
     memcpy(command.pattern, pattern, pattern_size)
-    return give(<Queue*> queue, &command, waits, event)
+    return give(<SyclQueue*> queue, &command, waits, event)
 
 
 cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
-    cdef Command command
+    cdef SyclCommand command
     command.kind = BARRIER
-    return give(<Queue*> queue, &command, waits, event)
+    return give(<SyclQueue*> queue, &command, waits, event)
 
 
 cdef Status barrier(void* queue, Waits waits) noexcept nogil:
-    cdef Command command
+    cdef SyclCommand command
     command.kind = BARRIER
-    return give(<Queue*> queue, &command, waits, NULL)
+    return give(<SyclQueue*> queue, &command, waits, NULL)
 
 
 cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
-    return hold_queue(<Queue*> queue, waits, wake, data, <Event**> gate)
+    return hold_queue(<SyclQueue*> queue, waits, wake, data, <SyclEvent**> gate)
 
 
 cdef Status open_gate(void* gate, bint failed) noexcept nogil:
-    open_event(<Event*> gate, failed)
+    open_event(<SyclEvent*> gate, failed)
     return 0
 
 
 cdef Status finish(void* queue) noexcept nogil:
-    await_given(<Queue*> queue)
-    sycl.Queue_Wait((<Queue*> queue).queue)
-    return failure(GATE_FAILED) if (<Queue*> queue).failed.exchange(False) else 0
+    await_given(<SyclQueue*> queue)
+    sycl.Queue_Wait((<SyclQueue*> queue).queue)
+    return failure(GATE_FAILED) if (<SyclQueue*> queue).failed.exchange(False) else 0
 
 
 cdef Status wait_events(void* context, Waits events) noexcept nogil:
@@ -98,7 +95,7 @@ cdef Status wait_events(void* context, Waits events) noexcept nogil:
     cdef Status status = 0
     cdef size_t i
     for i in range(events.count):
-        if await_submitted(<Event*> events.events[i]) == ENDED_BADLY:
+        if await_submitted(<SyclEvent*> events.events[i]) == ENDED_BADLY:
             status = failure(GATE_FAILED)
     if status != 0:
         return status
@@ -106,7 +103,7 @@ cdef Status wait_events(void* context, Waits events) noexcept nogil:
     if events.count == 1:
         sycl.Event_Wait(events.events[0])
     elif events.count > 1:
-        status = submit_barrier((<Context*> context).joining, events, &joined)
+        status = submit_barrier((<SyclContext*> context).joining, events, &joined)
         if status == 0:
             sycl.Event_Wait(joined)
             sycl.Event_Delete(joined)
@@ -114,41 +111,41 @@ cdef Status wait_events(void* context, Waits events) noexcept nogil:
 
 
 cdef int event_status(void* event) noexcept nogil:
-    cdef int state = (<Event*> event).state.load(memory_order_acquire)
+    cdef int state = (<SyclEvent*> event).state.load(memory_order_acquire)
     if state == PENDING:
         return 0
     if state == ENDED_BADLY:
         return FAILED
-    if (<Event*> event).event == NULL:
+    if (<SyclEvent*> event).event == NULL:
         return 1
-    state = sycl.Event_GetCommandExecutionStatus((<Event*> event).event)
+    state = sycl.Event_GetCommandExecutionStatus((<SyclEvent*> event).event)
     if state == 0:  # dpctl's word for an exception
         return FAILED
     return state == COMPLETE
 
 
 cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:
-    nanoseconds[0] = sycl.Event_GetProfilingInfoEnd((<Event*> event).event)
+    nanoseconds[0] = sycl.Event_GetProfilingInfoEnd((<SyclEvent*> event).event)
     return 0 if nanoseconds[0] else failure(CALL_Event_GetProfilingInfoEnd)
 
 
 cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     """SYCL waits for events of other contexts as for its own."""
-    retain_event(<Event*> event)
+    retain_event(<SyclEvent*> event)
     bridged[0] = event
     return 0
 
 
 cdef void release_event(void* event) noexcept nogil:
-    drop_event(<Event*> event)
+    drop_event(<SyclEvent*> event)
 
 
 cdef void release_kernel(void* kernel) noexcept nogil:
-    delete_kernel(<Kernel*> kernel)
+    delete_kernel(<SyclKernel*> kernel)
 
 
 cdef void release_queue(void* queue) noexcept nogil:
-    delete_queue(<Queue*> queue)
+    delete_queue(<SyclQueue*> queue)
 
 
 cdef Driver table  # every entry that is not set is NULL

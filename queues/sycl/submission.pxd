@@ -1,11 +1,11 @@
 """Giving commands to SYCL."""
 
 from forebay.core.driver cimport Geometry, Status, Waits
-from forebay.queues.sycl.kernels cimport Kernel
+from forebay.queues.sycl.kernels cimport SyclKernel
 
 # Each makes an event, which is the caller's. The waits are SYCL's events.
 cdef Status submit_kernel(
-    void* queue, Kernel* kernel, const Geometry* geometry, Waits waits, void** event
+    void* queue, SyclKernel* kernel, const Geometry* geometry, Waits waits, void** event
 ) noexcept nogil
 cdef Status submit_copy(
     void* queue, void* to, const void* source, size_t nbytes, Waits waits, void** event

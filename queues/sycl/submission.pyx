@@ -1,4 +1,4 @@
-"""dpctl's functions with one way of telling that they failed."""
+"""dpctl's functions with a `Status`."""
 
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -7,10 +7,9 @@ from forebay.core.driver cimport Geometry, Status, Waits
 from forebay.queues.sycl.calls cimport (
     CALL_Queue_Fill16, CALL_Queue_Fill32, CALL_Queue_Fill64, CALL_Queue_Fill128, CALL_Queue_Memcpy,
     CALL_Queue_MemcpyWithEvents, CALL_Queue_Memset, CALL_Queue_SubmitBarrier, CALL_Queue_SubmitBarrierForEvents,
-    CALL_Queue_SubmitNDRange, Call, sycl
+    CALL_Queue_SubmitNDRange, Call, failure, sycl
 )
-from forebay.queues.sycl.kernels cimport Kernel
-from forebay.queues.sycl.status cimport failure
+from forebay.queues.sycl.kernels cimport SyclKernel
 
 
 cdef inline Status outcome(Call call, void* event) noexcept nogil:
@@ -18,7 +17,7 @@ cdef inline Status outcome(Call call, void* event) noexcept nogil:
 
 
 cdef Status submit_kernel(
-    void* queue, Kernel* kernel, const Geometry* geometry, Waits waits, void** event
+    void* queue, SyclKernel* kernel, const Geometry* geometry, Waits waits, void** event
 ) noexcept nogil:
     # The last dimension of a SYCL range is the one that varies fastest: OpenCL's and HIP's first.
     cdef size_t global_size[3]

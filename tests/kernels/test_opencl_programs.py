@@ -111,7 +111,7 @@ def refuses_to_tell(monkeypatch):
     build = Builder._build
 
     def refuse(self, program, *options):
-        if programs.TELL_PARAMETERS in options:
+        if programs.REPORT_PARAMETERS in options:
             source = program.get_info(cl.program_info.SOURCE)
             built = build(self, self._program(source))
             if any(cl.Kernel(built, name).num_args == 0 for name in programs.names_in(built)):

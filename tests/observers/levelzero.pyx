@@ -15,7 +15,7 @@ import ctypes
 
 from forebay.queues.levelzero.calls cimport Calls, ze
 from forebay.queues.levelzero.handles cimport (
-    EVENT_KINDS, Device as DeviceState, Queue as QueueState
+    EVENT_KINDS, ZeDevice as DeviceState, ZeQueue as QueueState
 )
 from forebay.queues.queue cimport Queue
 

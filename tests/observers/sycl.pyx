@@ -24,8 +24,8 @@ from forebay.queues.sycl.calls cimport (
     CALL_Queue_SubmitBarrierForEvents, CALL_Queue_SubmitNDRange, CALL_Queue_Wait, CALL_RawKernelArg_Create,
     OUT_OF_MEMORY as NO_MEMORY, Calls, sycl
 )
-from forebay.queues.sycl.gates cimport PENDING, Event, Queue as SyclQueue
-from forebay.queues.sycl.status cimport FAILED, failure
+from forebay.queues.sycl.gates cimport PENDING, SyclEvent as Event, SyclQueue
+from forebay.queues.sycl.calls cimport FAILED, failure
 
 from forebay.queues.sycl import calls, operations
 from forebay.queues.sycl.device import GATE_FAILED, NO_REASON

@@ -83,7 +83,7 @@ with ps.Device(sys.argv[1], debug=EXECUTES) as device:
     seen["ids"]["scratch"] = sized.scratch_id("stack")
     if EXECUTES:
         seen["said"].append(said(lambda: queue.launch(sized, 1, 1, rows, 103)))
-    seen["tasks"] = [program._natives["k7"].identities.of("k7", task) for task in range(4)]
+    seen["tasks"] = [program._identities.of("k7", task) for task in range(4)]
     seen["stats"] = [asdict(replace(each.stats, host_syncs=0)) for each in (queue, device)]  # those depend on time
     out.close()
     queue.close()

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from forebay.core.discovery import numbered
+from forebay.core.driver import DeviceInfo
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
-from forebay.core.info import DeviceInfo
-from forebay.queues.levelzero import discovery as level_zero
+from forebay.queues import levelzero, opencl, sycl
 from forebay.queues.opencl import discovery as platforms
 from forebay.queues.selection import devices, parse, select
-from forebay.queues.sycl import discovery as sycl
 from tests.helpers.processes import BUNDLED_DRIVERS, UNCHOSEN, no_opencl, output_of
 
 needs_intel = pytest.mark.skipif(
@@ -82,7 +82,7 @@ assert all(mine is first for found in seen for mine, first in zip(found, seen[0]
 
 
 def test_a_caller_cannot_change_the_list_of_others():
-    for listed in (devices, platforms.discover, level_zero.discover):
+    for listed in (devices, platforms.discover, levelzero.discover):
         before = listed()
         listed().clear()
         assert listed() == before
@@ -90,7 +90,7 @@ def test_a_caller_cannot_change_the_list_of_others():
 
 def test_level_zero_comes_before_opencl_and_sycl_after_it():
     order = [device.name for device in devices() if device.kind != "accelerator"]
-    found = [*level_zero.discover(), *platforms.discover(), *sycl.discover()]
+    found = [*levelzero.discover(), *platforms.discover(), *sycl.discover()]
     assert order == [device.name for device in found if device.kind != "accelerator"]
 
 
@@ -260,18 +260,17 @@ def device(platform, kind, usable=True, backend="opencl", name=""):
 def machine(monkeypatch):
     """Two CPUs, two GPUs of which the first is broken, and an emulator; in the worst order."""
     monkeypatch.delenv("FOREBAY_DEVICE", raising=False)
-    found = platforms._named(
-        [
-            device("Intel(R) FPGA Emulation Platform for OpenCL(TM)", "accelerator"),
-            device("Portable Computing Language", "cpu"),
-            device("Broken driver", "gpu", usable=False),
-            device(platforms.INTEL_CPU, "cpu"),
-            device("NVIDIA CUDA", "gpu"),
-        ]
-    )
-    monkeypatch.setattr(platforms, "discover", lambda: list(found))
-    monkeypatch.setattr(level_zero, "discover", list)
-    monkeypatch.setattr(level_zero, "absence", lambda: "no Level Zero loader: install one")
+    there = [
+        device("Intel(R) FPGA Emulation Platform for OpenCL(TM)", "accelerator"),
+        device("Portable Computing Language", "cpu"),
+        device("Broken driver", "gpu", usable=False),
+        device(platforms.INTEL_CPU, "cpu"),
+        device("NVIDIA CUDA", "gpu"),
+    ]
+    found = numbered(sorted(there, key=platforms._preference))
+    monkeypatch.setattr(opencl, "discover", lambda: list(found))
+    monkeypatch.setattr(levelzero, "discover", list)
+    monkeypatch.setattr(levelzero, "absence", lambda: "no Level Zero loader: install one")
     monkeypatch.setattr(sycl, "discover", list)
     monkeypatch.setattr(sycl, "absence", lambda: "no dpctl: install it")
     return found
@@ -340,7 +339,7 @@ def test_a_match_that_cannot_be_used_says_why(machine, words):
 
 def test_a_machine_with_nothing_usable_says_why(machine, monkeypatch):
     broken = [replace(device, usable=False, reason="broken", advice="mend it") for device in machine]
-    monkeypatch.setattr(platforms, "discover", lambda: broken)
+    monkeypatch.setattr(opencl, "discover", lambda: broken)
     with pytest.raises(DeviceNotFoundError, match="no device that can be used"):
         select()
 
@@ -371,7 +370,7 @@ def test_sycl_is_used_when_it_is_asked_for_or_there_is_nothing_else(machine, mon
     assert select().name == "opencl:gpu:1"
     assert select("gpu").name == "opencl:gpu:1"
     assert select("sycl").name == "sycl:gpu:0"
-    monkeypatch.setattr(platforms, "discover", list)
+    monkeypatch.setattr(opencl, "discover", list)
     assert select().name == "sycl:gpu:0"
 
 
@@ -380,8 +379,8 @@ def both_drivers(machine, monkeypatch):
     """The same machine with two devices of Level Zero."""
     gpu = device("Level Zero", "gpu", backend="level_zero", name="level_zero:gpu:0")
     npu = device("Level Zero", "accelerator", False, backend="level_zero", name="level_zero:accelerator:0")
-    monkeypatch.setattr(level_zero, "discover", lambda: [gpu, npu])
-    monkeypatch.setattr(level_zero, "absence", lambda: "")
+    monkeypatch.setattr(levelzero, "discover", lambda: [gpu, npu])
+    monkeypatch.setattr(levelzero, "absence", lambda: "")
 
 
 @pytest.mark.parametrize(
@@ -410,10 +409,10 @@ def test_a_driver_that_is_not_asked_for_is_not_started(machine, monkeypatch):
     def start():
         pytest.fail("it was started")
 
-    monkeypatch.setattr(level_zero, "discover", start)
+    monkeypatch.setattr(levelzero, "discover", start)
     assert select("opencl").name == "opencl:gpu:1"
-    monkeypatch.setattr(platforms, "discover", start)
-    monkeypatch.setattr(level_zero, "discover", lambda: [device("", "gpu", backend="level_zero", name="mine")])
+    monkeypatch.setattr(opencl, "discover", start)
+    monkeypatch.setattr(levelzero, "discover", lambda: [device("", "gpu", backend="level_zero", name="mine")])
     assert select("level_zero:gpu").name == "mine"
 
 
@@ -426,8 +425,8 @@ def test_level_zero_where_there_is_none_says_what_to_install(machine, words):
 
 
 def test_where_there_is_nothing_each_driver_says_why(machine, monkeypatch):
-    monkeypatch.setattr(platforms, "discover", list)
-    monkeypatch.setattr(platforms, "absence", lambda: "no OpenCL driver: install that")
+    monkeypatch.setattr(opencl, "discover", list)
+    monkeypatch.setattr(opencl, "absence", lambda: "no OpenCL driver: install that")
     for words in (None, "level_zero", "opencl:gpu"):
         with pytest.raises(DeviceNotFoundError) as error:
             select(words)

@@ -12,8 +12,8 @@ import threading
 from typing import Any
 
 from forebay.c_string import CString
+from forebay.core.driver import DeviceInfo
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError
-from forebay.core.info import DeviceInfo
 from forebay.hip.enums import HIP_VERSION, hipError_t
 from forebay.hip.errors import HipError, api
 from forebay.hip.launch import set_null_queue
@@ -67,7 +67,7 @@ def infos() -> list[DeviceInfo]:
             except DeviceNotFoundError:
                 return []  # and look again next time
             _, kind, index = selection.parse(os.environ.get(selection.VARIABLE, ""))
-            same = [d for d in selection._of(default.backend) if d.usable and kind in (None, d.kind)]
+            same = [d for d in selection.DRIVERS[default.backend].discover() if d.usable and kind in (None, d.kind)]
             _infos = [default] if index is not None else sorted(same, key=lambda device: device != default)
         return _infos
 

@@ -9,6 +9,7 @@ import struct
 import weakref
 from typing import Any
 
+from forebay.core.driver import Parameter
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from forebay.hip import allocations
 from forebay.hip import launch as hip_launch
@@ -30,7 +31,6 @@ from forebay.hip.streams import queue_of
 from forebay.hip_cpp import RefusedError, build
 from forebay.hip_cpp.code import HIP_CPP, Code, is_code, unpack_code
 from forebay.queues.kernels.kernel import Kernel
-from forebay.queues.kernels.parameters import Parameter
 from forebay.queues.kernels.program import Program
 
 __all__ = [

@@ -200,7 +200,7 @@ def _fill_in(properties: Any, number: int) -> None:
     properties.warpSize = limits.lockstep
     properties.integrated = int(limits.shares_memory)
     properties.managedMemory = properties.canMapHostMemory = int(limits.has_shared)
-    properties.unifiedAddressing = int(getattr(driver, "has_addresses", True))
+    properties.unifiedAddressing = int(driver.has_addresses)
     properties.concurrentKernels = properties.asyncEngineCount = properties.memoryPoolsSupported = 1
     properties.streamPrioritiesSupported = int(len(driver.priorities) > 1)
 

@@ -107,7 +107,7 @@ def compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
     monkeypatch.delenv("FOREBAY_NO_CACHE", raising=False)
     ran = {"OpenCL C": 0, "SPIR-V": 0}
-    compile_source, make = ocloc.compile_source, programs.Module
+    compile_source, make = ocloc.compile_source, programs.ZeProgram
 
     def counted(*arguments):
         ran["OpenCL C"] += 1
@@ -118,7 +118,7 @@ def compiler(monkeypatch, tmp_path):
         return make(device, binary, native, options)
 
     monkeypatch.setattr(ocloc, "compile_source", counted)
-    monkeypatch.setattr(programs, "Module", module)
+    monkeypatch.setattr(programs, "ZeProgram", module)
     return ran
 
 

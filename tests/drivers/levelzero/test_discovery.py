@@ -3,13 +3,14 @@
 import ctypes
 import json
 import os
+import struct
 
 import pytest
 
 from forebay.core.errors import DriverError, NotSupportedError
 from forebay.queues.kernels import spirv
+from forebay.queues.levelzero import descriptors, loader
 from forebay.queues.levelzero import discovery as platforms
-from forebay.queues.levelzero import loader
 from tests import null_levelzero
 from tests.helpers.processes import output_of
 
@@ -54,14 +55,14 @@ print(json.dumps([devices, natives, found.absence, alive]))
 
 
 def look(before="", **options):
-    """The devices, the dictionaries of their `Native` and the absence, with nothing left alive."""
+    """The devices, the dictionaries of their `ZeNative` and the absence, with nothing left alive."""
     devices, natives, absence, alive = json.loads(output_under_driver(REPORT.format(before=before), **options))
     assert alive == []
     return devices, natives, absence
 
 
 def one(before="", **options):
-    """The only device and its `Native`, or None."""
+    """The only device and its `ZeNative`, or None."""
     (device,), (native,), absence = look(before, **options)
     assert absence == ""
     return device, native
@@ -94,8 +95,7 @@ def test_results_have_the_specifications_names():
 # As sizeof says in C, of the specification's header
 SIZES = {
     "DeviceProperties": 368, "ComputeProperties": 88, "ModuleProperties": 64, "MemoryProperties": 296,
-    "QueueGroupProperties": 40, "ExtensionProperties": 260, "DriverProperties": 40, "IpVersion": 24, "ContextDesc": 24,
-    "CommandQueueDesc": 40, "CommandListDesc": 24, "ModuleDesc": 56, "KernelDesc": 32, "CounterBasedEventDesc": 32,
+    "QueueGroupProperties": 40, "ExtensionProperties": 260, "DriverProperties": 40, "IpVersion": 24,
     "InitDriverTypeDesc": 24,
 }  # fmt: skip
 
@@ -104,6 +104,33 @@ SIZES = {
 @pytest.mark.parametrize("name", SIZES)
 def test_structures_have_the_layout_of_c(name):
     assert ctypes.sizeof(getattr(loader, name)) == SIZES[name]
+
+
+@pytest.mark.skipif(ctypes.sizeof(ctypes.c_void_p) != 8, reason="64-bit layouts")
+@pytest.mark.parametrize(
+    ("name", "given", "layout", "fields"),
+    [
+        ("context_desc", (), "I4xPI4x", (0x0D, 0, 0)),
+        ("queue_desc", (7, 2, 3), "I4xP5I4x", (0x0E, 0, 7, 0, 2, 3, 0)),
+        ("list_desc", (7,), "I4xPII", (0x0F, 0, 7, 0)),
+        ("event_desc", (1, 2, 4), "I4xP3I4x", (0x0002003A, 0, 1, 2, 4)),
+    ],
+)
+def test_descriptors_have_the_layout_of_c(name, given, layout, fields):
+    assert struct.unpack(layout, getattr(descriptors, name)(*given)) == fields
+
+
+@pytest.mark.skipif(ctypes.sizeof(ctypes.c_void_p) != 8, reason="64-bit layouts")
+def test_descriptors_point_to_what_they_were_given():
+    code = b"SPIR-V\0and more"
+    stype, following, format, size, start, options, constants = struct.unpack(
+        "I4xPI4xNPPP", descriptors.module_desc(1, code)
+    )
+    assert (stype, following, format, size, options, constants) == (0x1B, 0, 1, len(code), 0, 0)
+    assert ctypes.string_at(start, size) == code
+    name = b"probe"
+    stype, following, flags, start = struct.unpack("I4xPI4xP", descriptors.kernel_desc(name))
+    assert (stype, following, flags, ctypes.string_at(start)) == (0x1D, 0, 0, name)
 
 
 def test_the_probe_is_a_whole_module_with_one_kernel():
@@ -429,7 +456,7 @@ def test_a_driver_without_spirv():
 
 def test_a_driver_that_cannot_build():
     # machine code that is none: Intel's compiler ends the process when it gets SPIR-V that is none
-    before = "loader.ModuleDesc.SPIRV = 1"
+    before = "platforms.FORMAT_SPIRV = 1"
     unusable(before, "it cannot build a kernel", "ZE_RESULT_ERROR_MODULE_BUILD_FAILURE")
 
 

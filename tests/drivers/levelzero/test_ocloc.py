@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from forebay.core.driver import DeviceInfo
 from forebay.core.errors import NotSupportedError
-from forebay.core.info import DeviceInfo
 from forebay.queues.levelzero import ocloc
 from tests.helpers.processes import output_of
 

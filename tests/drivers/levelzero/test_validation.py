@@ -29,9 +29,21 @@ from ctypes import byref, c_uint32, c_void_p
 
 import pytest
 
-from forebay.queues.levelzero.loader import CommandQueueDesc, ContextDesc, CounterBasedEventDesc, Described, HEAD
+from forebay.queues.levelzero.loader import Described, HEAD
 
 ze = ctypes.CDLL("libze_loader.so.1")
+
+class ContextDesc(Described):
+    STYPE = 0x0D
+    _fields_ = [*HEAD, ("flags", c_uint32)]
+
+class CommandQueueDesc(Described):
+    STYPE = 0x0E
+    _fields_ = [*HEAD, *((name, c_uint32) for name in ("ordinal", "index", "flags", "mode", "priority"))]
+
+class CounterBasedEventDesc(Described):
+    STYPE = 0x2003A
+    _fields_ = [*HEAD, ("flags", c_uint32), ("signal", c_uint32), ("wait", c_uint32)]
 
 class PoolDesc(Described):
     STYPE = 0x10

@@ -1,0 +1,382 @@
+"""The contract of a driver, its Python half; driver.pxd is the half that runs without the GIL.
+
+A driver is one folder in ``queues/``, which is a `DriverFolder`, and one line in ``queues/selection.py``. It opens a
+`DriverDevice` for each `forebay.Device`. Nothing outside the folder knows which driver is in use. mypy checks the
+folders against these classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = [
+    "KINDS",
+    "MOST_GROUPS",
+    "DeviceInfo",
+    "DriverDevice",
+    "DriverFolder",
+    "DriverKernel",
+    "DriverMemory",
+    "Limits",
+    "Natives",
+    "Parameter",
+    "SharesUsm",
+]
+
+KINDS = ("cpu", "gpu", "accelerator", "custom")  # of devices
+MOST_GROUPS = 0x7FFFFFFF  # of a launch in each dimension, where the driver sets no limit
+
+
+# -- what a driver says in forebay's words
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """A device that was found, whether or not it can be used.
+
+    Attributes
+    ----------
+    name
+        ``backend:kind:index``, for example ``"opencl:cpu:0"``: dpctl's filter words, and what `select` takes.
+    backend
+        The driver, by the word of DRIVERS in ``queues/selection.py``: ``"level_zero"``, ``"opencl"`` or ``"sycl"``.
+    kind
+        One of KINDS.
+    index
+        Position among the devices of this backend and kind, unusable ones included, so that names do not move when a
+        driver is repaired.
+    description
+        The device's own name.
+    platform
+        The name of the driver that has it.
+    version
+        What the device implements, for example ``"OpenCL 3.0"`` or ``"Level Zero 1.15"``.
+    driver_version
+        The driver's own version.
+    compute_units
+        Number of compute units; 0 if not known.
+    memory
+        Size of its memory in bytes; 0 if not known.
+    usable
+        True once a kernel has been built on it.
+    reason
+        Why it cannot be used; empty if it can.
+    advice
+        What to do about it; empty if it can be used.
+    native
+        The driver's object, which only the driver's folder looks into; None if there is none for a device that cannot
+        be used.
+    """
+
+    name: str
+    backend: str
+    kind: str
+    index: int
+    description: str
+    platform: str
+    version: str = ""
+    driver_version: str = ""
+    compute_units: int = 0
+    memory: int = 0
+    usable: bool = True
+    reason: str = ""
+    advice: str = ""
+    native: Any = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device can hold and how large a launch on it may be; 0 for what its driver does not say.
+
+    Attributes
+    ----------
+    group_items
+        Work-items of a group.
+    group_size
+        The same in each dimension.
+    group_count
+        Groups of a launch in each dimension.
+    local_bytes
+        Local memory of a group.
+    constant_bytes
+        A buffer in constant memory.
+    allocation
+        Bytes of one allocation.
+    clock_khz
+        Highest clock rate.
+    cache_bytes
+        Cache of its global memory.
+    lockstep
+        Work-items that run in lockstep; 1 if not known.
+    shares_memory
+        Whether its memory is the host's.
+    has_shared
+        Whether it has memory that moves between the two.
+    """
+
+    group_items: int
+    group_size: tuple[int, int, int]
+    group_count: tuple[int, int, int]
+    local_bytes: int
+    constant_bytes: int
+    allocation: int
+    clock_khz: int = 0
+    cache_bytes: int = 0
+    lockstep: int = 1
+    shares_memory: bool = False
+    has_shared: bool = False
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel.
+
+    Attributes
+    ----------
+    name, type_name : str
+        As in the source, as far as the driver knows them.
+    kind : "pointer", "value" or "local"
+    code : str
+        The struct module's code of a scalar; "V" for other values; "L" for local memory; "" for pointers.
+    nbytes : int
+        Size of the argument.
+    dtype : numpy.dtype or None
+        Of vectors and halves.
+    read_only : bool
+        Whether it is a pointer to constant memory or to const: a launch writes nothing through it.
+    """
+
+    name: str
+    type_name: str
+    kind: str
+    code: str
+    nbytes: int
+    dtype: np.dtype[Any] | None = None
+    read_only: bool = False
+
+
+# -- what a driver makes
+
+
+class DriverMemory(Protocol):
+    """One allocation, freed with the last reference: whoever drops that knows that the device is done with it.
+
+    Memory that the host can read in place, "shared" and "host", has the buffer protocol.
+    """
+
+    @property
+    def handle(self) -> int:
+        """The driver's memory object, for `Memory.handle` of driver.pxd; 0 where memory is its address alone."""
+
+    @property
+    def address(self) -> int:
+        """Where it begins in the device's address space; 0 on devices whose memory has no addresses."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that can be used."""
+
+    @property
+    def usm_type(self) -> str:
+        """Where it is: "device", "shared" or "host", as in `forebay.Device.empty`."""
+
+
+class DriverKernel(Protocol):
+    """A kernel of a program as the driver knows it. Each plan and each bound launch gets a kernel object of its own."""
+
+    @property
+    def name(self) -> str:
+        """As in the source."""
+
+    @property
+    def parameters(self) -> Sequence[Parameter]:
+        """In the order of the source."""
+
+    @property
+    def max_block(self) -> int:
+        """Work-items that a group can have."""
+
+    @property
+    def max_block_axis(self) -> Sequence[int]:
+        """The same in each of the three dimensions; the first is the one that varies fastest."""
+
+    @property
+    def required_block(self) -> Sequence[int]:
+        """The group size that the kernel was compiled for; three zeros when any will do."""
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory that a group can have."""
+
+    def create(self, memory: tuple[int, ...] | None) -> int:
+        """Make a kernel object and return its handle, which the caller gives to `release_kernel` of driver.pxd.
+
+        `memory` is what the kernel may follow pointers to, out of `DriverDevice.followable_memory`; None when it
+        follows none. Raises `DriverError` when the driver refuses. Does not block.
+        """
+
+
+class Natives(dict[str, DriverKernel]):
+    """What a driver made of a program: its kernels by name, and its variables.
+
+    Parameters
+    ----------
+    kernels
+        By name.
+    variable
+        ``variable(name)``: the memory of a variable, which keeps the program; None when there is none of this name.
+        Raises `NotSupportedError` where the driver does not say where variables are.
+    """
+
+    def __init__(
+        self, kernels: Mapping[str, DriverKernel], variable: Callable[[str], DriverMemory | None] = lambda name: None
+    ) -> None:
+        super().__init__(kernels)
+        self.variable = variable
+
+
+class SharesUsm(Protocol):
+    """What a driver can do whose memory is SYCL's unified shared memory."""
+
+    def adopt_memory(self, thing: object) -> tuple[DriverMemory, tuple[int, ...], np.dtype[Any]]:
+        """Memory that `thing` owns and which keeps `thing`; its shape and its element type.
+
+        Raises `ArgumentTypeError` when `thing` has no ``__sycl_usm_array_interface__``, and `InvalidArgumentError`
+        when it is read-only, not C-contiguous, or of another context.
+        """
+
+    def usm_interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
+        """``__sycl_usm_array_interface__`` of memory of this device."""
+
+
+class DriverDevice(Protocol):
+    """One device, opened for a `forebay.Device` that keeps it for as long as there is work. Any thread may call it."""
+
+    # -- what it is like
+
+    @property
+    def info(self) -> DeviceInfo:
+        """The device that was opened."""
+
+    @property
+    def limits(self) -> Limits:
+        """What it can hold, and how large a launch may be."""
+
+    @property
+    def table(self) -> int:
+        """Address of the `Driver` of driver.pxd; valid as long as the process lives."""
+
+    @property
+    def context_handle(self) -> int:
+        """What the table's functions take for `context`; valid as long as this object lives."""
+
+    @property
+    def keeps_gil_below(self) -> int:
+        """Commands in flight on a queue up to which submitting one more surely does not block."""
+
+    @property
+    def priorities(self) -> tuple[int, ...]:
+        """Priorities that a queue can have, lower is more urgent; always with 0 among them."""
+
+    @property
+    def clock_wraps(self) -> float:
+        """Nanoseconds after which the times of events begin anew; 0.0 for never."""
+
+    @property
+    def has_addresses(self) -> bool:
+        """Whether memory has addresses that a kernel could follow."""
+
+    @property
+    def takes_pageable(self) -> bool:
+        """Whether a copy into pageable host memory is asynchronous; else it goes through what `stage` gives."""
+
+    @property
+    def reads_pageable_late(self) -> bool:
+        """Whether a copy from pageable host memory reads it when the copy runs; else when it is submitted."""
+
+    @property
+    def variable_options(self) -> tuple[str, ...] | None:
+        """Options with which the compiler takes variables in global memory; None where it takes none."""
+
+    @property
+    def usm(self) -> SharesUsm | None:
+        """None where memory is not SYCL's."""
+
+    # -- queues and memory
+
+    def create_queue(self, priority: int, timing: bool) -> tuple[object, int]:
+        """Make an in-order queue: the driver's own object or handle, for the user, and the handle for the table.
+
+        `priority` is one of `priorities`; `timing` asks for timed events. The handle goes to `release_queue` of
+        driver.pxd. Raises `DriverError`. Does not block.
+        """
+
+    def allocate(self, nbytes: int, usm_type: str) -> DriverMemory:
+        """Make memory of at least one byte. Raises `NotSupportedError` where there is none of this kind, and
+        `OutOfMemoryError`.
+        """
+
+    def part(self, memory: Any, offset: int, nbytes: int) -> tuple[object, int] | None:
+        """Make a memory object for a part of what `allocate` returned: its owner and its handle.
+
+        None where a part needs none, because it has an address. Raises `NotSupportedError` for an offset that the
+        driver cannot have.
+        """
+
+    def pinned(self, nbytes: int) -> tuple[int, object]:
+        """Make host memory that the device reads and writes without staging: its address and its owner.
+
+        Raises `OutOfMemoryError`. May block.
+        """
+
+    def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Make host memory for the bytes of one copy, contents unspecified. Raises `OutOfMemoryError`."""
+
+    def followable_memory(self) -> tuple[int, ...]:
+        """The addresses of all allocations, for kernels that follow pointers; the same tuple until there are others.
+
+        Empty where the driver knows by itself where pointers lead.
+        """
+
+    # -- programs
+
+    def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
+        """Build OpenCL C (str) or SPIR-V (bytes).
+
+        Raises `BuildError` with the compiler's log, `InvalidArgumentError` for bytes that are not SPIR-V, and
+        `NotSupportedError` for a language or a parameter that the driver does not take. Blocks while it compiles.
+        """
+
+    # -- errors
+
+    def explain(self, status: int) -> tuple[str, int, str]:
+        """Explain a `Status` of driver.pxd: the driver's call, its error code, and the name of that.
+
+        Raises `NotSupportedError` or `OutOfMemoryError` itself where that says more.
+        """
+
+    def error_name(self, code: int) -> str:
+        """The name of an error code that an event's status gave."""
+
+    def is_out_of_memory(self, code: int) -> bool:
+        """Whether an error code says that memory ran out."""
+
+
+class DriverFolder(Protocol):
+    """A driver's folder: what its ``__init__`` offers."""
+
+    def discover(self) -> list[DeviceInfo]:
+        """Every device, the unusable ones too, in order of preference; a new list of the same objects each time.
+
+        The first call looks at the machine and blocks meanwhile. Raises nothing.
+        """
+
+    def absence(self) -> str:
+        """Why there is no device and what to do, in one line; empty if there is one."""
+
+    def open_device(self, info: DeviceInfo) -> DriverDevice:
+        """Open a usable device that `discover` listed. Raises `DriverError`."""

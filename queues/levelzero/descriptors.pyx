@@ -1,0 +1,48 @@
+"""The descriptors that discovery passes through ctypes, in the layouts of calls.pxd. The driver only reads them."""
+
+from forebay.queues.levelzero.calls cimport ContextDesc, CounterDesc, KernelDesc, ListDesc, ModuleDesc, QueueDesc
+
+
+def context_desc() -> bytes:
+    cdef ContextDesc desc
+    return (<const char*> &desc)[:sizeof(desc)]
+
+
+def queue_desc(ordinal: int, flags: int, mode: int) -> bytes:
+    """Of an immediate list."""
+    cdef QueueDesc desc
+    desc.ordinal = ordinal
+    desc.flags = flags
+    desc.mode = mode
+    return (<const char*> &desc)[:sizeof(desc)]
+
+
+def list_desc(ordinal: int) -> bytes:
+    cdef ListDesc desc
+    desc.ordinal = ordinal
+    return (<const char*> &desc)[:sizeof(desc)]
+
+
+def event_desc(flags: int, signal: int, wait: int) -> bytes:
+    """Of a counter-based event."""
+    cdef CounterDesc desc
+    desc.flags = flags
+    desc.signal = signal
+    desc.wait = wait
+    return (<const char*> &desc)[:sizeof(desc)]
+
+
+def module_desc(format: int, code: bytes) -> bytes:
+    """It points into `code`, which the caller keeps."""
+    cdef ModuleDesc desc
+    desc.format = format
+    desc.size = len(code)
+    desc.input = code
+    return (<const char*> &desc)[:sizeof(desc)]
+
+
+def kernel_desc(name: bytes) -> bytes:
+    """It points into `name`, which the caller keeps."""
+    cdef KernelDesc desc
+    desc.name = name
+    return (<const char*> &desc)[:sizeof(desc)]

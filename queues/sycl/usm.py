@@ -1,0 +1,92 @@
+"""Sharing memory with dpctl and dpnp: taking over theirs, and describing forebay's to them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from forebay.core import errors
+from forebay.queues.sycl.objects import AdoptedMemory, ContextHandle
+
+
+class SyclUsm:
+    """Memory of one SYCL context.
+
+    Parameters
+    ----------
+    context
+        Whose memory it is.
+    queue : dpctl.SyclQueue
+        Of this context; users of forebay's memory find it there.
+    name
+        The device's, for messages.
+    """
+
+    def __init__(self, context: ContextHandle, queue: Any, name: str) -> None:
+        self._context = context
+        self._queue = queue
+        self._name = name
+
+    def adopt_memory(self, thing: object) -> tuple[AdoptedMemory, tuple[int, ...], np.dtype[Any]]:
+        """As `SharesUsm.adopt_memory`."""
+        interface = getattr(thing, "__sycl_usm_array_interface__", None)
+        if not isinstance(interface, dict):
+            raise errors.ArgumentTypeError(
+                f"as_buffer needs USM memory (__sycl_usm_array_interface__), not {type(thing).__name__}"
+            )
+        try:
+            address, read_only = interface["data"]
+            shape = tuple(int(extent) for extent in interface["shape"])
+            dtype = np.dtype(interface["typestr"])
+            strides = interface.get("strides")
+            address = int(address or 0) + int(interface.get("offset", 0)) * dtype.itemsize
+        except (KeyError, TypeError, ValueError) as error:
+            raise errors.ArgumentTypeError(
+                f"as_buffer: the __sycl_usm_array_interface__ of this {type(thing).__name__} is not one ({error})"
+            ) from None
+        # dpctl's own memory objects can be written and say that they cannot (0.21, 0.22).
+        if read_only and not isinstance(thing, _memory_classes()):
+            raise errors.InvalidArgumentError(f"as_buffer: this {type(thing).__name__} is read-only")
+        if strides is not None and not _are_contiguous(shape, tuple(strides)):
+            raise errors.InvalidArgumentError(
+                f"as_buffer: this {type(thing).__name__} is not C-contiguous (shape {shape}, strides {tuple(strides)})"
+            )
+        nbytes = math.prod(shape) * dtype.itemsize
+        usm_type = self._context.usm_type_at(address) if nbytes else "device"
+        if not usm_type:
+            raise errors.InvalidArgumentError(
+                f"as_buffer: the memory of this {type(thing).__name__} belongs to another SYCL context than "
+                f"{self._name}'s"
+            )
+        return AdoptedMemory(thing, address, nbytes, usm_type), shape, dtype
+
+    def usm_interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
+        """As `SharesUsm.usm_interface`."""
+        return {
+            "data": (address, False),
+            "shape": shape,
+            "strides": None,
+            "typestr": dtype.str,
+            "version": 1,
+            "syclobj": self._queue,
+        }
+
+
+def _memory_classes() -> tuple[type, ...]:
+    from dpctl import memory
+
+    return memory.MemoryUSMDevice, memory.MemoryUSMHost, memory.MemoryUSMShared
+
+
+def _are_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether strides, counted in elements, are those of C-contiguous memory."""
+    expected = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent == 0:
+            return True
+        if extent != 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
