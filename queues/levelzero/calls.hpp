@@ -12,7 +12,7 @@ namespace forebay_ze {
 
 typedef uint32_t Result;
 
-// Layouts of the Level Zero specification, version 1.15; docs/levelzero-notes.md has them in a table.
+// Layouts of the Level Zero specification; docs/levelzero-notes.md has them in a table.
 struct ContextDesc { uint32_t stype = 0x0D; const void *next = nullptr; uint32_t flags = 0; };
 struct QueueDesc {
     uint32_t stype = 0x0E; const void *next = nullptr;

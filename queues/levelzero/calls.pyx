@@ -1,5 +1,7 @@
 """Filling the table of calls, and naming them in errors."""
 
+import ctypes
+
 from forebay.core.function_table cimport fill, names_of
 
 CALL_NAMES: tuple[str, ...] = names_of(call_names, N_CALLS, "ze")

@@ -1,4 +1,4 @@
-"""The descriptors that discovery passes through ctypes, in the layouts of calls.pxd. The driver only reads them."""
+"""The descriptors that discovery passes through ctypes, in the layouts of calls.hpp. The driver only reads them."""
 
 from forebay.queues.levelzero.calls cimport ContextDesc, CounterDesc, KernelDesc, ListDesc, ModuleDesc, QueueDesc
 

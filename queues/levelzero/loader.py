@@ -2,7 +2,7 @@
 
 The launch path calls the driver from compiled code. What happens once for a device goes through here: ctypes, every
 function with the types of its parameters, every result looked at. Numbers and layouts are those of the Level Zero
-specification, version 1.17. Here are the structures that only discovery fills or reads; the others are in calls.pxd.
+specification, version 1.17. Here are the structures that only discovery fills or reads; the others are in calls.hpp.
 
 Importing this module loads nothing, and `load` on a machine without Level Zero costs one failed ``dlopen``.
 """

@@ -22,10 +22,9 @@ from forebay.queues.sycl.calls cimport (
     CALL_Event_GetCommandExecutionStatus, CALL_Event_Wait, CALL_Queue_Fill16, CALL_Queue_Fill32, CALL_Queue_Fill64,
     CALL_Queue_Fill128, CALL_Queue_Memcpy, CALL_Queue_Memset, CALL_Queue_SubmitBarrier,
     CALL_Queue_SubmitBarrierForEvents, CALL_Queue_SubmitNDRange, CALL_Queue_Wait, CALL_RawKernelArg_Create,
-    OUT_OF_MEMORY as NO_MEMORY, Calls, sycl
+    FAILED, OUT_OF_MEMORY as NO_MEMORY, Calls, failure, sycl
 )
 from forebay.queues.sycl.gates cimport PENDING, SyclEvent as Event, SyclQueue
-from forebay.queues.sycl.calls cimport FAILED, failure
 
 from forebay.queues.sycl import calls, operations
 from forebay.queues.sycl.device import GATE_FAILED, NO_REASON
