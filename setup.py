@@ -104,7 +104,11 @@ def write_stubs():
     from stubgen_pyx.config import StubgenPyxConfig
 
     config = StubgenPyxConfig(
-        include_private=True, exclude_attribution=True, resolve_ctypedef_aliases=True, include_dirs=[str(VIEW)]
+        include_private=True,
+        exclude_attribution=True,
+        resolve_ctypedef_aliases=True,
+        trim_not_defined=False,  # else a misspelt name in an annotation would mean anything
+        include_dirs=[str(VIEW)],
     )
     sources = sorted(VIEW.rglob("*.pyx"))
     StubgenPyx(config=config).convert_multiple_files(sources)
@@ -124,6 +128,7 @@ class TidyStub(ast.NodeTransformer):
     def visit_ClassDef(self, node):
         if [ast.unparse(base) for base in node.bases] == ["TypedDict"]:  # a C structure
             return None
+        node.decorator_list = [name for name in node.decorator_list if not ast.unparse(name).startswith("cython.")]
         return self.generic_visit(node)
 
     def visit_AnnAssign(self, node):

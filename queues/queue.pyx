@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from forebay.core.stats import Stats
     from forebay.queues.device import Device
-    from forebay.queues.graphs.capture import Capture
+    from forebay.queues.graphs.capture import Capture, Capturing
     from forebay.queues.graphs.graph import Graph
     from forebay.queues.host_functions import Gate
     from forebay.queues.launch.bound import BoundLaunch
@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from forebay.queues.memory.shapes import Grid, ShapeLike
 
 _ids = itertools.count(1)
-adopters: dict[str, Callable[[Any, bool], Queue]] = {}  # by package: what makes a Queue of its queues; `forebay.queues.adoption` fills it in
+# By package: what makes a Queue of its queues; `forebay.queues.adoption` fills it in.
+adopters: dict[str, Callable[[Any, bool], Queue]] = {}
 
 
 cdef Queue new_queue(
@@ -204,17 +205,16 @@ cdef class Queue:
 
     # -- commands
 
-
     def _bind(self, Kernel kernel, grid: Grid, block: Grid, tuple args) -> BoundLaunch:
         self._check_open()
         return bind(self, self.state, kernel, grid, block, args)
 
     # What takes their place, and its documentation, is at the foot of this file.
     @overload
-    def launch(self, kernel: Kernel, grid: Grid, block: Grid, /, *args: Any) -> None: ...
+    def launch(self, kernel: Kernel, grid: Grid, block: Grid, /, *args: Any, result: DTypeLike) -> Result: ...
 
     @overload
-    def launch(self, kernel: Kernel, grid: Grid, block: Grid, /, *args: Any, result: DTypeLike) -> Result: ...
+    def launch(self, kernel: Kernel, grid: Grid, block: Grid, /, *args: Any, result: None = None) -> None: ...
 
     def copy(self, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
         """Copy all of `src` to `dst`: buffers, or C-contiguous host memory (NumPy arrays, anything with a buffer).
@@ -576,10 +576,12 @@ cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t co
     if keywords != NULL:
         if <tuple> keywords != ("result",):
             raise ArgumentTypeError(f"launch takes the keyword result only, not {', '.join(<tuple> keywords)}")
-        self._refuse_in_capture("launch with result= (pass a Buffer, and copy it to an array, to read after each run)")
-        return launch_for_result(
-            self, <object> kernel, <object> grid, <object> block, list_of(arguments + 3, count - 3),
-            <object> arguments[count])
+        if <object> arguments[count] is not None:
+            self._refuse_in_capture(
+                "launch with result= (pass a Buffer, and copy it to an array, to read after each run)")
+            return launch_for_result(
+                self, <object> kernel, <object> grid, <object> block, list_of(arguments + 3, count - 3),
+                <object> arguments[count])
     if (<Kernel> kernel).plain:
         launch(self, state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
     elif not captured_launch(self, <Kernel> kernel, arguments, count):

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from typing_extensions import Never
 
     from forebay.queues.device import Device
-    from forebay.queues.memory.shapes import ShapeLike
 
 SMALLEST = 512
 LARGEST_STEP = 2 << 20  # bytes

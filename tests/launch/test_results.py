@@ -49,6 +49,11 @@ def test_values_of_scalars_structures_and_arrays(queue, kernels, values):
     assert kernels["sum"][1, 1, queue](values, 3, result="i4").get() == 3
 
 
+def test_none_is_no_result(queue, kernels, values):
+    assert queue.launch(kernels["reads"], 1, 1, values, result=None) is None
+    assert kernels["reads"][1, 1, queue](values, result=None) is None
+
+
 @pytest.mark.executes
 def test_each_result_is_that_of_its_own_launch(queue, kernels, values):
     futures = [queue.launch(kernels["sum"], 1, 1, values, n, result="i4") for n in range(11)]

@@ -20,6 +20,7 @@ if not (ROOT / "setup.py").exists():
     pytest.skip("only in a checkout", allow_module_level=True)
 pytest.importorskip("Cython")
 pytest.importorskip("setuptools", minversion="77")
+pytest.importorskip("stubgen_pyx")
 
 ROOMS = ("core", "sync", "events", "queues")
 FACE = Path("src", "forebay")
@@ -47,10 +48,10 @@ from ...sync.small cimport Counter as SameCounter
 cdef class User:
     cdef Counter counter
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.counter = SameCounter()
 
-    def advance(self):
+    def advance(self) -> int:
         return self.counter.advance()
 """,
     "tests/observers/small.pyx": """
@@ -79,7 +80,6 @@ def checkout(tmp_path_factory):
     (copy / FACE / "__init__.py").write_text(
         '"""Without what it imports when it is whole."""\n\n__version__ = "1.2.3"\n'
     )
-    (copy / "sync/typed.pyi").write_text("answer: int\n")
     for name, text in SOURCES.items():
         (copy / name).write_text(text.lstrip())
     return copy
@@ -102,10 +102,11 @@ def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
     assert {name.split("/")[0] for name in names} == {"forebay"}
     assert {Path(name).suffix for name in names} == {".py", ".pyi", ".pxd", ".so", ".typed"}
     expected = {Path("forebay/py.typed")}
-    for pattern in ("**/*.py", "**/*.pyi", "**/*.pxd"):
+    for pattern in ("**/*.py", "**/*.pyx", "**/*.pxd"):
         expected |= {path.relative_to(checkout / "src") for path in (checkout / FACE).glob(pattern)}
         for room in ROOMS:
             expected |= {Path("forebay", path.relative_to(checkout)) for path in (checkout / room).glob(pattern)}
+    expected = {path.with_suffix(".pyi") if path.suffix == ".pyx" else path for path in expected}
     assert {Path(name) for name in names if not name.endswith(".so")} == expected
     compiled = {re.sub(r"\..*", "", name) for name in names if name.endswith(".so")}
     assert compiled == {"forebay/sync/small", "forebay/queues/opencl/large"}
@@ -120,6 +121,11 @@ def test_the_source_distribution_has_what_builds_and_tests_it(checkout):
     headers = {path.relative_to(checkout).as_posix() for folder in folders for path in folder.rglob("*.hpp")}
     assert any(name.startswith("tests/observers/") for name in headers)
     assert names >= headers | {*SOURCES, "setup.py", "tests/observers/recorder.pxi"}
+
+
+def test_the_wheel_has_stubs_with_the_annotations(wheel):
+    stub = zipfile.ZipFile(wheel).read("forebay/queues/opencl/large.pyi").decode()
+    assert "def advance(self) -> int:" in stub
 
 
 def test_the_wheel_works_without_the_checkout(wheel, tmp_path):
@@ -200,14 +206,16 @@ def test_the_view_has_the_layout_of_an_installed_forebay(checkout):
     view = checkout / "build/view/forebay"
     assert {path.name for path in view.iterdir()} == {path.name for path in (checkout / FACE).iterdir()} | {*ROOMS}
     assert (view / "queues/opencl/large.pyx").read_text() == (checkout / "queues/opencl/large.pyx").read_text()
+    assert (view / "queues/opencl/large.pyi").exists()
+    assert not [*checkout.glob("queues/**/*.pyi")]
 
 
 def test_without_symbolic_links_the_view_is_a_copy(checkout):
     forbid = "def symlink_to(*_, **__): raise OSError\nimport pathlib; pathlib.Path.symlink_to = symlink_to\n"
     output_of("-c", f"{forbid}import runpy; runpy.run_path('setup.py')['make_view']()", cwd=checkout)
     view = checkout / "build/view/forebay"
-    assert not (view / "queues").is_symlink()
     assert (view / "queues/opencl/large.pyx").exists()
+    assert not (view / "queues/opencl/large.pyx").is_symlink()
     output_of("setup.py", "--quiet", "view", cwd=checkout)
 
 

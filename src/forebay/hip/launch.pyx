@@ -109,10 +109,10 @@ cdef class dim3:
     def __len__(self) -> int:
         return 3
 
-    def __getitem__(self, key: Any) -> int:
+    def __getitem__(self, key: Any, /) -> int:
         return getattr(self, key) if isinstance(key, str) else (self.x, self.y, self.z)[key]
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object, /) -> bool:
         return isinstance(other, dim3) and tuple(self) == tuple(other)
 
     def __hash__(self) -> int:
