@@ -19,8 +19,8 @@ from typing import Any
 from forebay.c_string import CString
 from forebay.core.errors import BuildError, Error
 from forebay.hip_cpp import KernelInfo, NotInstalledError, RefusedError, Variable, build, translate
+from forebay.hip_cpp.building import current_device as _current_device
 from forebay.hip_cpp.code import HIP_CPP, OPENCL_C, pack_code
-from forebay.hip_cpp.device import current_device as _current_device
 
 __all__ = [
     "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram",

@@ -17,7 +17,7 @@ from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError
 from forebay.hip.enums import HIP_VERSION, hipError_t
 from forebay.hip.errors import HipError, api
 from forebay.hip.launch import set_null_queue
-from forebay.hip_cpp.device import compile_for
+from forebay.hip_cpp.building import compile_for
 from forebay.queues import selection
 from forebay.queues.device import Device
 

@@ -1,15 +1,36 @@
-"""From OpenCL C to a program of a device, where the program may have variables."""
+"""From OpenCL C, which may have variables, to a program; and the device that `forebay.hiprtc` builds it for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 
 from forebay.hip_cpp.errors import Place, RefusedError
 from forebay.hip_cpp.program import Variable
 from forebay.queues.device import Device
 from forebay.queues.kernels.program import Program
 
-__all__ = ["build"]
+__all__ = ["build", "compile_for", "current_device"]
+
+_choose: Callable[[], Device] | None = None
+_default: list[Device] = []
+_lock = threading.Lock()
+
+
+def compile_for(choose: Callable[[], Device]) -> None:
+    """Compile for the device that `choose` returns in the thread that compiles. `forebay.hip` calls this."""
+    global _choose
+    _choose = choose
+
+
+def current_device() -> Device:
+    """Return the device that `forebay.hip` uses in this thread, or the default one if it is not imported."""
+    if _choose is not None:
+        return _choose()
+    with _lock:
+        if not _default or _default[0].closed:
+            _default[:] = [Device()]
+        return _default[0]
 
 
 def build(device: Device, text: str, options: Sequence[str] = (), variables: Sequence[Variable] = ()) -> Program:
