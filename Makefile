@@ -15,13 +15,14 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-levelzero test-sycl test-on-sycl check bench clean
+.PHONY: help demo test test-levelzero test-sycl test-on-sycl test-repeat check bench clean
 
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
 	@echo "make test            run the tests; ARGS='-k name' goes to pytest"
 	@echo "make test-levelzero  the same on Intel's Level Zero driver without a GPU, and again under its validation layer"
 	@echo "make test-sycl       what has to do with a device on SYCL, in an environment of its own with dpctl: 1.7 GB"
+	@echo "make test-repeat     the tests N=10 times, each in another order and beside a busy processor; ON=levelzero there"
 	@echo "make check           formatting, linting and types"
 	@echo "make bench           what a launch costs here; ARGS='--json' goes to the benchmark"
 	@echo "make clean           remove all that was built"
@@ -35,32 +36,32 @@ test: $(VENV)/with-cpu,test $(VENV)/observers
 
 # Intel's driver with null hardware: it compiles, encodes and submits, and executes nothing. The first run fetches 75 MB of
 # Debian packages into the user's cache, later ones need no network; where they cannot be had, this says why and fails.
-NULL = FOREBAY_DEVICE=level_zero $(BIN)/python -m tests.null_levelzero
-# The layer looks at the process of the tests, so those that only start others are left out there; so are the many that
-# let calls fail, which take minutes with it and count what is left by themselves.
-IN_CHILDREN := $(addprefix --ignore=tests/,package queues/test_shutdown.py) \
-    $(addprefix --ignore=tests/drivers/levelzero/test_,$(addsuffix .py,discovery faults not_executed observer ocloc validation))
+NULL = env FOREBAY_DEVICE=level_zero $(BIN)/python -m tests.null_levelzero
 
 test-levelzero: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(NULL) python -m forebay default
-	@$(NULL) python -m pytest $(addprefix --ignore=,$(NOT_PLAIN)) $(ARGS)
+	@$(NULL) python -m pytest $(ARGS)
 	@echo "forebay: with two devices" >&2
 	@$(NULL) --devices 2 python -m pytest tests/queues/test_two_devices.py $(ARGS)
 	@echo "forebay: with two devices and the validation layer" >&2
-	@$(NULL) --devices 2 --validate python -m pytest $(IN_CHILDREN) $(addprefix --ignore=,$(NOT_VALIDATED)) $(ARGS)
+	@$(NULL) --devices 2 --validate python -m pytest $(ARGS)
 	@echo "forebay: the same for many threads at once, without the layer's events checker, which crashes then" >&2
-	@ZEL_ENABLE_EVENTS_CHECKER=0 $(NULL) --validate python -m pytest $(IN_CHILDREN) -m threads $(ARGS)
+	@ZEL_ENABLE_EVENTS_CHECKER=0 $(NULL) --validate python -m pytest -m threads $(ARGS)
+
+# What is ever red in ten runs is said at the end, with the seed: make test ARGS=--randomly-seed=…
+N ?= 10
+ON ?=
+
+test-repeat: $(VENV)/with-cpu,test $(VENV)/observers
+	@$(BIN)/python -m tests.repeat $(N) $(if $(filter levelzero,$(ON)),$(NULL) python,$(BIN)/python) -m pytest -n auto $(ARGS)
 
 # dpctl brings a compiler's runtime of 0.7 GB with it: too much for everyone's tests, which use it where it is installed.
-# What no device has a part in, or only another driver's, is left to the other tests.
-NOT_ON_SYCL := drivers/levelzero package $(addprefix kernels/test_,$(addsuffix .py,binary_cache opencl_programs spirv))
-
 test-sycl:
 	@$(MAKE) --no-print-directory VENV=$(VENV)-sycl test-on-sycl
 
 test-on-sycl: $(VENV)/with-sycl,pytest $(VENV)/observers
 	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m forebay default
-	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m pytest $(addprefix --ignore=tests/,$(NOT_ON_SYCL)) $(ARGS)
+	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m pytest $(ARGS)
 
 bench: $(VENV)/with-cpu $(VENV)/built
 	@$(BIN)/python -m forebay default

@@ -452,9 +452,10 @@ cdef class Device:
             abandon_captures(self)
         try:
             self._finish()
+        finally:
             with nogil:
                 wait_for_openings()
-        finally:
+            self._collect_all()  # what a gate that was still counted kept, and would keep for ever
             self.pool.trim()
             self._launch_memory.trim()
             self._disband()

@@ -1,4 +1,6 @@
 import contextlib
+import gc
+import importlib.util
 import os
 import shlex
 from dataclasses import replace
@@ -14,6 +16,9 @@ from tests.helpers.refusals import refused
 
 from . import null_levelzero
 from .helpers import kernels as sources
+from .helpers.needs import has
+
+collect_ignore = [] if importlib.util.find_spec("dpctl") else ["drivers/sycl"]
 
 # Before any device is looked for: Level Zero's loader reads the environment once.
 validation.begin()
@@ -58,20 +63,43 @@ def pytest_report_header():
     ]
 
 
+# -- what can run on a device
+
+
+def device_of(item):
+    """The name of the device that a test is for."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return parameters.get("device", DEVICES[0])
+
+
+def can_run(item, known):
+    """Whether a test can pass on its device; without one it fails, and says what to do."""
+    info, mark = known.get(device_of(item)), executes(item)
+    return not (mark and not mark.kwargs.get("run", True)) and (info is None or has(info, item))
+
+
+def pytest_collection_modifyitems(config, items):
+    known = {device.name: device for device in devices()}
+    there, gone = [], []
+    for item in items:
+        (there if can_run(item, known) else gone).append(item)
+    items[:] = there
+    config.hook.pytest_deselected(items=gone)
+
+
+def pytest_collection_finish():
+    # Thousands of tests collect garbage, to see what is left: they need not look through all that pytest has found.
+    gc.collect()
+    gc.freeze()
+
+
 # -- null hardware
 
 
 def executes(item):
     """The mark of a test that needs more than its device does; None for any other test."""
     mark = item.get_closest_marker("executes")
-    tested = getattr(item, "callspec", None) and item.callspec.params.get("device")
-    return mark if mark and on_null_hardware(tested or DEVICES[0]) else None
-
-
-def pytest_runtest_setup(item):
-    mark = executes(item)
-    if mark and not mark.kwargs.get("run", True):
-        pytest.skip(NOT_EXECUTED)
+    return mark if mark and on_null_hardware(device_of(item)) else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -124,13 +152,6 @@ def device(request):
 def really(device):
     """Whether the device executes what it is given."""
     return not on_null_hardware(device.name)
-
-
-@pytest.fixture(scope="session")
-def opencl_only():
-    """For tests about OpenCL itself: its platforms, its ICD files, its runtimes' habits."""
-    if not str(DEVICES[0]).startswith("opencl"):
-        pytest.skip("about OpenCL; the device that is tested is not one of its")
 
 
 def opencl_parts(native, units):

@@ -12,15 +12,17 @@ class Limits(NamedTuple):
     doubles: bool
     halves: bool
     images: bool
+    long_atomics: bool
     spirv: bool
 
 
-def limits(device):
-    native = device.info.native
-    if device.info.backend == "level_zero":
+def limits(info):
+    native = info.native
+    if info.backend == "level_zero":
+        sizes = native.max_allocation, native.max_local_bytes, native.max_group_size[0]
         # the compiler refuses images for the product of `null_levelzero`
-        return Limits(native.max_allocation, native.max_local_bytes, native.max_group_size[0], True, True, False, True)
-    if device.info.backend == "sycl":
+        return Limits(*sizes, doubles=True, halves=True, images=False, long_atomics=True, spirv=True)
+    if info.backend == "sycl":
         return Limits(
             native.max_mem_alloc_size,
             native.local_mem_size,
@@ -28,6 +30,7 @@ def limits(device):
             native.has_aspect_fp64,
             native.has_aspect_fp16,
             native.has_aspect_image,
+            native.has_aspect_atomic64,
             True,
         )
     extensions = native.extensions.split()
@@ -38,5 +41,6 @@ def limits(device):
         "cl_khr_fp64" in extensions,
         "cl_khr_fp16" in extensions,
         bool(native.image_support),
+        "cl_khr_int64_base_atomics" in extensions,
         bool("cl_khr_il_program" in extensions or native.il_version),
     )

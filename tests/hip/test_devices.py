@@ -58,7 +58,7 @@ def test_each_thread_begins_with_the_first_device(device):
 def test_properties(device, number):
     properties = hip.hipDeviceProp_t()
     assert hip.hipGetDeviceProperties(properties, number) == (E.hipSuccess,)
-    known = limits(device)
+    known = limits(device.info)
     assert properties.name == device.info.description.encode()
     assert properties.gcnArchName == device.name.encode()
     assert properties.totalGlobalMem == device.info.memory

@@ -159,10 +159,9 @@ def test_a_destroyed_event(device):
         assert code(call(event)) == E.hipErrorContextIsDestroyed
 
 
+@pytest.mark.needs("two devices")
 def test_an_event_and_a_stream_of_two_devices(device):
     count = ok(hip.hipGetDeviceCount())
-    if count < 2:
-        pytest.skip("there is one device")
     here = ok(hip.hipGetDevice())
     event = ok(hip.hipEventCreate())
     ok(hip.hipSetDevice((here + 1) % count))

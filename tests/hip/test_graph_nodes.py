@@ -154,12 +154,13 @@ def test_copies_within_the_host_and_within_the_device(graph, stream):
 
 @pytest.mark.executes
 def test_dependencies_decide_the_order(graph, stream, function):
-    memory = ints()
-    nodes = [add(graph, function("add"), memory, 1), add(graph, function("fill"), memory, 10)]
-    nodes.append(add(graph, function("add"), memory, 100))
-    ok(hip.hipGraphAddDependencies(graph, [nodes[1], nodes[1]], [nodes[0], nodes[2]], 2))
+    memory, result = ints(), ints()
+    last = add(graph, function("copy"), result, memory)
+    middle = add(graph, function("add"), memory, 1)
+    first = add(graph, function("fill"), memory, 10)
+    ok(hip.hipGraphAddDependencies(graph, [first, middle], [middle, last], 2))
     run(graph, stream)
-    assert read(memory) == [111] * N
+    assert read(result) == [11] * N
 
 
 def test_dependencies_in_every_form(graph):

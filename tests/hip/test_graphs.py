@@ -238,10 +238,9 @@ def test_updates_without_something(graph):
         hip.hipGraphExecUpdate(executable, graph, "here")
 
 
+@pytest.mark.needs("two devices")
 def test_two_devices(graph, stream, function):
     count, here = ok(hip.hipGetDeviceCount()), ok(hip.hipGetDevice())
-    if count < 2:
-        pytest.skip("there is one device")
     memory = ints()
     node = add(graph, function("fill"), memory, 1)
     executable = instantiate(graph)

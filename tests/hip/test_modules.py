@@ -33,7 +33,7 @@ def mixed(out):
 
 @pytest.fixture
 def needs_doubles(device):
-    if not limits(device).doubles:
+    if not limits(device.info).doubles:
         pytest.skip("the device has no double precision")
 
 
@@ -237,15 +237,14 @@ def test_launches_that_cannot_be(function, device):
     assert attempt(fill, extra=(np.zeros(3), ctypes.c_int(1))) == E.hipErrorInvalidValue
     assert attempt(fill, extra=(12345, ctypes.c_int(1))) == E.hipErrorInvalidValue
     assert attempt(fill, extra=(ctypes.c_void_p * 5)()) == E.hipErrorInvalidValue
-    assert attempt(fill, shared=limits(device).local_memory + 1, extra=arguments) == E.hipErrorInvalidValue
+    assert attempt(fill, shared=limits(device.info).local_memory + 1, extra=arguments) == E.hipErrorInvalidValue
     assert attempt(fill, stream=12345, extra=arguments) == E.hipErrorInvalidHandle
     launch(fill, None, memory, 1)
 
 
+@pytest.mark.needs("two devices")
 def test_a_stream_of_another_device(function):
     count, here = ok(hip.hipGetDeviceCount()), ok(hip.hipGetDevice())
-    if count < 2:
-        pytest.skip("there is one device")
     fill, memory = function("fill"), ints()
     ok(hip.hipSetDevice((here + 1) % count))
     stream = ok(hip.hipStreamCreate())
@@ -324,7 +323,7 @@ def test_attributes_of_functions(function, device):
     most = ok(hip.hipFuncGetAttribute(F.HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, fill))
     assert most == fill.kernel.max_block_size
     shared = ok(hip.hipFuncGetAttribute(F.HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, fill))
-    assert shared == limits(device).local_memory
+    assert shared == limits(device.info).local_memory
     assert code(hip.hipFuncGetAttribute(F.HIP_FUNC_ATTRIBUTE_NUM_REGS, fill)) == E.hipErrorNotSupported
     assert code(hip.hipFuncGetAttribute(99, fill)) == E.hipErrorInvalidValue
     assert code(hip.hipFuncGetAttribute(F.HIP_FUNC_ATTRIBUTE_MAX, fill)) == E.hipErrorInvalidValue

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from tests.helpers.limits import limits
-
 pytestmark = pytest.mark.executes
 
 RNG = np.random.default_rng(7)
@@ -198,9 +196,9 @@ def test_atomic_operations(build):
     assert w.tolist() == [64 % 10, -64 % 10]
 
 
-def test_atomic_operations_on_64_bits(build, device):
-    if "cl_khr_int64_base_atomics" not in getattr(device.info.native, "extensions", ""):
-        pytest.skip("the device has none")
+@pytest.mark.executes
+@pytest.mark.needs("atomics on 64 bits", "doubles")
+def test_atomic_operations_on_64_bits(build):
     program = build("""
         __global__ void all(unsigned long long* a, double* d) {
             atomicAdd(a, 1ULL << 32); atomicMax(a + 1, (unsigned long long)threadIdx.x); atomicAdd(d, 0.5);
@@ -416,9 +414,8 @@ def test_results_behind_pointers(build):
     assert np.allclose(out, [s, c, 0.75, 2, 4.5, s, c])
 
 
-def test_math_of_doubles(build, device):
-    if not limits(device).doubles:
-        pytest.skip("the device has no doubles")
+@pytest.mark.needs("doubles")
+def test_math_of_doubles(build):
     program = build("""
         __global__ void math(const double* in, double* out, float f, int n) {
             double x = in[0];

@@ -16,7 +16,12 @@ def rows(title):
     section = PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
     found = [[cell.replace("\\|", "|") for cell in row] for row in ROW.findall(section)]
     assert len(found) == section.count("\n|") - 2  # the head and the line below it are no rows
-    return [pytest.param(*row[1:], id=row[0]) for row in found]
+    return [pytest.param(*row[1:], id=row[0], marks=marks_of(row[1])) for row in found]
+
+
+def marks_of(example):
+    long = any(word in example for word in ("64 bits", "ull*", "long long*"))
+    return [pytest.mark.needs("atomics on 64 bits")] if long else []
 
 
 def program_of(example):
@@ -31,11 +36,7 @@ def flat(text):
 
 @pytest.mark.executes
 @pytest.mark.parametrize(("example", "becomes"), rows("What is in the subset"))
-def test_what_is_in_the_subset(build, device, example, becomes):
-    if "64 bits" in example or "ull*" in example or "long long*" in example:
-        extensions = getattr(device.info.native, "extensions", "cl_khr_int64_base_atomics")
-        if "cl_khr_int64_base_atomics" not in extensions:
-            pytest.skip("the device has none")
+def test_what_is_in_the_subset(build, example, becomes):
     program = build(program_of(example))
     assert flat(becomes) in flat(program.translation.text)
     (info,) = program.kernels.values()

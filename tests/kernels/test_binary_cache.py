@@ -13,6 +13,8 @@ from forebay.core.errors import InvalidArgumentError
 from forebay.queues.kernels.cache import HEADER, BinaryCache, key_of, reads_files
 from tests.helpers.processes import ROOT
 
+pytestmark = pytest.mark.needs("no chosen device")
+
 KEY = key_of("a program")
 
 

@@ -127,9 +127,8 @@ def test_floats_are_not_made_from_other_things(queue, taker, refuses, value, spa
 
 
 @pytest.mark.executes
+@pytest.mark.needs("doubles")
 def test_doubles(device, queue):
-    if not limits(device).doubles:
-        pytest.skip("the device has no double precision")
     kernel = device.program(taking("double"))["take"]
     result = device.zeros(1, "f8")
     for value in (0.1, 1e300, 5, np.float32(0.5), -np.inf):
@@ -140,9 +139,8 @@ def test_doubles(device, queue):
 
 
 @pytest.mark.executes
+@pytest.mark.needs("halves")
 def test_halves(device, queue, refuses):
-    if not limits(device).halves:
-        pytest.skip("the device has no half precision")
     kernel = device.program("#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" + taking("half"))["take"]
     result = device.zeros(1, "f2")
     for value in (0.5, 3, np.float16(1.25), -65504.0):
@@ -315,7 +313,7 @@ def test_a_buffer_is_no_local_memory_and_local_memory_no_buffer(device, queue, p
 
 
 def test_more_local_memory_than_the_device_has_is_refused(device, queue, program, refuses, spare):
-    limit = limits(device).local_memory
+    limit = limits(device.info).local_memory
     for nbytes in (limit + 1, 1 << 62):
         with refuses(ps.InvalidArgumentError, ValueError, "local memory", str(nbytes), str(limit)):
             queue.launch(program["reverse_in_groups"], 1, 1, spare, ps.local(nbytes))
@@ -404,7 +402,7 @@ def test_sizes_that_are_no_ints_are_refused(queue, program, refuses, what, value
 
 def test_a_block_larger_than_the_kernel_can_have_is_refused(device, queue, program, refuses):
     largest = program["nothing"].max_block_size
-    queue.launch(program["nothing"], 1, min(largest, limits(device).block_axis))
+    queue.launch(program["nothing"], 1, min(largest, limits(device.info).block_axis))
     with refuses(ps.InvalidArgumentError, ValueError, "'nothing'", "block", str(largest + 1), device.name):
         queue.launch(program["nothing"], 1, largest + 1)
     with refuses(ps.InvalidArgumentError, ValueError, "'nothing'", "block", device.name):

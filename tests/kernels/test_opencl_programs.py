@@ -13,9 +13,8 @@ from forebay.queues.kernels.cache import BinaryCache
 from forebay.queues.opencl import programs
 from forebay.queues.opencl.programs import Builder, Entry
 from tests.helpers import spirv
-from tests.helpers.limits import limits
 
-pytestmark = pytest.mark.usefixtures("opencl_only")
+pytestmark = pytest.mark.needs("OpenCL")
 
 SOURCE = """
 typedef struct { float weight; int offset; long large; } Part;
@@ -264,9 +263,8 @@ def test_what_does_not_build_is_not_kept(device, cache):
     assert cache.info().entries == 0
 
 
+@pytest.mark.needs("SPIR-V")
 def test_spirv(device, queue, cache, monkeypatch):
-    if not limits(device).spirv:
-        pytest.skip("the device takes no SPIR-V")
     module = spirv.fill_module("fill")
     device.program(module)
     monkeypatch.setattr(Builder, "_compile", never)

@@ -4,7 +4,6 @@ import pytest
 
 import forebay as ps
 from tests.helpers import spirv
-from tests.helpers.limits import limits
 from tests.helpers.refusals import refused
 
 ONE_TWO = "kernel void one(global int *a) { a[0] = N; } kernel void two(void) { mem_fence(CLK_GLOBAL_MEM_FENCE); }"
@@ -83,10 +82,9 @@ def test_options_of_the_wrong_type_are_refused(device, refuses, options):
         device.program(ONE_TWO, options)
 
 
+@pytest.mark.needs("images")
 @pytest.mark.parametrize("type_name", ["read_only image2d_t", "sampler_t"])
 def test_images_and_samplers_are_refused_when_the_kernel_is_made(device, refuses, type_name):
-    if not limits(device).images:
-        pytest.skip("the device has no images")
     with refuses(ps.NotSupportedError, NotImplementedError, "'look'", "images, samplers"):
         device.program(f"kernel void look({type_name} thing) {{ }}")["look"]
 
@@ -131,16 +129,11 @@ def test_many_programs_come_and_go(device, queue):
 # SPIR-V
 
 
-@pytest.fixture
-def takes_spirv(device):
-    if not limits(device).spirv:
-        pytest.skip("the device takes no SPIR-V")
-
-
+@pytest.mark.needs("SPIR-V")
 @pytest.mark.executes
 @pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview])
 @pytest.mark.parametrize("name", ["fill", "a_longer_name"])
-def test_spirv_runs(device, queue, takes_spirv, wrap, name):
+def test_spirv_runs(device, queue, wrap, name):
     program = device.program(wrap(spirv.fill_module(name)))
     assert list(program) == [name]
     buffer = device.zeros(100, "i4")
@@ -148,7 +141,8 @@ def test_spirv_runs(device, queue, takes_spirv, wrap, name):
     assert buffer.get(queue=queue).tolist() == [-7] * 100
 
 
-def test_arguments_of_spirv_are_checked(device, queue, takes_spirv, refuses):
+@pytest.mark.needs("SPIR-V")
+def test_arguments_of_spirv_are_checked(device, queue, refuses):
     kernel = device.program(spirv.fill_module())["fill"]
     assert kernel.signature == "fill(int* values, int value)"
     with refuses(ps.ArgumentTypeError, TypeError, "2 arguments"):
@@ -173,9 +167,8 @@ def test_spirv_that_was_cut_off_is_refused(device, refuses):
             device.program(module[:length])
 
 
+@pytest.mark.needs("no SPIR-V")
 def test_spirv_on_a_device_that_takes_none_is_refused(device, refuses):
-    if limits(device).spirv:
-        pytest.skip("the device takes SPIR-V")
     with refuses(ps.NotSupportedError, NotImplementedError, device.name, "SPIR-V"):
         device.program(spirv.fill_module())
 

@@ -8,6 +8,8 @@ from forebay.queues.kernels.spirv import Declared, kernels_of, variables_of
 from tests.helpers import spirv
 from tests.helpers.spirv import instruction, text
 
+pytestmark = pytest.mark.needs("no chosen device")
+
 INT, FLOAT, VECTOR, ARRAY, STRUCT, CONSTANT = 21, 22, 23, 28, 30, 43
 FUNCTION_STORAGE, WORKGROUP, CROSS_WORKGROUP = 7, 4, 5
 PACKED = 10

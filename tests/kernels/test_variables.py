@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import forebay as ps
-from forebay.queues.selection import devices
 from tests.helpers.refusals import refused
 
 SOURCE = """
@@ -203,9 +202,8 @@ def test_a_name_is_a_str(build, name):
         build().get_global(name)
 
 
+@pytest.mark.needs("no variables")
 def test_a_driver_that_does_not_tell_says_so(device):
-    if device.driver.variable_options is not None and device.info.backend != "sycl":
-        pytest.skip("the driver tells")
     program = device.program("kernel void fill(global int *x) { x[0] = 1; }")
     with refused(ps.NotSupportedError, RuntimeError, "'count'"):
         program.get_global("count")
@@ -225,14 +223,11 @@ def section(elf, name):
     raise LookupError(name)
 
 
+@pytest.mark.needs("Level Zero")
 @pytest.mark.parametrize(("declared", "in_code"), [("global", False), ("global const", True), ("constant", True)])
-def test_what_is_not_const_is_not_part_of_the_code(declared, in_code):
+def test_what_is_not_const_is_not_part_of_the_code(device, declared, in_code):
     """Else kernels would not see what the host writes, which null hardware cannot show."""
-    info = next((each for each in devices() if each.backend == "level_zero"), None)
-    if info is None:
-        pytest.skip("about Intel's compiler for GPUs")
-    with ps.Device(info.name) as device:
-        source = f"{declared} int a = 0x12345678; kernel void get(global int *x) {{ x[0] = a; }}"
-        program = device.program(source, device.driver.variable_options)
-        binary = program._natives["get"]._module.native_binary()
+    source = f"{declared} int a = 0x12345678; kernel void get(global int *x) {{ x[0] = a; }}"
+    program = device.program(source, device.driver.variable_options)
+    binary = program._natives["get"]._module.native_binary()
     assert ((0x12345678).to_bytes(4, "little") in section(binary, ".text.get")) == in_code

@@ -387,7 +387,7 @@ def test_memory_stays_while_a_slice_of_it_is_there(device, queue, hold):
 
 def test_memory_is_given_back(device):
     total = device.info.memory
-    part = min(limits(device).allocation, total) // 2
+    part = min(limits(device.info).allocation, total) // 2
     for _ in range(2 * total // part + 4):  # more than there is, were it not given back
         device.empty(part, "u1").close()
     for _ in range(2 * total // part + 4):

@@ -11,6 +11,8 @@ import pytest
 from tests.conftest import DEVICES, on_null_hardware
 from tests.helpers.processes import ROOT, command
 
+pytestmark = pytest.mark.needs("no validation layer")
+
 CHILD = """
 import json, sys
 from dataclasses import asdict, replace

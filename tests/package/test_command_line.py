@@ -12,6 +12,8 @@ from forebay.queues.kernels.cache import BinaryCache, key_of
 from forebay.queues.selection import devices
 from tests.helpers.processes import BUNDLED_DRIVERS, no_opencl, output_of, python
 
+pytestmark = pytest.mark.needs("no validation layer")
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _some_device():

@@ -4,7 +4,10 @@ import pytest
 from forebay.queues.selection import devices
 from tests.helpers.processes import python
 
-pytestmark = pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device")
+pytestmark = [
+    pytest.mark.needs("no validation layer"),
+    pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device"),
+]
 
 
 @pytest.mark.executes

@@ -16,6 +16,8 @@ from tests import null_levelzero
 from tests.helpers.processes import ROOT
 from tests.null_levelzero import DamagedError, UnavailableError
 
+pytestmark = pytest.mark.needs("no chosen device")
+
 PROBE = ROOT / "tests/helpers/null_levelzero_probe.py"
 PONTE_VECCHIO = 0x0BD5
 

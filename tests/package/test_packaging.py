@@ -22,6 +22,8 @@ pytest.importorskip("Cython")
 pytest.importorskip("setuptools", minversion="77")
 pytest.importorskip("stubgen_pyx")
 
+pytestmark = pytest.mark.needs("no chosen device")
+
 ROOMS = ("core", "sync", "events", "queues")
 FACE = Path("src", "forebay")
 BUILD_SDIST = "import setuptools.build_meta as b; print(b.build_sdist('dist'))"

@@ -9,7 +9,10 @@ from tests.helpers.processes import ROOT, output_of
 
 PRINTS = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 
-pytestmark = pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device")
+pytestmark = [
+    pytest.mark.needs("no validation layer"),
+    pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device"),
+]
 
 
 def program_of(page, start=""):

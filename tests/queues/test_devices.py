@@ -16,7 +16,7 @@ needs_intel = pytest.mark.skipif(
     platforms.intel_cpu_runtime() is None, reason="Intel's CPU runtime is not from pip here"
 )
 
-about_opencl = pytest.mark.usefixtures("opencl_only")
+about_opencl = pytest.mark.needs("OpenCL")
 
 no_bundled_driver = pytest.mark.skipif(BUNDLED_DRIVERS, reason="pyopencl's own folder has a driver, always found")
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.helpers.processes import no_opencl, python
 
+pytestmark = pytest.mark.needs("no validation layer")
+
 START = """
 import gc, sys, threading, time
 import numpy as np

@@ -316,9 +316,9 @@ def of_another_driver(device):
             with ps.Device(info.name) as other:
                 yield other
             return
-    pytest.skip("there is one driver only")
 
 
+@pytest.mark.needs("two drivers")
 def test_no_driver_waits_for_anothers_event(device, of_another_driver, queue, refuses):
     theirs = of_another_driver.queue()
     theirs.fill(of_another_driver.zeros(10), 1)
@@ -328,6 +328,7 @@ def test_no_driver_waits_for_anothers_event(device, of_another_driver, queue, re
     theirs.finish()
 
 
+@pytest.mark.needs("two drivers")
 def test_a_copy_between_drivers_goes_through_the_host(device, of_another_driver, queue, numbers):
     source, buffer = of_another_driver.array(numbers), device.zeros(COUNT, "i4")
     before = queue.stats

@@ -6,7 +6,6 @@ import pytest
 import forebay as ps
 from forebay.queues import selection
 from forebay.queues.device import open_devices
-from tests import null_levelzero
 from tests.ordering.program import SOURCE
 
 from . import validation
@@ -15,8 +14,6 @@ from . import validation
 @pytest.fixture
 def emulated():
     """The driver, watched, and answered for: what is behind a closed gate is not done."""
-    if not null_levelzero.inside():
-        pytest.skip("runs under python -m tests.null_levelzero")
     from tests.observers import levelzero as observer
 
     observer.watch(emulate=True)

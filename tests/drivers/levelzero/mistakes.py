@@ -15,16 +15,10 @@ import pytest
 
 import forebay as ps
 from forebay.queues.selection import select
-from tests import null_levelzero
 from tests.helpers.spirv import fill_module
 from tests.observers import levelzero as observer
 
-from . import validation
-
-pytestmark = [
-    pytest.mark.skipif(not null_levelzero.inside(), reason="runs under python -m tests.null_levelzero"),
-    pytest.mark.skipif(validation.active(), reason="these are mistakes, and the validation layer may not survive them"),
-]
+pytestmark = pytest.mark.needs("null hardware", "no validation layer")  # which may not survive what is done here
 
 DEVICE, HOST = 2, 4  # scopes
 IMMEDIATE, HOST_VISIBLE, TIMESTAMPS = 1, 4, 16

@@ -10,14 +10,9 @@ from forebay.core.errors import BuildError, NotSupportedError, OutOfMemoryError
 from forebay.queues.kernels import cache as binary_cache
 from forebay.queues.levelzero import discovery as platforms
 from forebay.queues.levelzero import ocloc, programs
-from tests import null_levelzero
 from tests.helpers.spirv import fill_module
 
-from . import validation
-
-pytestmark = pytest.mark.skipif(
-    not null_levelzero.inside(), reason="runs under python -m tests.null_levelzero (make test-levelzero)"
-)
+pytestmark = pytest.mark.needs("null hardware")
 
 SOURCE = "kernel void fill(global int *values, int value) { values[get_global_id(0)] = value; }"
 
@@ -152,7 +147,7 @@ def test_a_program_that_includes_files_is_compiled_each_time(open_device, compil
     assert compiler == {"OpenCL C": 3, "SPIR-V": 2}
 
 
-@pytest.mark.skipif(validation.active(), reason="the validation layer reports every call that the driver refuses")
+@pytest.mark.needs("no validation layer")
 def test_a_cached_binary_that_the_driver_refuses_is_made_anew(open_device, compiler, monkeypatch):
     open_device().build(fill_module(), ())
     get = binary_cache.BinaryCache.get

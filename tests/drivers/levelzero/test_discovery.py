@@ -16,6 +16,8 @@ from tests.helpers.processes import output_of
 
 from .children import output_under_driver, under_driver
 
+pytestmark = pytest.mark.needs("no chosen device")
+
 # Prints what discovery finds once {before} has put its own functions into `ze`, and what it made and did not destroy.
 REPORT = """
 import ctypes, dataclasses, json

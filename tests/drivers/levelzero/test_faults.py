@@ -15,6 +15,8 @@ from forebay.queues.levelzero.loader import result_name
 from tests.helpers.observer import Calls
 from tests.ordering.program import SOURCE
 
+pytestmark = pytest.mark.needs("null hardware", "no validation layer")
+
 DEVICE_LOST, OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY = 0x70000001, 0x70000002, 0x70000003
 CODES = (DEVICE_LOST, OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY)
 

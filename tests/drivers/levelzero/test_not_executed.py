@@ -12,6 +12,8 @@ from tests.helpers.processes import ROOT
 
 from .children import why_not
 
+pytestmark = pytest.mark.needs("no chosen device")
+
 DIFFERENCE = 97
 
 TESTS = """

@@ -11,7 +11,7 @@ from tests.helpers.processes import ROOT
 MISTAKES = Path(__file__).with_name("mistakes.py")
 
 
-@pytest.mark.skipif(not null_levelzero.inside(), reason="runs under python -m tests.null_levelzero")
+@pytest.mark.needs("null hardware", "no validation layer")
 def test_each_mistake_is_found():
     """The tests run in one process of their own, where what they do to the driver hits no others."""
     options = ("-q", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"))

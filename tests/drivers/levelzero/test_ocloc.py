@@ -11,6 +11,8 @@ from tests.helpers.processes import output_of
 
 from .children import output_under_driver
 
+pytestmark = pytest.mark.needs("no chosen device")
+
 # Compiles on the first device of the driver; whatever fails is printed as the error's class, message and log.
 COMPILE = """
 import dataclasses, json, sys

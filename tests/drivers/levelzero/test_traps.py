@@ -16,6 +16,8 @@ from tests.helpers.observer import observe
 from tests.ordering.program import program_on
 from tests.ordering.test_programs import OPERATIONS, QUEUES, Player
 
+pytestmark = pytest.mark.needs("null hardware")
+
 NOT_READY = 1
 LISTS = "zeCommandListDestroy"
 

@@ -14,6 +14,8 @@ from tests.helpers.processes import ROOT
 from .children import why_not
 from .validation import Ledger
 
+pytestmark = pytest.mark.needs("no chosen device")
+
 CONFTEST = """
 from tests.drivers.levelzero import validation
 

@@ -7,7 +7,7 @@ import pytest
 
 import forebay as ps
 
-from . import validation
+pytestmark = pytest.mark.needs("null hardware")
 
 SOURCE = """
 global int count = 5;
@@ -43,7 +43,7 @@ def test_they_keep_the_module(opened):
     variable.get()
 
 
-@pytest.mark.skipif(validation.active(), reason="the validation layer reports every call that the driver refuses")
+@pytest.mark.needs("no validation layer")
 def test_the_answers_of_a_cold_and_of_a_warm_start_are_the_same(opened, monkeypatch, tmp_path):
     """Of a program that was compiled just now the driver says other things than of one from native code."""
     monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))

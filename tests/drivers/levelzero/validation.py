@@ -222,12 +222,14 @@ class Validation:
         self.ledger = Ledger()
         self.before: Counter[tuple[str, str]] = Counter()
 
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave what several threads do at once to a run without the layer's events checker, which crashes then."""
+        if os.environ.get("ZEL_ENABLE_EVENTS_CHECKER") == "1":
+            config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("threads")])
+            items[:] = [item for item in items if not item.get_closest_marker("threads")]
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if item.get_closest_marker("threads") and os.environ.get("ZEL_ENABLE_EVENTS_CHECKER") == "1":
-            pytest.skip(
-                "several threads submit at once, and the layer's events checker crashes: see make test-levelzero"
-            )
         self.ledger.note(self.trace.read())
         self.before = self.ledger.alive()
         self.ledger.waits.clear()

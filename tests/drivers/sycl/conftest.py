@@ -1,10 +1,9 @@
+import dpctl
 import numpy as np
 import pytest
 
 import forebay as ps
 from forebay.queues.selection import devices
-
-dpctl = pytest.importorskip("dpctl", reason="dpctl is not installed: pip install 'forebay[sycl]'")
 
 SOURCE = """
 kernel void step(global uint *a, uint n) {

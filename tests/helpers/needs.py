@@ -1,0 +1,40 @@
+"""What tests need of the device they run on: one whose device lacks it is not collected.
+
+``@pytest.mark.needs("OpenCL")`` takes any of the words here. `pytest.skip` is for what only an open device tells.
+"""
+
+import os
+
+from forebay import hip
+from forebay.queues.opencl.variables import options_for
+from forebay.queues.selection import VARIABLE, devices
+from tests import null_levelzero
+from tests.drivers.levelzero import validation
+
+from .limits import limits
+
+NEEDS = {
+    "OpenCL": lambda info: info.backend == "opencl",
+    "Level Zero": lambda info: info.backend == "level_zero",
+    # pyopencl makes OpenCL's, where nobody can let that fail
+    "queues made by forebay": lambda info: info.backend != "opencl",
+    "null hardware": lambda info: null_levelzero.inside(),
+    # It reports every call that a driver refuses, and knows only the process it is in.
+    "no validation layer": lambda info: not validation.active(),
+    # What no device has a part in is tested where none was chosen.
+    "no chosen device": lambda info: not os.environ.get(VARIABLE),
+    "two devices": lambda info: len(hip.devices.infos()) > 1,
+    "two drivers": lambda info: any(other.usable and other.backend != info.backend for other in devices()),
+    "doubles": lambda info: limits(info).doubles,
+    "halves": lambda info: limits(info).halves,
+    "images": lambda info: limits(info).images,
+    "atomics on 64 bits": lambda info: limits(info).long_atomics,
+    "SPIR-V": lambda info: limits(info).spirv,
+    "no SPIR-V": lambda info: not limits(info).spirv,
+    "no variables": lambda info: info.backend == "sycl" or (info.backend == "opencl" and not options_for(info.native)),
+}
+
+
+def has(info, item):
+    """Whether the device has all that this test needs."""
+    return all(NEEDS[word](info) for mark in item.iter_markers("needs") for word in mark.args)
