@@ -268,7 +268,7 @@ def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
     cdef bytes zeros = bytes(limit)
     cdef const char* value = zeros
     for size in range(1, <size_t> limit + 1):
-        if cl.SetKernelArg(handle, index, size, value) == 0:
+        if cl.SetKernelArg(handle, <uint32_t> index, size, value) == 0:
             if found:
                 return 0
             found = size
