@@ -264,12 +264,11 @@ def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
     any, which shows.
     """
     cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
-    cdef uint32_t which = index
     cdef size_t size, found = 0
     cdef bytes zeros = bytes(limit)
     cdef const char* value = zeros
     for size in range(1, <size_t> limit + 1):
-        if cl.SetKernelArg(handle, which, size, value) == 0:
+        if cl.SetKernelArg(handle, <uint32_t> index, size, value) == 0:
             if found:
                 return 0
             found = size
