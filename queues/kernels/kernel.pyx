@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Never, Self
 
+    from forebay.core.driver import Parameter as ParameterInfo
     from forebay.queues.device import Device
-    from forebay.queues.kernels.parameters import Parameter as ParameterInfo
     from forebay.queues.kernels.scratch_size import Leaf, Size
     from forebay.queues.launch.bound import BoundLaunch
     from forebay.queues.launch.results import ConfiguredLaunch

@@ -202,7 +202,7 @@ cdef class ZeProgram:
                 self.module.handle, &size, &view[0])), "native binary")
         return bytes(binary)
 
-    def variable(self, str name) -> Variable | None:
+    def variable(self, str name) -> ZeVariable | None:
         """A variable of the program; None when no variable has this name."""
         cdef bytes encoded = name.encode()
         cdef size_t nbytes = 0
