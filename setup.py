@@ -223,7 +223,7 @@ class build_ext(setuptools_build_ext):
     def run(self):
         make_view()
         super().run()
-        if not self.inplace:
+        if not (self.inplace or self.editable_mode):
             write_stubs()
             for stub in VIEW.rglob("*.pyi"):
                 shutil.copy2(stub, Path(self.build_lib, stub.relative_to(VIEW)))

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
     from typing_extensions import Self
 
-    from forebay.core.driver import DeviceInfo, DriverDevice, DriverKernel
+    from forebay.core.driver import DeviceInfo, DriverDevice, DriverKernel, DriverMemory
     from forebay.core.stats import Stats
     from forebay.events.event import Event
     from forebay.queues.kernels.ids import Identities
@@ -130,7 +130,7 @@ cdef class Device:
         device._open(driver, False)
         return device
 
-    def _open(self, driver: Any, timing: bool) -> None:
+    def _open(self, driver: DriverDevice, timing: bool) -> None:
         collect_abandoned()
         self.info = driver.info
         self.timing = timing
@@ -294,7 +294,7 @@ cdef class Device:
         queue._check_open()
         return self._launch_memory.alloc(queue, (<Queue?> queue).state, shape, dtype)
 
-    def _allocate(self, nbytes: int, usm_type: str) -> Any:
+    def _allocate(self, nbytes: int, usm_type: str) -> DriverMemory:
         collect_device(self.state)
         try:
             memory = self.driver.allocate(nbytes, usm_type)
@@ -349,7 +349,7 @@ cdef class Device:
         memory, shape, dtype = self.driver.usm.adopt_memory(thing)
         return self._over(memory, shape, dtype)
 
-    def _over(self, memory: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
+    def _over(self, memory: DriverMemory, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
         """A buffer over memory that may change unseen."""
         allocation = new_allocation(self, self.state, memory)
         expose(allocation)

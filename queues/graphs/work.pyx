@@ -14,7 +14,6 @@ from libc.stdint cimport uintptr_t
 
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.copies cimport check_overlap, check_size, host_memory, open_view, pin_view
-from forebay.core.driver cimport Geometry
 from forebay.queues.memory.fills cimport fill_pattern
 from forebay.queues.launch.grid cimport read_geometry
 from forebay.queues.kernels.kernel cimport Kernel

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Never, Self
 
+    from forebay.core.driver import Parameter as ParameterInfo
     from forebay.queues.device import Device
     from forebay.core.driver import Parameter as ParameterInfo
     from forebay.queues.kernels.scratch_size import Leaf, Size

@@ -12,7 +12,7 @@ from cpython.long cimport PyLong_AsLongLong, PyLong_AsUnsignedLongLong
 from cpython.object cimport PyObject
 from libc.math cimport isinf
 from libc.stdint cimport (
-    int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+    int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 )
 from libc.string cimport memcpy, memset
 

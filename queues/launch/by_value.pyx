@@ -24,7 +24,6 @@ from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.sync.ordering cimport Order, apply_command, count_command
 
 
-
 cdef inline PackedBytes* spilled_at(Plan* plan, const char* packed, size_t index) noexcept nogil:
     """The slot of an argument by value; NULL for any other."""
     cdef PackedBytes* slot = <PackedBytes*> (packed + plan.parameters[index].offset)
@@ -111,7 +110,7 @@ cdef Status upload_spills(
     """Bring the plan's buffers to the bytes that are given; the queue is locked, and stays so.
 
     NO_ROOM, before anything was submitted, when a buffer or the staging memory is too small or still in use. `uploads`
-    are the commands that the driver took, also when one failed: the first carried the waits, and the caller counts them.
+    are the commands that the driver took, also when one failed: the first carried the waits. The caller counts them.
     """
     cdef PackedBytes* given
     cdef size_t i

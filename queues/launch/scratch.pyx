@@ -8,7 +8,7 @@ takes the scratch as it is: one integer compared per buffer. Otherwise the sizes
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
-from libc.stdint cimport uint64_t, uintptr_t
+from libc.stdint cimport uint64_t
 from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
@@ -18,7 +18,7 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport launch_packed, list_of
 from forebay.queues.launch.arguments cimport Views, pack_arguments, release_views
 from forebay.core.plan cimport PackedPointer, Parameter, Plan
-from forebay.core.state cimport DeviceState, QueueState, release_device_state
+from forebay.core.state cimport QueueState, release_device_state
 from forebay.queues.launch.launch cimport add_plan, find_plan, refuse_kernel
 from forebay.sync.ordering cimport wait_for_epoch
 
