@@ -3,8 +3,8 @@
 from libc.stdint cimport int32_t, uint64_t
 from libcpp.atomic cimport atomic
 
-from forebay.core.driver cimport Driver
 from forebay.core.clock cimport Clock
+from forebay.core.driver cimport Driver
 from forebay.core.epochs cimport Epochs
 
 

@@ -3,8 +3,8 @@
 from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
 
-from forebay.core.driver cimport FOR_HOST, Driver
 from forebay.core.clock cimport Clock, complete_clock, raised_clock, release_clock, retain_clock
+from forebay.core.driver cimport FOR_HOST, Driver
 from forebay.core.epochs cimport Epochs, completed_epoch, raise_completed, release_epochs, retain_epochs
 
 

@@ -13,11 +13,11 @@ from libcpp.deque cimport deque
 
 from cpython.object cimport PyObject
 
-from forebay.core.marker cimport Marker
-from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Driver, Status
-from forebay.core.plan cimport Plan
 from forebay.core.clock cimport Clock
+from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Driver, Status
 from forebay.core.epochs cimport Epochs
+from forebay.core.marker cimport Marker
+from forebay.core.plan cimport Plan
 
 
 cdef extern from *:

@@ -6,11 +6,11 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference, preincrement
 
-from forebay.core.marker cimport Marker, release_marker
-from forebay.core.driver cimport Driver
-from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.clock cimport Clock, ClockEntry, clock_of_entries, release_clock
+from forebay.core.driver cimport Driver
 from forebay.core.epochs cimport is_empty, new_epochs, release_epochs, submitted_epoch
+from forebay.core.marker cimport Marker, release_marker
+from forebay.core.plan cimport Plan, delete_plan
 
 from forebay.core.stats import Stats
 

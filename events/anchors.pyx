@@ -10,14 +10,14 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
+from forebay.core.clock cimport Clock, clock_is_done, release_clock, retain_clock
+from forebay.core.epochs cimport is_empty
 from forebay.core.marker cimport poll_marker, release_marker
 from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.state cimport (
     DeviceAnchor, DeviceState, QueueAnchor, QueueState, add_statistics, anchor, outstanding_work, registered_queues,
     release_device_state, release_queue_state
 )
-from forebay.core.clock cimport Clock, clock_is_done, release_clock, retain_clock
-from forebay.core.epochs cimport is_empty
 from forebay.sync.finish cimport notice_end
 from forebay.sync.ordering cimport unlist_idle
 

@@ -6,10 +6,10 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.events.anchors cimport collect_device
-from forebay.core.marker cimport Marker, poll_marker, release_marker, retain_marker
 from forebay.core.driver cimport Status
+from forebay.core.marker cimport Marker, poll_marker, release_marker, retain_marker
 from forebay.core.state cimport DeviceState, release_device_state
+from forebay.events.anchors cimport collect_device
 from forebay.sync.finish cimport wait_on_host, wait_on_host_for_all
 
 from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError

@@ -1,7 +1,7 @@
 """Recording events and waiting for them."""
 
-from forebay.events.event cimport Event
 from forebay.core.state cimport QueueState
+from forebay.events.event cimport Event
 
 
 cdef Event record(object queue, QueueState* state, object given, bint timing)

@@ -4,10 +4,10 @@ import time
 
 from cpython.exc cimport PyErr_CheckSignals
 
-from forebay.events.event cimport Event, captured_point, new_event, set_captured, set_marker
-from forebay.core.marker cimport Marker, release_marker, retain_marker
 from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, TIMED, Status
+from forebay.core.marker cimport Marker, release_marker, retain_marker
 from forebay.core.state cimport QueueState
+from forebay.events.event cimport Event, captured_point, new_event, set_captured, set_marker
 from forebay.sync.ordering cimport record_marker, wait_for_marker
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, TimeoutError

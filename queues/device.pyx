@@ -12,30 +12,28 @@ cimport cython
 from libc.stdint cimport uintptr_t
 from libcpp.vector cimport vector
 
-from forebay.events.anchors cimport (
-    abandon_device, anchor_on_device, collect_abandoned, collect_device, collect_queue
-)
-from forebay.events.event cimport new_event
-from forebay.queues.memory.buffer cimport Buffer, expose, new_allocation, new_buffer
 from forebay.core.driver cimport Driver, Status
-from forebay.queues.host_functions cimport wait_for_openings
-from forebay.queues.kernels.kernel cimport new_kernel
-from forebay.queues.memory.pool cimport MemoryPool, new_pool
-from forebay.queues.queue cimport Queue, new_queue
 from forebay.core.state cimport (
     DeviceState, QueueState, Statistics, captures_under_way, device_statistics, new_device_state, registered_queues,
     release_queue_state, retain_queue_state, stats_of
 )
+from forebay.events.anchors cimport abandon_device, anchor_on_device, collect_abandoned, collect_device, collect_queue
+from forebay.events.event cimport new_event
+from forebay.queues.host_functions cimport wait_for_openings
+from forebay.queues.kernels.kernel cimport new_kernel
+from forebay.queues.memory.buffer cimport Buffer, expose, new_allocation, new_buffer
+from forebay.queues.memory.pool cimport MemoryPool, new_pool
+from forebay.queues.queue cimport Queue, new_queue
 from forebay.sync.finish cimport finish_device, mark_for_closing
 from forebay.sync.ordering cimport enter_list
 
-from forebay.queues.capture_rules import abandon_captures, refuse_synchronize, refuse_unsafe
-from forebay.queues.graphs.capture import Capturing, begin
 from forebay.core.errors import (
     ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
-from forebay.queues.graphs.graph import Graph
 from forebay.core.host_thread import refuse_on_host_thread
+from forebay.queues.capture_rules import abandon_captures, refuse_synchronize, refuse_unsafe
+from forebay.queues.graphs.capture import Capturing, begin
+from forebay.queues.graphs.graph import Graph
 from forebay.queues.host_functions import stop as stop_host_functions
 from forebay.queues.kernels.ids import identify
 from forebay.queues.kernels.program import Program, read_source

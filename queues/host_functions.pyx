@@ -16,9 +16,9 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.deque cimport deque
 from libcpp.unordered_set cimport unordered_set
 
-from forebay.events.anchors cimport collect_abandoned, collect_device
 from forebay.core.driver cimport Status, Waits
 from forebay.core.state cimport QueueState, release_device_state
+from forebay.events.anchors cimport collect_abandoned, collect_device
 from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 
 from forebay.core.errors import Error

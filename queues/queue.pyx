@@ -8,26 +8,26 @@ cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport uintptr_t
 
-from forebay.events.anchors cimport collect_device, collect_queue
-from forebay.events.event cimport Event
-from forebay.queues.launch.bound cimport bind
-from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.memory.copies cimport copy, copy_to_staging
+from forebay.core.clock cimport Clock, release_clock, retain_clock
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
-from forebay.queues.memory.fills cimport fill
-from forebay.queues.memory.pool cimport MemoryPool, free
-from forebay.queues.launch.launch cimport launch, list_of
-from forebay.queues.launch.scratch cimport launch_with_scratch
+from forebay.core.epochs cimport is_empty
 from forebay.core.plan cimport POINTER
-from forebay.queues.host_functions cimport submit_gate, submit_host_function
-from forebay.queues.kernels.kernel cimport Kernel
-from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_queue
 from forebay.core.state cimport (
     DeviceState, QueueState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state,
     release_queue_state, stats_of, unbar_after_capture
 )
-from forebay.core.clock cimport Clock, release_clock, retain_clock
-from forebay.core.epochs cimport is_empty
+from forebay.events.anchors cimport collect_device, collect_queue
+from forebay.events.event cimport Event
+from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_queue
+from forebay.queues.host_functions cimport submit_gate, submit_host_function
+from forebay.queues.kernels.kernel cimport Kernel
+from forebay.queues.launch.bound cimport bind
+from forebay.queues.launch.launch cimport launch, list_of
+from forebay.queues.launch.scratch cimport launch_with_scratch
+from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.copies cimport copy, copy_to_staging
+from forebay.queues.memory.fills cimport fill
+from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
 
 from forebay.core.errors import (

@@ -2,8 +2,8 @@
 
 from libcpp.vector cimport vector
 
-from forebay.core.marker cimport Marker
 from forebay.core.driver cimport Status
+from forebay.core.marker cimport Marker
 from forebay.core.state cimport DeviceState, QueueState
 
 

@@ -6,18 +6,12 @@ No lock is held while the host waits: a host function that the queue waits for m
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker, retain_marker
-from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, Status, Waits
-from forebay.core.state cimport (
-    BY_CLOSING, DeviceState, QueueState, is_closed, registered_queues, release_queue_state
-)
 from forebay.core.clock cimport Clock, complete_clock, release_clock, retain_clock
-from forebay.core.epochs cimport (
-    advance_submitted, completed_epoch, is_empty, raise_completed, submitted_epoch
-)
-from forebay.sync.ordering cimport (
-    Order, begin_command, carry_pending, record_marker, submit_waits, take_marker
-)
+from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, Status, Waits
+from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, raise_completed, submitted_epoch
+from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker, retain_marker
+from forebay.core.state cimport BY_CLOSING, DeviceState, QueueState, is_closed, registered_queues, release_queue_state
+from forebay.sync.ordering cimport Order, begin_command, carry_pending, record_marker, submit_waits, take_marker
 
 
 cdef Status look(QueueState* queue, bint* done) noexcept nogil:

@@ -9,11 +9,11 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.core.marker cimport Marker
-from forebay.core.driver cimport Status, Waits
-from forebay.core.state cimport DeviceState, QueueState, retain_queue_state
 from forebay.core.clock cimport Clock
+from forebay.core.driver cimport Status, Waits
 from forebay.core.epochs cimport advance_submitted, completed_epoch, submitted_epoch
+from forebay.core.marker cimport Marker
+from forebay.core.state cimport DeviceState, QueueState, retain_queue_state
 
 
 cdef cppclass Order:

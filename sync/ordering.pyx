@@ -8,16 +8,14 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.core.marker cimport Marker, clock_after, new_marker, release_marker, retain_marker
+from forebay.core.clock cimport Clock, clock_epoch, covers, merged, raised_clock, release_clock, retain_clock
 from forebay.core.driver cimport FOR_DEVICE, TIMED, Status, Waits
+from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
+from forebay.core.marker cimport Marker, clock_after, new_marker, release_marker, retain_marker
 from forebay.core.state cimport (
     DeviceState, QueueState, anchor_marker, is_closed, refusal, registered_queues, release_queue_state,
     retain_queue_state
 )
-from forebay.core.clock cimport (
-    Clock, clock_epoch, covers, merged, raised_clock, release_clock, retain_clock
-)
-from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
 
 
 cdef void init_order(Order* order) noexcept nogil:

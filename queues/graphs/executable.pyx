@@ -8,22 +8,22 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.events.anchors cimport collect_device
-from forebay.queues.memory.buffer cimport Buffer, note_write
 from forebay.core.driver cimport Status
-from forebay.queues.host_functions cimport Call, new_call, settle_call
-from forebay.queues.queue cimport Queue
-from forebay.queues.graphs.replay cimport Replay, is_acting, new_replay, submit_replay
-from forebay.core.state cimport Lock
-from forebay.queues.graphs.work cimport ListWork, MemoryWork
 from forebay.core.epochs cimport submitted_epoch
+from forebay.core.state cimport Lock
+from forebay.events.anchors cimport collect_device
+from forebay.queues.graphs.replay cimport Replay, is_acting, new_replay, submit_replay
+from forebay.queues.graphs.work cimport ListWork, MemoryWork
+from forebay.queues.host_functions cimport Call, new_call, settle_call
+from forebay.queues.memory.buffer cimport Buffer, note_write
+from forebay.queues.queue cimport Queue
 from forebay.sync.ordering cimport wait_for_epoch
 
 from forebay.core.errors import (
     ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
 )
-from forebay.queues.graphs.lifetimes import Lifetimes
 from forebay.queues.graphs.lanes import segments_of
+from forebay.queues.graphs.lifetimes import Lifetimes
 from forebay.queues.graphs.work import make_copy, make_fill, make_host, make_kernel
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from libc.stdint cimport uint32_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Command, Driver, Memory, Status
-from forebay.queues.host_functions cimport Call
 from forebay.core.plan cimport Plan
 from forebay.core.state cimport DeviceState, QueueState
 from forebay.queues.graphs.work cimport Work
+from forebay.queues.host_functions cimport Call
 
 
 cdef enum StepKind:

@@ -16,19 +16,19 @@ from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.events.anchors cimport anchor_on_device
-from forebay.core.marker cimport Marker, release_marker
-from forebay.queues.memory.buffer cimport Buffer, new_pointer
-from forebay.queues.memory.copies cimport host_memory_of
 from forebay.core.driver cimport (
     COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, LAUNCH_COMMAND, Command, Driver, Memory, Status, Waits
 )
-from forebay.queues.host_functions cimport Call, submit_call
-from forebay.core.plan cimport PackedPointer, Plan, delete_plan, new_plan, set_changed_arguments
-from forebay.queues.queue cimport Queue
-from forebay.core.state cimport QueueState, release_device_state
-from forebay.queues.graphs.work cimport CopyWork, FillWork, HostWork, KernelWork, ListWork, Work
 from forebay.core.epochs cimport completed_epoch
+from forebay.core.marker cimport Marker, release_marker
+from forebay.core.plan cimport PackedPointer, Plan, delete_plan, new_plan, set_changed_arguments
+from forebay.core.state cimport QueueState, release_device_state
+from forebay.events.anchors cimport anchor_on_device
+from forebay.queues.graphs.work cimport CopyWork, FillWork, HostWork, KernelWork, ListWork, Work
+from forebay.queues.host_functions cimport Call, submit_call
+from forebay.queues.memory.buffer cimport Buffer, new_pointer
+from forebay.queues.memory.copies cimport host_memory_of
+from forebay.queues.queue cimport Queue
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, conclude, count_command, end_order, take_marker, waits_of
 )

@@ -4,9 +4,9 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 from libcpp.vector cimport vector
 
-from forebay.queues.memory.buffer cimport Buffer
 from forebay.core.driver cimport Geometry, Memory
 from forebay.queues.kernels.kernel cimport Kernel
+from forebay.queues.memory.buffer cimport Buffer
 
 
 cdef extern from "Python.h":

@@ -12,16 +12,16 @@ from cpython.buffer cimport PyBuffer_Release
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uintptr_t
 
-from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.memory.copies cimport check_overlap, check_size, host_memory, open_view, pin_view
-from forebay.queues.memory.fills cimport fill_pattern
-from forebay.queues.launch.grid cimport read_geometry
+from forebay.core.plan cimport POINTER, SPILLED, PackedBytes
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport Views, pack_arguments, release_views
 from forebay.queues.launch.bound cimport BoundLaunch
+from forebay.queues.launch.grid cimport read_geometry
 from forebay.queues.launch.scratch cimport Snapshot, check_count, take_snapshot, use_scratch
+from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.copies cimport check_overlap, check_size, host_memory, open_view, pin_view
+from forebay.queues.memory.fills cimport fill_pattern
 from forebay.queues.queue cimport Queue
-from forebay.core.plan cimport POINTER, SPILLED, PackedBytes
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.queues.graphs.memory import GraphMemory, Reserved

@@ -9,9 +9,9 @@ from libc.stdint cimport uint32_t
 from libc.stdlib cimport calloc, free
 from libcpp.atomic cimport memory_order_relaxed
 
-from forebay.events.anchors cimport anchor_on_device
 from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
 from forebay.core.state cimport DeviceState, release_device_state
+from forebay.events.anchors cimport anchor_on_device
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.queues.kernels.scratch_size import Argument, read_size
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from forebay.core.driver import Parameter as ParameterInfo
     from forebay.queues.device import Device
-    from forebay.core.driver import Parameter as ParameterInfo
     from forebay.queues.kernels.scratch_size import Leaf, Size
     from forebay.queues.launch.bound import BoundLaunch
     from forebay.queues.launch.results import ConfiguredLaunch

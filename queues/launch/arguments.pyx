@@ -16,9 +16,9 @@ from libc.stdint cimport (
 )
 from libc.string cimport memcpy, memset
 
-from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.kernels.kernel cimport Kernel
 from forebay.core.plan cimport SPILLED, PackedBytes, PackedPointer, Parameter
+from forebay.queues.kernels.kernel cimport Kernel
+from forebay.queues.memory.buffer cimport Buffer
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from forebay.queues.memory.shapes import convert

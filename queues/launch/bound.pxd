@@ -4,9 +4,9 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
 from forebay.core.driver cimport Geometry
-from forebay.queues.kernels.kernel cimport Kernel
 from forebay.core.plan cimport Plan
 from forebay.core.state cimport QueueState
+from forebay.queues.kernels.kernel cimport Kernel
 
 
 cdef extern from "Python.h":

@@ -7,17 +7,16 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.atomic cimport memory_order_relaxed
 
+from forebay.core.driver cimport NO_PLAN, NO_ROOM, QUEUE_CAPTURED, Geometry, Status, Waits, no_waits
+from forebay.core.plan cimport Plan, delete_plan, set_changed_arguments
+from forebay.core.state cimport QueueState, release_queue_state, retain_queue_state
 from forebay.events.anchors cimport anchor_on_device
-from forebay.queues.memory.buffer cimport Buffer
-from forebay.core.driver cimport NO_PLAN, NO_ROOM, QUEUE_CAPTURED, Geometry, Status, Waits
-from forebay.queues.launch.grid cimport read_geometry
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport Views, pack_arguments, release_views
-from forebay.core.plan cimport Plan, delete_plan, set_changed_arguments
 from forebay.queues.launch.by_value cimport apply_uploads, make_room, upload_spills, use_spills
-from forebay.core.state cimport QueueState, release_queue_state, retain_queue_state
-from forebay.core.driver cimport no_waits
+from forebay.queues.launch.grid cimport read_geometry
 from forebay.queues.launch.launch cimport NO_ARGUMENT, create_plan, note_writes, raise_launch_error, refuse_kernel
+from forebay.queues.memory.buffer cimport Buffer
 from forebay.sync.ordering cimport (
     Order, abort_command, begin_command, count_command, end_command, end_order, is_ready_to_launch, waits_of
 )

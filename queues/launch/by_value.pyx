@@ -13,14 +13,13 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
-from forebay.events.anchors cimport anchor_on_device
-from forebay.core.driver cimport NO_ROOM, Status, Waits
+from forebay.core.driver cimport NO_ROOM, Status, Waits, no_waits
+from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.core.plan cimport POINTER, SPILLED, PackedBytes, PackedPointer, Plan, Spill, Staging
 from forebay.core.state cimport QueueState
+from forebay.events.anchors cimport anchor_on_device
 from forebay.queues.memory.buffer cimport new_pointer
 from forebay.queues.memory.copies cimport host_memory_of
-from forebay.core.driver cimport no_waits
-from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.sync.ordering cimport Order, apply_command, count_command
 
 

@@ -12,22 +12,21 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
-from forebay.events.anchors cimport anchor_on_device
-from forebay.queues.memory.buffer cimport Allocation, Buffer, Writer, new_allocation, new_buffer, new_pointer
-from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.launch.launch cimport launch_packed, list_of
-from forebay.queues.launch.arguments cimport Views, pack_arguments, release_views
 from forebay.core.plan cimport PackedPointer, Parameter, Plan
 from forebay.core.state cimport QueueState, release_device_state
-from forebay.queues.launch.launch cimport add_plan, find_plan, refuse_kernel
+from forebay.events.anchors cimport anchor_on_device
+from forebay.queues.kernels.kernel cimport Kernel
+from forebay.queues.launch.arguments cimport Views, pack_arguments, release_views
+from forebay.queues.launch.launch cimport add_plan, find_plan, launch_packed, list_of, refuse_kernel
+from forebay.queues.memory.buffer cimport Allocation, Buffer, Writer, new_allocation, new_buffer, new_pointer
 from forebay.sync.ordering cimport wait_for_epoch
 
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, ScratchOverflowError
-from forebay.queues.launch.arrays import launch_with_arrays
 from forebay.core.host_thread import refuse_on_host_thread
 from forebay.queues.kernels.scratch_size import Argument
+from forebay.queues.launch.arrays import launch_with_arrays
 
 cdef extern from "<alloca.h>":
     void* alloca(size_t size) nogil

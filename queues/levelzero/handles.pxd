@@ -5,8 +5,8 @@ from libcpp.atomic cimport atomic
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
-from forebay.queues.levelzero.calls cimport Call, ze_result_t
 from forebay.core.state cimport Lock
+from forebay.queues.levelzero.calls cimport Call, ze_result_t
 
 
 cdef enum EventKind:

@@ -5,12 +5,12 @@ from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
+from forebay.core.state cimport Lock
 from forebay.queues.levelzero.calls cimport (
     CALL_CommandListAppendSignalEvent, CALL_CommandListCreate, CALL_CommandListCreateImmediate, CALL_ContextCreate,
-    CALL_EventCounterBasedCreate, CALL_EventCreate, CALL_EventHostReset, CALL_EventPoolCreate, ContextDesc,
-    CounterDesc, CounterPoolDesc, EventDesc, EventPoolDesc, ListDesc, QueueDesc, ze
+    CALL_EventCounterBasedCreate, CALL_EventCreate, CALL_EventHostReset, CALL_EventPoolCreate, ContextDesc, CounterDesc,
+    CounterPoolDesc, EventDesc, EventPoolDesc, ListDesc, QueueDesc, ze
 )
-from forebay.core.state cimport Lock
 
 cdef enum:
     IN_ORDER = 1 << 1  # of a queue's descriptor

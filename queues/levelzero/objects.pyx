@@ -6,10 +6,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 
 from forebay.core.driver cimport Status
 from forebay.queues.levelzero.calls cimport (
-    CALL_KernelCreate, CALL_KernelGetProperties, CALL_KernelSetIndirectAccess, CALL_MemAllocDevice,
-    CALL_MemAllocHost, CALL_MemAllocShared, CALL_ModuleCreate, CALL_ModuleGetGlobalPointer,
-    CALL_ModuleGetNativeBinary, DeviceAllocDesc, GroupLimits, HostAllocDesc, KernelDesc, KernelProperties,
-    ModuleDesc, ze
+    CALL_KernelCreate, CALL_KernelGetProperties, CALL_KernelSetIndirectAccess, CALL_MemAllocDevice, CALL_MemAllocHost,
+    CALL_MemAllocShared, CALL_ModuleCreate, CALL_ModuleGetGlobalPointer, CALL_ModuleGetNativeBinary, DeviceAllocDesc,
+    GroupLimits, HostAllocDesc, KernelDesc, KernelProperties, ModuleDesc, ze
 )
 from forebay.queues.levelzero.handles cimport (
     COUNTER_BASED, COUNTER_BASED_POOL, RESET, ZeKernel, ZeModule, ZeQueue, close_device, new_device, new_module,

@@ -15,9 +15,9 @@ from forebay.queues.levelzero.calls cimport (
 )
 from forebay.queues.levelzero.handles cimport (
     DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, EventKind, ZeDevice, ZeEvent, ZeKernel, ZeQueue,
-    ZeRecording, end_queue, hold_events, new_queue, new_recording, outcome, recycle_gates,
-    release_event as end_event, release_kernel as end_kernel, release_recording as end_recording, retain_event,
-    retire_gate, set_passed, set_queue, take_event
+    ZeRecording, end_queue, hold_events, new_queue, new_recording, outcome, recycle_gates, release_event as end_event,
+    release_kernel as end_kernel, release_recording as end_recording, retain_event, retire_gate, set_passed, set_queue,
+    take_event
 )
 
 cdef enum:

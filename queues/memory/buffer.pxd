@@ -5,9 +5,9 @@ from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Memory
+from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport PackedPointer
 from forebay.core.state cimport DeviceState, QueueState
-from forebay.core.epochs cimport submitted_epoch
 
 
 cdef struct Writer:

@@ -11,12 +11,10 @@ from cpython.buffer cimport PyObject_GetBuffer
 from libc.stdint cimport uintptr_t
 from libcpp.atomic cimport memory_order_relaxed
 
-from forebay.events.anchors cimport anchor_on_device
 from forebay.core.state cimport DeviceState, release_device_state
+from forebay.events.anchors cimport anchor_on_device
 
-from forebay.core.errors import (
-    ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
-)
+from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
 from forebay.queues.memory.shapes import read_dtype, read_shape
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from libc.stdint cimport uintptr_t
 
-from forebay.queues.memory.buffer cimport Buffer
 from forebay.core.driver cimport Memory
 from forebay.core.state cimport QueueState
+from forebay.queues.memory.buffer cimport Buffer
 
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1

@@ -13,13 +13,13 @@ from cpython.ref cimport Py_XDECREF, Py_XINCREF
 from libc.stdint cimport uintptr_t
 from libc.string cimport memcpy
 
+from forebay.core.driver cimport FOR_HOST, Memory, Status
+from forebay.core.epochs cimport submitted_epoch
+from forebay.core.marker cimport Marker, new_marker, release_marker, retain_marker
+from forebay.core.state cimport QueueAnchor, QueueState
 from forebay.events.anchors cimport collect_queue
 from forebay.events.event cimport new_event, set_marker
-from forebay.core.marker cimport Marker, new_marker, release_marker, retain_marker
 from forebay.queues.memory.buffer cimport Buffer, note_write
-from forebay.core.driver cimport FOR_HOST, Memory, Status
-from forebay.core.state cimport QueueAnchor, QueueState
-from forebay.core.epochs cimport submitted_epoch
 from forebay.sync.finish cimport wait_on_host
 from forebay.sync.ordering cimport Order, abort_command, apply_command, begin_command, end_order, waits_of
 

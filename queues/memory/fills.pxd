@@ -1,7 +1,7 @@
 """Fills."""
 
-from forebay.queues.memory.buffer cimport Buffer
 from forebay.core.state cimport QueueState
+from forebay.queues.memory.buffer cimport Buffer
 
 
 cdef int fill(object queue, QueueState* state, object buf, object value) except -1

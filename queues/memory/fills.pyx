@@ -1,8 +1,8 @@
 """Fills: a value, converted to the dtype of a buffer, to the pattern that the drivers repeat."""
 
-from forebay.queues.memory.buffer cimport Buffer, note_write
 from forebay.core.driver cimport Status
 from forebay.core.state cimport QueueState
+from forebay.queues.memory.buffer cimport Buffer, note_write
 from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError

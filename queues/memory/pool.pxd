@@ -2,8 +2,8 @@
 
 from libc.stdint cimport uint64_t
 
-from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.epochs cimport Epochs
+from forebay.core.state cimport DeviceState, QueueState
 
 
 cdef class Block:

@@ -15,20 +15,16 @@ from typing import TYPE_CHECKING
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.events.anchors cimport anchor_on_device
-from forebay.core.marker cimport Marker, poll_marker, release_marker
-from forebay.queues.memory.buffer cimport Allocation, Buffer, new_allocation, new_buffer
-from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, Status
-from forebay.core.state cimport (
-    DeviceState, QueueState, registered_queues, release_device_state, release_queue_state
-)
 from forebay.core.clock cimport Clock, clock_epoch, release_clock, retain_clock
+from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, Status
 from forebay.core.epochs cimport (
     Epochs, advance_submitted, completed_epoch, release_epochs, retain_epochs, submitted_epoch
 )
-from forebay.sync.ordering cimport (
-    Order, begin_command, carry_pending, submit_waits, take_marker, wait_for_marker
-)
+from forebay.core.marker cimport Marker, poll_marker, release_marker
+from forebay.core.state cimport DeviceState, QueueState, registered_queues, release_device_state, release_queue_state
+from forebay.events.anchors cimport anchor_on_device
+from forebay.queues.memory.buffer cimport Allocation, Buffer, new_allocation, new_buffer
+from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, take_marker, wait_for_marker
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
 from forebay.queues.memory.shapes import read_dtype, read_shape

@@ -7,8 +7,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Memory, Status
 from forebay.queues.sycl.calls cimport (
-    CALL_RawKernelArg_Create, CALL_WorkGroupMemory_Create, OUT_OF_MEMORY, RAW_ARGUMENT, WORK_GROUP_MEMORY, failure,
-    sycl
+    OUT_OF_MEMORY, RAW_ARGUMENT, WORK_GROUP_MEMORY, CALL_RawKernelArg_Create, CALL_WorkGroupMemory_Create, failure, sycl
 )
 
 

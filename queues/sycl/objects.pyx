@@ -8,7 +8,7 @@ from libc.stdint cimport uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.queues.sycl.calls cimport (
-    FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, RAW_ARGUMENT, UINT8, UINT16, UINT32, UINT64, USM_POINTER,
+    FLOAT32, FLOAT64, INT16, INT32, INT64, INT8, RAW_ARGUMENT, UINT16, UINT32, UINT64, UINT8, USM_POINTER,
     WORK_GROUP_MEMORY, sycl
 )
 from forebay.queues.sycl.gates cimport new_queue

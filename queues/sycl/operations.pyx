@@ -5,10 +5,10 @@ from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_acquire
 
 from forebay.core.driver cimport Driver, Geometry, Memory, Status, Waits, Wake
-from forebay.queues.sycl.calls cimport CALL_Event_GetProfilingInfoEnd, COMPLETE, FAILED, GATE_FAILED, failure, sycl
+from forebay.queues.sycl.calls cimport COMPLETE, FAILED, GATE_FAILED, CALL_Event_GetProfilingInfoEnd, failure, sycl
 from forebay.queues.sycl.gates cimport (
-    BARRIER, COPY, ENDED_BADLY, FILL, LAUNCH, PENDING, SyclCommand, SyclEvent, SyclQueue, await_given,
-    await_submitted, delete_queue, drop_event, give, hold_queue, open_event, read_waits, retain_event
+    BARRIER, COPY, ENDED_BADLY, FILL, LAUNCH, PENDING, SyclCommand, SyclEvent, SyclQueue, await_given, await_submitted,
+    delete_queue, drop_event, give, hold_queue, open_event, read_waits, retain_event
 )
 from forebay.queues.sycl.kernels cimport SyclKernel, delete_kernel, set_address, set_bytes
 from forebay.queues.sycl.objects cimport SyclContext

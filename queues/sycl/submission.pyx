@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 
 from forebay.core.driver cimport Geometry, Status, Waits
 from forebay.queues.sycl.calls cimport (
-    CALL_Queue_Fill16, CALL_Queue_Fill32, CALL_Queue_Fill64, CALL_Queue_Fill128, CALL_Queue_Memcpy,
+    CALL_Queue_Fill128, CALL_Queue_Fill16, CALL_Queue_Fill32, CALL_Queue_Fill64, CALL_Queue_Memcpy,
     CALL_Queue_MemcpyWithEvents, CALL_Queue_Memset, CALL_Queue_SubmitBarrier, CALL_Queue_SubmitBarrierForEvents,
     CALL_Queue_SubmitNDRange, Call, failure, sycl
 )

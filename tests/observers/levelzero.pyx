@@ -14,9 +14,7 @@ that is made to fail and ends an object ends it all the same.
 import ctypes
 
 from forebay.queues.levelzero.calls cimport Calls, ze
-from forebay.queues.levelzero.handles cimport (
-    EVENT_KINDS, ZeDevice as DeviceState, ZeQueue as QueueState
-)
+from forebay.queues.levelzero.handles cimport EVENT_KINDS, ZeDevice as DeviceState, ZeQueue as QueueState
 from forebay.queues.queue cimport Queue
 
 from forebay.queues.levelzero import calls, loader

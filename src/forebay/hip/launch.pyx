@@ -10,12 +10,12 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from forebay.queues.memory.buffer cimport Buffer
+from forebay.core.plan cimport LOCAL, POINTER, Parameter
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport launch
-from forebay.core.plan cimport LOCAL, POINTER, Parameter
-from forebay.queues.queue cimport Queue
 from forebay.queues.launch.scratch cimport launch_with_scratch
+from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.queue cimport Queue
 
 import ctypes
 from typing import TYPE_CHECKING
