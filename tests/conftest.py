@@ -88,7 +88,19 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    # Thousands of tests collect garbage, to see what is left: they need not look through all that pytest has found.
+    spare_collector()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        spare_collector()
+    return result
+
+
+def spare_collector():
+    """Many tests collect garbage, to see what is left: they need not look through what pytest keeps of the others."""
     gc.collect()
     gc.freeze()
 

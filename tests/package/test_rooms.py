@@ -11,6 +11,8 @@ from tests.helpers.processes import ROOT
 if not (ROOT / "setup.py").exists():
     pytest.skip("only in a checkout", allow_module_level=True)
 
+pytestmark = pytest.mark.needs("no chosen device")
+
 # The longest prefix that fits decides.
 FLOORS = {
     "core": 1,

@@ -11,6 +11,8 @@ if not (ROOT / "setup.py").exists():
 pytest.importorskip("mypy")
 pytest.importorskip("stubgen_pyx")
 
+pytestmark = pytest.mark.needs("no chosen device")
+
 USE = """
 from typing_extensions import assert_type
 

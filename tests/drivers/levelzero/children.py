@@ -4,6 +4,7 @@ environment once, and so does discovery.
 
 import functools
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,15 @@ def under_driver(code, devices=1, validate=False, **environment):
     return subprocess.run(
         command, cwd=ROOT, env=env, capture_output=True, text=True, encoding="utf-8", timeout=120, check=False
     )
+
+
+def pytest_of_its_own(name, devices=1):
+    """Run the tests of a file of this folder that is not collected, under the driver and in a process of its own."""
+    options = ("-q", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"))
+    path = Path(__file__).with_name(name)
+    command, env = null_levelzero.child_command("python", "-m", "pytest", *options, str(path), devices=devices)
+    env["FOREBAY_DEVICE"] = "level_zero"
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=250, check=False)
 
 
 def output_under_driver(code, **options):

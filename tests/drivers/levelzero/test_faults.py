@@ -15,6 +15,8 @@ from forebay.queues.levelzero.loader import result_name
 from tests.helpers.observer import Calls
 from tests.ordering.program import SOURCE
 
+from .children import pytest_of_its_own
+
 pytestmark = pytest.mark.needs("null hardware", "no validation layer")
 
 DEVICE_LOST, OUT_OF_HOST_MEMORY, OUT_OF_DEVICE_MEMORY = 0x70000001, 0x70000002, 0x70000003
@@ -31,8 +33,9 @@ CALLS = (
     "zeEventCounterBasedCreate", "zeEventPoolCreate", "zeEventPoolDestroy", "zeEventCreate", "zeEventDestroy",
     "zeEventHostSynchronize", "zeEventQueryStatus", "zeEventHostReset",
     "zeEventQueryKernelTimestamp", "zeMemAllocDevice", "zeMemAllocHost", "zeMemFree", "zeModuleCreate",
-    "zeModuleDestroy", "zeModuleGetNativeBinary", "zeModuleGetGlobalPointer", "zeContextCreate", "zeContextDestroy",
+    "zeModuleDestroy", "zeModuleGetNativeBinary", "zeModuleGetGlobalPointer",
 )  # fmt: skip
+OF_CONTEXTS = ("zeContextCreate", "zeContextDestroy")
 # What fails while something is given back, or is looked at without need, is nobody's error: the thing is gone, or it is
 # looked at again. A cache that cannot be written to is none either, and a binary from it that is refused is compiled
 # anew.
@@ -169,15 +172,27 @@ def play_with_failure(opened, emulated, name, code, after):
         emulated.stop()
 
 
-@pytest.mark.parametrize("code", CODES, ids=result_name)
-@pytest.mark.parametrize("name", CALLS)
-def test_a_call_that_fails(left, opened, emulated, event_mode, name, code):
+def fail_each(left, opened, emulated, event_mode, name, code):
+    """Let the first of these calls fail, then the second, and so on."""
     for after in range(4):
         injected = play_with_failure(opened, emulated, name, code, after)
         assert left() == {}, after
         if not injected:
             break
     assert after or name in NOT_CALLED.get(event_mode, NOT_CALLED[""])
+
+
+@pytest.mark.parametrize("code", CODES, ids=result_name)
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_that_fails(left, opened, emulated, event_mode, name, code):
+    fail_each(left, opened, emulated, event_mode, name, code)
+
+
+def test_a_context_that_fails():
+    """Devices share a context, so these calls are made for the first and the last one only: in a process of its own."""
+    done = pytest_of_its_own("faults_of_contexts.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "18 passed" in done.stdout
 
 
 NOT_CALLED = {
@@ -197,4 +212,4 @@ def test_all_calls_are_failed(emulated):
         "zeModuleBuildLogGetString",
         "zeModuleBuildLogDestroy",
     }
-    assert set(CALLS) | elsewhere == set(emulated.NAMES)
+    assert {*CALLS, *OF_CONTEXTS, *elsewhere} == set(emulated.NAMES)
