@@ -1,4 +1,4 @@
-"""The host's side: finding out, or waiting, until queues, events and devices are done. Nothing here needs the GIL."""
+"""The host's side: ask whether queues, events and devices are done, or wait for them. Nothing here needs the GIL."""
 
 from libcpp.vector cimport vector
 

@@ -1,6 +1,6 @@
-"""One host synchronize for a queue, one for a device, and none for what is known to be done.
+"""Finishing a queue or a device takes one host synchronize, or none when its work is known to be done.
 
-No lock is held while the host waits: a host function that the queue waits for may submit to that very queue.
+No lock is held while the host waits, because a host function that the queue waits for may submit to that same queue.
 """
 
 from libc.stdint cimport uint64_t
@@ -15,7 +15,7 @@ from forebay.sync.ordering cimport Order, begin_command, carry_pending, record_m
 
 
 cdef Status look(QueueState* queue, bint* done) noexcept nogil:
-    """Ask a driver that can tell without a marker whether everything submitted is done. The queue is locked."""
+    """Ask the driver whether everything submitted is done. The queue is locked and its driver has `poll`."""
     cdef Status status = queue.driver.poll(queue.handle, done)
     if done[0]:
         raise_completed(queue.epochs, submitted_epoch(queue.epochs))
@@ -24,9 +24,9 @@ cdef Status look(QueueState* queue, bint* done) noexcept nogil:
 
 
 cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
-    """Lock the queue, with all its waits submitted. On failure it is not locked.
+    """Lock the queue and submit all its waits. On failure the queue is not locked.
 
-    The null queue speaks for the blocking queues too, so it is ordered after them first.
+    The null queue speaks for the blocking queues too, so it is first ordered after them.
     """
     cdef Order order
     cdef Status status
@@ -39,7 +39,7 @@ cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
             return status
     queue.lock.lock()
     if queue.adopted:
-        advance_submitted(queue.epochs)  # for what it got that was not seen here
+        advance_submitted(queue.epochs)  # for the commands that it got from outside forebay
     status = carry_pending(queue)
     if status != 0:
         queue.lock.unlock()
@@ -47,7 +47,10 @@ cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
 
 
 cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil:
-    """Is everything that the queue speaks for done? 1, 0, or negative: what a command on the device failed with."""
+    """Set ``reached`` to 1 when everything that the queue speaks for is done, else to 0.
+
+    A negative value is the error that a command failed with on the device.
+    """
     cdef Marker* marker = NULL
     cdef Status status
     cdef bint done = False
@@ -74,10 +77,10 @@ cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil:
 
 
 cdef Status finish_queue(QueueState* queue) noexcept nogil:
-    """Block until everything submitted to the queue so far is done; one host synchronize, none when known empty.
+    """Block until everything submitted to the queue so far is done.
 
-    Epoch and clock are taken together and `completed` rises to that epoch: a command submitted while this waits is not
-    taken for done.
+    It takes one host synchronize, or none when the queue is known to be empty. Epoch and clock are read together and
+    `completed` rises to that epoch, so a command submitted during the wait is not mistaken for done.
     """
     cdef Status status
     cdef uint64_t epoch
@@ -135,7 +138,7 @@ cdef void count_synchronize(DeviceState* device) noexcept nogil:
 
 
 cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil:
-    """Block until the marker is reached; one host synchronize, none when it is known to be."""
+    """Block until the marker is reached. Takes one host synchronize, or none when it is known to be reached."""
     if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
         return 0
     count_synchronize(device)
@@ -143,7 +146,8 @@ cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil:
 
 
 cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil:
-    """Block until all are reached, with one host synchronize. They are of this device, and for the host."""
+    """Block until all markers are reached, with one host synchronize. They belong to this device and are for the host.
+    """
     cdef vector[void*] events
     cdef Status status
     cdef size_t i
@@ -161,15 +165,16 @@ cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) 
 
 
 cdef void finish_each(vector[QueueState*]& queues) noexcept nogil:
-    """After a command failed: the driver need not have waited for the others, and does not say which it was."""
+    """Finish each queue after a command failed. The driver may not have waited for the others, nor does it say which
+    command failed.
+    """
     cdef size_t i
     for i in range(queues.size()):
         finish_queue(queues[i])
 
 
 cdef Status finish_device(DeviceState* device) noexcept nogil:
-    """Block until every queue of the device is done: a marker of each that has work, and one host synchronize for
-    all.
+    """Block until every queue of the device is done. Takes a marker of each queue with work, and one host synchronize.
     """
     cdef vector[QueueState*] queues
     cdef vector[Marker*] markers
@@ -206,14 +211,12 @@ cdef Status finish_device(DeviceState* device) noexcept nogil:
 
 cdef void close_locked(QueueState* queue) noexcept nogil:
     if queue.adopted and not is_closed(queue):
-        advance_submitted(queue.epochs)  # for what it got that was not seen here; what comes now is not our concern
+        advance_submitted(queue.epochs)  # for commands from outside forebay so far; later ones are not our concern
     queue.barred |= BY_CLOSING
 
 
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
-    """No command comes after this. What is outstanding gets a marker, if it takes one to notice its end without a
-    sync.
-    """
+    """Refuse commands from now on. Outstanding work gets a marker if the driver cannot be polled without one."""
     cdef Marker* marker = NULL
     cdef Status status
     queue.lock.lock()
@@ -229,9 +232,7 @@ cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
 
 
 cdef void notice_end(QueueState* queue) noexcept nogil:
-    """Ask the driver whether a queue that gets no more commands is done. The null queue may be gathering it
-    meanwhile.
-    """
+    """Ask the driver whether a closed queue is done. The null queue may be gathering it meanwhile."""
     cdef Marker* marker = NULL
     cdef bint done = False
     queue.lock.lock()
@@ -239,7 +240,7 @@ cdef void notice_end(QueueState* queue) noexcept nogil:
     if is_empty(queue.epochs):
         pass
     elif queue.driver.poll != NULL:
-        if carry_pending(queue) == 0:  # if that fails the next look tries again
+        if carry_pending(queue) == 0:  # on failure the next call tries again
             look(queue, &done)
     elif queue.marker != NULL and queue.marker.epoch == submitted_epoch(queue.epochs):
         marker = retain_marker(queue.marker)

@@ -1,8 +1,8 @@
-"""Which queue waits for which, decided here and nowhere else.
+"""This module alone decides which queue waits for which.
 
-Every command goes through `begin_command` (which waits must it carry?) and then either `commit_command` (the driver
-took it) or `abort_command` (it did not: nothing advances, nothing joins, queues taken off the null queue's list go
-back). The launch path takes `is_ready_to_launch` and `count_command` instead when there is nothing to gather.
+Every command calls `begin_command`, which gathers its waits. It then calls `commit_command` if the driver took it, or
+`abort_command` if not. After an abort no epoch has advanced, no clock has joined, and the null queue's list has its
+queues back. The launch path calls `is_ready_to_launch` and `count_command` instead when there is nothing to gather.
 """
 
 from libc.stdint cimport uint64_t
@@ -17,11 +17,11 @@ from forebay.core.state cimport DeviceState, QueueState, retain_queue_state
 
 
 cdef cppclass Order:
-    """The waits that the next command of a queue carries, and what its success will change."""
+    """The waits that the next command of a queue carries, and the changes that its success will make."""
     vector[Marker*] markers  # gathered for this command; retained
-    vector[void*] events  # theirs, after those of the queue's pending waits
+    vector[void*] events  # first the events of the queue's pending waits, then those of `markers`
     Clock* clock  # what the queue is ordered after once the command is submitted; owned
-    const Clock* covered  # a marker's, found to be in `clock` already: the markers that a null command gathers share it
+    const Clock* covered  # a marker's clock that `clock` already covers: markers gathered by the null queue share it
     vector[QueueState*] taken  # queues taken off the null queue's list, with the list's references
     uint64_t null_epoch
     uint64_t elided_completed
@@ -29,7 +29,7 @@ cdef cppclass Order:
 
 
 cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:
-    """Two integers compared. Says yes too often, never too seldom: the gathering then drops what needs no wait."""
+    """Compare two integers. May say yes without need, but never no by mistake: gathering drops needless waits."""
     if queue.is_null:
         return queue.device.listed.load(memory_order_acquire) != NULL
     if not queue.blocking:
@@ -42,7 +42,10 @@ cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:
 
 
 cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
-    """Nothing to gather, and so few commands in flight that the driver cannot block. The queue is locked."""
+    """Return whether nothing must be gathered and too few commands are in flight for the driver to block.
+
+    The queue is locked.
+    """
     return (
         queue.barred == 0
         and queue.pending.empty()
@@ -52,7 +55,7 @@ cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
 
 
 cdef inline void push_on_list(QueueState* queue) noexcept nogil:
-    """The queue is locked; the list takes over a reference to it."""
+    """Push the queue on the list, which takes over a reference to it. The queue is locked."""
     cdef QueueState* head = queue.device.listed.load(memory_order_relaxed)
     queue.listed = True
     queue.next_listed = head
@@ -61,13 +64,13 @@ cdef inline void push_on_list(QueueState* queue) noexcept nogil:
 
 
 cdef inline void enter_list(QueueState* queue) noexcept nogil:
-    """A blocking queue that has new work is in its device's list, which owns it."""
+    """Enter a blocking queue that has new work in its device's list. The list holds a reference to it."""
     if not queue.listed and queue.blocking and not queue.is_null:
         push_on_list(retain_queue_state(queue))
 
 
 cdef inline void count_command(QueueState* queue) noexcept nogil:
-    """The driver took a command that carried no wait. The queue is locked."""
+    """Count a command that the driver took and that carried no wait. The queue is locked."""
     advance_submitted(queue.epochs)
 
 
@@ -78,13 +81,13 @@ cdef inline Waits waits_of(Order* order) noexcept nogil:
     return waits
 
 
-# All may block in the driver or on a lock: never called with the GIL held.
+# Each of these may block in the driver or on a lock, so never call one with the GIL held.
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil  # leaves the queue locked on success
 cdef void commit_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef Status end_command(QueueState* queue, Order* order, Status status) noexcept nogil
 cdef Status submit_waits(QueueState* queue, Order* order) noexcept nogil
 cdef void abort_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
-cdef void apply_command(QueueState* queue, Order* order) noexcept nogil  # commit_command up to the unlocking
+cdef void apply_command(QueueState* queue, Order* order) noexcept nogil  # commit_command without the unlocking
 cdef void end_order(Order* order) noexcept nogil  # after the unlocking
 cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil  # the queue is locked
 cdef Status carry_pending(QueueState* queue) noexcept nogil  # the queue is locked

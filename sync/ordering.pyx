@@ -1,7 +1,8 @@
-"""The wait rules: HIP's legacy null stream, and waits dropped when they order nothing.
+"""The wait rules: HIP's legacy null stream, and waits that are dropped because they order nothing.
 
-Locks: a queue's own, and null -> blocking while the null queue gathers. Every other waiter takes the producer's marker
-first, unlocks, then locks itself, so two queues that wait on each other from two threads cannot deadlock.
+Lock order: a command holds its own queue's lock. Only the null queue takes a second one: while it gathers, it locks
+each blocking queue in turn. Every other waiter takes the producer's marker, unlocks the producer and then locks itself,
+so two queues that wait on each other from two threads cannot deadlock.
 """
 
 from libc.stdint cimport uint64_t
@@ -27,7 +28,7 @@ cdef void init_order(Order* order) noexcept nogil:
 
 
 cdef void end_order(Order* order) noexcept nogil:
-    """Drop what the order still owns; no lock is held, because releasing an event is a driver call."""
+    """Drop what the order still owns. The caller holds no lock, because releasing an event is a driver call."""
     cdef size_t i
     for i in range(order.markers.size()):
         release_marker(order.markers[i])
@@ -69,23 +70,23 @@ cdef Status carry_pending(QueueState* queue) noexcept nogil:
 
 
 cdef void keep_marker(QueueState* queue, Marker* marker) noexcept nogil:
-    """Make it the queue's live marker; it takes the caller's reference."""
+    """Make this the queue's live marker. The queue takes over the caller's reference."""
     if queue.marker != NULL:
         release_marker(queue.marker)
     queue.marker = marker
 
 
 cdef bint is_idle(QueueState* queue) noexcept nogil:
-    """Is nothing outstanding? Of an adopted queue only the driver knows."""
+    """Return whether the queue has nothing outstanding. For an adopted queue only the driver knows."""
     return is_empty(queue.epochs) and (not queue.adopted or is_closed(queue))
 
 
 cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil:
-    """A new reference to the marker of everything submitted to this queue so far. The queue is locked.
+    """Return a new reference to the marker of everything submitted to this queue so far. The queue is locked.
 
-    At most one is made for an epoch, or two when the first was for the device alone and the host asks. A queue with
-    nothing outstanding needs no driver event at all. An adopted queue may have got commands that were not seen here:
-    each look counts as one, so that its markers are never shared.
+    An epoch has at most one marker, or two when the first was for the device alone and the host asks later. A queue
+    with nothing outstanding needs no driver event. An adopted queue may have received commands that forebay did not
+    see. Each call therefore counts as a command, so that the queue's markers are never shared.
     """
     if queue.adopted and not is_closed(queue):
         advance_submitted(queue.epochs)
@@ -113,7 +114,7 @@ cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept no
 
 
 cdef bint needs_no_wait(QueueState* queue, Clock* clock, Marker* marker, Order* order) noexcept nogil:
-    """Is work that is ordered after ``clock`` already ordered after the marker?"""
+    """Return whether work that is ordered after ``clock`` is already ordered after the marker."""
     if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
         order.elided_completed += 1
         return True
@@ -124,7 +125,7 @@ cdef bint needs_no_wait(QueueState* queue, Clock* clock, Marker* marker, Order* 
 
 
 cdef void add_wait(Order* order, Marker* marker) noexcept nogil:
-    """The order takes over the reference."""
+    """Add the marker to the order, which takes over the caller's reference."""
     cdef Clock* after
     cdef Clock* joined
     order.markers.push_back(marker)
@@ -140,13 +141,13 @@ cdef void add_wait(Order* order, Marker* marker) noexcept nogil:
 
 
 cdef void put_back(Order* order) noexcept nogil:
-    """Queues taken off the list by a command that failed return to it, each with the list's reference."""
+    """Return the queues that a failed command took off the list, each with the list's reference."""
     cdef size_t i
     cdef QueueState* queue
     for i in range(order.taken.size()):
         queue = order.taken[i]
         queue.lock.lock()
-        if queue.listed:  # a command came meanwhile and entered it anew
+        if queue.listed:  # another command has entered it again meanwhile
             queue.lock.unlock()
             release_queue_state(queue)
         else:
@@ -156,16 +157,19 @@ cdef void put_back(Order* order) noexcept nogil:
 
 
 cdef void take_list(DeviceState* device, vector[QueueState*]& queues) noexcept nogil:
-    """All of the null queue's list, with the list's references; the null queue is locked."""
+    """Take the whole list of the null queue, with the list's references. The null queue is locked."""
     cdef QueueState* queue = device.listed.exchange(NULL, memory_order_acq_rel)
-    # Read the whole chain first: once a queue is unlisted, its next command may enter it anew and rewrite its link.
+    # Read the whole chain first: the next command of an unlisted queue may enter it again and rewrite its link.
     while queue != NULL:
         queues.push_back(queue)
         queue = queue.next_listed
 
 
 cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil:
-    """The null queue, locked, waits for each blocking queue with new work that it is not ordered after."""
+    """Make the null queue wait for the new work of every blocking queue. The null queue is locked.
+
+    Queues that are idle, and queues whose work the null queue is already ordered after, need no wait.
+    """
     cdef QueueState* queue
     cdef Marker* marker
     cdef Status status = 0
@@ -177,7 +181,7 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
         queue.lock.lock()
         queue.listed = queue.settled = False
         if status != 0:
-            pass  # an earlier one failed: this one is only unlisted, because it is put back with all others
+            pass  # an earlier queue failed: only unlist this one, as `put_back` returns them all
         elif is_idle(queue):
             order.elided_completed += 1
         elif not queue.adopted and clock_epoch(order.clock, queue.epochs) >= submitted_epoch(queue.epochs):
@@ -185,9 +189,9 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
         else:
             status = take_marker(queue, FOR_DEVICE, &marker)
         if queue.adopted and not is_closed(queue) and status == 0:
-            push_on_list(retain_queue_state(queue))  # it may get new work at any time, unseen
+            push_on_list(retain_queue_state(queue))  # it may get new work at any time, and forebay does not see it
         queue.lock.unlock()
-        if marker != NULL and marker.event == NULL:  # found to be done since it was looked at: no lock prevents that
+        if marker != NULL and marker.event == NULL:  # it became idle after `is_idle`: no lock prevents that
             order.elided_completed += 1
             release_marker(marker)
         elif marker != NULL:
@@ -196,10 +200,10 @@ cdef Status gather_blocking(QueueState* null_queue, Order* order) noexcept nogil
 
 
 cdef void unlist_idle(DeviceState* device) noexcept nogil:
-    """Take queues that have nothing outstanding off the null queue's list, which keeps those alive that are gone.
+    """Take idle queues off the null queue's list, which keeps closed queues alive.
 
-    Without this a program that never uses the null queue would keep every blocking queue it ever made. Does nothing
-    while another thread submits to the null queue: that may take long, and the next time will do.
+    Without this, a program that never uses the null queue would keep every blocking queue it ever made. It does nothing
+    while another thread submits to the null queue: that may take long, and a later call does the same work.
     """
     cdef QueueState* null_queue = device.null_queue
     cdef vector[QueueState*] listed
@@ -222,7 +226,10 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
 
 
 cdef Status take_null_marker(QueueState* queue, Marker** marker, Order* order) noexcept nogil:
-    """What a blocking queue, not locked, must wait for on the null queue; NULL when nothing."""
+    """Set ``marker`` to the null queue's marker if this blocking queue must wait for it. The queue is not locked.
+
+    ``marker`` stays as it was, NULL, when no wait is needed.
+    """
     cdef QueueState* null_queue = queue.device.null_queue
     cdef uint64_t epoch = submitted_epoch(null_queue.epochs)
     cdef bint ordered
@@ -248,7 +255,7 @@ cdef Status take_null_marker(QueueState* queue, Marker** marker, Order* order) n
 
 
 cdef Status gather(QueueState* queue, Order* order) noexcept nogil:
-    """Lock the queue and gather what its next command must wait for. On failure it is unlocked and as it was."""
+    """Lock the queue and gather the waits of its next command. On failure the queue is unlocked and unchanged."""
     cdef Marker* null_marker = NULL
     cdef Status status
     cdef size_t i
@@ -275,11 +282,12 @@ cdef Status gather(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef bint settles_with_null(QueueState* queue, Order* order) noexcept nogil:
-    """Whether each command of the null queue comes before what the queue, locked, is given next, or after it.
+    """Return whether every null-queue command is ordered against this queue's next command. The queue is locked.
 
-    Those to come find the queue in the list, and wait for its lock. One that has taken the list before, and that the
-    order does not know of, holds the null queue's lock, or has advanced its epoch: the list is entered first and looked
-    at it second, and it does the same the other way round, so one of the two sees the other.
+    A null-queue command that comes later finds this queue in the list and waits for its lock. One that took the list
+    earlier, and is not in ``order``, still holds the null queue's lock or has advanced the null queue's epoch. So this
+    function enters the list first and checks the null queue second. The null queue works in the opposite order, so one
+    of the two always sees the other.
     """
     cdef QueueState* null_queue = queue.device.null_queue
     if queue.settled or not queue.blocking or queue.is_null:
@@ -293,23 +301,23 @@ cdef bint settles_with_null(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
-    """Lock the queue and gather what its next command must wait for. On failure it is unlocked and as it was.
+    """Lock the queue and gather the waits of its next command. On failure the queue is unlocked and unchanged.
 
-    Until it is unlocked the null queue, used in another thread, sees none of what the queue is given, and then all.
+    Another thread that uses the null queue sees nothing of the command until the queue is unlocked, and then all of it.
     """
     cdef QueueState* null_queue = queue.device.null_queue
     cdef Status status = gather(queue, order)
     while status == 0 and not settles_with_null(queue, order):
         abort_command(queue, order)
         order.events.clear()
-        null_queue.lock.lock()  # its command is submitted then
+        null_queue.lock.lock()  # once we hold this, its command is submitted
         null_queue.lock.unlock()
         status = gather(queue, order)
     return status
 
 
 cdef void settle(QueueState* queue, Order* order) noexcept nogil:
-    """Remember that what was looked at needs no wait any more; the queue is locked."""
+    """Count the dropped waits, and remember how far the null queue needs no more waits. The queue is locked."""
     queue.counts.waits_elided_completed += order.elided_completed
     queue.counts.waits_elided_ordered += order.elided_ordered
     if order.null_epoch > queue.null_seen.load(memory_order_relaxed):
@@ -317,7 +325,7 @@ cdef void settle(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef void join_gathered(QueueState* queue, Order* order) noexcept nogil:
-    """The queue, locked, is ordered after all that the order gathered, from the epoch about to be counted on."""
+    """Order the queue after all gathered markers, from the epoch that is counted next. The queue is locked."""
     cdef Clock* clock = queue.clock
     queue.counts.waits_made += order.markers.size()
     queue.clock = order.clock
@@ -332,16 +340,17 @@ cdef void apply_command(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef void commit_command(QueueState* queue, Order* order) noexcept nogil:
-    """The driver took the command and the waits with it: epoch, clock and list follow. Unlocks."""
+    """Advance epoch, clock and list after the driver took the command and its waits. Unlocks."""
     apply_command(queue, order)
     queue.lock.unlock()
     end_order(order)
 
 
 cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
-    """The command was not submitted: nothing advances and nothing joins. Unlocks.
+    """Undo the gathering of a command that was not submitted: no epoch advances, no clock joins. Unlocks.
 
-    The null queue stays locked until the list has its queues back: in between, another of its commands would find none.
+    The null queue stays locked until its list has its queues back. Otherwise another null-queue command could find the
+    list empty.
     """
     put_back(order)
     queue.lock.unlock()
@@ -349,7 +358,7 @@ cdef void abort_command(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef Status end_command(QueueState* queue, Order* order, Status status) noexcept nogil:
-    """After the driver call of a command: what follows from its status, which is returned. Unlocks."""
+    """Commit or abort a command by the status of its driver call, and return that status. Unlocks."""
     if status == 0:
         commit_command(queue, order)
     else:
@@ -358,7 +367,7 @@ cdef Status end_command(QueueState* queue, Order* order, Status status) noexcept
 
 
 cdef Status submit_waits(QueueState* queue, Order* order) noexcept nogil:
-    """Order the queue after what was gathered, by a command only when there is something to wait for. Unlocks."""
+    """Order the queue after the gathered markers. Submits a command only when there are any. Unlocks."""
     if order.markers.empty():
         conclude(queue, order)
         return 0
@@ -366,7 +375,7 @@ cdef Status submit_waits(QueueState* queue, Order* order) noexcept nogil:
 
 
 cdef void conclude(QueueState* queue, Order* order) noexcept nogil:
-    """Nothing had to be waited for and no command was needed. Unlocks."""
+    """End an order that needed no wait and no command. Unlocks."""
     settle(queue, order)
     queue.lock.unlock()
     end_order(order)
@@ -382,7 +391,10 @@ cdef bint drops_wait(QueueState* queue, Marker* marker) noexcept nogil:
 
 
 cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept nogil:
-    """Wait for a marker the caller keeps; one of another context through an event of this one."""
+    """Add a wait for a marker. The caller keeps its reference.
+
+    A marker of another context is waited for through a bridge event of this context.
+    """
     cdef void* bridged = NULL
     cdef Status status
     if marker.context == queue.device.context:
@@ -397,10 +409,10 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
 
 
 cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
-    """An edge from the marker to the queue's next command. A wait that is dropped changes nothing but a counter.
+    """Add an edge from the marker to the queue's next command. A dropped wait changes nothing but a counter.
 
-    One that is not counts as a command at once, though a later command carries it: otherwise one host thread could see
-    the queue as empty while the edge is outstanding.
+    A wait that is not dropped counts as a command at once, though a later command carries it. Otherwise a host thread
+    could see the queue as empty while the edge is outstanding.
     """
     cdef Order order
     cdef Status status
@@ -416,7 +428,7 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
     if status != 0:
         return status
     covered = needs_no_wait(queue, order.clock, marker, &order)
-    if covered and order.markers.empty():  # the producer finished, or another thread waited, since we looked
+    if covered and order.markers.empty():  # the producer finished, or another thread waited, since `drops_wait`
         conclude(queue, &order)
         return 0
     if not covered:
@@ -432,13 +444,16 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
     queue.lock.unlock()
     end_order(&order)
     if marker.context != queue.device.context:
-        # Its own device does not know of this wait, and a driver may need the queue that it came from until then.
+        # The producer's device does not know of this wait, and a driver may need the producer queue until it is done.
         anchor_marker(queue.device, retain_marker(marker))
     return 0
 
 
 cdef Status wait_for_epoch(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil:
-    """An edge from an epoch of another queue of the device, by its id: that queue may be closed, or gone and done."""
+    """Add an edge from an epoch of another queue of the device, named by its id.
+
+    That queue may be closed. If it is gone its work is done, and no edge is needed.
+    """
     cdef vector[QueueState*] queues
     cdef Marker* marker = NULL
     cdef Status status = 0
@@ -464,10 +479,10 @@ cdef Status wait_for_epoch(QueueState* queue, uint64_t producer, uint64_t epoch)
 
 
 cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept nogil:
-    """A new reference to the marker of this point. A record is a command: it obeys the null-queue rules.
+    """Return a new reference to the marker of this point. A record is a command and obeys the null-queue rules.
 
-    It shares the queue's marker when nothing was submitted since that was made and there is nothing new to wait for;
-    a timed record always is a command of its own.
+    It shares the queue's marker when nothing was submitted since that marker was made and there is no new wait. A timed
+    record is always its own command.
     """
     cdef Order order
     cdef void* event = NULL
