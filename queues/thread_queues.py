@@ -1,4 +1,4 @@
-"""What each thread has of a device: the queues that it entered, and one of its own."""
+"""The queues that each thread has on a device: those it has entered, and one of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ThreadQueues"]
 
 class _Entered(threading.local):
     def __init__(self) -> None:
-        self.queues: list[Queue] = []  # with ``with``, innermost last
+        self.queues: list[Queue] = []  # entered by ``with``, the innermost last
 
 
 class _OwnOfThread(threading.local):
@@ -25,7 +25,7 @@ class _OwnOfThread(threading.local):
 
 
 class _Own:
-    """Goes with its thread; the queue goes back to the device for the next thread."""
+    """Holds a thread's own queue. When the thread ends, the queue returns to the device for the next thread."""
 
     def __init__(self, queue: Queue, idle: deque[Queue]) -> None:
         self.queue = queue
@@ -45,7 +45,7 @@ class ThreadQueues:
         self._idle: deque[Queue] = deque()
 
     def own(self, make: Callable[[], Queue]) -> Queue:
-        """This thread's own one: that of a thread that has ended, if there is one, else a new one."""
+        """Return this thread's own queue. It may come from a thread that has ended; else `make` makes a new one."""
         own = self._here.own
         if own is not None and not own.queue.closed:
             return own.queue
@@ -59,27 +59,27 @@ class ThreadQueues:
         return queue
 
     def close(self) -> None:
-        """Let go of those that threads have of their own. What a thread has entered it still has to leave."""
+        """Let go of the threads' own queues. A thread must still leave the queues that it has entered."""
         self._here = _OwnOfThread()
         self._idle.clear()
 
     @property
     def current(self) -> Queue | None:
-        """The one that this thread entered last."""
+        """The queue that this thread entered last, or None."""
         entered = self._entered.queues
         return entered[-1] if entered else None
 
     def enter(self, queue: Queue) -> None:
-        """Make it the current one."""
+        """Make this the thread's current queue."""
         self._entered.queues.append(queue)
 
     def leave(self, queue: Queue) -> None:
-        """Make the one before it the current one again.
+        """Make the previously entered queue the current one again.
 
         Raises
         ------
         Error
-            When it is not the current one.
+            When ``queue`` is not the current queue.
         """
         if self.current is not queue:
             raise Error(f"{queue!r} is not this thread's current queue")

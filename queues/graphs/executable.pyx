@@ -1,4 +1,4 @@
-"""Executable graphs: what `Graph.instantiate` makes, and what is launched."""
+"""Executable graphs, which `Graph.instantiate` makes and queues launch."""
 
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 
 def serial_order(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes, each after all it depends on, else in the order they were added in.
+    """Return the nodes, each after all its dependencies, otherwise in the order in which they were added.
 
     Raises
     ------
     InvalidArgumentError
-        When they depend on each other in a circle.
+        When the dependencies form a circle.
     """
     at = {node: i for i, node in enumerate(nodes)}
     left = [len(node.dependencies) for node in nodes]
@@ -70,8 +70,9 @@ def serial_order(nodes: Sequence[Node]) -> list[Node]:
 
 
 def shape_of(ordered: Sequence[Node]) -> list[tuple[Any, ...]]:
-    """What must be the same for a graph to take the place of another: what nodes do, what they depend on, and between
-    which kinds of memory they copy (CUDA's rule, and HIP's).
+    """Return what two graphs must share for one to replace the other (the rule of CUDA and HIP).
+
+    That is each node's kind, its dependencies, and the kinds of memory between which it copies.
     """
     at = {node: i for i, node in enumerate(ordered)}
     return [
@@ -95,11 +96,11 @@ cdef struct Point:
 
 @cython.no_gc_clear
 cdef class ExecutableGraph:
-    """A graph that is ready to be launched, as often as wanted; made by `Graph.instantiate`.
+    """A graph that can be launched any number of times; made by `Graph.instantiate`.
 
-    It has copies of what the graph's nodes were when it was made, and keeps all they use alive. Its executions run one
-    after the other, whichever queues they are launched on (CUDA and HIP say so too): a launch on another queue than the
-    last one waits for that. Any thread may use it.
+    It holds copies of the graph's nodes as they were when it was made, and keeps everything they use alive. Its
+    executions run one after the other on whatever queues (as in CUDA and HIP): a launch on a different queue waits for
+    the previous launch. Any thread may use it.
 
     Attributes
     ----------
@@ -110,18 +111,18 @@ cdef class ExecutableGraph:
     cdef readonly object device
     cdef readonly bint closed
     cdef tuple ordered  # the nodes it was made from
-    cdef list works  # theirs, or what took their place
+    cdef list works  # the nodes' works, or their replacements
     cdef list shape
     cdef Replay replay
-    cdef list lanes  # Queues that only its launches use, side by side with the one it is launched on
+    cdef list lanes  # Queues that only its launches use, beside the launch queue
     cdef tuple written  # the buffers that it may write to
-    cdef bint follows  # pointers in memory, so that it may write anywhere
+    cdef bint follows  # it follows pointers in memory, so it may write anywhere
     cdef bint auto_free
-    cdef object lifetimes  # of the memory that its nodes allocate and free; None when there are none
-    cdef bint stale  # the works changed since it was made
-    cdef uint64_t closings  # the device's count when the buffers were last seen open
-    cdef Lock lock  # one launch at a time; guards the two below
-    cdef uint64_t last_queue  # the id of the last launch's; 0 before the first, as no queue has
+    cdef object lifetimes  # Lifetimes of the memory that its nodes allocate and free, or None
+    cdef bint stale  # the works changed since `replay` was made
+    cdef uint64_t closings  # the device's count when all buffers were last seen open
+    cdef Lock lock  # allows one launch at a time; guards the two below
+    cdef uint64_t last_queue  # id of the last launch's queue; 0, which no queue has, before the first launch
     cdef uint64_t last_epoch
     cdef object __weakref__
 
@@ -144,7 +145,7 @@ cdef class ExecutableGraph:
         return made
 
     def _prepare(self) -> None:
-        """Make it ready anew; when that fails it is as it was."""
+        """Prepare the graph for launches again. On failure nothing has changed."""
         cdef Queue null_queue = self.device.null_queue
         self._check_buffers(null_queue.state.device.closings.load())
         lifetimes = None
@@ -156,7 +157,7 @@ cdef class ExecutableGraph:
         others = max([segment.lane for segment in segments], default=0)
         for _ in range(len(self.lanes), others):
             self.lanes.append(self.device.queue(blocking=False, timing=False))
-        # What the old one used goes when it is done: launches in other threads still hold it.
+        # Launches in other threads may still hold the old replay; its resources go once it is done.
         self.replay = new_replay(self.device, null_queue.state, self.works, segments, self.lanes[:others])
         self.lifetimes = lifetimes
         self.written = tuple(dict.fromkeys([buffer for work in self.works for buffer in work.writes]))
@@ -164,7 +165,7 @@ cdef class ExecutableGraph:
         self.stale = False
 
     def _check_buffers(self, uint64_t closings) -> None:
-        """Something was closed since they were last looked at."""
+        """Check that all buffers are open. Needed when the device's count of closings has changed."""
         for node, work in zip(self.ordered, self.works):
             for buffer in work.buffers:
                 if (<Buffer> buffer).allocation.closed:
@@ -176,10 +177,10 @@ cdef class ExecutableGraph:
             raise ClosedError("this ExecutableGraph is closed")
 
     def launch(self, queue: Queue) -> None:
-        """Run it on a queue, after what that was given before; a command like any other.
+        """Run the graph on a queue, after the queue's earlier commands. The launch is a command like any other.
 
-        It may be launched again while it still runs. On a queue that is captured, its nodes become part of the capture.
-        Does not wait for it. It blocks only while the device's own queue is full.
+        The graph may be launched again while it still runs. On a queue that is captured, its nodes become part of the
+        capture. The call does not wait for the graph; it blocks only while the device's own queue is full.
 
         Parameters
         ----------
@@ -189,20 +190,20 @@ cdef class ExecutableGraph:
         Raises
         ------
         ClosedError
-            When it, the queue or a buffer that it uses is closed.
+            When the graph, the queue or a buffer that the graph uses is closed.
         InvalidArgumentError
-            When memory that it has allocated was not freed since the last launch, and it is not to free that itself; or
-            it frees what is not there.
+            When memory that the graph allocated was not freed since the last launch and `auto_free` is off, or when it
+            frees memory that is not allocated.
         NotSupportedError
-            On a queue that is captured, when it has nodes that allocate or free memory.
+            On a queue that is captured, when the graph has nodes that allocate or free memory.
         DriverError
-            When the driver refuses part of it. What was submitted before that part runs.
+            When the driver refuses part of the graph. Everything submitted before that part still runs.
         """
         cdef vector[Call*] calls
         cdef vector[Point] points
         cdef size_t i, called = 0
         cdef bint begun = False
-        cdef Status status = 1  # until it is tried
+        cdef Status status = 1  # a failure, until the launch is tried
         cdef Queue on
         cdef Replay replay
         if not isinstance(queue, Queue):
@@ -253,24 +254,24 @@ cdef class ExecutableGraph:
                 else:
                     lifetimes.undo(before)
         for buffer in self.written:
-            note_write(<Buffer> buffer, on.state)  # after a failure too: part of it may have been submitted
+            note_write(<Buffer> buffer, on.state)  # after a failure too: part of the graph may have been submitted
         on.state.device.unseen_writes += self.follows
         if status != 0:
             on._raise(status, "graph launch")
 
     def update(self, graph: Graph) -> None:
-        """Take over what the nodes of another graph do (HIP, hipGraphExecUpdate); executions under way are not changed.
+        """Take over the work of another graph's nodes (HIP, hipGraphExecUpdate). Running executions do not change.
 
         Parameters
         ----------
         graph : Graph
-            With the same kinds of nodes and the same dependencies, added in the same order. Copies go the same way:
-            between the host and the device, or within the device.
+            It has the same kinds of nodes and the same dependencies, added in the same order. Its copies have the same
+            direction: host to device, device to host, or within the device.
 
         Raises
         ------
         GraphUpdateError
-            When it differs in more than what its nodes do; nothing has changed then.
+            When the graphs differ in more than the work of their nodes. Nothing has changed then.
         """
         self._check_open()
         if not hasattr(graph, "debug_dot"):
@@ -309,9 +310,9 @@ cdef class ExecutableGraph:
             raise
 
     def set_kernel(self, node: Node, kernel: Kernel, grid: Grid, block: Grid, *args: Any) -> None:
-        """Let a node launch something else from the next launch on (HIP, hipGraphExecKernelNodeSetParams).
+        """Change what a kernel node launches, from the next launch on (HIP, hipGraphExecKernelNodeSetParams).
 
-        The graph, its nodes and executions under way are not changed.
+        The graph, its nodes and running executions do not change.
 
         Parameters
         ----------
@@ -323,20 +324,20 @@ cdef class ExecutableGraph:
         self._set(node, "kernel", lambda: make_kernel(self.device, kernel, grid, block, args))
 
     def set_copy(self, node: Node, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
-        """Let a node copy something else from the next launch on (HIP, hipGraphExecMemcpyNodeSetParams1D).
+        """Change what a copy node copies, from the next launch on (HIP, hipGraphExecMemcpyNodeSetParams1D).
 
         Parameters
         ----------
         node : Node
             A copy node of the graph that this was made from.
         dst, src
-            As for `Graph.add_copy`, the same way as before: between the host and the device, or within the device.
+            As for `Graph.add_copy`, in the same direction as before: host to device, device to host, or within the
+            device.
         """
         self._set(node, "copy", lambda: make_copy(self.device, dst, src))
 
     def set_fill(self, node: Node, buf: Buffer, value: Any) -> None:
-        """Let a node fill something else, or with something else, from the next launch on (HIP,
-        hipGraphExecMemsetNodeSetParams).
+        """Change the buffer or value of a fill node, from the next launch on (HIP, hipGraphExecMemsetNodeSetParams).
 
         Parameters
         ----------
@@ -348,7 +349,7 @@ cdef class ExecutableGraph:
         self._set(node, "fill", lambda: make_fill(self.device, buf, value))
 
     def set_host(self, node: Node, function: Callable[[], object]) -> None:
-        """Let a node call something else from the next launch on (HIP, hipGraphExecHostNodeSetParams).
+        """Change the function of a host node, from the next launch on (HIP, hipGraphExecHostNodeSetParams).
 
         Parameters
         ----------
@@ -360,19 +361,19 @@ cdef class ExecutableGraph:
         self._set(node, "host", lambda: make_host(function))
 
     def set_graph(self, node: Node, graph: Graph) -> None:
-        """Let a node do what another graph does, from the next launch on (HIP, hipGraphExecChildGraphNodeSetParams).
+        """Change the graph of a graph node, from the next launch on (HIP, hipGraphExecChildGraphNodeSetParams).
 
         Parameters
         ----------
         node : Node
             A graph node of the graph that this was made from.
         graph : Graph
-            Of the same shape, as for `update`.
+            A graph of the same shape, as for `update`.
         """
         self._set(node, "graph", lambda: graph._as_work(self.device))
 
     def _set(self, node: Node, kind: str, make: Callable[[], Work]) -> None:
-        """What `make` returns takes the place of what a node of this kind does; when it is refused all is as it was."""
+        """Replace the work of a node of this kind by the one that `make` returns. On an error nothing has changed."""
         self._check_open()
         if node not in self.ordered:
             raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
@@ -388,13 +389,13 @@ cdef class ExecutableGraph:
 
     @property
     def writes(self) -> tuple[Buffer, ...]:
-        """The buffers that a launch of it may write to."""
+        """The buffers that a launch may write to."""
         if self.stale:
             self._prepare()
         return self.written
 
     def close(self) -> None:
-        """Give back what it uses, once its launches are done. Does not block; twice is fine."""
+        """Give back the graph's resources once its launches are done. Does not block. Closing twice is fine."""
         self.closed = True
         self.replay = None
         self.lanes = []

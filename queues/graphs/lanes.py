@@ -1,7 +1,7 @@
-"""Which nodes of a graph run side by side, and where they wait for each other.
+"""Decides which nodes of a graph run side by side, and where they wait for each other.
 
-Each node goes into a lane. What is in one lane runs in order, so only dependencies between lanes need waits: lanes are
-cut into segments before a node that waits and after one that is waited for.
+Each node goes into a lane. The nodes of one lane run in order, so only dependencies between lanes need waits. A lane is
+cut into segments before a node that waits, and after a node that another lane waits for.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-LANES = 4  # at most, the launch queue's included: each of the others costs an executable graph a queue of the driver
+LANES = 4  # the most, including the launch queue's; each other lane costs an executable graph a driver queue
 
 
 @dataclass
@@ -21,13 +21,14 @@ class Segment:
     lane : int
         0 is the launch queue.
     nodes : list of int
-        None in the segment that ends a graph: that only lets lane 0 come after the others.
+        Empty in the segment that ends a graph: it only makes lane 0 wait for the other lanes.
     waits : list of int
-        The segments of other lanes that it comes after, and that the lane did not come after anyway.
+        Segments of other lanes that this segment waits for. Segments that its lane already comes after are left out.
     awaited : bool
-        Whether another lane waits for its end.
+        Whether another lane waits for the end of this segment.
     from_start : bool
-        Whether it begins a lane and waits for no other: nothing but the begin of the launch comes before it.
+        Whether the segment begins a lane and waits for no other segment, so that only the start of the launch comes
+        before it.
     """
 
     lane: int
@@ -39,16 +40,20 @@ class Segment:
 
 @dataclass
 class _Lanes:
-    """What is in each lane so far. A position is the number of nodes in the lane before it; -1 is before them all."""
+    """The lanes filled so far.
+
+    A position is the index of a node in its lane; -1 stands for the start of the lane. `needs` is a list with one
+    position for each lane: the last node there that must come first.
+    """
 
     nodes: list[list[int]] = field(default_factory=list)
-    after: list[list[list[int]]] = field(default_factory=list)  # by lane and position: the last in each lane before it
+    after: list[list[list[int]]] = field(default_factory=list)  # [lane][position]: the last position before it, by lane
 
     def tail(self, lane: int) -> int:
         return len(self.nodes[lane]) - 1
 
     def implied(self, needs: list[int]) -> list[int]:
-        """All that comes before something that needs these positions."""
+        """Return the last position in each lane that comes before a node with these needs."""
         found = list(needs)
         for lane, position in enumerate(needs):
             if position >= 0:
@@ -56,8 +61,9 @@ class _Lanes:
         return found
 
     def choose(self, needs: list[int]) -> int:
-        """Return the lane of a node that needs these positions, with as few new waits, lanes and orderings as there can
-        be; in this order.
+        """Return the lane for a node with these needs.
+
+        It prefers the fewest new waits, then the fewest new lanes, then the fewest new orderings.
         """
         there = range(len(self.nodes))
         following = [lane for lane in there if needs[lane] == self.tail(lane)]
@@ -74,7 +80,7 @@ class _Lanes:
         return min(there, key=lambda lane: len(self.nodes[lane]))
 
     def waits(self, lane: int, needs: list[int]) -> list[tuple[int, int]]:
-        """Lanes and positions for which something that needs these has to wait in this lane."""
+        """Return the (lane, position) pairs that a node with these needs must wait for if it goes into this lane."""
         before = self.after[lane][-1] if self.after[lane] else [-1] * LANES
         new = [(other, at) for other, at in enumerate(needs) if other != lane and at > before[other]]
         return [
@@ -93,21 +99,21 @@ class _Lanes:
 
 
 def segments_of(dependencies: Sequence[Sequence[int]], acting: Sequence[bool]) -> list[Segment]:
-    """Cut a graph into segments, each after all it waits for.
+    """Cut a graph into segments. Each segment comes after all the segments that it waits for.
 
     Parameters
     ----------
     dependencies : sequence of sequence of int
-        What each node comes after, earlier nodes all of them.
+        The nodes that each node comes after. They all have smaller numbers.
     acting : sequence of bool
-        Whether each node does anything. One that does not needs no place: what depends on it depends on what it
-        depends on.
+        Whether each node does anything. A node that does nothing gets no place: nodes that depend on it take over its
+        dependencies.
     """
     if all(node - 1 in earlier for node, earlier in enumerate(dependencies) if node):
         chain = [node for node, acts in enumerate(acting) if acts]
         return [Segment(0, chain)] if chain else []
     lanes = _Lanes()
-    needs: list[list[int]] = []  # of what depends on a node
+    needs: list[list[int]] = []  # by node: the positions that a dependent of it needs
     placed: list[tuple[int, int, list[tuple[int, int]]]] = []  # node, lane, waits
     for node, earlier in enumerate(dependencies):
         own = [-1] * LANES
@@ -134,7 +140,7 @@ def _cut(
     last: list[tuple[int, int]],
 ) -> list[Segment]:
     segments: list[Segment] = []
-    open_in: dict[int, int] = {}  # the segment that the lane's next node goes on with
+    open_in: dict[int, int] = {}  # by lane: the segment that the lane's next node continues
     lengths = [0] * LANES
     ending_at: dict[tuple[int, int], int] = {}
     for node, lane, waits in placed:

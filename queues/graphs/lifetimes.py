@@ -1,4 +1,4 @@
-"""What a launch of a graph does to memory that graphs allocate."""
+"""How a launch of a graph allocates and frees graph memory."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 class Lifetimes:
-    """What a launch of a graph does to memory.
+    """The graph memory that a launch hands out and takes back.
 
     Parameters
     ----------
     nodes, works
         In the order in which they run.
     auto_free : bool
-        Whether a launch takes back what the one before has handed out.
+        Whether a launch takes back the memory that the previous launch handed out.
 
     Raises
     ------
     InvalidArgumentError
-        When a node uses memory that is not there yet, or not any more.
+        When a node uses memory before it is allocated or after it is freed.
     """
 
     def __init__(self, nodes: Sequence[Node], works: Sequence[Work], auto_free: bool) -> None:
@@ -55,16 +55,16 @@ class Lifetimes:
 
     @property
     def freed_at(self) -> list[tuple[int, int]]:
-        """What a launch comes after, as queues by their ids and epochs."""
+        """The points that a launch must come after, as (queue id, epoch) pairs."""
         return list({memory.freed_at for memory in self.made} - {(0, 0)})
 
     def begin(self) -> list[tuple[GraphMemory, bool]]:
-        """Hand out and take back, and return what `undo` needs.
+        """Hand memory out and take memory back, and return the state that `undo` needs.
 
         Raises
         ------
         InvalidArgumentError
-            When what it hands out was not freed since the last launch, or what it frees is not there.
+            When memory to hand out was not freed since the last launch, or memory to free is not allocated.
         """
         with lock:
             for memory in self.handed_out:
@@ -88,13 +88,13 @@ class Lifetimes:
         return before
 
     def undo(self, before: list[tuple[GraphMemory, bool]]) -> None:
-        """Nothing was launched."""
+        """Restore the state before `begin`, because nothing was launched."""
         with lock:
             for memory, live in before:
                 memory.set_live(live)
 
     def end(self, queue: int, epoch: int) -> None:
-        """It was launched, up to this point of a queue."""
+        """Note that the launch was submitted, up to this epoch of this queue."""
         for memory in self.taken:
             memory.freed_at = (queue, epoch)
 

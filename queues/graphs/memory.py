@@ -1,8 +1,8 @@
 """Memory that graphs allocate: nodes that hand it out, and nodes that take it back (CUDA, graph memory nodes).
 
-Its address is fixed when the node is made, so the memory is there from then on, for as long as a node, an executable
-graph or a Buffer uses it. What begins and ends is only the time in which it may be used: a launch of the graph hands it
-out; a free node, or a free after the launch, takes it back.
+Its address is fixed when the node is made. The memory therefore exists from then on, for as long as a node, an
+executable graph or a Buffer uses it. Launches and frees only limit the time in which it may be used: a launch of the
+graph hands it out; a free node, or a free after the launch, takes it back.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from forebay.queues.graphs.graph import Node
     from forebay.queues.graphs.work import Work
 
-lock = threading.RLock()  # the collector may run someone's `free` while this thread is inside
+lock = threading.RLock()  # reentrant: the garbage collector may run a `free` while this thread holds it
 _figures: WeakKeyDictionary[Device, Figures] = WeakKeyDictionary()
 
 
 class Figures:
-    """What the graphs of a device have of its memory, in bytes.
+    """The device memory that the graphs of a device use, in bytes.
 
     Attributes
     ----------
     used_high, reserved_high : int
-        The most that `used` was, with what graphs free themselves, and the most that `reserved` was.
+        The peaks of `used` and `reserved`. `used_high` includes memory that graphs free themselves.
     """
 
     def __init__(self) -> None:
         self._used = self._reserved = self.used_high = self.reserved_high = 0
-        self._gone: deque[tuple[int, int]] = deque()  # of both, what destructors gave back
+        self._gone: deque[tuple[int, int]] = deque()  # (used, reserved) that destructors gave back
 
     def _settle(self) -> None:
         while self._gone:
@@ -46,32 +46,32 @@ class Figures:
 
     @property
     def used(self) -> int:
-        """What launches have handed out and nobody has freed."""
+        """Bytes that launches have handed out and nobody has freed."""
         with lock:
             self._settle()
             return self._used
 
     @property
     def reserved(self) -> int:
-        """What was allocated from the driver and not given back."""
+        """Bytes that were allocated from the driver and not given back."""
         with lock:
             self._settle()
             return self._reserved
 
     def reserve(self, nbytes: int) -> None:
-        """Count what the driver has allocated."""
+        """Count bytes that the driver has allocated."""
         with lock:
             self._settle()
             self._reserved += nbytes
             self.reserved_high = max(self.reserved_high, self._reserved)
 
     def reset(self, name: str) -> None:
-        """Begin a peak anew, "used_high" or "reserved_high"."""
+        """Reset a peak, "used_high" or "reserved_high", to the current figure."""
         setattr(self, name, getattr(self, name.removesuffix("_high")))
 
 
 def figures_of(device: Device) -> Figures:
-    """Return what the graphs of a device have of its memory."""
+    """Return the memory figures of a device's graphs."""
     return _figures.setdefault(device, Figures())
 
 
@@ -86,22 +86,22 @@ class Reserved:
 
     def __del__(self) -> None:
         if hasattr(self, "figures"):
-            self.figures._gone.append((0, self.nbytes))  # from the collector, perhaps: a list, and nothing else
+            self.figures._gone.append((0, self.nbytes))  # the collector may run this: only append to a deque
 
 
 class GraphMemory(Lease):
-    """What a Buffer of an allocation node has in place of the driver's memory object.
+    """Stands for the driver's memory object in a Buffer of an allocation node.
 
     Attributes
     ----------
     inner : bool
         Whether its graph frees it, so that nobody else can.
     live : bool
-        Whether a launch has handed it out and it was not freed since; never of inner memory.
+        Whether a launch has handed it out and nobody has freed it since. Always False for inner memory.
     freed_at : tuple of int
-        The queue, by its id, and the epoch at which it was freed last: what uses it next comes after that.
+        Id of the queue, and epoch, at which it was last freed. Its next use comes after that point.
     work : weakref
-        Of the allocation node.
+        The work of the allocation node.
     """
 
     def __init__(self, reserved: Reserved, nbytes: int) -> None:
@@ -117,19 +117,19 @@ class GraphMemory(Lease):
             self.reserved.figures._gone.append((self.nbytes, 0))
 
     def set_live(self, live: bool) -> None:
-        """Hand it out, or take it back."""
+        """Hand the memory out, or take it back."""
         self.reserved.figures._used += self.nbytes * (live - self.live)
         self.live = live
 
     def check_live(self) -> None:
-        """Raise when there is nothing to free: before the first launch, or after a free."""
+        """Raise InvalidArgumentError when there is nothing to free: before the first launch, or after a free."""
         if self.inner:
             raise InvalidArgumentError("free: the graph that allocates this memory frees it, and nobody else can")
         if not self.live:
             raise InvalidArgumentError("free: this memory was freed before, or no launch of its graph has allocated it")
 
     def free(self, queue: int, epoch: int) -> None:
-        """Take it back, at this point of a queue."""
+        """Take the memory back at this epoch of this queue."""
         with lock:
             self.check_live()
             self.set_live(False)
@@ -137,7 +137,7 @@ class GraphMemory(Lease):
 
 
 def ancestors(nodes: Sequence[Node]) -> set[Node]:
-    """Return these nodes, and all they come after."""
+    """Return these nodes and all the nodes that they depend on, directly or through others."""
     found: set[Node] = set()
     left = list(nodes)
     while left:

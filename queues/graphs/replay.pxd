@@ -12,42 +12,42 @@ from forebay.queues.host_functions cimport Call
 
 cdef enum StepKind:
     COMMANDS  # submitted one by one
-    RECORDED  # by one call of the driver
+    RECORDED  # submitted by one call of the driver
     HOST_CALL
-    JOIN  # nothing but what it waits for
+    JOIN  # does nothing but wait
 
 
 cdef struct Step:
     StepKind kind
-    size_t first  # of the commands, or which of the host functions
+    size_t first  # index of the first command, or of the host function
     size_t count
     void* recording  # owned
     uint32_t lane  # see `forebay.queues.graphs.lanes`
-    bint from_start  # of the launch: it is the first of a lane, and waits for no other step
-    bint awaited  # by another lane
+    bint from_start  # it begins a lane and waits for no other step, only for the start of the launch
+    bint awaited  # another lane waits for it
     size_t first_wait
     size_t wait_count
 
 
 cdef cppclass Submission:
-    """What a launch submits."""
+    """The steps, commands and lanes that a launch submits."""
     vector[Step] steps
     vector[Command] commands
-    vector[size_t] waits  # steps of other lanes
-    vector[void*] lanes  # the driver's queues; in place of the first comes the launch's
-    bint needs_start  # some lane waits for nothing but what comes before the launch
+    vector[size_t] waits  # indices of steps of other lanes
+    vector[void*] lanes  # the driver's queues; the first is NULL and stands for the launch queue
+    bint needs_start  # some step has `from_start`
 
 
 cdef class Prepared:
     cdef DeviceState* state  # retained
     cdef const Driver* driver
     cdef Submission* submission  # owned
-    cdef uint32_t lane  # of the steps that are added
-    cdef bint cut  # the next command begins a step
+    cdef uint32_t lane  # the lane of the steps added next
+    cdef bint cut  # the next command begins a new step
     cdef vector[Plan*] plans  # owned
     cdef dict by_arguments  # index of a plan by kernel id and packed arguments
     cdef list functions
-    cdef list kept  # all that has to live as long as this
+    cdef list kept  # objects that must live as long as this one
     cdef int add(self, Command command) except -1
     cdef int add_step(self, StepKind kind, size_t first, size_t count) except -1
     cdef int add_host(self, object function) except -1
@@ -56,7 +56,7 @@ cdef class Prepared:
 
 cdef class Replay:
     cdef Prepared prepared
-    cdef Submission* submission  # its
+    cdef Submission* submission  # owned by `prepared`
 
 
 cdef bint is_acting(Work work)

@@ -1,9 +1,9 @@
-"""Graphs made ready to run: cut into lanes, with kernels and memory of their own, and recorded where the driver can.
+"""Makes graphs ready to run: cuts them into lanes, gives them their own kernels and memory, and records the commands.
 
-The first lane is the queue that the graph is launched on; each other lane is a queue that only this graph uses, and
-that it uses only under that queue's lock. Lanes wait for each other by markers, and in the end the first comes after
-all others: for everybody else the graph is one command. Host functions and waits divide a lane into parts, of which
-each is one call of the driver if that can record them.
+The first lane is the queue that the graph is launched on. Each other lane is a queue that only this graph uses, and
+only while it holds the launch queue's lock. Lanes wait for each other through markers. At the end the first lane waits
+for all others, so that everybody else sees the graph as one command. Host functions and waits divide a lane into parts.
+If the driver can record commands, it submits each part by one call.
 """
 
 from typing import TYPE_CHECKING
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class CopyOnHost:
-    """What a driver that does not take pageable memory leaves to the host thread."""
+    """A copy that the host thread runs because the driver does not take pageable memory."""
 
     def __init__(self, to: HostBuffer, source: HostBuffer) -> None:
         self.to = np.frombuffer(to, np.uint8) if not isinstance(to, np.ndarray) else to.reshape(-1).view(np.uint8)
@@ -56,7 +56,7 @@ class CopyOnHost:
 
 @cython.no_gc_clear
 cdef class Prepared:
-    """What is given back when the device is done with it."""
+    """Owns what a graph submits. It is given back once the device is done with it."""
 
     def __cinit__(self) -> None:
         self.submission = new Submission()
@@ -101,8 +101,10 @@ cdef class Prepared:
 
 
 cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1:
-    """Launches of one kernel with the very same arguments share a kernel object, which nobody else has. Bytes by value
-    are brought to a buffer of the launch's own before it, each time: none is skipped.
+    """Add a kernel launch.
+
+    Launches of one kernel with identical arguments share a kernel object that nobody else uses. Bytes by value go into
+    a buffer of the launch's own. They are copied there before every launch, without skipping.
     """
     cdef vector[char] packed = work.packed
     cdef uint64_t bytes_set = 0, bytes_skipped = 0
@@ -148,7 +150,7 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
 
 
 cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
-    """Pageable memory is read and written when the graph runs: by the driver, or else by the host thread."""
+    """Add a copy. The driver accesses pageable memory when the graph runs; if it cannot, the host thread does."""
     cdef Memory memory
     if not work.pageable or (device.driver.takes_pageable if work.to.host else device.driver.reads_pageable_late):
         return prepared.add_copy(&work.to, &work.source, work.nbytes)
@@ -169,12 +171,12 @@ cdef int add_fill(Prepared prepared, FillWork work) except -1:
     command.to = work.to
     command.nbytes = (<Buffer> work.buffer).nbytes
     command.pattern_size = pattern.shape[0]
-    command.pattern = &pattern[0]  # the work's
+    command.pattern = &pattern[0]  # owned by the work
     return prepared.add(command)
 
 
 cdef bint is_acting(Work work):
-    """Whether there is anything to submit for it."""
+    """Return whether the work submits anything."""
     if type(work) is ListWork:
         return any([is_acting(each) for each in (<ListWork> work).works])
     if work.kind == "copy":
@@ -185,7 +187,7 @@ cdef bint is_acting(Work work):
 
 
 cdef int add_work(Prepared prepared, object device, Work work) except -1:
-    """One that is acting."""
+    """Add a work for which `is_acting` is true."""
     if type(work) is ListWork:
         for each in (<ListWork> work).works:
             if is_acting(each):
@@ -202,7 +204,7 @@ cdef int add_work(Prepared prepared, object device, Work work) except -1:
 
 
 cdef int add_segment(Prepared prepared, object device, list works, segment, list ends) except -1:
-    """`ends` has the last step of each segment before this one."""
+    """Add a segment. `ends` holds the last step of each earlier segment; this segment's is appended."""
     cdef Submission* submission = prepared.submission
     cdef size_t first = submission.steps.size()
     cdef Step* step
@@ -245,8 +247,10 @@ cdef int record_steps(Prepared prepared, object device, QueueState* queue) excep
 
 
 cdef Replay new_replay(object device, QueueState* queue, list works, list segments, list lanes):
-    """Of the works, cut like this, for all queues of the device; `queue` is one of them, and the lanes are Queues that
-    nothing else uses but what was made of these works before.
+    """Make a replay of the works, cut into these segments, for all queues of the device.
+
+    `queue` is one of the device's queues. `lanes` are Queues that only this replay and earlier replays of the same
+    graph use.
     """
     cdef Replay replay = Replay.__new__(Replay)
     cdef Prepared prepared = Prepared.__new__(Prepared)
@@ -271,7 +275,7 @@ cdef Replay new_replay(object device, QueueState* queue, list works, list segmen
 
 @cython.no_gc_clear
 cdef class Replay:
-    """Keeps it until what was submitted of it is done."""
+    """Keeps its `Prepared` alive until everything submitted from it is done."""
 
     def __dealloc__(self):
         if self.prepared is not None:
@@ -282,15 +286,15 @@ cdef class Replay:
 
 
 cdef cppclass Run:
-    """A launch under way; the queue is locked."""
+    """A launch in progress. The queue is locked."""
     Order order
-    Waits waits  # that the queue's next command carries
-    bint began  # anything was submitted to the queue
-    Marker* begin  # of what comes before the launch; retained, or NULL
-    void* start  # its event, or NULL when there is nothing to wait for
-    vector[void*] events  # of the steps that another lane waits for, and others; all that are not NULL are owned
-    vector[void*] list  # for the driver, which may overwrite it
-    uint32_t touched  # a bit for each lane that may have got something
+    Waits waits  # the waits that the queue's next command carries
+    bint began  # whether anything was submitted to the queue
+    Marker* begin  # marker of everything before the launch; retained, or NULL
+    void* start  # the event that other lanes begin with a wait for; NULL when there is nothing to wait for
+    vector[void*] events  # by step: its event if another lane waits for it, else NULL; then further events; owned
+    vector[void*] list  # wait list for the driver, which may overwrite it
+    uint32_t touched  # one bit for each lane that may have received a command
 
 
 cdef inline Status submit_one(const Driver* driver, void* handle, const Command* command, Waits waits) noexcept nogil:
@@ -302,7 +306,7 @@ cdef inline Status submit_one(const Driver* driver, void* handle, const Command*
 
 
 cdef inline void count_one(QueueState* queue, Run* run) noexcept nogil:
-    """The queue's driver took one more; the first has carried the waits."""
+    """Count a command that the queue's driver took. The first command carries the waits."""
     if run.began:
         count_command(queue)
     else:
@@ -329,7 +333,7 @@ cdef Status add_event(QueueState* queue, void* handle, Waits waits, void** event
 
 
 cdef Status begin_lanes(QueueState* queue, Run* run) noexcept nogil:
-    """Make what other lanes begin with a wait for. A queue that is idle and waits for nothing needs none of it."""
+    """Make the event that other lanes begin with a wait for. An idle queue with no waits needs none."""
     cdef Status status
     if run.waits.count == 0:
         status = take_marker(queue, FOR_DEVICE, &run.begin)
@@ -357,7 +361,8 @@ cdef Waits waits_of_step(QueueState* queue, Submission* submission, Step* step, 
 cdef Status submit_step(
     QueueState* queue, Submission* submission, size_t at, vector[Call*]& calls, size_t* called, Run* run
 ) noexcept nogil:
-    """Only what the queue itself takes counts: it comes after the other lanes before anybody asks."""
+    """Submit one step. Only commands on the launch queue count in its epoch: it waits for the other lanes at the end.
+    """
     cdef Step* step = &submission.steps[at]
     cdef void* handle = queue.handle
     cdef Waits waits = run.waits
@@ -393,7 +398,7 @@ cdef Status submit_step(
 
 
 cdef Status join_touched(QueueState* queue, Submission* submission, Run* run) noexcept nogil:
-    """After a failure: the queue comes after what its lanes have got."""
+    """After a failure, make the queue wait for what its lanes were given."""
     cdef Waits none
     cdef void* event = NULL
     cdef Status status = 0
@@ -414,7 +419,7 @@ cdef Status join_touched(QueueState* queue, Submission* submission, Run* run) no
 
 
 cdef void finish_touched(QueueState* queue, Submission* submission, Run* run) noexcept nogil:
-    """Where even that failed, the host waits; no lock is held."""
+    """Wait on the host for the lanes, because `join_touched` failed. No lock is held."""
     cdef Waits waits
     cdef void* event = NULL
     cdef size_t lane
@@ -436,11 +441,11 @@ cdef void finish_touched(QueueState* queue, Submission* submission, Run* run) no
 cdef Status submit_replay(
     QueueState* queue, Submission* submission, vector[Call*]& calls, size_t* called, bint* began
 ) noexcept nogil:
-    """All of it under one lock: nothing else comes in between. `called` counts the host functions that were submitted,
-    and `began` is whether anything was.
+    """Submit a whole launch under one lock, so that no other command comes in between.
 
-    The epoch counts calls of the driver, because it also tells how full the queue can be. When one of them fails, what
-    was submitted before it runs.
+    `called` counts the host functions that were submitted. `began` is set when anything was submitted to the queue. The
+    epoch counts driver calls, because it also shows how full the queue can be. When a call fails, everything submitted
+    before it still runs.
     """
     cdef Run run
     cdef size_t i

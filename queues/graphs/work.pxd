@@ -1,4 +1,4 @@
-"""What the nodes of graphs do."""
+"""The work of a graph's nodes."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
@@ -16,7 +16,7 @@ cdef extern from "Python.h":
 
 cdef class Work:
     cdef readonly str kind
-    cdef readonly bint follows  # pointers in memory, so that it may write anywhere
+    cdef readonly bint follows  # it follows pointers in memory, so it may write anywhere
     cdef readonly tuple buffers
     cdef readonly tuple writes
     cdef object __weakref__

@@ -1,7 +1,7 @@
-"""What the nodes of graphs do: everything checked and packed, nothing that changes afterwards.
+"""The work of a graph's nodes: checked, packed and immutable.
 
-A work owns copies of its packed arguments, of its bytes by value and of its fill pattern, and references to all else it
-uses. Host memory it only points to, as in HIP: that is read and written when the graph runs.
+A work owns copies of its packed arguments, its bytes by value and its fill pattern, and references to everything else
+it uses. It only points to host memory, as in HIP: that memory is read and written when the graph runs.
 """
 
 import math
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from forebay.queues.memory.shapes import Grid, ShapeLike
 
 cdef class Work:
-    """What a node does. Immutable; made by the methods of `Graph` and by capture.
+    """The work of a node. Immutable; made by the methods of `Graph` and by capture.
 
     Attributes
     ----------
     kind : "kernel", "copy", "fill", "host", "empty", "alloc", "free" or "graph"
     buffers : tuple of Buffer
-        All that it uses.
+        All the buffers that it uses.
     writes : tuple of Buffer
-        Those of them that it may write to.
+        The buffers that it may write to.
     """
 
     buffers: tuple[Buffer, ...]
@@ -66,7 +66,7 @@ cdef class KernelWork(Work):
     kernel : Kernel
     grid, block : tuple of int
     arguments : tuple
-        Bytes by value are a copy of them.
+        Bytes by value are copies.
     """
 
     arguments: tuple[Any, ...]
@@ -109,7 +109,7 @@ cdef class FillWork(Work):
     buffer : Buffer
     value : scalar
     pattern : bytes
-        What the value comes to.
+        The bytes of the value.
     """
 
     buffer: Buffer
@@ -149,7 +149,7 @@ cdef class MemoryWork(Work):
 
 
 cdef class ListWork(Work):
-    """Several, one after the other: rows of a copy or a fill, or all that a graph does.
+    """Several works, one after the other: the rows of a copy or fill, or all the works of a graph.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ cdef class ListWork(Work):
 
 
 cdef class EmptyWork(Work):
-    """Nothing: a point that others depend on."""
+    """No work: a point that other nodes depend on."""
 
     def __repr__(self) -> str:
         return "empty"
@@ -177,7 +177,7 @@ cdef void note_buffers(KernelWork work):
 
 
 cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object block, tuple arguments):
-    """Raises what a launch would."""
+    """Make the work of a launch. Raises the same errors as a launch."""
     cdef KernelWork work = KernelWork.__new__(KernelWork)
     cdef PackedBytes* given_bytes
     cdef Views views
@@ -212,7 +212,7 @@ cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object bl
 
 
 def make_bound(BoundLaunch bound) -> KernelWork:
-    """The work of a bound launch, which is checked and packed already, and whose bytes by value are in its buffers."""
+    """Make the work of a bound launch. It is already checked and packed, and its bytes by value are in its buffers."""
     cdef KernelWork work = KernelWork.__new__(KernelWork)
     work.kind = "kernel"
     work.kernel = bound.kernel
@@ -226,9 +226,9 @@ def make_bound(BoundLaunch bound) -> KernelWork:
 
 
 def make_launch(Queue queue, Kernel kernel, grid: Grid, block: Grid, tuple given, graph: Graph) -> KernelWork:
-    """The work of ``queue.launch(kernel, grid, block, *given)`` in the capture of `graph`.
+    """Make the work of ``queue.launch(kernel, grid, block, *given)`` in the capture of `graph`.
 
-    Nodes of a graph run one after the other, so all of a kernel's share the scratch.
+    Nodes of a graph run one after the other, so all launches of a kernel share its scratch.
     """
     cdef KernelWork work
     cdef Snapshot snapshot
@@ -257,7 +257,7 @@ cdef int check_buffer(object device, Buffer buffer, str what) except -1:
 
 
 def make_kernel(device: Device, kernel: Kernel, grid: Grid, block: Grid, tuple arguments) -> KernelWork:
-    """The work of ``queue.launch(kernel, grid, block, *arguments)``."""
+    """Make the work of ``queue.launch(kernel, grid, block, *arguments)``."""
     if type(kernel) is not Kernel:
         raise ArgumentTypeError(f"a launch needs a Kernel, not {type(kernel).__name__}")
     if (<Kernel> kernel).scratch_sizes:
@@ -266,7 +266,7 @@ def make_kernel(device: Device, kernel: Kernel, grid: Grid, block: Grid, tuple a
 
 
 def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> CopyWork:
-    """The work of ``queue.copy(dst, src)``, except that host memory is looked at only when it runs."""
+    """Make the work of ``queue.copy(dst, src)``. Host memory is accessed only when the graph runs."""
     cdef CopyWork work = CopyWork.__new__(CopyWork)
     cdef Py_buffer view
     cdef bint writable = isinstance(src, Buffer)
@@ -306,7 +306,7 @@ def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer
 
 
 def make_fill(device: Device, buffer: Buffer, value: Any) -> FillWork:
-    """The work of ``queue.fill(buffer, value)``."""
+    """Make the work of ``queue.fill(buffer, value)``."""
     cdef FillWork work = FillWork.__new__(FillWork)
     if not isinstance(buffer, Buffer):
         raise ArgumentTypeError(f"fill() needs a Buffer, not {type(buffer).__name__}")
@@ -321,7 +321,7 @@ def make_fill(device: Device, buffer: Buffer, value: Any) -> FillWork:
 
 
 def make_host(function: Callable[[], object]) -> HostWork:
-    """The work of ``queue.host(function)``."""
+    """Make the work of ``queue.host(function)``."""
     cdef HostWork work = HostWork.__new__(HostWork)
     if not callable(function):
         raise ArgumentTypeError(f"host() needs something to call, not {type(function).__name__}")
@@ -332,7 +332,7 @@ def make_host(function: Callable[[], object]) -> HostWork:
 
 
 def make_list(str kind, works: Iterable[Work]) -> ListWork:
-    """The work of a node that does all of these."""
+    """Make the work of a node that does all of these works in turn."""
     cdef ListWork work = ListWork.__new__(ListWork)
     cdef Work each
     work.kind = kind
@@ -344,7 +344,7 @@ def make_list(str kind, works: Iterable[Work]) -> ListWork:
 
 
 def make_empty() -> EmptyWork:
-    """No work."""
+    """Make a work that does nothing."""
     cdef EmptyWork work = EmptyWork.__new__(EmptyWork)
     work.kind = "empty"
     work.buffers = work.writes = ()
@@ -352,11 +352,12 @@ def make_empty() -> EmptyWork:
 
 
 def make_alloc(device: Device, shape: ShapeLike, dtype: DTypeLike, freed: Reserved | None = None) -> MemoryWork:
-    """The work of ``queue.alloc(shape, dtype)``: in memory of its own, or in what was freed before.
+    """Make the work of ``queue.alloc(shape, dtype)``.
 
     Parameters
     ----------
     freed : Reserved, optional
+        Memory that was freed earlier and is used again; without it the work gets memory of its own.
     """
     shape, dtype = read_shape(shape), read_dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
@@ -367,7 +368,7 @@ def make_alloc(device: Device, shape: ShapeLike, dtype: DTypeLike, freed: Reserv
 
 
 def make_free(device: Device, buffer: Buffer) -> MemoryWork:
-    """The work of ``queue.free(buffer)``, of memory that a graph allocates."""
+    """Make the work of ``queue.free(buffer)`` for memory that a graph allocates."""
     if not isinstance(buffer, Buffer):
         raise ArgumentTypeError(f"free() needs a Buffer, not {type(buffer).__name__}")
     check_buffer(device, buffer, "buf")
@@ -388,6 +389,6 @@ cdef MemoryWork memory_work(str kind, Buffer buffer):
 
 
 def graph_memory_of(Buffer buffer) -> GraphMemory | None:
-    """What a graph has allocated for it; None for other memory, and when it is closed."""
+    """Return the graph memory of a buffer. None for other memory, and for a closed buffer."""
     native = buffer.allocation.native
     return native if type(native) is GraphMemory else None
