@@ -1,4 +1,4 @@
-"""Queues of other packages that become Queues, and that those packages go on submitting to."""
+"""Turns queues of other packages into Queues. Those packages may go on submitting to them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from forebay.queues.device import Device, open_devices
 from forebay.queues.queue import Queue, adopters
 from forebay.queues.sycl import discovery as platforms
 
-_lock = threading.Lock()  # two queues of one context get one Device, whatever the threads
+_lock = threading.Lock()  # makes sure that two queues of one context get one Device, also from two threads
 
 
 def adopt(queue: Any, blocking: bool) -> Queue:
-    """`Queue.from_dpctl`."""
+    """Adopt a dpctl queue: the implementation of `Queue.from_dpctl`."""
     try:
         import dpctl
     except ImportError as error:
@@ -40,7 +40,7 @@ def adopt(queue: Any, blocking: bool) -> Queue:
 
 
 def _device_of(queue: Any) -> Device:
-    from forebay.queues.sycl.device import SyclDevice  # only who uses dpctl pays for it
+    from forebay.queues.sycl.device import SyclDevice  # imported here so that only users of dpctl pay for it
 
     context, native = queue.sycl_context, queue.sycl_device
     with _lock:
@@ -61,7 +61,7 @@ def _info_of(native: Any) -> DeviceInfo:
     for info in platforms.discover():
         if info.native == native:
             return replace(info, native=native)
-    return platforms.describe(native)  # part of a device, which no list has
+    return platforms.describe(native)  # a part of a device, which no list contains
 
 
 adopters["dpctl"] = adopt

@@ -1,6 +1,6 @@
-"""What cannot be done while queues are captured, by HIP's rules; and how careful each thread has to be.
+"""The operations that HIP's rules forbid while queues are captured, and the capture mode of each thread.
 
-`forebay.queues.graphs.capture` makes captures. What is below it asks here.
+`forebay.queues.graphs.capture` makes captures. Modules below it ask this module about them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ lock = threading.RLock()  # guards all captures: a queue joins and leaves one at
 
 
 class _ThreadMode(threading.local):
-    """How careful a thread has to be while others capture (HIP, hipThreadExchangeStreamCaptureMode)."""
+    """A thread's capture mode (HIP, hipThreadExchangeStreamCaptureMode)."""
 
     mode = "global"
 
@@ -30,25 +30,25 @@ _thread = _ThreadMode()
 
 
 def check_mode(mode: Any) -> None:
-    """Raise when there is no such mode."""
+    """Raise InvalidArgumentError when there is no such mode."""
     if mode not in MODES:
         raise InvalidArgumentError(f"capture: mode is one of {', '.join(MODES)}, not {mode!r}")
 
 
 def thread_mode() -> str:
-    """Return how careful the calling thread has to be."""
+    """Return the calling thread's capture mode."""
     return _thread.mode
 
 
 def exchange_thread_mode(mode: str) -> str:
-    """Set how careful the calling thread has to be, and return how careful it had to be (HIP,
-    hipThreadExchangeStreamCaptureMode).
+    """Set the calling thread's capture mode, and return the old one (HIP, hipThreadExchangeStreamCaptureMode).
 
     Parameters
     ----------
     mode : "global", "thread_local" or "relaxed"
-        Whether what might wait for a captured queue is an error in this thread while any thread has a capture of mode
-        "global" under way, which is how a thread begins; only while this thread has one that is not relaxed; or never.
+        Decides when an operation that might wait for a captured queue is an error in this thread. "global", the initial
+        mode: while any thread has a capture of mode "global" open, or this thread one that is not relaxed.
+        "thread_local": only while this thread has a capture open that is not relaxed. "relaxed": never.
     """
     check_mode(mode)
     before, _thread.mode = _thread.mode, mode
@@ -56,8 +56,10 @@ def exchange_thread_mode(mode: str) -> str:
 
 
 def refuse_unsafe(what: str) -> None:
-    """Something that might wait for a captured queue: allowed while only relaxed captures, or other threads' own, are
-    under way. Invalidates the others, as in HIP.
+    """Refuse an operation that might wait for a captured queue.
+
+    It is allowed while the only open captures are relaxed, or belong to other threads and concern those alone. All
+    other open captures are invalidated, as in HIP.
     """
     here, careful = threading.get_ident(), _thread.mode
     if careful == "relaxed":
@@ -79,7 +81,7 @@ def refuse_unsafe(what: str) -> None:
 
 
 def refuse_synchronize(device: Any, what: str) -> None:
-    """Waiting for all queues of a device would be waiting for captured ones, whatever the mode."""
+    """Refuse to wait for all queues of a device while one is captured, in any mode. Invalidates the captures."""
     refuse_unsafe(what)
     with lock:
         disturbed = [capture for capture in active if capture.graph.device is device]
@@ -90,7 +92,7 @@ def refuse_synchronize(device: Any, what: str) -> None:
 
 
 def captures_that_bar_null(device: Any) -> list[Capture]:
-    """Those with a blocking queue of the device."""
+    """Return the captures that include a blocking queue of the device."""
     with lock:
         return [
             capture
@@ -100,7 +102,7 @@ def captures_that_bar_null(device: Any) -> list[Capture]:
 
 
 def refuse_synchronous(what: str) -> None:
-    """HIP's calls that are synchronous on the null queue are refused while anything is captured, in whatever mode."""
+    """Refuse a HIP call that is synchronous on the null queue while anything is captured, in any mode."""
     if not active:
         return
     with lock:
@@ -112,7 +114,7 @@ def refuse_synchronous(what: str) -> None:
 
 
 def refuse_null(device: Any, what: str) -> None:
-    """A command of the null queue would wait for blocking queues that are captured."""
+    """Refuse a null-queue command, because it would wait for a captured blocking queue. Invalidates the captures."""
     with lock:
         for capture in captures_that_bar_null(device):
             capture.invalidate(f"{what}: implicitly ordered after what is captured")
@@ -122,7 +124,7 @@ def refuse_null(device: Any, what: str) -> None:
 
 
 def abandon_captures(device: Any) -> None:
-    """The device is closed."""
+    """Invalidate and end all captures of a device that is being closed."""
     with lock:
         for capture in [capture for capture in active if capture.graph.device is device]:
             capture.invalidate("the device was closed")

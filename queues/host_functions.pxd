@@ -1,4 +1,4 @@
-"""Host functions: Python called when a queue gets there."""
+"""Host functions: Python functions that run when a queue reaches them."""
 
 from cpython.object cimport PyObject
 
@@ -23,11 +23,11 @@ cdef class Gate:
 
 
 cdef int submit_host_function(object queue, QueueState* state, object function) except -1
-# The three parts of that, for more than one call under one lock: each call that was made is settled in the end.
+# The three parts of `submit_host_function`, for several calls under one lock. Each call made must be settled.
 cdef Call* new_call(object queue, QueueState* state, object function) except NULL
-# The queue is locked; `handle` is the driver's, of it or of a lane of it.
+# The queue is locked. `handle` is the driver's handle of the queue or of a lane of it.
 cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil
 cdef int settle_call(object queue, object function, Call* call, bint submitted_it) except -1
 cdef Gate submit_gate(object queue, QueueState* state)
-# Block until the gates that are open count as such: what they held may have been seen to be done a little before.
+# Block until no open gate counts in `open_holds`: the host may see held work done before the count falls.
 cdef void wait_for_openings() noexcept nogil

@@ -1,6 +1,6 @@
-"""One thread runs all host functions, one after the other, in the order in which queues arrive at them.
+"""One thread runs all host functions, one after the other, in the order in which queues reach them.
 
-The driver's callback must neither take the GIL nor wait: it puts the call on a list and wakes that thread. The thread
+The driver's callback must neither take the GIL nor wait. It puts the call on a list and wakes the thread. The thread
 runs the Python function and then opens the gate that holds the queue.
 """
 
@@ -43,9 +43,9 @@ cdef mutex lock
 cdef condition_variable_any arrived
 cdef deque[Call*] ready
 cdef condition_variable_any submitted
-cdef unordered_set[Call*] outstanding  # submitted, and not open again
-cdef int submitting = 0  # of those the gates are not there yet
-cdef int opening = 0  # gates: open already, but still counted in their device's `open_holds`
+cdef unordered_set[Call*] outstanding  # calls whose gates are not open again
+cdef int submitting = 0  # number of calls in `outstanding` that may not have a gate yet
+cdef int opening = 0  # number of gates being opened that may still count in their device's `open_holds`
 cdef condition_variable_any none_opening
 cdef cbool stopping = False
 
@@ -58,7 +58,7 @@ cdef void wake(void* data) noexcept nogil:
 
 
 cdef Call* next_call() noexcept nogil:
-    """Blocks; NULL when the interpreter ends."""
+    """Block until a call is ready, and return it. Returns NULL when the interpreter ends."""
     cdef Call* call = NULL
     lock.lock()
     while ready.empty() and not stopping:
@@ -71,7 +71,7 @@ cdef Call* next_call() noexcept nogil:
 
 
 cdef void open_call(Call* call, bint failed) noexcept nogil:
-    """Let the queue go on; the gate's handle ends here."""
+    """Let the queue go on, and release the gate."""
     call.driver.open_gate(call.gate, failed)
     call.driver.release_event(call.gate)
     call.device.open_holds.fetch_sub(1)
@@ -106,7 +106,7 @@ def _run() -> None:
         queue = <object> call.queue
         try:
             (<object> call.function)()
-        except BaseException as error:  # whatever it is belongs to whoever synchronizes next, not to this thread
+        except BaseException as error:  # the next synchronize raises it, this thread goes on
             queue.device._keep_host_error(queue, error)
         Py_DECREF(<object> call.function)
         Py_DECREF(queue)
@@ -116,11 +116,11 @@ def _run() -> None:
             mine = outstanding.erase(call)
             opening += mine
             lock.unlock()
-            if mine:  # else the interpreter ends, and `stop` is opening the gate
+            if mine:  # if not, the interpreter ends and `stop` opens the gate
                 open_call(call, False)
                 end_opening()
                 del call
-        collect_abandoned()  # the device may have gone with its queue
+        collect_abandoned()  # dropping the queue may have dropped its device too
 
 
 _thread: threading.Thread | None = None
@@ -139,11 +139,11 @@ def _start() -> None:
 
 
 def stop() -> None:
-    """Nothing holds a queue any more, because the interpreter ends: neither a gate nor a host function.
+    """Open all gates, including those of host functions, because the interpreter ends.
 
-    Host functions that have not run by now never will. Their queues go on without them rather than end with an error:
-    a user event set to an error makes PoCL abort the process as soon as a command waits for it (3.1, seen), and Intel's
-    CPU runtime runs what is behind it all the same.
+    Host functions that have not run by now never will. Their queues go on without them instead of ending with an error:
+    a user event set to an error makes PoCL 3.1 abort the process as soon as a command waits for it (seen), and Intel's
+    CPU runtime runs the later commands anyway.
     """
     cdef unordered_set[Call*] left
     cdef Call* call
@@ -162,7 +162,7 @@ def stop() -> None:
             call.driver.open_gate(call.gate, False)
     for gate in list(_gates):
         gate.open()
-    # The thread may be inside a function that never returns; it is a daemon, so nobody has to wait for it.
+    # Do not join the thread: it may be inside a function that never returns. It is a daemon.
 
 
 _gates: weakref.WeakSet[Gate] = weakref.WeakSet()
@@ -198,7 +198,7 @@ cdef Call* new_call(object queue, QueueState* state, object function) except NUL
 
 
 cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil:
-    """After success the call is not looked at any more: it may have been made."""
+    """Submit a call. After success the host thread may have run and deleted it, so do not touch it."""
     cdef Status status
     state.device.open_holds.fetch_add(1)
     status = state.driver.hold(handle, state.device.context, waits, wake, call, &call.gate)
@@ -244,10 +244,10 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
 
 @cython.no_gc_clear
 cdef class Gate:
-    """Holds a queue until it is opened: what tests make queues busy with. Dropping the last reference opens it."""
+    """Holds a queue until it is opened. Tests use it to keep queues busy. Dropping the last reference opens it."""
 
     def open(self, failed: bool = False) -> None:
-        """Let the queue go on; with ``failed`` what is behind the gate ends with an error. Twice is fine."""
+        """Let the queue go on. With ``failed`` the commands behind the gate end with an error. Twice is fine."""
         if self.opened:
             return
         self.opened = True

@@ -8,7 +8,7 @@ cdef class Queue:
     cdef readonly object device
     cdef readonly object priority
     cdef readonly object native  # the driver's own queue object, for those who need it
-    cdef readonly object _capture  # the Capture that its commands become part of; None: they run
+    cdef readonly object _capture  # the Capture that records its commands; None when they run
     cdef object __weakref__
 
 

@@ -1,4 +1,4 @@
-"""Queues: commands of one queue run in the order they were submitted in."""
+"""Queues. The commands of one queue run in the order in which they were submitted."""
 
 import itertools
 from typing import TYPE_CHECKING, overload
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from forebay.queues.memory.shapes import Grid, ShapeLike
 
 _ids = itertools.count(1)
-# By package: what makes a Queue of its queues; `forebay.queues.adoption` fills it in.
+# By package name: the function that makes a Queue of the package's queue. `forebay.queues.adoption` fills it in.
 adopters: dict[str, Callable[[Any, bool], Queue]] = {}
 
 
@@ -75,15 +75,15 @@ cdef Queue new_queue(
 cdef class Queue:
     """An in-order queue of one device; HIP calls it a stream.
 
-    Made by `Device.queue` and `Queue.from_dpctl`; calling the class raises. Any thread may use it: each command is
-    atomic. Two queues are equal when they are the same object. ``with queue:`` makes it the thread's current queue and
-    closes nothing.
+    `Device.queue` and `Queue.from_dpctl` make queues; calling the class raises. Any thread may use a queue: each
+    command is atomic. Two queues are equal when they are the same object. ``with queue:`` makes it the thread's current
+    queue and closes nothing.
 
     Attributes
     ----------
     device : Device
     priority : int
-        As the driver granted it: lower is more urgent, 0 is normal.
+        The priority that the driver granted: lower is more urgent, 0 is normal.
     """
 
     device: Device
@@ -96,40 +96,39 @@ cdef class Queue:
 
     @staticmethod
     def from_dpctl(queue: Any, blocking: bool = True) -> Queue:
-        """Adopt an in-order queue of dpctl: what is launched here comes after what dpctl or dpnp submitted to it, and
-        the other way round.
+        """Adopt an in-order queue of dpctl. Commands of forebay and of dpctl or dpnp on it run in submission order.
 
-        Its device is the `Device` for its context, made if there is none. It is always taken to have new work, so
-        each wait for it takes a marker of its own, and it is never `empty`. What dpctl submits waits for nothing of
-        forebay's but what was submitted to this very queue. Host functions need a queue of forebay's own.
+        Its device is the `Device` of its context, which is made if there is none. The queue always counts as having
+        new work, so each wait for it takes its own marker, and it is never `empty`. Work that dpctl submits waits only
+        for those commands of forebay that were submitted to this queue. Host functions need a queue of forebay's own.
 
         Parameters
         ----------
         queue : dpctl.SyclQueue
-            Made with ``property="in_order"``. Closing the Queue leaves it as it is.
+            Made with ``property="in_order"``. Closing the Queue does not change it.
         blocking : bool
             Whether it is ordered against its device's null queue.
 
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError
-            When it is no such queue, or runs out of order.
+            When it is not such a queue, or runs out of order.
         NotSupportedError
             When dpctl is not installed, or the device has no USM memory.
         """
         return adopters["dpctl"](queue, blocking)
 
     def __dealloc__(self):
-        # The work goes on; the device's registry keeps what is below until it is done.
+        # The work goes on. The device's registry keeps the state until the work is done.
         if self.state != NULL:
             self.state.device.orphans.fetch_add(1)
             release_queue_state(self.state)
 
-    # -- what it is
+    # -- properties
 
     @property
     def id(self) -> int:
-        """A number no other queue of this process has or will have."""
+        """A number that no other queue of this process has or will have."""
         return self.state.epochs.queue_id
 
     @property
@@ -139,7 +138,7 @@ cdef class Queue:
 
     @property
     def is_null(self) -> bool:
-        """Whether it is its device's null queue."""
+        """Whether this is the device's null queue."""
         return self.state.is_null
 
     @property
@@ -149,7 +148,7 @@ cdef class Queue:
 
     @property
     def adopted(self) -> bool:
-        """Whether others submit to it too: see `from_dpctl`."""
+        """Whether other packages submit to it too: see `from_dpctl`."""
         return self.state.adopted
 
     @property
@@ -161,7 +160,7 @@ cdef class Queue:
     def empty(self) -> bool:
         """Whether everything submitted is known to be done: two loads, no lock, no driver call. See `query`.
 
-        Never of an adopted queue, which may have got commands that forebay did not see.
+        Always False for an adopted queue, which may have received commands that forebay did not see.
         """
         return is_empty(self.state.epochs) and not self.state.adopted
 
@@ -177,7 +176,7 @@ cdef class Queue:
 
     @property
     def _clock(self) -> dict[int, int]:
-        """What it is ordered after and not known to be done: epochs by queue id; for tests."""
+        """The epochs, by queue id, that it is ordered after and that are not known to be done; for tests."""
         cdef Clock* clock
         cdef size_t i
         with nogil:
@@ -209,7 +208,7 @@ cdef class Queue:
         self._check_open()
         return bind(self, self.state, kernel, grid, block, args)
 
-    # What takes their place, and its documentation, is at the foot of this file.
+    # The implementation that replaces these, with its documentation, is at the end of this file.
     @overload
     def launch(self, kernel: Kernel, grid: Grid, block: Grid, /, *args: Any, result: DTypeLike) -> Result: ...
 
@@ -219,12 +218,12 @@ cdef class Queue:
     def copy(self, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
         """Copy all of `src` to `dst`: buffers, or C-contiguous host memory (NumPy arrays, anything with a buffer).
 
-        Both have the same number of bytes; dtypes are not looked at. Host memory that is pageable may be reused as soon
-        as this returns when it is the source: its bytes are staged. As destination it holds the result once the copy is
-        done, after `finish` or an event, and is kept alive until then; on Level Zero the call waits for that, as in
-        CUDA. Pinned memory (`forebay.host_empty`) is not staged: neither read nor write it before the copy is done.
+        Both must have the same number of bytes; dtypes are ignored. A pageable source may be reused as soon as this
+        returns, because its bytes are staged. A pageable destination holds the result once the copy is done, after
+        `finish` or an event, and is kept alive until then. On Level Zero the call waits for that, as in CUDA. Pinned
+        memory (`forebay.host_empty`) is not staged: do not read or write it before the copy is done.
 
-        Does not wait for the copy, but may block while the driver stages pageable memory.
+        Does not wait for the copy otherwise, but may block while the driver stages pageable memory.
 
         Raises
         ------
@@ -234,7 +233,7 @@ cdef class Queue:
             copy(self, self.state, dst, src)
 
     def _copy_to_staging(self, staged: Any, Buffer src) -> Event:
-        """An Event that is done when it is there."""
+        """Copy to staging memory, and return an Event that is done when the bytes are there."""
         return copy_to_staging(self, self.state, staged, src)
 
     def fill(self, buf: Buffer, value: Any) -> None:
@@ -243,20 +242,21 @@ cdef class Queue:
         Raises
         ------
         InvalidArgumentError
-            When the value does not fit the dtype, or an element has a size the device cannot fill with (OpenCL: a power
-            of two up to 128 bytes).
+            When the value does not fit the dtype, or the device cannot fill with elements of this size (OpenCL can with
+            powers of two up to 128 bytes).
         ClosedError, DriverError
         """
         if self._capture is None or not self._capture.fill(self, buf, value):
             fill(self, self.state, buf, value)
 
     def alloc(self, shape: ShapeLike, dtype: DTypeLike = "f4") -> Buffer:
-        """A buffer from the device's `pool`, for commands that come later on this queue (HIP, hipMallocAsync).
+        """Allocate a buffer from the device's `pool` for later commands on this queue (HIP, hipMallocAsync).
 
-        Other queues use it after a wait for this one. Memory freed here is handed out again at once; memory freed on
-        another queue when this one is ordered after that, when it is known to be done, or after a wait that is
-        inserted: the settings of `MemoryPool` say which. Dropped or closed instead of freed it goes back to the pool
-        once everything submitted to the device until then is done. Captured it is a node, see `Graph.add_alloc`.
+        Other queues may use it after a wait for this one. Memory freed on this queue is handed out again at once.
+        Memory freed on another queue is handed out when this queue is ordered after the free, when the free is known to
+        be done, or after an inserted wait: the settings of `MemoryPool` decide which. A buffer that is dropped or
+        closed instead of freed returns to the pool once everything submitted to the device by then is done. In a
+        capture the allocation becomes a node, see `Graph.add_alloc`.
 
         Parameters
         ----------
@@ -275,20 +275,20 @@ cdef class Queue:
         return buffer
 
     def free(self, buf: Buffer) -> None:
-        """Give memory of `alloc` back in the order of this queue: after everything submitted to it (HIP, hipFreeAsync).
+        """Free memory of `alloc` in the order of this queue, after everything submitted to it (HIP, hipFreeAsync).
 
-        Neither the buffer nor a view of it can be used any more, though what was submitted before still does. The
-        memory may be from another queue: what uses it elsewhere is to be waited for first, with `wait`. Memory that a
-        launch of a graph has allocated is freed so that the graph can be launched again; captured it is a node.
+        New commands can use neither the buffer nor a view of it; commands submitted before still do. The memory may
+        come from another queue. This queue must first `wait` for its uses on other queues. Once memory that a graph
+        launch allocated is freed, the graph can be launched again. In a capture the free becomes a node.
 
         Does not block.
 
         Raises
         ------
         ClosedError
-            When it was freed or closed before.
+            When the buffer was freed or closed before.
         InvalidArgumentError
-            When it is not from `alloc`, or belongs to another device; of a graph's memory also when it is not in use.
+            When the buffer is not from `alloc`, belongs to another device, or is a graph's memory and not in use.
         ArgumentTypeError, DriverError
         """
         if self._capture is None or not self._capture.free(self, buf):
@@ -296,10 +296,10 @@ cdef class Queue:
             free(self, self.state, buf)
 
     def host(self, function: Callable[[], object]) -> None:
-        """Call ``function()`` on forebay's host thread when the queue gets there; the queue waits until it returns.
+        """Call ``function()`` on forebay's host thread when the queue reaches it. The queue waits until it returns.
 
-        It may submit work, but not wait for any. What it raises is raised by the next `finish` of this queue or of its
-        device, or `wait` for an event of this queue. Host functions run one at a time.
+        The function may submit work but must not wait for any. If it raises, the next `finish` of this queue or its
+        device, or the next `wait` for an event of this queue, raises that exception. Host functions run one at a time.
 
         Does not block.
         """
@@ -320,10 +320,10 @@ cdef class Queue:
         Parameters
         ----------
         event : Event, optional
-            To be recorded again; a new one is made when not given. One made with timing is recorded with timing.
+            The event to record again; by default a new one is made. An event made with timing is recorded with timing.
         timing : bool
-            Whether the event can be used for `Event.elapsed`. Needs a queue made with timing; a timed record is a
-            command of its own.
+            Whether the event can be used for `Event.elapsed`. Needs a queue made with timing. A timed record is its own
+            command.
 
         Returns
         -------
@@ -332,9 +332,9 @@ cdef class Queue:
         return record(self, self.state, event, timing)
 
     def wait(self, event_or_queue: Event | Queue) -> None:
-        """What is submitted here from now on starts only when the event is done, or what was submitted to the queue.
+        """Let later commands of this queue start only when the event, or all work submitted to the other queue, is done.
 
-        Does not block. Makes no driver call for an event that was never recorded, is done, or that this queue is
+        Does not block. Makes no driver call for an event that was never recorded or is done, or that this queue is
         already ordered after.
         """
         self._check_open()
@@ -347,7 +347,7 @@ cdef class Queue:
             raise ArgumentTypeError(f"wait() needs an Event or a Queue, not {type(event_or_queue).__name__}")
 
     def query(self) -> bool:
-        """Whether everything submitted is done; asks the driver, never blocks (HIP, hipStreamQuery).
+        """Return whether everything submitted is done. Asks the driver, never blocks (HIP, hipStreamQuery).
 
         The null queue speaks for the blocking queues too.
         """
@@ -364,23 +364,24 @@ cdef class Queue:
         return reached == 1
 
     def finish(self, timeout: SupportsFloat | None = None) -> None:
-        """Block until everything submitted so far is done: one host synchronize, none when it is known to be.
+        """Block until everything submitted so far is done.
 
-        The null queue finishes the blocking queues too (HIP, hipStreamSynchronize of the null stream).
+        Takes one host synchronize, or none when the work is known to be done. The null queue finishes the blocking
+        queues too (HIP, hipStreamSynchronize of the null stream).
 
         Parameters
         ----------
         timeout : float, optional
-            Seconds. Ctrl-C is delivered at once with a timeout, and when finish returns without.
+            Seconds. With a timeout, Ctrl-C is delivered at once; without, only when finish returns.
 
         Raises
         ------
         TimeoutError
-            When it is not done by then; the queue is as it was.
+            When the work is not done by then. The queue is unchanged.
         DriverError
             When the driver reports a failure.
         Exception
-            What a host function of this queue raised.
+            Whatever a host function of this queue raised.
         """
         cdef Status status
         self._check_open()
@@ -400,42 +401,44 @@ cdef class Queue:
     # -- capture
 
     def capture(self, mode: str = "global") -> Capturing:
-        """``with queue.capture() as graph:`` what the queue is given inside becomes part of the graph and does not run.
+        """Capture a graph: inside ``with queue.capture() as graph:`` commands become nodes of the graph and do not run.
 
-        Launches, copies, fills, host functions and graph launches are captured; records and waits become dependencies.
-        Another queue of the device joins by waiting for an event recorded in the capture, or for the queue, and this
-        one has to wait for it again before the end. When an exception leaves the block the capture is given up.
+        Launches, copies, fills, host functions and graph launches are captured. Records and waits become dependencies.
+        Another queue of the device joins by waiting for an event recorded in the capture, or for the captured queue.
+        The captured queue must wait for it again before the end. An exception that leaves the block discards the
+        capture.
 
         While a blocking queue is captured, the null queue cannot be used. Synchronizing with or querying a captured
-        queue is an error. Either invalidates the capture, as everything does that it cannot record (HIP,
+        queue is an error. Both invalidate the capture, as does everything that a capture cannot record (HIP,
         hipStreamBeginCapture).
 
         Parameters
         ----------
         mode : "global", "thread_local" or "relaxed"
-            Whether what might wait for a captured queue is an error in every thread, in this one, or in none:
-            `Device.empty` and its like, and `finish` and `query` of other queues. `Device.finish` always is.
+            Whether operations that might wait for a captured queue are an error in every thread, in this one, or in
+            none. These are `Device.empty` and its like, and `finish` and `query` of other queues. `Device.finish` is
+            always an error.
 
         Returns
         -------
         context manager
-            Entering it gives a `Graph`, which can be used once the block has ended.
+            On entering it returns a `Graph`, which can be used once the block has ended.
 
         Raises
         ------
         CaptureError, NotSupportedError
             On entering: for a queue that is captured already, the null queue, and adopted queues.
         CaptureInvalidatedError, CaptureUnjoinedError, CaptureWrongThreadError
-            On leaving, when the capture gives no graph; the queues are usable again.
+            On leaving, when the capture gives no graph. The queues can be used again.
         """
         return self.device._capturing(self, mode)
 
     def begin_capture(self, mode: str = "global") -> None:
-        """The same without a block (HIP, hipStreamBeginCapture): it goes on until `end_capture`."""
+        """Begin a capture that lasts until `end_capture` (HIP, hipStreamBeginCapture). See `capture`."""
         self.device._begin_capture(self, mode)
 
     def end_capture(self) -> Graph:
-        """End what `begin_capture` began.
+        """End the capture that `begin_capture` began.
 
         Returns
         -------
@@ -444,10 +447,10 @@ cdef class Queue:
         Raises
         ------
         CaptureError
-            When the queue is not captured. The derived errors CaptureUnmatchedError, on a queue that joined, and
-            CaptureWrongThreadError leave the capture as it is.
+            When the queue is not captured. The derived errors CaptureUnmatchedError, for a queue that joined, and
+            CaptureWrongThreadError leave the capture unchanged.
         CaptureInvalidatedError, CaptureUnjoinedError
-            It has ended and gives no graph.
+            When the capture gives no graph. It has ended.
         """
         self._check_open()
         if self._capture is None:
@@ -456,7 +459,7 @@ cdef class Queue:
 
     @property
     def capturing(self) -> bool:
-        """Whether what it is given becomes part of a graph; of an invalidated capture too, until it is ended."""
+        """Whether its commands become part of a graph. Also True in an invalidated capture, until it is ended."""
         return self._capture is not None
 
     def _enter_capture(self, capture: Capture) -> None:
@@ -474,17 +477,20 @@ cdef class Queue:
             self._capture.refuse(f"{what} on {self!r}")
 
     def _check_may_wait(self, what: str) -> None:
-        """Before the host asks for, or waits for, the queue."""
+        """Check that the capture rules let the host query the queue, or wait for it."""
         if self._capture is not None:
             self._capture.refuse(f"{what} {self!r}")
-        # of the null queue it is another error while a blocking queue is captured, and that comes by itself
+        # While a blocking queue is captured, the null queue's command raises its own error: CaptureImplicitError.
         if captures_under_way() and not (self.state.is_null and captures_that_bar_null(self.device)):
             refuse_unsafe(f"{what} {self!r}")
 
     # -- life
 
     def close(self) -> None:
-        """No more commands. What was submitted still runs, in order; events recorded here stay good. Twice is fine."""
+        """Refuse further commands. Submitted commands still run in order, and events recorded here stay valid.
+
+        Closing twice is fine.
+        """
         cdef Status status
         if is_closed(self.state):
             return
@@ -518,7 +524,7 @@ cdef class Queue:
             raise InvalidArgumentError(f"{what} belongs to {buffer.device.name}, {self!r} does not")
 
     def _raise(self, status: int, what: str) -> None:
-        """The exception for a failed operation."""
+        """Raise the exception for a failed operation."""
         if status == QUEUE_CLOSED:
             raise ClosedError(f"{self!r} is closed")
         if status == NULL_FORBIDDEN:
@@ -550,7 +556,7 @@ cdef extern from "Python.h":
 
 
 cdef bint captured_launch(object queue, Kernel kernel, PyObject* const* arguments, Py_ssize_t count) except -1:
-    """Whether the launch of a kernel that is not plain became part of a graph."""
+    """Capture the launch of a kernel that is not plain. Returns whether it became part of a graph."""
     cdef Py_ssize_t i
     capture = queue._capture
     if capture is None or kernel.closed:
@@ -559,7 +565,7 @@ cdef bint captured_launch(object queue, Kernel kernel, PyObject* const* argument
     taking = [i for i in range(kernel.count) if not kernel.left_out[i]]
     for i, argument in zip(taking, given):
         if isinstance(argument, np.ndarray) and kernel.layout[i].kind == POINTER:
-            return False  # what is done instead copies around a launch, which comes here
+            return False  # the caller then copies the array around another launch, which comes here again
     return capture.launch(queue, kernel, <object> arguments[1], <object> arguments[2], tuple(given))
 
 
@@ -604,37 +610,38 @@ kernel : Kernel
 grid, block : int or tuple of 1 to 3 int
     Groups, and work-items per group, as in HIP; not OpenCL's global size.
 *args
-    One for each parameter that is not scratch (`Kernel.scratch`): a `Buffer` or None for a pointer, a number for a
-    scalar, anything with the buffer protocol and the right size (NumPy values, bytes, ctypes structures) for a vector
-    or structure, ``ps.local(nbytes)`` for local memory. A pointer also takes bytes by value (``ps.by_value``), and a
-    NumPy array: copied in on this queue, and out again when it is writable and the pointer is not const.
+    One for each parameter that is not scratch (`Kernel.scratch`): a `Buffer` or None for a pointer; a number for a
+    scalar; anything with the buffer protocol and the right size (NumPy values, bytes, ctypes structures) for a vector
+    or structure; ``ps.local(nbytes)`` for local memory. A pointer also takes bytes by value (``ps.by_value``) or a
+    NumPy array. An array is copied in on this queue, and out again when it is writable and the pointer is not const.
 result : numpy dtype, optional
-    Of what the last parameter points to, which is left out of the arguments: the kernel writes one such value there.
+    The type that the last parameter points to. Leave this parameter out of the arguments: the kernel writes one value
+    of the type there.
 
 Returns
 -------
 Result or None
     With `result`, the value on its way to the host.
 
-Captured, it becomes part of the graph: arrays are read, and written, each time that runs, and scratch has the size that
-it has to have now. What that follows from has to be known, from a launch before.
+In a capture the launch becomes part of the graph. Arrays are read and written each time the graph runs. Scratch gets
+its present size. The values that this size depends on must be known from an earlier launch.
 
-Does not wait for the kernel, except when an array has to be copied out, and when scratch has to be measured. It blocks
-only while the device's own queue is full, without the GIL.
+Does not wait for the kernel, except when an array must be copied out or scratch must be measured. Blocks only while the
+device's own queue is full, without the GIL.
 
 Raises
 ------
 ArgumentTypeError, InvalidArgumentError, ClosedError
-    Before the driver sees anything; the queue is as it was.
+    Before the driver sees anything; the queue is unchanged.
 OutOfMemoryError
-    When there is no memory for scratch, arguments or results; nothing was submitted.
+    When there is no memory for scratch, arguments or results. Nothing was submitted.
 DriverError
-    When the driver refuses; nothing was submitted.
+    When the driver refuses the launch. Nothing was submitted.
 """
 
 
 cdef void add_launch_method():
-    """By hand, because a Cython method would put the arguments into a tuple first: 40 ns of a launch."""
+    """Add the launch method by hand: a Cython method would first put the arguments into a tuple, 40 ns a launch."""
     cdef PyTypeObject* queue_type = <PyTypeObject*> Queue
     (<dict> queue_type.tp_dict)["launch"] = PyDescr_NewMethod(queue_type, &launch_definition)
     PyType_Modified(queue_type)

@@ -1,7 +1,7 @@
-"""Capture: what queues are given becomes a graph instead of running, by HIP's rules (hipStreamBeginCapture).
+"""Capture: commands become nodes of a graph instead of running, by HIP's rules (hipStreamBeginCapture).
 
-A capture begins on one queue. Another joins it by waiting for an event that was recorded in it, and must be waited for
-again before it ends. Nothing of it reaches the driver.
+A capture begins on one queue. Another queue joins by waiting for an event that was recorded in the capture. The first
+queue must wait for it again before the capture ends. No captured command reaches the driver.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ _ids = itertools.count(1)
 
 
 class Capture:
-    """What is captured together: a graph that is being made, and the queues that make it.
+    """A graph that is being made by capture, and the queues that make it.
 
     Attributes
     ----------
     id : int
-        A number that no other capture of this process has.
+        A number that is unique among the captures of this process.
     origin : Queue
-        Where it began, and has to end; None when it has.
+        The queue on which it began and must end. None once it has ended.
     mode : "global", "thread_local" or "relaxed"
     graph : Graph
     invalid : str
-        Why it can only be ended; empty while all is well.
+        Why the capture is invalid and can only be ended; empty while it is valid.
     active : bool
-        Whether it has not ended.
+        True until the capture ends.
     """
 
     def __init__(self, queue: Queue, mode: str) -> None:
@@ -75,7 +75,7 @@ class Capture:
         self.graph._captured = True
         self.invalid = ""
         self.active = True
-        self._ends: dict[Queue, tuple[Node, ...]] = {}  # what the next command of each queue comes after
+        self._ends: dict[Queue, tuple[Node, ...]] = {}  # the nodes that each queue's next command depends on
         self._join(queue, ())
         active.add(self)
 
@@ -89,29 +89,29 @@ class Capture:
         return "none" if not self.active else "invalidated" if self.invalid else "active"
 
     def dependencies(self, queue: Queue) -> tuple[Node, ...]:
-        """What the next command of the queue will come after."""
+        """Return the nodes that the queue's next command will depend on."""
         return self._ends[queue]
 
     def invalidate(self, why: str) -> None:
-        """An error that leaves nothing to go on with."""
+        """Make the capture invalid. The first reason is kept."""
         self.invalid = self.invalid or why
 
     def check(self) -> None:
-        """Raise when it was invalidated."""
+        """Raise CaptureInvalidatedError when the capture was invalidated."""
         if self.invalid:
             raise CaptureInvalidatedError(f"the capture was invalidated: {self.invalid}")
 
     def refuse(self, what: str) -> None:
-        """Something that cannot be captured, and invalidates the capture as it does in HIP."""
+        """Refuse something that cannot be captured. This invalidates the capture, as in HIP."""
         self.invalidate(what)
         raise CaptureUnsupportedError(f"{what}: this cannot be captured, and the capture is invalid now")
 
-    # -- what queues are given
+    # -- commands of the queues
 
-    # Another thread may end the capture at any time: what comes then is told to run instead.
+    # Another thread may end the capture at any time. A command that comes after its end must run instead.
 
     def add(self, queue: Queue, work: Work) -> Node | None:
-        """A command of the queue; None when the capture has ended."""
+        """Add a command of the queue. Returns None when the capture has ended."""
         with lock:
             if not self.active:
                 return None
@@ -122,27 +122,27 @@ class Capture:
         return node
 
     def launch(self, queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: tuple[Any, ...]) -> bool:
-        """A launch; False when the capture has ended."""
+        """Capture a launch. Returns False when the capture has ended."""
         return self.add(queue, make_launch(queue, kernel, grid, block, arguments, self.graph)) is not None
 
     def launch_bound(self, bound: BoundLaunch) -> bool:
-        """A bound launch; False when the capture has ended."""
+        """Capture a bound launch. Returns False when the capture has ended."""
         return self.add(bound.queue, make_bound(bound)) is not None
 
     def copy(self, queue: Queue, dst: Any, src: Any) -> bool:
-        """A copy; False when the capture has ended."""
+        """Capture a copy. Returns False when the capture has ended."""
         return self.add(queue, make_copy(self.graph.device, dst, src)) is not None
 
     def fill(self, queue: Queue, buffer: Any, value: Any) -> bool:
-        """A fill; False when the capture has ended."""
+        """Capture a fill. Returns False when the capture has ended."""
         return self.add(queue, make_fill(self.graph.device, buffer, value)) is not None
 
     def host(self, queue: Queue, function: Any) -> bool:
-        """A host function; False when the capture has ended."""
+        """Capture a host function. Returns False when the capture has ended."""
         return self.add(queue, make_host(function)) is not None
 
     def alloc(self, queue: Queue, shape: Any, dtype: Any) -> Buffer | None:
-        """Memory that a launch of the graph hands out; None when the capture has ended."""
+        """Capture an allocation, which each launch of the graph hands out. Returns None when the capture has ended."""
         with lock:
             if not self.active:
                 return None
@@ -150,15 +150,15 @@ class Capture:
             freed = self.graph._freed_before(
                 self._ends[queue], math.prod(read_shape(shape)) * read_dtype(dtype).itemsize
             )
-        work = make_alloc(self.graph.device, shape, dtype, freed)  # which may ask the driver
+        work = make_alloc(self.graph.device, shape, dtype, freed)  # without the lock: it may call the driver
         return None if self.add(queue, work) is None else work.buffer
 
     def free(self, queue: Queue, buffer: Any) -> bool:
-        """What takes it back; False when the capture has ended."""
+        """Capture a free. Returns False when the capture has ended."""
         return self.add(queue, make_free(self.graph.device, buffer)) is not None
 
     def add_graph(self, queue: Queue, works: Sequence[Work], dependencies: Sequence[Sequence[int]]) -> bool:
-        """All nodes of a graph that is launched on the queue; False when the capture has ended."""
+        """Capture all nodes of a graph that is launched on the queue. Returns False when the capture has ended."""
         with lock:
             if not self.active:
                 return False
@@ -173,7 +173,7 @@ class Capture:
             return True
 
     def fork(self, queue: Queue) -> tuple[Capture, tuple[Node, ...]] | None:
-        """What an event recorded on the queue stands for; None when the capture has ended."""
+        """Return the capture and nodes that an event recorded on the queue stands for. None when it has ended."""
         with lock:
             if not self.active:
                 return None
@@ -181,7 +181,7 @@ class Capture:
             return self, self._ends[queue]
 
     def wait(self, queue: Queue, nodes: tuple[Node, ...]) -> None:
-        """The queue waits for a point of this capture, and joins it by that if it is not captured yet."""
+        """Make the queue wait for nodes of this capture. A queue that is not captured yet joins the capture."""
         with lock:
             if not self.active:
                 return
@@ -198,7 +198,7 @@ class Capture:
                 self._ends[queue] = tuple(dict.fromkeys((*self._ends[queue], *nodes)))
 
     def wait_outside(self, queue: Queue, what: str) -> None:
-        """The queue, which is captured, was to wait for what is not."""
+        """Refuse a wait of a captured queue for something that is not captured. Invalidates the capture."""
         self.check()
         self.invalidate(f"{queue!r} was to wait for {what}, which is not captured")
         raise CaptureIsolationError(
@@ -220,7 +220,7 @@ class Capture:
     # -- its end
 
     def end(self, queue: Queue) -> Graph:
-        """End it, as `Queue.end_capture` says."""
+        """End the capture, as described at `Queue.end_capture`."""
         with lock:
             if queue is not self.origin:
                 raise CaptureUnmatchedError(f"the capture of {queue!r} began on {self.origin!r} and ends there")
@@ -240,7 +240,7 @@ class Capture:
             return self.graph
 
     def abandon(self) -> None:
-        """The queues go back to running what they are given."""
+        """End the capture without checks. Its queues run their commands again."""
         with lock:
             if self.active:
                 self.active = False
@@ -248,11 +248,11 @@ class Capture:
                 active.discard(self)
                 for queue in self._ends:
                     queue._leave_capture()
-                self._ends = {}  # events that were recorded in it keep it, but no queues
+                self._ends = {}  # events recorded in the capture keep it alive, but must not keep queues
                 self.origin = None
 
     def lose(self, queue: Queue) -> None:
-        """The queue is closed."""
+        """Remove a queue that is being closed. Closing the origin ends the capture."""
         with lock:
             if queue is self.origin:
                 self.invalidate(f"{queue!r} was closed")
@@ -263,7 +263,7 @@ class Capture:
                 queue._leave_capture()
 
     def _unjoined(self) -> list[Queue]:
-        """The queues with commands that the origin does not come after."""
+        """Return the queues with commands that the origin does not come after."""
         reached: set[Node] = set()
         left = list(self._ends[self.origin])
         while left:
@@ -275,7 +275,7 @@ class Capture:
 
 
 class Capturing:
-    """``with queue.capture() as graph:`` begins and ends a capture; when an exception comes out, it is given up."""
+    """``with queue.capture() as graph:`` begins and ends a capture. An exception in the block discards the capture."""
 
     def __init__(self, queue: Queue, mode: str) -> None:
         check_mode(mode)
@@ -307,7 +307,7 @@ class Capturing:
 
 
 def begin(queue: Queue, mode: str) -> Capture:
-    """Begin to capture, as `Queue.begin_capture` says."""
+    """Begin a capture, as described at `Queue.begin_capture`."""
     check_mode(mode)
     with lock:
         queue._check_open()

@@ -1,4 +1,4 @@
-"""Graphs: commands and what they depend on, to be launched together."""
+"""Graphs: commands and their dependencies, to be launched together."""
 
 from __future__ import annotations
 
@@ -45,27 +45,27 @@ class Node:
     Attributes
     ----------
     work : Work
-        What it does, with attributes by its kind: ``kernel``, ``grid``, ``block`` and ``arguments``; ``dst``, ``src``
-        and ``nbytes``; ``buffer`` and ``value``; ``function``; ``buffer``; ``works``.
+        The command. Its attributes depend on its kind: ``kernel``, ``grid``, ``block`` and ``arguments``; ``dst``,
+        ``src`` and ``nbytes``; ``buffer`` and ``value``; ``function``; ``buffer``; ``works``.
     dependencies : tuple of Node
-        What it comes after.
+        The nodes that it comes after.
     """
 
     def __init__(self, graph: Graph, work: Work, dependencies: tuple[Node, ...]) -> None:
         if not isinstance(work, Work):
             raise ArgumentTypeError("a Node is made by the methods of a Graph, or by capture")
-        self._graph = ref(graph)  # not to keep what it uses until the collector comes by
+        self._graph = ref(graph)  # weak, or the cycle would keep the graph's memory until the garbage collector runs
         self.work = work
         self.dependencies = dependencies
 
     @property
     def graph(self) -> Graph | None:
-        """The graph it is in; None when that is gone."""
+        """The graph that the node is in; None when the graph is gone."""
         return self._graph()
 
     @property
     def kind(self) -> str:
-        """What it does, in a word: "kernel", "copy", "fill", "host", "empty", "alloc", "free" or "graph"."""
+        """The kind of command: "kernel", "copy", "fill", "host", "empty", "alloc", "free" or "graph"."""
         return self.work.kind
 
     def __repr__(self) -> str:
@@ -73,22 +73,23 @@ class Node:
 
 
 class Graph:
-    """Commands and what they depend on; made by `Queue.capture` and `Device.graph`.
+    """Commands and their dependencies; made by `Queue.capture` and `Device.graph`.
 
-    It is a template: `instantiate` makes what is launched. `launch` does that when it is needed, so a graph that is not
-    changed any more can be used as it is. Nodes keep all that they use alive: buffers, kernels, host functions, and
-    copies of bytes by value. Of host memory only the place is remembered: copies read and write it when the graph runs.
+    A graph is a template: `instantiate` makes an executable graph, which is launched. `launch` instantiates the graph
+    when needed, so a graph that no longer changes can be launched directly. Nodes keep everything they use alive:
+    buffers, kernels, host functions, and copies of bytes by value. A graph only remembers the address of host memory:
+    copies read and write it when the graph runs.
 
-    Memory that a graph allocates (`Queue.alloc` in a capture, `add_alloc`) is at the same place in every launch. It is
-    in use from the launch on until a node of the graph frees it, or else until `Queue.free` after the launch, or a node
-    of another graph; only then can the graph be launched again. While it is not in use, nothing but nodes may use it.
-    A graph with such nodes has one executable graph at a time, and becomes no part of another one (CUDA, graph memory
-    nodes). The memory is the driver's from the node's making on until nodes, executable graphs and buffers on it are
-    gone; in a capture, what the graph has freed before serves again.
+    Memory that a graph allocates (`Queue.alloc` in a capture, `add_alloc`) has the same address in every launch. It is
+    in use from the launch until a node of the graph frees it. If no node does, it is in use until `Queue.free` or a
+    node of another graph frees it after the launch; only then can the graph be launched again. While the memory is not
+    in use, only nodes may refer to it. A graph with such nodes has one executable graph at a time and cannot be part of
+    another graph (CUDA, graph memory nodes). The graph holds the driver's memory from the making of the node until all
+    nodes, executable graphs and buffers on it are gone. In a capture, memory that the graph has freed is used again.
 
-    Each node runs after all it depends on, and side by side with others that it does not depend on, in up to four
-    branches at a time. Nodes that use the same memory need a dependency, also when they were added one after the other.
-    For everybody else a launch is one command of its queue: what comes after it comes after all of the graph.
+    Each node runs after all its dependencies, and side by side with nodes that it does not depend on, in up to four
+    branches. Nodes that use the same memory need a dependency, even when they were added one after the other. For
+    everybody else a launch is one command of its queue: later commands come after the whole graph.
 
     Attributes
     ----------
@@ -102,19 +103,19 @@ class Graph:
         self.id = next(_ids)
         self.closed = False
         self._nodes: list[Node] = []
-        self._own: ExecutableGraph | None = None  # what `launch` uses, until nodes are added
-        self._captured = False  # by a capture that has not ended
-        self._allocated: dict[GraphMemory, Node] = {}  # by nodes of it
-        self._freed: dict[GraphMemory, Node] = {}  # by nodes of it, its own memory or another graph's
-        self._idle: list[GraphMemory] = []  # its own that is freed, and that nothing else is in yet
-        self._scratch: dict[int, Any] = {}  # of captured launches, by kernel
-        self._instance: Callable[[], ExecutableGraph | None] = lambda: None  # the last, when there can be but one
+        self._own: ExecutableGraph | None = None  # used by `launch`, until nodes are added
+        self._captured = False  # whether a capture that has not ended is filling it
+        self._allocated: dict[GraphMemory, Node] = {}  # the node that allocates each memory
+        self._freed: dict[GraphMemory, Node] = {}  # the node that frees each memory, its own or another graph's
+        self._idle: list[GraphMemory] = []  # its own memory that a node has freed and no other node uses again
+        self._scratch: dict[int, Any] = {}  # scratch of captured launches, by kernel id
+        self._instance: Callable[[], ExecutableGraph | None] = lambda: None  # the last one made
 
-    # -- what it has
+    # -- its nodes
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """In the order they were added in."""
+        """The nodes, in the order in which they were added."""
         return tuple(self._nodes)
 
     def __len__(self) -> int:
@@ -126,17 +127,17 @@ class Graph:
     # -- adding to it
 
     def add_kernel(self, kernel: Any, grid: Any, block: Any, *args: Any, after: Any = ()) -> Node:
-        """Add ``queue.launch(kernel, grid, block, *args)``; the arguments' values are those of now.
+        """Add ``queue.launch(kernel, grid, block, *args)`` with the present values of the arguments.
 
         Parameters
         ----------
         after : Node or sequence of Node
-            What it comes after; this and all other nodes that are passed are the graph's own.
+            The nodes that it comes after. All nodes passed to a graph's methods must belong to the graph.
         """
         return self._insert(make_kernel(self.device, kernel, grid, block, args), after)
 
     def add_copy(self, dst: Any, src: Any, *, after: Any = ()) -> Node:
-        """Add ``queue.copy(dst, src)``, except that host memory is read, or written, each time the graph runs."""
+        """Add ``queue.copy(dst, src)``. Host memory is read or written each time the graph runs."""
         return self._insert(make_copy(self.device, dst, src), after)
 
     def add_fill(self, buf: Any, value: Any, *, after: Any = ()) -> Node:
@@ -158,13 +159,13 @@ class Graph:
         return self._insert(make_alloc(self.device, shape, dtype), after)
 
     def add_free(self, buf: Any, *, after: Any = ()) -> Node:
-        """Add ``queue.free(buf)``, of memory that this graph allocates, or another one in a launch before.
+        """Add ``queue.free(buf)`` for memory that this graph allocates, or that another graph allocated in a launch.
 
         Raises
         ------
         InvalidArgumentError
-            When no graph allocates it, a node of this graph frees it already, the graph that allocates it does, or it
-            is this graph's own and in use.
+            When no graph allocates the memory, when a node of this graph or of the graph that allocates it frees it
+            already, or when it is this graph's own memory and in use.
         ArgumentTypeError, ClosedError
         """
         self._check_complete()
@@ -173,16 +174,16 @@ class Graph:
         return self._insert(work, after)
 
     def add_graph(self, graph: Graph, *, after: Any = ()) -> Node:
-        """Add all that another graph's nodes do now, as one node (HIP, hipGraphAddChildGraphNode).
+        """Add the present work of another graph as one node (HIP, hipGraphAddChildGraphNode).
 
-        Branches within it run one after the other.
+        Branches of the added graph run one after the other.
 
         Raises
         ------
         NotSupportedError
-            When it allocates or frees memory.
+            When the added graph allocates or frees memory.
         InvalidArgumentError
-            When it is of another device, or its nodes depend on each other in a circle.
+            When the added graph belongs to another device, or its dependencies form a circle.
         """
         self._check_complete()
         if not isinstance(graph, Graph):
@@ -190,7 +191,7 @@ class Graph:
         return self._insert(graph._as_work(self.device), after)
 
     def _as_work(self, device: Any) -> Work:
-        """All that its nodes do, for a node of a graph of this device."""
+        """Return the work of all nodes, for one node of a graph of this device."""
         self._check_complete()
         if self.device is not device:
             raise InvalidArgumentError(f"the graph to add belongs to {self.device.name}, not to {device.name}")
@@ -199,17 +200,16 @@ class Graph:
         return make_list("graph", [node.work for node in serial_order(self._nodes)])
 
     def add_empty(self, *, after: Any = ()) -> Node:
-        """Add a node that does nothing: for others to depend on."""
+        """Add a node that does nothing, for other nodes to depend on."""
         return self._insert(make_empty(), after)
 
     def add_dependency(self, earlier: Node, later: Node) -> None:
-        """Let `later` come after `earlier`. That nodes do not depend on each other in a circle is checked by
-        `instantiate`.
+        """Let `later` come after `earlier`. `instantiate` checks that the dependencies form no circle.
 
         Raises
         ------
         InvalidArgumentError
-            When it does already, or the two are one, or not of this graph.
+            When `later` already comes after `earlier`, when both are the same node, or when one is not of this graph.
         """
         self._check_complete()
         earlier, later = self._own_nodes((earlier, later))
@@ -252,7 +252,7 @@ class Graph:
         return node
 
     def _check_not_freed(self, work: Work) -> None:
-        """Nodes that come later cannot use what is freed; nor is it freed twice, or by two graphs."""
+        """Check that a new node uses no memory that the graph has freed, and frees none twice or besides its graph."""
         for buffer in work.buffers if self._freed else ():
             if graph_memory_of(buffer) in self._freed:
                 raise InvalidArgumentError(f"{work!r}: the graph has freed this memory before")
@@ -264,7 +264,7 @@ class Graph:
                 )
 
     def _freed_before(self, nodes: tuple[Node, ...], nbytes: int) -> Reserved | None:
-        """Memory that the graph has freed before what comes after these nodes, and that fits; taken out."""
+        """Take out memory of fitting size that the graph frees at or before these nodes. None if there is none."""
         before = ancestors(nodes) if self._idle else set()
         for memory in self._idle:
             size = memory.reserved.nbytes
@@ -280,31 +280,31 @@ class Graph:
     # -- running it
 
     def instantiate(self, auto_free: bool = False) -> ExecutableGraph:
-        """Make what is launched: with kernel objects and argument memory of its own.
+        """Make an executable graph, with its own kernel objects and argument memory.
 
-        Where the driver can, all of a branch up to a host function, or to where another branch begins or ends, becomes
-        one driver call (a closed command list on Level Zero). Each branch beyond the first takes a queue of the driver;
-        a graph without branches takes none.
+        Where the driver can, each part of a branch becomes one driver call (a closed command list on Level Zero). A
+        part ends at a host function and where another branch begins or ends. Each branch beyond the first takes a queue
+        of the driver; a graph without branches takes none.
 
         Parameters
         ----------
         auto_free : bool
-            Whether a launch frees what the launch before has allocated and nobody freed (HIP,
-            hipGraphInstantiateFlagAutoFreeOnLaunch); else such a launch is an error.
+            Whether a launch frees memory that the previous launch allocated and nobody freed (HIP,
+            hipGraphInstantiateFlagAutoFreeOnLaunch). Otherwise such a launch is an error.
 
         Raises
         ------
         InvalidArgumentError
-            When nodes depend on each other in a circle, or one uses memory that the graph allocates after it or frees
-            before it.
+            When the dependencies form a circle, or when a node uses memory before the graph allocates it or after the
+            graph frees it.
         ClosedError
             When a kernel or buffer that a node uses is closed.
         NotSupportedError
-            When nodes allocate or free memory, and what was instantiated before is not closed.
+            When nodes allocate or free memory, and the graph's previous executable graph is not closed.
         """
         self._check_complete()
         if self._has_memory_nodes:
-            self._own = None  # of launches before: it is not in the way
+            self._own = None  # drop the one made by `launch`, or it would count as not closed
             before = self._instance()
             if before is not None and not before.closed:
                 raise NotSupportedError(
@@ -315,8 +315,9 @@ class Graph:
         return made
 
     def launch(self, queue: Queue) -> None:
-        """Run it on a queue (see `ExecutableGraph.launch`); instantiates it first, unless that was done for a launch
-        before and nothing was added since.
+        """Run the graph on a queue (see `ExecutableGraph.launch`).
+
+        The first launch instantiates the graph, and so does the first launch after nodes were added.
         """
         self._check_complete()
         if self._own is None:
@@ -324,14 +325,14 @@ class Graph:
         self._own.launch(queue)
 
     def update(self, graph: Graph) -> None:
-        """Let this graph's nodes do what another graph's do (see `ExecutableGraph.update`).
+        """Replace the work of this graph's nodes by the work of another graph's nodes (see `ExecutableGraph.update`).
 
-        What was instantiated from it before is not changed.
+        Executable graphs that were instantiated from this graph do not change.
 
         Raises
         ------
         GraphUpdateError
-            When the other graph differs in more than what its nodes do; nothing has changed then.
+            When the graphs differ in more than the work of their nodes. Nothing has changed then.
         """
         self._check_complete()
         if self._own is None:
@@ -343,7 +344,7 @@ class Graph:
     # -- showing it
 
     def debug_dot(self) -> str:
-        """The graph in Graphviz' language, one line for each node and each dependency."""
+        """Return the graph in Graphviz's DOT language, one line for each node and each dependency."""
         self._check_open()
         number = {node: i for i, node in enumerate(self._nodes)}
         lines = [f"digraph graph_{self.id} {{"]
@@ -357,8 +358,9 @@ class Graph:
     # -- life
 
     def close(self) -> None:
-        """Give back what it uses, once launches of it are done. What was instantiated from it lives on. Does not block;
-        twice is fine.
+        """Give back the graph's resources once its launches are done. Its executable graphs live on.
+
+        Does not block. Closing twice is fine.
         """
         self.closed = True
         self._own = None

@@ -18,8 +18,8 @@ cdef class Block:
 cdef class MemoryPool:
     cdef DeviceState* state  # retained
     cdef object lock
-    cdef object returned  # what destructors gave back
-    cdef dict idle  # lists of blocks by size, those freed last at the end
+    cdef object returned  # blocks that destructors gave back
+    cdef dict idle  # lists of blocks by size, the last freed at the end
     cdef list sizes  # the keys of `idle`, ascending
     cdef object threshold
     cdef readonly object reserved
@@ -39,5 +39,5 @@ cdef class MemoryPool:
 
 
 cdef MemoryPool new_pool(DeviceState* state)
-# `Queue.free`, whichever pool of the device the memory is from, or graph
+# `Queue.free`, for memory of any pool of the device or of a graph
 cdef int free(object queue, QueueState* state, object buf) except -1

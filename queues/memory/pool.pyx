@@ -1,8 +1,8 @@
 """Stream-ordered memory: `Queue.alloc` and `Queue.free`.
 
-Memory is handed out and taken back in the order of queues, not of the host: freed on a queue it is reused there at
-once, though the device may not have got to that point yet, because what uses it next runs later. Another queue may have
-it when it is ordered after that point, when that point is known to be reached, or after a wait for it.
+Memory is handed out and taken back in the order of queues, not of the host. Memory freed on a queue is reused there at
+once, even if the device has not reached that point, because its next user runs later. Another queue may have it when it
+is ordered after that point, when that point is known to be reached, or after a wait for it.
 """
 
 import bisect
@@ -42,7 +42,8 @@ LARGEST_STEP = 2 << 20  # bytes
 
 
 def size_class(nbytes: int) -> int:
-    """The size of the block for so many bytes: four to each doubling, so that at most a fifth of a block is idle."""
+    """Return the block size for a number of bytes. Each doubling has four sizes, so at most a fifth of a block is idle.
+    """
     if nbytes <= SMALLEST:
         return SMALLEST
     step = min(1 << ((nbytes - 1).bit_length() - 3), LARGEST_STEP)
@@ -50,7 +51,7 @@ def size_class(nbytes: int) -> int:
 
 
 cdef class Block:
-    """One allocation of the driver's."""
+    """One allocation from the driver."""
 
     def __dealloc__(self):
         if self.freed_on != NULL:
@@ -68,7 +69,7 @@ cdef bint is_done(Block block):
 
 
 def read_bytes(nbytes: SupportsIndex, what: str) -> int:
-    """A number of bytes."""
+    """Return a checked number of bytes. Raises ArgumentTypeError or InvalidArgumentError."""
     try:
         nbytes = operator.index(nbytes)
     except TypeError:
@@ -79,16 +80,16 @@ def read_bytes(nbytes: SupportsIndex, what: str) -> int:
 
 
 def check_reset(nbytes: SupportsIndex, what: str) -> None:
-    """The peaks can be set to 0 only (HIP, hipMemPoolSetAttribute)."""
+    """Check a new value of a peak, which can be set to 0 only (HIP, hipMemPoolSetAttribute)."""
     if read_bytes(nbytes, what):
         raise InvalidArgumentError(f"{what} can be set to 0 only, which begins it anew; not to {nbytes}")
 
 
 class Lease:
-    """What a Buffer of a pool has in place of the driver's memory object; its end gives the block back.
+    """Stands for the driver's memory object in a Buffer of a pool. When it ends, the pool gets the block back.
 
-    It ends when its last Buffer is gone without having been freed, or was closed: both times once the device is done
-    with all that was submitted until then (see `anchor_on_device`).
+    It ends when its last Buffer is gone without a free, or was closed, and the device is done with everything submitted
+    by then (see `anchor_on_device`).
     """
 
     usm_type = "device"
@@ -101,10 +102,10 @@ class Lease:
         self.nbytes = nbytes
 
     def check_live(self) -> None:
-        """Raise when there is nothing to free; memory of graphs, which derives from this, may not be there."""
+        """Raise when there is nothing to free. Only graph memory, a derived class, can have nothing."""
 
     def __del__(self) -> None:
-        # The collector may be here while this very thread is inside the pool: a list, and nothing else.
+        # The collector may run this while this same thread is inside the pool, so it only appends to a deque.
         if self.block is not None:
             self.pool._give_back(self.block)
 
@@ -113,7 +114,7 @@ cdef MemoryPool new_pool(DeviceState* state):
     cdef MemoryPool pool = MemoryPool.__new__(MemoryPool)
     state.references.fetch_add(1, memory_order_relaxed)
     pool.state = state
-    pool.lock = threading.RLock()  # the collector may run someone's `free` while this thread is inside
+    pool.lock = threading.RLock()  # reentrant: the collector may run a `free` while this thread holds it
     pool.returned = deque()
     pool.idle = {}
     pool.sizes = []
@@ -127,21 +128,21 @@ cdef MemoryPool new_pool(DeviceState* state):
 cdef class MemoryPool:
     """The memory of a device that `Queue.alloc` hands out and `Queue.free` takes back (HIP, stream-ordered allocator).
 
-    Made with its Device, whose `pool` it is; calling the class raises. Any thread may use it.
+    The Device makes it, as its `pool`; calling the class raises. Any thread may use it.
 
     Attributes
     ----------
     reuse_follow_event_dependencies : bool
-        Whether a queue may have memory freed on another one that it is already ordered after, by events or by the rules
-        of the null queue.
+        Whether a queue may have memory freed on another queue if it is already ordered after the free, by events or by
+        the rules of the null queue.
     reuse_allow_opportunistic : bool
-        Whether a queue may have memory freed on another one that is known to be done with it.
+        Whether a queue may have memory freed on another queue that is known to be done with it.
     reuse_allow_internal_dependencies : bool
-        Whether a queue may be made to wait for another one in order to have memory that was freed there.
+        Whether a queue may be made to wait for another queue to get memory that was freed there.
     reserved : int
         Bytes that were allocated from the driver and not given back.
 
-    The three settings are on at first, as HIP's attributes of these names are.
+    The three settings are on at first, like HIP's attributes of these names.
     """
 
     reserved: int
@@ -153,14 +154,14 @@ cdef class MemoryPool:
         if self.state != NULL:
             release_device_state(self.state)
 
-    # -- what it is like
+    # -- properties
 
     @property
     def release_threshold(self) -> int:
         """Bytes to keep when a queue, an event or the device is synchronized; 0 at first (HIP).
 
-        What is reserved beyond that and not in use is given back to the driver then. A program that synchronizes often
-        and allocates again sets this to what it needs, and makes no driver allocation any more.
+        A synchronize gives unused memory beyond this back to the driver. A program that synchronizes often and
+        allocates again can set it to the number of bytes it needs; the driver then allocates no more.
         """
         return self.threshold
 
@@ -170,14 +171,14 @@ cdef class MemoryPool:
 
     @property
     def used(self) -> int:
-        """Bytes of the blocks that are handed out and were not freed."""
+        """Bytes of the blocks that were handed out and not freed."""
         with self.lock:
             self.settle()
             return self.used_now
 
     @property
     def reserved_high(self) -> int:
-        """The most that `reserved` was; set it to 0 to begin anew."""
+        """The peak of `reserved`. Set it to 0 to reset it."""
         return self.reserved_peak
 
     @reserved_high.setter
@@ -188,7 +189,7 @@ cdef class MemoryPool:
 
     @property
     def used_high(self) -> int:
-        """The most that `used` was; set it to 0 to begin anew."""
+        """The peak of `used`. Set it to 0 to reset it."""
         return self.used_peak
 
     @used_high.setter
@@ -201,7 +202,7 @@ cdef class MemoryPool:
     def trim(self, keep: SupportsIndex = 0) -> None:
         """Give memory that nothing can use any more back to the driver, until at most `keep` bytes are reserved.
 
-        Does not block, and asks no driver what is done: synchronize first for that.
+        Does not block and does not ask the driver which frees are done: synchronize first to find out.
         """
         keep = read_bytes(keep, "trim: keep")
         with self.lock:
@@ -216,12 +217,15 @@ cdef class MemoryPool:
                         self.release(block)
 
     def _synchronized(self) -> None:
-        """The host has waited for something."""
+        """Trim to the threshold after the host has waited for something."""
         if self.reserved > self.threshold:
             self.trim(self.threshold)
 
     def _give_up_idle(self) -> bool:
-        """The driver has no memory left: what is idle goes back once the device is done with it. Was there any?"""
+        """Give idle memory back once the device is done with it, because the driver has none left.
+
+        Returns whether there was any.
+        """
         with self.lock:
             self.settle()
             before = self.reserved
@@ -252,15 +256,15 @@ cdef class MemoryPool:
         return new_buffer(new_allocation(queue.device, self.state, lease), 0, shape, dtype)
 
     def _buffer_on(self, device: Device, memory: Any, tuple shape, dtype: DTypeLike) -> Buffer:
-        """A Buffer on memory of a graph."""
+        """Make a Buffer on memory of a graph."""
         return new_buffer(new_allocation(device, self.state, memory), 0, shape, dtype)
 
     def _give_back(self, block: Block) -> None:
-        """From a destructor: nothing can use the memory any more."""
+        """Take back a block that nothing can use any more. Called from a destructor."""
         self.returned.append(block)
 
     cdef settle(self):
-        """Take in what destructors gave back. Locked."""
+        """Put blocks that destructors gave back among the idle ones. The pool is locked."""
         cdef Block block
         while self.returned:
             block = self.returned.popleft()
@@ -268,7 +272,7 @@ cdef class MemoryPool:
             self.put_back(block)
 
     cdef put_back(self, Block block):
-        """Locked."""
+        """Put a block among the idle ones. The pool is locked."""
         blocks = self.idle.get(block.nbytes)
         if blocks is None:
             blocks = self.idle[block.nbytes] = []
@@ -276,13 +280,13 @@ cdef class MemoryPool:
         blocks.append(block)
 
     cdef release(self, Block block):
-        """To the driver, as soon as the device is done with it. Locked."""
+        """Give a block to the driver as soon as the device is done with it. The pool is locked."""
         self.reserved -= block.nbytes
         anchor_on_device(self.state, block.native)
         block.native = None
 
     cdef Block grow(self, object queue, object nbytes):
-        """A new block from the driver; one of just the size when there is no room for one of its class."""
+        """Allocate a block from the driver. If there is no room for its size class, it gets exactly the needed size."""
         cdef Block block = Block.__new__(Block)
         size = size_class(nbytes)
         try:
@@ -297,7 +301,7 @@ cdef class MemoryPool:
         return block
 
     cdef Block find(self, QueueState* state, object nbytes, bint* must_wait):
-        """Take out a block that the queue may have, or else one that it may wait for; None when there is neither."""
+        """Take out a block that the queue may have, else one that it may wait for. None when there is neither."""
         cdef Clock* clock
         cdef Block block
         cdef list blocks
@@ -325,14 +329,14 @@ cdef class MemoryPool:
                     blocks = self.idle[size]
                     if blocks:
                         must_wait[0] = True
-                        return blocks.pop(0)  # of those freed first the device is done first
+                        return blocks.pop(0)  # the device is likely to be done first with the block freed first
                 return None
         finally:
             with nogil:
                 release_clock(clock)
 
     cdef Block wait_for_free(self, object queue, QueueState* state, Block block):
-        """Order the queue after the free; None when the settings forbid that and it has not been reached."""
+        """Order the queue after the free. None when the settings forbid that and the free is not reached yet."""
         cdef Status status
         cdef bint ready = True
         cdef bint may_wait = self.reuse_allow_internal_dependencies
@@ -348,22 +352,22 @@ cdef class MemoryPool:
 
 
 cdef bint may_have(MemoryPool pool, QueueState* queue, const Clock* clock, Block block):
-    """Is the queue, with this clock, ordered after the free, or the device known to be done with it?"""
+    """Return whether the queue, with this clock, is ordered after the free, or the free is known to be done."""
     cdef Epochs* freed_on = block.freed_on
     if freed_on == NULL or freed_on == queue.epochs:
         return True
     if pool.reuse_allow_opportunistic and is_done(block):
         return True
     if not pool.reuse_follow_event_dependencies or queue.adopted:
-        return False  # an adopted queue gets commands that carry no wait of forebay's
+        return False  # an adopted queue gets commands that carry no waits of forebay
     if clock_epoch(clock, freed_on) >= block.freed_at:
         return True
-    # the rules of the null queue order whatever uses the memory next
+    # the null-queue rules order the memory's next use after the free
     return queue.is_null and block.freed_on_blocking or queue.blocking and block.freed_on_null
 
 
 cdef Status order_after(QueueState* queue, Epochs* freed_on, bint may_wait, bint* ready) noexcept nogil:
-    """Wait for what was submitted to the queue of these epochs, or only ask whether it is done."""
+    """Make the queue wait for all work of the queue with these epochs, or only ask whether that is done."""
     cdef vector[QueueState*] queues
     cdef QueueState* producer = NULL
     cdef Marker* marker = NULL
@@ -373,14 +377,14 @@ cdef Status order_after(QueueState* queue, Epochs* freed_on, bint may_wait, bint
     for i in range(queues.size()):
         if queues[i].epochs == freed_on:
             producer = queues[i]
-    if producer != NULL:  # else it is gone, which only those are that are done
+    if producer != NULL:  # otherwise it is gone, so its work is done
         producer.lock.lock()
         status = take_marker(producer, FOR_DEVICE if may_wait else FOR_HOST, &marker)
         producer.lock.unlock()
     if status == 0 and marker != NULL:
         if may_wait:
             status = wait_for_marker(queue, marker)
-            if status == 0 and queue.adopted:  # what comes next there may carry no wait
+            if status == 0 and queue.adopted:  # the next command there may carry no wait
                 queue.lock.lock()
                 status = carry_pending(queue)
                 queue.lock.unlock()
@@ -393,14 +397,14 @@ cdef Status order_after(QueueState* queue, Epochs* freed_on, bint may_wait, bint
 
 
 cdef int submit_free(object queue, QueueState* state) except -1:
-    """A free is a command as far as the rules of the null queue go: it comes after all that a command comes after."""
+    """Order a free like a command, by the rules of the null queue."""
     cdef Order order
     cdef Status status
     with nogil:
         status = begin_command(state, &order)
         if status == 0:
             if state.adopted:
-                advance_submitted(state.epochs)  # for what it got that was not seen here
+                advance_submitted(state.epochs)  # for the commands that it got from outside forebay
             status = submit_waits(state, &order)
     if status != 0:
         queue._raise(status, "free")
