@@ -1,4 +1,4 @@
-"""Anchors: what keeps a resource alive until the device is done with it."""
+"""Anchors keep a resource alive until the device is done with it."""
 
 from forebay.core.state cimport DeviceState, QueueState
 

@@ -1,6 +1,7 @@
-"""Anchors cost no event and no callback: the epochs tell when their thing can go, and the next sync or call looks.
+"""Anchors cost no event and no callback: epochs show when their thing can go, and the next sync or call checks them.
 
-Destructors of forebay's objects only put things on these lists; they are emptied where the GIL is held and no lock is.
+Destructors of forebay's objects only put things on these lists. The lists are emptied where the GIL is held and no lock
+is.
 """
 
 from cpython.object cimport PyObject
@@ -33,10 +34,10 @@ cdef void anchor_on_device(DeviceState* device, object thing):
 
 
 cdef void collect_queue(QueueState* queue):
-    """Let go of what the queue's completed commands used."""
+    """Release the things that the queue's completed commands used."""
     cdef vector[QueueAnchor] done
     cdef size_t i
-    if queue.anchors.empty():  # a racy look: at worst the next one sees it
+    if queue.anchors.empty():  # this check may race: at worst the next call sees the anchor
         return
     with nogil:
         queue.lock.lock()
@@ -64,7 +65,7 @@ cdef void take_done_anchors(DeviceState* device, vector[DeviceAnchor]& done) noe
 
 
 cdef void let_go(DeviceState* device):
-    """Drop what no outstanding work can use any more."""
+    """Drop the anchors of things that no outstanding work can use any more."""
     cdef vector[DeviceAnchor] done
     cdef size_t i
     take_done_anchors(device, done)
@@ -81,7 +82,7 @@ cdef void let_go(DeviceState* device):
 
 
 cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
-    """Plans of kernels that are gone; each is kept for the launches that are in flight."""
+    """Take plans of dead kernels off the queues. Each is anchored for the launches that are in flight."""
     cdef vector[uint64_t] dead
     cdef vector[QueueState*] queues
     cdef vector[Plan*] plans
@@ -108,7 +109,7 @@ cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
 
 
 cdef void retire_orphans(DeviceState* device):
-    """Queues whose Queue is gone leave the registry, and end, once their work is done."""
+    """Take queues whose Queue is gone off the registry, and end them, once their work is done."""
     cdef vector[QueueState*] queues
     cdef vector[QueueState*] retired
     cdef QueueState* queue
@@ -118,7 +119,7 @@ cdef void retire_orphans(DeviceState* device):
     registered_queues(device, queues)
     for i in range(queues.size()):
         queue = queues[i]
-        if queue.references.load() == 2 + queue.listed:  # the registry's, this look's and the list's: no Queue is left
+        if queue.references.load() == 2 + queue.listed:  # the registry's, ours, and the list's: no Queue is left
             with nogil:
                 notice_end(queue)
             collect_queue(queue)
@@ -133,7 +134,7 @@ cdef void retire_orphans(DeviceState* device):
         queue = device.queues[i]
         gone = queue.references.load() == 1 and is_empty(queue.epochs) and queue.anchors.empty()
         if gone and not queue.retiring:
-            # Work on other queues may still wait for a point of this one, and a driver may look at the queue for that.
+            # Work on other queues may still wait for a point of this one, and its driver may need the queue for that.
             queue.retiring = True
             queue.outlives = retain_clock(after)
         if gone and clock_is_done(queue.outlives):
@@ -154,7 +155,7 @@ cdef void retire_orphans(DeviceState* device):
 
 
 cdef void collect_device(DeviceState* device):
-    """Let go of what no outstanding work can use any more, and of queues that are gone and done."""
+    """Release things that no outstanding work can use any more, and queues that are gone and done."""
     if device.open_holds.load() != 0:
         return  # releasing anything but events is undefined while a gate is closed (OpenCL, clSetUserEventStatus)
     if not device.dead_kernels.empty():
@@ -168,7 +169,7 @@ cdef void collect_device(DeviceState* device):
 
 cdef struct Abandoned:
     DeviceState* state  # retained
-    PyObject* driver  # the driver's side of the Device, which its queues may need; owned
+    PyObject* driver  # the Device's `DriverDevice`, which its queues may need; owned
 
 
 cdef vector[Abandoned] abandoned  # Devices that are gone, with work outstanding; only touched with the GIL
@@ -182,8 +183,9 @@ cdef bint has_something(DeviceState* device) noexcept nogil:
 
 
 cdef void abandon_device(DeviceState* device, object driver):
-    """Its Device is gone: let go of everything now, or once no outstanding work can use it any more. Takes over the
-    reference.
+    """Release everything of a Device that is gone, now or once no outstanding work can use it any more.
+
+    Takes over the caller's reference to the state.
     """
     Py_INCREF(driver)
     abandoned.push_back(Abandoned(device, <PyObject*> driver))
@@ -191,10 +193,10 @@ cdef void abandon_device(DeviceState* device, object driver):
 
 
 cdef void collect_abandoned():
-    """Let go of what Devices that are gone have left behind, as far as its work is done."""
+    """Release what Devices that are gone have left behind, as far as its work is done."""
     cdef vector[Abandoned] devices
     cdef size_t i
-    devices.swap(abandoned)  # others may come meanwhile
+    devices.swap(abandoned)  # more Devices may be abandoned meanwhile
     for i in range(devices.size()):
         collect_device(devices[i].state)
         if has_something(devices[i].state):

@@ -1,4 +1,4 @@
-"""Events: a named point in a queue, waited for by the host or by other queues."""
+"""Events: points in queues that the host or other queues wait for."""
 
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ cdef Event new_event(object device, DeviceState* state, bint timing):
 
 
 cdef void set_marker(Event event, Marker* marker, bint timed, object queue):
-    """Record it anew; the event takes over the reference. Those who wait already hold the old marker themselves."""
+    """Record the event again. It takes over the reference. Earlier waiters hold the old marker themselves."""
     cdef Marker* old = event.marker
     event.marker = marker
     event.timing = timed
@@ -44,20 +44,19 @@ cdef void set_marker(Event event, Marker* marker, bint timed, object queue):
 
 
 cdef void set_captured(Event event, tuple point):
-    """It was recorded in a capture, and is a point of that until it ends; then it is what it was before."""
+    """Record the event in a capture. When the capture ends, the event has its earlier marker again."""
     event.captured = point
 
 
 cdef tuple captured_point(Event event):
-    """(Capture, nodes); None when it was recorded outside, or the capture has ended."""
+    """Return (Capture, nodes). None when the event was recorded outside a capture, or its capture has ended."""
     if event.captured is not None and not event.captured[0].active:
         event.captured = None
     return event.captured
 
 
 def wait_for_all(events: Iterable[Event]) -> None:
-    """Block until all these Events are done: one host synchronize for those of a device, none if they are known to be.
-    """
+    """Block until all these Events are done. Takes one host synchronize a device, none if they are known to be done."""
     cdef vector[Marker*] markers
     cdef DeviceState* state
     cdef Event event
@@ -82,11 +81,11 @@ def wait_for_all(events: Iterable[Event]) -> None:
 
 
 cdef class Event:
-    """A point in a queue: done when everything submitted to the queue before it was recorded is done.
+    """A point in a queue. It is done when everything submitted to the queue before the record is done.
 
-    Made by `Queue.record` or `Device.event`; calling the class raises. It may be recorded again, on any queue of its
-    device: whoever waited before waits for the point they saw (HIP, hipEventRecord). One that was never recorded counts
-    as done (HIP, hipStreamWaitEvent and hipEventQuery).
+    `Queue.record` and `Device.event` make events; calling the class raises. An event may be recorded again, on any
+    queue of its device. Earlier waits keep waiting for the earlier point (HIP, hipEventRecord). An event that was never
+    recorded counts as done (HIP, hipStreamWaitEvent and hipEventQuery).
 
     Attributes
     ----------
@@ -112,12 +111,12 @@ cdef class Event:
         return self.marker != NULL
 
     def query(self) -> bool:
-        """Whether its point has been reached; never blocks.
+        """Return whether the point has been reached. Never blocks.
 
         Raises
         ------
         DriverError
-            When the driver reports that a command before it failed.
+            When the driver reports that an earlier command failed.
         """
         cdef Marker* marker
         cdef int status
@@ -138,14 +137,14 @@ cdef class Event:
         return self.query()
 
     def wait(self) -> None:
-        """Block until its point has been reached: one host synchronize, none if it is known to be.
+        """Block until the point has been reached. Takes one host synchronize, or none if it is known to be reached.
 
         Raises
         ------
         DriverError
-            When a command before it failed.
+            When an earlier command failed.
         Exception
-            What a host function of its queue raised meanwhile.
+            Whatever a host function of its queue raised meanwhile.
         """
         cdef Marker* marker
         cdef Status status
@@ -164,12 +163,12 @@ cdef class Event:
         self.device._synchronized(queue)
 
     def elapsed(self, start: Event) -> float:
-        """Milliseconds from `start` to this event, as a float; 0.5 µs or better resolution on the drivers known.
+        """Return the milliseconds from `start` to this event, as a float.
 
-        Some devices count in a range of minutes (Level Zero: 2 to the power of the valid bits, six minutes at 12 MHz):
-        what took longer than half of that cannot be told.
+        The resolution is 0.5 µs or better on the known drivers. The clock of some devices wraps after minutes (Level
+        Zero: 2 to the power of the valid bits, six minutes at 12 MHz). Times longer than half of that come out wrong.
 
-        Both must be recorded with timing, and be done.
+        Both events must be recorded with timing, and be done.
 
         Raises
         ------
@@ -187,7 +186,7 @@ cdef class Event:
         self._check_timed()
         (<Event> start)._check_timed()
         cdef double passed = self._time() - (<Event> start)._time()
-        if wraps:  # the shorter way round: a clock of a few minutes' range would else jump back
+        if wraps:  # take the shorter way round, or a clock that wraps after minutes would jump back
             passed -= wraps * round(passed / wraps)
         return passed / 1e6
 
@@ -198,7 +197,7 @@ cdef class Event:
         return self.elapsed(start)
 
     def _check_outside(self, what: str) -> None:
-        """The host cannot wait for a point of a capture: it never comes."""
+        """Refuse to wait on the host for a point of a capture, which is never reached. Invalidates the capture."""
         captured = captured_point(self)
         if captured is not None:
             captured[0].invalidate(f"{what} of an Event that was recorded in it")
@@ -216,7 +215,7 @@ cdef class Event:
             raise InvalidArgumentError("elapsed time of an Event that is not done yet: wait for it first")
 
     def _time(self) -> int:
-        """Nanoseconds of the device's clock when the point was reached."""
+        """Return the device's clock, in nanoseconds, when the point was reached."""
         cdef uint64_t nanoseconds = 0
         cdef Status status = self.marker.driver.event_time(self.marker.event, &nanoseconds)
         if status != 0:

@@ -1,4 +1,4 @@
-"""Recording points of queues and waiting for them, by other queues and with a timeout by the host."""
+"""Recording points of queues. Waiting for them: on other queues, and with a timeout on the host."""
 
 import time
 
@@ -14,7 +14,7 @@ from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, Timeout
 
 
 cdef Event record(object queue, QueueState* state, object given, bint timing):
-    """`Queue.record`."""
+    """Implement `Queue.record`."""
     cdef Marker* marker = NULL
     cdef Status status
     cdef Event event
@@ -45,7 +45,7 @@ cdef Event record(object queue, QueueState* state, object given, bint timing):
 
 
 cdef int wait_for_event(object queue, QueueState* state, Event event) except -1:
-    """`Queue.wait`."""
+    """Implement `Queue.wait` for an event."""
     captured = captured_point(event)
     if captured is not None:
         captured[0].wait(queue, captured[1])
@@ -60,7 +60,7 @@ cdef int wait_for_event(object queue, QueueState* state, Event event) except -1:
 
 
 cdef int wait_for_queue(object queue, QueueState* state, object producer, QueueState* producer_state) except -1:
-    """`Queue.wait`, for another queue."""
+    """Implement `Queue.wait` for another queue."""
     cdef Marker* marker = NULL
     cdef Status status
     if producer._capture is not None:
@@ -91,7 +91,7 @@ cdef int wait_and_release(object queue, QueueState* state, Marker* marker) excep
 
 
 cdef int finish_within(object queue, object timeout) except -1:
-    """`Queue.finish` with a timeout."""
+    """Implement `Queue.finish` with a timeout."""
     if not hasattr(timeout, "__float__"):
         raise ArgumentTypeError(f"finish: timeout is a number of seconds, not {type(timeout).__name__}")
     timeout = float(timeout)

@@ -1,4 +1,4 @@
-"""Devices: the owner of queues, buffers, programs and events."""
+"""Devices, which own queues, buffers, programs and events."""
 
 import atexit
 import math
@@ -60,24 +60,24 @@ if TYPE_CHECKING:
 _live: weakref.WeakSet[Device] = weakref.WeakSet()
 
 USM_TYPES = ("device", "shared", "host")
-KEPT_FOR_LAUNCHES = 64 << 20  # bytes of memory for arrays and results that outlast a synchronize
+KEPT_FOR_LAUNCHES = 64 << 20  # bytes of memory for arrays and results that a synchronize does not give back
 
 
 @cython.no_gc_clear
 cdef class Device:
-    """A device, and the owner of the queues, buffers, programs and events made for it.
+    """A device. It owns the queues, buffers, programs and events made for it.
 
     Parameters
     ----------
     filter : str, optional
-        dpctl's filter words, any part of ``backend:type:index``: ``"opencl:cpu"``, ``"gpu:1"``, ``"cpu"``. Without one
-        the environment's FOREBAY_DEVICE decides, else the preferred usable device.
+        dpctl's filter words, any part of ``backend:type:index``: ``"opencl:cpu"``, ``"gpu:1"``, ``"cpu"``. Without a
+        filter, the environment variable FOREBAY_DEVICE decides, else the preferred usable device is taken.
     timing : bool
-        Whether the null queue and the per-thread queues, and other queues unless said otherwise, can take timed
-        records. On the drivers measured (Intel CPU, PoCL, NVIDIA) it costs nothing measurable per launch.
+        Whether the null queue and the per-thread queues can take timed records. It is also the default of other queues.
+        On the drivers measured (Intel CPU, PoCL, NVIDIA) it costs nothing measurable per launch.
     debug : bool
-        Whether each launch with scratch is waited for, and raises `ScratchOverflowError` when the kernel wrote behind
-        its scratch.
+        Whether each launch with scratch waits for the kernel, and raises `ScratchOverflowError` when the kernel wrote
+        behind its scratch.
 
     Attributes
     ----------
@@ -85,15 +85,15 @@ cdef class Device:
         Its full filter, ``backend:type:index``.
     info : DeviceInfo
     pool : MemoryPool
-        What `Queue.alloc` takes its memory from.
+        The pool from which `Queue.alloc` takes memory.
 
     Raises
     ------
     DeviceNotFoundError
-        When nothing usable matches; the message lists what there is.
+        When no usable device matches. The message lists the devices.
 
-    Closing it, also by ``with``, finishes all work first. Objects made for it keep it alive; closed and without them
-    it is gone at once, and one that was never closed when the garbage collector finds it.
+    Closing a device, also by ``with``, first finishes all work. Objects made for it keep it alive. A closed device
+    without such objects is gone at once; one that was never closed goes when the garbage collector finds it.
     """
 
     cdef DeviceState* state
@@ -102,7 +102,7 @@ cdef class Device:
     cdef readonly bint timing
     cdef readonly bint debug
     cdef readonly bint closed
-    cdef readonly MemoryPool pool  # what `Queue.alloc` takes its memory from
+    cdef readonly MemoryPool pool  # for `Queue.alloc`
     cdef MemoryPool _launch_memory  # for arrays given to launches, and for results
     cdef object _null_queue
     cdef readonly object _thread_queues
@@ -123,7 +123,7 @@ cdef class Device:
 
     @staticmethod
     def _of(driver: DriverDevice) -> Device:
-        """A Device over a `DriverDevice` that was opened otherwise than by `selection.open_device`."""
+        """Make a Device of a `DriverDevice` that `selection.open_device` did not open."""
         cdef Device device = Device.__new__(Device)
         device._open(driver, False)
         return device
@@ -149,7 +149,7 @@ cdef class Device:
         remember(self)
 
     def __del__(self) -> None:
-        # Nobody can use it any more, and nothing here may block; work that is still outstanding goes on.
+        # Nobody can use the Device any more. Nothing here may block, and outstanding work goes on.
         if self.state != NULL:
             self._disband()
 
@@ -159,7 +159,7 @@ cdef class Device:
                 release_queue_state(self.state.null_queue)
             abandon_device(self.state, self.driver)
 
-    # -- what it is
+    # -- properties
 
     @property
     def name(self) -> str:
@@ -168,7 +168,7 @@ cdef class Device:
 
     @property
     def stats(self) -> Stats:
-        """The counters of all its queues, those that are gone included, and its own waits; a `Stats`."""
+        """The counters of all its queues, including queues that are gone, and of its own waits; a `Stats`."""
         cdef Statistics counts
         with nogil:
             counts = device_statistics(self.state)
@@ -184,13 +184,13 @@ cdef class Device:
 
     @property
     def per_thread_queue(self) -> Queue:
-        """This thread's default queue: a blocking queue, handed on to another thread when this one ends."""
+        """This thread's default queue: a blocking queue that another thread gets when this thread ends."""
         self._check_open()
         return self._thread_queues.own(self.queue)
 
     @property
     def current_queue(self) -> Queue:
-        """The queue this thread entered last with ``with queue:``, else the null queue."""
+        """The queue that this thread entered last by ``with queue:``, else the null queue."""
         self._check_open()
         return self._thread_queues.current or self._null_queue
 
@@ -202,10 +202,10 @@ cdef class Device:
         blocking : bool
             Whether it is ordered against the null queue, as in HIP's default; False is hipStreamNonBlocking.
         priority : int
-            Lower is more urgent; clamped to what the driver has (HIP, hipStreamCreateWithPriority): -1 to 1 with
+            Lower is more urgent. It is clamped to the driver's range (HIP, hipStreamCreateWithPriority): -1 to 1 with
             cl_khr_priority_hints, else 0.
         timing : bool, optional
-            Whether events recorded on it can be timed; the device's setting when not given.
+            Whether events recorded on it can be timed. The default is the device's setting.
         """
         self._check_open()
         for name, value in (("blocking", blocking), ("timing", timing)):
@@ -223,7 +223,7 @@ cdef class Device:
         return new_queue(self, self.state, native, handle, False, blocking, timing, False, priority)
 
     def _adopt(self, native: Any, handle: int, blocking: bool, timing: bool) -> Queue:
-        """A Queue over a driver's queue that others submit to as well, and may have done already."""
+        """Make a Queue over a driver's queue to which others submit too, and may have submitted already."""
         cdef Queue queue = new_queue(self, self.state, native, handle, False, blocking, timing, True, 0)
         with nogil:
             queue.state.lock.lock()
@@ -245,37 +245,37 @@ cdef class Device:
         begin(queue, mode)
 
     def event(self, timing: bool = False) -> Event:
-        """An event to be recorded later with ``queue.record(event)``."""
+        """Make an event, to be recorded later by ``queue.record(event)``."""
         self._check_open()
         return new_event(self, self.state, timing)
 
     def graph(self) -> Graph:
-        """An empty `Graph`, to be made node by node."""
+        """Make an empty `Graph`, to be filled node by node."""
         self._check_open()
         return Graph(self, _made=True)
 
     # -- memory
 
     def empty(self, shape: ShapeLike, dtype: DTypeLike = "f4", usm_type: str = "device") -> Buffer:
-        """A buffer with unspecified contents.
+        """Make a buffer with unspecified contents.
 
         Parameters
         ----------
         shape : int or tuple of int
         dtype : numpy dtype, "f4" by default
         usm_type : "device", "shared" or "host"
-            SYCL's words: in memory of the device; in memory that moves between the two (HIP, hipMallocManaged); in
-            memory of the host that the device reads over the bus. The latter two can be read and written in place, see
-            `Buffer.host`.
+            SYCL's words. "device" is memory of the device. "shared" is memory that moves between host and device (HIP,
+            hipMallocManaged). "host" is memory of the host that the device reads over the bus. The host can read and
+            write the latter two in place, see `Buffer.host`.
 
         Raises
         ------
         NotSupportedError
             When the device has no memory that the host shares.
         InvalidArgumentError
-            A negative dimension, or a dtype that holds Python objects.
+            For a negative dimension, or a dtype that holds Python objects.
         OutOfMemoryError
-            Only after what was closed and is still in use has been waited for; that wait blocks.
+            When there is no memory even after a wait for closed memory that is still in use. That wait blocks.
         """
         self._check_open()
         if captures_under_way():
@@ -288,7 +288,8 @@ cdef class Device:
         return new_buffer(allocation, 0, shape, dtype)
 
     def _lend(self, queue: Queue, shape: ShapeLike, dtype: DTypeLike) -> Buffer:
-        """Memory for the commands of a launch, given back by ``queue.free``; kept for the next launch."""
+        """Return memory for the commands of a launch. ``queue.free`` gives it back; the pool keeps it for later launches.
+        """
         queue._check_open()
         return self._launch_memory.alloc(queue, (<Queue?> queue).state, shape, dtype)
 
@@ -301,20 +302,20 @@ cdef class Device:
             kept = not self.state.anchors.empty() or self.state.orphans.load() != 0
             if not (given_up or kept) or self.state.open_holds.load() != 0:
                 raise
-            self._finish()  # what is waiting to be given back becomes free
+            self._finish()  # this frees memory that waits to be given back
             memory = self.driver.allocate(nbytes, usm_type)
         self._allocations += 1
         return memory
 
     def zeros(self, shape: ShapeLike, dtype: DTypeLike = "f4", usm_type: str = "device") -> Buffer:
-        """A buffer of zeros, filled on the thread's current queue (see `empty`)."""
+        """Make a buffer of zeros, filled on the thread's current queue (see `empty`)."""
         buffer = self.empty(shape, dtype, usm_type)
         if buffer.nbytes:
             self.current_queue.fill(buffer.reshape(-1).view(np.uint8), 0)
         return buffer
 
     def array(self, host: ArrayLike, dtype: DTypeLike | None = None, usm_type: str = "device") -> Buffer:
-        """A buffer with a copy of `host`, anything `numpy.asarray` takes; copied on the thread's current queue."""
+        """Make a buffer with a copy of `host`, anything `numpy.asarray` takes. The thread's current queue copies it."""
         try:
             host = np.asarray(host, dtype, order="C")
         except (TypeError, ValueError) as error:
@@ -324,22 +325,22 @@ cdef class Device:
         return buffer
 
     def as_buffer(self, thing: object) -> Buffer:
-        """A buffer over memory that something else owns, without a copy; SYCL devices only.
+        """Make a buffer over memory that another object owns, without a copy. Only for SYCL devices.
 
         Parameters
         ----------
         thing : object with ``__sycl_usm_array_interface__``
             From dpctl or dpnp: writable, C-contiguous, in USM memory of this device's context. It is kept alive until
-            the buffer is closed or dropped and the work submitted until then is done.
+            the buffer is closed or dropped and the work submitted by then is done.
 
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError
-            When it is not that.
+            When `thing` is not such an object.
         NotSupportedError
             On devices of other drivers.
 
-        Work that was submitted to `thing` elsewhere is waited for by nobody: see `Queue.from_dpctl`.
+        Nothing waits for work on `thing` that was submitted elsewhere: see `Queue.from_dpctl`.
         """
         self._check_open()
         if self.driver.usm is None:
@@ -348,7 +349,7 @@ cdef class Device:
         return self._over(memory, shape, dtype)
 
     def _over(self, memory: DriverMemory, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
-        """A buffer over memory that may change unseen."""
+        """Make a buffer over memory that others may change without forebay's knowledge."""
         allocation = new_allocation(self, self.state, memory)
         expose(allocation)
         return new_buffer(allocation, 0, shape, dtype)
@@ -375,7 +376,7 @@ cdef class Device:
         source : str or bytes
             OpenCL C, or SPIR-V.
         options : str or sequence of str
-            For the compiler, such as ``"-cl-fast-relaxed-math"``.
+            Compiler options, such as ``"-cl-fast-relaxed-math"``.
 
         Returns
         -------
@@ -384,10 +385,10 @@ cdef class Device:
         Raises
         ------
         BuildError
-            With the compiler's log in its message and as ``.log``.
+            When the program does not build. The compiler's log is in the message and in ``.log``.
 
-        Blocks while it compiles. What a compiler made for any process before is taken from the disk, unless the source
-        includes files.
+        Blocks while it compiles. A program that was compiled before, by any process, is read from the disk instead,
+        unless the source includes files.
         """
         self._check_open()
         source, options = read_source(source, options)
@@ -406,14 +407,14 @@ cdef class Device:
     # -- sync and life
 
     def finish(self) -> None:
-        """Block until all queues are done: one host synchronize whatever their number (HIP, hipDeviceSynchronize).
+        """Block until all queues are done. Takes one host synchronize for any number (HIP, hipDeviceSynchronize).
 
         Raises
         ------
         DriverError
             When the driver reports a failure.
         Exception
-            What a host function raised since the last synchronize.
+            Whatever a host function raised since the last synchronize.
         """
         self._check_open()
         if captures_under_way():
@@ -440,9 +441,9 @@ cdef class Device:
         collect_device(self.state)
 
     def close(self) -> None:
-        """Finish all work, then close. Using it or what was made for it afterwards is an error. Twice is fine.
+        """Finish all work, then close. Using the device, or objects made for it, is an error from then on.
 
-        Blocks until the work is done.
+        Closing twice is fine. Blocks until the work is done.
         """
         if self.closed:
             return
@@ -453,22 +454,22 @@ cdef class Device:
         finally:
             with nogil:
                 wait_for_openings()
-            self._collect_all()  # what a gate that was still counted kept, and would keep for ever
+            self._collect_all()  # anchors that an open gate delayed, because it still counted
             self.pool.trim()
             self._launch_memory.trim()
             self._disband()
             _live.discard(self)
 
     def _disband(self) -> None:
-        """Close the queues, and let go of those that would keep the Device until the garbage collector comes by."""
+        """Close the queues, and drop references that would keep the Device until the garbage collector runs."""
         self.closed = True
         self._close_queues()
-        self._null_queue = None  # its state stays for threads that are still about to use the others
+        self._null_queue = None  # its state stays, because other threads may be about to use the other queues
         self._reducing = None
         self._thread_queues.close()
 
     def _close_queues(self) -> None:
-        """Whoever still has one of them is told that it is closed."""
+        """Close all queues. Later commands on them raise ClosedError."""
         cdef vector[QueueState*] queues
         cdef size_t i
         with nogil:
@@ -494,7 +495,7 @@ cdef class Device:
     # -- errors
 
     def _raise(self, status: int, what: str) -> None:
-        """The exception for a failed driver call."""
+        """Raise the exception for a failed driver call."""
         call, code, name = self.driver.explain(status)
         message = f"{call} failed: {name} ({what})"
         if self.driver.is_out_of_memory(code):
@@ -502,7 +503,7 @@ cdef class Device:
         raise DriverError(message, call=call, code=code, name=name)
 
     def _raise_execution_error(self, code: int, what: str) -> None:
-        """The exception for a command that the driver took and that failed on the device."""
+        """Raise the exception for a command that the driver took and that failed on the device."""
         name = self.driver.error_name(code)
         raise DriverError(f"a command failed on the device: {name} ({what})", call="", code=code, name=name)
 
@@ -510,13 +511,16 @@ cdef class Device:
         self._host_errors.append((queue, error))
 
     def _synchronized(self, queue: Queue) -> None:
-        """The host has waited for this queue, or for all (None)."""
+        """Do what follows after the host has waited for this queue, or for all queues (None)."""
         self.pool._synchronized()
         self._launch_memory._synchronized()
         self._raise_host_error(queue)
 
     def _raise_host_error(self, queue: Queue) -> None:
-        """The oldest exception of a host function of this queue; the null queue and None speak for the others."""
+        """Raise the oldest exception of a host function of this queue.
+
+        The null queue speaks for the blocking queues too, and None for all queues.
+        """
         if not self._host_errors:
             return
         for entry in list(self._host_errors):
@@ -527,13 +531,14 @@ cdef class Device:
 
 
 def open_devices() -> list[Device]:
-    """The devices that are not closed, in no order."""
+    """Return the devices that are not closed, in no particular order."""
     return [device for device in list(_live) if not device.closed]
 
 
 @atexit.register
 def _finish_all() -> None:
-    """Drivers do not like to be unloaded while they work; what holds their queues for ever has to end first."""
+    """Close all devices, because drivers may fail when they are unloaded at work. Open gates first: they hold queues.
+    """
     stop_host_functions()
     for device in list(_live):
         try:

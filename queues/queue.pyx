@@ -332,7 +332,7 @@ cdef class Queue:
         return record(self, self.state, event, timing)
 
     def wait(self, event_or_queue: Event | Queue) -> None:
-        """Let later commands of this queue start only when the event, or all work submitted to the other queue, is done.
+        """Let later commands of this queue start only when the event, or all work of the other queue so far, is done.
 
         Does not block. Makes no driver call for an event that was never recorded or is done, or that this queue is
         already ordered after.

@@ -12,8 +12,8 @@ from forebay.queues import levelzero, opencl, sycl
 __all__ = ["DRIVERS", "DeviceInfo", "devices", "open_device", "select"]
 
 VARIABLE = "FOREBAY_DEVICE"
-# The drivers by the word that selects them, in the order of preference: a GPU's own driver before OpenCL's for the same
-# GPU; SYCL, which drives the devices of the others, last. A new driver is one folder and one line here.
+# The drivers by their filter word, in order of preference: a GPU's own driver before OpenCL on the same GPU; SYCL last,
+# as it drives the devices of the others. A new driver is one folder and one line here.
 DRIVERS: dict[str, DriverFolder] = {
     "level_zero": levelzero,
     "opencl": opencl,
@@ -22,34 +22,34 @@ DRIVERS: dict[str, DriverFolder] = {
 
 
 def devices() -> list[DeviceInfo]:
-    """Return every device that was found, the unusable ones with the reason and what to do.
+    """Return every device found. Unusable devices carry the reason and advice.
 
-    They come in the order of preference: the first usable one is the default device. Those of Level Zero come before
-    those of OpenCL, those of SYCL after them, and accelerators last. The first call looks at the machine, and blocks
-    until every driver has started and built a kernel.
+    The order is that of preference: the first usable device is the default. Level Zero devices come first, then OpenCL
+    devices, then SYCL devices; accelerators come last. The first call examines the machine, and blocks until every
+    driver has started and built a kernel.
     """
     found = [device for driver in DRIVERS.values() for device in driver.discover()]
     return sorted(found, key=lambda device: device.kind == "accelerator")  # stable: else the drivers' own order
 
 
 def select(words: str | None = None) -> DeviceInfo:
-    """Return the device that `words` name.
+    """Return the device that matches `words`.
 
     Parameters
     ----------
     words
         dpctl's filter: any of ``backend:kind:index`` in this order, for example ``"cpu"``, ``"opencl"``, ``"gpu:1"``,
         ``"opencl:cpu:0"``, ``"0"``. An index counts the devices that the other words match, in the order of
-        `devices`; without one it is the first usable device that matches. None means what the environment variable
-        ``FOREBAY_DEVICE`` says, and if that is not set, the first usable device. With a backend, no other driver is
-        started.
+        `devices`. Without an index the first usable match is returned. None stands for the value of the environment
+        variable ``FOREBAY_DEVICE``, or, if that is not set, for the first usable device. With a backend, no other
+        driver is started.
 
     Raises
     ------
     DeviceNotFoundError
-        If nothing matches, or only devices that cannot be used. The message lists what there is and why.
+        If no device matches, or only unusable ones. The message lists the devices and why they cannot be used.
     InvalidArgumentError
-        If a word is not known.
+        If a word is not known or out of place.
     """
     if words is not None and not isinstance(words, str):
         raise ArgumentTypeError(f"a device is selected by a str such as 'opencl:cpu:0', not by {type(words).__name__}")
@@ -80,7 +80,7 @@ def select(words: str | None = None) -> DeviceInfo:
 
 
 def open_device(words: str | None = None) -> DriverDevice:
-    """Open the device that `select` returns for these words. Raises what `select` and the driver raise."""
+    """Open the device that `select` returns for these words. Raises the errors of `select` and of the driver."""
     info = select(words)
     return DRIVERS[info.backend].open_device(info)
 
@@ -106,9 +106,9 @@ def parse(words: str, origin: str = "") -> tuple[str | None, str | None, int | N
 
 
 def inventory(there: Sequence[DeviceInfo]) -> str:
-    """Say which devices there are, and why those that cannot be used cannot, for the end of an error message."""
+    """List the devices, and why unusable ones cannot be used, for the end of an error message."""
     if not there:
-        return "\n".join(driver.absence() for driver in reversed(DRIVERS.values()))  # what anyone can install first
+        return "\n".join(driver.absence() for driver in reversed(DRIVERS.values()))  # first the one anyone can install
     lines = ["what there is:"]
     for device in there:
         lines.append(f"  {device.name}  {device.platform} · {device.description}")

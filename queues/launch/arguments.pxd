@@ -1,4 +1,4 @@
-"""From Python arguments to the bytes the driver gets."""
+"""Packs Python arguments into the bytes that the driver gets."""
 
 from cpython.object cimport PyObject
 
@@ -11,12 +11,12 @@ cdef enum:
 
 cdef struct Views:
     int spilled  # how many arguments are bytes by value, or arrays of the host
-    bint arrays  # there are arrays of the host: nothing is packed for them
-    int count  # how many of these are held only while they are looked at
+    bint arrays  # whether there are host arrays, for which nothing is packed
+    int count  # how many of `views` are held; `release_views` releases them
     Py_buffer views[MOST_VIEWS]
 
 
-# After success, when something has spilled, the caller calls `release_views`.
+# After success the caller must call `release_views` if anything has spilled.
 cdef int pack_arguments(
     Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
 ) except -1

@@ -1,4 +1,4 @@
-"""From Python arguments to the bytes the driver gets."""
+"""Packs Python arguments into the bytes that the driver gets."""
 
 import ctypes
 import operator
@@ -95,7 +95,7 @@ cdef object out_of_range(Kernel kernel, Py_ssize_t i, object value):
 
 
 cdef object whole_number(Kernel kernel, Py_ssize_t i, object value):
-    """Bools, NumPy integers and whatever else is an index; a float is not, even when it is whole."""
+    """Convert a bool, a NumPy integer or anything else with ``__index__``. A float is refused, even a whole one."""
     try:
         return operator.index(value)
     except TypeError:
@@ -122,17 +122,17 @@ cdef inline bint is_open_buffer(Kernel kernel, Buffer buffer):
 cdef class ByValue:
     """An argument for a pointer parameter whose bytes are passed by value: ``ps.by_value(array)``.
 
-    The kernel gets a pointer to a copy that is brought to these bytes before it runs, only if they have changed since
-    the last launch of this kernel on this queue. What the kernel writes there is lost. The bytes are those of the time
-    of the launch, and may be changed as soon as it has returned; the mark may be used again. ``bytes``, NumPy
-    structured scalars and ctypes structures need no mark.
+    The kernel gets a pointer to a copy of the bytes on the device. The copy is updated before the kernel runs, but only
+    if the bytes have changed since the last launch of this kernel on this queue. Anything the kernel writes there is
+    lost. The launch takes the bytes as they are when it is called; they may be changed as soon as it returns. The
+    ByValue may be used again. ``bytes``, NumPy structured scalars and ctypes structures do not need to be wrapped.
 
     Parameters
     ----------
     value : anything with a C-contiguous buffer, such as a NumPy array
     """
 
-    cdef Py_buffer view  # held as long as the mark is: the memory is neither moved nor resized
+    cdef Py_buffer view  # held for the life of this object, so that the memory is neither moved nor resized
     cdef readonly object value
 
     value: HostBuffer
@@ -167,7 +167,7 @@ cdef inline void pack_bytes_at(PackedPointer* slot, const void* data, size_t nby
 
 
 cdef int pack_spilled(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:
-    """Without a mark."""
+    """Pack bytes by value that are not wrapped in a ByValue."""
     cdef Py_buffer* view = &views.views[views.count]
     if views.count == MOST_VIEWS:
         raise argument_error(kernel, i, f"more than {MOST_VIEWS} structures by value", InvalidArgumentError)
@@ -192,7 +192,7 @@ cdef void release_views(Views* views):
 
 
 cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:
-    """Bytes are passed by value, an array is copied in and out, and everything else is an error."""
+    """Pass bytes by value, note an array to be copied in and out, and refuse everything else."""
     if isinstance(value, (bytes, np.void, ctypes.Structure, ctypes.Union)):
         return pack_spilled(kernel, i, value, slot, views)
     if isinstance(value, np.ndarray):
@@ -212,7 +212,7 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
 
 
 cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
-    """A vector, half or struct: the right number of bytes of anything with a buffer, or numbers for a vector."""
+    """Pack a vector, half or struct: the right number of bytes of anything with a buffer, or numbers for a vector."""
     cdef Parameter* parameter = &kernel.layout[i]
     cdef Py_buffer view
     dtype = kernel.parameters[i].dtype
@@ -234,7 +234,7 @@ cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
             kernel, i, f"needs {parameter.size} bytes (a NumPy value, bytes or a ctypes structure), "
             f"not {type(value).__name__}", ArgumentTypeError) from None
     try:
-        # a vector of three is as large as one of four; its last element is never looked at
+        # a vector of three is as large as one of four; its last element is never used
         if view.len != parameter.size and not (dtype is not None and view.len == dtype.itemsize):
             raise argument_error(
                 kernel, i, f"needs {parameter.size} bytes, not {view.len}", InvalidArgumentError)
@@ -256,8 +256,8 @@ cdef int pack_local(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
     return 0
 
 
-# The next three do in place what is common, and leave the rest, errors as well, to `pack_other`. What they are given is
-# borrowed and not counted: the caller of `pack_arguments` keeps it.
+# The next three handle the common cases inline and leave the rest, including errors, to `pack_other`. Their arguments
+# are borrowed and not reference-counted: the caller of `pack_arguments` keeps them.
 
 
 cdef inline int pack_pointer(
@@ -302,7 +302,7 @@ cdef inline int pack_float(Kernel kernel, Py_ssize_t i, PyObject* value, uint64_
 cdef int pack_arguments(
     Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
 ) except -1:
-    """Check the arguments and lay their bytes out, each in its slot, unused bytes zero; the driver sees nothing yet."""
+    """Check the arguments and put their bytes into their slots. Unused bytes are zero. The driver sees nothing yet."""
     cdef Py_ssize_t i
     cdef Parameter* layout = kernel.layout
     cdef char* slot
@@ -311,7 +311,7 @@ cdef int pack_arguments(
     if count != kernel.count:
         raise ArgumentTypeError(
             f"kernel {kernel.name!r} takes {kernel.count} arguments ({count} given): {kernel.signature}")
-    memset(packed + kernel.packed_size - 16, 0, 16)  # the last word may be no argument's
+    memset(packed + kernel.packed_size - 16, 0, 16)  # the last word may belong to no argument
     for i in range(count):
         slot = packed + layout[i].offset
         code = layout[i].code

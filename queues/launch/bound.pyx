@@ -1,4 +1,4 @@
-"""Bound launches: everything is checked and packed once, and a call is the driver call."""
+"""Bound launches: everything is checked and packed once, and each call is just the driver call."""
 
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,7 @@ cdef extern from "Python.h":
 
 @cython.no_gc_clear
 cdef class PlanOwner:
-    """A bound launch's plan, given back when the device is done with it."""
+    """Owns the plan of a bound launch. The plan is given back when the device is done with it."""
 
     cdef Plan* plan
 
@@ -74,7 +74,7 @@ cdef Status upload_bound(QueueState* state, Plan* plan, const char* packed, uint
 cdef int bind_by_value(
     object queue, QueueState* state, Kernel kernel, Plan* plan, char* packed, Views* views
 ) except -1:
-    """The bytes are those of now: they are uploaded once, before the first launch."""
+    """Upload the present bytes once, before the first launch."""
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef Status status = NO_ROOM
     try:
@@ -153,7 +153,7 @@ cdef Status launch_bound_gathered(QueueState* state, Plan* plan, const Geometry*
 
 
 cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
-    """A bound launch that is not the common one, or has failed; 1 when it became part of a graph."""
+    """Handle a bound launch that is not the common case, or has failed. Returns 1 when it became part of a graph."""
     if status == NO_PLAN:
         with nogil:
             status = launch_bound_gathered(bound.state, bound.plan, &bound.geometry)

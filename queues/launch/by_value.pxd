@@ -1,4 +1,4 @@
-"""Spilled arguments: bytes by value for pointer parameters, uploaded only when they have changed."""
+"""Spilled arguments: bytes by value for pointer parameters. They are uploaded only when they have changed."""
 
 from libc.stdint cimport uint32_t, uint64_t
 

@@ -1,8 +1,8 @@
 """A plan's spill buffers, and the uploads to them.
 
-A buffer belongs to one parameter of one plan, so all that use it are launches of one kernel on one queue, which run in
-order: it is written in place, by a command before the launch, while earlier launches may still read it. What else can
-go wrong with shared argument buffers (two queues, two threads, a graph) cannot happen to it.
+A buffer belongs to one parameter of one plan, so only launches of one kernel on one queue use it, and these run in
+order. A command before the launch therefore writes it in place, even if earlier launches have not read it yet. The
+other hazards of shared argument buffers (two queues, two threads, a graph) cannot occur.
 """
 
 from cpython.object cimport PyObject
@@ -24,7 +24,7 @@ from forebay.sync.ordering cimport Order, apply_command, count_command
 
 
 cdef inline PackedBytes* spilled_at(Plan* plan, const char* packed, size_t index) noexcept nogil:
-    """The slot of an argument by value; NULL for any other."""
+    """Return the slot of an argument by value. NULL for any other argument."""
     cdef PackedBytes* slot = <PackedBytes*> (packed + plan.parameters[index].offset)
     return slot if plan.parameters[index].kind == POINTER and slot.allocation == SPILLED else NULL
 
@@ -37,7 +37,7 @@ cdef inline bint is_uploaded(Spill* spill, const PackedBytes* given) noexcept no
 
 
 cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
-    """Put the buffers' addresses where the bytes' were; they were uploaded."""
+    """Replace the addresses of the bytes by those of the buffers to which the bytes were uploaded."""
     cdef PackedBytes* slot
     cdef size_t i
     for i in range(plan.parameters.size()):
@@ -47,7 +47,7 @@ cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
 
 
 cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept nogil:
-    """Is the memory of its oldest upload large enough, and free? They end in order."""
+    """Return whether the staging memory of the oldest upload is large enough and free. Uploads end in order."""
     cdef Staging* oldest
     if spill.staging.empty():
         return False
@@ -58,10 +58,10 @@ cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept n
 
 
 cdef Status choose_uploads(QueueState* state, Plan* plan, const char* packed) noexcept nogil:
-    """Which buffers do not have the bytes that are given is noted in them; NO_ROOM when one is too small or in use.
+    """Mark the spill buffers that do not hold the given bytes. NO_ROOM when one is too small or in use.
 
-    Decided once, because another thread may write to the bytes meanwhile: then it is not told which of them the kernel
-    sees, but what is uploaded still fits, and is what is remembered.
+    This is decided once, because another thread may change the bytes meanwhile. Then it is unspecified which of them
+    the kernel sees, but the upload still fits, and the uploaded bytes are the ones remembered.
     """
     cdef PackedBytes* given
     cdef Spill* spill
@@ -106,10 +106,11 @@ cdef Status upload(
 cdef Status upload_spills(
     QueueState* state, Plan* plan, const char* packed, Waits waits, uint64_t* uploads, uint32_t* failed_at
 ) noexcept nogil:
-    """Bring the plan's buffers to the bytes that are given; the queue is locked, and stays so.
+    """Upload the given bytes to the plan's buffers. The queue is locked and stays locked.
 
-    NO_ROOM, before anything was submitted, when a buffer or the staging memory is too small or still in use. `uploads`
-    are the commands that the driver took, also when one failed: the first carried the waits. The caller counts them.
+    Returns NO_ROOM, before anything is submitted, when a buffer or the staging memory is too small or still in use.
+    `uploads` is the number of commands that the driver took, also after a failure. The first carried the waits. The
+    caller counts them in the epoch.
     """
     cdef PackedBytes* given
     cdef size_t i
@@ -135,7 +136,7 @@ cdef Status upload_spills(
 
 
 cdef void apply_uploads(QueueState* state, Order* order, uint64_t uploads) noexcept nogil:
-    """Count them; the first has carried the waits of the order."""
+    """Count the uploads. The first has carried the waits of the order."""
     cdef uint64_t i
     for i in range(uploads):
         if i == 0:
@@ -144,15 +145,15 @@ cdef void apply_uploads(QueueState* state, Order* order, uint64_t uploads) noexc
             count_command(state)
 
 
-# -- memory, made with the GIL and put in place without it
+# -- memory, allocated with the GIL and put in place without it
 
 
 cdef struct Room:
     size_t parameter
-    size_t capacity  # of the buffer; 0: the one that is there will do
+    size_t capacity  # of the new buffer; 0 when the present one is large enough
     PackedPointer device
     PyObject* buffer
-    Staging staging  # capacity 0: none is needed
+    Staging staging  # capacity 0 when none is needed
 
 
 cdef Plan* plan_of(QueueState* state, uint64_t kernel_id, Plan* bound) noexcept nogil:
@@ -220,7 +221,7 @@ cdef void put_in_place(
 
 
 cdef void drop_smaller(QueueState* state, Spill* spill, size_t capacity, vector[PyObject*]& dropped) noexcept nogil:
-    """Or what is too small would be met again and again, and memory be made each time."""
+    """Drop staging memory that is too small, or it would be met again and new memory made each time."""
     cdef Staging* oldest
     while not spill.staging.empty() and spill.staging.front().capacity < capacity:
         oldest = &spill.staging.front()
@@ -233,9 +234,9 @@ cdef void drop_smaller(QueueState* state, Spill* spill, size_t capacity, vector[
 
 
 cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed) except -1:
-    """Buffers and staging memory for what the plan is to upload. When an allocation fails, all is as it was.
+    """Make the buffers and staging memory that the plan's uploads need. If an allocation fails, nothing has changed.
 
-    A buffer that is replaced is given back when the launches that read it are done.
+    A replaced buffer is given back when the launches that read it are done.
     """
     cdef vector[Room] rooms
     cdef vector[PyObject*] dropped
@@ -244,7 +245,7 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
     with nogil:
         look_for_needs(state, kernel_id, bound, packed, rooms)
     device = queue.device
-    made = []  # keeps what there is already, should there be no memory for the rest
+    made = []  # put in place only once all allocations have succeeded
     for i in range(rooms.size()):
         room = &rooms[i]
         native = staged = None

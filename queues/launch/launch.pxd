@@ -1,9 +1,9 @@
-"""From Python arguments to the driver call, top to bottom.
+"""The launch path, from Python arguments to the driver call, top to bottom.
 
-In order: everything is checked and packed before the lock is taken; under the lock the arguments that changed are set,
-the driver is called, and the epoch advances. When nothing has to be gathered and the driver cannot block, all of that
-is `launch_ready`, with the GIL kept; it is in line, because functions around it were a tenth of a launch. Otherwise
-`launch_gathered` does it without the GIL. Neither allocates anything or makes an event once the plan is there.
+Everything is checked and packed before the lock is taken. Under the lock, the changed arguments are set, the driver is
+called, and the epoch advances. When nothing must be gathered and the driver cannot block, `launch_ready` does all that
+and keeps the GIL. It is inline, because function calls around it took a tenth of a launch. Otherwise `launch_gathered`
+does it without the GIL. Once the plan exists, neither allocates anything or makes an event.
 """
 
 from cpython.object cimport PyObject
@@ -45,7 +45,7 @@ cdef inline Plan* find_plan(QueueState* state, uint64_t kernel_id) noexcept nogi
 cdef inline Status submit_launch(
     QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, Waits waits, uint32_t* failed_at
 ) noexcept nogil:
-    """Set what changed, call the driver. The queue is locked; nothing has advanced yet."""
+    """Set the changed arguments and call the driver. The queue is locked, and its epoch has not advanced yet."""
     cdef Status status
     if are_unchanged(plan, packed):
         state.counts.arg_bytes_skipped += plan.argument_bytes
@@ -61,7 +61,7 @@ cdef inline Status submit_launch(
 
 
 cdef inline void note_writes(QueueState* state, vector[Py_ssize_t]& written, PyObject* const* arguments) noexcept:
-    """After a launch: it may write to every buffer that it takes through a pointer that is not const."""
+    """Note that a launch may write to every buffer that it takes through a pointer that is not const."""
     cdef PyObject* value
     for index in written:
         value = arguments[index]
@@ -77,7 +77,7 @@ cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint3
 cdef Plan* create_plan(QueueState* state, Kernel kernel) except NULL
 cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1
 cdef list list_of(PyObject* const* arguments, Py_ssize_t count)
-# Any launch: with bytes by value, with waits, with no plan yet, or one that failed already
+# Handles every other launch: with bytes by value, with waits, without a plan yet, or after a failure.
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, Status status, uint32_t failed_at
@@ -87,7 +87,7 @@ cdef int launch_uncommon(
 cdef inline Status launch_ready(
     QueueState* state, uint64_t kernel_id, const Geometry* geometry, char* packed, bint spilled, uint32_t* failed_at
 ) noexcept nogil:
-    """The common launch; NO_PLAN when it is not one. The queue is locked."""
+    """Submit a launch in the common case; return NO_PLAN in any other case. The queue is locked."""
     cdef Plan* plan
     cdef Status status
     cdef uint64_t uploads
@@ -114,7 +114,7 @@ cdef inline int launch_packed(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views
 ) except -1:
-    """The arguments are packed; their views are released here."""
+    """Launch with packed arguments, and release their views."""
     cdef const Geometry* geometry
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef Status status = NO_PLAN
@@ -133,7 +133,7 @@ cdef inline int launch(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     Py_ssize_t count
 ) except -1:
-    """The kernel is `plain`."""
+    """Launch a kernel that is `plain`."""
     cdef char packed[MOST_PACKED]
     cdef Views views
     if kernel.state != state.device:

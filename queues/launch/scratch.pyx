@@ -1,8 +1,8 @@
-"""The launch cache: scratch of a plan, and what its size followed from.
+"""The launch cache: the scratch of a plan, and the values from which its sizes were computed.
 
-A plan remembers its scratch together with the buffers that the size was worked out from: which part of which
-allocation, at which generation. As long as a launch comes with the same ones, and nothing may have written to them, it
-takes the scratch as it is: one integer compared per buffer. Otherwise the sizes are worked out anew.
+A plan remembers its scratch and the buffers that determined the sizes: which part of which allocation, at which
+generation. A launch with the same buffers, to which nothing may have written since, uses the scratch as it is. That
+costs one integer comparison per buffer. Otherwise the sizes are computed again.
 """
 
 cimport cython
@@ -32,13 +32,13 @@ cdef extern from "<alloca.h>":
     void* alloca(size_t size) nogil
 
 cdef enum:
-    GUARD = 4096  # bytes behind scratch that a debugging device looks at after each launch
+    GUARD = 4096  # bytes behind scratch that a debugging device checks after each launch
     GUARD_BYTE = 0xC5
 
 
 @cython.no_gc_clear
 cdef class Snapshot:
-    """Never changed once a plan has it, so a launch may go on with it while another one replaces it."""
+    """Immutable once a plan has it, so a launch may go on using it while another launch replaces it."""
 
     def __dealloc__(self):
         if self.state != NULL:
@@ -55,7 +55,7 @@ cdef inline bint is_same_buffer(const KnownBuffer* known, Buffer buffer):
 
 
 cdef bint holds(Snapshot snapshot, Kernel kernel, PyObject* const* arguments, const char* packed):
-    """Would the sizes come out the same? The arguments are checked."""
+    """Return whether the sizes would come out the same. The arguments are already checked."""
     cdef size_t i
     cdef Parameter* parameter
     if snapshot.declared is not kernel.scratch_sizes or snapshot.unseen_writes != kernel.state.unseen_writes:
@@ -75,7 +75,7 @@ cdef Snapshot find_snapshot(QueueState* state, uint64_t kernel_id):
     cdef Plan* plan
     cdef Snapshot found = None
     while not state.lock.try_lock():
-        with nogil:  # not locked there: whoever waits for the GIL with the lock would stop everybody
+        with nogil:  # unlock before taking the GIL again: waiting for it with the lock held would block everybody
             state.lock.lock()
             state.lock.unlock()
     plan = find_plan(state, kernel_id)
@@ -169,7 +169,7 @@ cdef int check_count(Kernel kernel, Py_ssize_t count) except -1:
     return 0
 
 
-# -- working the sizes out
+# -- computing the sizes
 
 
 cdef Snapshot take_snapshot(
@@ -225,7 +225,8 @@ cdef void note_buffer(Snapshot snapshot, Py_ssize_t index, Buffer buffer):
 
 
 cdef list reductions_of(object queue, QueueState* state, list buffers):
-    """(minimum, maximum, sum) of each. Those that nobody knows are worked out on `queue`, with one host synchronize."""
+    """Return (minimum, maximum, sum) of each buffer. Unknown ones are computed on `queue`, with one host synchronize.
+    """
     cdef Allocation allocation
     cdef Buffer buffer
     cdef dict found = {}, stale = {}
@@ -238,7 +239,7 @@ cdef list reductions_of(object queue, QueueState* state, list buffers):
         elif known is not None and known[0] == (allocation.generation, state.device.unseen_writes):
             found[key] = known[1]
         else:
-            # The generation is noted before: what is written from now on makes what comes out stale.
+            # Note the generation before measuring: a write from now on makes the result stale.
             stale[key] = buffer, (0 if allocation.exposed else allocation.generation, state.device.unseen_writes)
     if stale:
         queue._refuse_in_capture("launch with scratch that has to be measured (launch it before the capture, too)")
@@ -266,7 +267,7 @@ cdef void count_reductions(QueueState* state, uint64_t count):
 
 
 cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation) except -1:
-    """The queue comes after everything that is known to write there."""
+    """Order the queue after all known writes to the allocation."""
     cdef vector[Writer] writers = allocation.others
     cdef size_t i
     writers.push_back(allocation.writer)
@@ -281,7 +282,7 @@ cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation
 
 
 cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, dict known, Snapshot last) except -1:
-    """What the last one has is used again where it is large enough."""
+    """Allocate the scratch. Scratch of the last snapshot is used again where it is large enough."""
     cdef PackedPointer pointer
     cdef size_t i, nbytes
     cdef size_t guard = GUARD if kernel.device.debug else 0
@@ -300,7 +301,7 @@ cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, dict k
         else:
             native = None
         if native is None or native.nbytes < nbytes + guard:
-            # an eighth more, so that what grows slowly is not allocated at every launch
+            # an eighth more, so that scratch that grows slowly is not allocated at every launch
             native = device._allocate(nbytes + (nbytes // 8 if last is not None else 0) + guard, "device")
             pointer = new_pointer(native)
         snapshot.natives.append(native)
@@ -315,7 +316,7 @@ cdef int launch_guarded(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, Snapshot snapshot
 ) except -1:
-    """Waits for the kernel, and looks whether it wrote behind its scratch."""
+    """Launch, wait for the kernel, and raise ScratchOverflowError if it wrote behind its scratch."""
     guards = []
     try:
         refuse_on_host_thread("A launch of a debugging device")

@@ -24,9 +24,9 @@ cdef class Allocation:
     # All below is only touched with the GIL.
     cdef uint64_t generation  # how often something may have written to it
     cdef Writer writer  # the last
-    cdef vector[Writer] others  # and of each other queue: two that write to slices are not ordered by that
-    cdef int exposed  # in how many hands it is that write to it unseen
-    cdef dict reductions  # what is known of the data: (generation, …) by (start, nbytes, dtype); None before the first
+    cdef vector[Writer] others  # the last of each other queue: writing to slices does not order two queues
+    cdef int exposed  # how many holders may write to it without forebay's knowledge
+    cdef dict reductions  # known (generation, …) of the data by (start, nbytes, dtype); None before the first
     cdef void change_writer(self, uint64_t queue) noexcept
     cdef close(self)
 
@@ -41,7 +41,7 @@ cdef class Buffer:
     cdef readonly size_t nbytes
 
 
-# With the GIL, and after the command was submitted: whoever noted the old generation meanwhile finds a new one.
+# Call it with the GIL, after the command was submitted: a generation noted meanwhile is then out of date.
 # (Through the Buffer each time, because a variable for its allocation would be counted as a reference.)
 cdef inline void note_write(Buffer buffer, QueueState* queue) noexcept:
     buffer.allocation.generation += 1

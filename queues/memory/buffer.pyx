@@ -37,7 +37,7 @@ cdef class Allocation:
     device: Device
 
     cdef void change_writer(self, uint64_t queue) noexcept:
-        """`queue` becomes the last writer, and the one before it one of the others."""
+        """Make `queue` the last writer, and move the previous one to the others."""
         cdef size_t i = 0
         while i < self.others.size():
             if self.others[i].queue == queue:
@@ -76,7 +76,7 @@ cdef Allocation new_allocation(object device, DeviceState* state, object native)
 
 @cython.no_gc_clear
 cdef class HostView:
-    """What the arrays of `Buffer.host` are made from, and keep: when it goes, nobody writes unseen any more."""
+    """The base of the arrays of `Buffer.host`, which keep it alive. When it goes, they can write no more."""
 
     cdef Allocation allocation
     cdef object memory
@@ -107,7 +107,7 @@ cdef PackedPointer new_pointer(object native):
 
 
 cdef void expose(Allocation allocation) noexcept:
-    """It is handed out to someone who may write to it at any time. What is known of the data holds no more."""
+    """Note that a holder outside forebay may write to it at any time. What was known of the data is out of date."""
     allocation.exposed += 1
     allocation.generation += 1
 
@@ -130,9 +130,9 @@ cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object
 cdef class Buffer:
     """A typed, C-contiguous view of device memory.
 
-    Made by `Device.empty`, `Device.zeros` and `Device.array`, and by slicing another buffer; calling the class raises.
-    Slices and reshaped views share the memory: closing any of them closes all. Memory that is closed, or whose last
-    view is dropped, is given back when the work submitted until then is done; neither blocks.
+    `Device.empty`, `Device.zeros`, `Device.array` and slicing make buffers; calling the class raises. Slices and
+    reshaped views share the memory: closing one closes all. Closing the memory, or dropping its last view, gives it
+    back when the work submitted by then is done. Neither blocks.
 
     Attributes
     ----------
@@ -153,17 +153,17 @@ cdef class Buffer:
 
     @property
     def device(self) -> Device:
-        """The Device this memory belongs to."""
+        """The Device that this memory belongs to."""
         return self.allocation.device
 
     @property
     def address(self) -> int:
-        """Where it begins in the device's address space, for pointer arithmetic.
+        """Its start in the device's address space, for pointer arithmetic.
 
         Raises
         ------
         NotSupportedError
-            On devices without shared virtual memory: their memory has no addresses.
+            On devices without shared virtual memory, because their memory has no addresses.
         """
         self._check_open()
         if self.memory.address == 0:
@@ -172,23 +172,23 @@ cdef class Buffer:
 
     @property
     def __sycl_usm_array_interface__(self) -> dict[str, Any]:
-        """How dpctl and dpnp use this memory without a copy; only buffers of SYCL devices have it.
+        """Lets dpctl and dpnp use this memory without a copy. Only buffers of SYCL devices have it.
 
-        Whoever keeps the memory in use keeps this Buffer alive. It does not wait for work on it.
+        Users of the memory must keep this Buffer alive. Reading this attribute does not wait for work on the memory.
         """
         usm = self.device.driver.usm
         if usm is None:
             raise AttributeError(f"SYCL does not know the memory of {self.device.name}")
         self._check_open()
-        expose(self.allocation)  # for good: nobody tells when it ends
+        expose(self.allocation)  # for good: forebay cannot know when the other use ends
         return usm.usm_interface(self.memory.address, self.shape, self.dtype)
 
     @property
     def generation(self) -> int:
-        """How often something may have written to the memory, whose views share it; it only ever rises.
+        """How often something may have written to the memory. All views share this number, and it only rises.
 
-        It rises with every copy and fill to it and every launch that takes it through a pointer that is not const. What
-        is written through addresses that a kernel finds in memory, or by others, is not seen here.
+        It rises with every copy and fill to the memory, and with every launch that takes it through a pointer that is
+        not const. It does not count writes through addresses that a kernel finds in memory, nor writes by others.
         """
         return self.allocation.generation
 
@@ -200,10 +200,10 @@ cdef class Buffer:
 
     @property
     def host(self) -> NDArray[Any]:
-        """A NumPy array on this very memory, when it is shared or the host's. It keeps the memory alive.
+        """A NumPy array on this same memory, if its type is "shared" or "host". The array keeps the memory alive.
 
-        Neither read nor write it while the device may use the memory: finish first (SYCL 2020, 4.8.2). As long as it
-        lives, the memory counts as changing all the time (see `generation`).
+        Do not read or write the array while the device may use the memory: finish first (SYCL 2020, 4.8.2). While the
+        array lives, the memory counts as changing all the time (see `generation`).
 
         Raises
         ------
@@ -249,7 +249,7 @@ cdef class Buffer:
         return self.shape[0]
 
     def __getitem__(self, key: SupportsIndex | slice) -> Buffer:
-        """A view of part of the first axis: ``buf[i]``, ``buf[a:b]``; steps other than 1 are refused."""
+        """Return a view of part of the first axis: ``buf[i]`` or ``buf[a:b]``. Steps other than 1 are refused."""
         self._check_open()
         if not self.shape:
             raise ArgumentTypeError("a 0-dimensional Buffer cannot be sliced")
@@ -272,14 +272,14 @@ cdef class Buffer:
         return self._part(index % self.shape[0] * row, self.shape[1:], self.dtype)
 
     def __setitem__(self, key: SupportsIndex | slice, host: ArrayLike) -> None:
-        """``buf[a:b] = host``: `set` of that part."""
+        """Implement ``buf[a:b] = host``: `set` that part."""
         self[key].set(host)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Never:
         raise ArgumentTypeError("a Buffer is device memory: copy it to the host with .get()")
 
     def reshape(self, *shape: ShapeLike) -> Buffer:
-        """The same memory under another shape of equal size; one dimension may be -1."""
+        """Return a view of the same memory with another shape of equal size. One dimension may be -1."""
         self._check_open()
         shape = read_shape(shape[0] if len(shape) == 1 else shape, -1)
         if -1 in shape:
@@ -291,7 +291,7 @@ cdef class Buffer:
         return self._part(0, shape, self.dtype)
 
     def view(self, dtype: DTypeLike) -> Buffer:
-        """The same memory as another element type; the last axis must divide."""
+        """Return a view of the same memory with another element type. Its size must divide that of the last axis."""
         self._check_open()
         new = read_dtype(dtype)
         if not self.shape:
@@ -304,33 +304,33 @@ cdef class Buffer:
         return self._part(0, (*self.shape[:-1], last // new.itemsize), new)
 
     def _part(self, size_t offset, tuple shape, dtype: np.dtype[Any]) -> Buffer:
-        """A view `offset` bytes further on."""
+        """Return a view that begins `offset` bytes after this one."""
         cdef Buffer part = new_buffer(self.allocation, self.start + offset, shape, dtype)
-        # The driver may need an object of its own for a part, or have to refuse it.
+        # The driver may need its own object for a part, or have to refuse it.
         self.device._adapt_view(part, self.allocation.native)
         return part
 
     def _use_part(self, part: object, uintptr_t handle) -> None:
-        """The driver's object for exactly this view, which lives as long as the view."""
+        """Use the driver's object for exactly this view. It lives as long as the view."""
         self.part = part
         self.memory.handle = <void*> handle
         self.memory.offset = 0
 
     def get(self, out: NDArray[Any] | None = None, queue: Queue | None = None) -> NDArray[Any]:
-        """Copy to the host and wait for it.
+        """Copy to the host and wait for the copy.
 
         Parameters
         ----------
         out : writable C-contiguous array of the same dtype and size, optional
-            Made when not given.
+            The array to copy to; by default a new one is made.
         queue : Queue, optional
-            The queue that copies: the thread's current one, else the null queue.
+            The queue that copies; by default the thread's current queue, else the null queue.
 
         Returns
         -------
         numpy.ndarray
 
-        Blocks until the copy, and so everything before it on that queue, is done.
+        Blocks until the copy, and thus everything before it on that queue, is done.
         """
         self._check_open()
         queue = self._queue(queue)
@@ -370,7 +370,7 @@ cdef class Buffer:
         return queue
 
     def close(self) -> None:
-        """Give the memory back, once the work submitted until now is done. Does not block; twice is fine."""
+        """Give the memory back once the work submitted so far is done. Does not block. Closing twice is fine."""
         self.allocation.close()
 
     def __enter__(self) -> Self:

@@ -1,9 +1,8 @@
-"""What a copy needs besides the driver call: host memory that stays what it is, and where it is, until it was read.
+"""Copies. Besides the driver call, a copy needs host memory that neither changes nor moves until it was read.
 
-Pageable memory that is the source of a copy is staged: its bytes are copied at once to memory that nobody else can
-change, and in which the device can read them without the driver's help. As destination it is given to drivers that take
-it. Others (Level Zero's makes a caller wait with the queue locked) fill staging memory, and the copy waits for that, as
-CUDA's and HIP's do.
+A pageable source is staged: its bytes are copied at once to memory that nobody else can change and that the device can
+read without the driver's help. A pageable destination is given to drivers that take it. For other drivers (Level Zero's
+would make the caller wait with the queue locked) the copy fills staging memory and waits, as in CUDA and HIP.
 """
 
 import numpy as np
@@ -28,7 +27,7 @@ from forebay.core.host_thread import refuse_on_host_thread
 
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
-    """`Queue.copy`."""
+    """Implement `Queue.copy`."""
     if isinstance(dst, Buffer) and isinstance(src, Buffer):
         copy_buffers(queue, state, dst, src)
     elif isinstance(dst, Buffer):
@@ -72,12 +71,12 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
 
 
 cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
-    """Through the host: the other device's null queue, which comes after all its blocking work, reads first."""
+    """Copy through the host. First the other device's null queue, which comes after its blocking work, reads `src`."""
     cdef Memory memory
     if src.allocation.closed:
         raise ClosedError("copy: src is closed")
     if src.allocation.state.driver != state.driver:
-        upload(queue, state, dst, src.get())  # no driver waits for another's events, so this blocks
+        upload(queue, state, dst, src.get())  # a driver cannot wait for another driver's events, so this blocks
         return 0
     staged = queue.device.driver.stage(src.nbytes)
     other = src.device.null_queue
@@ -90,7 +89,7 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
 
 
 cdef object copy_to_staging(object queue, QueueState* state, object staged, Buffer src):
-    """Into memory that `stage` gave; asynchronous. Returns an Event that is done when it is there."""
+    """Copy to memory from `stage`, asynchronously. Returns an Event that is done when the bytes are there."""
     cdef Memory memory = host_memory_of(staged)
     cdef Marker* marker = NULL
     queue._check_buffer(src, "src")
@@ -161,8 +160,10 @@ cdef int download_staged(object queue, QueueState* state, void* to, Buffer src) 
 cdef int submit_copy(
     object queue, QueueState* state, Memory* dst, Memory* src, size_t nbytes, object anchor, Marker** done
 ) except -1:
-    """Host memory of an asynchronous copy is anchored; the copy's own event tells when it can go. `done` is set to a
-    reference to the marker of an anchored copy, if it is wanted; left alone when there are no bytes to copy.
+    """Submit a copy. Host memory of an asynchronous copy is anchored until the copy's own event is done.
+
+    If `done` is not NULL, it receives a reference to the marker of an anchored copy. It stays unchanged when there are
+    no bytes to copy.
     """
     cdef Order order
     cdef Status status
@@ -209,13 +210,13 @@ cdef Memory host_memory(uintptr_t address):
 
 
 cdef Memory host_memory_of(object staged):
-    """Of an array that a driver's `stage` gave."""
+    """Return the Memory of an array that a driver's `stage` made."""
     cdef const unsigned char[::1] view = staged
     return host_memory(<uintptr_t> &view[0] if view.shape[0] else 0)
 
 
 cdef object pin_view(object host):
-    """Keeps more than the object alive: its memory cannot be moved or resized meanwhile."""
+    """Return a view that keeps the object alive and its memory from being moved or resized."""
     return host.view() if isinstance(host, np.ndarray) else memoryview(host)
 
 

@@ -1,4 +1,4 @@
-"""Fills: a value, converted to the dtype of a buffer, to the pattern that the drivers repeat."""
+"""Fills convert a value to the dtype of a buffer and make the pattern that the drivers repeat."""
 
 from forebay.core.driver cimport Status
 from forebay.core.state cimport QueueState
@@ -10,7 +10,7 @@ from forebay.queues.memory.shapes import convert
 
 
 cdef int fill(object queue, QueueState* state, object buf, object value) except -1:
-    """`Queue.fill`."""
+    """Implement `Queue.fill`."""
     cdef Order order
     cdef Status status
     if not isinstance(buf, Buffer):
