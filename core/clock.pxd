@@ -1,7 +1,7 @@
 """Clocks: for a queue, the epochs of other queues that it is already ordered after.
 
-A clock is an immutable snapshot, shared by reference count until it changes. NULL is the empty clock. Sharing is what
-keeps the cost of a wait from growing with the number of queues: all that wait for one marker have one clock.
+A clock is an immutable snapshot, shared by reference count until it changes. NULL is the empty clock. Because all
+queues that wait for one marker share one clock, the cost of a wait does not grow with the number of queues.
 """
 
 from libc.stdint cimport int32_t, uint64_t

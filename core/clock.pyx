@@ -1,4 +1,4 @@
-"""Joining clocks, and what follows from a clock whose queue is done."""
+"""Joins clocks, and completes the queues of a clock whose own queue is done."""
 
 from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
@@ -22,7 +22,7 @@ cdef void release_clock(Clock* clock) noexcept nogil:
 
 
 cdef uint64_t clock_epoch(const Clock* clock, const Epochs* queue) noexcept nogil:
-    """The epoch of ``queue`` that this clock is ordered after; 0 when it names none."""
+    """Return the epoch of ``queue`` that this clock is ordered after; 0 when the queue is not in the clock."""
     if clock == NULL:
         return 0
     cdef size_t low = 0, high = clock.entries.size(), middle
@@ -38,13 +38,13 @@ cdef uint64_t clock_epoch(const Clock* clock, const Epochs* queue) noexcept nogi
 
 
 cdef inline void append_entry(Clock* clock, Epochs* queue, uint64_t epoch) noexcept nogil:
-    """Entries already completed order nothing any more; leaving them out is what keeps clocks small."""
+    """Append an entry unless it is completed. Completed entries order nothing; leaving them out keeps clocks small."""
     if epoch > completed_epoch(queue):
         clock.entries.push_back(ClockEntry(retain_epochs(queue), epoch))
 
 
 cdef Clock* clock_of_entries(const vector[ClockEntry]& entries) noexcept nogil:
-    """A new clock with one reference; ``entries`` are by ascending queue id. NULL when all of them are done."""
+    """Make a clock with one reference. ``entries`` are by ascending queue id. NULL when all of them are done."""
     cdef Clock* clock = new Clock()
     cdef size_t i
     clock.references.store(1, memory_order_relaxed)
@@ -58,7 +58,7 @@ cdef Clock* clock_of_entries(const vector[ClockEntry]& entries) noexcept nogil:
 
 
 cdef bint covers(const Clock* clock, const Clock* other) noexcept nogil:
-    """Is all that the other one names done, or ordered before by this one?"""
+    """Return whether each entry of the other clock is done or contained in this clock."""
     cdef size_t i = 0, j, n = 0
     cdef const ClockEntry* entry
     if other == NULL or other == clock:
@@ -67,7 +67,7 @@ cdef bint covers(const Clock* clock, const Clock* other) noexcept nogil:
         n = clock.entries.size()
     for j in range(other.entries.size()):
         entry = &other.entries[j]
-        # equal pointers are the rule, and an id is a cache miss away
+        # compare pointers first: they are usually equal, and reading an id is a cache miss
         while i < n and clock.entries[i].queue != entry.queue and (
             clock.entries[i].queue.queue_id < entry.queue.queue_id
         ):
@@ -80,7 +80,7 @@ cdef bint covers(const Clock* clock, const Clock* other) noexcept nogil:
 
 
 cdef Clock* merged(const Clock* first, const Clock* second) noexcept nogil:
-    """A new clock: the later epoch of each queue; completed ones dropped."""
+    """Make a clock with the later epoch of each queue. Completed epochs are dropped."""
     cdef vector[ClockEntry] entries
     cdef size_t i = 0, j = 0, n = 0, m = 0
     cdef ClockEntry a, b
@@ -112,9 +112,10 @@ cdef Clock* merged(const Clock* first, const Clock* second) noexcept nogil:
 
 
 cdef Clock* raised_clock(Clock* clock, Epochs* queue, uint64_t epoch) noexcept nogil:
-    """The clock, with this epoch of this queue in it; takes over the caller's reference.
+    """Return the clock with this epoch of this queue added. Takes over the caller's reference.
 
-    Changed in place when nobody else has a reference, so that a queue that waits for many others copies its clock once.
+    The clock is changed in place when nobody else has a reference. So a queue that waits for many others copies its
+    clock only once.
     """
     cdef size_t low = 0, high, middle
     cdef vector[ClockEntry] entries
@@ -145,7 +146,7 @@ cdef Clock* raised_clock(Clock* clock, Epochs* queue, uint64_t epoch) noexcept n
 
 
 cdef void complete_clock(const Clock* clock) noexcept nogil:
-    """What a done epoch was ordered after is done too: raise those queues' ``completed`` and ask no driver."""
+    """Raise ``completed`` of all queues in the clock of a done epoch, without asking a driver: they are done too."""
     cdef size_t i
     if clock != NULL:
         for i in range(clock.entries.size()):

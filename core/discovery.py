@@ -1,4 +1,4 @@
-"""Looking for devices once per process, and naming what was found."""
+"""Looks for devices once per process, and names them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["Discovery", "Found", "numbered"]
 
 
 class Found(NamedTuple):
-    """What one look at the machine gave: the devices, and if there are none, why and what to do, in one line."""
+    """The result of looking for devices: the devices, and if there are none, the reason and advice in one line."""
 
     devices: list[DeviceInfo]
     absence: str
 
 
 class Discovery:
-    """Looks at the machine when it is first asked, whichever thread asks; drivers installed later are not seen.
+    """Looks for devices when any thread first asks. Drivers that are installed later are not found.
 
     Parameters
     ----------
     look
-        Starts the driver and returns what it found. It is called once.
+        Starts the driver and returns the devices. It is called once.
     """
 
     def __init__(self, look: Callable[[], Found]) -> None:
@@ -34,18 +34,18 @@ class Discovery:
         self._found: Found | None = None
 
     def found(self) -> Found:
-        """Return what the look gave; the first call blocks until the driver has started."""
+        """Return the result of the search. The first call blocks until the driver has started."""
         with self._lock:
             if self._found is None:
                 self._found = self._look()
             return self._found
 
     def discover(self) -> list[DeviceInfo]:
-        """As `DriverFolder.discover`."""
+        """See `DriverFolder.discover`."""
         return list(self.found().devices)
 
     def absence(self) -> str:
-        """As `DriverFolder.absence`."""
+        """See `DriverFolder.absence`."""
         return self.found().absence
 
 

@@ -1,4 +1,4 @@
-"""Filling a table of functions from a library, and naming them."""
+"""Fills a table of functions from a library, and names them."""
 
 import ctypes
 
@@ -6,19 +6,19 @@ from libc.stdint cimport uintptr_t
 
 
 cdef tuple names_of(const char* const* names, int count, str prefix):
-    """What the library calls each function of a list, by their numbers."""
+    """Return the library's name of each function of a list, by number."""
     return tuple([prefix + (<bytes> names[i]).decode() for i in range(count)])
 
 
 cdef int fill(void** entries, tuple names, library, optional, str where, str advice) except -1:
-    """Look each name up in a `ctypes.CDLL` and put what is found into the table; once is enough.
+    """Look each name up in a `ctypes.CDLL` and put its address into the table. A filled table is not filled again.
 
-    Those in `optional` may be missing, and are NULL then.
+    Functions in `optional` may be missing; they are NULL then.
 
     Raises
     ------
     ImportError
-        When another one is missing. It says where, and gives the advice; the table stays empty.
+        When another function is missing. The message contains `where` and `advice`. The table stays empty.
     """
     if entries[0] != NULL:
         return 0

@@ -1,4 +1,4 @@
-"""The thread that runs host functions, and what cannot be done on it."""
+"""The thread that runs host functions. Waits are refused on it."""
 
 import threading
 
@@ -14,6 +14,6 @@ def set_host_thread(thread: threading.Thread) -> None:
 
 
 def refuse_on_host_thread(what: str) -> None:
-    """Raise `Error` inside a host function: a wait there could be for the queue that it holds (HIP forbids it, too)."""
+    """Raise `Error` inside a host function: it holds a queue, and could wait for that queue (HIP forbids it too)."""
     if _thread is not None and threading.get_ident() == _thread.ident:
         raise Error(f"{what} inside a host function: it holds a queue, and the wait could be for that one")

@@ -13,14 +13,14 @@ cdef cppclass Marker:
     Epochs* queue  # retained
     uint64_t epoch
     Clock* clock  # retained: what the queue was ordered after when the marker was made
-    atomic[Clock*] after  # retained: that, and the marker; made when first asked for, and shared by all who wait
+    atomic[Clock*] after  # retained: `clock` with the marker added; made when first needed, shared by all who wait
     void* event  # owned; NULL when the queue had nothing outstanding
     const Driver* driver
-    void* context  # the device it belongs to: events of another cannot be waited on without a bridge
+    void* context  # of the marker's device: waiting for an event of another context needs a bridge
     int use  # MarkerUse: who may wait for it
 
 
-# `event` goes over to the marker; the epochs and the clock are retained
+# The marker takes over `event`, and retains the epochs and the clock.
 cdef Marker* new_marker(
     Epochs* queue, uint64_t epoch, Clock* clock, void* event, const Driver* driver, void* context, int use
 ) noexcept nogil

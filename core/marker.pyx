@@ -1,4 +1,4 @@
-"""Where a driver event comes to live, and where it goes back to."""
+"""Markers take driver events over from their makers, and release them with the last reference."""
 
 from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
@@ -40,7 +40,7 @@ cdef void release_marker(Marker* marker) noexcept nogil:
 
 
 cdef Clock* clock_after(Marker* marker) noexcept nogil:
-    """The clock of who waits for the marker and nothing else, which the marker owns. NULL when all of it is done."""
+    """Return the clock of a queue that waits for just this marker. The marker owns it. NULL when all of it is done."""
     cdef Clock* made = marker.after.load(memory_order_acquire)
     cdef Clock* other = NULL
     if made == NULL:
@@ -52,16 +52,16 @@ cdef Clock* clock_after(Marker* marker) noexcept nogil:
 
 
 cdef void note_done(Marker* marker) noexcept nogil:
-    """The driver says so: its queue has reached this epoch, and everything that was ordered before it is done too."""
+    """Note that the queue has reached this epoch, as the driver reported. Everything ordered before it is done too."""
     raise_completed(marker.queue, marker.epoch)
     complete_clock(marker.clock)
 
 
 cdef int poll_marker(Marker* marker) noexcept nogil:
-    """1 done, 0 not yet, negative: the driver's error code. Never blocks.
+    """Return 1 when done, 0 when not yet, or the driver's negative error code. Never blocks.
 
-    After an error nothing is known to be done: a marker that fails because one of its waits failed may do so while
-    other queues it waits for, and its own, are still at work.
+    After an error nothing is known to be done. A marker may fail because one of its waits failed, while its own queue
+    and other queues that it waits for still work.
     """
     cdef int status
     if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):

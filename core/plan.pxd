@@ -1,8 +1,7 @@
-"""Plans: what is remembered between launches of one kernel on one queue.
+"""Plans: the state remembered between launches of one kernel on one queue.
 
-Kernels of OpenCL and Level Zero are stateful: two threads that set arguments of one `cl_kernel` give wrong results on
-one CPU runtime and a crash on another. So each plan owns a kernel object of its own, and the lock of its queue guards
-it.
+Kernels of OpenCL and Level Zero are stateful: two threads that set arguments of one `cl_kernel` get wrong results on
+one CPU runtime and a crash on another. So each plan owns its own kernel object, which the lock of its queue guards.
 """
 
 from cpython.object cimport PyObject
@@ -29,17 +28,17 @@ cdef struct Parameter:
 
 
 cdef struct PackedPointer:
-    # The handle or address alone does not tell whether an argument changed: both are used again after a free, and a
-    # driver may have looked up the old allocation when the argument was set. The id of an allocation is never reused.
+    # Handle and address are reused after a free, so they do not show whether an argument changed; a driver may have
+    # looked up the old allocation when the argument was set. The id of an allocation is never reused.
     uint64_t allocation
     Memory memory
 
 
 cdef struct PackedBytes:
-    # What the slot of a pointer parameter has when bytes by value are given, until the plan knows where on the device
+    # The slot of a pointer parameter for bytes by value, until the plan has put them on the device
     uint64_t allocation  # SPILLED
-    void* unused  # NULL, as the last word is 0: the block is compared as a whole
-    const void* data  # the host's
+    void* unused  # NULL, and the last word is 0, because the block is compared as a whole
+    const void* data  # host memory
     size_t nbytes
     uint64_t unused_too
 
@@ -54,14 +53,14 @@ cdef struct Staging:
 
 
 cdef cppclass Spill:
-    # What a pointer parameter gets when its argument is bytes by value. One buffer per plan: launches of a plan run in
-    # order, so it may be written in place while earlier ones still read it.
+    # The device buffer of a pointer parameter whose argument is bytes by value. Launches of a plan run in order, so an
+    # upload may be submitted to the same buffer while earlier launches still use it.
     PackedPointer device
     size_t capacity  # 0: no buffer yet
     size_t nbytes  # of the last upload
     bint known  # whether the buffer holds, or will hold by the next command, the bytes of the last upload
     PyObject* buffer  # the driver's memory, which does not keep the Device; owned
-    deque[Staging] staging  # oldest upload first; the last has the bytes that the next launch's are compared with
+    deque[Staging] staging  # oldest upload first; the next launch's bytes are compared with the last
 
 
 cdef enum:
@@ -76,9 +75,9 @@ cdef cppclass Plan:
     vector[char] values  # the packed block as last set
     vector[char] known  # per argument: 0 when it was never set, or setting it failed
     bint all_known
-    uint64_t argument_bytes  # what a launch would set if nothing were remembered
+    uint64_t argument_bytes  # the bytes that a launch would set if nothing were remembered
     vector[Spill] spills  # one for each parameter as soon as one has spilled
-    PyObject* snapshot  # a Snapshot: its scratch, and what the sizes follow from; owned, NULL before the first
+    PyObject* snapshot  # the Snapshot of its scratch; owned, NULL before the first
 
 
 cdef Plan* new_plan(
@@ -92,7 +91,7 @@ cdef Status set_changed_arguments(
 
 
 cdef inline bint are_unchanged(const Plan* plan, const char* packed) noexcept nogil:
-    """Are these the arguments that the plan's kernel has? The block is a whole number of pairs of words, and small."""
+    """Return whether the plan's kernel has these arguments. The block is small, and a whole number of word pairs."""
     cdef const char* known = plan.values.data()
     cdef const char* end = known + plan.values.size()
     if not plan.all_known:

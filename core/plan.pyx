@@ -1,4 +1,4 @@
-"""Setting only the arguments whose bytes changed."""
+"""Sets only the arguments whose bytes changed."""
 
 from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport uint32_t, uint64_t
@@ -28,7 +28,7 @@ cdef Plan* new_plan(
 
 
 cdef void delete_plan(Plan* plan) noexcept nogil:
-    """No lock is held: what spilled arguments used are Python objects."""
+    """Delete a plan. No lock may be held, because this drops Python objects of spilled arguments with the GIL."""
     cdef size_t i, k
     plan.driver.release_kernel(plan.kernel)
     for i in range(plan.spills.size()):
@@ -57,9 +57,10 @@ cdef Status set_argument(Plan* plan, uint32_t index, const char* value) noexcept
 cdef Status set_changed_arguments(
     Plan* plan, const char* packed, uint64_t* bytes_set, uint64_t* bytes_skipped, uint32_t* failed_at
 ) noexcept nogil:
-    """Bring the plan's kernel to the packed arguments; its queue is locked.
+    """Set the plan's kernel to the packed arguments. The plan's queue is locked.
 
-    On failure the argument being set is unknown from then on, those before it are set, and `failed_at` names it.
+    On failure `failed_at` is the index of the argument being set, whose value is unknown from then on. The arguments
+    before it are set.
     """
     cdef Parameter* parameter
     cdef char* value

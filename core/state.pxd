@@ -1,8 +1,8 @@
-"""What a queue and a device are below Python: everything that is touched without the GIL.
+"""The state of queues and devices below Python: everything that is touched without the GIL.
 
-A `QueueState` is owned by reference count: its Queue holds one, its device's registry holds one for as long as work may
-be outstanding, and the null queue's list holds one while it is entered there, so that closing or losing a queue does
-not end the ordering it stands for.
+A `QueueState` is owned by reference count. Its Queue holds a reference, its device's registry holds one while work may
+be outstanding, and the null queue's list holds one while the queue is in it. So closing or dropping a queue does not
+end the ordering that it stands for.
 """
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t
@@ -29,8 +29,8 @@ cdef extern from *:
     #include <thread>
 
     namespace forebay {
-    /* One atomic exchange to take, one store to give back, both inline: a third of what std::mutex costs a launch.
-       Who has to wait spins briefly, because commands take a microsecond, then sleeps, because a driver call on a full
+    /* Locks by one atomic exchange and unlocks by one store, both inline: a third of the cost of std::mutex in a launch.
+       A waiter spins briefly, because commands take a microsecond. Then it sleeps, because a driver call on a full
        queue may take seconds. */
     class Lock {
         std::atomic<bool> held{false};
@@ -56,7 +56,7 @@ cdef extern from *:
         void unlock() nogil
 
 
-# The one list of counters: `Stats` has the same names, and `allocations`.
+# The only list of counters. `Stats` has the same names, and `allocations`.
 cdef struct Statistics:
     uint64_t launches
     uint64_t copies
@@ -88,10 +88,10 @@ cdef struct DeviceAnchor:
 
 
 cdef enum Barred:
-    # One word of reasons, so that the launch path asks for all of them at once
+    # The reasons share one word, so that the launch path checks all of them at once
     BY_CLOSING = 1
-    BY_CAPTURE = 2  # it is captured: what is asked of it becomes part of a graph
-    BY_CAPTURE_OF_OTHERS = 4  # of the null queue, while a blocking queue is captured
+    BY_CAPTURE = 2  # it is captured: its commands become part of a graph
+    BY_CAPTURE_OF_OTHERS = 4  # on the null queue, while a blocking queue is captured
 
 
 cdef cppclass QueueState:
@@ -104,21 +104,21 @@ cdef cppclass QueueState:
     bint is_null
     bint blocking
     bint timing
-    bint adopted  # gets commands that are not seen here, so that only the driver knows whether it is empty
+    bint adopted  # gets commands that forebay does not see, so only the driver knows whether it is empty
     uint32_t barred  # why no command may be submitted: 0, or some of Barred
     Clock* clock
     Marker* marker  # of the newest epoch anyone asked for
-    vector[Marker*] pending  # waits that count as commands already but that no command has carried yet
-    atomic[uint64_t] null_seen  # the null queue's epoch that this queue needs no wait for any more
+    vector[Marker*] pending  # waits that already count as commands, but that no command has carried yet
+    atomic[uint64_t] null_seen  # the null queue's epoch up to which this queue needs no wait
     bint listed
-    bint settled  # the null queue cannot have missed it: in the list, before any of its commands that are still to come
+    bint settled  # in the list, where every later command of the null queue will find it
     QueueState* next_listed
     unordered_map[uint64_t, Plan*] plans  # by kernel id
     Plan* last_plan
     Statistics counts
     deque[QueueAnchor] anchors  # by ascending epoch
-    bint retiring  # gone and done: it ends when what was outstanding then, and may wait for it, is done
-    Clock* outlives  # that; owned
+    bint retiring  # gone and done; it ends once all work of `outlives`, which may wait for it, is done
+    Clock* outlives  # the device's outstanding work when `retiring` was set; owned
 
 
 cdef cppclass DeviceState:
@@ -133,11 +133,11 @@ cdef cppclass DeviceState:
     vector[DeviceAnchor] anchors
     Statistics retired  # the counts of queues that are gone
     uint64_t host_syncs  # waits of the host for an event or for the whole device
-    vector[uint64_t] dead_kernels  # whose plans are still to be dropped from the queues
-    atomic[int32_t] orphans  # queues whose Queue is gone, still registered
-    atomic[uint64_t] closings  # how many allocations were closed: what was bound before must look again
+    vector[uint64_t] dead_kernels  # ids of kernels whose plans must still be dropped from the queues
+    atomic[int32_t] orphans  # number of registered queues whose Queue is gone
+    atomic[uint64_t] closings  # how many allocations were closed; when it changes, bound launches must check again
     int blocking_captures  # how many blocking queues are captured; guarded by the null queue's lock
-    uint64_t unseen_writes  # how often something was launched that may write anywhere; only touched with the GIL
+    uint64_t unseen_writes  # how many launches may have written anywhere; only touched with the GIL
     atomic[int32_t] open_holds  # gates not opened yet: OpenCL forbids releasing anything but events meanwhile
 
 
@@ -157,7 +157,7 @@ cdef inline bint is_closed(const QueueState* queue) noexcept nogil:
 
 
 cdef inline Status refusal(const QueueState* queue) noexcept nogil:
-    """What a command of the queue is refused with; 0 when it is not. The queue is locked."""
+    """Return the status that refuses a command of the queue; 0 when it is allowed. The queue is locked."""
     if queue.barred == 0:
         return 0
     if queue.barred & BY_CLOSING:

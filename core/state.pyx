@@ -1,4 +1,4 @@
-"""Making, counting and ending queue and device states."""
+"""Makes, counts and ends queue and device states."""
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
@@ -33,8 +33,7 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
 
 
 cdef void release_device_state(DeviceState* device) noexcept nogil:
-    # By the time the last reference goes no queue is registered (each holds one) and the Device has emptied the
-    # anchors.
+    # At the last reference no queue is registered, because each holds one, and the Device has emptied the anchors.
     if device.references.fetch_sub(1, memory_order_acq_rel) == 1:
         del device
 
@@ -42,7 +41,7 @@ cdef void release_device_state(DeviceState* device) noexcept nogil:
 cdef QueueState* new_queue_state(
     DeviceState* device, void* handle, uint64_t queue_id, bint is_null, bint blocking, bint timing, bint adopted
 ) noexcept nogil:
-    """A state with two references, the caller's and the registry's; it owns the driver's `handle` from here on."""
+    """Make a state with two references, the caller's and the registry's. It owns the driver's `handle` from now on."""
     cdef QueueState* queue = new QueueState()
     queue.references.store(2, memory_order_relaxed)
     queue.driver = device.driver
@@ -75,8 +74,9 @@ cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil:
 
 
 cdef void release_queue_state(QueueState* queue) noexcept nogil:
-    """The last reference goes only after the registry's has, and that goes only when the work is done and anchors
-    gone.
+    """Drop a reference, and delete the state with the last one.
+
+    The registry drops its own only when the work is done and the anchors are gone, so no work is outstanding here.
     """
     cdef size_t i
     cdef unordered_map[uint64_t, Plan*].iterator plan
@@ -99,7 +99,7 @@ cdef void release_queue_state(QueueState* queue) noexcept nogil:
 
 
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil:
-    """All queues that may have work outstanding, each retained for the caller, by ascending id."""
+    """Append all queues that may have work outstanding, each retained for the caller, by ascending id."""
     cdef size_t i
     device.registry_lock.lock()
     into.reserve(device.queues.size())
@@ -109,14 +109,14 @@ cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noex
 
 
 cdef Clock* outstanding_work(DeviceState* device) noexcept nogil:
-    """A new reference to the clock of everything submitted to any queue of the device and not known to be done."""
+    """Return a new reference to the clock of all work of the device that is not known to be done."""
     cdef vector[ClockEntry] entries
     cdef size_t i
     device.registry_lock.lock()
     for i in range(device.queues.size()):
         if not is_empty(device.queues[i].epochs):
             entries.push_back(ClockEntry(device.queues[i].epochs, submitted_epoch(device.queues[i].epochs)))
-    # under the lock still: an unregistered queue's epochs may be gone once it is released
+    # Still under the lock: once it is released, the epochs of an unregistered queue may be gone.
     cdef Clock* clock = clock_of_entries(entries)
     device.registry_lock.unlock()
     return clock
@@ -125,8 +125,7 @@ cdef Clock* outstanding_work(DeviceState* device) noexcept nogil:
 cdef void anchor(DeviceState* device, DeviceAnchor what) noexcept nogil:
     """Keep it until everything submitted to the device so far is done, and no gate is closed.
 
-    Not only until its own commands are: nobody notes which queues have used what, because that would be a cost of every
-    launch.
+    It may be kept longer than its own commands need: noting which queues use it would cost time in every launch.
     """
     what.after = outstanding_work(device)
     device.registry_lock.lock()  # never held across a driver call, so it may be taken with the GIL
@@ -135,15 +134,15 @@ cdef void anchor(DeviceState* device, DeviceAnchor what) noexcept nogil:
 
 
 cdef void anchor_marker(DeviceState* device, Marker* marker) noexcept nogil:
-    """Takes over the reference."""
+    """Anchor a marker. Takes over the caller's reference."""
     anchor(device, DeviceAnchor(NULL, NULL, NULL, marker))
 
 
-cdef atomic[int32_t] captured  # how many queues of this process are
+cdef atomic[int32_t] captured  # how many queues of this process are captured
 
 
 cdef int captures_under_way() noexcept nogil:
-    """How many queues are captured, of any device: while there is none, nothing has to be refused."""
+    """Return how many queues of any device are captured. While there are none, nothing must be refused."""
     return captured.load(memory_order_relaxed)
 
 
@@ -154,7 +153,7 @@ cdef void bar(QueueState* queue, uint32_t why, bint barred) noexcept nogil:
 
 
 cdef void count_blocking_capture(QueueState* queue, int by) noexcept nogil:
-    """While a blocking queue is captured, the null queue, which would have to come after it, cannot be used."""
+    """Bar the null queue while a blocking queue is captured, because it would have to come after that queue."""
     cdef QueueState* null_queue = queue.device.null_queue
     if not queue.blocking or null_queue == NULL:
         return
@@ -168,7 +167,7 @@ cdef void count_blocking_capture(QueueState* queue, int by) noexcept nogil:
 
 
 cdef void bar_for_capture(QueueState* queue) noexcept nogil:
-    """What the queue is given from now on does not run."""
+    """Bar the queue because it is captured: its commands do not run from now on."""
     captured.fetch_add(1, memory_order_relaxed)
     count_blocking_capture(queue, 1)
     bar(queue, BY_CAPTURE, True)
@@ -189,7 +188,7 @@ cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept no
 
 
 cdef Statistics device_statistics(DeviceState* device) noexcept nogil:
-    """Of all its queues, those that are gone included, and its own waits."""
+    """Return the counts of all its queues, including queues that are gone, and of its own waits."""
     cdef Statistics counts
     cdef vector[QueueState*] queues
     cdef size_t i

@@ -7,14 +7,14 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class Stats:
-    """What has been submitted and what was saved, exact. Subtract two to see what happened in between.
+    """Exact counts of submitted and of saved work. Subtract two Stats to see what happened in between.
 
     Attributes
     ----------
     launches, copies, fills, host_functions : int
-        Commands the driver accepted.
+        Commands that the driver accepted.
     markers_made, markers_shared : int
-        Markers of this queue: driver events made, and further uses of one that was already there.
+        Markers of this queue: driver events made, and further uses of existing ones.
     waits_made : int
         Edges from another queue that this queue's commands carried.
     waits_elided_completed, waits_elided_ordered : int
@@ -22,15 +22,15 @@ class Stats:
     events_made : int
         Driver events created for any reason.
     host_syncs : int
-        Times the host waited in the driver. A `Device` counts the waits for events and for the whole device as well.
+        Times the host waited in the driver. A `Device` also counts the waits for events and for the whole device.
     arg_bytes_set, arg_bytes_skipped : int
-        Bytes of kernel arguments given to the driver, and not given because they had not changed.
+        Bytes of kernel arguments that were given to the driver, and bytes that were not because they had not changed.
     reductions : int
-        Launches of forebay's own, counted as launches too, that measured a buffer for the size of scratch.
+        Launches by forebay itself that measured a buffer for the size of scratch. They count as launches too.
     allocations : int
-        Pieces of memory that the driver allocated; counted for a `Device`, not for a queue.
+        Pieces of memory that the driver allocated. Counted for a `Device`, not for a queue.
     graph_launches : int
-        Graphs launched; what is in them is not counted as launches, copies and fills.
+        Graphs launched. Their commands do not count as launches, copies and fills.
     """
 
     launches: int = 0

@@ -288,8 +288,7 @@ cdef class Device:
         return new_buffer(allocation, 0, shape, dtype)
 
     def _lend(self, queue: Queue, shape: ShapeLike, dtype: DTypeLike) -> Buffer:
-        """Return memory for the commands of a launch. ``queue.free`` gives it back; the pool keeps it for later launches.
-        """
+        """Return memory for the commands of a launch. ``queue.free`` gives it back, for use by later launches."""
         queue._check_open()
         return self._launch_memory.alloc(queue, (<Queue?> queue).state, shape, dtype)
 

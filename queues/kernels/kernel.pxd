@@ -1,4 +1,4 @@
-"""Kernels: what their parameters are, and how their arguments are laid out."""
+"""Kernels: their parameters, and the layout of their arguments."""
 
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.vector cimport vector
@@ -9,7 +9,7 @@ from forebay.core.state cimport DeviceState
 
 
 cdef enum:
-    MOST_PACKED = 1024  # bytes of packed arguments that the common launch has room for
+    MOST_PACKED = 1024  # the most bytes of packed arguments for which the common launch has room
 
 
 cdef class Kernel:
@@ -18,7 +18,7 @@ cdef class Kernel:
     cdef readonly str name
     cdef readonly tuple parameters
     cdef readonly uint32_t content_id
-    cdef object native  # the `DriverKernel`, from which plans get theirs
+    cdef object native  # the `DriverKernel`, which makes the plans' kernel objects
     cdef object identities  # of the program
     cdef Parameter* layout
     cdef Py_ssize_t count
@@ -26,19 +26,19 @@ cdef class Kernel:
     cdef uint64_t id
     cdef bint closed
     cdef bint plain  # open, without scratch, follows no pointers, and has no more than MOST_PACKED bytes of arguments
-    cdef bint follows  # pointers that it finds in memory, so that it may write anywhere
-    cdef object followed  # which memory there was when it was last looked at
+    cdef bint follows  # it follows pointers that it finds in memory, so it may write anywhere
+    cdef object followed  # the `followable_memory` for which the plans were made
     cdef vector[Py_ssize_t] written  # the parameters through which a launch may write
     cdef tuple scratch_sizes  # (index of the parameter, Size) of each that is declared
     cdef dict scratch_ids  # by name of the parameter
-    cdef vector[char] left_out  # of each parameter: is it scratch, so that no argument is given for it?
-    cdef size_t max_block  # work-items of a group
+    cdef vector[char] left_out  # by parameter: whether it is scratch, so that launches leave its argument out
+    cdef size_t max_block  # the most work-items of a group
     cdef size_t max_block_axis[3]
     cdef size_t required_block[3]  # 0: none
-    cdef size_t local_bytes  # a group's at most
-    cdef object last_grid  # of the launch before, on whichever queue; None when they cannot be compared by identity
+    cdef size_t local_bytes  # the most local memory of a group
+    cdef object last_grid  # of the previous launch, on any queue; None when it cannot be compared by identity
     cdef object last_block
-    cdef Geometry geometry  # what they came to
+    cdef Geometry geometry  # of `last_grid` and `last_block`
     cdef void _forget_plans(self) noexcept
 
 

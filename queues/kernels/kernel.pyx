@@ -1,4 +1,4 @@
-"""Kernels: what they take, and what limits them."""
+"""Kernels: their parameters, limits and scratch."""
 
 import itertools
 from functools import partial
@@ -33,7 +33,7 @@ _ids = itertools.count(1)  # never used again, so a plan can never be taken for 
 
 
 cdef Kernel new_kernel(object device, DeviceState* state, object native, object identities):
-    """``native`` is a `DriverKernel`; ``identities`` are those of its program."""
+    """Make a Kernel. ``native`` is a `DriverKernel`; ``identities`` are those of its program."""
     cdef Kernel kernel = Kernel.__new__(Kernel)
     cdef Parameter* layout
     cdef Py_ssize_t i
@@ -87,8 +87,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
 cdef class Kernel:
     """A kernel of a Program: ``program["name"]``. Calling the class raises.
 
-    It may be launched from any thread and on any queue of its device: each (kernel, queue) pair has arguments of its
-    own.
+    It may be launched from any thread and on any queue of its device: each (kernel, queue) pair has its own arguments.
 
     Attributes
     ----------
@@ -97,7 +96,7 @@ cdef class Kernel:
         Name, kind, type and bytes of each, as the driver reports them.
     device : Device
     content_id : int
-        Follows from the program's source and options and the kernel's name, and is the same in every process.
+        Computed from the program's source and options and the kernel's name. It is the same in every process.
     """
 
     device: Device
@@ -130,34 +129,34 @@ cdef class Kernel:
         return self.max_block
 
     def _create(self) -> int:
-        """The handle of a new driver kernel, owned by whoever called."""
+        """Return the handle of a new driver kernel, which the caller owns."""
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")
-        # asked anew, because something may have been freed since `followed` was
+        # ask again, because memory may have been freed since `followed` was set
         return self.native.create(self.device.driver.followable_memory() if self.follows else None)
 
     def scratch(self, name: str, size: SupportsIndex | Size) -> None:
         """Declare that a pointer parameter is scratch: launches leave it out, and it gets memory of `size` bytes.
 
-        The memory belongs to one kernel on one queue, so launches there may use it one after the other; contents are
-        unspecified. It grows when a launch needs more. When the size depends on data, it is worked out again only
-        after something may have written to that data: by one launch for each buffer that changed and one host
-        synchronize, so that launch blocks. A launch reads the data as it is after everything submitted until then that
-        forebay knows to write to it, on whichever queue. In a capture nothing is measured: what the size follows from
-        has to be known from a launch before. The graph has scratch of its own, of that size, whenever it runs.
+        The memory belongs to one kernel on one queue, where launches use it one after the other. Its contents are
+        unspecified. It grows when a launch needs more. A size that depends on data is computed again only after
+        something may have written to the data. That takes one launch for each changed buffer and one host synchronize,
+        so such a launch blocks. It measures the data after all writes submitted so far, on any queue, that forebay
+        knows. In a capture nothing is measured: the values that the size depends on must be known from an earlier
+        launch. The graph has its own scratch, of that size, in every run.
 
         Parameters
         ----------
         name : str
-            Of a parameter that points to global memory.
+            Name of a parameter that points to global memory.
         size : int or Size
-            Bytes: `MaxOver`, `MinOver` and `SumOver` of a buffer argument of integers and `Argument`, an integer
-            argument, each by the name of its parameter, combined by ``+ - * //``. 0 gets one byte.
+            Bytes. A Size combines `MaxOver`, `MinOver` and `SumOver` of a buffer argument of integers, and `Argument`
+            of an integer argument, by ``+ - * //``. Each takes the name of its parameter. 0 gets one byte.
 
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError
-            When there is no such parameter, it is no pointer that can be written through, or is declared already.
+            When there is no such parameter, when it is not a writable pointer, or when it is declared already.
 
         Examples
         --------
@@ -185,12 +184,12 @@ cdef class Kernel:
         self.scratch_sizes = (*self.scratch_sizes, (index, size))
 
     def follow_pointers(self) -> None:
-        """Declare that the kernel follows pointers which it finds in memory or is given as numbers (`Buffer.address`).
+        """Declare that the kernel follows pointers that it finds in memory or gets as numbers (`Buffer.address`).
 
-        The driver is told to have all of the device's memory ready for it (Level Zero, zeKernelSetIndirectAccess;
+        The driver then makes all of the device's memory ready for the kernel (Level Zero, zeKernelSetIndirectAccess;
         OpenCL 3.0, clSetKernelExecInfo; SYCL always does). Since the kernel may write anywhere, scratch that is sized
-        by data is measured anew after each of its launches. A bound launch follows to memory that there was when it was
-        bound. Saying it twice is fine.
+        by data is measured again after each of its launches. A bound launch can only follow pointers to memory that
+        existed when it was bound. Calling this twice is fine.
 
         Raises
         ------
@@ -206,7 +205,7 @@ cdef class Kernel:
         self._keep_up_with_memory()
 
     def _keep_up_with_memory(self) -> None:
-        """A driver that has to be told which memory there is was told when the plans were made: make others."""
+        """Drop the plans if memory has changed. Some drivers need a list of all memory, given when a plan is made."""
         memory = self.device.driver.followable_memory()
         if memory is not self.followed:
             self.followed = memory
@@ -219,8 +218,8 @@ cdef class Kernel:
         return tuple([self.parameters[index].name for index, _ in self.scratch_sizes])
 
     def scratch_id(self, name: str) -> int:
-        """The id of a parameter that is scratch: the same in every process, as `content_id` is, and like no other one
-        of the program.
+        """Return the id of a scratch parameter. Like `content_id` it is the same in every process, and it is unique
+        in the program.
         """
         if name not in self.scratch_ids:
             raise InvalidArgumentError(f"kernel {self.name!r} has no scratch {name!r}")
@@ -259,14 +258,14 @@ cdef class Kernel:
         Raises
         ------
         Error
-            As `Queue.launch`.
+            The same errors as `Queue.launch`.
         """
         return self.device._check_queue(queue)._bind(self, grid, block, args)
 
     def __getitem__(self, configuration: tuple[Grid, Grid] | tuple[Grid, Grid, Queue]) -> ConfiguredLaunch:
         """``kernel[grid, block](*args)`` or ``kernel[grid, block, queue](*args)``: a launch in subscript form.
 
-        Without a queue it goes to the thread's current one (``with queue:``), else to the null queue.
+        Without a queue, the launch goes to the thread's current queue (``with queue:``), else to the null queue.
         """
         if not isinstance(configuration, tuple) or len(configuration) not in (2, 3):
             raise ArgumentTypeError("a launch is kernel[grid, block](...) or kernel[grid, block, queue](...)")
@@ -278,7 +277,7 @@ cdef class Kernel:
         raise ArgumentTypeError(f"a launch needs grid and block: {self.name}[grid, block](...)")
 
     def close(self) -> None:
-        """Give the kernel back once its launches are done. Does not block; twice is fine. Bound launches live on."""
+        """Give the kernel back once its launches are done. Bound launches live on. Does not block; twice is fine."""
         if not self.closed:
             self.closed = True
             self.plain = False

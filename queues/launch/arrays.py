@@ -1,4 +1,4 @@
-"""NumPy arrays given to a launch: copied in before it, and out again after it."""
+"""NumPy arrays as launch arguments: they are copied in before the launch, and out again after it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
 
 
 def _of_a_graph(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Buffer:
-    """Memory that goes with the nodes that use it."""
+    """Make memory that lives as long as the nodes that use it."""
     device = queue.device
     native = device._allocate(math.prod(shape) * dtype.itemsize, "device")
     return device.pool._buffer_on(device, native, shape, dtype)

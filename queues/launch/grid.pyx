@@ -1,4 +1,4 @@
-"""Grid and block, from what Python gives to what the drivers want."""
+"""Converts grid and block from Python values to the drivers' geometry."""
 
 import operator
 
@@ -38,7 +38,7 @@ cdef Py_ssize_t extent(Kernel kernel, str what, object value) except -1:
 
 
 cdef int extents(Kernel kernel, str what, object value, size_t* into) except -1:
-    """Fill three sizes from an int or a tuple; returns how many were given."""
+    """Fill three sizes from an int or a tuple, and return how many were given."""
     cdef Py_ssize_t i, count
     into[1] = into[2] = 1
     if type(value) is not tuple:
@@ -76,12 +76,12 @@ cdef int check_block(Kernel kernel, const size_t* block) except -1:
 
 
 cdef bint is_plain(object value):
-    """An int, or a tuple of ints: the same object always means the same sizes."""
+    """Return whether it is an int or a tuple of ints, so that the same object always means the same sizes."""
     return type(value) is int or type(value) is tuple and all([type(extent) is int for extent in value])
 
 
 cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
-    """Groups and work-items per group, as in HIP, to the global size the drivers want; kept in the kernel."""
+    """Convert groups and work-items per group, as in HIP, to the drivers' geometry, and keep it in the kernel."""
     cdef Geometry geometry
     cdef size_t groups[3]
     cdef int i, dimensions, block_dimensions
@@ -98,7 +98,7 @@ cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
                 "the most")
         geometry.groups[i] = <uint32_t> groups[i]
         geometry.global_size[i] = groups[i] * geometry.local_size[i]
-    # The kernel keeps the objects, or their addresses could come to be those of others.
+    # The kernel keeps the objects; otherwise new objects could get their addresses.
     kernel.last_grid = grid if is_plain(grid) else None
     kernel.last_block = block if is_plain(block) else None
     kernel.geometry = geometry

@@ -1,4 +1,4 @@
-"""Launches that are not the common one: with waits, with bytes by value, the first of a kernel, and those that fail."""
+"""The uncommon launches: with waits, with bytes by value, the first launch of a kernel, and launches that fail."""
 
 from libc.stdint cimport uintptr_t
 
@@ -31,11 +31,11 @@ cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint3
 cdef int capture_launch(
     object queue, Kernel kernel, object grid, object block, PyObject* const* arguments
 ) except -1:
-    """The queue is captured: the launch becomes a node of a graph."""
+    """Make the launch a node of a graph, because the queue is captured."""
     given = tuple(list_of(arguments, kernel.count))
     capture = queue._capture
     if capture is None or not capture.launch(queue, kernel, grid, block, given):
-        queue.launch(kernel, grid, block, *given)  # it has ended meanwhile
+        queue.launch(kernel, grid, block, *given)  # the capture has ended meanwhile
     return 0
 
 
@@ -45,11 +45,11 @@ cdef Plan* create_plan(QueueState* state, Kernel kernel) except NULL:
 
 
 cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1:
-    """The first launch of this kernel on this queue."""
+    """Add a plan before the first launch of this kernel on this queue."""
     cdef Plan* plan
     cdef Status refused
     queue._check_open()
-    collect_device(state.device)  # plans of kernels that are gone, before there is one more
+    collect_device(state.device)  # first drop the plans of kernels that are gone
     plan = create_plan(state, kernel)
     with nogil:
         state.lock.lock()
@@ -60,7 +60,7 @@ cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1:
         state.lock.unlock()
         if plan != NULL:  # another thread was faster
             delete_plan(plan)
-    if refused == QUEUE_CLOSED:  # anything else is for the launch, which looks again
+    if refused == QUEUE_CLOSED:  # the launch checks again and raises the other refusals
         queue._check_open()
     return 0
 
@@ -73,7 +73,7 @@ cdef list list_of(PyObject* const* arguments, Py_ssize_t count):
 cdef Status launch_gathered(
     QueueState* state, uint64_t kernel_id, const Geometry* geometry, char* packed, bint spilled, uint32_t* failed_at
 ) noexcept nogil:
-    """Any launch whose plan is there, waits and all. Uploads are commands before it; the first carries the waits."""
+    """Submit a launch with its waits. Its plan exists. Uploads are commands before it; the first carries the waits."""
     cdef Order order
     cdef Plan* plan
     cdef Status status

@@ -1,4 +1,4 @@
-"""Minimum, maximum and sum of integer buffers, worked out on the device and remembered with the memory."""
+"""Minimum, maximum and sum of integer buffers. The device computes them, and they are remembered with the memory."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ kernel void reduce_TYPE(global const TYPE *values, const ulong count, global WID
 
 
 class Reductions:
-    """The kernels of a device for it."""
+    """The reduction kernels of a device."""
 
     def __init__(self, device: Device) -> None:
         names = TYPES.values()
@@ -68,7 +68,7 @@ class Reductions:
         self._device = device
 
     def run(self, queue: Queue, buffers: list[Buffer]) -> list[tuple[int, int, int]]:
-        """(minimum, maximum, sum) of each: a launch for each on `queue`, and one host synchronize. Blocks."""
+        """Return (minimum, maximum, sum) of each. Blocks: one launch for each on `queue`, and one host synchronize."""
         shares = [min(-(-buffer.size // (BLOCK * PER_THREAD)), MOST_GROUPS) for buffer in buffers]
         partial = self._device._lend(queue, (sum(shares), 3), "i8")
         start = 0
@@ -87,6 +87,6 @@ class Reductions:
 
     def _read(self, queue: Queue, partial: Buffer) -> np.ndarray[Any, Any]:
         staged = self._device.driver.stage(partial.nbytes)
-        staged[:] = 0  # what a device that executes nothing leaves there must not become a size
+        staged[:] = 0  # on a device that executes nothing, garbage must not become a size
         queue._copy_to_staging(staged, partial).wait()
         return np.asarray(staged)[: partial.nbytes].view("i8").reshape(partial.shape)

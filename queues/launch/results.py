@@ -1,4 +1,4 @@
-"""What a kernel gives back: futures of launches with ``result=dtype``."""
+"""Results of kernels: the futures that launches with ``result=dtype`` return."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class Result:
 
     @property
     def done(self) -> bool:
-        """Whether it is here; never blocks."""
+        """Whether the value is on the host. Never blocks."""
         return self._event.query()
 
     def get(self) -> Any:
         """The value: a NumPy scalar, or an array when the dtype has a shape.
 
-        Blocks until it is here: one host synchronize, none when that is known already.
+        Blocks until the value is here. Takes one host synchronize, or none when it is known to be here.
 
         Raises
         ------
         DriverError
-            When a command before it failed.
+            When an earlier command failed.
         """
         self._event.wait()
         base, shape = self.dtype.base, self.dtype.shape
@@ -58,7 +58,7 @@ class Result:
 
 
 class ConfiguredLaunch(Protocol):
-    """``kernel[grid, block]``: what is called with the arguments, as `Queue.launch` is."""
+    """The type of ``kernel[grid, block]``, which is called with the arguments, like `Queue.launch`."""
 
     @overload
     def __call__(self, *args: Any, result: DTypeLike) -> Result: ...
@@ -68,7 +68,7 @@ class ConfiguredLaunch(Protocol):
 
 
 def results(*futures: Result) -> list[Any]:
-    """The values of several results, with one host synchronize for all that are on one device.
+    """Return the values of several results, with one host synchronize a device.
 
     Blocks until the last one is here.
 
@@ -85,7 +85,7 @@ def results(*futures: Result) -> list[Any]:
 
 
 def launch_for_result(queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: list[Any], result: Any) -> Result:
-    """`Queue.launch` with ``result=``."""
+    """Implement `Queue.launch` with ``result=``."""
     dtype = read_dtype(result)
     last = kernel.parameters[-1] if kernel.parameters else None
     if last is None or last.kind != "pointer" or last.read_only or last.name in kernel.scratch_names:

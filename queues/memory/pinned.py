@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class PinnedMemory:
-    """One allocation, seen by NumPy through the array interface; the arrays made from it keep it alive."""
+    """One allocation, which NumPy sees through the array interface. Arrays made from it keep it alive."""
 
     def __init__(self, device: Device, nbytes: int) -> None:
         self.device = device
-        address, self._owner = device.driver.pinned(nbytes)  # last, because __del__ looks for it
+        address, self._owner = device.driver.pinned(nbytes)  # __del__ checks for `_owner`
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
 
     def __del__(self) -> None:
@@ -32,9 +32,9 @@ class PinnedMemory:
 def host_empty(
     shape: ShapeLike, dtype: DTypeLike = "f4", device: Device | None = None
 ) -> np.ndarray[Any, np.dtype[Any]]:
-    """A NumPy array in pinned host memory, contents unspecified.
+    """Make a NumPy array in pinned host memory, with unspecified contents.
 
-    `Queue.copy` to and from it, or a C-contiguous part of it, is truly asynchronous and not staged: neither read nor
+    `Queue.copy` to and from it, or a C-contiguous part of it, is truly asynchronous and not staged: do not read or
     write it before the copy is done. The array and its views keep the memory alive.
 
     Parameters
@@ -42,7 +42,7 @@ def host_empty(
     shape : int or tuple of int
     dtype : numpy dtype
     device : Device, optional
-        Whose driver pins it; the Device made last and not closed when not given.
+        The device whose driver pins the memory; by default the Device made last that is not closed.
 
     Raises
     ------
@@ -65,7 +65,7 @@ _made: list[weakref.ref[Device]] = []
 
 
 def remember(device: Device) -> None:
-    """One of the devices that `host_empty` may use without being told."""
+    """Remember a device that `host_empty` may use by default."""
     _made[:] = [other for other in _made if (known := other()) is not None and not known.closed]
     _made.append(weakref.ref(device))
 
@@ -79,7 +79,7 @@ def _latest() -> Device:
 
 
 def is_pinned(host: object, device: Device) -> bool:
-    """Whether this is an array in pinned memory of the device, or a view of one."""
+    """Return whether this is an array in pinned memory of the device, or a view of one."""
     while isinstance(host, np.ndarray):
         host = host.base
     return isinstance(host, PinnedMemory) and host.device is device

@@ -17,7 +17,7 @@ Grid: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...]  # also of a block: 
 
 
 def read_shape(shape: Any, least: int = 0) -> tuple[int, ...]:
-    """A tuple of ints, none below `least`, from what NumPy takes for a shape."""
+    """Convert anything that NumPy takes as a shape to a tuple of ints, each at least `least`."""
     try:
         extents: Iterable[Any] = (operator.index(shape),)
     except TypeError:
@@ -32,7 +32,7 @@ def read_shape(shape: Any, least: int = 0) -> tuple[int, ...]:
 
 
 def read_dtype(dtype: Any) -> np.dtype[Any]:
-    """A dtype whose elements are bytes that can be copied."""
+    """Return a dtype whose elements are bytes that can be copied. Refuses Python objects and empty elements."""
     try:
         read: np.dtype[Any] = np.dtype(dtype)
     except TypeError as error:
@@ -43,14 +43,14 @@ def read_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def convert(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
-    """An array of `dtype` with this value or these values; unlike NumPy's own conversions it never wraps or overflows.
+    """Convert a value or values to an array of `dtype`. Unlike NumPy's own conversions it never wraps or overflows.
 
     Raises
     ------
     TypeError
         When the value is of another kind: a float for an integer, a complex number for a real one.
     ValueError
-        When it does not fit: out of range, or of another structure.
+        When the value does not fit: out of range, or of another structure.
     """
     if dtype.kind in "iu":
         source = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value, object)
