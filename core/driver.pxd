@@ -52,7 +52,7 @@ cdef enum CommandKind:
 cdef struct Command:
     # of a graph, with all that its operation below takes
     int kind
-    void* kernel  # with its arguments, which nobody changes
+    void* kernel  # with its arguments, which nobody may change
     Geometry geometry
     Memory to
     Memory source
@@ -64,11 +64,11 @@ cdef struct Command:
 cdef enum MarkerUse:
     FOR_DEVICE = 0  # only other queues of the device wait for it
     FOR_HOST = 1  # the host waits for it or asks for it, or another device waits for it
-    TIMED = 2  # and asks when it was reached
+    TIMED = 2  # the host also asks when it was reached
 
 
 cdef struct Driver:
-    # -- what it is like
+    # -- properties
     bint scopes_matter  # a marker for the device alone must not be waited for by the host
     # -- the launch path
     Status (*launch)(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil
@@ -90,14 +90,14 @@ cdef struct Driver:
     Status (*hold)(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil
     Status (*open_gate)(void* gate, bint failed) noexcept nogil
     # -- graphs; NULL where a loop over the commands is at least as fast
-    # What `replay` submits to any queue of the device by one call: these commands, in this order. `queue` is one of
-    # them. The recording is NULL when the driver cannot.
+    # Record these commands, so that `replay` submits them in this order, by one call, to any queue of the device.
+    # `queue` is one of these queues. The recording is NULL when the driver cannot record them.
     Status (*record)(void* queue, const Command* commands, size_t count, void** recording) noexcept nogil
     Status (*replay)(void* queue, void* recording, Waits waits) noexcept nogil
     # -- the host's side
-    # Is everything submitted done? Never blocks; the queue is locked. NULL: it takes a marker to know.
+    # Ask whether everything submitted is done. Never blocks; the queue is locked. NULL: only a marker can answer that.
     Status (*poll)(void* queue, bint* done) noexcept nogil
-    # Blocks, while others submit. NULL: the driver forbids that, and a marker is waited for.
+    # Blocks, while others may submit. NULL: the driver forbids that, and forebay waits for a marker instead.
     Status (*finish)(void* queue) noexcept nogil
     # Blocks until all are signalled; one host synchronize. A single event is one for the host.
     Status (*wait_events)(void* context, Waits events) noexcept nogil

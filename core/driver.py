@@ -31,7 +31,7 @@ KINDS = ("cpu", "gpu", "accelerator", "custom")  # of devices
 MOST_GROUPS = 0x7FFFFFFF  # of a launch in each dimension, where the driver sets no limit
 
 
-# -- what a driver says in forebay's words
+# -- descriptions that a driver gives in forebay's words
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class DeviceInfo:
     reason
         Why it cannot be used; empty if it can.
     advice
-        What to do about it; empty if it can be used.
+        How to make it usable; empty if it can be used.
     native
         The driver's object, which only the driver's folder looks into; None if there is none for a device that cannot
         be used.
@@ -90,7 +90,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a device can hold and how large a launch on it may be; 0 for what its driver does not say.
+    """The limits of a device and of launches on it. A limit that its driver does not report is 0.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ class Parameter:
 
 
 class DriverMemory(Protocol):
-    """One allocation, freed with the last reference: whoever drops that knows that the device is done with it.
+    """One allocation. Dropping the last reference frees it, so the device must be done with it by then.
 
     Memory that the host can read in place, "shared" and "host", has the buffer protocol.
     """
@@ -221,15 +221,15 @@ class DriverKernel(Protocol):
 
 
 class Natives(dict[str, DriverKernel]):
-    """What a driver made of a program: its kernels by name, and its variables.
+    """A program as its driver built it: the kernels by name, and the variables.
 
     Parameters
     ----------
     kernels
         By name.
     variable
-        ``variable(name)``: the memory of a variable, which keeps the program; None when there is none of this name.
-        Raises `NotSupportedError` where the driver does not say where variables are.
+        ``variable(name)`` returns the memory of a variable, which keeps the program; None when no variable has this
+        name. Raises `NotSupportedError` where the driver does not report the addresses of variables.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class Natives(dict[str, DriverKernel]):
 
 
 class SharesUsm(Protocol):
-    """What a driver can do whose memory is SYCL's unified shared memory."""
+    """The abilities of a driver whose memory is SYCL's unified shared memory."""
 
     def adopt_memory(self, thing: object) -> tuple[DriverMemory, tuple[int, ...], np.dtype[Any]]:
         """Memory that `thing` owns and which keeps `thing`; its shape and its element type.
@@ -256,7 +256,7 @@ class SharesUsm(Protocol):
 class DriverDevice(Protocol):
     """One device, opened for a `forebay.Device` that keeps it for as long as there is work. Any thread may call it."""
 
-    # -- what it is like
+    # -- properties
 
     @property
     def info(self) -> DeviceInfo:
@@ -264,7 +264,7 @@ class DriverDevice(Protocol):
 
     @property
     def limits(self) -> Limits:
-        """What it can hold, and how large a launch may be."""
+        """The limits of the device and of launches on it."""
 
     @property
     def table(self) -> int:
@@ -276,7 +276,7 @@ class DriverDevice(Protocol):
 
     @property
     def keeps_gil_below(self) -> int:
-        """Commands in flight on a queue up to which submitting one more surely does not block."""
+        """While fewer commands than this are in flight on a queue, submitting one more surely does not block."""
 
     @property
     def priorities(self) -> tuple[int, ...]:
@@ -284,7 +284,7 @@ class DriverDevice(Protocol):
 
     @property
     def clock_wraps(self) -> float:
-        """Nanoseconds after which the times of events begin anew; 0.0 for never."""
+        """Nanoseconds after which the times of events wrap to 0; 0.0 for never."""
 
     @property
     def has_addresses(self) -> bool:
@@ -367,12 +367,12 @@ class DriverDevice(Protocol):
 
 
 class DriverFolder(Protocol):
-    """A driver's folder: what its ``__init__`` offers."""
+    """The contents of the ``__init__`` of a driver's folder."""
 
     def discover(self) -> list[DeviceInfo]:
         """Every device, the unusable ones too, in order of preference; a new list of the same objects each time.
 
-        The first call looks at the machine and blocks meanwhile. Raises nothing.
+        The first call examines the machine and blocks meanwhile. Raises nothing.
         """
 
     def absence(self) -> str:

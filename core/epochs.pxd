@@ -1,7 +1,7 @@
-"""Epochs: how far a queue has been filled, and how far it is known to be done.
+"""Epochs: how many commands a queue was given, and how many are known to be done.
 
-Two counters and nothing else, so that markers and clocks can hold them without holding the queue: a queue's clock names
-other queues' epochs, and if it named the queues themselves two that waited on each other would keep each other alive.
+They are separate from the queue so that markers and clocks can hold them without holding the queue. A queue's clock
+names the epochs of other queues; if it held the queues, two queues that waited on each other would never be freed.
 """
 
 from libc.stdint cimport int32_t, uint64_t
@@ -45,20 +45,20 @@ cdef inline uint64_t completed_epoch(Epochs* epochs) noexcept nogil:
 
 
 cdef inline bint is_empty(Epochs* epochs) noexcept nogil:
-    """Two loads, no lock, no driver call. ``completed`` is read first: it can only be behind what is submitted by
-    then.
+    """Return whether all is done: two loads, no lock, no driver call. ``completed`` is read first, so that it never
+    exceeds the ``submitted`` read after it.
     """
     cdef uint64_t completed = completed_epoch(epochs)
     return completed == submitted_epoch(epochs)
 
 
 cdef inline void advance_submitted(Epochs* epochs) noexcept nogil:
-    """One more command. The queue's lock is held, so a plain store is enough."""
+    """Count one more command. The queue's lock is held, so a plain store is enough."""
     epochs.submitted.store(epochs.submitted.load(memory_order_relaxed) + 1, memory_order_release)
 
 
 cdef inline void raise_completed(Epochs* epochs, uint64_t epoch) noexcept nogil:
-    """Never lowers: a finish that began earlier may report later."""
+    """Raise ``completed``, never lower it: a finish that began earlier may report later."""
     cdef uint64_t known = epochs.completed.load(memory_order_relaxed)
     while known < epoch:
         if epochs.completed.compare_exchange_weak(known, epoch, memory_order_release):

@@ -1,7 +1,7 @@
 """The exceptions of forebay.
 
-All of them derive from `Error`, and each also from the built-in exception a caller would expect, so that both
-``except forebay.Error`` and ``except ValueError`` do what they say.
+All of them derive from `Error`. Each also derives from the built-in exception that a caller would expect, so that both
+``except forebay.Error`` and ``except ValueError`` work.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Error(Exception):
 
 
 class DeviceNotFoundError(Error, LookupError):
-    """No device matches what was asked for, or the one that does cannot be used; the message lists what there is."""
+    """No device matches the filter, or the matching device cannot be used. The message lists the devices."""
 
 
 class InvalidArgumentError(Error, ValueError):
@@ -57,7 +57,7 @@ class ArgumentTypeError(Error, TypeError):
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """The device, or the host on the device's behalf, has not enough memory for this allocation."""
+    """The device, or the host on the device's behalf, does not have enough memory for this allocation."""
 
 
 class ClosedError(Error, RuntimeError):
@@ -108,7 +108,7 @@ class ScratchOverflowError(Error, RuntimeError):
 
 
 class TimeoutError(Error, builtins.TimeoutError):
-    """A wait with a timeout gave up before the device was done; nothing was cancelled, and waiting again is fine."""
+    """A wait with a timeout ended before the device was done. Nothing was cancelled, and waiting again is fine."""
 
 
 class NotSupportedError(Error, NotImplementedError):
@@ -116,7 +116,7 @@ class NotSupportedError(Error, NotImplementedError):
 
 
 class CaptureError(Error, RuntimeError):
-    """Something that cannot be done because a queue is, or is not, captured.
+    """An operation failed because a queue is, or is not, captured.
 
     Attributes
     ----------
@@ -128,13 +128,13 @@ class CaptureError(Error, RuntimeError):
 
 
 class CaptureUnsupportedError(CaptureError):
-    """What was asked for cannot be captured, or may not be done while something is."""
+    """The operation cannot be captured, or is not allowed during a capture."""
 
     hip_name = "hipErrorStreamCaptureUnsupported"
 
 
 class CaptureInvalidatedError(CaptureError):
-    """The capture was invalidated by an earlier error; it can only be ended, and gives no graph."""
+    """An earlier error invalidated the capture. It can only be ended, and gives no graph."""
 
     hip_name = "hipErrorStreamCaptureInvalidated"
 
@@ -146,19 +146,19 @@ class CaptureMergeError(CaptureError):
 
 
 class CaptureUnmatchedError(CaptureError):
-    """A capture is ended on the queue it began on."""
+    """A capture must be ended on the queue on which it began."""
 
     hip_name = "hipErrorStreamCaptureUnmatched"
 
 
 class CaptureUnjoinedError(CaptureError):
-    """A queue that joined the capture has work that the queue it began on never waited for."""
+    """A queue joined the capture and has work for which the capture's first queue never waited."""
 
     hip_name = "hipErrorStreamCaptureUnjoined"
 
 
 class CaptureIsolationError(CaptureError):
-    """A captured queue cannot wait for what is not captured."""
+    """A captured queue cannot wait for work that is not captured."""
 
     hip_name = "hipErrorStreamCaptureIsolation"
 
@@ -170,7 +170,7 @@ class CaptureImplicitError(CaptureError):
 
 
 class CaptureWrongThreadError(CaptureError):
-    """A capture is ended by the thread that began it, unless its mode is "relaxed"."""
+    """The thread that began a capture must end it, unless its mode is "relaxed"."""
 
     hip_name = "hipErrorStreamCaptureWrongThread"
 

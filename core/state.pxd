@@ -29,7 +29,7 @@ cdef extern from *:
     #include <thread>
 
     namespace forebay {
-    /* Locks by one atomic exchange and unlocks by one store, both inline: a third of the cost of std::mutex in a launch.
+    /* Locks by one atomic exchange and unlocks by one store, both inline: a third of what std::mutex costs a launch.
        A waiter spins briefly, because commands take a microsecond. Then it sleeps, because a driver call on a full
        queue may take seconds. */
     class Lock {

@@ -1,7 +1,7 @@
 """Keeps the bytes that a compiler made on disk, from one process to the next.
 
-What is in the folder is never trusted to be whole: processes write at the same time, are killed, disks fill up.
-Whatever goes wrong with it, a program still gets its kernels, only later. Hence nothing here raises because of it.
+Files in the folder are never trusted to be complete: processes write at the same time or are killed, and disks fill up.
+Whatever goes wrong with the cache, a program still gets its kernels, only later. So nothing here raises because of it.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ READS_FILES = re.compile(r"(?:#|%:|\?\?=)[^\n]*\b(?:include|import|embed)")
 
 
 class CacheInfo(NamedTuple):
-    """What a cache holds.
+    """The contents of a cache.
 
     Attributes
     ----------
     folder : Path or None
-        Where; None if the cache is turned off.
+        The cache's folder; None if the cache is turned off.
     entries, nbytes : int
-        How many there are, and the size of their files.
+        The number of entries, and the size of their files.
     limit : int
-        The size beyond which the least recently used are removed.
+        The size beyond which the least recently used entries are removed.
     """
 
     folder: Path | None
@@ -52,9 +52,9 @@ class CacheInfo(NamedTuple):
 
 
 def key_of(*parts: bytes | str) -> str:
-    """Return the key for a value that follows from `parts`, which are a source and all that decides what becomes of it.
+    """Return the key of a value computed from `parts`: a source and everything else that affects the result.
 
-    The order of the parts and where one ends and the next begins count, too. A text is the same as its UTF-8 bytes.
+    The order of the parts and the boundaries between them count too. A text equals its UTF-8 bytes.
     """
     digest = hashlib.sha256()
     for part in parts:
@@ -65,17 +65,17 @@ def key_of(*parts: bytes | str) -> str:
 
 
 def reads_files(source: bytes | str) -> bool:
-    """Return whether a program in OpenCL C may read files, which can change while it stays the same. SPIR-V does not.
+    """Return whether a program in OpenCL C may read files, which can change while the source does not.
 
-    A comment behind such a directive, or that looks like one, counts as well.
+    SPIR-V reads none. A comment behind such a directive, or one that looks like it, counts as well.
     """
     return isinstance(source, str) and READS_FILES.search(re.sub(r"(?:\\|\?\?/)\s*\n", "", source)) is not None
 
 
 class BinaryCache:
-    """Bytes by key, in a folder, bounded in size. Any number of threads and processes may use one folder.
+    """Bytes by key, in a folder of bounded size. Any number of threads and processes may use one folder.
 
-    Reading and writing blocks as files do. A folder that cannot be made or read is a cache that is always empty.
+    Reading and writing block like file access. If the folder cannot be made or read, the cache is always empty.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class BinaryCache:
         self._folder = None if os.environ.get("FOREBAY_NO_CACHE") else _folder(folder)
 
     def get(self, key: str) -> bytes | None:
-        """Return what was put there under this key; None if there is nothing, or no longer, or not all of it.
+        """Return the value of this key. None if it was never put there, was removed, or is incomplete.
 
         Raises
         ------
@@ -117,7 +117,7 @@ class BinaryCache:
         return value
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep `value` under this key, in place of what was there; remove the least recently used if that is too much.
+        """Keep `value` under this key, replacing an earlier value. Remove the least recently used beyond the limit.
 
         A value that is larger than the limit is not kept.
 
@@ -131,7 +131,7 @@ class BinaryCache:
             return
         with contextlib.suppress(OSError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Whoever reads sees the old file or the new one, because it appears under its name when it is complete.
+            # The file gets its name only when it is complete, so that readers see the old file or the new one.
             number, part = tempfile.mkstemp(prefix=PART, dir=path.parent)
             try:
                 with open(number, "wb") as file:
@@ -145,12 +145,12 @@ class BinaryCache:
             self._trim(path)
 
     def info(self) -> CacheInfo:
-        """Return what the cache holds, all of it, whichever process put it there."""
+        """Return the contents of the cache, from all processes."""
         sizes = [status.st_size for path, status in self._files() if KEY.fullmatch(path.name)]
         return CacheInfo(self._folder, len(sizes), sum(sizes), self._limit)
 
     def clear(self) -> None:
-        """Remove everything that was put there, by other processes as well; files of others in the folder stay."""
+        """Remove all entries, also those of other processes. Foreign files in the folder stay."""
         for path, _ in self._files():
             _remove(path)
 
@@ -160,7 +160,7 @@ class BinaryCache:
         return self._folder and self._folder / key
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Yield the cache's own files, those being written included."""
+        """Yield the cache's own files, including those being written."""
         try:
             paths = list(self._folder.iterdir()) if self._folder else []
         except OSError:

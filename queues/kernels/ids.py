@@ -1,8 +1,8 @@
-"""Ids of kernels and of their tasks, which follow from the program and are the same in every process.
+"""Ids of kernels and of their tasks. They are computed from the program and are the same in every process.
 
-A task is a part of a kernel's launch that is told apart from the others, such as a reduction that sizes its scratch
-memory. Ids are 32-bit FNV-1a hashes (Fowler, Noll, Vo; IETF draft-eastlake-fnv), and a collision within a program is
-resolved by linear probing. That depends on the order in which ids are given, so the order is kept on disk.
+A task is a distinct part of a kernel's launch, such as a reduction that sizes its scratch memory. Ids are 32-bit FNV-1a
+hashes (Fowler, Noll, Vo; IETF draft-eastlake-fnv). Linear probing resolves collisions within a program. It depends on
+the order in which ids are given, so the order is kept on disk.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def content_id(program_digest: str, kernel_name: str, task_index: int = 0, *, bi
     Parameters
     ----------
     program_digest : str
-        Of the program's content: one of `key_of`'s keys.
+        Digest of the program's content: a key of `key_of`.
     bits : int
-        Fewer than 32 fold the hash, which is for tests of collisions.
+        Fewer than 32 fold the hash, to test collisions.
     """
     value = OFFSET_BASIS
     for byte in f"{program_digest}\0{kernel_name}\0{task_index}".encode():
@@ -40,9 +40,9 @@ def content_id(program_digest: str, kernel_name: str, task_index: int = 0, *, bi
 class Identities:
     """The ids of one program's kernels and their tasks, each given once. Any thread may ask.
 
-    Ids are never 0. Those of kernels are given in the order of their names, those of tasks as they are asked for; what
-    a process has given is kept in the cache, and the next one begins with it. What is found there is checked by giving
-    the ids again: a table of something else is ignored and rewritten.
+    Ids are never 0. Kernels get ids in the order of their names, tasks in the order in which they are first asked for.
+    The cache keeps the ids that a process has given, and the next process begins with them. A table from the cache is
+    checked by giving its ids again; a wrong table is ignored and rewritten.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Identities:
             self._keep()
 
     def of(self, kernel_name: str, task_index: int = 0) -> int:
-        """Return the id of a task; of the kernel itself without `task_index`. A task's first one is written to disk.
+        """Return the id of a task, or of the kernel itself without `task_index`. A new task's id is written to disk.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class Identities:
             self._cache.put(self._key, json.dumps(given, separators=(",", ":")).encode())
 
     def _restore(self, kept: bytes) -> bool:
-        """Give the ids in the order in which they were given before; False when others come out."""
+        """Give the ids in the order in which they were given before. Return False when the result differs."""
         try:
             given = [(str(name), int(index), int(identity)) for name, index, identity in json.loads(kept)]
         except (ValueError, TypeError):
@@ -133,6 +133,6 @@ class Identities:
 
 
 def identify(kernels: Iterable[str], source: str | bytes, options: tuple[str, ...]) -> Identities:
-    """Return the ids of a program with these kernels; kept on disk unless the source includes files."""
+    """Return the ids of a program with these kernels. They are kept on disk unless the source includes files."""
     cache = None if reads_files(source) else BinaryCache()
     return Identities(key_of("program", source, *options), kernels, cache)

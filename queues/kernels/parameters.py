@@ -1,4 +1,4 @@
-"""The parameters of kernels: what a declaration in OpenCL C or SPIR-V means for packing arguments."""
+"""The parameters of kernels: converts declarations in OpenCL C or SPIR-V for the packing of arguments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NUMPY_NAMES = {
 
 
 def read_parameter(kernel: str, index: int, declared: spirv.Declared, size_of: Callable[[], int]) -> Parameter:
-    """What a declared parameter takes; ``size_of()`` is asked for the bytes of a structure that has none declared.
+    """Return the Parameter of a declaration. ``size_of()`` gives the bytes of a structure of undeclared size.
 
     Raises
     ------

@@ -77,29 +77,29 @@ class Program:
         return self._kernels[name]
 
     def get_global(self, name: str) -> Buffer:
-        """The memory of a variable at file scope, as bytes: ``program.get_global("table").view("f4")``.
+        """Return the memory of a variable at file scope, as bytes: ``program.get_global("table").view("f4")``.
 
-        One that is declared in ``global`` memory and not ``static``. OpenCL C has them since 2.0, where the device does
-        (``__opencl_c_program_scope_global_variables``), and only when it is asked for: ``dev.program(source,
-        "-cl-std=CL3.0")``. Each program has its own; they begin with their initial values. Does not block.
+        The variable must be declared in ``global`` memory and not ``static``. OpenCL C has such variables since 2.0, on
+        devices with ``__opencl_c_program_scope_global_variables``, and only on request: ``dev.program(source,
+        "-cl-std=CL3.0")``. Each program has its own variables, which begin with their initial values. Does not block.
 
-        Kernels use a variable without being given it. So its `Buffer.generation` does not see them, and what runs on
-        other queues is ordered by nothing but waits. What is ``const``, or in ``constant`` memory, may be part of the
-        kernels' code, and is not to be written.
+        Kernels use a variable without taking it as an argument. So its `Buffer.generation` does not count their writes,
+        and only waits order its uses on different queues. A variable that is ``const`` or in ``constant`` memory may be
+        part of the kernels' code. Do not write to it.
 
         Returns
         -------
         Buffer
-            The same one each time, until it is closed. It keeps the variable when the program is dropped, and is closed
-            with the program.
+            The same object each time, until it is closed. It keeps the variable when the program is dropped, and is
+            closed with the program.
 
         Raises
         ------
         InvalidArgumentError
-            When there is none of this name.
+            When there is no variable of this name.
         NotSupportedError
-            When the driver does not say where variables are: OpenCL without clGetDeviceGlobalVariablePointerINTEL, and
-            SYCL. Level Zero does (zeModuleGetGlobalPointer).
+            When the driver does not report the addresses of variables: OpenCL without
+            clGetDeviceGlobalVariablePointerINTEL, and SYCL. Level Zero does (zeModuleGetGlobalPointer).
         """
         if self.closed:
             raise ClosedError("this Program is closed")
@@ -124,7 +124,7 @@ class Program:
         return name in self._natives
 
     def close(self) -> None:
-        """Close its kernels and variables. What was launched still runs; twice is fine."""
+        """Close its kernels and variables. Submitted launches still run. Closing twice is fine."""
         self.closed = True
         for kernel in self._kernels.values():
             kernel.close()

@@ -12,17 +12,17 @@ __all__ = ["Argument", "MaxOver", "MinOver", "Size", "SumOver", "read_size"]
 
 
 class Size:
-    """An integer that is known when the kernel is launched. Combines with others and with ints by ``+ - * //``.
+    """An integer that is known when the kernel is launched. It combines with other Sizes and ints by ``+ - * //``.
 
     ``//`` rounds down as in Python.
     """
 
     def evaluate(self, known: Mapping[Size, int]) -> int:
-        """Its value, with those of its leaves."""
+        """Return its value, given the values of its leaves."""
         raise NotImplementedError
 
     def leaves(self) -> frozenset[Leaf]:
-        """What has to be known to evaluate it."""
+        """Return the leaves whose values are needed to evaluate it."""
         raise NotImplementedError
 
     def __add__(self, other: Size | int) -> Size:
@@ -70,7 +70,7 @@ class Constant(Size):
 
 
 class Leaf(Size):
-    """Something about one argument, by the name of its parameter. Two of one kind and name are equal."""
+    """A property of one argument, by the name of its parameter. Two leaves of one kind and name are equal."""
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
@@ -98,9 +98,9 @@ class Argument(Leaf):
 
 
 class Over(Leaf):
-    """A reduction over all elements of a buffer argument of integers; 0 when it has none."""
+    """A reduction over all elements of a buffer argument of integers; 0 when it has no elements."""
 
-    index = 0  # in what the device's reduction gives
+    index = 0  # in the result of the device's reduction
 
 
 class MinOver(Over):
@@ -130,7 +130,7 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
 
 
 class Combined(Size):
-    """Two sizes and what is done with them."""
+    """Two sizes and the operation that combines them."""
 
     def __init__(self, operation: str, left: Size, right: Size) -> None:
         self.operation = operation
@@ -156,7 +156,7 @@ def _combine(operation: str, left: Any, right: Any) -> Size:
 
 
 def read_size(size: Any) -> Size:
-    """An int or a `Size` as a `Size`.
+    """Convert an int or a `Size` to a `Size`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Reads what a SPIR-V module says about its kernels: no driver call returns it, or only some drivers have one.
+"""Reads the kernels' declarations from a SPIR-V module, because few drivers or none have a call that returns them.
 
 Numbers are from the SPIR-V specification: opcodes (3.32), decorations (3.20) and storage classes (3.7).
 """
@@ -27,8 +27,8 @@ FLOATS = {16: "half", 32: "float", 64: "double"}
 
 
 class Declared(NamedTuple):
-    """A parameter as declared: `kind` is "pointer", "local" or "value"; `nbytes` is of structures passed by value;
-    `read_only` is what a pointer to constant memory or to const is."""
+    """A parameter as declared. `kind` is "pointer", "local" or "value"; `nbytes` is the size of structures passed by
+    value; `read_only` is True for a pointer to constant memory or to const."""
 
     name: str
     type_name: str
@@ -38,13 +38,13 @@ class Declared(NamedTuple):
 
 
 def kernels_of(module: bytes) -> dict[str, list[Declared]]:
-    """The parameters of each kernel.
+    """Return the parameters of each kernel.
 
     Raises
     ------
     ValueError
-        When these bytes are no whole module. Drivers are not robust here: Intel's CPU runtime (2026.2.0) ends the
-        process when it gets a module that was cut off.
+        When these bytes are not a complete module. Drivers are not robust here: Intel's CPU runtime (2026.2.0) ends the
+        process when it gets a truncated module.
     """
     found = _Module(module).kernels()
     if not found:
@@ -53,12 +53,12 @@ def kernels_of(module: bytes) -> dict[str, list[Declared]]:
 
 
 def variables_of(module: bytes) -> set[str]:
-    """The names of the variables in global memory that other modules, and the host, may use.
+    """Return the names of the variables in global memory that other modules and the host may use.
 
     Raises
     ------
     ValueError
-        When these bytes are no whole module.
+        When these bytes are not a complete module.
     """
     read = _Module(module)
     return {name for identity, name in read.exported.items() if identity in read.variables}
@@ -150,8 +150,8 @@ class _Module:
         return found
 
     def _said(self, what: str, kernel: str, count: int) -> list[str]:
-        """Of each parameter, as translators from OpenCL C leave it in a string: integers of SPIR-V have no sign, and
-        its pointers do not know const."""
+        """Return the entry of each parameter in a string that translators from OpenCL C leave. It is needed because
+        SPIR-V's integers have no sign and its pointers have no const."""
         prefix = f"{what}.{kernel}."
         for text in self.strings:
             if text.startswith(prefix):
@@ -181,7 +181,7 @@ class _Module:
         return "struct" if opcode in (STRUCT, ARRAY) else "void"
 
     def _layout(self, kind: int) -> tuple[int, int]:
-        """(bytes, alignment) as OpenCL C lays it out; 0 bytes when it has none, as an image."""
+        """Return (bytes, alignment) by OpenCL C's layout; 0 bytes for a type without a size, such as an image."""
         opcode, operands = self.types.get(kind, (0, ()))
         if opcode in (INT, FLOAT):
             return operands[0] // 8, operands[0] // 8

@@ -19,8 +19,10 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: list[Any]) -> None:
-    """Copies go to `queue`. Blocks until the results are there, if any array is written to; not in a capture, where all
-    this becomes part of the graph, with memory of its own.
+    """Launch with arrays, and copy them on `queue`.
+
+    Blocks until the results are there, if any array is written to. In a capture it does not block: launch and copies
+    become part of the graph, with their own memory.
     """
     captured = queue.capturing
     given = [parameter for parameter in kernel.parameters if parameter.name not in kernel.scratch_names]

@@ -193,8 +193,8 @@ cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t fla
 cdef class BoundLaunch:
     """A launch with its queue, geometry and arguments checked and packed once; calling it only makes the driver call.
 
-    Made by `Kernel.bind`. It still takes the queue's lock, obeys the null-queue rules and counts as a command. It may
-    be called from any thread, and keeps its queue, kernel and buffers alive.
+    `Kernel.bind` makes it. A call still takes the queue's lock, obeys the null-queue rules and counts as a command. Any
+    thread may call it. It keeps its queue, kernel and buffers alive.
 
     Raises
     ------
@@ -219,7 +219,7 @@ cdef class BoundLaunch:
         call_bound(self, NULL, 0, NULL)
 
     def _check_arguments(self) -> None:
-        """Something was closed since the arguments were last looked at."""
+        """Check that the buffers are still open. Called when the device's count of closings has changed."""
         cdef uint64_t closings = self.state.device.closings.load()
         for index, argument in enumerate(self.arguments):
             if type(argument) is Buffer and (<Buffer> argument).allocation.closed:
@@ -234,7 +234,7 @@ cdef class BoundLaunch:
 
 
 cdef void enable_vectorcall():
-    # Cython has no word for it; the type is ready and nobody has used it yet.
+    # Cython cannot declare vectorcall. Patching the type is safe here: it is ready and has not been used yet.
     cdef PyTypeObject* bound_type = <PyTypeObject*> BoundLaunch
     cdef BoundLaunch probe = BoundLaunch.__new__(BoundLaunch)
     bound_type.tp_vectorcall_offset = <char*> &probe.vectorcall - <char*> <void*> probe
