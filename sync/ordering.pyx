@@ -226,10 +226,7 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
 
 
 cdef Status take_null_marker(QueueState* queue, Marker** marker, Order* order) noexcept nogil:
-    """Set ``marker`` to the null queue's marker if this blocking queue must wait for it. The queue is not locked.
-
-    ``marker`` stays as it was, NULL, when no wait is needed.
-    """
+    """Give the null-queue marker that this blocking queue, not locked, must wait for. ``marker`` stays NULL if none."""
     cdef QueueState* null_queue = queue.device.null_queue
     cdef uint64_t epoch = submitted_epoch(null_queue.epochs)
     cdef bint ordered
@@ -450,10 +447,7 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
 
 
 cdef Status wait_for_epoch(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil:
-    """Add an edge from an epoch of another queue of the device, named by its id.
-
-    That queue may be closed. If it is gone its work is done, and no edge is needed.
-    """
+    """Add an edge from an epoch of another queue, by its id. The queue may be closed, or gone because it is done."""
     cdef vector[QueueState*] queues
     cdef Marker* marker = NULL
     cdef Status status = 0

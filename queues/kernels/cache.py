@@ -175,7 +175,7 @@ class BinaryCache:
         files = sorted(self._files(), key=lambda file: (file[0] == newest, file[1].st_mtime), reverse=True)
         for path, status in files:
             if path.name.startswith(PART):
-                if time.time() - status.st_mtime > HOUR:  # whoever wrote it was killed
+                if time.time() - status.st_mtime > HOUR:  # its writer was killed
                     _remove(path)
                 continue
             kept += status.st_size
