@@ -338,7 +338,7 @@ cdef Status arrive(SyclQueue* queue, Waits waits, Wake wake, void* data) noexcep
 cdef Status hold_queue(SyclQueue* queue, Waits waits, Wake wake, void* data, SyclEvent** gate) noexcept nogil:
     """Keep later commands in the list until the gate is opened. Calls `wake` when the queue reaches the gate.
 
-    Do not read `gate[0]` once `wake` may have been called: the thread it wakes may open the gate and release it.
+    Do not read through `gate` once `wake` may have been called: the woken thread may open the gate and be gone.
     """
     cdef SyclCommand* command
     cdef Waits none
