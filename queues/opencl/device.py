@@ -21,7 +21,7 @@ CL_QUEUE_PROPERTIES = 0x1093
 CL_QUEUE_PROFILING_ENABLE = 1 << 1
 CL_QUEUE_PRIORITY_KHR = 0x1096
 
-# A queue certainly takes this many commands before an enqueue blocks. NVIDIA's driver takes 1021 behind a running kernel
+# A queue surely takes this many commands before an enqueue blocks. NVIDIA's driver takes 1021 behind a running kernel
 # (H100, driver 580); CPU runtimes keep a list of any length (100,000 behind a gate, measured on Intel's and PoCL).
 NEVER_BLOCKS = 2**63
 KEEPS_GIL_BELOW = 256
