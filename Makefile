@@ -22,7 +22,7 @@ help:
 	@echo "make test            run the tests; ARGS='-k name' goes to pytest"
 	@echo "make test-levelzero  run them on Intel's Level Zero driver without a GPU, and again under its validation layer"
 	@echo "make test-sycl       run the device tests on SYCL, in a separate environment with dpctl (1.7 GB)"
-	@echo "make test-repeat     run the tests N=10 times in varying order on a busy processor; ON=levelzero: on that driver"
+	@echo "make test-repeat     run the tests N=10 times in varying order on a busy processor; ON=levelzero: there"
 	@echo "make check           check formatting, linting and types"
 	@echo "make bench           measure a launch; ARGS='--json' goes to the benchmark"
 	@echo "make clean           remove everything that was built"

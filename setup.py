@@ -77,7 +77,7 @@ def extensions(*folders):
 
 
 def headers_of(folder):
-    """The headers that a module in this folder may include: its own and core's. Observers include their drivers' too."""
+    """The headers a module in this folder may include: its own and core's; for an observer its driver's, too."""
     folders = [folder, Path("core"), *(Path("queues").iterdir() if folder == OBSERVERS else ())]
     return [str(header) for each in folders for header in each.glob("*.hpp")]
 
@@ -174,7 +174,7 @@ class view(Command):
 
 
 class Progress:
-    """Reports compiled modules on stderr: on a terminal in one line that is rewritten, otherwise one line per module."""
+    """Reports compiled modules on stderr: on a terminal in one line that is rewritten, else one line per module."""
 
     def __init__(self, total):
         self.done, self.total = 0, total

@@ -213,7 +213,7 @@ def program(device):
 
 @pytest.fixture
 def hold(device):
-    """``hold(queue)`` returns a gate. The queue goes no further until it is opened, at the latest when the test ends."""
+    """``hold(queue)`` returns a gate. The queue goes no further until the gate is opened, at the latest at the end."""
     gates = []
 
     def hold(queue):
