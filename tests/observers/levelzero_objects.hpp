@@ -249,8 +249,8 @@ static void check_signal(int function, const List& list, const Event& event) {
         violate(function, text_of(list) + " signals an event that others wait for the host to signal");
 }
 
-// A plain event must not end or be reset before these. Counter-based events are exempt: an address and a value, already
-// taken.
+// A plain event must not end or be reset while a list waits for it. A counter-based event may: the list has already
+// taken its address and value.
 static void check_unused(int function, const Event& event) {
     if (!event.known || event.counter_based) return;
     if (!is_done(event.waiters)) violate(function, "a list may still wait for the event");
