@@ -178,7 +178,7 @@ class Ledger:
                         self.counter_based.add(handle)
 
     def _ended(self, kind: str, handle: str) -> None:
-        """Note the end of an object. A module takes its kernels with it, a pool its events, a context everything."""
+        """Note the end of an object. The driver does not refuse to end a module, pool or context that is still used."""
         self.balance[kind, handle] -= 1
         if self.balance[kind, handle] <= 0 and kind in ("Context", "Module", "EventPool"):
             for thing in self.alive():
