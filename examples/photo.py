@@ -193,7 +193,7 @@ def largest_error(photo: np.ndarray, edges: np.ndarray) -> float:
 
 
 def counted(edges: np.ndarray) -> np.ndarray:
-    """Compare with NumPy's histogram of the same numbers: nothing may be missing or counted twice."""
+    """NumPy's histogram of the same numbers, to show that nothing is missing or counted twice."""
     bins = np.minimum((edges * np.float32(BINS / STEEPEST)).astype(int), BINS - 1)
     return np.bincount(bins.ravel(), minlength=BINS)
 
