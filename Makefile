@@ -1,6 +1,6 @@
-# make demo, make test, make check: each makes a virtual environment, installs what it needs from PyPI, and runs.
-# Needed beforehand: Python 3.10 or newer with pip, and a C++ compiler. Another Python: make PYTHON=python3.12 test
-# What is installed and built is said on stderr; the first line on stdout names the device.
+# make demo, make test, make check: each makes a virtual environment, installs its requirements from PyPI, and runs.
+# You need Python 3.10 or newer with pip, and a C++ compiler. To use another Python: make PYTHON=python3.12 test
+# stderr reports what is installed and built. The first line on stdout names the device.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -20,12 +20,12 @@ export PATH := $(abspath $(BIN)):$(PATH)
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
 	@echo "make test            run the tests; ARGS='-k name' goes to pytest"
-	@echo "make test-levelzero  the same on Intel's Level Zero driver without a GPU, and again under its validation layer"
-	@echo "make test-sycl       what has to do with a device on SYCL, in an environment of its own with dpctl: 1.7 GB"
-	@echo "make test-repeat     the tests N=10 times, each in another order and beside a busy processor; ON=levelzero there"
-	@echo "make check           formatting, linting and types"
-	@echo "make bench           what a launch costs here; ARGS='--json' goes to the benchmark"
-	@echo "make clean           remove all that was built"
+	@echo "make test-levelzero  run them on Intel's Level Zero driver without a GPU, and again under its validation layer"
+	@echo "make test-sycl       run the device tests on SYCL, in a separate environment with dpctl (1.7 GB)"
+	@echo "make test-repeat     run the tests N=10 times in varying order on a busy processor; ON=levelzero: there"
+	@echo "make check           check formatting, linting and types"
+	@echo "make bench           measure a launch; ARGS='--json' goes to the benchmark"
+	@echo "make clean           remove everything that was built"
 
 demo: $(VENV)/with-cpu,demo $(VENV)/built
 	@$(BIN)/python -m examples.photo $(ARGS)
@@ -34,8 +34,8 @@ test: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(BIN)/python -m forebay default
 	@$(BIN)/python -m pytest $(ARGS)
 
-# Intel's driver with null hardware: it compiles, encodes and submits, and executes nothing. The first run fetches 75 MB of
-# Debian packages into the user's cache, later ones need no network; where they cannot be had, this says why and fails.
+# Intel's driver with null hardware: it compiles, encodes and submits, but executes nothing. The first run fetches 75 MB
+# of Debian packages into the user's cache; later runs need no network. If the fetch fails, it prints why and fails.
 NULL = env FOREBAY_DEVICE=level_zero $(BIN)/python -m tests.null_levelzero
 
 test-levelzero: $(VENV)/with-cpu,test $(VENV)/observers
@@ -48,14 +48,14 @@ test-levelzero: $(VENV)/with-cpu,test $(VENV)/observers
 	@echo "forebay: the same for many threads at once, without the layer's events checker, which crashes then" >&2
 	@ZEL_ENABLE_EVENTS_CHECKER=0 $(NULL) --validate python -m pytest -m threads $(ARGS)
 
-# What is ever red in ten runs is said at the end, with the seed: make test ARGS=--randomly-seed=…
+# Lists at the end every test that failed in any run, with its seed: make test ARGS=--randomly-seed=…
 N ?= 10
 ON ?=
 
 test-repeat: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(BIN)/python -m tests.repeat $(N) $(if $(filter levelzero,$(ON)),$(NULL) python,$(BIN)/python) -m pytest -n auto $(ARGS)
 
-# dpctl brings a compiler's runtime of 0.7 GB with it: too much for everyone's tests, which use it where it is installed.
+# dpctl needs a compiler's runtime of 0.7 GB, too much for every test environment. `make test` uses dpctl if installed.
 test-sycl:
 	@$(MAKE) --no-print-directory VENV=$(VENV)-sycl test-on-sycl
 
@@ -80,21 +80,21 @@ $(VENV)/built: $(SOURCES) setup.py $(VENV)/python
 	@$(BIN)/python setup.py --quiet build_ext --inplace >&2
 	@touch $@
 
-# What only the tests use is compiled next to its sources, too, and never installed.
+# Modules for the tests are compiled next to their sources, too, and never installed.
 $(VENV)/observers: $(wildcard $(OBSERVERS)/*.pyx $(OBSERVERS)/*.pxi $(OBSERVERS)/*.hpp) $(VENV)/built
-	@echo "forebay: compiling what only the tests use" >&2
+	@echo "forebay: compiling the tests' observers" >&2
 	@$(BIN)/python setup.py --quiet build_ext --inplace --tests >&2
 	@touch $@
 
-# with-a,b is forebay with the extras a and b. The build is not isolated, so that the same Cython builds it every time;
-# it comes after the compiler, which says what it does where pip would be silent.
+# with-a,b is forebay with the extras a and b. The build is not isolated, so that the same Cython builds it every time.
+# The modules are compiled before it, because build_ext shows its progress and pip does not.
 $(VENV)/with-%: pyproject.toml setup.py $(VENV)/python | $(VENV)/built
 	@echo "forebay: installing into $(VENV) ($*)" >&2
 	@$(PIP) --no-build-isolation --editable '.[$*]' >&2
 	@touch $@
 
-# Debian's Python can make a virtual environment without pip only, unless root installs python3-venv: then the pip that is
-# there puts one in.
+# Without the package python3-venv, Debian's Python can make a virtual environment only without pip. In that case the
+# system's pip installs pip into it.
 $(VENV)/python: pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 10) or sys.exit( \
 	    "forebay needs Python 3.10 or newer and $(PYTHON) is %d.%d: make PYTHON=python3.12 ..." % v[:2])'

@@ -1,10 +1,10 @@
-"""Builds what is compiled; everything that is only said, not done, is in pyproject.toml.
+"""Compiles the extension modules. All static settings are in pyproject.toml.
 
 The folders ``core``, ``sync``, ``events`` and ``queues`` at the root are the packages ``forebay.core`` and so on, and
-``src/forebay`` is what is above them. setuptools maps them when it installs; Cython and type checkers know no such map,
-so ``build/view/forebay`` shows them the layout of an installed forebay. Every ``.pyx`` file in these folders becomes a
-module: there is no list to keep up to date. Its stub is made from its annotations, for a wheel and for a type checker.
-``build_ext --inplace --tests`` also compiles ``tests/observers``, which nothing installs.
+``src/forebay`` is the package above them. setuptools maps the folders when it installs. Cython and type checkers have
+no such map, so ``build/view/forebay`` shows them the layout of an installed forebay. Every ``.pyx`` file in these
+folders becomes a module, so there is no list to keep up to date. Stubs for wheels and type checkers are made from the
+annotations. ``build_ext --inplace --tests`` also compiles ``tests/observers``, which nothing installs.
 """
 
 import ast
@@ -35,10 +35,10 @@ forebay compiles its core and found no C++ compiler (looked for: {name}). It nee
     Fedora, RHEL      dnf install gcc-c++
     macOS             xcode-select --install
     conda             conda install -c conda-forge cxx-compiler
-Another one is taken from the environment variable CXX.
+To use another compiler, set the environment variable CXX.
 """
 NO_HEADERS = """
-forebay compiles its core and found no Python.h in {folder}. It needs the headers of this very Python:
+forebay compiles its core and found no Python.h in {folder}. It needs the headers of exactly this Python:
     Debian, Ubuntu    apt-get install python3-dev
     Fedora, RHEL      dnf install python3-devel
 A Python from python.org, conda, pyenv or uv has them already.
@@ -46,13 +46,13 @@ A Python from python.org, conda, pyenv or uv has them already.
 
 
 def packages():
-    """Every folder with an ``__init__.py``, under the name it is imported by."""
+    """Every folder with an ``__init__.py``, by its import name."""
     inits = [init for folder in (FACE, *ROOMS) for init in sorted(Path(folder).rglob("__init__.py"))]
     return [module_name(init.parent) for init in inits]
 
 
 def module_name(path):
-    """Return what a file or folder of the rooms, the face or the tests is imported as."""
+    """Return the import name of a file or folder of the rooms, the face or the tests."""
     parts = path.with_suffix("").parts
     if parts[0] == "tests":
         return ".".join(parts)
@@ -68,7 +68,7 @@ def extensions(*folders):
             [source.as_posix()],
             language="c++",
             include_dirs=["."],
-            # dlopen and threads were libraries of their own before glibc 2.34.
+            # before glibc 2.34, dlopen and threads were separate libraries
             libraries=["dl"] if LINUX else [],
             extra_link_args=["-pthread"] if LINUX else [],
         )
@@ -77,7 +77,7 @@ def extensions(*folders):
 
 
 def headers_of(folder):
-    """All that a module in this folder may include: its own headers and core's; an observer its driver's, too."""
+    """The headers a module in this folder may include: its own and core's; for an observer its driver's, too."""
     folders = [folder, Path("core"), *(Path("queues").iterdir() if folder == OBSERVERS else ())]
     return [str(header) for each in folders for header in each.glob("*.hpp")]
 
@@ -94,7 +94,7 @@ def make_view():
             entry.parent.mkdir(parents=True, exist_ok=True)
             try:
                 entry.symlink_to(source.resolve())
-            except (OSError, NotImplementedError):  # Windows without the privilege, or a file system that has none
+            except (OSError, NotImplementedError):  # Windows without the privilege, or a file system without links
                 shutil.copy2(source, entry)
 
 
@@ -107,7 +107,7 @@ def write_stubs():
         include_private=True,
         exclude_attribution=True,
         resolve_ctypedef_aliases=True,
-        trim_not_defined=False,  # else a misspelt name in an annotation would mean anything
+        trim_not_defined=False,  # otherwise a misspelt name in an annotation becomes Any
         include_dirs=[str(VIEW)],
     )
     sources = sorted(VIEW.rglob("*.pyx"))
@@ -123,7 +123,7 @@ def write_stubs():
 
 
 class TidyStub(ast.NodeTransformer):
-    """What stubgen-pyx 0.3 writes and Python does not see, or sees otherwise."""
+    """Corrects the parts of stubgen-pyx 0.3's output that do not match what Python sees."""
 
     def visit_ClassDef(self, node):
         if [ast.unparse(base) for base in node.bases] == ["TypedDict"]:  # a C structure
@@ -135,7 +135,7 @@ class TidyStub(ast.NodeTransformer):
         kind = ast.unparse(node.annotation)
         if kind == "TypeAlias":  # another C type
             return None
-        if kind.startswith("Final["):  # a readonly attribute, which may change all the same
+        if kind.startswith("Final["):  # a readonly attribute, whose value may still change
             kind = ast.unparse(node.annotation.slice)
             return ast.parse(f"@property\ndef {node.target.id}(self) -> {kind}: ...").body
         node.value = None
@@ -144,13 +144,13 @@ class TidyStub(ast.NodeTransformer):
     def visit_FunctionDef(self, node):
         if node.name == "__dealloc__":
             return None
-        if node.args.kwarg and node.args.vararg:  # whose annotation got lost; both have the same here
+        if node.args.kwarg and node.args.vararg:  # stubgen-pyx loses kwarg's annotation; here it equals vararg's
             node.args.kwarg.annotation = node.args.vararg.annotation
         return node
 
 
 class build(setuptools_build):
-    """Build from scratch: setuptools would pack what an earlier build left behind into the wheel."""
+    """Build from scratch: otherwise setuptools packs files of an earlier build into the wheel."""
 
     def run(self):
         shutil.rmtree(self.build_lib, ignore_errors=True)
@@ -174,7 +174,7 @@ class view(Command):
 
 
 class Progress:
-    """Says on stderr how many modules are done: on a terminal in one line that is rewritten, else one line for each."""
+    """Reports compiled modules on stderr: on a terminal in one line that is rewritten, else one line per module."""
 
     def __init__(self, total):
         self.done, self.total = 0, total
@@ -183,7 +183,7 @@ class Progress:
         self.lock = threading.Lock()
 
     def advance(self, name, compiled):
-        """Count a module, and say so unless all so far were up to date."""
+        """Count a module, and report it unless all modules so far were up to date."""
         with self.lock:
             self.done += 1
             self.any_compiled |= compiled
@@ -199,7 +199,7 @@ class build_ext(setuptools_build_ext):
 
     user_options: ClassVar[list] = [
         *setuptools_build_ext.user_options,
-        ("tests", None, "compile what only the tests use, too; with --inplace"),
+        ("tests", None, "also compile the modules that only the tests use; with --inplace"),
     ]
     boolean_options: ClassVar[list] = [*setuptools_build_ext.boolean_options, "tests"]
 
@@ -210,10 +210,10 @@ class build_ext(setuptools_build_ext):
     def finalize_options(self):
         if self.tests:
             if not self.inplace:
-                raise OptionError("--tests needs --inplace: what only the tests use is not installed")
+                raise OptionError("--tests needs --inplace: modules that only the tests use are not installed")
             self.distribution.ext_modules += extensions(OBSERVERS)
         if self.inplace or self.editable_mode:
-            # One folder for both, which stays: what `build_ext --inplace` has compiled, an editable install finds done.
+            # One permanent folder for both, so that an editable install reuses what `build_ext --inplace` compiled.
             self.build_lib = str(Path("build", "inplace"))
             self.build_temp = str(Path("build", "inplace", "objects"))
         super().finalize_options()
@@ -237,7 +237,7 @@ class build_ext(setuptools_build_ext):
             if LINUX:
                 flags.append("-pthread")
             if not self.debug:
-                flags.append("-g0")  # many Pythons were built with -g and hand that on: ten times the size
+                flags.append("-g0")  # many Pythons were built with -g and pass it on, for ten times the size
         for extension in self.extensions:
             extension.extra_compile_args = flags
             extension.define_macros = [] if self.debug else [("NDEBUG", None)]
@@ -248,8 +248,8 @@ class build_ext(setuptools_build_ext):
             super().build_extensions()
 
     def translate(self, extension, processes):
-        """Begin to translate a module to C++, unless that is up to date."""
-        import Cython  # not when this file is loaded: pip loads it several times only to ask questions
+        """Start translating a module to C++, unless the translation is up to date."""
+        import Cython  # imported late: pip loads this file several times just for metadata
         from Cython.Build import cythonize
 
         return processes.submit(
@@ -264,7 +264,7 @@ class build_ext(setuptools_build_ext):
         )
 
     def build_extension(self, extension):
-        """Compile a module once it is translated, unless it is up to date. The threads of setuptools call this."""
+        """Compile a module once it is translated, unless it is up to date. setuptools' threads call this."""
         if self.failed:
             return
         try:
@@ -276,12 +276,12 @@ class build_ext(setuptools_build_ext):
             before = module.stat().st_mtime_ns if module.exists() else None
             super().build_extension(extension)
         except BaseException:
-            self.failed = True  # the others end, rather than hide the error behind minutes of work
+            self.failed = True  # the others stop, or the error would show only after minutes of work
             raise
         self.progress.advance(extension.name, compiled=module.stat().st_mtime_ns != before)
 
     def require_compiler(self):
-        """End with advice, rather than with a page of output, when the compiler or Python's headers are missing."""
+        """Exit with advice, not with a page of output, if the compiler or Python's headers are missing."""
         command = getattr(self.compiler, "compiler_so_cxx", None) or self.compiler.compiler_cxx
         if not shutil.which(command[0]):
             raise SystemExit(NO_COMPILER.format(name=command[0]))

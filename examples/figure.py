@@ -1,4 +1,4 @@
-"""The picture of a run of `examples.photo`: what went in, what came out, and what the queues did meanwhile."""
+"""The picture of a run of `examples.photo`: the input, the output, and the timeline of the queues."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .photo import EdgeFinder
 
 INK, FAINT, PAPER = "#1f2430", "#8a91a0", "#ffffff"
-# Told apart by those who see few colours, too; from Paul Tol's schemes.
+# Colour-blind readers can tell these apart; from Paul Tol's schemes.
 COLOURS = {
     "upload": "#77aadd",
     "blur": "#44bb99",
@@ -52,7 +52,7 @@ STYLE = {
 
 
 def draw(output: Path, photo: np.ndarray, finder: EdgeFinder, steepest: float, trace: Trace) -> None:
-    """Write the picture of an `EdgeFinder`'s last run, which `trace` has seen."""
+    """Write the picture of an `EdgeFinder`'s last run, which `trace` has recorded."""
     bars, arrows = trace.bars, trace.arrows
     with mpl.rc_context(STYLE):
         rows = len(finder.queues) + 1
@@ -102,13 +102,13 @@ def draw_histogram(axes: Axes, histogram: np.ndarray, steepest: float) -> None:
 
 
 def draw_timeline(axes: Axes, finder: EdgeFinder, bars: list[Bar], arrows: list[Arrow]) -> None:
-    """One row per queue, in time; the arrows are the waits between queues that were made."""
+    """One row per queue over time. The arrows are the waits between queues that were really made."""
     queues = [*finder.queues, finder.device.null_queue]
     row = {queue: i for i, queue in enumerate(queues)}
     height = 0.62
     for bar in bars:
         colour = COLOURS[bar.stage]
-        outline = 1 if bar.queue is queues[-1] else 0  # or what takes microseconds could not be seen
+        outline = 1 if bar.queue is queues[-1] else 0  # makes stages of a few microseconds visible
         axes.barh(
             row[bar.queue], bar.end - bar.begin, height, bar.begin, color=colour, linewidth=outline, edgecolor=colour
         )

@@ -1,4 +1,4 @@
-"""Heat on a ring, as hip-python has it: a chain of launches captured once and replayed, then the same node by node.
+"""Heat on a ring, for hip-python: captures a chain of launches once and replays it, then builds it node by node.
 
 ``python -m examples.hip_graph``
 """
@@ -27,7 +27,7 @@ Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
 def check(result: Any) -> Any:
-    """Raise for a code that is no success, and return the outputs otherwise."""
+    """Return the outputs; raise if the code is not success."""
     code, *outputs = result
     if code not in (hip.hipError_t.hipSuccess, hiprtc.hiprtcResult.HIPRTC_SUCCESS):
         raise RuntimeError(str(code))
@@ -48,7 +48,7 @@ def compiled(source: bytes, name: bytes) -> Any:
 
 
 def expected(heat: Array, steps: int, rate: float) -> Array:
-    """Return what NumPy makes of it."""
+    """Return NumPy's result."""
     for _ in range(steps):
         heat = heat + np.float32(rate) * (np.roll(heat, 1) - np.float32(2) * heat + np.roll(heat, -1))
     return heat
@@ -68,7 +68,7 @@ def main() -> None:
     def arguments(to: Any, source: Any, rate: float) -> Any:
         return to, source, ctypes.c_int(POINTS), ctypes.c_float(rate)
 
-    # what the stream is given between these two calls becomes a graph
+    # the commands submitted to the stream between these two calls become a graph
     check(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal))
     for step in range(STEPS):
         to, source = (other, one) if step % 2 == 0 else (one, other)

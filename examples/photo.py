@@ -30,9 +30,9 @@ from .trace import Trace
 KERNELS = Path(__file__).with_suffix(".cl")
 BLOCK = (16, 16)
 BINS = 128
-STEEPEST = 0.16  # where the last bin ends; what is steeper is counted in it
+STEEPEST = 0.16  # the end of the last bin; steeper pixels count in it too
 SIGMA = 2.5
-RADIUS = round(4 * SIGMA)  # where SciPy cuts the bell off, too
+RADIUS = round(4 * SIGMA)  # SciPy cuts the bell off at the same place
 TOLERANCE = 1e-5  # of float32 against float64, for numbers up to about 1
 
 
@@ -73,7 +73,7 @@ class Tile:
 
 
 class EdgeFinder:
-    """A photograph's way over a device: all memory and kernels are made once, and every `submit` uses them again."""
+    """Processes one photograph on a device. Memory and kernels are made once; every `submit` uses them again."""
 
     def __init__(self, device: ps.Device, photo: np.ndarray, tiles: int, queues: int):
         self.device = device
@@ -125,7 +125,7 @@ class EdgeFinder:
         return grid
 
     def submit(self, trace: Trace | None = None) -> None:
-        """Everything, and wait for none of it. The edges of a row of tiles follow the blur of the next row."""
+        """Submit everything, without waiting. The edges of a row of tiles follow the blur of the next row."""
         for i, row in enumerate(self.grid):
             for tile in row:
                 self._blur(tile, trace)
@@ -166,7 +166,7 @@ class EdgeFinder:
             queue.copy(tile.result, tile.edges)
 
     def _add_up(self, trace: Trace | None) -> None:
-        """No event and no wait: by HIP's rule the null queue comes after all that the blocking queues were given."""
+        """Needs no event and no wait: by HIP's rule the null queue runs after all commands of the blocking queues."""
         queue = self.device.null_queue
         with stage(trace, queue, "sum"):
             queue.launch(self.program["add_up"], 1, BINS, self.histograms, self.total, len(self.histograms))
@@ -175,7 +175,7 @@ class EdgeFinder:
 
     @property
     def result(self) -> np.ndarray:
-        """The tiles that came back, put together."""
+        """The downloaded tiles, put together."""
         return np.block([[tile.result for tile in row] for row in self.grid])
 
 
@@ -185,7 +185,7 @@ def stage(trace: Trace | None, queue: ps.Queue, name: str, tile: Tile | None = N
 
 
 def largest_error(photo: np.ndarray, edges: np.ndarray) -> float:
-    """How far from what SciPy computes in double precision."""
+    """The largest difference from SciPy's result in double precision."""
     grey = skimage.color.rgb2gray(photo)
     blurred = ndimage.gaussian_filter(grey, SIGMA, mode="nearest", radius=RADIUS)
     across, down = (ndimage.sobel(blurred, axis, mode="nearest") / 8 for axis in (1, 0))
@@ -193,7 +193,7 @@ def largest_error(photo: np.ndarray, edges: np.ndarray) -> float:
 
 
 def counted(edges: np.ndarray) -> np.ndarray:
-    """The same histogram by NumPy, of the same numbers: nothing may be missing or counted twice."""
+    """NumPy's histogram of the same numbers, to show that nothing is missing or counted twice."""
     bins = np.minimum((edges * np.float32(BINS / STEEPEST)).astype(int), BINS - 1)
     return np.bincount(bins.ravel(), minlength=BINS)
 
@@ -223,7 +223,7 @@ def table_of(stats: ps.Stats) -> Table:
 
 @contextmanager
 def progress_after(seconds: float, steps: int, console: Console) -> Iterator[Progress]:
-    """A bar that only those see who have to wait."""
+    """A progress bar that appears only if the user has to wait."""
     progress = Progress(BarColumn(), TextColumn("{task.description}"), console=console, transient=True)
     progress.add_task("", total=steps)
     timer = threading.Timer(seconds, progress.start)
@@ -268,7 +268,7 @@ def main(output: Path, tiles: int, queues: int) -> None:
         device.finish()
         finished = 1e3 * (time.perf_counter() - start)
         stats = device.stats - before
-        trace = Trace(device)  # a run of its own: what times the stages costs commands, too
+        trace = Trace(device)  # a separate run, because timing the stages takes commands
         finder.submit(trace)
         device.finish()
 

@@ -1,4 +1,4 @@
-"""What ran when: timed events around the stages of a program, and the waits between queues that were really made."""
+"""A timeline of a program: timed events around its stages, and the waits between queues that were really made."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Arrow:
-    """A wait: `consumer` did not go on at `end` before `producer` was past `begin`."""
+    """A wait: `consumer` went on at `end`, not before `producer` was past `begin`."""
 
     producer: ps.Queue
     consumer: ps.Queue
@@ -35,8 +35,8 @@ class Arrow:
 class Trace:
     """Times the stages of one run. The device must have been made with ``timing=True``.
 
-    A stage begins when its queue has passed everything before it, waits included, and ends when the queue is past its
-    last command: a device that is busy with other queues makes a bar longer, as it makes the stage take longer.
+    A stage begins when its queue has passed everything before it, waits included. It ends when the queue is past its
+    last command. If the device is busy with other queues, the stage takes longer and so its bar is longer.
     """
 
     def __init__(self, device: ps.Device):
@@ -50,7 +50,7 @@ class Trace:
 
     @contextmanager
     def stage(self, queue: ps.Queue, name: str, tile: int | None = None) -> Iterator[None]:
-        """Record events before and after what is submitted inside."""
+        """Record events before and after the commands of the block."""
         busy = [other for other in self._last if not other.empty]
         made = queue.stats.waits_made
         begin = queue.record(timing=True)
@@ -77,7 +77,7 @@ class Trace:
 
     @property
     def bars(self) -> list[Bar]:
-        """Every stage, once the device is finished."""
+        """Every stage. Finish the device first."""
         return [
             Bar(queue, name, tile, begin - self._origin, end - self._origin)
             for queue, name, tile, begin, end in self._stages
@@ -85,7 +85,7 @@ class Trace:
 
     @property
     def arrows(self) -> list[Arrow]:
-        """Every wait that was made, once the device is finished."""
+        """Every wait that was made. Finish the device first."""
         return [
             Arrow(producer, consumer, event - self._origin, begin - self._origin, event - previous > 0)
             for producer, consumer, event, previous, begin in self._waits

@@ -1,7 +1,7 @@
-"""What the start of a process with twenty kernels costs, compiled and out of the disk cache.
+"""Measures the start of a process with twenty kernels, with compilation and with the disk cache.
 
-Each start is a process of its own. The caches of the drivers are moved as forebay's is, so that the first start finds
-nothing anywhere.
+Each start is a separate process. The drivers' caches are moved, like forebay's, so that the first start finds all of
+them empty.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ kernel void step{n}(global float4 *restrict to, global const float4 *from, const
 
 
 def run(name: str) -> None:
-    """Do what a process with twenty kernels does; print the seconds that its program took."""
+    """Build and launch twenty kernels, and print the seconds that the program took."""
     with ps.Device(name) as device, device.queue() as queue:
         source = PART + "".join(KERNEL.format(n=n) for n in range(KERNELS))
         to, start, table = device.zeros(256, "f4"), device.zeros(256, "f4"), device.zeros(4, "i4")
@@ -87,7 +87,7 @@ def starts(name: str, rounds: int) -> dict[str, dict[str, Measured]]:
     Raises
     ------
     RuntimeError
-        When a process fails.
+        If a process fails.
     """
     found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in STARTS}
     for _ in range(rounds):

@@ -1,4 +1,4 @@
-"""What `forebay.hip` adds to the runtime under it, and whether idle streams cost anything in a ported program."""
+"""Measures the cost that `forebay.hip` adds to the runtime, and the cost of idle streams in a ported program."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MODULE_LAUNCH = "hipModuleLaunchKernel, extra=(…)"
 
 
 def checked(result: tuple[Any, ...]) -> Any:
-    """What a call returned after its error code.
+    """The outputs of a call, without its error code.
 
     Raises
     ------
     RuntimeError
-        When the code is not hipSuccess.
+        If the code is not hipSuccess.
     """
     error, *values = result
     if error != hip.hipError_t.hipSuccess:
@@ -109,11 +109,11 @@ def against_the_runtime(length: int, calls: int, rounds: int) -> tuple[dict[str,
 
 
 def beside_idle_streams(rounds: int) -> tuple[dict[str, Measured], dict[str, Measured]]:
-    """What slows down beside idle streams where each launch looks at all of them: a kernel for each of 100 arrays on
-    the null stream, a copy to the host, and a device synchronize; alone and beside streams that stay idle.
+    """A program that idle streams would slow down if each launch looked at all streams: a kernel for each of 100 arrays
+    on the null stream, a copy to the host, and a device synchronize; alone and beside idle streams.
 
-    The first table is whole turns, the second only their launches. The streams are made and destroyed anew for every
-    sample, or the process would be measured before and after it had any.
+    The first table has whole turns, the second only their launches. The streams are made and destroyed for every
+    sample, so that all samples see the process in the same state.
     """
     function = fill()
     arrays = [(checked(hip.hipMalloc(4 * ELEMENTS)), ctypes.c_int(ELEMENTS)) for _ in range(ARRAYS)]

@@ -1,6 +1,6 @@
-"""How many instructions a launch takes, counted by callgrind and sorted by who executes them.
+"""Counts the instructions of a launch with callgrind, and sorts them by the library that executes them.
 
-Each subject runs in a process of its own under callgrind, which collects only while the subject is at work.
+Each subject runs in a separate process under callgrind, which collects only while the subject works.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COLUMNS = ("forebay", "interpreter", "C library", "driver")
 
 
 def run(subject: str) -> None:
-    """Do one subject; what callgrind watches."""
+    """Run one subject. callgrind watches this process."""
     device = ps.Device()
     launched = Subject(device)
     queue = device.queue()
@@ -41,14 +41,14 @@ def run(subject: str) -> None:
     sample(10)
     launched.raw.settle(queue)
     queue.finish()
-    gate = queue._gate()  # or the device's threads would be counted, too, where the device is this CPU
+    gate = queue._gate()  # or callgrind counts the kernels, too, if the device is this CPU
     work = ctypes.CFUNCTYPE(None)(lambda: sample(TURNS) and None)
     library(Path(__file__).with_name("raw") / "collected.c").collected(work)
     gate.open()
 
 
 def column_of(object_file: str) -> str:
-    """Whose instructions those of a shared object are."""
+    """The column that the instructions of a shared object belong to."""
     name = Path(object_file).name
     if ".cpython" in name or ".abi3" in name:
         return "forebay" if not name.startswith("_") else "interpreter"
@@ -85,12 +85,12 @@ def instructions() -> dict[str, Counter[str]]:
     Raises
     ------
     RuntimeError
-        When valgrind or its headers are not installed, or a process fails under it.
+        If valgrind or its headers are not installed, or if a process fails under it.
     """
     if not shutil.which("valgrind"):
         raise RuntimeError("valgrind is not installed (Debian, Ubuntu: apt install valgrind)")
     with ps.Device() as device:
-        device.program(SOURCE)  # compiled before, where there is a cache
+        device.program(SOURCE)  # fills the cache, so that the counted processes do not compile
     return {subject: counted(subject) for subject in SUBJECTS}
 
 

@@ -1,4 +1,4 @@
-"""Measuring several things in one run, in turn, so that what the machine does meanwhile hits them alike."""
+"""Measures several things in one run, in turn, so that disturbances of the machine affect all of them alike."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def measure(
 
 
 def ratio_interval(above: Measured, below: Measured, confidence: float = 0.95) -> tuple[float, float]:
-    """Bootstrap interval of the ratio of the medians; of two runs of the same thing it is the A/A interval."""
+    """Bootstrap interval of the ratio of the medians. For two runs of the same thing it is the A/A interval."""
     generator = np.random.default_rng(1)
     n = len(above.microseconds)
-    picks = generator.integers(0, n, (2000, n))  # the same rounds of both: what disturbed one disturbed the other
+    picks = generator.integers(0, n, (2000, n))  # the same rounds of both, because disturbances affect both
     ratios = np.median(above.microseconds[picks], axis=1) / np.median(below.microseconds[picks], axis=1)
     low, high = np.quantile(ratios, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)

@@ -1,8 +1,8 @@
-"""What a launch costs: forebay and others next to the C loop, and beside idle and busy queues.
+"""Measures the cost of a launch: forebay and others next to the C loop, and beside idle and busy queues.
 
-A round takes every subject once, in an order shuffled anew. Before each the queue is finished; in the *held* state it
-is then held by a gate while it is filled, so that on a CPU device the kernels do not compete with the launches for the
-cores. When the gate opens they run, untimed.
+A round runs every subject once, in a newly shuffled order. The queue is finished before each subject. In the *held*
+state a gate then holds the queue while it is filled, so that on a CPU device the kernels do not compete with the
+launches for the cores. When the gate opens they run, untimed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UPLOADING_FLOOR = "C loop, bytes written each time, with an event"
 
 
 def timed(statement: str, setup: str = "pass", **names: object) -> Sample:
-    """A sample of a Python statement; the turns of the loop, some 10 ns each, are in it."""
+    """A sample of a Python statement. It includes the loop itself, some 10 ns per turn."""
     return timeit.Timer(statement, setup, globals=names).timeit
 
 
@@ -47,8 +47,8 @@ class Subject:
 
 @contextmanager
 def state_of(subject: Subject, queue: ps.Queue, held: bool) -> Iterator[None]:
-    """The queue finished, and held or not, for one sample; finished again after it."""
-    subject.raw.settle(queue)  # the C loop's launches are none that forebay knows
+    """Finish the queue, hold it if asked to, and finish it again after the sample."""
+    subject.raw.settle(queue)  # forebay does not know the C loop's launches
     queue.finish()
     gate = queue._gate() if held else None
     yield
@@ -59,7 +59,7 @@ def state_of(subject: Subject, queue: ps.Queue, held: bool) -> Iterator[None]:
 
 
 def ways_to_launch(subject: Subject, calls: int, rounds: int, held: bool) -> dict[str, Measured]:
-    """The same launch in every way there is, on one blocking queue."""
+    """The same launch in every possible way, on one blocking queue."""
     queue = subject.device.queue()
     kernel, buffer = subject.kernel, subject.buffer
     raw = subject.raw.loop(queue)
@@ -87,7 +87,7 @@ def ways_to_launch(subject: Subject, calls: int, rounds: int, held: bool) -> dic
 
 
 def by_value(subject: Subject, nbytes: int, calls: int, rounds: int) -> dict[str, Measured]:
-    """A pointer argument of so many bytes by value, the same each time and new each time, next to a buffer."""
+    """Launches with `nbytes` bytes by value, unchanged and new each time, next to launches with a buffer."""
     queue = subject.device.queue()
     same, new = bytes(nbytes), np.zeros(nbytes, np.uint8)
     names = {"launch": queue.launch, "kernel": subject.kernel}

@@ -20,7 +20,7 @@ from .helpers.needs import has
 
 collect_ignore = [] if importlib.util.find_spec("dpctl") else ["drivers/sycl"]
 
-# Before any device is looked for: Level Zero's loader reads the environment once.
+# Before anything looks for devices: Level Zero's loader reads the environment only once.
 validation.begin()
 
 NOT_EXECUTED = (
@@ -29,11 +29,11 @@ NOT_EXECUTED = (
 
 
 def devices_to_test():
-    """The default device and every CPU; only the one that FOREBAY_DEVICE names, if it does."""
+    """The default device and every CPU. If FOREBAY_DEVICE names a device, only that one."""
     try:
         default = select().name
     except Error:
-        return [None]  # the fixture then fails with the reason and what to do
+        return [None]  # the fixture then fails with the reason and advice
     if os.environ.get("FOREBAY_DEVICE"):
         return [default]
     return [default, *(d.name for d in devices() if d.usable and d.kind == "cpu" and d.name != default)]
@@ -50,7 +50,7 @@ def on_null_hardware(name):
 def pytest_configure(config):
     validation.register(config)
     if null_levelzero.inside() and getattr(config.option, "tx", None):
-        # The processes of pytest-xdist get the driver, too.
+        # The worker processes of pytest-xdist need the driver, too.
         command, _ = null_levelzero.child_command("python")
         config.option.tx = [f"{each}//python={shlex.join(command)}" for each in config.option.tx]
 
@@ -63,7 +63,7 @@ def pytest_report_header():
     ]
 
 
-# -- what can run on a device
+# -- selecting the tests that can run on a device
 
 
 def device_of(item):
@@ -73,7 +73,7 @@ def device_of(item):
 
 
 def can_run(item, known):
-    """Whether a test can pass on its device; without one it fails, and says what to do."""
+    """Whether a test can pass on its device. Without a device it is kept, to fail with advice."""
     info, mark = known.get(device_of(item)), executes(item)
     return not (mark and not mark.kwargs.get("run", True)) and (info is None or has(info, item))
 
@@ -100,7 +100,7 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 def spare_collector():
-    """Many tests collect garbage, to see what is left: they need not look through what pytest keeps of the others."""
+    """Many tests collect garbage to look for leaks. Freezing spares them the objects that pytest keeps."""
     gc.collect()
     gc.freeze()
 
@@ -109,15 +109,15 @@ def spare_collector():
 
 
 def executes(item):
-    """The mark of a test that needs more than its device does; None for any other test."""
+    """The `executes` mark of a test whose device executes nothing; None for any other test."""
     mark = item.get_closest_marker("executes")
     return mark if mark and on_null_hardware(device_of(item)) else None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem):
-    # All that such a test submits is submitted, checked by the driver and by its validation layer, and cleaned up. A
-    # driver's error, a crash, a leak and what a helper of the tests finds wrong are failures there too.
+    # Such a test still submits everything. The driver and its validation layer check it, and it is cleaned up. Driver
+    # errors, crashes, leaks and failures in the tests' helpers still fail the test.
     if not executes(pyfuncitem):
         return (yield)
     try:
@@ -131,10 +131,10 @@ def pytest_pyfunc_call(pyfuncitem):
 
 @contextlib.contextmanager
 def without_diffs(config):
-    """Let an assertion that does not hold say only where two sequences begin to differ.
+    """Make a failing assertion report only where two sequences begin to differ.
 
-    A complete diff, which -v and the variables by which pytest recognizes continuous integration ask for, takes difflib
-    half a minute for a thousand numbers that are all different, and hours for a million.
+    For -v, and under the environment variables of continuous integration, pytest makes a complete diff. That takes
+    difflib half a minute for a thousand numbers that all differ, and hours for a million.
     """
     with mock.patch.dict(os.environ), mock.patch.object(config.option, "verbose", 0):
         for name in ("CI", "BUILD_NUMBER"):
@@ -155,14 +155,14 @@ def raised_in(error):
 
 @pytest.fixture(scope=validation.device_scope, params=DEVICES, ids=str)
 def device(request):
-    """A test that uses this runs once on each device."""
+    """An open device. A test that uses this fixture runs once on each device."""
     with ps.Device(request.param) as device:
         yield device
 
 
 @pytest.fixture
 def really(device):
-    """Whether the device executes what it is given."""
+    """Whether the device really executes commands."""
     return not on_null_hardware(device.name)
 
 
@@ -181,7 +181,7 @@ PARTS = {"opencl": opencl_parts, "sycl": sycl_parts}
 
 
 def second_devices():
-    """What `another` can be: a second context of the same device, and devices of which the first knows nothing."""
+    """The choices for `another`: a second context of the same device, a part of it, and unrelated devices."""
     first = next((device for device in devices() if device.name == DEVICES[0]), None)
     others = [d.name for d in devices() if d.usable and first and d.backend == first.backend and d != first]
     return ["same", *(["part"] if first and first.backend in PARTS and first.kind == "cpu" else []), *others]
@@ -203,7 +203,7 @@ def another(request, device):
         yield another
 
 
-# -- what tests use
+# -- fixtures for all tests
 
 
 @pytest.fixture(scope=validation.device_scope)
@@ -213,7 +213,7 @@ def program(device):
 
 @pytest.fixture
 def hold(device):
-    """``hold(queue)``: the queue goes no further until the gate it returns is opened, at the latest by the end."""
+    """``hold(queue)`` returns a gate. The queue goes no further until the gate is opened, at the latest at the end."""
     gates = []
 
     def hold(queue):
@@ -227,7 +227,7 @@ def hold(device):
 
 @pytest.fixture
 def make_queue(device, hold):
-    """``make_queue(…)`` is ``device.queue(…)``, closed when the test ends."""
+    """``make_queue(…)`` is ``device.queue(…)``. The queue is closed when the test ends."""
     made = []
 
     def make_queue(**options):
@@ -246,7 +246,7 @@ def queue(make_queue):
 
 @pytest.fixture
 def works(device, program, really):
-    """``works(queue)``: a launch on it does what it should."""
+    """``works(queue)`` asserts that a launch on the queue works."""
     values = iter(range(1, 1 << 30))
 
     def works(queue):
@@ -261,7 +261,7 @@ def works(device, program, really):
 
 @pytest.fixture
 def refuses(queue, works):
-    """``with refuses(ps.X, builtin, "word", …):`` what is done inside raises that and leaves the queue as it was."""
+    """``with refuses(ps.X, builtin, "word", …):`` the block must raise that error and leave the queue unchanged."""
 
     @contextlib.contextmanager
     def refuses(kind, builtin, *words):

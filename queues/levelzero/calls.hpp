@@ -1,5 +1,5 @@
-// The Level Zero functions forebay calls, and the structures they take. The table, the numbers in a `Status` and the
-// names in errors follow from the list. All of them return a ze_result_t.
+// The Level Zero functions forebay calls, and the structures they take. The list generates the table, the numbers in a
+// `Status` and the names in errors. All functions return a ze_result_t.
 
 #pragma once
 

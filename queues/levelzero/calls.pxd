@@ -1,6 +1,6 @@
 """The Level Zero functions forebay calls, found at run time in the loader.
 
-What each takes is in the list in `calls.hpp`, and the C++ compiler checks it.
+`calls.hpp` lists the parameters of each function, and the C++ compiler checks them.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t

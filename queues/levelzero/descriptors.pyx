@@ -1,4 +1,4 @@
-"""The descriptors that discovery passes through ctypes, in the layouts of calls.hpp. The driver only reads them."""
+"""The descriptors that discovery passes through ctypes, in the layouts of calls.hpp. The driver does not write them."""
 
 from forebay.queues.levelzero.calls cimport ContextDesc, CounterDesc, KernelDesc, ListDesc, ModuleDesc, QueueDesc
 
@@ -9,7 +9,7 @@ def context_desc() -> bytes:
 
 
 def queue_desc(ordinal: int, flags: int, mode: int) -> bytes:
-    """Of an immediate list."""
+    """The descriptor of an immediate list."""
     cdef QueueDesc desc
     desc.ordinal = ordinal
     desc.flags = flags
@@ -24,7 +24,7 @@ def list_desc(ordinal: int) -> bytes:
 
 
 def event_desc(flags: int, signal: int, wait: int) -> bytes:
-    """Of a counter-based event."""
+    """The descriptor of a counter-based event."""
     cdef CounterDesc desc
     desc.flags = flags
     desc.signal = signal
@@ -33,7 +33,7 @@ def event_desc(flags: int, signal: int, wait: int) -> bytes:
 
 
 def module_desc(format: int, code: bytes) -> bytes:
-    """It points into `code`, which the caller keeps."""
+    """The descriptor points into `code`, so the caller must keep `code` alive."""
     cdef ModuleDesc desc
     desc.format = format
     desc.size = len(code)
@@ -42,7 +42,7 @@ def module_desc(format: int, code: bytes) -> bytes:
 
 
 def kernel_desc(name: bytes) -> bytes:
-    """It points into `name`, which the caller keeps."""
+    """The descriptor points into `name`, so the caller must keep `name` alive."""
     cdef KernelDesc desc
     desc.name = name
     return (<const char*> &desc)[:sizeof(desc)]

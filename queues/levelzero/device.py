@@ -1,4 +1,4 @@
-"""One Level Zero device: its context, and how to make queues, memory and kernels on it."""
+"""One Level Zero device and its context. It makes queues, memory and kernels."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from forebay.queues.levelzero.objects import DeviceHandle, ZeMemory, ZeProgram, 
 from forebay.queues.levelzero.programs import compiled
 from forebay.queues.levelzero.staging import StagingPool
 
-# How many commands a list can surely take before an append blocks. Null hardware never does. A real device's ring of
-# commands holds more than this; nobody has measured by how much.
+# A list surely takes this many commands before an append blocks. Null hardware never blocks. A real device's ring of
+# commands holds more than this; nobody has measured how much more.
 KEEPS_GIL_BELOW = 512
 
-# Forebay's priorities, lower is more urgent as in HIP, and ze_command_queue_priority_t.
+# From forebay's priorities (lower is more urgent, as in HIP) to ze_command_queue_priority_t.
 PRIORITIES = {-1: 2, 0: 0, 1: 1}
 
-OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # of the host, of the device, and too large at all
+OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # host memory, device memory, unsupported size
 
 
 class LevelZeroKernel:
-    """A kernel as the driver has it: what it takes, what limits it, and copies for plans."""
+    """A kernel of the driver: its parameters and its limits. It makes copies for plans."""
 
     def __init__(self, native: ZeNative, module: ZeProgram, name: str, declared: list[spirv.Declared]) -> None:
         self.name = name
@@ -56,15 +56,15 @@ class LevelZeroKernel:
             )
 
     def create(self, memory: tuple[int, ...] | None) -> int:
-        """The operations' handle of a new kernel object, owned by whoever called; `memory` is what it can follow
-        pointers to, as `followable_memory` returned.
+        """The operations' handle of a new kernel object, which the caller owns. The kernel follows pointers unless
+        `memory`, from `followable_memory`, is None.
         """
         handle: int = self._module.create_kernel(self.name, memory is not None)
         return handle
 
 
 class LevelZeroDevice:
-    """A `DriverDevice` for one Level Zero device; its context is a ZeDevice."""
+    """A `DriverDevice` for one Level Zero device. Its context handle is a ZeDevice."""
 
     has_addresses = True
     takes_pageable = False
@@ -89,13 +89,13 @@ class LevelZeroDevice:
         lowest, highest = self.native.priorities or (1, -1)
         self.priorities = tuple(priority for priority in PRIORITIES if highest <= priority <= lowest) or (0,)
         self._staging = StagingPool(self.handle)
-        # Lists on one (ordinal, index) share an engine, and one that waits can stall its neighbours.
+        # Lists on one (ordinal, index) share an engine, and a waiting list can stall the others. So take turns.
         self._ordinal = next(o for o, (flags, _, _) in enumerate(self.native.groups) if flags & COMPUTE)
         self._engines = itertools.cycle(range(self.native.groups[self._ordinal][1]))
 
     @property
     def limits(self) -> Limits:
-        """What the device can hold, and how large a launch may be."""
+        """The device's sizes, and the largest launch."""
         native = self.native
         return Limits(
             group_items=native.max_group_items,
@@ -110,28 +110,28 @@ class LevelZeroDevice:
     # -- queues
 
     def create_queue(self, priority: int, timing: bool) -> tuple[int, int]:
-        """An in-order immediate command list: the driver's handle, and the operations'. Any can be timed."""
+        """An in-order immediate command list: the driver's handle, and the operations'. Any list can be timed."""
         queue: tuple[int, int] = self.handle.create_queue(self._ordinal, next(self._engines), PRIORITIES[priority])
         return queue
 
     # -- memory
 
     def allocate(self, nbytes: int, usm_type: str = "device") -> ZeMemory:
-        """Unified shared memory: of the device, of the host, or shared by both; zero bytes get one."""
+        """Unified shared memory of the device, of the host, or shared by both. Zero bytes get one byte."""
         limit = self.native.max_allocation
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
         return ZeMemory(self.handle, max(nbytes, 1), usm_type)
 
     def followable_memory(self) -> tuple[int, ...]:
-        """Nothing: the driver knows by itself where a kernel's pointers may lead."""
+        """Empty: the driver itself makes the memory behind a kernel's pointers available."""
         return ()
 
     def part(self, memory: ZeMemory, offset: int, nbytes: int) -> None:
-        """A part of an allocation needs no object of its own: it has an address."""
+        """Return None: a part of an allocation has an address, so it needs no object."""
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
-        """Unified shared memory of the host. It does not block."""
+        """Host memory of the driver (USM). Does not block."""
         try:
             memory = self.allocate(nbytes, "host")
         except errors.OutOfMemoryError as error:
@@ -139,7 +139,7 @@ class LevelZeroDevice:
         return memory.address, memory
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Unified shared memory of the host, out of a pool."""
+        """Host memory of the driver (USM), from a pool."""
         return self._staging.take(nbytes)
 
     # -- programs
@@ -152,9 +152,9 @@ class LevelZeroDevice:
         Raises
         ------
         BuildError
-            With the compiler's log.
+            If the program does not build; with the compiler's log.
         NotSupportedError
-            For OpenCL C without Intel's offline compiler.
+            If the source is OpenCL C and Intel's offline compiler is not installed.
         """
         module, kernels, variables = compiled(self.handle, self.info, source, options)
         return Natives(
@@ -170,9 +170,9 @@ class LevelZeroDevice:
         return explained
 
     def error_name(self, code: int) -> str:
-        """ZE_RESULT_…, of an error code; those of commands come negated."""
+        """The ZE_RESULT_… name of an error code. Codes of commands come negated."""
         return loader.result_name(abs(code))
 
     def is_out_of_memory(self, code: int) -> bool:
-        """Whether the code says that memory ran out."""
+        """Whether the code means that memory ran out."""
         return code in OUT_OF_MEMORY

@@ -1,8 +1,8 @@
-"""Finds the Level Zero devices of this machine, and says why one that was found cannot be used.
+"""Finds the Level Zero devices of this machine, and gives the reason when one of them cannot be used.
 
-A device counts as usable once it has done, in a context made for it and destroyed again, what forebay needs: an
-in-order immediate command list was made, and a trivial kernel was built. Nothing is submitted to it. Devices come in
-the order of the drivers. Without a loader, looking for them costs next to nothing.
+A device counts as usable if forebay can make an in-order immediate command list and build a trivial kernel on it. This
+happens in a temporary context, and nothing is submitted. Devices come in the order of the drivers. Without a loader,
+looking for devices costs next to nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UPDATE = (
     "install a newer driver, 26.27 is known to work: apt install libze1 libze-intel-gpu1 (Debian, Ubuntu; a stable "
     "release's may be too old), or take Intel's own packages"
 )
-# A library named here is used instead of the installed drivers.
+# The loader uses the library named here instead of the installed drivers.
 ALTERNATIVE = "ZE_ENABLE_ALT_DRIVERS"
 RENDER_NODES = "/dev/dri/renderD*"
 
@@ -63,13 +63,13 @@ class ZeNative:
     driver, device : int
         Handles. They are valid as long as the process lives.
     api_version : (int, int)
-        Of the specification, as the driver says; older drivers of Intel say 1.3 although they can more.
+        The version of the specification that the driver reports. Intel's older drivers report 1.3 but support more.
     device_id, vendor_id : int
         PCI numbers.
     uuid : bytes
         Sixteen bytes that name the device.
     ip_version : int
-        Of the hardware, as the compiler counts; 0 if not known.
+        The hardware's version as the compiler counts it; 0 if unknown.
     max_group_items : int
         Work-items in a group.
     max_group_size, max_group_count : (int, int, int)
@@ -84,12 +84,12 @@ class ZeNative:
         For each ordinal: flags (1 compute, 2 copy, 4 cooperative), number of queues, and bytes of the largest pattern
         of a fill, 2**64 - 1 when there is no limit.
     priorities : (int, int) or None
-        The lowest and the highest priority of a queue, lower numbers more urgent; None if not known.
+        The lowest and the highest priority of a queue. Lower numbers are more urgent. None if unknown.
     has_host_function : bool
         Whether ``zeCommandListAppendHostFunction`` works.
     counter_based : "create", "pool" or ""
-        How counter-based events are made: by ``zeEventCounterBasedCreate``, or from an event pool whose descriptor is
-        extended; "" if there are none.
+        How counter-based events are made: by ``zeEventCounterBasedCreate``, or from an event pool with an extended
+        descriptor; "" if the driver has none.
     """
 
     driver: int
@@ -115,7 +115,7 @@ class ZeNative:
 
 
 class ZeDriver(NamedTuple):
-    """A driver, and what is the same for all of its devices."""
+    """A driver, and the facts that are the same for all its devices."""
 
     handle: int
     api_version: tuple[int, int]
@@ -124,7 +124,7 @@ class ZeDriver(NamedTuple):
 
 
 class UnusableError(Exception):
-    """A device cannot be used: the reason, and what to do about it."""
+    """A device cannot be used. Gives the reason and advice."""
 
     def __init__(self, reason: str, advice: str) -> None:
         super().__init__(reason)
@@ -141,7 +141,7 @@ def _look_once() -> Found:
 
 
 def look(ze: LevelZero) -> Found:
-    """Return the devices that these functions of Level Zero find, and if there are none, why."""
+    """Return the devices that these Level Zero functions find, or the reason why there are none."""
     trouble = "there is no GPU that it knows"
     devices: list[DeviceInfo] = []
     try:
@@ -152,7 +152,7 @@ def look(ze: LevelZero) -> Found:
         try:
             driver = _driver(ze, handle)
             there = ze.handles("zeDeviceGet", handle)
-        except DriverError as error:  # so that another driver's devices are found
+        except DriverError as error:  # go on: other drivers may have devices
             trouble = str(error)
             continue
         for device in there:
@@ -191,7 +191,7 @@ def _driver(ze: LevelZero, handle: int) -> ZeDriver:
 
 
 def _version_string(ze: LevelZero, driver: int) -> str:
-    """Return the version as packages count it, for example "1.15.39122"; empty if not known."""
+    """Return the version as packages write it, for example "1.15.39122"; empty if unknown."""
     function = ze.extension(driver, "zeIntelGetDriverVersionString")
     size = c_size_t()
     if function is None or function(driver, None, byref(size)):
@@ -206,7 +206,7 @@ def _version_string(ze: LevelZero, driver: int) -> str:
 
 def _describe(ze: LevelZero, driver: ZeDriver, device: int) -> DeviceInfo:
     properties = loader.DeviceProperties()
-    # Everyone has had the newer form since 1.2, and only it has a timer that is not rounded to nanoseconds.
+    # Every driver since 1.2 has the newer structure. Only there is the timer not rounded to nanoseconds.
     if driver.api_version >= (1, 2):
         properties.stype = loader.DeviceProperties.STYPE_1_2
     ip_version = loader.IpVersion()
@@ -247,12 +247,12 @@ def _describe(ze: LevelZero, driver: ZeDriver, device: int) -> DeviceInfo:
 def _native(
     ze: LevelZero, driver: ZeDriver, device: int, properties: loader.DeviceProperties, ip_version: int
 ) -> ZeNative:
-    """Ask for what `ZeNative` holds, and try what forebay needs.
+    """Query the fields of `ZeNative`, and try out the functions forebay needs.
 
     Raises
     ------
     UnusableError, DriverError
-        If the device lacks it.
+        If the device lacks one of them.
     """
     compute, module = loader.ComputeProperties(), loader.ModuleProperties()
     ze.call("zeDeviceGetComputeProperties", device, byref(compute))
@@ -309,12 +309,12 @@ def _priorities(ze: LevelZero, driver: ZeDriver, device: int) -> tuple[int, int]
     return lowest.value, highest.value
 
 
-# What is tried
+# Trying out the functions forebay needs
 
 
 @contextlib.contextmanager
 def _made(ze: LevelZero, destroy: str, create: str, *arguments: object) -> Iterator[int]:
-    """Create an object, and destroy it again."""
+    """Create an object, and destroy it at the end of the block."""
     handle = ze.create(create, *arguments)
     try:
         yield handle
@@ -323,7 +323,7 @@ def _made(ze: LevelZero, destroy: str, create: str, *arguments: object) -> Itera
 
 
 def _counter_based(ze: LevelZero, driver: ZeDriver, context: int, device: int) -> str:
-    # A loader that has the function may stand before a driver that has not, and versions are no guide: make one.
+    # The loader may have the function and the driver not, and versions do not tell. So try to make an event.
     described = event_desc(COUNTER_IMMEDIATE, SCOPE_DEVICE, SCOPE_DEVICE)
     try:
         with _made(ze, "zeEventDestroy", "zeEventCounterBasedCreate", context, device, described):
@@ -335,9 +335,9 @@ def _counter_based(ze: LevelZero, driver: ZeDriver, context: int, device: int) -
 def _require_in_order_lists(ze: LevelZero, context: int, device: int, ordinal: int, known: bool) -> None:
     """Raise unless an in-order immediate list can be made.
 
-    Drivers from before there were such lists ignore the flag, and would run commands side by side. Only a list that
-    says it is in order is believed, or, where lists cannot be asked, a driver that is `known` to have events which
-    exist for such lists only.
+    Drivers that are older than such lists ignore the flag and would run commands side by side. So forebay accepts only
+    a list that reports the flag. Where lists cannot report it, the driver must be `known` to have counter-based events,
+    which exist only for such lists.
     """
     described = queue_desc(ordinal, IN_ORDER, ASYNCHRONOUS)
     try:
@@ -371,7 +371,7 @@ def _require_kernels(ze: LevelZero, context: int, device: int) -> None:
 
 
 def _build_log(ze: LevelZero, log: int) -> str:
-    """Return the first line of a build log with something on it, and destroy the log."""
+    """Return the first line of a build log that is not blank, and destroy the log."""
     size = c_size_t()
     text = b""
     if not ze.result("zeModuleBuildLogGetString", log, byref(size), None):

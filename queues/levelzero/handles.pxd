@@ -1,4 +1,4 @@
-"""What is behind the handles of this driver: the driver's own, and what has to be remembered with them."""
+"""The structures behind this driver's handles: the driver's own handle, and forebay's data about it."""
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libcpp.atomic cimport atomic
@@ -11,17 +11,17 @@ from forebay.queues.levelzero.calls cimport Call, ze_result_t
 
 cdef enum EventKind:
     # as the core's MarkerUse
-    DEVICE_EVENT  # waited for by lists of the device
-    HOST_EVENT  # by the host too, and by other devices
+    DEVICE_EVENT  # only lists of the device wait for it
+    HOST_EVENT  # the host and other devices may wait for it too
     TIMED_EVENT
-    GATE_EVENT  # signalled by the host
+    GATE_EVENT  # the host signals it
     EVENT_KINDS
 
 
 cdef enum EventMode:
     COUNTER_BASED  # zeEventCounterBasedCreate
     COUNTER_BASED_POOL  # the event-pool extension of older drivers
-    RESET  # neither: plain events, which must be reset, and not before all that waits for them has
+    RESET  # neither: plain events, which must be reset, but only after every command that waits for them has run
 
 
 cdef cppclass ZeContext:
@@ -31,34 +31,34 @@ cdef cppclass ZeContext:
 
 
 cdef cppclass ZeDevice:
-    atomic[int32_t] references  # its owner's, and one for each queue and each event that is not idle
+    atomic[int32_t] references  # the owner's, and one for each queue and each event that is not idle
     ZeContext* context  # shared by the devices of one driver; retained
     void* handle
     EventMode mode
     double nanoseconds_per_tick
     uint64_t timestamp_mask
     Lock lock  # guards all below
-    vector[ZeEvent*] idle[EVENT_KINDS]  # events to be used again
-    vector[ZeEvent*] closing_gates  # opened, but their queue may not have passed them yet
+    vector[ZeEvent*] idle[EVENT_KINDS]  # events that can be used again
+    vector[ZeEvent*] closing_gates  # open gates that their queue may not have passed yet
     vector[void*] pools
     void* newest_pool[EVENT_KINDS]
     uint32_t pool_used[EVENT_KINDS]
-    ZeQueue* join  # a list of its own, on which the host waits for many queues at once; NULL until then
-    Lock join_lock  # guards what is appended to that
+    ZeQueue* join  # a private list for host waits on many queues at once; NULL until the first such wait
+    Lock join_lock  # taken while commands are appended to that list
 
 
 cdef cppclass ZeEvent:
     atomic[int32_t] references
     void* handle
     ZeDevice* device  # retained while it is not idle
-    ZeQueue* queue  # that signals it; retained, because a counter-based event refers to its list's counter
-    ZeEvent* passed  # of a gate: signalled once the queue is past it; NULL until then, and when that is not known
+    ZeQueue* queue  # the queue that signals it; retained, because a counter-based event refers to its list's counter
+    ZeEvent* passed  # gates only: signalled once the queue is past the gate; NULL before it is set, or if unknown
     EventKind kind
 
 
 cdef cppclass Held:
-    ZeEvent* passed  # once this is signalled
-    vector[ZeEvent*] events  # the queue neither signals nor waits for these any more
+    ZeEvent* passed  # once this is signalled, the queue is done with `events`
+    vector[ZeEvent*] events  # events that the queue's commands signal or wait for
 
 
 cdef cppclass ZeQueue:
@@ -76,14 +76,14 @@ cdef cppclass ZeRecording:
 
 
 cdef cppclass ZeModule:
-    atomic[int32_t] references  # its owner's, and one for each kernel
+    atomic[int32_t] references  # the owner's, and one for each kernel
     void* handle
     ZeDevice* device  # retained
 
 
 cdef cppclass ZeKernel:
     void* handle
-    ZeModule* module  # retained: the driver does not keep it for its kernels
+    ZeModule* module  # retained: the driver does not keep a module alive for its kernels
     size_t group[3]
 
 

@@ -1,4 +1,4 @@
-"""Making, sharing and ending them. None of this needs the GIL."""
+"""Makes, shares and releases the structures of handles.pxd. None of this needs the GIL."""
 
 from libc.stdint cimport UINT64_MAX, uint32_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
@@ -92,7 +92,7 @@ cdef ZeDevice* new_device(void* driver, void* handle, EventMode mode, Status* st
 
 
 cdef void close_device(ZeDevice* device) noexcept nogil:
-    """Its owner has finished all work and submits no more; gives back the owner's reference."""
+    """Give back the owner's reference. The owner must have finished all work, and must submit no more."""
     recycle_gates(device, True)
     if device.join != NULL:
         end_queue(device.join)
@@ -101,7 +101,7 @@ cdef void close_device(ZeDevice* device) noexcept nogil:
 
 
 cdef void release_device(ZeDevice* device) noexcept nogil:
-    """The last reference goes when no queue is left and all events are idle again."""
+    """Drop a reference. The last one goes when no queue is left and all events are idle again."""
     cdef size_t i
     cdef int kind
     if device.references.fetch_sub(1, memory_order_acq_rel) != 1:
@@ -149,12 +149,12 @@ cdef ZeQueue* retain_queue(ZeQueue* queue) noexcept nogil:
 
 
 cdef void end_queue(ZeQueue* queue) noexcept nogil:
-    """Its owner submits no more, and knows that all it asked for is done."""
+    """Give back the owner's reference. The owner must know that all its commands are done, and must submit no more."""
     cdef vector[Held*] batches
     cdef vector[ZeEvent*] held
     cdef size_t i
     if queue.device.mode == RESET:
-        # A plain event signalled after that is a command too, and is about to be used again.
+        # The signal of a plain event may still be running, and the event is about to be used again.
         ze.CommandListHostSynchronize(queue.list, UINT64_MAX)
         batches.swap(queue.batches)
         held.swap(queue.held)
@@ -187,7 +187,7 @@ cdef void release_all(vector[ZeEvent*]& events) noexcept nogil:
 
 
 cdef ZeEvent* take_event(ZeDevice* device, EventKind kind, Status* status) noexcept nogil:
-    """An idle event, or a new one; with one reference. NULL on failure."""
+    """An idle event, or a new one, with one reference. NULL on failure."""
     cdef ZeEvent* event = NULL
     cdef Status made = 0
     cdef bint is_new = False
@@ -211,7 +211,7 @@ cdef ZeEvent* take_event(ZeDevice* device, EventKind kind, Status* status) noexc
     if event == NULL:
         status[0] = made
         return NULL
-    # Without asking whether it is signalled: of an event for the device alone the host need not see it.
+    # Reset without a query: the host cannot see whether an event for the device alone is signalled.
     if not is_new and (kind == GATE_EVENT or device.mode == RESET):
         status[0] = outcome(CALL_EventHostReset, ze.EventHostReset(event.handle))
         if status[0] != 0:
@@ -230,7 +230,7 @@ cdef void give_back(ZeDevice* device, ZeEvent* event) noexcept nogil:
 
 
 cdef uint32_t signal_scope(EventKind kind) noexcept nogil:
-    """What its signal makes visible: null hardware shows no difference, a real device does."""
+    """The memory scope of the signal. Null hardware shows no difference; a real device does."""
     return SCOPE_DEVICE if kind == DEVICE_EVENT else SCOPE_HOST
 
 
@@ -239,7 +239,7 @@ cdef uint32_t wait_scope(EventKind kind) noexcept nogil:
 
 
 cdef Status create_event(ZeDevice* device, EventKind kind, void** handle) noexcept nogil:
-    """The device is locked."""
+    """Make a new event. The caller holds the device's lock."""
     cdef CounterDesc desc
     if kind == GATE_EVENT or device.mode != COUNTER_BASED:
         return create_in_pool(device, kind, handle)
@@ -265,13 +265,13 @@ cdef Status create_in_pool(ZeDevice* device, EventKind kind, void** handle) noex
         if kind != DEVICE_EVENT:
             pool_desc.flags = POOL_HOST_VISIBLE
         elif device.mode == RESET:
-            pool_desc.flags = POOL_HOST_VISIBLE  # the host asks whether it may be reset, and resets it
+            pool_desc.flags = POOL_HOST_VISIBLE  # the host queries and resets it
         if kind == TIMED_EVENT:
             pool_desc.flags |= POOL_TIMESTAMPS
         if kind != GATE_EVENT and device.mode == COUNTER_BASED_POOL:
             counter_desc.flags = COUNTER_IMMEDIATE
             pool_desc.next = &counter_desc
-        # NULL: for every device of the context, which may wait for each other's events
+        # NULL means all devices of the context: they may wait for each other's events
         status = outcome(CALL_EventPoolCreate, ze.EventPoolCreate(device.context.handle, &pool_desc, 0, NULL, &pool))
         if status != 0:
             return status
@@ -298,17 +298,17 @@ cdef void release_event(ZeEvent* event) noexcept nogil:
         return
     device = event.device
     if device.mode == RESET and event.kind != GATE_EVENT:
-        ze.EventHostReset(event.handle)  # if that fails it is tried again before the event is used
+        ze.EventHostReset(event.handle)  # a failure here is harmless: take_event resets it again
     set_queue(event, NULL)
     give_back(device, event)
     release_device(device)
 
 
 cdef void set_queue(ZeEvent* event, ZeQueue* queue) noexcept nogil:
-    """Which queue signals it: that one's counter is looked at as long as anyone may ask for the event.
+    """Retain the queue that signals the event: a query of the event reads that queue's counter.
 
-    Intel's driver (26.27) keeps to the list of a plain event too, until that is reset: the heap is spoilt when the list
-    is destroyed before.
+    Intel's driver (26.27) also refers to the list of a plain event until the event is reset. If the list is destroyed
+    earlier, the heap is corrupted.
     """
     cdef ZeQueue* before = event.queue
     if queue != NULL:
@@ -322,14 +322,14 @@ cdef void set_queue(ZeEvent* event, ZeQueue* queue) noexcept nogil:
 
 
 cdef void set_passed(ZeEvent* gate, ZeEvent* passed) noexcept nogil:
-    """Under the lock: the gate may have been opened, and retired, in the meantime."""
+    """Set the gate's `passed` event, under the lock: the gate may meanwhile have been opened and retired."""
     gate.device.lock.lock()
     gate.passed = passed
     gate.device.lock.unlock()
 
 
 cdef void retire_gate(ZeEvent* gate) noexcept nogil:
-    """It was opened; it can be used again when its queue is past it."""
+    """Note that the gate is open. It can be used again once its queue is past it."""
     gate.device.lock.lock()
     gate.device.closing_gates.push_back(gate)
     gate.device.lock.unlock()
@@ -357,10 +357,10 @@ cdef void recycle_gates(ZeDevice* device, bint all_done) noexcept nogil:
 
 
 cdef Status hold_events(ZeQueue* queue) noexcept nogil:
-    """RESET mode: a plain event is not reset before every command that signals or waits for it has run.
+    """RESET mode: release plain events once every command that signals or waits for them has run.
 
-    The queue keeps those of its commands; from time to time it signals one more, behind which all of them are done. The
-    queue is locked by the core.
+    The queue keeps the events of its commands. From time to time it signals one more event; once that is done, the kept
+    ones are too. The core holds the queue's lock.
     """
     cdef Held* batch
     cdef Status status = 0
@@ -392,7 +392,7 @@ cdef Status hold_events(ZeQueue* queue) noexcept nogil:
 
 
 cdef ZeRecording* new_recording(ZeDevice* device, uint32_t ordinal, Status* status) noexcept nogil:
-    """An in-order command list that is still open."""
+    """A new in-order command list, still open for commands."""
     cdef ListDesc desc
     cdef void* list = NULL
     cdef ZeRecording* recording

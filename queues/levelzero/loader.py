@@ -1,8 +1,8 @@
-"""Finds the Level Zero loader, calls its functions, and names what they return.
+"""Finds the Level Zero loader, calls its functions, and names their results.
 
-The launch path calls the driver from compiled code. What happens once for a device goes through here: ctypes, every
-function with the types of its parameters, every result looked at. Numbers and layouts are those of the Level Zero
-specification, version 1.17. Here are the structures that only discovery fills or reads; the others are in calls.hpp.
+The launch path calls the driver from compiled code. Calls that happen once for a device go through this module, with
+ctypes: every function has its parameter types, and every result is checked. Numbers and layouts follow the Level Zero
+specification, version 1.17. This module has the structures that only discovery uses; the others are in calls.hpp.
 
 Importing this module loads nothing, and `load` on a machine without Level Zero costs one failed ``dlopen``.
 """
@@ -117,7 +117,7 @@ def result_name(code: int) -> str:
     Parameters
     ----------
     code
-        What a function returned, signed or not.
+        The result of a function, signed or unsigned.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def checked(call: str, result: int) -> None:
     call
         Name of the function.
     result
-        What it returned.
+        Its result.
 
     Raises
     ------
@@ -153,10 +153,10 @@ def checked(call: str, result: int) -> None:
 
 
 class Described(ctypes.Structure):
-    """A structure of the API: each begins with its type and a pointer to what extends it.
+    """A structure of the API. Each begins with its type and a pointer to an extension structure.
 
-    A subclass says its type and the fields that follow. The constructor takes the values of those, by name, and
-    ``stype`` where a structure may have another type.
+    A subclass gives its type and the further fields. The constructor takes their values by name, and ``stype`` for a
+    structure that may have another type.
     """
 
     STYPE: ClassVar[int]
@@ -195,7 +195,7 @@ class ExtensionProperties(ctypes.Structure):
 class DeviceProperties(Described):
     """``ze_device_properties_t``.
 
-    With its first type the resolution of the timer is in nanoseconds, rounded; with `STYPE_1_2` in cycles a second.
+    With `STYPE` the resolution of the timer is in nanoseconds, rounded; with `STYPE_1_2` it is in cycles per second.
     """
 
     STYPE = 0x3
@@ -341,7 +341,7 @@ PARAMETERS: dict[str, tuple[Any, ...]] = {
     "zeModuleBuildLogDestroy": (_HANDLE,),
     "zeKernelCreate": (_HANDLE, _DESCRIPTOR, _HANDLES),
     "zeKernelDestroy": (_HANDLE,),
-    # of the driver, not of the loader: see `LevelZero.extension`
+    # these belong to the driver, not to the loader: see `LevelZero.extension`
     "zeDeviceGetPriorityLevels": (_HANDLE, POINTER(c_int32), POINTER(c_int32)),
     "zeIntelGetDriverVersionString": (_HANDLE, c_char_p, POINTER(c_size_t)),
 }
@@ -357,7 +357,7 @@ class LevelZero:
     ----------
     library : ctypes.CDLL
     functions : dict[str, Callable[..., int] or None]
-        Those looked up so far, None for those that this loader does not have. A test puts its own in here.
+        The functions looked up so far; None for those that this loader lacks. Tests put their own in here.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
@@ -365,7 +365,7 @@ class LevelZero:
         self.functions: dict[str, Function | None] = {}
 
     def function(self, name: str) -> Function | None:
-        """Return the function of that name, None if this loader does not have it."""
+        """Return the function of that name, or None if this loader does not have it."""
         if name not in self.functions:
             function: Any = getattr(self.library, name, None)
             if function is not None:
@@ -375,7 +375,7 @@ class LevelZero:
         return self.functions[name]
 
     def extension(self, driver: int, name: str) -> Function | None:
-        """Return a function that only the driver itself has, None if it has not."""
+        """Return a function that only the driver itself exports, or None if it does not."""
         address = c_void_p()
         if self.result("zeDriverGetExtensionFunctionAddress", driver, name.encode(), ctypes.byref(address)):
             return None
@@ -386,7 +386,7 @@ class LevelZero:
         return function
 
     def result(self, name: str, *arguments: Any) -> int:
-        """Call a function and return its result; a function that is not there is an unsupported feature."""
+        """Call a function and return its result. If the loader lacks it, that is UNSUPPORTED_FEATURE."""
         function = self.function(name)
         return 0x78000003 if function is None else function(*arguments)
 
@@ -448,14 +448,14 @@ class LevelZero:
     def drivers(self) -> list[int]:
         """Initialise Level Zero and return the handles of the drivers for GPUs.
 
-        Initialising it again does no harm. It may take some tenths of a second the first time, in the driver.
+        Initialising it again does no harm. The first time may take some tenths of a second in the driver.
 
         Raises
         ------
         DriverError
             If there is no driver, or none that can start.
         """
-        # A loader that has the newer function may meet a driver that has not.
+        # The loader may have the newer function although the driver does not.
         if self.function("zeInitDrivers") is not None:
             count, gpus = c_uint32(), InitDriverTypeDesc(flags=INIT_DRIVER_TYPE_GPU)
             if self.result("zeInitDrivers", ctypes.byref(count), None, ctypes.byref(gpus)) == 0 and count.value:

@@ -1,4 +1,4 @@
-"""The driver's objects as Python sees them."""
+"""The driver's objects as Python objects."""
 
 from forebay.queues.levelzero.handles cimport ZeDevice
 

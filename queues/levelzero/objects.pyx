@@ -1,4 +1,4 @@
-"""The driver's objects as Python sees them: each ends with its last reference."""
+"""The driver's objects as Python objects. Each is destroyed with its last reference."""
 
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
@@ -27,7 +27,7 @@ cdef enum:
     ALIGNMENT = 128  # of the largest element type, double16
 
 MODES: dict[str, int] = {"create": COUNTER_BASED, "pool": COUNTER_BASED_POOL, "": RESET}
-OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # of the host, of the device, and too large at all
+OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # host memory, device memory, unsupported size
 
 
 def explain(Status status) -> tuple[str, int, str]:
@@ -79,20 +79,20 @@ cdef class DeviceHandle:
 
     @property
     def address(self) -> int:
-        """Of the ZeDevice, which is what the table of operations takes for a context."""
+        """The address of the ZeDevice, which is the context handle for the table of operations."""
         return <uintptr_t> self.device
 
     def create_queue(self, uint32_t ordinal, uint32_t index, uint32_t priority) -> tuple[int, int]:
-        """An in-order immediate command list: (its own handle, the operations' handle, which its owner releases)."""
+        """An in-order immediate command list: (the driver's handle, the operations' handle, which the caller owns)."""
         cdef Status status = 0
         cdef ZeQueue* queue = new_queue(self.device, ordinal, index, priority, &status)
         check(status, "making a queue")
         return <uintptr_t> queue.list, <uintptr_t> queue
 
 
-@cython.no_gc_clear  # the device is needed to free
+@cython.no_gc_clear  # freeing needs the device
 cdef class ZeMemory:
-    """Unified shared memory, freed with the last reference. Whoever drops that knows that the device is done with it.
+    """Unified shared memory, freed with this object. Drop the last reference only when the device is done with it.
 
     Host and shared memory has the buffer protocol.
 
@@ -101,7 +101,7 @@ cdef class ZeMemory:
     usm_type : "device", "host" or "shared"
     """
 
-    cdef readonly uintptr_t handle  # none: memory is its address
+    cdef readonly uintptr_t handle  # always 0: memory has addresses only
     cdef readonly uintptr_t address
     cdef readonly size_t nbytes
     cdef readonly str usm_type
@@ -145,16 +145,19 @@ cdef class ZeProgram:
     Parameters
     ----------
     binary : bytes
-        SPIR-V whose header was checked (the driver's compiler ends the process over a wrong one), or a native binary.
+        SPIR-V or a native binary. Check the header of SPIR-V first: a wrong one makes the driver's compiler end the
+        process.
     native : bool
-        Which of the two.
+        Whether `binary` is a native binary.
     options : str
-        For the compiler.
+        Options for the compiler.
 
     Raises
     ------
     BuildError
-        With the compiler's log. Blocks while it compiles.
+        If the program does not build; with the compiler's log.
+
+    Blocks while it compiles.
     """
 
     cdef ZeModule* module
@@ -190,7 +193,7 @@ cdef class ZeProgram:
             release_module(self.module)
 
     def native_binary(self) -> bytes:
-        """What the compiler made of it."""
+        """The machine code that the compiler made."""
         cdef size_t size = 0
         check(outcome(CALL_ModuleGetNativeBinary, ze.ModuleGetNativeBinary(self.module.handle, &size, NULL)),
               "native binary")
@@ -202,7 +205,7 @@ cdef class ZeProgram:
         return bytes(binary)
 
     def variable(self, str name) -> ZeVariable | None:
-        """A variable of the program; None when no variable has this name."""
+        """A variable of the program; None if no variable has this name."""
         cdef bytes encoded = name.encode()
         cdef size_t nbytes = 0
         cdef void* address = NULL
@@ -219,7 +222,7 @@ cdef class ZeProgram:
         return variable
 
     def limits(self, str name) -> tuple[int, tuple[int, int, int]]:
-        """(largest number of work-items of a group of a kernel or 0, the group size it was compiled for or zeros)."""
+        """A kernel's (largest number of work-items in a group, or 0; required group size, or zeros)."""
         cdef void* kernel = self.new_kernel(name)
         cdef KernelProperties properties
         cdef GroupLimits group
@@ -239,7 +242,7 @@ cdef class ZeProgram:
         return kernel
 
     def create_kernel(self, str name, bint follows_pointers) -> int:
-        """The operations' handle of a new kernel object, which its owner releases."""
+        """The operations' handle of a new kernel object, which the caller owns."""
         cdef void* handle = self.new_kernel(name)
         cdef Status status = 0
         cdef ZeKernel* kernel
@@ -256,13 +259,13 @@ cdef class ZeProgram:
 
 
 cdef class ZeVariable:
-    """The memory of a variable. It keeps the program."""
+    """The memory of a variable. It keeps the program alive."""
 
     cdef readonly uintptr_t address
     cdef readonly size_t nbytes
     cdef ZeProgram module
 
-    handle = 0  # none: memory is its address
+    handle = 0  # memory has addresses only
     usm_type = "device"
 
 

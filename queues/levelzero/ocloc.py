@@ -1,6 +1,6 @@
-"""Compiles OpenCL C to SPIR-V, in memory, with the compiler of Intel's driver: a Level Zero driver takes SPIR-V only.
+"""Compiles OpenCL C to SPIR-V in memory, because a Level Zero driver takes SPIR-V only. Uses Intel's compiler.
 
-The compiler is the library of the offline compiler ``ocloc``. It is a package of its own, and loaded at the first use.
+The compiler is the library of the offline compiler ``ocloc``. It is a separate package, and is loaded at first use.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ GET_OCLOC = (
 )
 INVALID_DEVICE = -33
 
-# What ocloc itself says, about a command line that nobody typed.
+# ocloc's own lines in the log, about a command line that no user typed.
 ITS_OWN = re.compile(r"(?m)^(Command was: |Auto-detected target based on ).*\n?")
-# Each line of the compiler begins with the number of compilations so far, which reads like a line of the source.
+# The compiler begins each line with the number of compilations so far, which looks like a line number of the source.
 COUNTER = re.compile(r"(?m)^\d+:(?=\d+:\d+: )")
 
 
 class Outcome(NamedTuple):
-    """What one call of ocloc gave."""
+    """The result of one ocloc call."""
 
     result: int
     log: str
     outputs: dict[str, bytes]
 
 
-_lock = threading.Lock()  # ocloc promises nothing about calls at the same time
+_lock = threading.Lock()  # ocloc does not promise that simultaneous calls work
 _library: ctypes.CDLL | None = None
 
 
 def compile_source(source: str, info: DeviceInfo, options: Sequence[str] = ()) -> bytes:
     """Compile OpenCL C for a device.
 
-    Blocks until it is done, typically for a tenth of a second, without the GIL; calls from several threads run one
-    after the other. Warnings are dropped.
+    Blocks until it is done, typically for a tenth of a second, without the GIL. Calls from several threads run one
+    after another. Warnings are dropped.
 
     Parameters
     ----------
     source
         OpenCL C. ``#include`` finds files in the folders that ``-I`` names.
     info
-        A Level Zero device. It decides about the language's version and which extensions there are.
+        A Level Zero device. It determines the version of the language and the available extensions.
     options
-        Of the OpenCL compiler, such as ``"-cl-std=CL3.0"`` or ``"-DN=4"``. Those that concern the translation to
-        machine code, such as ``"-cl-opt-disable"``, concern the build of the module as well.
+        Options of the OpenCL compiler, such as ``"-cl-std=CL3.0"`` or ``"-DN=4"``. Options that affect the translation
+        to machine code, such as ``"-cl-opt-disable"``, must be given to the build of the module as well.
 
     Returns
     -------
@@ -67,12 +67,12 @@ def compile_source(source: str, info: DeviceInfo, options: Sequence[str] = ()) -
     Raises
     ------
     BuildError
-        If the program is wrong; with the compiler's log, in which positions are ``line:column``.
+        If the program is wrong. It has the compiler's log, with positions as ``line:column``.
     NotSupportedError
         If the compiler is not installed, or does not know the device; the message says what to install.
     """
     native = info.native
-    # A compiler from before the device may still know one of the two.
+    # A compiler that is older than the device may still know one of the two.
     targets = [str(native.ip_version)] if native.ip_version else []
     targets.append(f"{native.device_id:#06x}")
     command = ["compile", "-q", "-spv_only", "-file", "program.cl"]
@@ -95,7 +95,7 @@ def compile_source(source: str, info: DeviceInfo, options: Sequence[str] = ()) -
 
 
 def compiler_version() -> str:
-    """Return the version of the compiler, which is that of the driver it belongs to; empty if not known.
+    """Return the compiler's version, which equals that of the driver it belongs to; empty if unknown.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def compiler_version() -> str:
 
 
 def _load() -> ctypes.CDLL:
-    """Load the library once; when that fails, it is tried again the next time."""
+    """Load the library once. If that fails, the next call tries again."""
     global _library
     if _library is None:
         try:

@@ -29,7 +29,7 @@ cdef enum:
 
 
 cdef inline uint32_t to_handles(void* queue, Waits waits) noexcept nogil:
-    """The driver wants its own handles, in place of ours. Returns how many."""
+    """Replace forebay's events in the wait list by the driver's handles, and return their number."""
     cdef uint32_t i
     if waits.count and (<ZeQueue*> queue).device.mode == RESET:
         for i in range(waits.count):
@@ -109,7 +109,7 @@ cdef Status copy(
 
 
 cdef inline ZeEvent* conclude(Status status, ZeEvent* event) noexcept nogil:
-    """Given back if the command that should signal it was refused."""
+    """The event; gives it back and returns NULL if the command that signals it was refused."""
     if status != 0:
         end_event(event)
         return NULL
@@ -156,16 +156,16 @@ cdef Status barrier(void* queue, Waits waits) noexcept nogil:
 
 
 cdef enum:
-    # of an Arrival
-    SUBMITTING  # neither has happened yet
-    SUBMITTED  # and it holds the queue
-    ARRIVED  # the queue did, before it was clear that it is held
+    # states of an Arrival
+    SUBMITTING  # the hold's outcome is open, and the queue has not arrived
+    SUBMITTED  # the hold was submitted and holds the queue
+    ARRIVED  # the queue arrived before the hold's outcome was known
     REFUSED
 
 
 cdef cppclass Arrival:
-    """What the driver calls a host function with. It may call before a later part of the hold is refused, and cannot be
-    told any more not to: whoever comes second, the queue or the hold's outcome, wakes and frees.
+    """The argument of the driver's host function call. The driver may call before a later part of the hold is refused,
+    and that call cannot be cancelled. So whichever comes second, the queue or the hold's outcome, wakes and frees.
     """
     atomic[int] state
     Wake wake
@@ -183,7 +183,7 @@ cdef void on_arrival(void* data) noexcept nogil:
 
 
 cdef void settle(Arrival* arrival, int state) noexcept nogil:
-    """The hold was submitted, or refused after the driver took the host function."""
+    """Note the hold's outcome: it was submitted, or refused after the driver had accepted the host function."""
     if arrival.state.exchange(state, memory_order_acq_rel) == SUBMITTING:
         return
     if state == SUBMITTED:
@@ -227,7 +227,7 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     else:
         gate[0] = NULL
         if waited_for:
-            ze.EventHostSignal(event.handle)  # what was already submitted must not hold the queue for ever
+            ze.EventHostSignal(event.handle)  # or the wait that was submitted holds the queue for ever
             retire_gate(event)
         else:
             end_event(event)
@@ -237,7 +237,7 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
 
 
 cdef Status open_gate(void* gate, bint failed) noexcept nogil:
-    """There are no errors behind a gate here: the commands run."""
+    """Open a gate. Level Zero cannot fail the commands behind it: they run even if `failed`."""
     return outcome(CALL_EventHostSignal, ze.EventHostSignal((<ZeEvent*> gate).handle))
 
 
@@ -264,8 +264,8 @@ cdef Status append_recorded(void* list, const Command* command) noexcept nogil:
 
 
 cdef Status record(void* queue, const Command* commands, size_t count, void** recording) noexcept nogil:
-    """A closed list has a copy of the kernels' arguments, and can be appended to any immediate list of its ordinal,
-    again while it still runs there.
+    """Make a closed list. It has copies of the kernels' arguments. It can be appended to any immediate list of its
+    ordinal, and again while it still runs.
     """
     cdef ZeRecording* made
     cdef Status status = 0
@@ -305,7 +305,7 @@ cdef Status poll(void* queue, bint* done) noexcept nogil:
 
 
 cdef Status join(ZeDevice* device, Waits events, ZeEvent** joined) noexcept nogil:
-    """An event of all these, on a list that nobody else submits to: on a user's it would block later work there."""
+    """Make one event for all these, on a private list: on a user's list the waits would block later work there."""
     cdef Status status = 0
     device.join_lock.lock()
     if device.join == NULL:
@@ -319,8 +319,8 @@ cdef Status join(ZeDevice* device, Waits events, ZeEvent** joined) noexcept nogi
 
 
 cdef Status wait_events(void* context, Waits events) noexcept nogil:
-    # Not the list is synchronized with but an event: the driver's host synchronize of a list must not meet others who
-    # append to it, and nothing may be locked while the host waits.
+    # Synchronize with an event, not with the list: nobody may append to a list during its host synchronize, and forebay
+    # must not hold a lock while the host waits.
     cdef ZeEvent* event = NULL
     cdef Status status
     if events.count == 1 and (<ZeEvent*> events.events[0]).kind != DEVICE_EVENT:
@@ -337,7 +337,7 @@ cdef Status wait_events(void* context, Waits events) noexcept nogil:
 
 
 cdef void settle_join(ZeDevice* device) noexcept nogil:
-    """After the host could not wait for its event: that list must not wait any more when the lists it waits for end."""
+    """Finish the private list after a failed host wait: it must not still wait for other lists when those end."""
     device.join_lock.lock()
     ze.CommandListHostSynchronize(device.join.list, UINT64_MAX)
     device.join_lock.unlock()
@@ -360,7 +360,7 @@ cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:
 
 
 cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
-    """Devices of one driver share a context, in which their lists can wait for each other's events."""
+    """Devices of one driver share a context, so their lists can wait for each other's events directly."""
     cdef ZeEvent* of_other = <ZeEvent*> event
     if of_other.device.context != (<ZeDevice*> context).context:
         return outcome(CALL_CommandListAppendWaitOnEvents, UNSUPPORTED_FEATURE)
@@ -388,7 +388,7 @@ cdef void release_queue(void* queue) noexcept nogil:
     end_queue(<ZeQueue*> queue)
 
 
-cdef Driver table  # every entry that is not set is NULL
+cdef Driver table  # entries that are not set are NULL
 table.scopes_matter = True
 table.launch = launch
 table.set_pointer = set_pointer
@@ -413,5 +413,5 @@ table.release_queue = release_queue
 
 
 def table_address() -> int:
-    """Where the table of operations is, for the Device to hand to its queues."""
+    """The address of the table of operations. The Device hands it to its queues."""
     return <uintptr_t> &table

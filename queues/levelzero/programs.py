@@ -1,4 +1,4 @@
-"""From OpenCL C or SPIR-V to a module of the driver, through a disk cache of what the compilers made."""
+"""Makes a module of the driver from OpenCL C or SPIR-V, with a disk cache of the compilers' output."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.levelzero import ocloc
 from forebay.queues.levelzero.objects import DeviceHandle, ZeProgram
 
-# Of the options, those that concern the translation of SPIR-V to machine code; the driver refuses others.
+# The options that affect the translation of SPIR-V to machine code. The driver refuses others.
 FOR_MODULES = ("-ze-", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-mad-enable", "-cl-no-signed-zeros",
                "-cl-opt-disable", "-cl-unsafe-math-optimizations", "-cl-intel-", "-igc_opts")  # fmt: skip
 
-# Without it the compiler drops variables that no kernel uses and keeps no record of the others' names that could be
-# relied on: zeModuleGetGlobalPointer then says ZE_RESULT_ERROR_UNSUPPORTED_FEATURE of a name that it does not know.
+# Without it the compiler drops variables that no kernel uses, and keeps no reliable record of the other names:
+# zeModuleGetGlobalPointer then returns ZE_RESULT_ERROR_UNSUPPORTED_FEATURE for an unknown name.
 TAKES_ADDRESSES = "-ze-take-global-address"
 
 
@@ -26,13 +26,13 @@ def compiled(
     Raises
     ------
     BuildError
-        With the compiler's log.
+        If the program does not build; with the compiler's log.
     InvalidArgumentError
-        When bytes are not a whole SPIR-V module: the driver's compiler would end the process.
+        If bytes are not a whole SPIR-V module: the driver's compiler would end the process.
     NotSupportedError
-        For OpenCL C when the offline compiler is not installed.
+        If the source is OpenCL C and the offline compiler is not installed.
 
-    Blocks while it compiles; a program that was compiled before, by any process, is taken from the cache.
+    Blocks while it compiles. A program that any process has compiled before comes from the cache.
     """
     cache = BinaryCache()
     if isinstance(source, str):
@@ -40,7 +40,7 @@ def compiled(
         try:
             kernels = spirv.kernels_of(code)
         except ValueError:
-            kernels = {}  # no kernel in it, which the driver does not mind
+            kernels = {}  # it has no kernels; the driver accepts that
     else:
         code = source
         try:
@@ -58,7 +58,7 @@ def _device_key(info: DeviceInfo) -> str:
 
 
 def _spirv(cache: BinaryCache, info: DeviceInfo, source: str, options: tuple[str, ...]) -> bytes:
-    """SPIR-V of a program in OpenCL C. One that includes files is compiled each time, because those may change."""
+    """SPIR-V of a program in OpenCL C. If it includes files it is compiled each time, because those may change."""
     if reads_files(source):
         return ocloc.compile_source(source, info, options)
     key = key_of("SPIR-V", ocloc.compiler_version(), _device_key(info), source, *options)
@@ -81,7 +81,7 @@ def _module(
         try:
             return ZeProgram(handle, native, True)
         except errors.BuildError:
-            pass  # not what this driver takes, whatever its version says: make it anew
+            pass  # this driver refuses the binary although its version matches: compile again
     try:
         module = ZeProgram(handle, code, False, chosen)
     except errors.BuildError as error:

@@ -1,4 +1,4 @@
-"""Host memory for the bytes of copies: from pageable memory the driver would copy with the calling thread waiting."""
+"""Host memory for staging copies: for a copy from pageable memory the driver would make the calling thread wait."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from forebay.queues.levelzero.objects import DeviceHandle, ZeMemory
 
 SMALLEST = 1 << 12
-KEPT = 64 << 20  # bytes that are kept for the next copies; more is given back
+KEPT = 64 << 20  # the pool keeps at most this many bytes for the next copies
 
 
 class StagingPool:
-    """Blocks of host memory, in powers of two, used again as soon as nobody refers to the array made from one."""
+    """Blocks of host memory, in powers of two. A block is used again once its array has no references left."""
 
     def __init__(self, device: DeviceHandle) -> None:
         self._device = device
@@ -24,7 +24,7 @@ class StagingPool:
         self._lock = threading.RLock()  # the collector may run `give_back` while this thread is in `take`
 
     def take(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """An array of so many bytes, contents unspecified, which the device reads and writes without the driver's help.
+        """An array of `nbytes` bytes, contents unspecified, which the device can read and write directly.
 
         Raises
         ------
@@ -40,7 +40,7 @@ class StagingPool:
         return np.asarray(_Block(self, memory or ZeMemory(self._device, size, "host")))[:nbytes]
 
     def give_back(self, memory: ZeMemory) -> None:
-        """Keep a block for the next copy, if not too much is kept already."""
+        """Keep a block for the next copy, unless the pool keeps too much already."""
         with self._lock:
             if self._kept + memory.nbytes <= KEPT:
                 self._idle[memory.nbytes].append(memory)

@@ -1,4 +1,4 @@
-"""The OpenCL driver: everything that knows what a `cl_command_queue` is."""
+"""The OpenCL driver. Only this package deals with `cl_command_queue` and the like."""
 
 from forebay.core.driver import DeviceInfo, DriverDevice
 from forebay.queues.opencl.discovery import absence, discover
@@ -8,6 +8,6 @@ __all__ = ["absence", "discover", "open_device"]
 
 def open_device(info: DeviceInfo) -> DriverDevice:
     """As `DriverFolder.open_device`."""
-    from forebay.queues.opencl.device import OpenCLDevice  # only for those who use this driver
+    from forebay.queues.opencl.device import OpenCLDevice  # imported late: only users of this driver pay for it
 
     return OpenCLDevice(info)

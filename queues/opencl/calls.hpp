@@ -1,5 +1,5 @@
-// The OpenCL functions forebay calls itself. The table, the numbers in a `Status` and the names in errors follow from
-// this list.
+// The OpenCL functions forebay calls itself. This list generates the table, the numbers in a `Status` and the names in
+// errors.
 
 #pragma once
 

@@ -1,7 +1,7 @@
 """The OpenCL functions forebay calls itself, found at run time in the loader that pyopencl uses.
 
-pyopencl's own enqueue functions always ask for an event, so they cannot be the launch path; the objects are its
-objects. What each function takes is in the list in `calls.hpp`, and the C++ compiler checks it.
+The objects are pyopencl's. Its own enqueue functions always ask for an event, so they cannot be the launch path.
+`calls.hpp` lists the parameters of each function, and the C++ compiler checks them.
 """
 
 from libc.stdint cimport int32_t, uint32_t

@@ -1,4 +1,4 @@
-"""Filling the table of calls, and naming them in errors."""
+"""Fills the table of calls, and names the calls in errors."""
 
 import ctypes
 
@@ -15,15 +15,15 @@ _SVM = {
 
 
 def load() -> None:
-    """Fill the table from the loader that pyopencl's extension module is linked to; once is enough.
+    """Fill the table from the loader that pyopencl's extension module is linked to. One call is enough.
 
-    Looking a symbol up in a library also looks in the libraries it depends on, so this finds the very loader whose
-    objects pyopencl hands out, wherever it came from.
+    A symbol lookup in a library also searches the libraries it depends on. So this finds the same loader that made
+    pyopencl's objects, wherever it came from.
 
     Raises
     ------
     ImportError
-        When that loader is too old to have one of the functions (SVM ones may be missing).
+        If that loader is too old to have one of the functions. The SVM functions may be missing.
     """
     fill(<void**> &cl, CALL_NAMES, ctypes.CDLL(pyopencl._cl.__file__), _SVM, "the OpenCL loader",
          "forebay needs OpenCL 1.2 or newer")

@@ -1,4 +1,4 @@
-"""One OpenCL device: its context, and how to make queues, memory and kernels on it."""
+"""One OpenCL device and its context. It makes queues, memory and kernels."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ CL_QUEUE_PROPERTIES = 0x1093
 CL_QUEUE_PROFILING_ENABLE = 1 << 1
 CL_QUEUE_PRIORITY_KHR = 0x1096
 
-# How many commands a queue can surely take before an enqueue blocks. NVIDIA's driver takes 1021 behind a running kernel
+# A queue surely takes this many commands before an enqueue blocks. NVIDIA's driver takes 1021 behind a running kernel
 # (H100, driver 580); CPU runtimes keep a list of any length (100,000 behind a gate, measured on Intel's and PoCL).
 NEVER_BLOCKS = 2**63
 KEEPS_GIL_BELOW = 256
 
-# Forebay's priorities, lower is more urgent as in HIP, and cl_khr_priority_hints' bits.
+# From forebay's priorities (lower is more urgent, as in HIP) to the bits of cl_khr_priority_hints.
 PRIORITIES = {-1: 1 << 0, 0: 1 << 1, 1: 1 << 2}
 
 
 class OpenCLDevice:
-    """A `DriverDevice` for one OpenCL device; its context is a cl_context."""
+    """A `DriverDevice` for one OpenCL device. Its context handle is a cl_context."""
 
     def __init__(self, info: DeviceInfo) -> None:
         calls.load()
@@ -42,28 +42,28 @@ class OpenCLDevice:
         self._allocated = 0
         self._known: tuple[int, int] | None = None
         self._addresses: tuple[int, ...] = ()
-        self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once, for as long as it lives
+        self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once and stays mapped
         self.context = cl.Context([self.native])
         self.context_handle = self.context.int_ptr
         self.table = operations.table_address()
         is_cpu = bool(self.native.type & cl.device_type.CPU)
-        # NVIDIA's driver (580) reads it when the copy is submitted
+        # NVIDIA's driver (580) reads pageable memory when the copy is submitted
         self.reads_pageable_late = is_cpu
         try:
             svm = self.native.svm_capabilities
-        except cl.Error:  # an OpenCL 1.x device does not know the question
+        except cl.Error:  # OpenCL 1.x devices do not have this query
             svm = 0
         self.has_addresses = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
         self.has_shared = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
-        # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so only one kind is used
-        # there; on CPUs both work on the same parameter (measured), and the memory object is the cheaper one to set.
+        # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so there forebay uses only
+        # one kind. On CPUs both work on the same parameter (measured), and setting the memory object is cheaper.
         self.has_memory_objects = is_cpu or not self.has_addresses
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
         self.priorities = tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
 
     @property
     def limits(self) -> Limits:
-        """What the device can hold, and how large a launch may be; OpenCL bounds the work-items of a launch only."""
+        """The device's sizes, and the largest launch. OpenCL limits only the number of work-items of a launch."""
         native = self.native
         x, y, z = [*native.max_work_item_sizes, 1, 1][:3]
         return Limits(
@@ -83,8 +83,8 @@ class OpenCLDevice:
     # -- queues
 
     def create_queue(self, priority: int, timing: bool) -> tuple[cl.CommandQueue, int]:
-        """A pyopencl queue, and its handle with a reference of its own."""
-        # pyopencl's stubs want enumerations where its functions take ints
+        """A pyopencl queue, and its handle, which holds its own reference."""
+        # Any: pyopencl's stubs want enumerations where its functions take ints
         properties: Any = CL_QUEUE_PROFILING_ENABLE if timing else 0
         if priority and len(self.priorities) > 1:
             properties = [CL_QUEUE_PROPERTIES, properties, CL_QUEUE_PRIORITY_KHR, PRIORITIES[priority], 0]
@@ -96,12 +96,12 @@ class OpenCLDevice:
     # -- memory
 
     def allocate(self, nbytes: int, usm_type: str = "device") -> ClMemory:
-        """Device memory; zero bytes get one, because no driver allocates nothing.
+        """Device memory. A request for zero bytes gets one byte, because no driver allocates zero bytes.
 
         Raises
         ------
         NotSupportedError
-            For shared memory, when the device has no fine-grained SVM, and for the host's, which OpenCL does not have.
+            For shared memory on a device without fine-grained SVM, and for host memory, which OpenCL does not have.
         """
         if usm_type != "device" and not (usm_type == "shared" and self.has_shared):
             raise errors.NotSupportedError(
@@ -118,7 +118,7 @@ class OpenCLDevice:
         return memory
 
     def followable_memory(self) -> tuple[int, ...]:
-        """As `DriverDevice.followable_memory`: OpenCL must be told (clSetKernelExecInfo)."""
+        """As `DriverDevice.followable_memory`. OpenCL needs the list for clSetKernelExecInfo."""
         with self._memory_lock:
             known = (self._allocated, len(self._memory))
             if known != self._known:
@@ -127,7 +127,7 @@ class OpenCLDevice:
             return self._addresses
 
     def part(self, memory: ClMemory, offset: int, nbytes: int) -> tuple[cl.MemoryObject, int] | None:
-        """A memory object for part of an allocation, where a part has no address; None where it has."""
+        """A memory object for part of an allocation; None if the device has addresses and needs no such object."""
         if self.has_addresses or (offset == 0 and nbytes == memory.nbytes) or nbytes == 0:
             return None
         alignment = self.native.mem_base_addr_align // 8
@@ -141,7 +141,7 @@ class OpenCLDevice:
         return part, part.int_ptr
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
-        """Memory of a buffer that stays mapped; it blocks until it is."""
+        """Memory of a buffer that stays mapped. Blocks until it is mapped."""
         limit = self.native.max_mem_alloc_size
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: the driver gives at most {limit}")
@@ -179,7 +179,7 @@ class OpenCLDevice:
         Raises
         ------
         BuildError
-            With the driver's log.
+            If the program does not build; with the driver's log.
         """
         return Builder(self.context, self.info, source, options).build()
 
@@ -191,11 +191,11 @@ class OpenCLDevice:
         return calls.CALL_NAMES[status >> 32], code, self.error_name(code)
 
     def error_name(self, code: int) -> str:
-        """CL_…, of an OpenCL error code."""
+        """The CL_… name of an OpenCL error code."""
         status_code: Any = cl.status_code
         name = status_code.to_string(code, default_format="%d")
         return f"CL_{name}" if not name.lstrip("-").isdigit() else f"error {code}"
 
     def is_out_of_memory(self, code: int) -> bool:
-        """Whether the code says that memory ran out."""
+        """Whether the code means that memory ran out."""
         return code in (-4, -5, -6)

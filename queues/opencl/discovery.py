@@ -1,14 +1,14 @@
-"""Finds the OpenCL devices of this machine, and says why one that was found cannot be used.
+"""Finds the OpenCL devices of this machine, and gives the reason when one of them cannot be used.
 
-Two things are done that pyopencl leaves to its user. Intel's runtime for CPUs, when it was installed by pip, is shown
-to the OpenCL loader: the ICD file in its wheel names a path that does not exist. And a trivial kernel is built on each
-device, because there are drivers that list a device and then cannot compile anything for it.
+This module does two things that pyopencl leaves to its user. If pip installed Intel's runtime for CPUs, it makes that
+runtime visible to the OpenCL loader, because the ICD file in the wheel names a path that does not exist. And it builds
+a trivial kernel on each device, because some drivers list a device for which they cannot compile anything.
 
-GPUs come first, then Intel's CPU runtime, which is the one forebay is measured on, then other CPUs and custom devices,
-and accelerators last, because on most machines that have one it is Intel's FPGA emulator. Within each the order is the
-loader's. Names follow this order, so ``opencl:cpu:0`` does not depend on how a folder of ICD files happens to be read.
+The order is: GPUs; Intel's CPU runtime, on which forebay is measured; other CPUs and custom devices; accelerators,
+because on most machines the accelerator is Intel's FPGA emulator. Within each group the order is the loader's. Names
+follow this order, so ``opencl:cpu:0`` does not depend on the order in which the ICD files of a folder are read.
 
-This module is plain Python and needs none of forebay's compiled ones.
+This module is plain Python and needs none of forebay's compiled modules.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ INTEL_CPU = "Intel(R) OpenCL"  # its GPU platform is "Intel(R) OpenCL Graphics",
 INTEL_LIBRARY = "intelocl.dll" if sys.platform == "win32" else "libintelocl.so"
 PLATFORM_NOT_FOUND_KHR = -1001
 
-# A folder or a file in one of these *replaces* the loader's own search: whoever sets it means exactly that.
+# A folder or a file in one of these *replaces* the loader's own search. If a user sets one, forebay adds nothing.
 REPLACES_SEARCH = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH")
-# Libraries named here are added to the search. The Khronos loader reads it; ocl-icd, bundled by pyopencl's wheels, does
-# not.
+# Libraries named here are added to the search. The Khronos loader reads this variable; ocl-icd, which pyopencl's wheels
+# contain, does not.
 ADDS_TO_SEARCH = "OCL_ICD_FILENAMES"
 
 
-_environment = threading.Lock()  # held while it is not what the user left
+_environment = threading.Lock()  # held while the environment differs from the user's
 
 
 def _look_once() -> Found:
@@ -74,7 +74,7 @@ def _look_once() -> Found:
 
 
 def _devices_of(cl: Any, platform: Any) -> list[Any]:
-    """Return the devices of one platform; a driver whose hardware is absent says so by an error."""
+    """Return the devices of one platform. A driver without its hardware raises an error, which counts as none."""
     try:
         return list(platform.get_devices())
     except cl.Error:
@@ -105,7 +105,7 @@ def _describe(cl: Any, platform: Any, device: Any) -> DeviceInfo:
 
 
 def why_unusable(device: Any, source: str = PROBE) -> str:
-    """Build `source` on a `pyopencl.Device`; return "" if that worked, else the reason in one line."""
+    """Build `source` on a `pyopencl.Device`. Return "" if that works, otherwise the reason in one line."""
     import pyopencl as cl
 
     try:
@@ -114,8 +114,8 @@ def why_unusable(device: Any, source: str = PROBE) -> str:
         if not device.compiler_available:
             return "its driver has no compiler"
         context = cl.Context([device])
-        # Not cl.Program: that one saves the source of a failed build in a file, warns of every word that a compiler
-        # says, and looks into a cache, which would say nothing about the compiler.
+        # Not cl.Program: it saves the source of a failed build in a file, warns about any compiler output, and may
+        # take the result from a cache, which would not test the compiler.
         program = cl._cl._Program(context, source)
     except (cl.Error, RuntimeError) as error:
         return first_line(str(error))
@@ -131,7 +131,7 @@ def why_unusable(device: Any, source: str = PROBE) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first line with something on it: drivers begin their logs with blank ones."""
+    """Return the first line that is not blank: drivers begin their logs with blank lines."""
     return next((line.strip() for line in text.splitlines() if line.strip(" \t\0")), "")
 
 
@@ -146,7 +146,7 @@ def _advice(platform: str, kind: str) -> str:
 
 
 def _preference(device: DeviceInfo) -> int:
-    """The key to sort by; equals stay in the loader's order."""
+    """The sort key. Devices with the same key stay in the loader's order."""
     if device.kind == "gpu":
         return 0
     if device.kind == "accelerator":
@@ -158,7 +158,7 @@ _discovery = Discovery(_look_once)
 discover, absence = _discovery.discover, _discovery.absence
 
 
-# The loader, and the runtime it does not find
+# The loader, and the runtime that it does not find
 
 
 def intel_cpu_runtime() -> Path | None:
@@ -212,9 +212,9 @@ def _chosen_by_user() -> str:
 
 @contextlib.contextmanager
 def shown_to_loader(runtime: Path | None) -> Iterator[None]:
-    """Let the loader find `runtime` beside what it would find anyway, while it enumerates, which it does only once.
+    """Let the loader find `runtime` as well as its other drivers. The loader enumerates drivers only once.
 
-    The environment is put back at once, so that programs started from this one look for drivers as they always did.
+    The environment is restored at once, so that child processes look for drivers as usual.
     """
     if runtime is None or _chosen_by_user():
         yield
@@ -222,12 +222,12 @@ def shown_to_loader(runtime: Path | None) -> Iterator[None]:
     with _environment, tempfile.TemporaryDirectory(prefix="forebay-icd-") as folder, contextlib.ExitStack() as restore:
         Path(folder, "intel-cpu-from-pip.icd").write_text(f"{runtime}\n")
         for number, icd in enumerate(_system_icds()):
-            # The number keeps two files of one name from different folders apart.
+            # The number separates files of the same name from different folders.
             Path(folder, f"{number}-{icd.name}").write_text(icd.read_text())
         already = os.environ.get(ADDS_TO_SEARCH)
         restore.callback(_set, ADDS_TO_SEARCH, already)
         _set(ADDS_TO_SEARCH, os.pathsep.join([already, str(runtime)]) if already else str(runtime))
-        if sys.platform != "win32":  # there, drivers are found in the registry, and stay found
+        if sys.platform != "win32":  # on Windows the loader always finds the drivers in the registry
             restore.callback(_set, "OCL_ICD_VENDORS", os.environ.get("OCL_ICD_VENDORS"))
             _set("OCL_ICD_VENDORS", folder)
         yield
@@ -241,10 +241,10 @@ def _set(name: str, value: str | None) -> None:
 
 
 def _system_icds() -> Iterator[Path]:
-    """Yield the ICD files that the loader would have read, but those of another copy of Intel's CPU runtime.
+    """Yield the ICD files that the loader would have read, except those of another copy of Intel's CPU runtime.
 
-    pyopencl's wheel adds those of its own folder by itself. Two copies of one runtime in one process are asking for
-    trouble, and the one that pip installed for this Python is the one that was asked for.
+    pyopencl's wheel itself adds the files of its own folder. Two copies of one runtime in one process are dangerous,
+    and the copy that pip installed for this Python is the one the user wants.
     """
     for folder in dict.fromkeys([Path("/etc/OpenCL/vendors"), Path(sys.prefix, "etc/OpenCL/vendors")]):
         for icd in sorted(folder.glob("*.icd")):

@@ -1,4 +1,4 @@
-"""Device memory: shared virtual memory where the device has it, so that a buffer has an address."""
+"""Device memory. It is shared virtual memory where the device has that, so that a buffer has an address."""
 
 from typing import TYPE_CHECKING
 
@@ -19,15 +19,14 @@ cdef enum:
     CL_MEM_SVM_FINE_GRAIN_BUFFER = 1 << 10
 
 
-@cython.no_gc_clear  # the context is needed to free
+@cython.no_gc_clear  # freeing needs the context
 cdef class ClMemory:
-    """One allocation, freed when this object is. Whoever drops the last reference knows that the device is done with
-    it.
+    """One allocation, freed with this object. Drop the last reference only when the device is done with the memory.
 
-    With addresses, the memory is a coarse-grained SVM allocation, a fine-grained one when the host shares it: then it
-    has the buffer protocol. On CPU devices a memory object lies over it as well
-    (OpenCL 3.0, clCreateBuffer with CL_MEM_USE_HOST_PTR of an SVM pointer shares the memory), because as an argument it
-    is three times cheaper to set there.
+    With addresses, the memory is a coarse-grained SVM allocation. Memory that the host shares is fine-grained and has
+    the buffer protocol. On CPU devices a memory object lies over the same memory, because setting a memory object as an
+    argument is three times cheaper there (OpenCL 3.0: clCreateBuffer with CL_MEM_USE_HOST_PTR of an SVM pointer shares
+    the memory).
     """
 
     cdef readonly uintptr_t handle
@@ -46,7 +45,7 @@ cdef class ClMemory:
         self.nbytes = nbytes
         self.usm_type = usm_type
         if addresses:
-            # alignment 0 means the largest type the device knows, which suits every element type
+            # alignment 0 means that of the device's largest type, which is enough for every element type
             self.address = <uintptr_t> cl.SVMAlloc(
                 native, CL_MEM_READ_WRITE | (CL_MEM_SVM_FINE_GRAIN_BUFFER if usm_type == "shared" else 0), nbytes, 0)
             if self.address == 0:

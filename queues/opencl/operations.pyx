@@ -35,7 +35,7 @@ cdef inline Status outcome(Call call, cl_int error) noexcept nogil:
 
 
 cdef inline void* const* events_of(Waits waits) noexcept nogil:
-    """OpenCL wants NULL, not an empty list."""
+    """The wait list; NULL if it is empty, because OpenCL refuses an empty list."""
     return waits.events if waits.count else NULL
 
 
@@ -46,10 +46,10 @@ cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits wa
 
 
 cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
-    # Where there are both, the memory object is the cheaper argument; it always means offset 0. Only CPU devices have
-    # both: NVIDIA's driver refuses a memory object for a parameter that ever had an address. It also refuses to launch
-    # with a null address, so a null pointer, which has neither, is a null memory object: there, only if none but null
-    # pointers came before it.
+    # A memory object is cheaper to set than an address, but always means offset 0. Only CPU devices have both: NVIDIA's
+    # driver refuses a memory object for a parameter that ever had an address. It also refuses to launch with a null
+    # address, so a null pointer is passed as a null memory object. On NVIDIA that works only if every earlier argument
+    # of the parameter was a null pointer too.
     if memory.address == 0 or memory.handle != NULL and memory.offset == 0:
         return outcome(CALL_SetKernelArg, cl.SetKernelArg(kernel, index, sizeof(void*), &memory.handle))
     return outcome(
@@ -94,12 +94,11 @@ cdef Status flush(void* queue) noexcept nogil:
 
 
 cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
-    # A marker with a wait list waits for that list; that it also comes after the queue's earlier commands, and that the
-    # later ones come after it, is the in-order queue's doing (OpenCL 3.0, 5.11). Other queues may only wait for it once
-    # it is flushed (5.15).
+    # A marker with a wait list waits for that list. The in-order queue puts it after earlier commands and before later
+    # ones (OpenCL 3.0, 5.11). Other queues may wait for it only once it is flushed (5.15).
     #
-    # A timed one leaves its waits to a barrier before it: NVIDIA's driver gives the event of a marker with a wait list
-    # no times (all are 0), and that of a barrier those of the command before it.
+    # The waits of a timed marker go to a barrier before it: NVIDIA's driver reports times of 0 for the event of a
+    # marker with a wait list, and for the event of a barrier the times of the command before it.
     cdef cl_int error
     if use & TIMED and waits.count != 0:
         error = cl.EnqueueBarrierWithWaitList(queue, waits.count, waits.events, NULL)
@@ -127,7 +126,7 @@ cdef struct Arrival:
 
 
 cdef void on_arrival(void* event, cl_int status, void* data) noexcept nogil:
-    """Called on a driver thread: hands on and returns, because a driver's callback must not wait, for the GIL least."""
+    """Runs on a driver thread. It only calls `wake` and returns: a driver's callback must not wait, not for the GIL."""
     cdef Arrival arrival = (<Arrival*> data)[0]
     free(data)
     arrival.wake(arrival.data)
@@ -150,7 +149,7 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     if status == 0:
         status = outcome(CALL_EnqueueBarrierWithWaitList, cl.EnqueueBarrierWithWaitList(queue, 1, gate, NULL))
         if status == 0 and wake != NULL:
-            # From here on `wake` may be called, even before this returns.
+            # From here on the driver may call `wake`, even before this function returns.
             arrival = <Arrival*> malloc(sizeof(Arrival))
             if arrival == NULL:
                 status = outcome(CALL_SetEventCallback, CL_OUT_OF_HOST_MEMORY)
@@ -160,7 +159,7 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
                 status = outcome(CALL_SetEventCallback, cl.SetEventCallback(reached, CL_COMPLETE, on_arrival, arrival))
         if status != 0:
             free(arrival)
-            cl.SetUserEventStatus(gate[0], CL_COMPLETE)  # what was already submitted must not hold the queue for ever
+            cl.SetUserEventStatus(gate[0], CL_COMPLETE)  # or the barrier that was submitted holds the queue for ever
     if reached != NULL:
         cl.ReleaseEvent(reached)
     if status != 0:
@@ -172,7 +171,7 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
 
 
 cdef Status open_gate(void* gate, bint failed) noexcept nogil:
-    """A user event set to an error ends the commands behind it with that error instead of running them."""
+    """Set the user event. If it is set to an error, the commands behind it end with that error and do not run."""
     return outcome(CALL_SetUserEventStatus, cl.SetUserEventStatus(gate, -1 if failed else CL_COMPLETE))
 
 
@@ -205,7 +204,7 @@ cdef void pass_on(void* event, cl_int status, void* bridged) noexcept nogil:
 
 
 cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
-    """Events of another context cannot be waited on (OpenCL 3.0, 5.11): a user event stands in for one."""
+    """Make a user event that stands for an event of another context: OpenCL cannot wait for that (3.0, 5.11)."""
     cdef cl_int error
     bridged[0] = cl.CreateUserEvent(context, &error)
     if error != 0:
@@ -231,7 +230,7 @@ cdef void release_queue(void* queue) noexcept nogil:
     cl.ReleaseCommandQueue(queue)
 
 
-cdef Driver table  # every entry that is not set is NULL
+cdef Driver table  # entries that are not set are NULL
 table.scopes_matter = False
 table.launch = launch
 table.set_pointer = set_pointer
@@ -253,15 +252,15 @@ table.release_queue = release_queue
 
 
 def table_address() -> int:
-    """Where the table of operations is, for the Device to hand to its queues."""
+    """The address of the table of operations. The Device hands it to its queues."""
     return <uintptr_t> &table
 
 
 def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
-    """Bytes of a by-value parameter of a type that forebay does not know; 0 when the driver accepts several sizes.
+    """The size in bytes of a by-value parameter of unknown type; 0 if the driver accepts several sizes.
 
-    A driver should refuse every size but the right one (CL_INVALID_ARG_SIZE, OpenCL 3.0, clSetKernelArg); PoCL's takes
-    any, which shows.
+    A driver should refuse every size but the right one (CL_INVALID_ARG_SIZE, OpenCL 3.0, clSetKernelArg). PoCL's
+    accepts any size, so there the result is 0.
     """
     cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
     cdef size_t size, found = 0
@@ -276,14 +275,14 @@ def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
 
 
 def retain_queue(queue: pyopencl.CommandQueue) -> int:
-    """The handle of a pyopencl queue, with a reference of its own."""
+    """The handle of a pyopencl queue. The handle holds its own reference."""
     cdef void* handle = <void*> <uintptr_t> queue.int_ptr
     cl.RetainCommandQueue(handle)
     return <uintptr_t> handle
 
 
 def set_followed_memory(kernel: pyopencl.Kernel, addresses: tuple[int, ...]) -> None:
-    """Tell the driver to which SVM allocations the kernel's pointers may lead (OpenCL 3.0, clSetKernelExecInfo)."""
+    """Tell the driver which SVM allocations the kernel may reach by pointers (OpenCL 3.0, clSetKernelExecInfo)."""
     cdef vector[uint64_t] pointers = addresses
     cdef cl_int error = cl.SetKernelExecInfo(
         <void*> <uintptr_t> kernel.int_ptr, CL_KERNEL_EXEC_INFO_SVM_PTRS, pointers.size() * sizeof(void*),
@@ -293,7 +292,7 @@ def set_followed_memory(kernel: pyopencl.Kernel, addresses: tuple[int, ...]) -> 
 
 
 def retain_kernel(kernel: pyopencl.Kernel) -> int:
-    """The handle of a pyopencl kernel, with a reference of its own."""
+    """The handle of a pyopencl kernel. The handle holds its own reference."""
     cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
     cl.RetainKernel(handle)
     return <uintptr_t> handle

@@ -1,4 +1,4 @@
-"""From OpenCL C or SPIR-V to kernels, through a disk cache of what the driver made and told about them."""
+"""Makes kernels from OpenCL C or SPIR-V, with a disk cache of the driver's binaries and its facts about kernels."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.opencl import operations, variables
 from forebay.queues.opencl.discovery import POCL
 
-# Without it a driver may drop the names and types of parameters.
+# Without this option a driver may drop the names and types of parameters.
 REPORT_PARAMETERS = "-cl-kernel-arg-info"
-# What a processor's description in /proc/cpuinfo has that decides which code runs on it, on x86 and on ARM.
+# The fields of /proc/cpuinfo that decide which code runs on a processor, on x86 and on ARM.
 DECISIVE = {"vendor_id", "cpu family", "model", "model name", "stepping", "flags",
             "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"}  # fmt: skip
 LENGTH = struct.Struct("<Q")  # of the table of parameters
 
 Declared = dict[str, list[spirv.Declared]]
-"""The parameters of each kernel, by name; the size of a structure is 0 where it has not been asked for."""
+"""The parameters of each kernel, by name. The size of a structure is 0 as long as nobody has asked for it."""
 
 
 class OpenCLKernel:
-    """A kernel as the driver has it: what it takes, what limits it, and copies for plans.
+    """A kernel of the driver: its parameters and its limits. It makes copies for plans.
 
     Parameters
     ----------
     size_of
-        ``size_of(type_name)``: bytes of a type of the source.
+        ``size_of(type_name)`` returns the size in bytes of a type of the source.
     declared
-        The parameters, where they are known; None to ask the driver.
+        The parameters if they are known; None to ask the driver.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class OpenCLKernel:
         return operations.probe_argument_size(kernel, index, limit) or self._size_of(type_name)
 
     def create(self, memory: tuple[int, ...] | None) -> int:
-        """The handle of a new kernel object, owned by whoever called; `memory` is what it can follow pointers to, as
-        `followable_memory` returned.
+        """The handle of a new kernel object, which the caller owns. `memory`, from `followable_memory`, is the memory
+        that it can reach by pointers.
         """
         kernel = cl.Kernel(self._program, self.name)
         if memory:
@@ -95,7 +95,7 @@ def declared_by(kernel: cl.Kernel, name: str) -> list[spirv.Declared]:
     Raises
     ------
     NotSupportedError
-        When it does not.
+        If the driver does not report them.
     """
     return [_declared(kernel, name, index) for index in range(kernel.num_args)]
 
@@ -119,12 +119,12 @@ def _declared(kernel: cl.Kernel, kernel_name: str, index: int) -> spirv.Declared
 
 
 def redeclared(kernel: DriverKernel) -> list[spirv.Declared]:
-    """The parameters with their sizes, from which the same kernel can be made without asking the driver."""
+    """The parameters with their sizes. With these the same kernel can be made without asking the driver."""
     return [spirv.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only) for p in kernel.parameters]
 
 
 class Entry(NamedTuple):
-    """What the cache keeps of a program: the driver's binary, if any, and the parameters of its kernels.
+    """A program's cache entry: the driver's binary, if there is one, and the parameters of the kernels.
 
     Intel's CPU runtime (2026.2.0) does not report the parameters of a program made from a binary.
     """
@@ -133,13 +133,13 @@ class Entry(NamedTuple):
     declared: Declared
 
     def dumps(self) -> bytes:
-        """As bytes."""
+        """The entry as bytes."""
         facts = json.dumps(self.declared, separators=(",", ":")).encode()
         return LENGTH.pack(len(facts)) + facts + self.binary
 
     @classmethod
     def loads(cls, data: bytes) -> Entry | None:
-        """From bytes; None when they are not those of an entry."""
+        """The entry from bytes; None if the bytes are not an entry."""
         try:
             (length,) = LENGTH.unpack_from(data)
             table, binary = data[LENGTH.size :][:length], data[LENGTH.size + length :]
@@ -156,7 +156,7 @@ class Builder:
     Parameters
     ----------
     context : pyopencl.Context
-        Of the device alone.
+        A context of this device only.
     info : DeviceInfo
     source : str or bytes
         OpenCL C or SPIR-V.
@@ -176,13 +176,13 @@ class Builder:
         Raises
         ------
         BuildError
-            With the driver's log.
+            If the program does not build; with the driver's log.
         InvalidArgumentError
-            When bytes are not a whole SPIR-V module: Intel's CPU runtime would end the process.
+            If bytes are not a whole SPIR-V module: Intel's CPU runtime would end the process.
         NotSupportedError
-            For SPIR-V on a device that takes none.
+            If the source is SPIR-V and the device does not take it.
 
-        Blocks while it compiles; a program that was compiled before, by any process, is taken from the cache.
+        Blocks while it compiles. A program that any process has compiled before comes from the cache.
         """
         declared = self._declared_in_source()
         if reads_files(self._source):
@@ -220,9 +220,9 @@ class Builder:
         return declared
 
     def _key(self) -> str:
-        """A key of everything that decides what the driver makes of the program."""
+        """The cache key. It covers everything that affects the driver's output."""
         native, info = self._native, self._info
-        # Intel's CPU runtime takes orders, such as which processor to compile for, from variables of these names.
+        # Intel's CPU runtime reads settings, such as the processor to compile for, from these environment variables.
         orders = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("CL_CONFIG_")]
         return key_of(
             "OpenCL", info.platform, native.platform.version, info.driver_version, info.version, info.description,
@@ -231,7 +231,7 @@ class Builder:
         )  # fmt: skip
 
     def _restored(self, entry: Entry) -> Natives | None:
-        """The kernels out of the cache; None when this driver refuses them, whatever its version says."""
+        """The kernels from the cache; None if this driver refuses them although its version matches."""
         try:
             if entry.binary:
                 program = self._build(cl.Program(self._context, [self._native], [entry.binary]))
@@ -269,20 +269,20 @@ class Builder:
     def _program(self, source: str | bytes) -> cl.Program:
         if isinstance(source, bytes):
             return cl.Program(self._context, source)
-        # By way of pyopencl's inner class, for which the outer one leaves no copy of what does not build on the disk.
+        # Through pyopencl's inner class: otherwise the outer one saves source that does not build on the disk.
         return cl.Program(cl._cl._Program(self._context, source))
 
     def _build(self, program: cl.Program, *options: str) -> cl.Program:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cl.CompilerWarning)  # a log without an error is not worth a warning
-            no_cache: Any = False  # the stubs do not know that it may be turned off
+            warnings.simplefilter("ignore", cl.CompilerWarning)  # users need no warning for a log without errors
+            no_cache: Any = False  # pyopencl's stubs do not allow False
             built: cl.Program = program.build([*options, *self._options], devices=[self._native], cache_dir=no_cache)
             return built
 
     def _declared_elsewhere(self, program: cl.Program) -> Declared:
-        """The parameters of a program that builds only without REPORT_PARAMETERS: some of its kernels have none.
+        """The parameters of a program that builds only without REPORT_PARAMETERS, because some kernels have none.
 
-        A macro of its name gives each of those a parameter, and the same source then builds.
+        For each kernel without parameters a macro of its name adds one. The same source then builds.
         """
         kernels = {name: cl.Kernel(program, name) for name in names_in(program)}
         without = [name for name, kernel in kernels.items() if kernel.num_args == 0]
@@ -299,23 +299,23 @@ class Builder:
         return {name: [] if name in without else declared_by(cl.Kernel(reporting, name), name) for name in kernels}
 
     def _binary_of(self, program: cl.Program) -> bytes:
-        """What the driver made; nothing where that would cost more than it saves.
+        """The driver's binary; empty where keeping it costs more than it saves.
 
-        To give a binary, PoCL compiles each kernel once more for groups of any size (3.1: 0.2 s each), and for a launch
-        it compiles it again for its size. What it compiles from source it keeps on disk by itself.
+        To return a binary, PoCL compiles each kernel once more for groups of any size (3.1: 0.2 s each). For a launch
+        it then compiles the kernel again for that group size. PoCL itself keeps on disk what it compiles from source.
         """
         if self._info.platform == POCL:
             return b""
         try:
-            binaries: Any = program.get_info(cl.program_info.BINARIES)  # of each device, and there is one
+            binaries: Any = program.get_info(cl.program_info.BINARIES)  # one per device; there is one device
         except cl.Error:
             return b""
         return bytes(binaries[0])
 
     def _size_of(self, type_name: str) -> int:
-        """Bytes of a type of the source, where the driver does not check the size of arguments (PoCL's does not).
+        """The size in bytes of a type of the source, for drivers that do not check argument sizes (PoCL's).
 
-        The compiler is asked: it evaluates the size for an attribute, and that can be read without running anything.
+        The compiler evaluates the size for an attribute, and the attribute can be read without running anything.
         """
         attribute = f"__attribute__((reqd_work_group_size(sizeof({type_name}), 1, 1)))"
         probe = f"\nkernel {attribute} void forebay_size(int unused) {{ }}\n"
@@ -333,15 +333,15 @@ class Builder:
 def names_in(program: cl.Program) -> list[str]:
     """The kernels of a program."""
     try:
-        # NVIDIA's driver crashes when asked for the names of no kernels
+        # NVIDIA's driver crashes if a program has no kernels and it is asked for their names
         return [name for name in program.kernel_names.split(";") if name] if program.num_kernels else []
-    except cl.Error:  # Intel's CPU runtime says so of a program without kernels
+    except cl.Error:  # Intel's CPU runtime fails for a program without kernels
         return []
 
 
 @functools.cache
 def processor() -> str:
-    """What this machine's processor is, as far as that decides which code runs on it: a cache may be shared by many."""
+    """The facts about this machine's processor that decide which code runs on it: machines may share a cache."""
     try:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
     except OSError:
@@ -350,6 +350,6 @@ def processor() -> str:
 
 
 def compiler_log(message: str) -> str:
-    """The driver's own log out of pyopencl's message, which wraps it in the call, the device and the options."""
+    """The driver's own log. pyopencl's message wraps it in the call, the device and the options."""
     log = re.sub(r"(?s)^.*?\nBuild on <[^\n]*>:\n", "", message)
     return re.sub(r"(?s)\n\(options: .*$", "", log).strip("\0 \n")

@@ -1,10 +1,10 @@
-"""Variables of programs: the compiler options that allow them, and where they are in memory.
+"""Variables of programs: the compiler options that allow them, and their addresses.
 
-OpenCL itself gives the host no way to a variable. Intel's drivers have one, clGetDeviceGlobalVariablePointerINTEL. Its
-address is good for kernels and for the SVM commands (tried on the CPU runtime, 2026.2.0).
+OpenCL itself does not let the host reach a variable. Intel's drivers do, with clGetDeviceGlobalVariablePointerINTEL.
+Kernels and the SVM commands accept that address (tried on the CPU runtime, 2026.2.0).
 
-A kernel that stores the address was tried instead: PoCL (3.1) compiles it with -cl-std=CL2.0 although it has no
-variables, and gives every kernel its own copy.
+The alternative, a kernel that stores the address, does not work on PoCL (3.1): it compiles such a kernel with
+-cl-std=CL2.0 although it has no variables, and gives every kernel its own copy.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SIGNATURE = ctypes.CFUNCTYPE(
 
 
 class ClVariable:
-    """The memory of a variable. It keeps the program."""
+    """The memory of a variable. It keeps the program alive."""
 
-    handle = 0  # no memory object: it has an address
+    handle = 0  # no memory object; only the address is used
     usm_type = "device"
 
     def __init__(self, program: cl.Program, address: int, nbytes: int) -> None:
@@ -38,7 +38,7 @@ class ClVariable:
 
 
 def options_for(device: cl.Device) -> tuple[str, ...] | None:
-    """The options that allow variables in global memory at file scope; None where nothing does."""
+    """The options that allow variables in global memory at file scope; None if the device has no variables."""
     try:
         if FEATURE in [feature.name for feature in device.opencl_c_features]:
             return ("-cl-std=CL3.0",)
@@ -49,12 +49,12 @@ def options_for(device: cl.Device) -> tuple[str, ...] | None:
 
 
 def find(info: DeviceInfo, program: cl.Program, name: str) -> ClVariable | None:
-    """A variable of a program; None when no variable has this name.
+    """A variable of a program; None if no variable has this name.
 
     Raises
     ------
     NotSupportedError
-        When the driver has no such call.
+        If the driver cannot find variables.
     """
     device: cl.Device = info.native
     call = _call_of(device.platform)
@@ -71,8 +71,8 @@ def find(info: DeviceInfo, program: cl.Program, name: str) -> ClVariable | None:
 
 
 def _call_of(platform: cl.Platform) -> Any:
-    """The extension's function; None when the platform has none."""
-    library: Any = ctypes.CDLL(cl._cl.__file__)  # the very loader that pyopencl uses, see `calls.load`
+    """The extension's function; None if the platform does not have it."""
+    library: Any = ctypes.CDLL(cl._cl.__file__)  # the same loader that pyopencl uses, see `calls.load`
     look_up = library.clGetExtensionFunctionAddressForPlatform
     look_up.restype, look_up.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_char_p)
     address = look_up(platform.int_ptr, CALL.encode())

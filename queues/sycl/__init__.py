@@ -1,4 +1,4 @@
-"""The SYCL driver: queues that are dpctl's, or that dpctl can use, driven through SYCL only."""
+"""The SYCL driver: queues of dpctl, or queues that dpctl can use, driven through SYCL only."""
 
 from forebay.core.driver import DeviceInfo, DriverDevice
 from forebay.queues.sycl.discovery import absence, discover
@@ -8,6 +8,6 @@ __all__ = ["absence", "discover", "open_device"]
 
 def open_device(info: DeviceInfo) -> DriverDevice:
     """As `DriverFolder.open_device`."""
-    from forebay.queues.sycl.device import SyclDevice  # only for those who use this driver
+    from forebay.queues.sycl.device import SyclDevice  # imported late: only users of this driver pay for it
 
     return SyclDevice(info)

@@ -1,5 +1,5 @@
-// The functions of dpctl's C interface to SYCL that forebay calls. The table, the numbers in a `Status` and the names in
-// errors follow from this list.
+// The functions of dpctl's C interface to SYCL that forebay calls. This list generates the table, the numbers in a
+// `Status` and the names in errors.
 
 #pragma once
 

@@ -1,8 +1,8 @@
 """The functions of dpctl's C interface to SYCL that forebay calls, found at run time in the library dpctl loads.
 
-None of them says why it failed: one that makes something returns NULL, the others return as if nothing had happened.
-With DPCTL_VERBOSITY=error in the environment dpctl prints the reason on stderr. What each function takes is in the list
-in `calls.hpp`, and the C++ compiler checks it.
+None of them reports why it failed. A function that makes something returns NULL; the others return as if nothing had
+happened. With DPCTL_VERBOSITY=error in the environment dpctl prints the reason on stderr. `calls.hpp` lists the
+parameters of each function, and the C++ compiler checks them.
 """
 
 from libc.stdint cimport int64_t, uint64_t
@@ -81,5 +81,5 @@ cdef Calls sycl
 
 
 cdef inline Status failure(int what) noexcept nogil:
-    """What went wrong: a call of dpctl, which never says why, or one of forebay's own reasons."""
+    """The status of a failure: the dpctl call that failed, or one of forebay's own reasons."""
     return (<int64_t> what << 32) | <unsigned int> FAILED

@@ -1,4 +1,4 @@
-"""Filling the table of calls, and naming them in errors."""
+"""Fills the table of calls, and names the calls in errors."""
 
 import ctypes
 from pathlib import Path
@@ -18,12 +18,12 @@ LIBRARIES = ("libDPCTLSyclInterface.so", "DPCTLSyclInterface.dll")
 
 
 def load() -> None:
-    """Fill the table from the library that dpctl is linked to; once is enough.
+    """Fill the table from the library that dpctl is linked to. One call is enough.
 
     Raises
     ------
     ImportError
-        When dpctl is not there, cannot be loaded, or is too old to have one of the functions.
+        If dpctl is missing, cannot be loaded, or is too old to have one of the functions.
     """
     import dpctl
 

@@ -1,4 +1,4 @@
-"""One SYCL device: its context, and how to make queues, memory and kernels on it."""
+"""One SYCL device and its context. It makes queues, memory and kernels."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from forebay.queues.sycl.objects import (
 )
 from forebay.queues.sycl.usm import SyclUsm
 
-# How many commands a queue can surely take before a submission blocks. The CPU runtime keeps a list of any length:
-# 40,000 launches behind a running kernel did not block. Of GPUs nobody has measured it; NVIDIA's OpenCL takes 1021.
+# A queue certainly takes this many commands before a submission blocks. The CPU runtime keeps a list of any length:
+# 40,000 launches behind a running kernel did not block. Nobody has measured GPUs; NVIDIA's OpenCL takes 1021.
 NEVER_BLOCKS = 2**63
 KEEPS_GIL_BELOW = 256
 
@@ -44,7 +44,7 @@ GATE_FAILED = "a command was refused, or was behind a gate that failed"
 
 
 class SyclProgramKernel:
-    """A kernel as SYCL has it: what it takes, what limits it, and copies for plans."""
+    """A kernel of SYCL: its parameters and its limits. It makes copies for plans."""
 
     def __init__(
         self,
@@ -66,29 +66,29 @@ class SyclProgramKernel:
                 )
         native = device.native
         self.max_block = min(kernel.max_block or native.max_work_group_size, native.max_work_group_size)
-        # as ranges of SYCL, whose last dimension is the first here
+        # reversed: the last dimension of a SYCL range is the first here
         self.max_block_axis = list(reversed(native.max_work_item_sizes3d))
         self.required_block = required_block
         self.local_bytes = native.local_mem_size
 
     def create(self, memory: tuple[int, ...] | None) -> int:
-        """The handle of a new kernel with arguments of its own, owned by whoever called; it follows pointers anyway."""
+        """A new kernel with its own arguments; the caller owns the handle. SYCL kernels always follow pointers."""
         return self._kernel.create(self._codes)
 
 
 class SyclDevice:
-    """A `DriverDevice` for one SYCL device in one context; its context is a SyclContext.
+    """A `DriverDevice` for one SYCL device in one context. Its context handle is a SyclContext.
 
     Parameters
     ----------
     queue : dpctl.SyclQueue, optional
-        Gives the context, and is the queue that `SyclUsm.usm_interface` names. Without one it is a new queue in dpctl's
-        own context for this device, the one that `dpctl.SyclQueue` uses.
+        The device takes its context from this queue, and `SyclUsm.usm_interface` names it. The default is a new queue
+        in dpctl's own context for this device, the one that `dpctl.SyclQueue` uses.
 
     Attributes
     ----------
     serial : int
-        Lower than that of those made later.
+        Devices made later have higher numbers.
     """
 
     has_addresses = True
@@ -103,7 +103,7 @@ class SyclDevice:
         self.info = info
         self.native: Any = info.native
         self.serial = next(_serials)
-        # Memory is allocated through it, and users of that memory find it there; nothing is submitted to it here.
+        # forebay allocates memory through this queue and names it to users of the memory, but submits nothing to it.
         self._named = queue or dpctl.SyclQueue(self.native, property="in_order")
         self.context: Any = self._named.sycl_context
         self._joining = dpctl.SyclQueue(self.context, self.native)
@@ -118,13 +118,13 @@ class SyclDevice:
         self.table = operations.table_address()
         is_cpu = info.kind == "cpu"
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
-        self.takes_pageable = is_cpu  # where a copy from or to it does not wait (measured)
+        self.takes_pageable = is_cpu  # measured: on CPUs a copy from or to pageable memory does not wait
         self.reads_pageable_late = is_cpu
         self._compiler: Any = None
 
     @property
     def limits(self) -> Limits:
-        """What the device can hold, and how large a launch may be; SYCL bounds the work-items of a launch only."""
+        """The device's sizes, and the largest launch. SYCL limits only the number of work-items of a launch."""
         native = self.native
         z, y, x = native.max_work_item_sizes3d  # the last dimension of a SYCL range is the first here
         return Limits(
@@ -143,7 +143,7 @@ class SyclDevice:
     # -- queues
 
     def create_queue(self, priority: int, timing: bool) -> tuple[Any, int]:
-        """An in-order dpctl.SyclQueue, and the operations' handle of it with a reference of its own."""
+        """An in-order dpctl.SyclQueue, and the operations' handle of it, which holds its own reference."""
         properties = ("in_order", "enable_profiling") if timing else "in_order"
         queue = self._dpctl.SyclQueue(self.context, self.native, property=properties)
         return queue, create_queue(queue.addressof_ref(), False)
@@ -151,7 +151,7 @@ class SyclDevice:
     # -- memory
 
     def allocate(self, nbytes: int, usm_type: str = "device") -> OwnMemory:
-        """USM memory of this kind: device, shared or host; zero bytes get one."""
+        """USM memory of this type: device, shared or host. A request for zero bytes gets one byte."""
         if not getattr(self.native, f"has_aspect_usm_{usm_type}_allocations"):
             raise errors.NotSupportedError(f"{usm_type} memory: {self.info.name} has none")
         limit = self.native.max_mem_alloc_size
@@ -160,14 +160,14 @@ class SyclDevice:
         return OwnMemory(self.handle, max(nbytes, 1), usm_type)
 
     def followable_memory(self) -> tuple[int, ...]:
-        """Nothing: SYCL knows by itself where a kernel's pointers may lead (SYCL 2020, 4.8.2)."""
+        """Empty: SYCL itself makes the memory behind a kernel's pointers available (SYCL 2020, 4.8.2)."""
         return ()
 
     def part(self, memory: Any, offset: int, nbytes: int) -> None:
-        """A part of an allocation needs no object of its own: it has an address."""
+        """Return None: a part of an allocation has an address, so it needs no object."""
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
-        """USM memory of the host. It does not block."""
+        """Host USM memory. Does not block."""
         try:
             memory = self.allocate(nbytes, "host")
         except errors.OutOfMemoryError as error:
@@ -175,7 +175,7 @@ class SyclDevice:
         return memory.address, memory
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Pageable memory where a copy from it is asynchronous, else USM memory of the host."""
+        """Pageable memory if the device copies from it asynchronously, else host USM memory."""
         if self.takes_pageable:
             return np.empty(nbytes, np.uint8)
         memory: Any = self.allocate(nbytes, "host")  # has the buffer protocol
@@ -195,14 +195,14 @@ class SyclDevice:
         )
 
     def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
-        """Kernels by name, from OpenCL C or SPIR-V. Variables exist, and cannot be found.
+        """Kernels by name, from OpenCL C or SPIR-V. Programs may have variables, but dpctl cannot find them.
 
         Raises
         ------
         BuildError
-            With the compiler's log, where there is one.
+            If the program does not build; with the compiler's log, if there is one.
         NotSupportedError
-            For OpenCL C on a device that only takes SPIR-V.
+            If the source is OpenCL C and the device only takes SPIR-V.
         """
         declared = _declared_in(source) if isinstance(source, bytes) else None
         over_opencl = self.native.backend.name == "opencl"
@@ -235,7 +235,7 @@ class SyclDevice:
     def _facts_of_compiler(
         self, source: str | bytes, options: tuple[str, ...]
     ) -> dict[str, tuple[list[Parameter], tuple[int, int, int]]]:
-        """What each kernel takes and needs. SYCL reports neither that nor the compiler's log."""
+        """The parameters and the required group size of each kernel. SYCL reports neither these nor the log."""
         try:
             kernels = self._opencl().build(source, options)
         except errors.BuildError as error:
@@ -245,7 +245,7 @@ class SyclDevice:
         return {name: (kernel.parameters, kernel.required_block) for name, kernel in kernels.items()}
 
     def _opencl(self) -> Any:
-        """The same driver, to be asked as an OpenCL driver."""
+        """The same driver, opened as an OpenCL device."""
         from forebay.queues.opencl.device import OpenCLDevice
 
         if self._compiler is None:
@@ -268,7 +268,9 @@ class SyclDevice:
         Raises
         ------
         NotSupportedError
-            For what SYCL cannot do.
+            If SYCL cannot do the operation.
+        OutOfMemoryError
+            If the host had no memory to hold a queue or a command.
         """
         what = status >> 32
         reason = calls.REASONS.get(what)
@@ -283,11 +285,11 @@ class SyclDevice:
         return "SYCL", -1, GATE_FAILED
 
     def error_name(self, code: int) -> str:
-        """The same for all codes: dpctl's C interface has none."""
+        """The same name for all codes: dpctl's C interface has no error codes."""
         return GATE_FAILED
 
     def is_out_of_memory(self, code: int) -> bool:
-        """Whether the code says that memory ran out; an allocation that fails says so itself."""
+        """Always False: an allocation that fails raises the error itself."""
         return False
 
 

@@ -1,12 +1,12 @@
-"""Finds the SYCL devices that dpctl lists, and says why one that was found cannot be used.
+"""Finds the SYCL devices that dpctl lists, and gives the reason when one of them cannot be used.
 
-dpctl's packages bring no driver for CPUs with them. Intel's, when pip installed it, is shown to the OpenCL loader that
-SYCL uses, as it is to pyopencl's.
+dpctl's packages contain no driver for CPUs. If pip installed Intel's, this module makes it visible to the OpenCL loader
+that SYCL uses, as it does for pyopencl's.
 
-GPUs come first, those of Level Zero before those of OpenCL, then Intel's CPU runtime, then other CPUs, and accelerators
-last; within each the order is dpctl's.
+The order is: GPUs of Level Zero, GPUs of OpenCL, Intel's CPU runtime, other CPUs, accelerators. Within each group the
+order is dpctl's.
 
-This module is plain Python and needs none of forebay's compiled ones.
+This module is plain Python and needs none of forebay's compiled modules.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["absence", "describe", "discover"]
 
 INSTALL = "pip install 'forebay[sycl]' for dpctl and a driver that runs on any x86-64 CPU"
 KINDS = {"cpu": "cpu", "gpu": "gpu", "accelerator": "accelerator"}
-# What SYCL makes kernels of, for those backends where it does.
+# The languages that SYCL compiles, for each backend that compiles any.
 LANGUAGES = {"opencl": "OpenCL C or SPIR-V", "level_zero": "SPIR-V"}
 
 
@@ -63,7 +63,7 @@ def _platform_name(native: Any) -> str:
 
 
 def describe(native: Any) -> DeviceInfo:
-    """Return what is known of a `dpctl.SyclDevice`, without its index."""
+    """Describe a `dpctl.SyclDevice`. Its index is not known yet."""
     reason, advice = why_unusable(native)
     kind = KINDS.get(native.device_type.name, "custom")
     return DeviceInfo(
@@ -85,7 +85,7 @@ def describe(native: Any) -> DeviceInfo:
 
 
 def why_unusable(native: Any) -> tuple[str, str]:
-    """Return ("", "") for a device that can be used, else the reason and what to do."""
+    """Return ("", "") for a device that can be used, otherwise the reason and some advice."""
     backend = native.backend.name
     if backend not in LANGUAGES:
         return f"SYCL takes neither OpenCL C nor SPIR-V for {backend}", "use its own driver, if forebay has that"
@@ -94,19 +94,19 @@ def why_unusable(native: Any) -> tuple[str, str]:
     import dpctl
     from dpctl import program
 
-    # dpctl is renaming it.
+    # dpctl is renaming this function.
     build = getattr(program, "create_kernel_bundle_from_source", None) or program.create_program_from_source
     try:
         queue = dpctl.SyclQueue(native, property="in_order")
-        if backend == "opencl":  # the probe is OpenCL C, which nothing else takes
+        if backend == "opencl":  # the probe is OpenCL C, and no other backend takes that
             build(queue, PROBE)
-    except Exception as error:  # whatever SYCL says
+    except Exception as error:  # SYCL may raise anything
         return f"it cannot build a kernel: {first_line(str(error))}", f"update this driver, or {INSTALL}"
     return "", ""
 
 
 def _preference(device: DeviceInfo) -> int:
-    """The key to sort by; equals stay in dpctl's order."""
+    """The sort key. Devices with the same key stay in dpctl's order."""
     if device.kind == "gpu":
         return 0 if device.native.backend.name == "level_zero" else 1
     if device.kind == "accelerator":

@@ -1,9 +1,8 @@
-"""Queues that are held, and what waits in them to be given to SYCL.
+"""Held queues, and the lists of their commands that SYCL does not have yet.
 
-SYCL has no event that the host sets, and dpctl's C interface no host task. So a queue is held by forebay: what is
-submitted behind a gate stays in a list, and is given to SYCL in order when the gate is opened. A queue that waits for
-something still in such a list is held until that has been given to SYCL. While no queue is held this costs a launch
-the reading of one flag.
+SYCL has no event that the host sets, and dpctl's C interface has no host task. So forebay holds queues itself: commands
+behind a gate stay in a list, and opening the gate gives them to SYCL in order. A queue that waits for a command in such
+a list is held until SYCL has that command. While no queue is held, a launch only reads one flag for this.
 """
 
 from libc.stdint cimport uint64_t
@@ -16,16 +15,16 @@ from forebay.queues.sycl.kernels cimport SyclKernel
 
 
 cdef enum EventState:
-    PENDING  # not yet given to SYCL, or a gate that is closed
-    SUBMITTED  # ask SYCL's event for the rest; without one it is done
-    ENDED_BADLY  # it never will be given to SYCL
+    PENDING  # SYCL does not have it yet, or it is a closed gate
+    SUBMITTED  # SYCL's event tells whether it is done; without one it is done
+    ENDED_BADLY  # SYCL will never get it
 
 
 cdef cppclass SyclEvent:
     atomic[int] references
     atomic[int] state
-    void* event  # SYCL's, owned; NULL while pending, and of gates
-    vector[SyclQueue*] waiters  # held because of this; guarded by the lock of all held queues
+    void* event  # SYCL's event, owned; NULL while pending, and always for gates
+    vector[SyclQueue*] waiters  # queues that this event holds; guarded by the lock of all held queues
 
 
 cdef enum CommandKind:
@@ -39,7 +38,7 @@ cdef enum CommandKind:
 
 cdef cppclass SyclCommand:
     CommandKind kind
-    SyclKernel* kernel  # owned once it is deferred
+    SyclKernel* kernel  # owned once the command is deferred
     Geometry geometry
     void* to
     const void* source
@@ -48,18 +47,18 @@ cdef cppclass SyclCommand:
     size_t pattern_size
     Wake wake
     void* data
-    vector[SyclEvent*] waits  # owned, each
-    SyclEvent* event  # owned: who asked for one waits for it. Of a gate: the gate
+    vector[SyclEvent*] waits  # each owned
+    SyclEvent* event  # owned; the event that the caller asked for. For a GATE, the gate itself
 
 
 cdef cppclass SyclQueue:
     void* queue  # owned
     bint adopted
     atomic[bint] held  # set only under the lock of forebay's queue
-    deque[SyclCommand*] deferred  # this and all below are guarded by the lock of all held queues
+    deque[SyclCommand*] deferred  # the lock of all held queues guards this and all below
     uint64_t deferrals
-    uint64_t given  # of those: to SYCL, or dropped
-    bint failing  # behind a gate that failed
+    uint64_t given  # how many of the deferrals SYCL got, or were dropped
+    bint failing  # the queue is behind a gate that failed
     atomic[bint] failed
 
 
@@ -68,7 +67,7 @@ cdef void retain_event(SyclEvent* event) noexcept nogil
 cdef void drop_event(SyclEvent* event) noexcept nogil
 cdef SyclQueue* new_queue(void* queue, bint adopted) noexcept nogil
 cdef void delete_queue(SyclQueue* queue) noexcept nogil
-# Is everything that is waited for in SYCL's hands? Then the list becomes one of SYCL's events, and may be shorter.
+# Does SYCL have everything in the wait list? If so, replaces the entries by SYCL's events; the list may get shorter.
 cdef bint read_waits(Waits* waits) noexcept nogil
 cdef Status give(SyclQueue* queue, SyclCommand* command, Waits waits, void** event) noexcept nogil
 cdef Status hold_queue(SyclQueue* queue, Waits waits, Wake wake, void* data, SyclEvent** gate) noexcept nogil

@@ -1,8 +1,7 @@
-"""Keeping back what is submitted behind a gate, and handing it on when the gate opens.
+"""Keeps back commands that are submitted behind a gate, and gives them to SYCL when the gate opens.
 
-One lock guards the lists of all held queues, because opening one gate may set several queues free. It is taken with the
-lock of a forebay queue held, never the other way round, and kept while commands are given to SYCL: their order is what
-this is about.
+One lock guards the lists of all held queues, because opening one gate may free several queues. Take it while holding
+the lock of a forebay queue, never the other way round. It stays locked while commands go to SYCL, to keep their order.
 """
 
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed, memory_order_release
@@ -47,7 +46,7 @@ cdef condition_variable_any handed_on
 
 
 cdef SyclEvent* new_event(int state, void* event) noexcept nogil:
-    """With one reference, the caller's; it takes SYCL's event over."""
+    """A new event with one reference, the caller's. It takes ownership of SYCL's event."""
     cdef SyclEvent* made = new SyclEvent()
     made.references.store(1, memory_order_relaxed)
     made.event = event
@@ -67,7 +66,7 @@ cdef void drop_event(SyclEvent* event) noexcept nogil:
 
 
 cdef void settle(SyclEvent* event, int state, void* made, vector[SyclQueue*]& free_again) noexcept nogil:
-    """The event is not pending any more; the lock is held."""
+    """End the event's pending state. The caller holds the lock."""
     cdef size_t i
     event.event = made
     event.state.store(state, memory_order_release)
@@ -85,7 +84,7 @@ cdef bint read_waits(Waits* waits) noexcept nogil:
             return False
     for i in range(waits.count):
         event = <SyclEvent*> waits.events[i]
-        if event.event != NULL:  # nothing follows from one that ended badly
+        if event.event != NULL:  # NULL for events that ended badly: nothing is left to wait for
             waits.events[kept] = event.event
             kept += 1
     waits.count = kept
@@ -96,7 +95,7 @@ cdef bint read_waits(Waits* waits) noexcept nogil:
 
 
 cdef SyclQueue* new_queue(void* handle, bint adopted) noexcept nogil:
-    """It takes over SYCL's queue."""
+    """A new queue. It takes ownership of SYCL's queue."""
     cdef SyclQueue* queue = new SyclQueue()
     queue.queue = handle
     queue.adopted = adopted
@@ -109,7 +108,7 @@ cdef SyclQueue* new_queue(void* handle, bint adopted) noexcept nogil:
 
 
 cdef void delete_queue(SyclQueue* queue) noexcept nogil:
-    lock.lock()  # whoever emptied its list has let go of it
+    lock.lock()  # another thread may still be emptying the list
     while not queue.deferred.empty():
         delete_command(queue.deferred.front())
         queue.deferred.pop_front()
@@ -141,9 +140,9 @@ cdef Status submit(SyclQueue* queue, SyclCommand* command, Waits waits, void** m
 
 
 cdef Status give(SyclQueue* queue, SyclCommand* command, Waits waits, void** event) noexcept nogil:
-    """Submit a command, at once if nothing holds it. The command and the list stay the caller's; `event` may be NULL.
+    """Submit a command, at once if nothing holds it. The caller keeps the command and the list; `event` may be NULL.
 
-    An error of a command that is held back comes later, as one of the device's would.
+    If a command is held back, its error comes later, like an error of the device.
     """
     cdef void* made = NULL
     cdef Status status
@@ -185,13 +184,13 @@ cdef Status defer(SyclQueue* queue, SyclCommand* command, Waits waits, void** ev
 
 
 cdef void append(SyclQueue* queue, SyclCommand* command) noexcept nogil:
-    """The list takes the command over; what nothing holds is handed on at once."""
+    """Add the command to the list, which takes ownership, and hand on at once what nothing holds."""
     cdef vector[SyclQueue*] free_again
     lock.lock()
     queue.held.store(True, memory_order_release)
     queue.deferred.push_back(command)
     queue.deferrals += 1
-    if queue.deferred.size() == 1:  # else what is in front already waits for something
+    if queue.deferred.size() == 1:  # otherwise the front of the list already waits for something
         free_again.push_back(queue)
         hand_on_all(free_again)
     lock.unlock()
@@ -216,7 +215,7 @@ cdef bint waits_for_failed(SyclCommand* command) noexcept nogil:
 
 
 cdef void hand_on_all(vector[SyclQueue*]& free_again) noexcept nogil:
-    """The lock is held."""
+    """Hand on for all these queues, and for those that become free meanwhile. The caller holds the lock."""
     cdef SyclQueue* queue
     while not free_again.empty():
         queue = free_again.back()
@@ -226,7 +225,7 @@ cdef void hand_on_all(vector[SyclQueue*]& free_again) noexcept nogil:
 
 
 cdef void hand_on(SyclQueue* queue, vector[SyclQueue*]& free_again) noexcept nogil:
-    """All of the queue's list, up to what is still held."""
+    """Hand on the queue's list, up to the first command that is still held."""
     cdef SyclCommand* command
     cdef SyclEvent* holder
     while not queue.deferred.empty():
@@ -262,7 +261,7 @@ cdef void hand_on_one(SyclQueue* queue, SyclCommand* command, vector[SyclQueue*]
         read_waits(&waits)
         status = submit_barrier(queue.queue, waits, &made)
         if status != 0 or not watch(made, command.wake, command.data):
-            command.wake(command.data)  # too early is better than never
+            command.wake(command.data)  # waking too early is better than never
         return
     if queue.failing or waits_for_failed(command):
         status = 1
@@ -287,7 +286,7 @@ cdef cppclass Watched:
 
 
 cdef void wait_and_wake(void* data) noexcept nogil:
-    """A thread of its own, because SYCL calls nobody back; it never needs the GIL."""
+    """Runs on its own thread, because SYCL has no callbacks. It never needs the GIL."""
     cdef Watched* watched = <Watched*> data
     sycl.Event_Wait(watched.event)
     sycl.Event_Delete(watched.event)
@@ -296,7 +295,7 @@ cdef void wait_and_wake(void* data) noexcept nogil:
 
 
 cdef bint watch(void* event, Wake wake, void* data) noexcept nogil:
-    """Call `wake` once SYCL's event is done. It takes the event over, and is done with it if this fails."""
+    """Call `wake` once SYCL's event is done. Takes ownership of the event, also on failure."""
     cdef Watched* watched = new Watched()
     watched.event = event
     watched.wake = wake
@@ -321,7 +320,7 @@ cdef SyclCommand* new_command(CommandKind kind, Waits waits) noexcept nogil:
 
 
 cdef Status arrive(SyclQueue* queue, Waits waits, Wake wake, void* data) noexcept nogil:
-    """Come after the waits, and call `wake` when the queue is there. SYCL has all that is waited for."""
+    """Order the queue after the waits, and call `wake` when it gets there. SYCL must have all the waits already."""
     cdef void* made = NULL
     cdef Status status
     if wake == NULL and waits.count == 0:
@@ -337,9 +336,9 @@ cdef Status arrive(SyclQueue* queue, Waits waits, Wake wake, void* data) noexcep
 
 
 cdef Status hold_queue(SyclQueue* queue, Waits waits, Wake wake, void* data, SyclEvent** gate) noexcept nogil:
-    """What comes after this stays in the list until the gate is opened; `wake` is called when the queue is there.
+    """Keep later commands in the list until the gate is opened. Calls `wake` when the queue reaches the gate.
 
-    Once it may have been called, nothing behind `gate` is looked at: whoever is woken may open the gate and be gone.
+    Do not read through `gate` once `wake` may have been called: the woken thread may open the gate and be gone.
     """
     cdef SyclCommand* command
     cdef Waits none
@@ -350,7 +349,7 @@ cdef Status hold_queue(SyclQueue* queue, Waits waits, Wake wake, void* data, Syc
     if queue.adopted:
         return failure(HOLDS_ADOPTED)
     made = new_event(PENDING, NULL)
-    retain_event(made)  # the list's
+    retain_event(made)  # the list's reference
     gate[0] = made
     if not queue.held.load(memory_order_acquire) and read_waits(&waits):
         status = arrive(queue, waits, wake, data)
@@ -383,7 +382,7 @@ cdef void open_event(SyclEvent* gate, bint failed) noexcept nogil:
 
 
 cdef void await_given(SyclQueue* queue) noexcept nogil:
-    """Block until all that the queue has in its list is in SYCL's hands."""
+    """Block until SYCL has all commands that are in the queue's list now."""
     cdef unsigned long long last
     if not queue.held.load(memory_order_acquire):
         return
@@ -395,7 +394,7 @@ cdef void await_given(SyclQueue* queue) noexcept nogil:
 
 
 cdef int await_submitted(SyclEvent* event) noexcept nogil:
-    """Block until the event is not pending; what it is then."""
+    """Block until the event is no longer pending, and return its state."""
     cdef int state = event.state.load(memory_order_acquire)
     if state != PENDING:
         return state

@@ -1,4 +1,4 @@
-"""Kernels with their arguments: SYCL is given these with each submission, so forebay keeps their values itself."""
+"""Kernels with their arguments. SYCL takes the arguments with each submission, so forebay keeps their values."""
 
 from libc.stdint cimport uint32_t
 from libcpp.vector cimport vector
@@ -7,15 +7,15 @@ from forebay.core.driver cimport Memory, Status
 
 
 cdef struct Argument:
-    char* value  # owned; of pointers and local memory NULL
+    char* value  # owned; NULL for pointers and local memory
     size_t size
-    void* object  # owned: what dpctl needs for structures and for local memory, of this size; NULL for others
+    void* object  # owned: dpctl's object for a structure or for local memory of this size; NULL for others
 
 
 cdef cppclass SyclKernel:
     void* kernel  # owned
     vector[Argument] arguments
-    vector[void*] values  # as a submission wants them
+    vector[void*] values  # in the form that a submission takes
     vector[int] types
 
 

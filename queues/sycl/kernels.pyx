@@ -1,4 +1,4 @@
-"""Storing arguments in the shape in which a submission wants them, so that a launch only passes on pointers."""
+"""Stores arguments in the form that a submission takes, so that a launch only passes pointers."""
 
 from libc.stdint cimport uint32_t, uintptr_t
 from libc.stdlib cimport free, malloc
@@ -25,7 +25,7 @@ cdef SyclKernel* new_kernel(void* handle, const vector[int]& types) noexcept nog
 
 
 cdef SyclKernel* copy_kernel(SyclKernel* kernel) noexcept nogil:
-    """One whose arguments do not change when those of the original do; NULL when there is no memory."""
+    """A copy with its own arguments; changing the original's does not affect it. NULL if memory runs out."""
     cdef SyclKernel* copied = new_kernel(sycl.Kernel_Copy(kernel.kernel), kernel.types)
     cdef Argument* argument
     cdef size_t i
@@ -80,12 +80,12 @@ cdef Status set_local(SyclKernel* kernel, uint32_t index, size_t size) noexcept 
 
 
 cdef Status set_bytes(SyclKernel* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
-    """A value; local memory when there is none."""
+    """Set a by-value argument, or the size of local memory for a parameter of that type."""
     cdef Argument* argument = &kernel.arguments[index]
     cdef void* made
     if kernel.types[index] == WORK_GROUP_MEMORY:
         return set_local(kernel, index, size)
-    if argument.value == NULL:  # a parameter has one size for ever
+    if argument.value == NULL:  # allocated once: the size of a parameter never changes
         argument.value = <char*> malloc(size)
         if argument.value == NULL:
             return failure(OUT_OF_MEMORY)
@@ -94,7 +94,7 @@ cdef Status set_bytes(SyclKernel* kernel, uint32_t index, size_t size, const voi
     if kernel.types[index] != RAW_ARGUMENT:
         kernel.values[index] = argument.value
         return 0
-    made = sycl.RawKernelArg_Create(argument.value, size)  # it has a copy of the bytes, so each value needs a new one
+    made = sycl.RawKernelArg_Create(argument.value, size)  # it copies the bytes: a new object per value
     if made == NULL:
         return failure(CALL_RawKernelArg_Create)
     drop_object(kernel, index)

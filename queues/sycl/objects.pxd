@@ -1,8 +1,8 @@
-"""What belongs to one SYCL context and device below Python."""
+"""The C++ side of one SYCL context and device."""
 
 
 cdef cppclass SyclContext:
     void* context  # owned
-    void* device  # lent by a dpctl.SyclDevice
-    void* queue  # owned; memory is allocated through it, and nothing is submitted to it
+    void* device  # borrowed from a dpctl.SyclDevice
+    void* queue  # owned; used to allocate memory, gets no commands
     void* joining  # owned; runs out of order

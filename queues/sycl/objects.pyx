@@ -1,4 +1,4 @@
-"""SYCL's objects as Python objects: contexts, memory, programs; and the handles of queues and kernels."""
+"""SYCL's contexts, memory and programs as Python objects, and the handles of queues and kernels."""
 
 from typing import TYPE_CHECKING
 
@@ -28,12 +28,12 @@ ARGUMENT_TYPES: dict[str, int] = {
 
 @cython.no_gc_clear
 cdef class ContextHandle:
-    """References of its own to a context and two queues of it, from their addresses in dpctl's objects.
+    """Holds its own references to a context and two of its queues. It takes their addresses in dpctl's objects.
 
     Attributes
     ----------
     address : int
-        What the table of operations takes for a context.
+        The context handle for the table of operations.
     """
 
     cdef SyclContext native
@@ -59,15 +59,15 @@ cdef class ContextHandle:
         return <uintptr_t> &self.native
 
     def usm_type_at(self, uintptr_t address) -> str:
-        """What USM memory of this context there is at an address: device, shared or host; else an empty str."""
+        """The USM type of this context's memory at an address: device, shared or host; otherwise an empty str."""
         return USM_TYPES[sycl.USM_GetPointerType(<void*> address, self.native.context)]
 
 
 cdef class UsmMemory:
-    """USM memory, which the host sees as well if it is shared or the host's: then it has the buffer protocol."""
+    """USM memory. Shared and host memory has the buffer protocol, because the host can read and write it."""
 
     cdef readonly uintptr_t address
-    cdef readonly uintptr_t handle  # memory here has addresses only
+    cdef readonly uintptr_t handle  # always 0: SYCL memory has addresses only
     cdef readonly size_t nbytes
     cdef readonly str usm_type
 
@@ -77,11 +77,9 @@ cdef class UsmMemory:
         PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
 
 
-@cython.no_gc_clear  # the context is needed to free
+@cython.no_gc_clear  # freeing needs the context
 cdef class OwnMemory(UsmMemory):
-    """One allocation, freed when this object is. Whoever drops the last reference knows that the device is done with
-    it.
-    """
+    """One allocation, freed with this object. Drop the last reference only when the device is done with the memory."""
 
     cdef ContextHandle context
 
@@ -106,7 +104,7 @@ cdef class OwnMemory(UsmMemory):
 
 @cython.no_gc_clear
 cdef class AdoptedMemory(UsmMemory):
-    """Memory that something else owns, which this keeps alive."""
+    """Memory of another owner. This object keeps the owner alive."""
 
     cdef readonly object owner
 
@@ -175,7 +173,7 @@ cdef class BundledKernel:
         return sycl.Kernel_GetWorkGroupSize(self.native)
 
     def create(self, codes: Iterable[str]) -> int:
-        """The handle of a new kernel with arguments of its own, of the types that the codes of `Parameter` mean."""
+        """The handle of a new kernel with its own arguments. `codes` gives their types, as in `Parameter`."""
         cdef vector[int] types
         cdef void* copied
         for code in codes:
@@ -187,7 +185,7 @@ cdef class BundledKernel:
 
 
 def can_pass(code: str) -> bool:
-    """Whether this dpctl passes an argument of the type that a code of `Parameter` means."""
+    """Whether this dpctl can pass an argument of this type (a code as in `Parameter`)."""
     if code == "V":
         return bool(sycl.RawKernelArg_Available())
     if code == "L":
@@ -196,7 +194,7 @@ def can_pass(code: str) -> bool:
 
 
 def create_queue(uintptr_t address, adopted: bool) -> int:
-    """The handle of a queue, from its address in a dpctl.SyclQueue; with a reference of its own."""
+    """The handle of a queue, from its address in a dpctl.SyclQueue. The handle holds its own reference."""
     cdef void* copied = sycl.Queue_Copy(<void*> address)
     if copied == NULL:
         raise Error("SYCL did not copy a queue")

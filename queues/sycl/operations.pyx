@@ -22,7 +22,7 @@ cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits wa
     if not (<SyclQueue*> queue).held.load(memory_order_acquire) and (waits.count == 0 or read_waits(&waits)):
         status = submit_kernel((<SyclQueue*> queue).queue, <SyclKernel*> kernel, geometry, waits, &event)
         if status == 0:
-            sycl.Event_Delete(event)  # dpctl makes one of each launch, asked or not
+            sycl.Event_Delete(event)  # dpctl makes an event for every launch
         return status
     command.kind = LAUNCH
     command.kernel = <SyclKernel*> kernel
@@ -90,7 +90,7 @@ cdef Status finish(void* queue) noexcept nogil:
 
 
 cdef Status wait_events(void* context, Waits events) noexcept nogil:
-    """Several are joined by a barrier on a queue of its own that runs out of order, and only that is waited for."""
+    """Join several events by a barrier on the context's out-of-order queue, and wait only for the barrier."""
     cdef void* joined = NULL
     cdef Status status = 0
     cdef size_t i
@@ -119,7 +119,7 @@ cdef int event_status(void* event) noexcept nogil:
     if (<SyclEvent*> event).event == NULL:
         return 1
     state = sycl.Event_GetCommandExecutionStatus((<SyclEvent*> event).event)
-    if state == 0:  # dpctl's word for an exception
+    if state == 0:  # dpctl returns this after an exception
         return FAILED
     return state == COMPLETE
 
@@ -130,7 +130,7 @@ cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:
 
 
 cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
-    """SYCL waits for events of other contexts as for its own."""
+    """SYCL can wait for events of other contexts, so the event is its own bridge."""
     retain_event(<SyclEvent*> event)
     bridged[0] = event
     return 0
@@ -148,7 +148,7 @@ cdef void release_queue(void* queue) noexcept nogil:
     delete_queue(<SyclQueue*> queue)
 
 
-cdef Driver table  # every entry that is not set is NULL
+cdef Driver table  # entries that are not set are NULL
 table.scopes_matter = False
 table.launch = launch
 table.set_pointer = set_pointer
@@ -170,5 +170,5 @@ table.release_queue = release_queue
 
 
 def table_address() -> int:
-    """Where the table of operations is, for the Device to hand to its queues."""
+    """The address of the table of operations. The Device hands it to its queues."""
     return <uintptr_t> &table

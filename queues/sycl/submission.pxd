@@ -1,9 +1,9 @@
-"""Giving commands to SYCL."""
+"""Submits commands to SYCL."""
 
 from forebay.core.driver cimport Geometry, Status, Waits
 from forebay.queues.sycl.kernels cimport SyclKernel
 
-# Each makes an event, which is the caller's. The waits are SYCL's events.
+# Each function makes an event, which the caller owns. The waits are SYCL's events.
 cdef Status submit_kernel(
     void* queue, SyclKernel* kernel, const Geometry* geometry, Waits waits, void** event
 ) noexcept nogil

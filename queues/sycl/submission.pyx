@@ -1,4 +1,4 @@
-"""dpctl's functions with a `Status`."""
+"""Wraps dpctl's submit functions so that they return a `Status`."""
 
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -19,7 +19,7 @@ cdef inline Status outcome(Call call, void* event) noexcept nogil:
 cdef Status submit_kernel(
     void* queue, SyclKernel* kernel, const Geometry* geometry, Waits waits, void** event
 ) noexcept nogil:
-    # The last dimension of a SYCL range is the one that varies fastest: OpenCL's and HIP's first.
+    # The last dimension of a SYCL range varies fastest, like the first of OpenCL and HIP.
     cdef size_t global_size[3]
     cdef size_t local_size[3]
     cdef int i, last = geometry.dimensions - 1
@@ -50,7 +50,7 @@ cdef Status submit_fill(
     cdef uint64_t eight[2]
     cdef size_t count = nbytes // pattern_size
     cdef Status status
-    if waits.count != 0:  # no fill takes events
+    if waits.count != 0:  # dpctl's fills take no wait list
         status = submit_barrier(queue, waits, event)
         if status != 0:
             return status
@@ -79,9 +79,7 @@ cdef Status submit_fill(
 cdef Status fill_by_doubling(
     void* queue, char* to, const unsigned char* pattern, size_t pattern_size, size_t nbytes, void** event
 ) noexcept nogil:
-    """dpctl fills with 16 bytes at most. The first element is put together from these, and what is there is copied
-    until it is enough.
-    """
+    """Fill with patterns longer than the 16 bytes that dpctl takes: write one element, then copy it by doubling."""
     cdef uint64_t part[2]
     cdef size_t i, done = pattern_size
     cdef size_t more

@@ -1,4 +1,4 @@
-"""Sharing memory with dpctl and dpnp: taking over theirs, and describing forebay's to them."""
+"""Shares memory with dpctl and dpnp: adopts their memory, and describes forebay's memory to them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class SyclUsm:
     Parameters
     ----------
     context
-        Whose memory it is.
+        The context that the memory belongs to.
     queue : dpctl.SyclQueue
-        Of this context; users of forebay's memory find it there.
+        A queue of this context. `usm_interface` names it to users of forebay's memory.
     name
-        The device's, for messages.
+        The device's name, for messages.
     """
 
     def __init__(self, context: ContextHandle, queue: Any, name: str) -> None:
@@ -46,7 +46,7 @@ class SyclUsm:
             raise errors.ArgumentTypeError(
                 f"as_buffer: the __sycl_usm_array_interface__ of this {type(thing).__name__} is not one ({error})"
             ) from None
-        # dpctl's own memory objects can be written and say that they cannot (0.21, 0.22).
+        # dpctl's own memory objects claim to be read-only although they can be written (0.21, 0.22).
         if read_only and not isinstance(thing, _memory_classes()):
             raise errors.InvalidArgumentError(f"as_buffer: this {type(thing).__name__} is read-only")
         if strides is not None and not _are_contiguous(shape, tuple(strides)):

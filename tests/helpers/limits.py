@@ -1,10 +1,10 @@
-"""What a device can do, whatever its driver calls it."""
+"""The limits of a device, in the same terms for every driver."""
 
 from typing import NamedTuple
 
 
 class Limits(NamedTuple):
-    """Bytes of one allocation and of local memory, work-items of a group in one dimension, and what there is."""
+    """Bytes of one allocation and of local memory, work-items of a group in one dimension, and optional features."""
 
     allocation: int
     local_memory: int

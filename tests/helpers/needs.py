@@ -1,6 +1,6 @@
-"""What tests need of the device they run on: one whose device lacks it is not collected.
+"""The requirements that tests have of their device. A test is not collected if its device does not meet them.
 
-``@pytest.mark.needs("OpenCL")`` takes any of the words here. `pytest.skip` is for what only an open device tells.
+``@pytest.mark.needs("OpenCL")`` takes any of the words here. Use `pytest.skip` for facts that need an open device.
 """
 
 import os
@@ -16,12 +16,12 @@ from .limits import limits
 NEEDS = {
     "OpenCL": lambda info: info.backend == "opencl",
     "Level Zero": lambda info: info.backend == "level_zero",
-    # pyopencl makes OpenCL's, where nobody can let that fail
+    # pyopencl makes the queues of OpenCL, and the tests cannot make that fail
     "queues made by forebay": lambda info: info.backend != "opencl",
     "null hardware": lambda info: null_levelzero.inside(),
-    # It reports every call that a driver refuses, and knows only the process it is in.
+    # The layer reports every call that a driver refuses, and sees only its own process.
     "no validation layer": lambda info: not validation.active(),
-    # What no device has a part in is tested where none was chosen.
+    # For tests that use no device: they run when no device was chosen.
     "no chosen device": lambda info: not os.environ.get(VARIABLE),
     "two devices": lambda info: len(hip.devices.infos()) > 1,
     "two drivers": lambda info: any(other.usable and other.backend != info.backend for other in devices()),
@@ -36,5 +36,5 @@ NEEDS = {
 
 
 def has(info, item):
-    """Whether the device has all that this test needs."""
+    """Whether the device meets all needs of this test."""
     return all(NEEDS[word](info) for mark in item.iter_markers("needs") for word in mark.args)

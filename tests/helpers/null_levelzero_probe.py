@@ -1,6 +1,6 @@
-"""Do with the Level Zero driver, through ctypes alone, what forebay needs of it, and print what came of it as JSON.
+"""Calls the Level Zero functions that forebay needs, through ctypes alone, and prints the results as JSON.
 
-Run by `test_null_levelzero.py` under `null_levelzero`. Every call is checked; the first that fails ends the script.
+`test_null_levelzero.py` runs this under `null_levelzero`. Every call is checked; the first failure ends the script.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FOREVER = 2**64 - 1
 
 
 def described(stype: int, *fields: tuple[str, type]) -> type[Structure]:
-    """A structure of the API: its type, the pointer to what extends it, and `fields`."""
+    """A structure of the API: its type, the pointer to an extension structure, and `fields`."""
 
     class Described(Structure):
         _fields_ = [("stype", c_uint32), ("next", c_void_p), *fields]
@@ -124,7 +124,7 @@ def compiled(source: bytes) -> bytes:
 
 
 def main() -> None:
-    """Go through it all once."""
+    """Make all the calls once."""
     call("zeInit", 0)
     driver = handles("zeDriverGet")[0]
     devices = handles("zeDeviceGet", driver)

@@ -1,4 +1,4 @@
-"""Watches the driver calls of a device, whatever its driver: each driver has a module in `tests.observers`."""
+"""Watches the driver calls of a device. Each driver has a module for this in `tests.observers`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.null_levelzero import MARK
 
 
 class Call(NamedTuple):
-    """One driver call, after it returned. Events are serial numbers, which are never used again."""
+    """One driver call that has returned. Events are serial numbers, which are never used again."""
 
     name: str
     object: int  # its first argument: the handle of a queue, kernel, event or context
     kernel: int
     waits: tuple[int, ...]
-    event: int  # that it made, or is about; 0 for none
+    event: int  # the event that the call made or uses; 0 for none
     detail: int
     status: int
     injected: bool
@@ -30,11 +30,11 @@ TRANSFERS = {
     "DOWNLOAD": lambda queue, buffer: queue.copy(bytearray(buffer.nbytes), buffer),
     "FILL": lambda queue, buffer: queue.fill(buffer, 3),
 }
-"""For what the call depends on the kind of memory that a device has; on a buffer of four-byte elements."""
+"""Operations whose call depends on the device's kind of memory. The buffer has four-byte elements."""
 
 
 class Calls:
-    """What was called since `observe` began."""
+    """The calls since `observe` began."""
 
     def __init__(self, driver, device):
         self.driver = driver
@@ -51,7 +51,7 @@ class Calls:
         return [Call(*fields) for fields in self.driver.read(first)]
 
     def names(self, first=0):
-        """Of all calls from the given one on, in order."""
+        """The names of all calls from the given one on, in order."""
         return [call.name for call in self.since(first)]
 
     def counts(self, first=0):
@@ -61,26 +61,26 @@ class Calls:
         return self.counts(first)[name]
 
     def kinds(self, first=0):
-        """How many calls of each kind; those that touch only the life of objects and arguments are "other"."""
+        """The number of calls of each kind. Calls that only manage objects or set arguments are "other"."""
         return Counter(map(self.driver.kind_of, self.names(first)))
 
     def kind(self, call):
         return self.driver.kind_of(call.name)
 
     def fail(self, name, code, after=0):
-        """Let a later call of this name return `code` without reaching the driver: the next one, or `after` more.
+        """Make a later call of this name return `code` without reaching the driver. Let `after` calls succeed first.
 
-        Of several names each.
+        With several names, one call of each fails.
         """
         for each in (name,) if isinstance(name, str) else name:
             self.driver.fail(each, code, after)
 
     def forgive(self):
-        """Drop the failures that have not come."""
+        """Drop the planned failures that have not happened yet."""
         self.driver.forgive()
 
     def name_of(self, what):
-        """The call by which this device does it ("LAUNCH", "UPLOAD", …); tried out where that depends on the device."""
+        """The call that this device uses for "LAUNCH", "UPLOAD", …. Tries it out where that depends on the device."""
         if what not in TRANSFERS:
             return getattr(self.driver, what)
         queue, buffer = self.device.queue(blocking=False), self.device.empty(64, "u4")
@@ -103,7 +103,7 @@ class Calls:
 
 
 EXECUTES = MARK not in os.environ
-"""Whether devices execute at all: results can be compared with what they should be."""
+"""Whether devices really execute, so that tests can compare results."""
 
 
 def observer_of(backend):
@@ -113,9 +113,9 @@ def observer_of(backend):
 
 @contextmanager
 def watch(backend):
-    """Know of all objects that a driver makes from here on, so that what is done wrong with them can be found.
+    """Follow all objects that a driver makes from here on, to find mistakes made with them.
 
-    A device that executes nothing is answered for: what is behind a closed gate is not done.
+    If the device executes nothing, the observer answers for it: commands behind a closed gate are not done.
     """
     driver = observer_of(backend)
     driver.watch(emulate=not EXECUTES)
@@ -132,12 +132,12 @@ def observe(device):
     Raises
     ------
     AssertionError
-        At the end, when something was done that the driver's specification forbids, though the driver allowed it.
+        At the end, if a call violated the driver's specification although the driver allowed it.
     """
     driver = observer_of(device.info.backend)
     driver.start()
     collects = gc.isenabled()
-    gc.disable()  # or the calls that destroy what an earlier test left come in between
+    gc.disable()  # or calls that destroy objects of an earlier test appear in the log
     try:
         yield Calls(driver, device)
         found = driver.violations()

@@ -1,6 +1,6 @@
-"""Runs Python in a process of its own: drivers' loaders read the environment once, so each case needs a fresh one.
+"""Runs Python in a separate process: the drivers' loaders read the environment once, so each case needs a fresh one.
 
-Where this process runs under the Level Zero driver of `null_levelzero`, such a process does too.
+If this process runs under the Level Zero driver of `null_levelzero`, the new process does too.
 """
 
 import importlib.util
@@ -13,25 +13,25 @@ from tests import null_levelzero
 ROOT = Path(__file__).resolve().parents[2]
 
 UNCHOSEN = {"OCL_ICD_VENDORS": None, "OPENCL_VENDOR_PATH": None, "OCL_ICD_FILENAMES": None}
-"""The environment of a user who leaves the drivers to the loader. On some machines only these variables name any."""
+"""The environment of a user who chooses no drivers. On some machines only these variables name any driver."""
 
-# pip install pyopencl[pocl] puts a driver into pyopencl's own folder, which its loader reads whatever the environment
-# says.
+# pip install pyopencl[pocl] puts a driver into pyopencl's own folder. Its loader always reads that folder, whatever the
+# environment says.
 _pyopencl = importlib.util.find_spec("pyopencl")
 BUNDLED_DRIVERS = bool(_pyopencl and _pyopencl.origin and any(Path(_pyopencl.origin).parent.glob(".libs/*.icd")))
 
 
 def no_opencl(folder):
-    """An environment in which the loader finds no driver, because this empty folder is where it looks."""
+    """An environment in which the loader finds no driver, because it searches only this empty folder."""
     return {**UNCHOSEN, "OCL_ICD_VENDORS": folder}
 
 
 def command(*arguments, without_level_zero=False, **environment):
-    """What runs Python with these arguments: the argument list, and an environment that chooses no device but by
-    `environment`, in which a variable that is None is unset. The drivers are those that this process finds.
+    """Return the argument list and the environment for running Python with these arguments.
 
-    It has Level Zero if this process has it, unless it shall not; never with the validation layer, whose report at its
-    end would stand among what it prints.
+    `environment` is applied last; a variable that is None is unset. Only it can choose a device. The drivers are those
+    that this process finds. Level Zero is there if this process has it, unless `without_level_zero`. The validation
+    layer is always off, because its report at exit would mix with the output.
     """
     command = [sys.executable, *map(str, arguments)]
     env = null_levelzero.outside()
@@ -58,7 +58,7 @@ def python(*arguments, cwd=ROOT, timeout=None, **options):
 
 
 def output_of(*arguments, **environment):
-    """Like `python`, but return what was printed, and fail if the process did."""
+    """Like `python`, but return the output, and fail if the process fails."""
     done = python(*arguments, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -1,4 +1,4 @@
-"""What every test of a bad input checks."""
+"""The check that all tests of bad input share."""
 
 import contextlib
 
@@ -9,7 +9,7 @@ import forebay as ps
 
 @contextlib.contextmanager
 def refused(kind, builtin, *words):
-    """What is done inside raises `kind`, which is also the built-in one, with a message that has all the words."""
+    """The block must raise `kind`, which also derives from `builtin`, with a message that has all the words."""
     with pytest.raises(kind) as caught:
         yield
     assert isinstance(caught.value, ps.Error)

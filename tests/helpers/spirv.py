@@ -1,4 +1,4 @@
-"""Assembles one small SPIR-V module, so that no compiler is needed to test that such modules are taken.
+"""Assembles one small SPIR-V module, so that tests of SPIR-V input need no compiler.
 
 Numbers are from the SPIR-V specification, version 1.0: opcodes (3.32), capabilities (3.31) and the enumerants before
 them.

@@ -1,1 +1,1 @@
-"""One module per driver that watches forebay's calls of it; `make test` compiles them, and nothing installs them."""
+"""One module per driver, which watches forebay's calls. `make test` compiles them; nothing installs them."""

@@ -1,14 +1,14 @@
 """Records forebay's driver calls, makes chosen ones fail, and finds mistakes that null hardware hides.
 
-While it is on, the pointers in the table of calls lead to wrappers. While it is off nothing of it is on any path.
+While the observer is on, the pointers in the table of calls lead to its wrappers. While it is off it costs nothing.
 
-It follows each call: which objects there are and with which scopes, what each list was ordered after, and what the host
-was told is done. Out of that come its `violations`. Hardware that executes nothing says at once that all is done; with
-`emulate` it is answered for: what is behind a gate that the host has not opened is not done, and host functions are
+It follows each call: the objects and their scopes, the order of each list, and what the host knows to be done. From
+these it finds `violations`. Hardware that executes nothing reports at once that everything is done. With `emulate` the
+observer answers instead: commands behind a gate that the host has not opened are not done, and host functions are
 called.
 
-In the record a list is known by a number that is not used again, and a serial is that of one signal of an event. A call
-that is made to fail and ends an object ends it all the same.
+The record identifies a list by a number that is never used again. A serial identifies one signal of an event. If a call
+that ends an object is made to fail, the object still ends.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ cdef extern from "tests/observers/levelzero_calls.hpp" namespace "forebay_observ
 
 NAMES = calls.CALL_NAMES
 
-# What a call is to those who compare the order it makes with the rules: the words are the same for every driver.
+# The kind of each call, for tests that compare the order with the rules. The words are the same for every driver.
 KINDS = {
     "zeCommandListAppendSignalEvent": "marker",
     "zeCommandListImmediateAppendCommandListsExp": "command",
@@ -41,7 +41,7 @@ KINDS = {
     "zeCommandListHostSynchronize": "finish",
     "zeEventHostSynchronize": "wait",
     "zeEventQueryStatus": "query",
-    "zeEventCreate": "gate",  # of those that a command signals nobody waits for this serial
+    "zeEventCreate": "gate",  # for events that a command signals, nobody waits for this serial
     "zeEventHostReset": "gate",
     "zeEventHostSignal": "open",
     "zeKernelSetArgumentValue": "argument",
@@ -51,29 +51,29 @@ KINDS = {
 }
 COMMANDS = ("zeCommandListAppend",)
 NEVER_FAIL = ()
-# And which call does it, where only one does.
+# The call for each operation, where there is only one.
 LAUNCH = "zeCommandListAppendLaunchKernel"
 UPLOAD = DOWNLOAD = "zeCommandListAppendMemoryCopy"
 FILL = "zeCommandListAppendMemoryFill"
 MARKER = "zeCommandListAppendSignalEvent"
 BARRIER = "zeCommandListAppendWaitOnEvents"
-HOLD = "zeCommandListAppendWaitOnEvents"  # what a gate holds the queue with
+HOLD = "zeCommandListAppendWaitOnEvents"  # the call by which a gate holds the queue
 HOST_FUNCTION = "zeCommandListAppendHostFunction"
 ARGUMENT = "zeKernelSetArgumentValue"
-REPLAY = "zeCommandListImmediateAppendCommandListsExp"  # of a graph
+REPLAY = "zeCommandListImmediateAppendCommandListsExp"  # the replay of a graph
 FINISH = "zeCommandListHostSynchronize"
 WAIT = "zeEventHostSynchronize"
 QUERY = "zeEventQueryStatus"
-GATE = ("zeEventHostReset", "zeEventPoolCreate")  # an old one, or a new one
-FLUSH = None  # there is none
+GATE = ("zeEventHostReset", "zeEventPoolCreate")  # for a used gate, or for a new one
+FLUSH = None  # this driver has none
 OPEN = "zeEventHostSignal"
 NEW_QUEUE = "zeCommandListCreateImmediate"
 RELEASE_QUEUE = "zeCommandListDestroy"
-GATE_MARKERS = 1  # that a gate makes for itself, to know when it may be used again
-POLLS = True  # whether the driver says of a queue that it is done, without a marker
+GATE_MARKERS = 1  # markers that a gate makes for itself, to know when it may be used again
+POLLS = True  # whether the driver reports that a queue is done, without a marker
 DONE = 0  # the status of an event that is done
-FAILURE = 0x7FFFFFFE, "ZE_RESULT_ERROR_UNKNOWN"  # one that any call may have
-EVENT_FAILURE = FAILURE[1]  # what it is called when asking for an event fails
+FAILURE = 0x7FFFFFFE, "ZE_RESULT_ERROR_UNKNOWN"  # an error that any call may return
+EVENT_FAILURE = FAILURE[1]  # its name when the query of an event fails
 OUT_OF_MEMORY = 0x70000003
 OBJECTS = ("contexts", "lists", "events", "pools", "modules", "kernels", "memory", "logs")
 
@@ -82,7 +82,7 @@ cdef cbool watched_to_record = False
 
 
 def watch(emulate=False):
-    """Follow objects and find violations from here on, without recording calls; once, before what is to be known.
+    """Follow objects and find violations from here on, without recording calls. Call it once, before they are made.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def unwatch():
 
 
 def is_watching():
-    """Whether violations are looked for."""
+    """Whether the observer looks for violations."""
     return watching
 
 
@@ -131,7 +131,7 @@ cdef void end():
 
 
 def slow(name, uint64_t microseconds):
-    """Let each call of this name take that much longer, so that others meet it."""
+    """Make each call of this name take that much longer, so that other threads' calls overlap with it."""
     slow_down(NAMES.index(name), microseconds)
 
 
@@ -150,16 +150,16 @@ def events_alive(device):
 
 
 def alive():
-    """How many objects of each kind were made while watched and not destroyed."""
+    """The number of objects of each kind that were made while watched and not destroyed."""
     return dict(zip(OBJECTS, objects_alive()))
 
 
 def handle_of(Queue queue not None):
-    """What `read` knows the list of a queue by."""
+    """The number by which `read` identifies the list of a queue."""
     return number_of((<QueueState*> queue.state.handle).list)
 
 
 def pointer(name):
-    """The address in the table of calls, now: for tests that call a function wrongly on purpose."""
+    """The current address in the table of calls, for tests that call a function wrongly on purpose."""
     cdef void** entries = <void**> &ze
     return <uintptr_t> entries[NAMES.index(name)]

@@ -1,4 +1,4 @@
-// The wrappers around the driver's calls: what each is checked for, and what it changes.
+// The wrappers around the driver's calls: the checks of each call, and its effects.
 
 #pragma once
 
@@ -462,7 +462,7 @@ static void slow_down(int function, uint64_t microseconds) {
     state().slow[function] = microseconds;
 }
 
-// Of all events but these, which nobody uses now, since recording began.
+// The serials since recording began of all events but the idle ones.
 static std::vector<int64_t> event_serials(const std::vector<void *>& idle) {
     State& s = state();
     std::lock_guard<std::mutex> guard(s.lock);

@@ -1,4 +1,4 @@
-// What the observer knows of Level Zero's objects, and what may not be done with them.
+// The observer's data about Level Zero's objects, and the rules for using them.
 
 #pragma once
 
@@ -31,12 +31,12 @@ typedef Result (*GetAllocProperties)(void *context, const void *address, AllocPr
 
 typedef std::map<uint32_t, uint64_t> Clock;  // positions by the numbers of lists
 
-struct Point {  // what is done, and which gates are open, once it is reached
+struct Point {  // once it is reached, these are done and these gates are open
     Clock clock;
     std::set<int64_t> gates;
 };
 
-struct Inside {  // who is in a driver call with something that only one may use at a time
+struct Inside {  // the thread that is in a driver call with an object that only one thread may use
     std::thread::id thread;
     const char *call = nullptr;
     int depth = 0;
@@ -73,8 +73,8 @@ struct Module { void *context; Clock used; int kernels; };
 struct Memory { void *context; size_t nbytes; Clock used; };
 struct HostCall { Point after; void (*function)(void *); void *data; };
 
-// In the record a list is known by its number, and a serial is that of one signal of an event. The detail is, of a
-// signal, whether it is for the host, else the status or an index.
+// The record identifies a list by its number. A serial identifies one signal of an event. The detail of a signal tells
+// whether it is for the host; for other calls it is the status or an index.
 struct State : Record {
     std::condition_variable opened;
     bool recording = false, emulating = false;
@@ -249,7 +249,8 @@ static void check_signal(int function, const List& list, const Event& event) {
         violate(function, text_of(list) + " signals an event that others wait for the host to signal");
 }
 
-// What a plain event's end or reset must not meet. A counter-based one is an address and a value, taken by then.
+// A plain event must not end or be reset while a list waits for it. A counter-based event may: the list has already
+// taken its address and value.
 static void check_unused(int function, const Event& event) {
     if (!event.known || event.counter_based) return;
     if (!is_done(event.waiters)) violate(function, "a list may still wait for the event");
@@ -298,7 +299,7 @@ static void signalled(List& list, Event& event) {
     raise(event.point->clock, list.number, list.position);
 }
 
-// Blocks until the gates are open. False: they are not, and nobody waits any longer.
+// Blocks until the gates are open. Returns false if they still are not when the wait is given up.
 template <class Gates> static bool await(std::unique_lock<std::mutex>& guard, int function, uint64_t timeout,
                                          Gates gates) {
     State& s = state();
@@ -310,7 +311,7 @@ template <class Gates> static bool await(std::unique_lock<std::mutex>& guard, in
     return false;
 }
 
-// Calls the host functions that are reached; the lock is given up meanwhile.
+// Calls the host functions that are reached. Releases the lock meanwhile.
 static void call_host(std::unique_lock<std::mutex>& guard) {
     State& s = state();
     for (size_t i = 0; i < s.host_calls.size();) {

@@ -1,7 +1,7 @@
 """Records the driver calls forebay makes, and makes chosen ones fail.
 
-While it is on, the pointers in the table of calls lead to wrappers. While it is off nothing of it is on any path. What
-happens inside the driver, and what pyopencl calls itself, is not seen.
+While the observer is on, the pointers in the table of calls lead to its wrappers. While it is off it costs nothing. It
+does not see calls inside the driver, nor calls that pyopencl makes itself.
 """
 
 from forebay.queues.opencl.calls cimport Calls, cl
@@ -21,7 +21,7 @@ cdef extern from "tests/observers/opencl_calls.hpp" namespace "forebay_observer"
 
 NAMES = calls.CALL_NAMES
 
-# What a call is to those who compare the order it makes with the rules: the words are the same for every driver.
+# The kind of each call, for tests that compare the order with the rules. The words are the same for every driver.
 KINDS = {
     "clEnqueueMarkerWithWaitList": "marker",
     "clEnqueueBarrierWithWaitList": "barrier",
@@ -37,17 +37,17 @@ KINDS = {
 }
 COMMANDS = ("clEnqueue",)
 NEVER_FAIL = ("clSVMFree",)
-# And which call does it, where only one does.
+# The call for each operation, where there is only one.
 LAUNCH = "clEnqueueNDRangeKernel"
 UPLOAD = "clEnqueueWriteBuffer"
 DOWNLOAD = "clEnqueueReadBuffer"
 FILL = "clEnqueueFillBuffer"
 MARKER = "clEnqueueMarkerWithWaitList"
 BARRIER = "clEnqueueBarrierWithWaitList"
-HOLD = "clEnqueueBarrierWithWaitList"  # what a gate holds the queue with
+HOLD = "clEnqueueBarrierWithWaitList"  # the call by which a gate holds the queue
 HOST_FUNCTION = "clSetEventCallback"
 ARGUMENT = "clSetKernelArg"
-REPLAY = None  # of a graph: a loop over its commands
+REPLAY = None  # a graph is replayed by a loop over its commands
 FINISH = "clFinish"
 WAIT = "clWaitForEvents"
 QUERY = "clGetEventInfo"
@@ -56,11 +56,11 @@ FLUSH = "clFlush"
 OPEN = "clSetUserEventStatus"
 NEW_QUEUE = "clRetainCommandQueue"
 RELEASE_QUEUE = "clReleaseCommandQueue"
-GATE_MARKERS = 0  # that a gate makes for itself
-POLLS = False  # whether the driver says of a queue that it is done, without a marker
+GATE_MARKERS = 0  # markers that a gate makes for itself
+POLLS = False  # whether the driver reports that a queue is done, without a marker
 DONE = 0  # the status of an event that is done
-FAILURE = -36, "CL_INVALID_COMMAND_QUEUE"  # one that any call may have
-EVENT_FAILURE = FAILURE[1]  # what it is called when asking for an event fails
+FAILURE = -36, "CL_INVALID_COMMAND_QUEUE"  # an error that any call may return
+EVENT_FAILURE = FAILURE[1]  # its name when the query of an event fails
 OUT_OF_MEMORY = -6
 
 
@@ -74,9 +74,9 @@ cdef void end():
 
 
 def watch(emulate=False):
-    """Nothing has to be known from before `start`, and there is nothing to answer for: this driver executes.
+    """Does nothing. The observer needs no facts from before `start`, and this driver executes, so it needs no answers.
 
-    No violations are looked for: what is wrong here the driver refuses, or the results show it.
+    It finds no violations: the driver refuses mistakes, or the results show them.
     """
 
 

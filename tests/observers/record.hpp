@@ -1,4 +1,4 @@
-// What the observers share: the record of a driver's calls, the failures that are planned, and wrapping its table.
+// Shared by the observers: the record of a driver's calls, the planned failures, and the wrapping of its table.
 
 #pragma once
 
@@ -16,17 +16,17 @@ namespace forebay_observer {
 struct Call {
     int function;
     uintptr_t object = 0;       // the first argument: a queue, kernel, event or context
-    uintptr_t kernel = 0;       // of a launch
-    std::vector<int64_t> waits; // serial numbers of events, which never come again, as handles do
-    int64_t event = 0;          // that this call made, or is about; 0: none
-    int64_t detail = 0;         // what else the driver's tests want to know of it
+    uintptr_t kernel = 0;       // launches only
+    std::vector<int64_t> waits; // serial numbers of events; unlike handles, they are never used again
+    int64_t event = 0;          // the event that this call made or uses; 0: none
+    int64_t detail = 0;         // one more fact for the driver's tests
     int64_t status = 0;
     bool injected = false;
 };
 
 struct Failure { int function; int64_t code; uint64_t after; };
 
-// An observer adds what it needs to know; the lock guards that, too.
+// Observers add their own data; the lock guards that, too.
 struct Record {
     std::mutex lock;
     std::vector<Call> log;

@@ -1,5 +1,5 @@
-# What the tests ask of each observer. It has `begin` and `end`, which put its wrappers in place and take them away; the
-# NAMES of the driver's functions; and which of them are COMMANDS, are of other KINDS, or NEVER_FAIL.
+# The functions that all observers offer to the tests. Each observer defines `begin` and `end`, which install and remove
+# its wrappers; the NAMES of the driver's functions; and which of these are COMMANDS, are of other KINDS, or NEVER_FAIL.
 
 from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from libcpp cimport bool as cbool
@@ -30,7 +30,7 @@ cdef cbool recording = False
 
 
 def kind_of(name):
-    """What a call does, in the words of KINDS; "command" for other commands and "other" for the rest."""
+    """The kind of a call, in the words of KINDS; "command" for other commands and "other" for the rest."""
     return KINDS.get(name, "command" if name.startswith(COMMANDS) else "other")
 
 
@@ -44,7 +44,7 @@ def start():
 
 
 def stop():
-    """End what `start` began; the log stays until the next start."""
+    """Stop recording. The log stays until the next start."""
     global recording
     if recording:
         end()
@@ -74,17 +74,17 @@ def read(size_t first):
 
 
 def fail(name, int64_t code, uint64_t after):
-    """Let a later call of this name, after so many others of it, return the code without reaching the driver."""
+    """Make a later call of this name, after `after` others, return the code without reaching the driver."""
     if name not in NAMES or name in NEVER_FAIL:
         raise ValueError(f"no call is named {name!r}, or it has no way of failing")
     record().fail(NAMES.index(name), code, after)
 
 
 def forgive():
-    """No call fails any more that `fail` said it should."""
+    """Cancel all failures planned by `fail`."""
     record().forgive()
 
 
 def violations():
-    """What was done wrong since this was last asked, as texts."""
+    """The violations since the last call of this function, as texts."""
     return [text.decode() for text in record().take_violations()]

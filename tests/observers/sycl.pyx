@@ -1,16 +1,16 @@
-"""Records what forebay asks of dpctl's C interface, and makes chosen calls fail.
+"""Records forebay's calls of dpctl's C interface, and makes chosen calls fail.
 
-While it is on, the pointers in the table of calls and in the table of operations lead to wrappers. While it is off
-nothing of it is on any path. What SYCL and its backends do, and what dpctl calls itself, is not seen.
+While the observer is on, the pointers in the table of calls and in the table of operations lead to its wrappers. While
+it is off it costs nothing. It does not see calls of SYCL and its backends, nor calls that dpctl makes itself.
 
-A call is recorded when forebay asks for it. That is also when SYCL is called, except for what a gate keeps back: that
-is recorded at once too, as the call that it will become, and when it is handed on, the call really made is compared
-with it and not recorded again. What differs is a violation. So the order that the record shows is SYCL's order, and
-nobody who reads it has to know that forebay holds queues itself. For the same reason a marker, a barrier and a copy
-have one name each, whether waits are with them or not; arguments, which SYCL takes with the launch, are recorded when
-they are set; and the event that dpctl makes of each command is not recorded where it is dropped at once.
+A call is recorded when forebay asks for it. SYCL is called at the same time, except for commands that a gate keeps
+back. Those are recorded at once too, as the calls that they will become. When such a command is handed on, the real
+call is compared with the record and not recorded again; a difference is a violation. So the record shows SYCL's order,
+and its readers need not know that forebay holds queues itself. For the same reason a marker, a barrier and a copy have
+one name each, with or without waits. Arguments, which SYCL takes with the launch, are recorded when they are set. The
+event that dpctl makes for each command is not recorded if it is dropped at once.
 
-A call that fails returns nothing: there are no codes here, and those given to `fail` are only recorded.
+A call that fails returns nothing: dpctl has no error codes, and those given to `fail` are only recorded.
 """
 
 from libc.stdint cimport uint32_t
@@ -59,9 +59,9 @@ cdef extern from "tests/observers/sycl_calls.hpp" namespace "forebay_observer" n
     vector[int64_t] alive()
 
 
-# -- operations: what forebay asks for. A queue and its events are described before the operation, which changes them.
+# -- forebay's operations. A queue and its events are described before the operation, because it changes them.
 
-cdef Driver real  # the table as it is without this
+cdef Driver real  # the table without the observer
 
 
 cdef int64_t serial_of(Event* event) noexcept nogil:
@@ -83,7 +83,7 @@ cdef vector[int64_t] serials_of(Waits waits) noexcept nogil:
 
 
 cdef cbool is_kept(void* queue, Waits waits) noexcept nogil:
-    """Will forebay keep this back? If so it may still be handed on at once; if not it cannot come to that."""
+    """Whether forebay may keep this back. If True it may still be handed on at once; if False it is never kept."""
     cdef size_t i
     if (<SyclQueue*> queue).held.load(memory_order_acquire):
         return True
@@ -208,7 +208,7 @@ cdef Status see_hold(void* queue, void* context, Waits waits, Wake wake, void* d
     cdef vector[int64_t] nothing
     cdef uintptr_t native = <uintptr_t> (<SyclQueue*> queue).queue
     cdef cbool kept = is_kept(queue, waits)
-    cdef cbool arrives = wake != NULL or waits.count != 0  # by a barrier, which carries the waits
+    cdef cbool arrives = wake != NULL or waits.count != 0  # arrival is a barrier, which carries the waits
     cdef Status status
     cdef int64_t serial
     if refuse(MAKE_GATE, native) or refuse(HOLD_QUEUE, native):
@@ -346,7 +346,7 @@ cdef void begin_operations():
 
 NAMES = (*calls.CALL_NAMES, "gate", "hold", "open")
 
-# What a call is to those who compare the order it makes with the rules: the words are the same for every driver.
+# The kind of each call, for tests that compare the order with the rules. The words are the same for every driver.
 KINDS = {
     "DPCTLQueue_SubmitBarrier": "marker",
     "DPCTLQueue_SubmitBarrierForEvents": "barrier",
@@ -363,29 +363,29 @@ KINDS = {
 }
 COMMANDS = ("DPCTLQueue_SubmitNDRange", "DPCTLQueue_Mem", "DPCTLQueue_Fill")
 NEVER_FAIL = tuple(name for name in NAMES if name.endswith("_Delete") or "free" in name)
-# And which call does it, where only one does.
+# The call for each operation, where there is only one.
 LAUNCH = "DPCTLQueue_SubmitNDRange"
 UPLOAD = DOWNLOAD = "DPCTLQueue_Memcpy"
 FILL = "DPCTLQueue_Fill32"  # with elements of four bytes
 MARKER = "DPCTLQueue_SubmitBarrier"
 BARRIER = "DPCTLQueue_SubmitBarrierForEvents"
-HOLD = "hold"  # what a gate holds the queue with: forebay's own list
+HOLD = "hold"  # a gate holds the queue by forebay's own list
 HOST_FUNCTION = "hold"
 ARGUMENT = "DPCTLRawKernelArg_Create"
-REPLAY = None  # of a graph: a loop over its commands
+REPLAY = None  # a graph is replayed by a loop over its commands
 FINISH = "DPCTLQueue_Wait"
 WAIT = "DPCTLEvent_Wait"
 QUERY = "DPCTLEvent_GetCommandExecutionStatus"
 GATE = ("gate",)
-FLUSH = None  # there is none
+FLUSH = None  # this driver has none
 OPEN = "open"
 NEW_QUEUE = "DPCTLQueue_Copy"
 RELEASE_QUEUE = "DPCTLQueue_Delete"
-GATE_MARKERS = 0  # that a gate makes for itself
-POLLS = False  # whether the driver says of a queue that it is done, without a marker
+GATE_MARKERS = 0  # markers that a gate makes for itself
+POLLS = False  # whether the driver reports that a queue is done, without a marker
 DONE = 0  # the status of an event that is done
-FAILURE = FAILED, NO_REASON  # one that any call may have
-EVENT_FAILURE = GATE_FAILED  # what it is called when asking for an event fails
+FAILURE = FAILED, NO_REASON  # an error that any call may return
+EVENT_FAILURE = GATE_FAILED  # its name when the query of an event fails
 OUT_OF_MEMORY = FAILED
 
 
@@ -401,9 +401,9 @@ cdef void end():
 
 
 def watch(emulate=False):
-    """Nothing has to be known from before `start`, and there is nothing to answer for: this driver executes.
+    """Does nothing. The observer needs no facts from before `start`, and this driver executes, so it needs no answers.
 
-    A violation is a call of SYCL that differs from what was kept back.
+    A violation is a call of SYCL that differs from the command that was kept back.
     """
 
 

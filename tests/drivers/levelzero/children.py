@@ -1,5 +1,5 @@
-"""Runs Python under Intel's driver with null hardware, each time in a process of its own: the driver reads the
-environment once, and so does discovery.
+"""Runs Python under Intel's driver with null hardware. Each run is a separate process, because the driver and discovery
+read the environment only once.
 """
 
 import functools
@@ -14,7 +14,7 @@ from tests.helpers.processes import ROOT, UNCHOSEN
 
 @functools.cache
 def why_not():
-    """Why the driver cannot be had here; empty if it can. Fetches it the first time."""
+    """The reason why the driver is not available here; empty if it is. Fetches it the first time."""
     try:
         null_levelzero.ensure()
     except null_levelzero.UnavailableError as error:
@@ -23,7 +23,7 @@ def why_not():
 
 
 def under_driver(code, devices=1, validate=False, **environment):
-    """Run Python code under the driver, or skip the test where it cannot be had; a variable that is None is unset."""
+    """Run Python code under the driver. Skip the test if it is not available. A variable that is None is unset."""
     if why_not():
         pytest.skip(f"Intel's Level Zero driver cannot be had here: {why_not()}")
     command, env = null_levelzero.child_command("python", "-c", code, devices=devices, validate=validate)
@@ -45,7 +45,7 @@ def pytest_of_its_own(name, devices=1):
 
 
 def output_under_driver(code, **options):
-    """Like `under_driver`, but return what was printed, and fail if the process did."""
+    """Like `under_driver`, but return the output, and fail if the process fails."""
     done = under_driver(code, **options)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -13,7 +13,7 @@ from . import validation
 
 @pytest.fixture
 def emulated():
-    """The driver, watched, and answered for: what is behind a closed gate is not done."""
+    """The driver, watched. The observer answers for it: commands behind a closed gate are not done."""
     from tests.observers import levelzero as observer
 
     observer.watch(emulate=True)
@@ -25,10 +25,10 @@ def emulated():
 
 @pytest.fixture
 def left(emulated):
-    """``left()``: how many of the driver's objects there are more than before, by kind; nothing that is 0."""
+    """``left()``: how many more of the driver's objects there are than before, by kind, without zeros."""
     gc.collect()
     before = emulated.alive()
-    # Devices share a context: that of one that is open already stays.
+    # Devices share a context, so it stays if another device is open already.
     shared = {"contexts"} if any(device.info.backend == "level_zero" for device in open_devices()) else set()
 
     def left():
@@ -41,7 +41,7 @@ def left(emulated):
 
 @pytest.fixture(params=["create", "pool", ""], ids=["counter-based", "pool", "reset"])
 def event_mode(request):
-    """How events are made: each way in turn, whatever the driver can."""
+    """The way events are made. Each way in turn, whatever the driver supports."""
     if request.param == "pool" and validation.active():
         pytest.skip("the validation layer wants counter-based events of a pool to be reset, which the driver refuses")
     return request.param

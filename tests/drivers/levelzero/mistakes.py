@@ -1,7 +1,7 @@
-"""The observer finds each mistake that null hardware hides: here every one is made on purpose, by the table of calls.
+"""Makes each mistake that null hardware hides on purpose, through the table of calls. The observer must find it.
 
-The objects are the driver's own, made through the table like forebay's. `test_observer` runs these tests in a process
-of their own, because some of the mistakes spoil the driver's heap. To run some of them:
+The objects are the driver's own, made through the table like forebay's. `test_observer` runs these tests in a separate
+process, because some of the mistakes corrupt the driver's heap. To run some of them:
 
     python -m tests.null_levelzero python -m pytest tests/drivers/levelzero/mistakes.py -k threads
 """
@@ -27,7 +27,7 @@ FOREVER = 2**64 - 1
 
 
 def described(stype, *fields):
-    """A structure of the API: its type, the pointer to what extends it, and `fields`."""
+    """A structure of the API: its type, the pointer to an extension structure, and `fields`."""
 
     class Described(Structure):
         _fields_ = [("stype", c_uint32), ("next", c_void_p), *fields]
@@ -54,7 +54,7 @@ ContextDesc = described(0x0D, ("flags", c_uint32))
 
 
 class Raw:
-    """The driver, called through forebay's table: nobody checks anything but the observer."""
+    """The driver, called through forebay's table. Only the observer checks the calls."""
 
     def __init__(self, observer, native):
         self.observer = observer
@@ -67,7 +67,7 @@ class Raw:
         return ctypes.CFUNCTYPE(c_uint32, *map(type_of, arguments))(self.observer.pointer(name))(*arguments)
 
     def make(self, name, *arguments):
-        """What a call puts where its last argument points."""
+        """The value that a call stores through its last argument."""
         made = c_void_p()
         result = self.call(name, *arguments, byref(made))
         assert result == 0, f"{name}: {result:#x}"
@@ -166,21 +166,21 @@ def watched():
 
 @pytest.fixture
 def raw(watched):
-    """What is left is left: the process is young, and nothing runs."""
+    """Objects may be left over: the process is young, and nothing runs."""
     raw = Raw(watched, select().native)
     assert watched.violations() == []
     return raw
 
 
 def the(violations):
-    """The one violation there is."""
+    """The only violation."""
     (found,) = violations
     return found
 
 
 @pytest.mark.parametrize("what", ["list", "event", "kernel"])
 def test_what_was_destroyed_is_used(raw, watched, what):
-    """The driver is kept from seeing it: it might crash."""
+    """The call must not reach the driver, because the driver might crash."""
     queue, other, event = raw.list(), raw.list(), raw.counter_event()
     kernel = raw.kernel(raw.module(), raw.memory())
     raw.signal(queue, event)
@@ -249,7 +249,7 @@ def test_a_gate_used_twice(raw, watched):
 
 
 def meet(watched, name, *functions):
-    """Two calls in two threads, of which those named take long."""
+    """Makes two calls in two threads. The named calls take long."""
     watched.slow(name, 100_000)
     started = threading.Event()
     thread = threading.Thread(target=lambda: (started.set(), functions[0]()))
@@ -417,7 +417,7 @@ def test_a_list_destroyed_at_work(raw, watched):
 
 
 def test_a_list_destroyed_while_another_may_wait_for_it(raw, watched):
-    """Its own work is done, but the wait looks at its counter when it gets there."""
+    """The list's own work is done, but a later wait still reads its counter."""
     first, second, event = raw.list(), raw.list(), raw.counter_event()
     raw.signal(first, event)
     raw.wait(second, event)

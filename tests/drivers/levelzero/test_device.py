@@ -1,4 +1,4 @@
-"""What the driver's side of a device chooses: engines, priorities, limits, and what is compiled and what is not."""
+"""The choices of the driver's side of a device: engines, priorities, limits, and when programs are compiled."""
 
 import dataclasses
 import itertools
@@ -24,7 +24,7 @@ def info():
 
 @pytest.fixture
 def open_device(info):
-    """``open_device(field=value, …)``: the driver's side of a device that says this of itself."""
+    """``open_device(field=value, …)``: the driver's side of a device that reports these values."""
     from forebay.queues.levelzero.device import LevelZeroDevice
 
     def open_device(**changes):
@@ -34,7 +34,7 @@ def open_device(info):
 
 
 class Lists:
-    """Notes what lists are asked for; of this driver's null hardware, more engines than one cannot be had."""
+    """Notes the arguments of list creation: this driver's null hardware cannot have more than one engine."""
 
     def __init__(self):
         self.asked = []
@@ -93,7 +93,7 @@ def test_staging_memory_is_used_again_and_not_while_it_is_in_use(open_device):
     assert device.stage(0).size == 0
 
 
-# -- what is compiled
+# -- compiling and the cache
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_a_program_is_compiled_once(open_device, compiler):
         assert [parameter.name for parameter in kernels["fill"].parameters] == ["values", "value"]
     assert compiler == {"OpenCL C": 1, "SPIR-V": 1}
     open_device().build(SOURCE, ("-DN=2",))
-    assert compiler == {"OpenCL C": 2, "SPIR-V": 1}  # the same SPIR-V came of it
+    assert compiler == {"OpenCL C": 2, "SPIR-V": 1}  # the result was the same SPIR-V
     open_device().build(SOURCE, ("-DN=2", "-cl-fast-relaxed-math"))
     assert compiler == {"OpenCL C": 3, "SPIR-V": 2}
     open_device().build(SOURCE + " ", ("-DN=2",))

@@ -1,4 +1,4 @@
-"""What is found with Intel's driver, and what is said where there is no loader or driver, or one that lacks a thing."""
+"""Discovery with Intel's driver, and its messages if the loader or driver is missing or lacks something."""
 
 import ctypes
 import json
@@ -94,7 +94,7 @@ def test_results_have_the_specifications_names():
     assert (error.value.call, error.value.code, error.value.name) == expected
 
 
-# As sizeof says in C, of the specification's header
+# The results of sizeof in C for the specification's header
 SIZES = {
     "DeviceProperties": 368, "ComputeProperties": 88, "ModuleProperties": 64, "MemoryProperties": 296,
     "QueueGroupProperties": 40, "ExtensionProperties": 260, "DriverProperties": 40, "IpVersion": 24,
@@ -275,7 +275,7 @@ def test_the_validation_layer_finds_nothing_wrong():
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["1"]
     assert "Check balance of create/destroy calls" in done.stderr
-    # The layer does not count the events of zeEventCounterBasedCreate, only that they are destroyed.
+    # The layer does not count zeEventCounterBasedCreate, only the destruction of its events.
     leaks = [line.split() for line in done.stderr.splitlines() if "LEAK" in line]
     assert [(line[0], line[-1]) for line in leaks] == [("zexCounterBasedEventCreate2", "-1")]
     assert "error" not in done.stderr.lower()
@@ -298,7 +298,7 @@ def test_a_driver_without_a_gpu():
     code = """
 import os
 from forebay.queues.levelzero import discovery as platforms
-os.environ.pop("ZE_ENABLE_ALT_DRIVERS")  # for the message: the loader has read it by then
+os.environ.pop("ZE_ENABLE_ALT_DRIVERS")  # changes only the message: the loader has read it by now
 print(platforms.absence())
 """
     loaded = "from forebay.queues.levelzero import loader; ze = loader.load(); ze.result('zeInit', 0)\n"
@@ -457,7 +457,7 @@ def test_a_driver_without_spirv():
 
 
 def test_a_driver_that_cannot_build():
-    # machine code that is none: Intel's compiler ends the process when it gets SPIR-V that is none
+    # invalid machine code, because Intel's compiler ends the process over invalid SPIR-V
     before = "platforms.FORMAT_SPIRV = 1"
     unusable(before, "it cannot build a kernel", "ZE_RESULT_ERROR_MODULE_BUILD_FAILURE")
 

@@ -1,7 +1,7 @@
-"""Each driver call in turn is lost with its device, or finds no memory, while a small program runs.
+"""Makes each driver call in turn fail (device lost, or out of memory) while a small program runs.
 
-Every step that fails says which call it was and what it returned, and leaves its queue as it was; other queues go on,
-closing works, and nothing is left over. Events are made in each of the three ways there are.
+The error of a failed step must name the call and its result, and the queue must be unchanged. Other queues go on,
+closing works, and nothing is left over. Events are made in each of the three possible ways.
 """
 
 import contextlib
@@ -36,9 +36,8 @@ CALLS = (
     "zeModuleDestroy", "zeModuleGetNativeBinary", "zeModuleGetGlobalPointer",
 )  # fmt: skip
 OF_CONTEXTS = ("zeContextCreate", "zeContextDestroy")
-# What fails while something is given back, or is looked at without need, is nobody's error: the thing is gone, or it is
-# looked at again. A cache that cannot be written to is none either, and a binary from it that is refused is compiled
-# anew.
+# Failures of these raise nothing. A failed release has no consequence, and an optional query is repeated. A cache that
+# cannot be written is not an error either, and a cached binary that the driver refuses is compiled again.
 SILENT = {
     "zeCommandListDestroy", "zeKernelDestroy", "zeEventPoolDestroy", "zeEventDestroy", "zeMemFree", "zeModuleDestroy",
     "zeContextDestroy", "zeEventQueryStatus", "zeModuleGetNativeBinary", "zeModuleCreate",
@@ -54,7 +53,7 @@ class Run:
         self.errors = []
 
     def step(self, what, function, *queues):
-        """What the function returns; None when it fails, and then the queues are as they were."""
+        """The function's result; None if it fails. Then the queues must be unchanged."""
         before = [counts_of(queue) for queue in queues]
         try:
             return function()
@@ -65,7 +64,7 @@ class Run:
         return None
 
     def check(self, what, message, queues):
-        # What an event says may be a command's failure as well as the call's.
+        # An event may report the failure of a command as well as of the call.
         named = "a command failed on the device" if self.name == "zeEventQueryStatus" else self.name
         assert named in message, f"{what}: {message}"
         if queues and not self.name.startswith(
@@ -93,7 +92,7 @@ def graph_of(device, kernel, buffer):
 
 
 def play(run, device):
-    """All that forebay asks a driver for."""
+    """Uses everything that forebay asks of a driver."""
     step = run.step
     program = step("program", lambda: device.program(SOURCE)) or device.program(SOURCE)
     first = step("queue", lambda: device.queue(timing=True)) or device.queue(timing=True)
@@ -146,7 +145,7 @@ def play(run, device):
 
 
 def play_with_failure(opened, emulated, name, code, after):
-    """Whether the call was made so often that it failed."""
+    """Whether the call was made often enough to reach the planned failure."""
     emulated.start()
     calls = Calls(emulated, None)
     try:
@@ -202,9 +201,9 @@ NOT_CALLED = {
 
 
 def test_all_calls_are_failed(emulated):
-    """But for those that forebay does not make, or not on a path of its own.
+    """Except those that forebay does not make, or that need a path of their own.
 
-    Nothing can be done about a gate that the host cannot open: its queue is held until the device is lost altogether.
+    If the host cannot open a gate, nothing helps: its queue is held until the whole device is lost.
     """
     elsewhere = {
         "zeEventHostSignal",

@@ -1,6 +1,6 @@
-"""That null hardware does not make tests slow which compare what it never computed.
+"""On null hardware, tests that compare results which were never computed must not be slow.
 
-The tests run a few small ones in a process of its own, with all that makes pytest show complete differences.
+Each test runs a few small ones in a separate process, with every setting that makes pytest show complete differences.
 """
 
 import subprocess
@@ -22,7 +22,7 @@ import difflib, os
 import pytest
 
 def ndiff(*_):
-    os._exit(DIFFERENCE)  # what is raised here would be caught by pytest
+    os._exit(DIFFERENCE)  # not an exception: pytest would catch it
 
 difflib.ndiff = ndiff
 

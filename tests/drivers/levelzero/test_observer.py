@@ -1,4 +1,4 @@
-"""The observer finds each mistake that null hardware hides: see `mistakes`, whose tests these are."""
+"""The observer finds each mistake that null hardware hides. The tests are in `mistakes`."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from .children import pytest_of_its_own
 
 @pytest.mark.needs("null hardware", "no validation layer")
 def test_each_mistake_is_found():
-    """What its tests do to the driver hits no others."""
+    """The tests run in a separate process, so that damage to the driver does not affect other tests."""
     done = pytest_of_its_own("mistakes.py", devices=2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout

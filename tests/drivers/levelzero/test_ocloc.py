@@ -1,4 +1,4 @@
-"""OpenCL C through libocloc: what becomes of parameters, options, errors and a compiler that is not there."""
+"""OpenCL C through libocloc: parameters, options, errors, and a missing compiler."""
 
 import json
 
@@ -13,7 +13,7 @@ from .children import output_under_driver
 
 pytestmark = pytest.mark.needs("no chosen device")
 
-# Compiles on the first device of the driver; whatever fails is printed as the error's class, message and log.
+# Compiles on the first device of the driver. An error is printed as its class, message and log.
 COMPILE = """
 import dataclasses, json, sys
 from forebay.queues.kernels import spirv
@@ -79,7 +79,7 @@ kernel void NAME(f)(void) { }
 
 def test_an_error_has_the_log_and_names_the_device_and_the_position():
     source = "// µ\nkernel void f(global int *a) {\n  a[0] = no_such_name;\n}\n"
-    # twice: the compiler counts its compilations, and puts the number before the line's
+    # twice: the compiler counts its compilations, and puts that number before the line number
     for kind, message, log in result_of(f"[compiled({source!r}), compiled({source!r})]"):
         assert kind == "BuildError"
         assert message == f"the program does not build on level_zero:gpu:0\n{log}"

@@ -1,7 +1,7 @@
-"""What null hardware hides, done right: scopes, list lifetime, locking, pageable memory, events that come again.
+"""forebay avoids the mistakes that null hardware hides: scopes, list lifetime, locking, pageable memory, reused events.
 
-The observer looks for the mistakes in every test here, and fails it: see `emulated`. In each test events are made in
-each of the three ways there are.
+In every test here the observer looks for these mistakes and fails the test: see `emulated`. Each test runs with events
+made in each of the three possible ways.
 """
 
 import contextlib
@@ -320,7 +320,7 @@ def test_gates_and_host_functions_come_again(device, kernels, buffer, calls, emu
 
 
 def test_a_host_function_after_a_part_of_it_was_refused(device, kernels, buffer, calls):
-    """The driver has taken it already when what should hold the queue fails, and calls it all the same."""
+    """The driver has already accepted the function when holding the queue fails, and still calls it."""
     queue, ran = device.queue(blocking=False), []
     for name, after in (("zeCommandListAppendWaitOnEvents", 0), ("zeCommandListAppendSignalEvent", 0)):
         gate = queue._gate()  # so that it is called only after the refusal
@@ -343,7 +343,7 @@ def test_a_host_function_after_a_part_of_it_was_refused(device, kernels, buffer,
 @pytest.mark.threads  # of host functions
 @pytest.mark.parametrize("seed", range(20))
 def test_programs_without_aim(device, kernels, event_mode, seed):
-    """As `tests.ordering.test_programs` has them, with each kind of events."""
+    """The programs of `tests.ordering.test_programs`, with each kind of events."""
     rng = np.random.default_rng(seed)
     with program_on(device, kernels, strict=event_mode != "") as program:
         player = Player(program)
@@ -358,7 +358,7 @@ def test_programs_without_aim(device, kernels, event_mode, seed):
 
 
 def test_plain_events_come_again(device, kernels, buffer, calls, emulated):
-    """The observer refuses a reset before all who wait are past it."""
+    """The observer reports a reset before all waiters are past the event."""
     queues = [device.queue(blocking=False) for _ in range(4)]
     gates = []
     for k in range(600):
@@ -384,7 +384,7 @@ def test_plain_events_come_again(device, kernels, buffer, calls, emulated):
 
 
 def test_branches_that_run_again_and_again(device, kernels, buffer, calls, left, event_mode):
-    """Their events are bounded, none comes again too early, and a graph that is gone leaves nothing."""
+    """The number of events is bounded, none is reused too early, and a dropped graph leaves nothing behind."""
     queues = [device.queue(blocking=False) for _ in range(2)]
     left()
     for _ in range(3):

@@ -1,6 +1,6 @@
-"""That a test which makes a mistake fails under the validation layer, and that one which makes none does not.
+"""Under the validation layer a test that makes a mistake fails, and a test that makes none passes.
 
-Each test here runs a few small ones in a process of its own, under Intel's driver without a GPU.
+Each test here runs a few small ones in a separate process, under Intel's driver without a GPU.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Variables of programs, as the driver has them."""
+"""Variables of programs on this driver."""
 
 import gc
 
@@ -23,7 +23,7 @@ def program(opened):
 
 
 def test_they_are_unified_shared_memory(program):
-    """The observer finds an address that is not."""
+    """The observer must report an address that is not a variable's."""
     device, queue = program.device, program.device.queue()
     for name in ("count", "never_used"):
         variable = program.get_global(name).view("i4")
@@ -35,7 +35,7 @@ def test_they_are_unified_shared_memory(program):
 
 
 def test_they_keep_the_module(opened):
-    """The observer finds an address that is nothing any more."""
+    """The observer must report an address whose memory is gone."""
     device = opened()
     variable = device.program(SOURCE, device.driver.variable_options).get_global("count")
     gc.collect()
@@ -45,7 +45,7 @@ def test_they_keep_the_module(opened):
 
 @pytest.mark.needs("no validation layer")
 def test_the_answers_of_a_cold_and_of_a_warm_start_are_the_same(opened, monkeypatch, tmp_path):
-    """Of a program that was compiled just now the driver says other things than of one from native code."""
+    """The driver reports different errors for a freshly compiled program and for one from native code."""
     monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
     with opened() as device:
         for _ in range(2):

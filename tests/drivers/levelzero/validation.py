@@ -1,12 +1,12 @@
-"""Makes every test fail that the loader's validation layer has something to say about, or that leaves something behind.
+"""Fails every test that the loader's validation layer complains about, or that leaves driver objects behind.
 
-It is at work in a run with the layer on (``python -m tests.null_levelzero --validate python -m pytest …``), and costs
-nothing in others. Two things of the layer are read:
+It is active in a run with the layer on (``python -m tests.null_levelzero --validate python -m pytest …``), and costs
+nothing in others. It reads two outputs of the layer:
 
-- its trace, a file with every call, its result and its handles. From it follows what was made and never destroyed:
-  exactly, whatever the kind, and when a test ends rather than when the process does. Any result but success and "not
-  ready" is an error.
-- what it prints on standard error, where its events checker reports. It knows less than the driver, see `PRINTED`.
+- its trace, a file with every call, its result and its handles. The trace shows exactly which objects of any kind were
+  made and never destroyed, at the end of each test and not only of the process. Any result but success and "not ready"
+  is an error.
+- its standard error, where its events checker reports. The checker knows less than the driver, see `PRINTED`.
 
 The layer's own count at exit cannot be used: it has no column for `zeEventCounterBasedCreate`, so each such event
 destroyed reads as ``LEAK = -1``. The trace has those calls.
@@ -49,17 +49,17 @@ FREED = re.compile(r"\bptr=(0x[0-9a-f]+)")
 MADE_FROM = re.compile(r"\bh(Context|Module|EventPool)=(0x[0-9a-f]+)")
 WAITS = re.compile(r"\bnum(?:Wait)?Events=(\d+)")
 
-# The calls that its events checker keeps a book of, without a lock: it crashes, sometimes, when two threads meet there.
+# The calls that its events checker tracks without a lock: it sometimes crashes when two threads make them at once.
 BOOKED = re.compile(r"zeCommandList\w*Append|zeEvent(?:Create|Destroy|HostSignal|HostReset)$")
 
-# What the layer prints, and whether it may.
+# The lines that the layer prints, and the wrong ones among them.
 PRINTED = re.compile(r"^(?:Warning: .*|.*dependency would create a cycle.*|.*There is already a path.*)$", re.MULTILINE)
-# Wrong: it knows only the events that come from a pool, and every one of zeEventCounterBasedCreate is news to it. Let
-# through for a handle that the trace shows to be one of those.
+# Wrong: the checker knows only events from a pool, and none from zeEventCounterBasedCreate. Ignored if the trace shows
+# that the handle is one of those.
 SIGNALS = re.compile(r"Warning: hSignalEvent \{(0x[0-9a-f]+)\} might be an invalid event in call to (\w+)")
-# The same for events that are waited for; there it prints the position in the list of the call, and the trace has only
-# the list's address. Let through as often as this test's calls of that name had an event in that position. A handle
-# that was never made does not come that far: the layer itself refuses null, and the driver crashes over any other.
+# The same for wait lists: it prints the position in the list, and the trace has only the list's address. Ignored as
+# often as this test's calls of that name had an event in that position. A handle that was never made does not get that
+# far: the layer itself refuses null, and the driver crashes over any other.
 WAITED = re.compile(r"Warning: phWaitEvents \{(\d+)\} might be an invalid event in call to (\w+)")
 
 
@@ -97,7 +97,7 @@ class Trace:
         return [line for line in lines if "forebay mark" not in line]
 
     def _push(self) -> None:
-        """The logger keeps some kilobytes and cannot be told to write them: call until a mark is in the file."""
+        """Make calls until a mark is in the file: the logger buffers some kilobytes and cannot be flushed."""
         library = ctypes.CDLL("libze_loader.so.1")
         if self.driver is None:
             self.driver = any_driver(library)
@@ -127,10 +127,10 @@ def any_driver(library: ctypes.CDLL) -> ctypes.c_void_p:
 
 
 class Ledger:
-    """What was made and not destroyed, and what went wrong, from the lines of a trace.
+    """The objects that were made and not destroyed, and the errors, from the lines of a trace.
 
-    Two threads' lines may be written in another order than their calls were made, and a handle may be used again at
-    once: so each handle has a balance, and what is alive is told by those that are not zero.
+    The lines of two threads may come in another order than their calls, and a handle may be used again at once. So each
+    handle has a balance, and an object is alive if its balance is not zero.
     """
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class Ledger:
                         self.counter_based.add(handle)
 
     def _ended(self, kind: str, handle: str) -> None:
-        """The driver frees a module under its kernels, a pool under its events and a context under all; nobody asks."""
+        """Note the end of an object. The driver does not refuse to end a module, pool or context that is still used."""
         self.balance[kind, handle] -= 1
         if self.balance[kind, handle] <= 0 and kind in ("Context", "Module", "EventPool"):
             for thing in self.alive():
@@ -204,7 +204,7 @@ class Ledger:
 
 
 def kind_of(call: str) -> str:
-    """What a call that makes or destroys is about, for both the same word."""
+    """The kind of object that a call makes or destroys; the same word for both."""
     if call.startswith("zeMem"):
         return "memory"
     if call.startswith(("zeCommandListCreate", "zeCommandListDestroy")):
@@ -223,7 +223,7 @@ class Validation:
         self.before: Counter[tuple[str, str]] = Counter()
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave what several threads do at once to a run without the layer's events checker, which crashes then."""
+        """Deselect tests with several threads if the layer's events checker is on, because it crashes then."""
         if os.environ.get("ZEL_ENABLE_EVENTS_CHECKER") == "1":
             config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("threads")])
             items[:] = [item for item in items if not item.get_closest_marker("threads")]
@@ -262,12 +262,12 @@ class Validation:
         left = self.ledger.alive() - self.before
         for thing in left:
             wrong.append(f"left behind: {thing[0]} {thing[1]} of {self.ledger.made_by[thing]}")
-            del self.ledger.balance[thing]  # the next test is not to blame
+            del self.ledger.balance[thing]  # so that the next test is not blamed
         return wrong
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """What was used by several tests is gone now too."""
+        """Check for leaks again: objects that several tests share must be gone now too."""
         gc.collect()
         self.ledger.note(self.trace.read())
         wrong = [*self.ledger.errors, *(f"left behind: {self.ledger.made_by[thing]}" for thing in self.ledger.alive())]

@@ -13,7 +13,7 @@ kernel void step(global uint *a, uint n) {
 
 
 def steps(values, n):
-    """What the kernel makes of these values."""
+    """The kernel's results for these values."""
     for _ in range(n):
         values = values * np.uint32(1664525) + np.uint32(1013904223)
     return values
@@ -21,7 +21,7 @@ def steps(values, n):
 
 @pytest.fixture(scope="session")
 def native():
-    """The `dpctl.SyclDevice` of the first usable SYCL device; forebay is asked first, which finds Intel's driver."""
+    """The `dpctl.SyclDevice` of the first usable SYCL device. forebay looks first, because it finds Intel's driver."""
     found = next((device for device in devices() if device.backend == "sycl" and device.usable), None)
     if found is None:
         pytest.skip("there is no usable SYCL device")
@@ -30,7 +30,7 @@ def native():
 
 @pytest.fixture
 def sycl_queue(native):
-    """A queue of dpctl's, with work of its own outstanding at no time but the test's."""
+    """A queue of dpctl. It has no outstanding work before and after the test."""
     queue = dpctl.SyclQueue(native, property="in_order")
     yield queue
     queue.wait()

@@ -1,4 +1,4 @@
-"""Queues of dpctl's that forebay submits to as well: real results, and no host sync in between."""
+"""forebay submits to queues of dpctl, too: real results, and no host sync in between."""
 
 import ctypes
 import gc
@@ -123,7 +123,7 @@ def test_it_comes_after_null_work(sycl_queue, queue, device, step):
 
 @pytest.mark.parametrize("held", [False, True])
 def test_null_work_and_dpctls_work_in_turn_under_load(sycl_queue, queue, device, step, held):
-    """Each half only by the rule of the null queue, while other queues keep the device busy."""
+    """Only the null queue's rule orders each half, while other queues keep the device busy."""
     memory, source = usm(sycl_queue), usm(sycl_queue, VALUES)
     buffer = device.as_buffer(memory).view("u4")
     others = [device.queue(blocking=False) for _ in range(3)]
@@ -157,7 +157,7 @@ def test_null_work_and_dpctls_work_in_turn_under_load(sycl_queue, queue, device,
 
 
 def test_memory_is_not_freed_under_the_work_of_a_queue_that_is_held(queue, device, step):
-    """Own and held, adopted and busy: buffers dropped behind a launch, and others that could get their memory."""
+    """On held and on adopted, busy queues: buffers dropped after a launch, and others that could get their memory."""
     own = device.queue(blocking=False)
     for each in (own, queue):
         for _ in range(20):
@@ -267,7 +267,7 @@ def test_threads_that_adopt_at_once_get_one_device(native):
 
 
 def test_two_threads_submit_to_it(sycl_queue, queue, device):
-    """dpctl from one, forebay from the other: no order between them, but nothing is lost and nothing hangs."""
+    """dpctl submits from one thread, forebay from another: without order, but nothing is lost and nothing hangs."""
     add = device.program("kernel void add(global uint *a) { a[get_global_id(0)] += 1; }")["add"]
     memory, other = usm(sycl_queue, np.zeros(COUNT, np.uint32)), usm(sycl_queue)
     buffer = device.as_buffer(memory).view("u4")

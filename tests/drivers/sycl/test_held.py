@@ -1,4 +1,4 @@
-"""What forebay keeps back for a queue that is held, when something fails on the way."""
+"""Failures of commands that forebay keeps back for a held queue."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def add(device):
 
 @pytest.mark.parametrize("call", ["DPCTLKernel_Copy", "DPCTLRawKernelArg_Create"])
 def test_a_launch_that_cannot_be_kept_is_none(device, add, call):
-    """It is refused at once, and what is before and after it is as it was."""
+    """It is refused at once. Earlier and later commands are not affected."""
     own = device.queue(blocking=False)
     buffer = device.zeros(COUNT, "i4")
     bound = [add.bind(own, 1, COUNT, buffer, np.array((k, 0), PAIR)) for k in (1, 2, 3)]

@@ -1,4 +1,4 @@
-"""Stream-ordered memory on queues that dpctl submits to as well."""
+"""Stream-ordered memory on queues to which dpctl submits, too."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_what_an_adopted_queue_frees_is_waited_for(queue, device, step, values):
 
 @pytest.mark.parametrize("freeing", ["null", "non-blocking"])
 def test_what_an_adopted_queue_gets_is_waited_for(queue, device, step, values, freeing):
-    """What dpctl submits there carries no wait of forebay's, so the wait is submitted with the allocation."""
+    """dpctl's commands carry no waits of forebay, so the wait is submitted with the allocation."""
     other = device.null_queue if freeing == "null" else device.queue(blocking=False)
     buffer = other.alloc(N, "u4")
     address, out = buffer.address, np.zeros(N, "u4")
