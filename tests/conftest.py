@@ -3,6 +3,7 @@ import gc
 import importlib.util
 import os
 import shlex
+import sys
 from dataclasses import replace
 from unittest import mock
 
@@ -94,6 +95,7 @@ def pytest_collection_finish():
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
     result = yield
+    sys.last_type = sys.last_value = sys.last_traceback = sys.last_exc = None  # with all that a failed test used
     if nextitem is None or nextitem.path != item.path:
         spare_collector()
     return result

@@ -53,6 +53,14 @@ def give_back(number):
             forget(number)
 
 
+@pytest.fixture
+def fresh(device):
+    """The current device, as if nobody had used it; what is set there is gone afterwards, too."""
+    ok(hip.hipDeviceReset())
+    yield hip.current_device()
+    ok(hip.hipDeviceReset())
+
+
 def ok(result):
     """The outputs of a call that succeeded: nothing, the one, or a tuple."""
     code, *outputs = result

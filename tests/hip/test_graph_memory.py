@@ -218,7 +218,7 @@ def test_the_peak_of_what_graphs_free_themselves(graph, stream, figures):
     assert figures() == (0, NBYTES, NBYTES, NBYTES)
 
 
-def test_free_memory_of_the_device(graph):
+def test_free_memory_of_the_device(fresh, graph):
     before, total = ok(hip.hipMemGetInfo())
     alloc(graph)
     assert ok(hip.hipMemGetInfo()) == (before - NBYTES, total)

@@ -112,9 +112,9 @@ def test_using_freed_memory(function):
     assert code(hip.hipMemset(memory, 0, 4)) == E.hipErrorInvalidValue
 
 
-def test_what_is_free_and_what_there_is(device):
+def test_what_is_free_and_what_there_is(fresh):
     free, total = ok(hip.hipMemGetInfo())
-    assert 0 < free <= total == device.info.memory
+    assert 0 < free <= total == fresh.info.memory
     pointer = ok(hip.hipMalloc(1 << 20))
     assert ok(hip.hipMemGetInfo())[0] == free - (1 << 20)
     ok(hip.hipFree(pointer))
@@ -407,18 +407,15 @@ def test_set_rows(device):
 
 
 @pytest.fixture
-def pool(device):
-    """That of a device that nobody has used; what is set there is gone afterwards."""
-    ok(hip.hipDeviceReset())
-    yield ok(hip.hipDeviceGetDefaultMemPool(ok(hip.hipGetDevice())))
-    ok(hip.hipDeviceReset())
+def pool(fresh):
+    return ok(hip.hipDeviceGetDefaultMemPool(hip.devices.number_of(fresh)))
 
 
 A = hip.hipMemPoolAttr
 
 
-def test_attributes_of_the_pool(pool):
-    assert ok(hip.hipDeviceGetMemPool(ok(hip.hipGetDevice()))) == pool
+def test_attributes_of_the_pool(fresh, pool):
+    assert ok(hip.hipDeviceGetMemPool(hip.devices.number_of(fresh))) == pool
     for attribute in hip.hipMemPoolAttr:
         setting = attribute < A.hipMemPoolAttrReleaseThreshold
         value = ctypes.c_int(-1) if setting else ctypes.c_uint64(99)
@@ -429,7 +426,7 @@ def test_attributes_of_the_pool(pool):
     ok(hip.hipMemPoolSetAttribute(pool, A.hipMemPoolAttrReleaseThreshold, threshold))
     read_back = np.zeros(1, "u8")
     ok(hip.hipMemPoolGetAttribute(pool, A.hipMemPoolAttrReleaseThreshold, read_back))
-    assert read_back[0] == hip.current_device().pool.release_threshold == 1 << 20
+    assert read_back[0] == fresh.pool.release_threshold == 1 << 20
     ok(hip.hipMemPoolSetAttribute(pool, A.hipMemPoolReuseAllowOpportunistic, ctypes.addressof(ctypes.c_int(0))))
 
 

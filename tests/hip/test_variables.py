@@ -223,7 +223,7 @@ def test_it_cannot_be_freed(load):
     ok(hip.hipMemset(count, 0, 4))
 
 
-def test_it_is_no_allocated_memory(load):
+def test_it_is_no_allocated_memory(fresh, load):
     module = load()
     before = ok(hip.hipMemGetInfo())
     variable(module, b"table")

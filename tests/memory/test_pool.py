@@ -22,9 +22,9 @@ KINDS = ("null", "blocking", "non-blocking", "per-thread")
 def pool(device):
     """The device's pool, as a new one is."""
     pool = device.pool
+    gc.collect()
     device.finish()
     pool.trim()
-    gc.collect()
     pool.reserved_high = pool.used_high = 0
     yield pool
     pool.release_threshold = 0
@@ -565,12 +565,11 @@ OPERATIONS = st.lists(
 @pytest.mark.executes(run=False)
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(operations=OPERATIONS, switches=st.tuples(*[st.booleans()] * 3), threshold=st.sampled_from([0, 1 << 30]))
-def test_any_program_reads_what_it_wrote(device, program, operations, switches, threshold):
+def test_any_program_reads_what_it_wrote(device, pool, program, operations, switches, threshold):
     """Each buffer gets a value of its own when it is made, and is read before it is freed; nobody else may write it.
 
     Gates hold queues back, so that what is not ordered by the pool happens in the wrong order.
     """
-    pool = device.pool
     (
         pool.reuse_follow_event_dependencies,
         pool.reuse_allow_opportunistic,
