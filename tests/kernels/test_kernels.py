@@ -340,6 +340,15 @@ def test_local_says_what_it_is():
 
 
 @pytest.mark.executes
+def test_none_is_a_null_pointer_from_the_first_launch_on(device, queue, program):
+    result = device.zeros(1, "i4")
+    for _ in range(2):
+        queue.launch(program["is_null"], 1, 1, result, None)
+        assert result.get(queue=queue)[0] == 1
+
+
+@pytest.mark.needs("null pointers after others")
+@pytest.mark.executes
 def test_none_is_a_null_pointer(device, queue, program):
     result, other = device.zeros(1, "i4"), device.zeros(1, "i4")
     for pointer, expected in ((None, 1), (other, 0), (None, 1), (other[0:], 0)):
