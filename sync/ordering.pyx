@@ -69,11 +69,15 @@ cdef Status carry_pending(QueueState* queue) noexcept nogil:
     return status
 
 
-cdef void keep_marker(QueueState* queue, Marker* marker) noexcept nogil:
-    """Make this the queue's live marker. The queue takes over the caller's reference."""
+cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:
+    """Make the event, NULL when nothing is outstanding, the marker of the queue's newest epoch."""
+    if event != NULL:
+        queue.counts.markers_made += 1
+        queue.counts.events_made += 1
     if queue.marker != NULL:
         release_marker(queue.marker)
-    queue.marker = marker
+    queue.marker = new_marker(
+        queue.epochs, submitted_epoch(queue.epochs), queue.clock, event, queue.driver, queue.device.context, use)
 
 
 cdef bint is_idle(QueueState* queue) noexcept nogil:
@@ -105,10 +109,7 @@ cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept no
             if status != 0:
                 return status
             drop_pending(queue)
-            queue.counts.markers_made += 1
-            queue.counts.events_made += 1
-        keep_marker(queue, new_marker(
-            queue.epochs, epoch, queue.clock, event, queue.driver, queue.device.context, use))
+        keep_marker(queue, event, use)
     marker[0] = retain_marker(queue.marker)
     return 0
 
@@ -495,10 +496,7 @@ cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept 
         abort_command(queue, &order)
         return status
     apply_command(queue, &order)
-    queue.counts.markers_made += 1
-    queue.counts.events_made += 1
-    keep_marker(queue, new_marker(
-        queue.epochs, submitted_epoch(queue.epochs), queue.clock, event, queue.driver, queue.device.context, use))
+    keep_marker(queue, event, use)
     marker[0] = retain_marker(queue.marker)
     queue.lock.unlock()
     end_order(&order)
