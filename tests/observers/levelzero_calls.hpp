@@ -25,6 +25,7 @@ template <int function, class R, class... A> struct Wrapper {
     static constexpr bool signals = is_append && !is_barrier;
     static constexpr bool is_of_event = begins(name, "EventHost") || begins(name, "EventQuery")
         || function == CALL_EventDestroy;
+    static constexpr bool makes = name.find("Create") != name.npos || begins(name, "MemAlloc");
     static constexpr bool is_end = begins(name, "MemFree") || name.find("Destroy") != name.npos;
     typedef std::tuple<A...> Arguments;
 
@@ -368,6 +369,7 @@ template <int function, class R, class... A> struct Wrapper {
         bool answered;
         seen.function = function;
         std::unique_lock<std::mutex> guard(s.lock);
+        const size_t known = s.violations.size();
         seen.object = (uintptr_t) first;
         if constexpr (is_of_list) {
             List& list = list_of(first);
@@ -396,7 +398,9 @@ template <int function, class R, class... A> struct Wrapper {
         if constexpr (is_end) ended(all);
         auto delay = s.slow.find(function);
         if (delay != s.slow.end()) slow = delay->second;
-        answered = (seen.injected && !is_end) || emulate(all, guard, result);
+        // What is forbidden does not reach the driver, which need not survive it; but what is made has to be there.
+        const bool forbidden = !makes && s.violations.size() != known;
+        answered = (seen.injected && !is_end) || forbidden || emulate(all, guard, result);
         guard.unlock();
         if (slow) std::this_thread::sleep_for(std::chrono::microseconds(slow));
         if (!answered) {
