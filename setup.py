@@ -13,7 +13,7 @@ import shutil
 import sys
 import sysconfig
 import threading
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
@@ -241,6 +241,8 @@ class build_ext(setuptools_build_ext):
         for extension in self.extensions:
             extension.extra_compile_args = flags
             extension.define_macros = [] if self.debug else [("NDEBUG", None)]
+        sources = [path for folder in (FACE, *map(Path, ROOMS), OBSERVERS) for path in folder.rglob("*.p[yx][xdi]")]
+        self.newest_source = max(path.stat().st_mtime for path in sources)
         self.progress = Progress(len(self.extensions))
         self.failed = False
         with ProcessPoolExecutor(self.parallel) as processes:
@@ -252,6 +254,12 @@ class build_ext(setuptools_build_ext):
         import Cython  # imported late: pip loads this file several times just for metadata
         from Cython.Build import cythonize
 
+        # cythonize also asks for the age of Cython's own files, and those of another virtual environment are newer.
+        module = Path("build", f"cython-{Cython.__version__}", *Path(extension.sources[0]).parts).with_suffix(".cpp")
+        if not self.force and module.exists() and module.stat().st_mtime > self.newest_source:
+            done = Future()
+            done.set_result([Extension(extension.name, [module.as_posix()], language="c++")])
+            return done
         return processes.submit(
             cythonize,
             [Extension(extension.name, list(extension.sources), language="c++")],

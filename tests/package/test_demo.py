@@ -1,9 +1,9 @@
-import matplotlib.image
 import pytest
 
 from forebay.queues.selection import devices
 from tests.helpers.processes import python
 
+image = pytest.importorskip("matplotlib.image")
 pytestmark = [
     pytest.mark.needs("no validation layer"),
     pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device"),
@@ -18,7 +18,7 @@ def test_the_demo_agrees_with_scipy_and_draws(tmp_path, tiles, queues):
     first, *_, last = done.stdout.splitlines()
     assert first.startswith("device: ")
     assert last.startswith("OK: ")
-    picture = matplotlib.image.imread(tmp_path / "demo.png")
+    picture = image.imread(tmp_path / "demo.png")
     height, width = picture.shape[:2]
     assert min(height, width) > 500
     assert picture[..., :3].std() > 0.1

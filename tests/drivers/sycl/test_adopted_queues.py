@@ -11,7 +11,7 @@ import pytest
 
 import forebay as ps
 from tests.helpers.observer import observe
-from tests.helpers.processes import python
+from tests.helpers.processes import output_of, python
 from tests.helpers.refusals import refused
 
 from .conftest import SOURCE, steps
@@ -230,6 +230,18 @@ def test_losing_it_leaves_dpctls_queue_and_lets_go_of_forebays(sycl_queue, queue
     sycl_queue.wait()
 
 
+FINDING = """
+import dpctl
+import forebay as ps
+
+with ps.Device("sycl") as device:
+    queue = dpctl.SyclQueue(device.driver.context, device.driver.native, property="in_order")
+    assert ps.Queue.from_dpctl(queue).device is device
+with ps.Queue.from_dpctl(queue).device as other:
+    assert other is not device
+"""
+
+
 def test_two_queues_of_one_context_share_a_device(sycl_queue, queue, native):
     again = ps.Queue.from_dpctl(sycl_queue)
     other = ps.Queue.from_dpctl(dpctl.SyclQueue(sycl_queue.sycl_context, native, property="in_order"))
@@ -239,12 +251,9 @@ def test_two_queues_of_one_context_share_a_device(sycl_queue, queue, native):
     assert queue.native is sycl_queue
 
 
-def test_a_device_made_before_is_found_and_a_closed_one_is_not(sycl_queue):
-    with ps.Device("sycl") as device:
-        assert device.driver.context == sycl_queue.sycl_context
-        assert ps.Queue.from_dpctl(sycl_queue).device is device
-    with ps.Queue.from_dpctl(sycl_queue).device as other:
-        assert other is not device
+def test_a_device_made_before_is_found_and_a_closed_one_is_not():
+    """In a process of its own: of several Devices on one context the oldest is found."""
+    output_of("-c", FINDING)
 
 
 def test_threads_that_adopt_at_once_get_one_device(native):
