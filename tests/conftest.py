@@ -213,18 +213,27 @@ def program(device):
     return device.program(sources.SOURCE)
 
 
+class Holder:
+    """Holds queues back."""
+
+    def __init__(self):
+        self.gates = []
+
+    def __call__(self, queue):
+        self.gates.append(queue._gate())
+        return self.gates[-1]
+
+    def open(self):
+        for gate in self.gates:
+            gate.open()
+
+
 @pytest.fixture
 def hold(device):
-    """``hold(queue)`` returns a gate. The queue goes no further until the gate is opened, at the latest at the end."""
-    gates = []
-
-    def hold(queue):
-        gates.append(queue._gate())
-        return gates[-1]
-
-    yield hold
-    for gate in gates:
-        gate.open()
+    """``hold(queue)``: the queue goes no further until the gate it returns is opened, at the latest by the end."""
+    holder = Holder()
+    yield holder
+    holder.open()
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from forebay.queues.selection import select
 from tests.drivers.levelzero import validation
 from tests.helpers import kernels as sources
 from tests.helpers.observer import observe, watch
-from tests.ordering.conftest import Holder
 from tests.ordering.happens_before import Recorded
 
 from .test_lanes import ancestors
@@ -35,13 +34,6 @@ def device(watched):
 @pytest.fixture(scope=validation.scope("module"))
 def program(device):
     return device.program(sources.SOURCE)
-
-
-@pytest.fixture
-def hold():
-    holder = Holder()
-    yield holder
-    holder.open()
 
 
 @pytest.fixture

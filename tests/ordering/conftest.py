@@ -33,28 +33,6 @@ def kernels(device):
     return device.program(SOURCE)
 
 
-class Holder:
-    """Holds queues; what is still held when the test ends, or fails, goes on then."""
-
-    def __init__(self):
-        self.gates = []
-
-    def __call__(self, queue):
-        self.gates.append(queue._gate())
-        return self.gates[-1]
-
-    def open(self):
-        for gate in self.gates:
-            gate.open()
-
-
-@pytest.fixture
-def hold():
-    holder = Holder()
-    yield holder
-    holder.open()
-
-
 @pytest.fixture
 def calls(device, kernels, hold):
     """The driver calls of the test."""
@@ -66,7 +44,7 @@ def calls(device, kernels, hold):
 
 
 @pytest.fixture
-def program(device, kernels):
-    """Checks results and order of what the test does by it."""
-    with program_on(device, kernels) as program:
-        yield program
+def checked(device, kernels):
+    """A `Program`: checks results and order of what the test does by it."""
+    with program_on(device, kernels) as checked:
+        yield checked

@@ -129,22 +129,22 @@ def test_a_gate_that_fails_its_check_is_opened_at_the_end(device, kernels):
     device.finish()
 
 
-def test_a_wait_that_a_query_of_the_null_queue_made_superfluous(program):
-    free, blocking = program.queue(blocking=False), program.queue()
-    program.gate(free)
-    program.wait(blocking, free)
-    assert not program.query(program.null)  # its marker comes after both
-    assert program.wait(program.null, free)
+def test_a_wait_that_a_query_of_the_null_queue_made_superfluous(checked):
+    free, blocking = checked.queue(blocking=False), checked.queue()
+    checked.gate(free)
+    checked.wait(blocking, free)
+    assert not checked.query(checked.null)  # its marker comes after both
+    assert checked.wait(checked.null, free)
 
 
-def test_a_queue_with_the_handle_of_one_that_is_gone(program):
-    memory = program.memory()
+def test_a_queue_with_the_handle_of_one_that_is_gone(checked):
+    memory = checked.memory()
     for i in range(20):
-        queue = program.queue()
-        program.step(queue, memory, i)
-        program.forget(queue)
+        queue = checked.queue()
+        checked.step(queue, memory, i)
+        checked.forget(queue)
         del queue
         for _ in range(2):  # the first gives the dropped one its last marker
             time.sleep(1e-3)
-            program.queue()
-        program.finish_device()
+            checked.queue()
+        checked.finish_device()
