@@ -365,7 +365,7 @@ template <int function, class R, class... A> struct Wrapper {
         Call seen = {};
         Result result = 0;
         int64_t code = 0;
-        uint64_t slow = 0;
+        std::chrono::microseconds slow{0};
         bool answered;
         seen.function = function;
         std::unique_lock<std::mutex> guard(s.lock);
@@ -397,12 +397,12 @@ template <int function, class R, class... A> struct Wrapper {
         // Before the driver is called: another thread may make an object with this handle at once.
         if constexpr (is_end) ended(all);
         auto delay = s.slow.find(function);
-        if (delay != s.slow.end()) slow = delay->second;
+        if (delay != s.slow.end()) slow = std::chrono::microseconds(delay->second);
         // What is forbidden does not reach the driver, which need not survive it; but what is made has to be there.
         const bool forbidden = !makes && s.violations.size() != known;
         answered = (seen.injected && !is_end) || forbidden || emulate(all, guard, result);
         guard.unlock();
-        if (slow) std::this_thread::sleep_for(std::chrono::microseconds(slow));
+        if (function != CALL_EventHostSignal) std::this_thread::sleep_for(slow);
         if (!answered) {
             Result said = original(args...);
             if (!seen.injected) result = said;
@@ -418,6 +418,8 @@ template <int function, class R, class... A> struct Wrapper {
         if (result == SUCCESS && !is_end) follow(all, waits, seen);
         if (s.recording) s.log.push_back(std::move(seen));
         if constexpr (is_append || function == CALL_EventHostSignal) call_host(guard);
+        guard.unlock();
+        if (function == CALL_EventHostSignal) std::this_thread::sleep_for(slow);  // when others have seen it
         return result;
     }
 };

@@ -6,7 +6,6 @@ closing works, and nothing is left over. Events are made in each of the three po
 
 import contextlib
 import gc
-import sys
 
 import numpy as np
 import pytest
@@ -143,15 +142,6 @@ def play(run, device):
         queue.copy(np.empty(64, "u4"), buffer)
         queue.finish()
         assert queue.empty
-
-
-@pytest.fixture(autouse=True)
-def hurried():
-    """Threads take turns far more often than they otherwise do: also while a device is closed."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
 
 
 def play_with_failure(opened, emulated, name, code, after):

@@ -13,7 +13,7 @@ import pytest
 
 import forebay as ps
 from tests.helpers.observer import observe
-from tests.ordering.program import program_on
+from tests.ordering.program import SOURCE, program_on
 from tests.ordering.test_programs import OPERATIONS, QUEUES, Player
 
 pytestmark = pytest.mark.needs("null hardware")
@@ -335,6 +335,24 @@ def test_a_host_function_after_a_part_of_it_was_refused(device, kernels, buffer,
     queue.host(lambda: ran.append(2))
     device.finish()
     assert ran == [2]
+
+
+@pytest.mark.threads
+def test_a_device_closed_while_a_gate_still_counts_is_gone(left, opened, emulated):
+    """What a graph used is kept for the gate; nobody else would look for it after that."""
+    device, ended = opened(), threading.Event()
+    queue, graph = device.queue(), device.graph()
+    graph.add_kernel(device.program(SOURCE)["advance"], 4, 16, device.zeros(64, "u4"), 1)
+    executable = graph.instantiate()
+    executable.launch(queue)
+    queue.host(ended.wait)
+    del graph, executable
+    emulated.slow("zeEventHostSignal", 100_000)
+    ended.set()
+    device.close()
+    del device, queue
+    opened.close_all()
+    assert left() == {}
 
 
 # -- order
