@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import forebay as ps
-from forebay.queues.levelzero import loader
+from forebay.queues.levelzero import descriptors, loader
 from microbench.interleaved import Sample
 from microbench.raw import checked, loops
 
@@ -78,12 +78,10 @@ class Raw:
         """Appending a closed command list of so many launches, from C."""
         native = self.driver.native
         context, closed, (kernel, memory) = ctypes.c_void_p(), ctypes.c_void_p(), self._kernel()
-        called(
-            "zeContextCreate", ctypes.c_void_p(native.driver), ctypes.byref(loader.ContextDesc()), ctypes.byref(context)
-        )
-        described = loader.CommandListDesc(flags=8)
+        called("zeContextCreate", ctypes.c_void_p(native.driver), descriptors.context_desc(), ctypes.byref(context))
+        in_order = descriptors.list_desc(0, flags=8)
         device = ctypes.c_void_p(native.device)
-        called("zeCommandListCreate", context, device, ctypes.byref(described), ctypes.byref(closed))
+        called("zeCommandListCreate", context, device, in_order, ctypes.byref(closed))
         groups = (ctypes.c_uint32 * 3)(1, 1, 1)
         for _ in range(length):
             called("zeCommandListAppendLaunchKernel", closed, kernel, groups, None, 0, None)
@@ -100,13 +98,11 @@ class Raw:
         """The C loop that copies so many bytes to the device before each launch."""
         kernel, memory = self._kernel()
         event = ctypes.c_void_p()
-        described = loader.CounterBasedEventDesc(flags=1, signal=4, wait=2)
+        described = descriptors.event_desc(flags=1, signal=4, wait=2)
         native = self.driver.native
         context = ctypes.c_void_p()
-        called(
-            "zeContextCreate", ctypes.c_void_p(native.driver), ctypes.byref(loader.ContextDesc()), ctypes.byref(context)
-        )
-        called("zeEventCounterBasedCreate", context, ctypes.c_void_p(native.device), ctypes.byref(described),
+        called("zeContextCreate", ctypes.c_void_p(native.driver), descriptors.context_desc(), ctypes.byref(context))
+        called("zeEventCounterBasedCreate", context, ctypes.c_void_p(native.device), described,
                ctypes.byref(event))  # fmt: skip
         ring = self.driver.stage(nbytes * SLOTS)
         loop = loops(Path(__file__).with_suffix(".c")).uploading_launches

@@ -17,9 +17,10 @@ def queue_desc(ordinal: int, flags: int, mode: int) -> bytes:
     return (<const char*> &desc)[:sizeof(desc)]
 
 
-def list_desc(ordinal: int) -> bytes:
+def list_desc(ordinal: int, flags: int = 0) -> bytes:
     cdef ListDesc desc
     desc.ordinal = ordinal
+    desc.flags = flags
     return (<const char*> &desc)[:sizeof(desc)]
 
 
