@@ -8,6 +8,7 @@ from dataclasses import replace
 from unittest import mock
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import forebay as ps
 from forebay.core.errors import Error
@@ -23,6 +24,10 @@ collect_ignore = [] if importlib.util.find_spec("dpctl") else ["drivers/sycl"]
 
 # Before anything looks for devices: Level Zero's loader reads the environment only once.
 validation.begin()
+
+# However busy the machine is, and whatever was found in another run.
+settings.register_profile("forebay", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("forebay")
 
 NOT_EXECUTED = (
     "needs kernels, copies and host functions to really run; null hardware encodes and submits but executes nothing"

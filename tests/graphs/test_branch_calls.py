@@ -206,7 +206,7 @@ def graphs(draw):
     return dependencies, kinds
 
 
-@settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=50, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(graphs(), st.lists(st.integers(0, 2), min_size=1, max_size=4))
 def test_each_node_comes_after_what_it_depends_on(device, kernels, x, y, calls, program, on):
     dependencies, kinds = program

@@ -234,7 +234,7 @@ def graphs(draw):
     return dependencies, empty, spins
 
 
-@settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=50, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(graphs(), st.lists(st.integers(0, 2), min_size=1, max_size=6))
 def test_any_graph_on_any_queues(device, visiting, program, on):
     dependencies, empty, spins = program
@@ -260,7 +260,7 @@ def test_any_graph_on_any_queues(device, visiting, program, on):
         queue.close()
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=30, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=2, max_size=NODES),
     st.integers(1, 4),

@@ -43,7 +43,7 @@ class Run:
             self.ends.append(set(done))
 
 
-@settings(max_examples=300, deadline=None, database=None)
+@settings(max_examples=300)
 @given(graphs())
 def test_any_graph(graph):
     dependencies, acting = graph
@@ -70,7 +70,7 @@ def test_any_graph(graph):
             assert Run(segments, (i, at)).begins[i] < run.begins[i]
 
 
-@settings(max_examples=50, deadline=None, database=None)
+@settings(max_examples=50)
 @given(st.lists(st.booleans(), min_size=1, max_size=30))
 def test_a_chain_is_one_segment(acting):
     dependencies = [[i - 1] if i else [] for i in range(len(acting))]

@@ -74,7 +74,7 @@ class Play:
         return [buffer.get().tolist() for buffer in self.buffers] + [self.host.tolist()]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(operations, min_size=1, max_size=12), st.integers(1, 3), st.booleans())
 def test_captured_and_replayed_is_the_same(device, kernels, program, times, blocking):
     # An upload on a queue reads host memory at once, one in a graph when it runs, as in HIP: the direct run finishes

@@ -133,7 +133,7 @@ values_of = st.fixed_dictionaries({
 
 
 @pytest.mark.executes(run=False)  # what differs each time is an error of hypothesis
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(expressions=st.lists(trees, min_size=10, max_size=10), values=values_of)
 def test_integer_expressions(build, expressions, values):
     wanted = {}

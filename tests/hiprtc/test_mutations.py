@@ -49,7 +49,7 @@ def broken_programs(draw):
     return "".join(pieces)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(broken_programs())
 def test_a_broken_program_is_translated_or_refused(source):
     with contextlib.suppress(RefusedError):

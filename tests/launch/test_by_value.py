@@ -347,7 +347,7 @@ steps = st.tuples(
 
 
 @pytest.mark.executes(run=False)
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=150, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, min_size=1, max_size=40))
 def test_each_launch_sees_its_bytes(device, program_steps):
     """Against a model that knows which bytes each launch must have seen."""

@@ -377,7 +377,7 @@ def test_nothing_is_measured_of_no_elements(device, queue, use, out):
     assert reductions(queue, lambda: queue.launch(use, 1, 1, device.empty(0, "i4"), 0, out)) == 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_sizes_are_what_python_would_compute(data):
     leaves = {ps.MaxOver("a"): 7, ps.MinOver("a"): -3, ps.SumOver("b"): 100, ps.Argument("n"): 12}
@@ -412,7 +412,7 @@ def test_sizes_are_what_python_would_compute(data):
 
 
 @pytest.mark.executes
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_random_programs(device, data):
     """Writes on three queues, launches on each: every launch has scratch for the data of its moment."""

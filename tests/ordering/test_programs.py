@@ -13,12 +13,10 @@ import forebay as ps
 
 from .program import SOURCE, program_on
 
-settings.register_profile("ordering", max_examples=400, derandomize=True, deadline=None, database=None)
+settings.register_profile("ordering", max_examples=400, derandomize=True)
 # For a long search: HYPOTHESIS_ORDERING=20000, which takes longer than a test may.
 if os.environ.get("HYPOTHESIS_ORDERING"):
-    settings.register_profile(
-        "ordering", max_examples=int(os.environ["HYPOTHESIS_ORDERING"]), derandomize=False, deadline=None, database=None
-    )
+    settings.register_profile("ordering", max_examples=int(os.environ["HYPOTHESIS_ORDERING"]), derandomize=False)
     pytestmark = pytest.mark.timeout(0)
 
 QUEUES = ("null", "blocking", "blocking", "non-blocking", "non-blocking", "per-thread")
