@@ -1,7 +1,7 @@
 """Clocks: for a queue, the epochs of other queues that it is already ordered after.
 
-A clock is an immutable snapshot, shared by reference count until it changes. NULL is the empty clock. Because all
-queues that wait for one marker share one clock, the cost of a wait does not grow with the number of queues.
+A clock is an immutable snapshot, shared by reference count until it changes. NULL is the empty clock. Its entries lie
+in chunks, which clocks share too: a wait beside a thousand busy queues copies one chunk and references to the others.
 """
 
 from libc.stdint cimport int32_t, uint64_t
@@ -12,13 +12,20 @@ from forebay.core.epochs cimport Epochs
 
 
 cdef struct ClockEntry:
-    Epochs* queue  # retained by the clock
+    Epochs* queue  # retained by the chunk
     uint64_t epoch
+
+
+cdef cppclass Chunk:
+    atomic[int32_t] references
+    uint64_t number  # of the queue ids divided by the chunk's size, so that all clocks cut at the same places
+    vector[ClockEntry] entries  # by ascending queue id, at most one a queue
 
 
 cdef cppclass Clock:
     atomic[int32_t] references
-    vector[ClockEntry] entries  # by ascending queue id, at most one a queue
+    vector[Chunk*] chunks  # by ascending number; none is empty
+    size_t next_look  # the chunk that the next change looks at, to drop it if all of it is done
 
 
 cdef Clock* retain_clock(Clock* clock) noexcept nogil
@@ -29,4 +36,3 @@ cdef Clock* merged(const Clock* first, const Clock* second) noexcept nogil
 cdef Clock* raised_clock(Clock* clock, Epochs* queue, uint64_t epoch) noexcept nogil
 cdef void complete_clock(const Clock* clock) noexcept nogil
 cdef bint clock_is_done(const Clock* clock) noexcept nogil
-cdef Clock* clock_of_entries(const vector[ClockEntry]& entries) noexcept nogil

@@ -16,15 +16,29 @@ cdef enum:
     NO_ROOM = -3
     QUEUE_CAPTURED = -4
     NULL_FORBIDDEN = -5
+    STALE = -6
+    WRONG_TYPE = -7
 
 ctypedef void (*Wake)(void* data) noexcept nogil
+
+
+cdef enum:
+    # the parts of Memory.kind
+    HOST_MEMORY = 1  # all that a driver looks at
+    ELEMENT_AT = 1  # the lowest bit of the code of its elements, as `element_code` gives it; 0 for bytes
+    ELEMENT_MASK = 0x7F
+    PART_AT = 8  # the lowest bit of the id of a part that has a handle of its own: handles are used again
 
 
 cdef struct Memory:
     void* handle  # the driver's memory object; NULL for host memory and for plain addresses
     uint64_t address  # where it begins, this view's offset included; 0 when the device has no addresses
     size_t offset  # of this view in `handle`
-    uint64_t host  # a whole word, so that packed pointers have no padding to differ in
+    uint64_t kind  # a whole word, so that packed pointers have no padding to differ in
+
+
+cdef inline uint64_t element_of(uint64_t kind) noexcept nogil:
+    return kind >> ELEMENT_AT & ELEMENT_MASK
 
 
 cdef struct Waits:
@@ -69,6 +83,7 @@ cdef enum MarkerUse:
 
 cdef struct Driver:
     # -- properties
+    bint gates_forbid_releases  # while a gate is closed, nothing but events may be released
     bint scopes_matter  # a marker for the device alone must not be waited for by the host
     # -- the launch path
     Status (*launch)(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil

@@ -7,9 +7,10 @@ folders against these classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,14 +18,17 @@ __all__ = [
     "KINDS",
     "MOST_GROUPS",
     "DeviceInfo",
+    "Discovery",
     "DriverDevice",
     "DriverFolder",
     "DriverKernel",
     "DriverMemory",
+    "Found",
     "Limits",
     "Natives",
     "Parameter",
     "SharesUsm",
+    "numbered",
 ]
 
 KINDS = ("cpu", "gpu", "accelerator", "custom")  # of devices
@@ -145,7 +149,8 @@ class Parameter:
     nbytes : int
         Size of the argument.
     dtype : numpy.dtype or None
-        Of vectors and halves.
+        Of vectors and halves. For a pointer, that of the numbers it points to, which for a vector are its elements;
+        None when the type has no known name: a structure, a typedef, void.
     read_only : bool
         Whether it is a pointer to constant memory or to const: a launch writes nothing through it.
     """
@@ -287,6 +292,10 @@ class DriverDevice(Protocol):
         """Nanoseconds after which the times of events wrap to 0; 0.0 for never."""
 
     @property
+    def timing_is_free(self) -> bool:
+        """Whether commands of a queue with timed events cost nothing measurable more than those of a queue without."""
+
+    @property
     def has_addresses(self) -> bool:
         """Whether memory has addresses that a kernel could follow."""
 
@@ -380,3 +389,54 @@ class DriverFolder(Protocol):
 
     def open_device(self, info: DeviceInfo) -> DriverDevice:
         """Open a usable device that `discover` listed. Raises `DriverError`."""
+
+
+# -- what every driver's discovery does
+
+
+class Found(NamedTuple):
+    """The result of looking for devices: the devices, and if there are none, the reason and advice in one line."""
+
+    devices: list[DeviceInfo]
+    absence: str
+
+
+class Discovery:
+    """Looks for devices when any thread first asks. Drivers that are installed later are not found.
+
+    Parameters
+    ----------
+    look
+        Starts the driver and returns the devices. It is called once.
+    """
+
+    def __init__(self, look: Callable[[], Found]) -> None:
+        self._look = look
+        self._lock = threading.Lock()
+        self._found: Found | None = None
+
+    def found(self) -> Found:
+        """Return the result of the search. The first call blocks until the driver has started."""
+        with self._lock:
+            if self._found is None:
+                self._found = self._look()
+            return self._found
+
+    def discover(self) -> list[DeviceInfo]:
+        """See `DriverFolder.discover`."""
+        return list(self.found().devices)
+
+    def absence(self) -> str:
+        """See `DriverFolder.absence`."""
+        return self.found().absence
+
+
+def numbered(devices: Iterable[DeviceInfo]) -> list[DeviceInfo]:
+    """Number devices of one backend within their kind, in this order, and name them ``backend:kind:index``."""
+    counted: dict[str, int] = {}
+    named: list[DeviceInfo] = []
+    for device in devices:
+        index = counted.setdefault(device.kind, 0)
+        counted[device.kind] += 1
+        named.append(replace(device, name=f"{device.backend}:{device.kind}:{index}", index=index))
+    return named

@@ -18,6 +18,7 @@ cdef cppclass Marker:
     const Driver* driver
     void* context  # of the marker's device: waiting for an event of another context needs a bridge
     int use  # MarkerUse: who may wait for it
+    bint adopted  # its queue gets commands that forebay does not see
 
 
 # The marker takes over `event`, and retains the epochs and the clock.

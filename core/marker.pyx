@@ -20,6 +20,7 @@ cdef Marker* new_marker(
     marker.event = event
     marker.driver = driver
     marker.context = context
+    marker.adopted = False
     marker.use = use if driver.scopes_matter else use | FOR_HOST
     return marker
 

@@ -5,12 +5,14 @@ one CPU runtime and a crash on another. So each plan owns its own kernel object,
 """
 
 from cpython.object cimport PyObject
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 from libcpp.deque cimport deque
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Driver, Memory, Status
+from forebay.core.epochs cimport Epochs
+from forebay.core.uses cimport Uses
 
 
 cdef enum ParameterKind:
@@ -22,14 +24,17 @@ cdef enum ParameterKind:
 cdef struct Parameter:
     ParameterKind kind
     char code  # of a scalar value, as in the struct module; 'V' for bytes of exactly `size`; 0 for a pointer
+    uint8_t element  # of a pointer: the code of what it points to, see `element_of`; 0 when any memory will do
     uint32_t size  # bytes of the argument as the device sees it
     uint32_t offset  # in the packed block
     uint32_t width  # bytes in the packed block
+    bint writes  # a pointer through which the kernel may write
 
 
 cdef struct PackedPointer:
     # Handle and address are reused after a free, so they do not show whether an argument changed; a driver may have
-    # looked up the old allocation when the argument was set. The id of an allocation is never reused.
+    # looked up the old allocation when the argument was set. This word shows it: the address of the allocation's Uses,
+    # which the plan retains, or for memory without Uses an odd number that is never used again.
     uint64_t allocation
     Memory memory
 
@@ -37,10 +42,10 @@ cdef struct PackedPointer:
 cdef struct PackedBytes:
     # The slot of a pointer parameter for bytes by value, until the plan has put them on the device
     uint64_t allocation  # SPILLED
-    void* unused  # NULL, and the last word is 0, because the block is compared as a whole
+    void* unused  # NULL, because the block is compared as a whole
     const void* data  # host memory
     size_t nbytes
-    uint64_t unused_too
+    uint64_t kind  # of the elements, as in Memory
 
 
 cdef struct Staging:
@@ -67,10 +72,17 @@ cdef enum:
     SPILLED = 0xFFFFFFFFFFFFFFFF  # the allocation of a slot that has PackedBytes
 
 
+cdef inline Uses* uses_of(const PackedPointer* pointer) noexcept nogil:
+    return <Uses*> pointer.allocation if pointer.allocation & 1 == 0 else NULL
+
+
 cdef cppclass Plan:
     const Driver* driver
     void* kernel  # owned
     uint64_t kernel_id
+    Epochs* queue  # of the queue that it is for; retained; NULL for a plan of a graph
+    uint64_t epoch  # of its last launch
+    vector[Uses*] uses  # by parameter: of the allocation that the kernel has; retained, NULL for none
     vector[Parameter] parameters
     vector[char] values  # the packed block as last set
     vector[char] known  # per argument: 0 when it was never set, or setting it failed
@@ -82,9 +94,12 @@ cdef cppclass Plan:
 
 cdef Plan* new_plan(
     const Driver* driver, void* kernel, uint64_t kernel_id, const Parameter* parameters, size_t count, size_t
-    packed_size
+    packed_size, Epochs* queue
 ) noexcept nogil
 cdef void delete_plan(Plan* plan) noexcept nogil
+cdef Status check_types(
+    const Parameter* parameters, size_t count, const char* packed, uint32_t* failed_at
+) noexcept nogil
 cdef Status set_changed_arguments(
     Plan* plan, const char* packed, uint64_t* bytes_set, uint64_t* bytes_skipped, uint32_t* failed_at
 ) noexcept nogil

@@ -4,18 +4,23 @@ from cpython.ref cimport Py_XDECREF
 from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
-from forebay.core.driver cimport Driver, Status
+from forebay.core.driver cimport WRONG_TYPE, Driver, Status, element_of
+from forebay.core.epochs cimport Epochs, release_epochs, retain_epochs
+from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
 
 
 cdef Plan* new_plan(
     const Driver* driver, void* kernel, uint64_t kernel_id, const Parameter* parameters, size_t count,
-    size_t packed_size
+    size_t packed_size, Epochs* queue
 ) noexcept nogil:
     cdef Plan* plan = new Plan()
     cdef size_t i
     plan.driver = driver
     plan.kernel = kernel
     plan.kernel_id = kernel_id
+    plan.queue = retain_epochs(queue) if queue != NULL else NULL
+    plan.epoch = 0
+    plan.uses.resize(count, NULL)
     plan.parameters.assign(parameters, parameters + count)
     plan.values.resize(packed_size)
     plan.known.resize(count)
@@ -31,6 +36,10 @@ cdef void delete_plan(Plan* plan) noexcept nogil:
     """Delete a plan. No lock may be held, because this drops Python objects of spilled arguments with the GIL."""
     cdef size_t i, k
     plan.driver.release_kernel(plan.kernel)
+    for i in range(plan.uses.size()):
+        forget_use(plan, i)
+    if plan.queue != NULL:
+        release_epochs(plan.queue)
     for i in range(plan.spills.size()):
         for k in range(plan.spills[i].staging.size()):
             if plan.spills[i].staging[k].event != NULL:
@@ -45,6 +54,23 @@ cdef void delete_plan(Plan* plan) noexcept nogil:
     del plan
 
 
+cdef void forget_use(Plan* plan, size_t index) noexcept nogil:
+    if plan.uses[index] != NULL:
+        unhold(plan.uses[index], &plan.epoch, plan.parameters[index].writes)
+        release_uses(plan.uses[index])
+        plan.uses[index] = NULL
+
+
+cdef void change_use(Plan* plan, size_t index, Uses* uses) noexcept nogil:
+    """Note which allocation the kernel has now as this argument."""
+    if plan.uses[index] == uses:
+        return
+    forget_use(plan, index)
+    if uses != NULL:
+        hold(uses, plan.queue, &plan.epoch, plan.parameters[index].writes)
+        plan.uses[index] = retain_uses(uses)
+
+
 cdef Status set_argument(Plan* plan, uint32_t index, const char* value) noexcept nogil:
     cdef Parameter* parameter = &plan.parameters[index]
     if parameter.kind == POINTER:
@@ -54,18 +80,35 @@ cdef Status set_argument(Plan* plan, uint32_t index, const char* value) noexcept
     return plan.driver.set_value(plan.kernel, index, parameter.size, value)
 
 
+cdef Status check_types(
+    const Parameter* parameters, size_t count, const char* packed, uint32_t* failed_at
+) noexcept nogil:
+    """Return WRONG_TYPE, and the index of the argument, when memory has other elements than its parameter points to."""
+    cdef uint64_t given
+    cdef size_t i
+    for i in range(count):
+        if parameters[i].element != 0:
+            given = element_of((<const PackedPointer*> (packed + parameters[i].offset)).memory.kind)
+            if given != 0 and given != parameters[i].element:
+                failed_at[0] = <uint32_t> i
+                return WRONG_TYPE
+    return 0
+
+
 cdef Status set_changed_arguments(
     Plan* plan, const char* packed, uint64_t* bytes_set, uint64_t* bytes_skipped, uint32_t* failed_at
 ) noexcept nogil:
     """Set the plan's kernel to the packed arguments. The plan's queue is locked.
 
     On failure `failed_at` is the index of the argument being set, whose value is unknown from then on. The arguments
-    before it are set.
+    before it are set. WRONG_TYPE comes first and changes nothing.
     """
     cdef Parameter* parameter
     cdef char* value
     cdef uint32_t i
-    cdef Status status
+    cdef Status status = check_types(plan.parameters.data(), plan.parameters.size(), packed, failed_at)
+    if status != 0:
+        return status
     for i in range(<uint32_t> plan.parameters.size()):
         parameter = &plan.parameters[i]
         value = &plan.values[parameter.offset]
@@ -81,5 +124,7 @@ cdef Status set_changed_arguments(
         memcpy(value, packed + parameter.offset, parameter.width)
         plan.known[i] = 1
         bytes_set[0] += parameter.size
+        if parameter.kind == POINTER and plan.queue != NULL:
+            change_use(plan, i, uses_of(<const PackedPointer*> (packed + parameter.offset)))
     plan.all_known = True
     return 0

@@ -7,53 +7,19 @@ end the ordering that it stands for.
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libcpp.atomic cimport atomic
+from libcpp.deque cimport deque
+from libcpp.map cimport map, multimap
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
-from libcpp.deque cimport deque
 
 from cpython.object cimport PyObject
 
 from forebay.core.clock cimport Clock
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Driver, Status
-from forebay.core.epochs cimport Epochs
+from forebay.core.epochs cimport Epochs, Lock
 from forebay.core.marker cimport Marker
 from forebay.core.plan cimport Plan
-
-
-cdef extern from *:
-    """
-    #ifndef FOREBAY_LOCK
-    #define FOREBAY_LOCK
-    #include <atomic>
-    #include <chrono>
-    #include <thread>
-
-    namespace forebay {
-    /* Locks by one atomic exchange and unlocks by one store, both inline: a third of what std::mutex costs a launch.
-       A waiter spins briefly, because commands take a microsecond. Then it sleeps, because a driver call on a full
-       queue may take seconds. */
-    class Lock {
-        std::atomic<bool> held{false};
-
-    public:
-        bool try_lock() { return !held.exchange(true, std::memory_order_acquire); }
-        void unlock() { held.store(false, std::memory_order_release); }
-        void lock() {
-            for (int tries = 0; !try_lock(); tries++) {
-                if (tries < 100)
-                    std::this_thread::yield();
-                else
-                    std::this_thread::sleep_for(std::chrono::microseconds(tries < 200 ? 20 : 200));
-            }
-        }
-    };
-    }
-    #endif
-    """
-    cdef cppclass Lock "forebay::Lock":
-        void lock() nogil
-        bint try_lock() nogil
-        void unlock() nogil
+from forebay.core.uses cimport Point
 
 
 # The only list of counters. `Stats` has the same names, and `allocations`.
@@ -80,11 +46,30 @@ cdef struct QueueAnchor:
     PyObject* thing  # owned
 
 
-cdef struct DeviceAnchor:
-    Clock* after  # kept until all of this is done; owned
-    PyObject* thing  # owned, as the next two are; one of the three is not NULL
+cdef cppclass Retired:
+    """Something to give back when the last of its uses is done. One of the four things below is not NULL."""
+    vector[Point] points  # its uses that were not done when it was last looked at; each retained
+    PyObject* thing  # owned, as the next two are
     Plan* plan
     Marker* marker
+    QueueState* queue  # the queue itself
+    size_t nbytes  # of device memory that may be handed out again; 0 for anything else
+    bint open  # memory that launches which follow pointers may have used too
+
+
+cdef struct IdleQueue:
+    # A driver's queue that is done and that nobody has. It is handed out again: ending one takes long on some drivers,
+    # and others may still wait for its counter (Level Zero) or must not be released while a gate is closed (OpenCL).
+    void* handle
+    PyObject* native  # owned
+    int priority
+    bint timing
+
+
+cdef enum Life:
+    LIVE
+    DRAINING  # its Queue is gone; it ends when its work is done
+    ENDED  # not registered any more; waiters and the null queue's list may still hold the state
 
 
 cdef enum Barred:
@@ -101,6 +86,9 @@ cdef cppclass QueueState:
     void* handle
     DeviceState* device  # retained
     Epochs* epochs  # retained
+    PyObject* native  # the driver's own object of the queue; owned
+    int priority
+    Life life  # guarded by the registry's lock
     bint is_null
     bint blocking
     bint timing
@@ -109,6 +97,11 @@ cdef cppclass QueueState:
     Clock* clock
     Marker* marker  # of the newest epoch anyone asked for
     vector[Marker*] pending  # waits that already count as commands, but that no command has carried yet
+    size_t crowded  # when `pending` has this many, the next one first drops those that need no wait any more
+    uint64_t before_pending  # the epoch before the first of them
+    Clock* clock_before  # the clock at that epoch; owned
+    deque[Marker*] marks  # of points before which nothing can be held up, by ascending epoch; owned
+    deque[uint64_t] holds  # epochs of its gates and host functions, the oldest first, until they are known to be done
     atomic[uint64_t] null_seen  # the null queue's epoch up to which this queue needs no wait
     bint listed
     bint settled  # in the list, where every later command of the null queue will find it
@@ -117,8 +110,11 @@ cdef cppclass QueueState:
     Plan* last_plan
     Statistics counts
     deque[QueueAnchor] anchors  # by ascending epoch
-    bint retiring  # gone and done; it ends once all work of `outlives`, which may wait for it, is done
-    Clock* outlives  # the device's outstanding work when `retiring` was set; owned
+    uint64_t all_used  # the epoch of the last launch that may have used all memory of the device
+    size_t staged  # pieces of staging memory of its plans
+    multimap[uint64_t, Retired*] retired  # by the epoch to wait for; guarded by the registry's lock, as the next is
+    bint draining  # whether the device's list of that name has it, or a thread that looks at it
+    Marker* asked  # the one marker that shows how far `retired` is done; only used by who took it off that list
 
 
 cdef cppclass DeviceState:
@@ -128,16 +124,23 @@ cdef cppclass DeviceState:
     uint64_t keeps_gil_below  # a launch may keep the GIL while fewer commands than this can be in flight
     QueueState* null_queue  # not retained: the null queue's Queue belongs to the Device
     atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first
-    Lock registry_lock  # guards all below
-    vector[QueueState*] queues  # by ascending queue id; each retained
-    vector[DeviceAnchor] anchors
+    Lock registry_lock  # guards all below; never held across a driver call, so it may be taken with the GIL
+    map[uint64_t, QueueState*] queues  # by id; each retained
+    vector[QueueState*] orphaned  # queues whose Queue is gone; with that one's reference
+    vector[Retired*] fresh  # retired, and not looked at yet
+    deque[QueueState*] draining  # queues that something retired waits for; retained
+    vector[Retired*] kept  # done, but nothing may be released while a gate is closed (OpenCL)
+    multimap[size_t, PyObject*] spare  # device memory among these, by size, which may be handed out again; owned
+    vector[IdleQueue] idle_queues
+    vector[uint64_t] all_users  # ids of queues that launches used all memory on, and of adopted queues
+    size_t listed_ended  # queues that have ended and are still in the null queue's list
+    bint gone  # its Device is gone, so nobody needs the null queue any more
     Statistics retired  # the counts of queues that are gone
     uint64_t host_syncs  # waits of the host for an event or for the whole device
     vector[uint64_t] dead_kernels  # ids of kernels whose plans must still be dropped from the queues
-    atomic[int32_t] orphans  # number of registered queues whose Queue is gone
     atomic[uint64_t] closings  # how many allocations were closed; when it changes, bound launches must check again
     int blocking_captures  # how many blocking queues are captured; guarded by the null queue's lock
-    uint64_t unseen_writes  # how many launches may have written anywhere; only touched with the GIL
+    atomic[uint64_t] unseen_writes  # how many launches may have written anywhere; raised under the queue's lock
     atomic[int32_t] open_holds  # gates not opened yet: OpenCL forbids releasing anything but events meanwhile
 
 
@@ -146,12 +149,15 @@ cdef void release_device_state(DeviceState* device) noexcept nogil
 cdef QueueState* new_queue_state(
     DeviceState* device, void* handle, uint64_t queue_id, bint is_null, bint blocking, bint timing, bint adopted
 ) noexcept nogil
+cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil
 cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil
 cdef void release_queue_state(QueueState* queue) noexcept nogil
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil
-cdef Clock* outstanding_work(DeviceState* device) noexcept nogil
-cdef void anchor(DeviceState* device, DeviceAnchor what) noexcept nogil
-cdef void anchor_marker(DeviceState* device, Marker* marker) noexcept nogil
+cdef void note_all_used(QueueState* queue, uint64_t epoch) noexcept nogil
+cdef void leave_to_parent(DeviceState* device) noexcept nogil
+cdef Retired* new_retired() noexcept nogil
+cdef void retire(DeviceState* device, Retired* what) noexcept nogil
+cdef void retire_marker(QueueState* queue, Marker* marker) noexcept nogil
 cdef inline bint is_closed(const QueueState* queue) noexcept nogil:
     return queue.barred & BY_CLOSING != 0
 

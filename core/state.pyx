@@ -2,15 +2,17 @@
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
+from libcpp.map cimport map
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference, preincrement
 
-from forebay.core.clock cimport Clock, ClockEntry, clock_of_entries, release_clock
+from forebay.core.clock cimport release_clock
 from forebay.core.driver cimport Driver
-from forebay.core.epochs cimport is_empty, new_epochs, release_epochs, submitted_epoch
+from forebay.core.epochs cimport new_epochs, release_epochs, retain_epochs, submitted_epoch
 from forebay.core.marker cimport Marker, release_marker
 from forebay.core.plan cimport Plan, delete_plan
+from forebay.core.uses cimport Point
 
 from forebay.core.stats import Stats
 
@@ -25,15 +27,16 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.listed.store(NULL)
     device.host_syncs = 0
     device.blocking_captures = 0
-    device.unseen_writes = 0
+    device.unseen_writes.store(0)
     device.open_holds.store(0)
-    device.orphans.store(0)
+    device.listed_ended = 0
+    device.gone = False
     device.closings.store(0)
     return device
 
 
 cdef void release_device_state(DeviceState* device) noexcept nogil:
-    # At the last reference no queue is registered, because each holds one, and the Device has emptied the anchors.
+    # At the last reference no queue is registered, because each holds one, and nothing retired is left.
     if device.references.fetch_sub(1, memory_order_acq_rel) == 1:
         del device
 
@@ -53,8 +56,15 @@ cdef QueueState* new_queue_state(
     queue.blocking = blocking
     queue.timing = timing
     queue.adopted = adopted
-    queue.retiring = False
-    queue.outlives = NULL
+    queue.native = NULL
+    queue.priority = 0
+    queue.life = LIVE
+    queue.draining = False
+    queue.asked = NULL
+    queue.before_pending = queue.all_used = 0
+    queue.clock_before = NULL
+    queue.staged = 0
+    queue.crowded = 8
     queue.barred = 0
     queue.clock = NULL
     queue.marker = NULL
@@ -63,7 +73,9 @@ cdef QueueState* new_queue_state(
     queue.next_listed = NULL
     queue.last_plan = NULL
     device.registry_lock.lock()
-    device.queues.push_back(queue)
+    device.queues[queue_id] = queue
+    if adopted:
+        device.all_users.push_back(queue_id)
     device.registry_lock.unlock()
     return queue
 
@@ -76,7 +88,7 @@ cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil:
 cdef void release_queue_state(QueueState* queue) noexcept nogil:
     """Drop a reference, and delete the state with the last one.
 
-    The registry drops its own only when the work is done and the anchors are gone, so no work is outstanding here.
+    The registry drops its own only when the work is done and the driver's queue was handed on.
     """
     cdef size_t i
     cdef unordered_map[uint64_t, Plan*].iterator plan
@@ -88,11 +100,12 @@ cdef void release_queue_state(QueueState* queue) noexcept nogil:
         preincrement(plan)
     for i in range(queue.pending.size()):
         release_marker(queue.pending[i])
+    for i in range(queue.marks.size()):
+        release_marker(queue.marks[i])
     if queue.marker != NULL:
         release_marker(queue.marker)
     release_clock(queue.clock)
-    release_clock(queue.outlives)
-    queue.driver.release_queue(queue.handle)
+    release_clock(queue.clock_before)
     release_epochs(queue.epochs)
     release_device_state(queue.device)
     del queue
@@ -100,42 +113,76 @@ cdef void release_queue_state(QueueState* queue) noexcept nogil:
 
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil:
     """Append all queues that may have work outstanding, each retained for the caller, by ascending id."""
-    cdef size_t i
+    cdef map[uint64_t, QueueState*].iterator each
     device.registry_lock.lock()
     into.reserve(device.queues.size())
-    for i in range(device.queues.size()):
-        into.push_back(retain_queue_state(device.queues[i]))
+    each = device.queues.begin()
+    while each != device.queues.end():
+        into.push_back(retain_queue_state(dereference(each).second))
+        preincrement(each)
     device.registry_lock.unlock()
 
 
-cdef Clock* outstanding_work(DeviceState* device) noexcept nogil:
-    """Return a new reference to the clock of all work of the device that is not known to be done."""
-    cdef vector[ClockEntry] entries
-    cdef size_t i
+cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil:
+    """Return the queue with this id, retained for the caller. NULL when it has ended: then all its work is done."""
+    cdef QueueState* queue = NULL
+    cdef map[uint64_t, QueueState*].iterator found
     device.registry_lock.lock()
-    for i in range(device.queues.size()):
-        if not is_empty(device.queues[i].epochs):
-            entries.push_back(ClockEntry(device.queues[i].epochs, submitted_epoch(device.queues[i].epochs)))
-    # Still under the lock: once it is released, the epochs of an unregistered queue may be gone.
-    cdef Clock* clock = clock_of_entries(entries)
+    found = device.queues.find(queue_id)
+    if found != device.queues.end():
+        queue = retain_queue_state(dereference(found).second)
     device.registry_lock.unlock()
-    return clock
+    return queue
 
 
-cdef void anchor(DeviceState* device, DeviceAnchor what) noexcept nogil:
-    """Keep it until everything submitted to the device so far is done, and no gate is closed.
+cdef void note_all_used(QueueState* queue, uint64_t epoch) noexcept nogil:
+    """Note that a launch at this epoch may use all memory that is open. The queue is locked."""
+    if queue.all_used == 0:
+        queue.device.registry_lock.lock()
+        queue.device.all_users.push_back(queue.epochs.queue_id)
+        queue.device.registry_lock.unlock()
+    queue.all_used = epoch
+    queue.device.unseen_writes.fetch_add(1)
 
-    It may be kept longer than its own commands need: noting which queues use it would cost time in every launch.
-    """
-    what.after = outstanding_work(device)
-    device.registry_lock.lock()  # never held across a driver call, so it may be taken with the GIL
-    device.anchors.push_back(what)
+
+cdef void leave_to_parent(DeviceState* device) noexcept nogil:
+    """In a forked child: let the queues refuse commands. Threads that the child has not may have held the locks."""
+    cdef map[uint64_t, QueueState*].iterator each
+    device.registry_lock.unlock()
+    if device.null_queue == NULL:
+        return
+    each = device.queues.begin()
+    while each != device.queues.end():
+        dereference(each).second.lock.unlock()
+        dereference(each).second.barred |= BY_CLOSING
+        dereference(each).second.null_seen.store(submitted_epoch(device.null_queue.epochs))
+        preincrement(each)
+
+
+cdef Retired* new_retired() noexcept nogil:
+    cdef Retired* what = new Retired()
+    what.thing = NULL
+    what.plan = NULL
+    what.marker = NULL
+    what.queue = NULL
+    what.nbytes = 0
+    what.open = False
+    return what
+
+
+cdef void retire(DeviceState* device, Retired* what) noexcept nogil:
+    """Have it given back after its points. Takes it over."""
+    device.registry_lock.lock()
+    device.fresh.push_back(what)
     device.registry_lock.unlock()
 
 
-cdef void anchor_marker(DeviceState* device, Marker* marker) noexcept nogil:
-    """Anchor a marker. Takes over the caller's reference."""
-    anchor(device, DeviceAnchor(NULL, NULL, NULL, marker))
+cdef void retire_marker(QueueState* queue, Marker* marker) noexcept nogil:
+    """Release the marker when the queue has reached its present epoch. Takes over the reference."""
+    cdef Retired* what = new_retired()
+    what.marker = marker
+    what.points.push_back(Point(retain_epochs(queue.epochs), submitted_epoch(queue.epochs)))
+    retire(queue.device, what)
 
 
 cdef atomic[int32_t] captured  # how many queues of this process are captured

@@ -1,88 +1,130 @@
-"""Anchors cost no event and no callback: epochs show when their thing can go, and the next sync or call checks them.
+"""Gives back what queues have used, each thing when its own uses are done, whatever else the device is busy with.
 
-Destructors of forebay's objects only put things on these lists. The lists are emptied where the GIL is held and no lock
-is.
+A thing that is retired has points: queues, and the epochs up to which they use it. It waits at one of its queues, in
+the order of epochs, then at the next. A collection looks at a few of the queues where something waits, and there at
+what is done, so it takes the same time however much waits. While something waits at a queue, one marker shows how far
+the queue has come.
+
+Destructors only put things on a list. It is emptied where the GIL is held and no lock is.
 """
 
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint64_t
+from libcpp.deque cimport deque
+from libcpp.map cimport multimap
 from libcpp.unordered_map cimport unordered_map
+from libcpp.utility cimport pair
 from libcpp.vector cimport vector
-from cython.operator cimport dereference
+from cython.operator cimport dereference, preincrement
 
-from forebay.core.clock cimport Clock, clock_is_done, release_clock, retain_clock
-from forebay.core.epochs cimport is_empty
-from forebay.core.marker cimport poll_marker, release_marker
-from forebay.core.plan cimport Plan, delete_plan
+from forebay.core.clock cimport Clock, release_clock, retain_clock
+from forebay.core.driver cimport FOR_HOST, Status
+from forebay.core.epochs cimport Epochs, completed_epoch, release_epochs, retain_epochs, submitted_epoch
+from forebay.core.marker cimport Marker, poll_marker, release_marker
+from forebay.core.plan cimport Plan, Staging, delete_plan
+from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
-    DeviceAnchor, DeviceState, QueueAnchor, QueueState, add_statistics, anchor, outstanding_work, registered_queues,
-    release_device_state, release_queue_state
+    DRAINING, ENDED, DeviceState, IdleQueue, QueueAnchor, QueueState, Retired, add_statistics, find_queue, is_closed,
+    new_retired, registered_queues, release_device_state, release_queue_state, retain_queue_state, retire
 )
-from forebay.sync.finish cimport notice_end
-from forebay.sync.ordering cimport unlist_idle
+from forebay.core.uses cimport Point, Uses, points_of
+from forebay.sync.finish cimport close_locked, wait_on_host_for_all
+from forebay.sync.ordering cimport take_point, unlist_idle
+
+ctypedef pair[uint64_t, Retired*] Waiting
+ctypedef pair[size_t, PyObject*] SparePair
+
+cdef enum:
+    AT_ONCE = 8  # queues that one collection looks at
+    SPARE_STAGING = 2  # pieces of staging memory that a parameter keeps
 
 
-cdef void anchor_on_device(DeviceState* device, object thing):
-    """Keep ``thing`` until everything submitted to the device so far is done, and no gate is closed."""
-    cdef Clock* after = outstanding_work(device)
-    if after == NULL and device.open_holds.load() == 0:
+# -- retiring
+
+
+cdef inline bint may_release(DeviceState* device) noexcept nogil:
+    """Whether anything but events may be released (OpenCL 3.0, clSetUserEventStatus: not while a gate is closed)."""
+    return not device.driver.gates_forbid_releases or device.open_holds.load() == 0
+
+
+cdef void retire_memory(DeviceState* device, object thing, Uses* uses, size_t nbytes):
+    cdef Retired* what
+    if is_forked():
+        Py_INCREF(thing)  # it is the parent's
         return
-    release_clock(after)
+    what = new_retired()
+    points_of(uses, what.points)
+    if what.points.empty() and device.all_users.empty() and may_release(device):
+        del what
+        return
     Py_INCREF(thing)
-    anchor(device, DeviceAnchor(NULL, <PyObject*> thing, NULL, NULL))
+    what.thing = <PyObject*> thing
+    what.nbytes = nbytes
+    what.open = True
+    retire(device, what)
 
 
-cdef void collect_queue(QueueState* queue):
-    """Release the things that the queue's completed commands used."""
-    cdef vector[QueueAnchor] done
-    cdef size_t i
-    if queue.anchors.empty():  # this check may race: at worst the next call sees the anchor
+cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch):
+    cdef Retired* what
+    cdef bint done = queue == NULL or epoch <= completed_epoch(queue)
+    if is_forked():
+        Py_INCREF(thing)
         return
-    with nogil:
-        queue.lock.lock()
-        while not queue.anchors.empty() and poll_marker(queue.anchors.front().after) != 0:
-            done.push_back(queue.anchors.front())
-            queue.anchors.pop_front()
-        queue.lock.unlock()
-        for i in range(done.size()):
-            release_marker(done[i].after)
-    for i in range(done.size()):
-        Py_DECREF(<object> done[i].thing)
+    if done and may_release(device):
+        return
+    what = new_retired()
+    if not done:
+        what.points.push_back(Point(retain_epochs(queue), epoch))
+    Py_INCREF(thing)
+    what.thing = <PyObject*> thing
+    retire(device, what)
 
 
-cdef void take_done_anchors(DeviceState* device, vector[DeviceAnchor]& done) noexcept nogil:
-    cdef size_t i, kept = 0
+cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil:
+    cdef Retired* what = new_retired()
+    what.plan = plan
+    what.points.push_back(Point(retain_epochs(plan.queue), plan.epoch))
+    retire(device, what)
+
+
+cdef void retire_queue(QueueState* queue) noexcept nogil:
+    cdef DeviceState* device = queue.device
     device.registry_lock.lock()
-    for i in range(device.anchors.size()):
-        if clock_is_done(device.anchors[i].after):
-            done.push_back(device.anchors[i])
-        else:
-            device.anchors[kept] = device.anchors[i]
-            kept += 1
-    device.anchors.resize(kept)
+    device.orphaned.push_back(queue)
     device.registry_lock.unlock()
 
 
-cdef void let_go(DeviceState* device):
-    """Drop the anchors of things that no outstanding work can use any more."""
-    cdef vector[DeviceAnchor] done
-    cdef size_t i
-    take_done_anchors(device, done)
-    with nogil:
-        for i in range(done.size()):
-            release_clock(done[i].after)
-            if done[i].plan != NULL:
-                delete_plan(done[i].plan)
-            elif done[i].marker != NULL:
-                release_marker(done[i].marker)
-    for i in range(done.size()):
-        if done[i].thing != NULL:
-            Py_DECREF(<object> done[i].thing)
+# -- looking at what is retired
+
+
+cdef void drain_orphans(DeviceState* device) noexcept nogil:
+    """Close the queues whose Queue is gone. Each ends when what it was given is done."""
+    cdef vector[QueueState*] orphaned
+    cdef Retired* what
+    cdef size_t i, kept = 0
+    device.registry_lock.lock()
+    for i in range(device.orphaned.size()):
+        if device.orphaned[i] == device.null_queue and not device.gone:
+            device.orphaned[kept] = device.orphaned[i]  # other queues still look at it
+            kept += 1
+        else:
+            orphaned.push_back(device.orphaned[i])
+            device.orphaned[i].life = DRAINING
+    device.orphaned.resize(kept)
+    device.registry_lock.unlock()
+    for i in range(orphaned.size()):
+        what = new_retired()
+        what.queue = orphaned[i]  # with the reference of its Queue
+        orphaned[i].lock.lock()
+        close_locked(orphaned[i])
+        what.points.push_back(Point(retain_epochs(orphaned[i].epochs), submitted_epoch(orphaned[i].epochs)))
+        orphaned[i].lock.unlock()
+        retire(device, what)
 
 
 cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
-    """Take plans of dead kernels off the queues. Each is anchored for the launches that are in flight."""
+    """Take plans of dead kernels off the queues. Each is kept for the launches that are in flight."""
     cdef vector[uint64_t] dead
     cdef vector[QueueState*] queues
     cdef vector[Plan*] plans
@@ -105,66 +147,458 @@ cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
         queues[i].lock.unlock()
         release_queue_state(queues[i])
     for i in range(plans.size()):
-        anchor(device, DeviceAnchor(NULL, NULL, plans[i], NULL))
+        retire_plan(device, plans[i])
 
 
-cdef void retire_orphans(DeviceState* device):
-    """Take queues whose Queue is gone off the registry, and end them, once their work is done."""
-    cdef vector[QueueState*] queues
-    cdef vector[QueueState*] retired
+cdef void add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
+    """Add the queues whose launches may have used all memory, and adopted queues, on which others may use it."""
+    cdef vector[uint64_t] users
     cdef QueueState* queue
-    cdef size_t i, kept = 0
-    cdef bint gone, listed = False
-    cdef Clock* after
-    registered_queues(device, queues)
-    for i in range(queues.size()):
-        queue = queues[i]
-        if queue.references.load() == 2 + queue.listed:  # the registry's, ours, and the list's: no Queue is left
-            with nogil:
-                notice_end(queue)
-            collect_queue(queue)
-            listed = listed or (queue.listed and is_empty(queue.epochs))
-        release_queue_state(queue)
-    if listed:
-        with nogil:
-            unlist_idle(device)
-    after = outstanding_work(device)
+    cdef uint64_t epoch
+    cdef size_t i
     device.registry_lock.lock()
-    for i in range(device.queues.size()):
-        queue = device.queues[i]
-        gone = queue.references.load() == 1 and is_empty(queue.epochs) and queue.anchors.empty()
-        if gone and not queue.retiring:
-            # Work on other queues may still wait for a point of this one, and its driver may need the queue for that.
-            queue.retiring = True
-            queue.outlives = retain_clock(after)
-        if gone and clock_is_done(queue.outlives):
-            add_statistics(device.retired, queue.counts)
-            if queue == device.null_queue:
-                device.null_queue = NULL  # its Device is gone, so no more commands come
-            retired.push_back(queue)
-        else:
-            device.queues[kept] = queue
-            kept += 1
-    device.queues.resize(kept)
+    users = device.all_users
     device.registry_lock.unlock()
-    release_clock(after)
-    for i in range(retired.size()):
-        device.orphans.fetch_sub(1)
+    for i in range(users.size()):
+        queue = find_queue(device, users[i])
+        if queue == NULL:
+            continue
+        queue.lock.lock()
+        epoch = queue.all_used
+        if queue.adopted and not is_closed(queue):
+            epoch = submitted_epoch(queue.epochs) + 1  # the marker that shows it counts as a command
+        queue.lock.unlock()
+        if epoch > completed_epoch(queue.epochs):
+            what.points.push_back(Point(retain_epochs(queue.epochs), epoch))
+        release_queue_state(queue)
+
+
+cdef void sort_in(DeviceState* device, Retired* what, vector[Retired*]& done) noexcept nogil:
+    """Let it wait at the queue of its last point that is not done; without one it is done."""
+    cdef QueueState* queue
+    cdef Point point
+    while not what.points.empty():
+        point = what.points.back()
+        queue = find_queue(device, point.queue.queue_id) if point.epoch > completed_epoch(point.queue) else NULL
+        if queue == NULL:
+            release_epochs(point.queue)
+            what.points.pop_back()
+            continue
+        device.registry_lock.lock()
+        queue.retired.insert(Waiting(point.epoch, what))
+        if queue.draining:
+            device.registry_lock.unlock()
+            release_queue_state(queue)
+        else:
+            queue.draining = True
+            device.draining.push_back(queue)
+            device.registry_lock.unlock()
+        return
+    done.push_back(what)
+
+
+cdef void take_done(QueueState* queue, vector[Retired*]& done) noexcept nogil:
+    """Take off what waited for epochs that the queue is known to have reached."""
+    cdef vector[Retired*] reached
+    cdef multimap[uint64_t, Retired*].iterator first
+    cdef size_t i
+    queue.device.registry_lock.lock()
+    while not queue.retired.empty():
+        first = queue.retired.begin()
+        if dereference(first).first > completed_epoch(queue.epochs):
+            break
+        reached.push_back(dereference(first).second)
+        queue.retired.erase(first)
+    queue.device.registry_lock.unlock()
+    for i in range(reached.size()):
+        sort_in(queue.device, reached[i], done)
+
+
+cdef bint first_epoch(QueueState* queue, uint64_t* epoch) noexcept nogil:
+    queue.device.registry_lock.lock()
+    cdef bint waiting = not queue.retired.empty()
+    if waiting:
+        epoch[0] = dereference(queue.retired.begin()).first
+    queue.device.registry_lock.unlock()
+    return waiting
+
+
+cdef void look_at(QueueState* queue, vector[Retired*]& done) noexcept nogil:
+    """Take what is done off a queue that was taken from the device's list."""
+    cdef uint64_t epoch = 0
+    take_done(queue, done)
+    if queue.asked == NULL and first_epoch(queue, &epoch) and queue.lock.try_lock():
+        # The lock may be held for as long as another thread's call blocks. Then a later collection asks.
+        take_point(queue, epoch, FOR_HOST, &queue.asked)
+        queue.lock.unlock()
+    if queue.asked != NULL:
+        if poll_marker(queue.asked) != 0:
+            release_marker(queue.asked)
+            queue.asked = NULL
+        take_done(queue, done)
+
+
+cdef QueueState* next_draining(DeviceState* device) noexcept nogil:
+    cdef QueueState* queue = NULL
+    device.registry_lock.lock()
+    if not device.draining.empty():
+        queue = device.draining.front()
+        device.draining.pop_front()
+    device.registry_lock.unlock()
+    return queue
+
+
+cdef void put_back(QueueState* queue) noexcept nogil:
+    """Return a queue to the list if something still waits there."""
+    cdef bint waiting
+    queue.device.registry_lock.lock()
+    waiting = not queue.retired.empty()
+    queue.draining = waiting
+    if waiting:
+        queue.device.draining.push_back(queue)
+    queue.device.registry_lock.unlock()
+    if not waiting:
+        release_queue_state(queue)
+
+
+cdef void take_retired(DeviceState* device, size_t at_most, vector[Retired*]& done) noexcept nogil:
+    cdef vector[Retired*] fresh
+    cdef QueueState* queue
+    cdef size_t i
+    drain_orphans(device)
+    drop_dead_plans(device)
+    device.registry_lock.lock()
+    fresh.swap(device.fresh)
+    at_most = min(at_most, device.draining.size() + fresh.size())
+    device.registry_lock.unlock()
+    for i in range(fresh.size()):
+        if fresh[i].open:
+            add_users_of_all(device, fresh[i])
+        sort_in(device, fresh[i], done)
+    for _ in range(at_most):
+        queue = next_draining(device)
+        if queue == NULL:
+            break
+        look_at(queue, done)
+        put_back(queue)
+
+
+# -- giving back
+
+
+cdef void hand_on(QueueState* queue) noexcept nogil:
+    """Take a queue whose work is done off the registry, and keep its driver's queue to be handed out again."""
+    cdef DeviceState* device = queue.device
+    cdef bint crowded = False
+    cdef size_t i
+    queue.lock.lock()
+    device.registry_lock.lock()
+    device.queues.erase(queue.epochs.queue_id)
+    queue.life = ENDED
+    add_statistics(device.retired, queue.counts)
+    if queue == device.null_queue:
+        device.null_queue = NULL  # its Device is gone, so no more commands come
+    for i in range(device.all_users.size()):
+        if device.all_users[i] == queue.epochs.queue_id:
+            device.all_users.erase(device.all_users.begin() + i)
+            break
+    if queue.native != NULL:
+        device.idle_queues.push_back(IdleQueue(queue.handle, queue.native, queue.priority, queue.timing))
+    if queue.listed:
+        device.listed_ended += 1
+        crowded = device.listed_ended > 64 + device.queues.size() // 4
+        if crowded:
+            device.listed_ended = 0
+    device.registry_lock.unlock()
+    queue.lock.unlock()
+    if queue.native == NULL:
+        queue.driver.release_queue(queue.handle)
+    if crowded:
+        unlist_idle(device)
+
+
+cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
+    """Take the markers of a queue whose work is done: the null queue's list may keep its state for long."""
+    cdef size_t i
+    for i in range(queue.marks.size()):
+        markers.push_back(queue.marks[i])
+    queue.marks.clear()
+    if queue.marker != NULL:
+        markers.push_back(queue.marker)
+        queue.marker = NULL
+
+
+cdef void end_queue(QueueState* queue):
+    cdef vector[Plan*] plans
+    cdef unordered_map[uint64_t, Plan*].iterator each
+    cdef deque[QueueAnchor] anchors
+    cdef vector[Marker*] markers
+    cdef size_t i
+    with nogil:
+        queue.lock.lock()
+        each = queue.plans.begin()
+        while each != queue.plans.end():
+            plans.push_back(dereference(each).second)
+            preincrement(each)
+        queue.plans.clear()
+        queue.last_plan = NULL
+        anchors.swap(queue.anchors)
+        take_markers(queue, markers)
+        queue.lock.unlock()
+        for i in range(plans.size()):
+            retire_plan(queue.device, plans[i])
+        for i in range(anchors.size()):
+            release_marker(anchors[i].after)
+        for i in range(markers.size()):
+            release_marker(markers[i])
+        hand_on(queue)
+        release_queue_state(queue)  # the registry's
+        release_queue_state(queue)  # its Queue's
+    for i in range(anchors.size()):
+        Py_DECREF(<object> anchors[i].thing)
+
+
+cdef void give_back(Retired* what):
+    if what.thing != NULL:
+        Py_DECREF(<object> what.thing)
+    elif what.plan != NULL:
         with nogil:
-            release_queue_state(retired[i])
+            delete_plan(what.plan)
+    elif what.queue != NULL:
+        end_queue(what.queue)
+    else:
+        with nogil:
+            release_marker(what.marker)
+    del what
+
+
+cdef void drop(DeviceState* device, vector[Retired*]& done):
+    """Give back what is done, or keep it while nothing may be released."""
+    cdef multimap[size_t, PyObject*] spare
+    cdef multimap[size_t, PyObject*].iterator each
+    cdef vector[Retired*] kept
+    cdef vector[Retired*] ended
+    cdef size_t i
+    device.registry_lock.lock()
+    if may_release(device):
+        kept.swap(device.kept)
+        spare.swap(device.spare)
+    else:
+        for i in range(done.size()):
+            if done[i].queue != NULL and done[i].queue.native != NULL:
+                ended.push_back(done[i])  # which releases nothing
+            elif done[i].nbytes:
+                device.spare.insert(SparePair(done[i].nbytes, done[i].thing))
+                del done[i]
+            else:
+                device.kept.push_back(done[i])
+        done.swap(ended)
+    device.registry_lock.unlock()
+    for i in range(done.size()):
+        give_back(done[i])
+    for i in range(kept.size()):
+        give_back(kept[i])
+    each = spare.begin()
+    while each != spare.end():
+        Py_DECREF(<object> dereference(each).second)
+        preincrement(each)
+
+
+cdef object take_spare(DeviceState* device, object size):
+    cdef multimap[size_t, PyObject*].iterator found
+    cdef PyObject* memory = NULL
+    cdef size_t nbytes
+    if device.spare.empty():
+        return None
+    nbytes = size
+    device.registry_lock.lock()
+    found = device.spare.lower_bound(nbytes)
+    if found != device.spare.end() and dereference(found).first <= nbytes + nbytes // 8:
+        memory = dereference(found).second
+        device.spare.erase(found)
+    device.registry_lock.unlock()
+    if memory == NULL:
+        return None
+    taken = <object> memory
+    Py_DECREF(taken)
+    return taken
+
+
+cdef bint has_retired(DeviceState* device) noexcept nogil:
+    """This check may race: at worst the next call sees it."""
+    return not (
+        device.fresh.empty() and device.draining.empty() and device.orphaned.empty() and device.kept.empty()
+        and device.dead_kernels.empty() and device.spare.empty()
+    )
 
 
 cdef void collect_device(DeviceState* device):
-    """Release things that no outstanding work can use any more, and queues that are gone and done."""
-    if device.open_holds.load() != 0:
-        return  # releasing anything but events is undefined while a gate is closed (OpenCL, clSetUserEventStatus)
-    if not device.dead_kernels.empty():
+    """Give back some of what is done. Takes the same time however much waits."""
+    cdef vector[Retired*] done
+    if has_retired(device):
         with nogil:
-            drop_dead_plans(device)
-    if not device.anchors.empty():
-        let_go(device)
-    if device.orphans.load() != 0:
-        retire_orphans(device)
+            take_retired(device, AT_ONCE, done)
+        drop(device, done)
+
+
+cdef void collect_all(DeviceState* device):
+    """Give back everything that is done."""
+    cdef vector[QueueState*] queues
+    cdef vector[Retired*] done
+    cdef size_t i
+    registered_queues(device, queues)
+    for i in range(queues.size()):
+        collect_queue(queues[i])
+        release_queue_state(queues[i])
+    while True:  # a queue that ends leaves plans behind
+        done.clear()
+        with nogil:
+            take_retired(device, <size_t> -1, done)
+        if done.empty():
+            break
+        drop(device, done)
+    drop(device, done)
+
+
+cdef void trim_staging(QueueState* queue, vector[PyObject*]& dropped) noexcept nogil:
+    """Take out staging memory beyond what steady launches need, if its upload is done. The queue is locked."""
+    cdef unordered_map[uint64_t, Plan*].iterator each = queue.plans.begin()
+    cdef Plan* plan
+    cdef Staging* oldest
+    cdef size_t i
+    queue.staged = 0
+    while each != queue.plans.end():
+        plan = dereference(each).second
+        for i in range(plan.spills.size()):
+            while plan.spills[i].staging.size() > SPARE_STAGING:
+                oldest = &plan.spills[i].staging.front()
+                if oldest.epoch > completed_epoch(queue.epochs):
+                    queue.staged += plan.spills[i].staging.size() - SPARE_STAGING
+                    break
+                if oldest.event != NULL:
+                    queue.driver.release_event(oldest.event)
+                dropped.push_back(oldest.array)
+                plan.spills[i].staging.pop_front()
+        preincrement(each)
+
+
+cdef void collect_queue(QueueState* queue):
+    """Give back what the queue's completed commands used."""
+    cdef vector[QueueAnchor] anchors
+    cdef vector[Marker*] markers
+    cdef vector[PyObject*] dropped
+    cdef vector[Retired*] done
+    cdef size_t i
+    # These checks may race, as those of `has_retired`.
+    if queue.anchors.empty() and queue.retired.empty() and queue.marks.empty() and queue.staged == 0:
+        return
+    with nogil:
+        queue.lock.lock()
+        while not queue.anchors.empty() and poll_marker(queue.anchors.front().after) != 0:
+            anchors.push_back(queue.anchors.front())
+            queue.anchors.pop_front()
+        if queue.staged:
+            trim_staging(queue, dropped)
+        while not queue.marks.empty() and queue.marks.front().epoch <= completed_epoch(queue.epochs):
+            markers.push_back(queue.marks.front())
+            queue.marks.pop_front()
+        queue.lock.unlock()
+        for i in range(anchors.size()):
+            release_marker(anchors[i].after)
+        for i in range(markers.size()):
+            release_marker(markers[i])
+        take_done(queue, done)
+    for i in range(anchors.size()):
+        Py_DECREF(<object> anchors[i].thing)
+    for i in range(dropped.size()):
+        Py_XDECREF(dropped[i])
+    drop(queue.device, done)
+
+
+# -- memory that runs out
+
+
+cdef uint64_t first_hold(QueueState* queue) noexcept nogil:
+    """Return the epoch of the queue's first gate or host function that may not be over; 0 for none. It is locked."""
+    while not queue.holds.empty() and queue.holds.front() <= completed_epoch(queue.epochs):
+        queue.holds.pop_front()
+    return 0 if queue.holds.empty() else queue.holds.front()
+
+
+cdef uint64_t free_until(QueueState* queue) noexcept nogil:
+    """Return the epoch that the queue reaches whether or not any gate is opened; 0 when that is not known."""
+    cdef uint64_t held, epoch
+    cdef Clock* clock
+    cdef QueueState* other
+    cdef bint free = True
+    cdef size_t i, j
+    queue.lock.lock()
+    held = first_hold(queue)
+    epoch = submitted_epoch(queue.epochs) if held == 0 else held - 1
+    clock = retain_clock(queue.clock)
+    queue.lock.unlock()
+    for i in range(0 if clock == NULL else clock.chunks.size()):
+        for j in range(clock.chunks[i].entries.size()):
+            other = find_queue(queue.device, clock.chunks[i].entries[j].queue.queue_id)
+            if other == NULL:
+                continue
+            other.lock.lock()
+            held = first_hold(other)
+            other.lock.unlock()
+            free = free and (held == 0 or held > clock.chunks[i].entries[j].epoch)
+            release_queue_state(other)
+    release_clock(clock)
+    return epoch if free else 0
+
+
+cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
+    """Block until everything is done that something retired waits for, except where a gate or host function is in the
+    way.
+    """
+    cdef vector[QueueState*] queues
+    cdef vector[Marker*] markers
+    cdef Marker* marker
+    cdef uint64_t epoch
+    cdef Status status = 0
+    cdef size_t i
+    device.registry_lock.lock()
+    for i in range(device.draining.size()):
+        queues.push_back(retain_queue_state(device.draining[i]))
+    device.registry_lock.unlock()
+    for i in range(queues.size()):
+        epoch = submitted_epoch(queues[i].epochs) if device.open_holds.load() == 0 else free_until(queues[i])
+        if status == 0 and epoch > completed_epoch(queues[i].epochs):
+            queues[i].lock.lock()
+            status = take_point(queues[i], epoch, FOR_HOST, &marker)
+            queues[i].lock.unlock()
+            if marker != NULL:
+                markers.push_back(marker)
+        release_queue_state(queues[i])
+    if status == 0:
+        status = wait_on_host_for_all(device, markers)
+    for i in range(markers.size()):
+        release_marker(markers[i])
+    return status
+
+
+cdef Status reach_point(DeviceState* device, Epochs* epochs, uint64_t epoch) noexcept nogil:
+    """Ask the driver whether a queue has reached an epoch, and if so, note it. Never blocks."""
+    cdef QueueState* queue = find_queue(device, epochs.queue_id)
+    cdef Marker* marker = NULL
+    cdef Status status = 0
+    if queue == NULL:
+        return 0
+    if queue.lock.try_lock():
+        status = take_point(queue, epoch, FOR_HOST, &marker)
+        queue.lock.unlock()
+    if marker != NULL:
+        poll_marker(marker)
+        release_marker(marker)
+    release_queue_state(queue)
+    return status
+
+
+# -- devices that are gone
 
 
 cdef struct Abandoned:
@@ -177,9 +611,21 @@ cdef vector[Abandoned] abandoned  # Devices that are gone, with work outstanding
 
 cdef bint has_something(DeviceState* device) noexcept nogil:
     device.registry_lock.lock()
-    cdef bint found = not (device.queues.empty() and device.anchors.empty())
+    cdef bint found = has_retired(device) or not device.queues.empty()
     device.registry_lock.unlock()
     return found
+
+
+cdef void release_idle_queues(DeviceState* device):
+    cdef vector[IdleQueue] idle
+    cdef size_t i
+    device.registry_lock.lock()
+    idle.swap(device.idle_queues)
+    device.registry_lock.unlock()
+    for i in range(idle.size()):
+        with nogil:
+            device.driver.release_queue(idle[i].handle)
+        Py_DECREF(<object> idle[i].native)
 
 
 cdef void abandon_device(DeviceState* device, object driver):
@@ -187,6 +633,9 @@ cdef void abandon_device(DeviceState* device, object driver):
 
     Takes over the caller's reference to the state.
     """
+    device.registry_lock.lock()
+    device.gone = True
+    device.registry_lock.unlock()
     Py_INCREF(driver)
     abandoned.push_back(Abandoned(device, <PyObject*> driver))
     collect_abandoned()
@@ -198,9 +647,10 @@ cdef void collect_abandoned():
     cdef size_t i
     devices.swap(abandoned)  # more Devices may be abandoned meanwhile
     for i in range(devices.size()):
-        collect_device(devices[i].state)
+        collect_all(devices[i].state)
         if has_something(devices[i].state):
             abandoned.push_back(devices[i])
         else:
+            release_idle_queues(devices[i].state)
             release_device_state(devices[i].state)
             Py_DECREF(<object> devices[i].driver)

@@ -9,7 +9,7 @@ cdef class Event:
     cdef Marker* marker  # retained; NULL until first recorded
     cdef readonly object device
     cdef readonly bint timing
-    cdef object queue  # the queue that recorded it last
+    cdef object queue  # a weak reference to the queue that recorded it last
     cdef object captured  # (Capture, nodes) of a record in a capture, which hides the marker until that ends
 
 

@@ -1,19 +1,21 @@
 """Events: points in queues that the host or other queues wait for."""
 
+import weakref
 from typing import TYPE_CHECKING
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
 from forebay.core.marker cimport Marker, poll_marker, release_marker, retain_marker
+from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, release_device_state
 from forebay.events.anchors cimport collect_device
 from forebay.sync.finish cimport wait_on_host, wait_on_host_for_all
 
 from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
-from forebay.core.host_thread import refuse_on_host_thread
+from forebay.core.process import closed_error, refuse_on_host_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,7 +39,7 @@ cdef void set_marker(Event event, Marker* marker, bint timed, object queue):
     cdef Marker* old = event.marker
     event.marker = marker
     event.timing = timed
-    event.queue = queue
+    event.queue = weakref.ref(queue)
     event.captured = None
     if old != NULL:
         release_marker(old)
@@ -55,6 +57,43 @@ cdef tuple captured_point(Event event):
     return event.captured
 
 
+cdef Marker* timed_marker(Event event) except NULL:
+    """Return a new reference to the marker of the last record. It is done, and its time can be asked for."""
+    cdef Marker* marker
+    event._check_outside("elapsed()")
+    if event.marker == NULL:
+        raise InvalidArgumentError("elapsed time of an Event that was never recorded")
+    if not event.timing:
+        raise InvalidArgumentError("elapsed time of an Event that was recorded without timing")
+    marker = retain_marker(event.marker)
+    try:
+        if not ask(event, marker):
+            raise InvalidArgumentError("elapsed time of an Event that is not done yet: wait for it first")
+    except BaseException:
+        release_marker(marker)
+        raise
+    return marker
+
+
+cdef bint ask(Event event, Marker* marker) except -1:
+    """Return whether the marker is reached. Never blocks."""
+    cdef int status
+    with nogil:
+        status = poll_marker(marker)
+    if status < 0:
+        event.device._raise_execution_error(status, repr(event))
+    return status == 1
+
+
+cdef uint64_t time_of(Event event, Marker* marker) except? 0:
+    """Return the device's clock, in nanoseconds, when the marker was reached."""
+    cdef uint64_t nanoseconds = 0
+    cdef Status status = marker.driver.event_time(marker.event, &nanoseconds)
+    if status != 0:
+        event.device._raise(status, repr(event))
+    return nanoseconds
+
+
 def wait_for_all(events: Iterable[Event]) -> None:
     """Block until all these Events are done. Takes one host synchronize a device, none if they are known to be done."""
     cdef vector[Marker*] markers
@@ -65,6 +104,8 @@ def wait_for_all(events: Iterable[Event]) -> None:
     refuse_on_host_thread("Waiting for events")
     by_device = {}
     for event in events:
+        if is_forked():
+            raise closed_error(event)
         by_device.setdefault(event.device, []).append(event)
     for device, own in by_device.items():
         for event in own:
@@ -100,6 +141,8 @@ cdef class Event:
         raise ArgumentTypeError("an Event is made by Queue.record or Device.event")
 
     def __dealloc__(self):
+        if is_forked():
+            return
         if self.marker != NULL:
             release_marker(self.marker)
         if self.state != NULL:
@@ -119,17 +162,15 @@ cdef class Event:
             When the driver reports that an earlier command failed.
         """
         cdef Marker* marker
-        cdef int status
         self._check_outside("query()")
         if self.marker == NULL:
             return True
         marker = retain_marker(self.marker)
-        with nogil:
-            status = poll_marker(marker)
-            release_marker(marker)
-        if status < 0:
-            self.device._raise_execution_error(status, repr(self))
-        return status == 1
+        try:
+            return ask(self, marker)
+        finally:
+            with nogil:
+                release_marker(marker)
 
     @property
     def done(self) -> bool:
@@ -153,14 +194,16 @@ cdef class Event:
             return
         refuse_on_host_thread("Event.wait()")
         marker = retain_marker(self.marker)
-        queue = self.queue
+        queue = self.queue()
         with nogil:
             status = wait_on_host(self.state, marker)
             release_marker(marker)
         if status != 0:
             self.device._raise(status, repr(self))
         collect_device(self.state)
-        self.device._synchronized(queue)
+        self.device._give_back_memory()
+        if queue is not None:  # what host functions raised keeps their queue
+            self.device._raise_host_error(queue)
 
     def elapsed(self, start: Event) -> float:
         """Return the milliseconds from `start` to this event, as a float.
@@ -183,9 +226,16 @@ cdef class Event:
             raise InvalidArgumentError(
                 f"elapsed time between Events of two devices, {self.device.name} and {(<Event> start).device.name}: "
                 f"their clocks tell nothing of each other")
-        self._check_timed()
-        (<Event> start)._check_timed()
-        cdef double passed = self._time() - (<Event> start)._time()
+        cdef double passed
+        cdef Marker* begin = NULL
+        cdef Marker* end = timed_marker(self)
+        try:  # other threads may record the events again meanwhile
+            begin = timed_marker(start)
+            passed = <int64_t> (time_of(self, end) - time_of(start, begin))
+        finally:
+            release_marker(end)
+            if begin != NULL:
+                release_marker(begin)
         if wraps:  # take the shorter way round, or a clock that wraps after minutes would jump back
             passed -= wraps * round(passed / wraps)
         return passed / 1e6
@@ -199,28 +249,13 @@ cdef class Event:
     def _check_outside(self, what: str) -> None:
         """Refuse to wait on the host for a point of a capture, which is never reached. Invalidates the capture."""
         captured = captured_point(self)
+        if is_forked():
+            raise closed_error(self)
         if captured is not None:
             captured[0].invalidate(f"{what} of an Event that was recorded in it")
             raise CapturedEventError(
                 f"{what} of an Event that was recorded in a capture: that is a point of a graph; "
                 "the capture is invalid now")
-
-    def _check_timed(self) -> None:
-        self._check_outside("elapsed()")
-        if self.marker == NULL:
-            raise InvalidArgumentError("elapsed time of an Event that was never recorded")
-        if not self.timing:
-            raise InvalidArgumentError("elapsed time of an Event that was recorded without timing")
-        if not self.query():
-            raise InvalidArgumentError("elapsed time of an Event that is not done yet: wait for it first")
-
-    def _time(self) -> int:
-        """Return the device's clock, in nanoseconds, when the point was reached."""
-        cdef uint64_t nanoseconds = 0
-        cdef Status status = self.marker.driver.event_time(self.marker.event, &nanoseconds)
-        if status != 0:
-            self.device._raise(status, repr(self))
-        return nanoseconds
 
     def __repr__(self) -> str:
         if self.marker == NULL:

@@ -7,4 +7,4 @@ from forebay.events.event cimport Event
 cdef Event record(object queue, QueueState* state, object given, bint timing)
 cdef int wait_for_event(object queue, QueueState* state, Event event) except -1
 cdef int wait_for_queue(object queue, QueueState* state, object producer, QueueState* producer_state) except -1
-cdef int finish_within(object queue, object timeout) except -1
+cdef int finish_within(object queue, QueueState* state, object timeout) except -1

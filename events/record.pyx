@@ -3,11 +3,13 @@
 import time
 
 from cpython.exc cimport PyErr_CheckSignals
+from libcpp.vector cimport vector
 
 from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, TIMED, Status
-from forebay.core.marker cimport Marker, release_marker, retain_marker
+from forebay.core.marker cimport Marker, poll_marker, release_marker, retain_marker
 from forebay.core.state cimport QueueState
 from forebay.events.event cimport Event, captured_point, new_event, set_captured, set_marker
+from forebay.sync.finish cimport mark_ends
 from forebay.sync.ordering cimport record_marker, wait_for_marker
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, TimeoutError
@@ -90,8 +92,12 @@ cdef int wait_and_release(object queue, QueueState* state, Marker* marker) excep
     return 0
 
 
-cdef int finish_within(object queue, object timeout) except -1:
-    """Implement `Queue.finish` with a timeout."""
+cdef int finish_within(object queue, QueueState* state, object timeout) except -1:
+    """Implement `Queue.finish` with a timeout. Waits for what was submitted by now, and leaves nothing in the queue."""
+    cdef vector[Marker*] markers
+    cdef Status status
+    cdef int reached = 1
+    cdef size_t i
     if not hasattr(timeout, "__float__"):
         raise ArgumentTypeError(f"finish: timeout is a number of seconds, not {type(timeout).__name__}")
     timeout = float(timeout)
@@ -99,11 +105,29 @@ cdef int finish_within(object queue, object timeout) except -1:
         raise InvalidArgumentError("finish: timeout is nan, which never comes")
     end = time.monotonic() + timeout
     pause = 20e-6
-    while not queue.query():
-        PyErr_CheckSignals()
-        left = end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError(f"{queue!r} is not done after {timeout} s")
-        time.sleep(min(pause, left))
-        pause = min(2 * pause, 1e-3)
-    return 0
+    with nogil:
+        status = mark_ends(state, markers)
+    try:
+        if status != 0:
+            queue._raise(status, "finish")
+        while True:
+            with nogil:
+                while not markers.empty():
+                    reached = poll_marker(markers.back())
+                    if reached != 1:
+                        break
+                    release_marker(markers.back())
+                    markers.pop_back()
+            if reached < 0:
+                queue.device._raise_execution_error(reached, repr(queue))
+            if markers.empty():
+                return 0
+            PyErr_CheckSignals()
+            left = end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"{queue!r} is not done after {timeout} s")
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, 1e-3)
+    finally:
+        for i in range(markers.size()):
+            release_marker(markers[i])

@@ -89,7 +89,7 @@ def main() -> None:
     # the same node by node: upload, two steps, download
     def node_params(to: Any, source: Any, rate: float) -> Any:
         return hip.hipKernelNodeParams(
-            func=spread, gridDim=grid, blockDim=block, sharedMemBytes=0, kernelParams=arguments(to, source, rate)
+            func=spread, gridDim=grid, blockDim=block, sharedMemBytes=0, extra=arguments(to, source, rate)
         )
 
     kind = hip.hipMemcpyKind

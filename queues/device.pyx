@@ -3,21 +3,29 @@
 import atexit
 import math
 import operator
+import os
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
 cimport cython
+from cpython.exc cimport PyErr_SetObject, PyErr_WriteUnraisable
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Driver, Status
+from forebay.core.epochs cimport raise_completed, submitted_epoch
+from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
-    DeviceState, QueueState, Statistics, captures_under_way, device_statistics, new_device_state, registered_queues,
-    release_queue_state, retain_queue_state, stats_of
+    DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, new_device_state,
+    leave_to_parent, registered_queues, release_queue_state, retain_queue_state, stats_of
 )
-from forebay.events.anchors cimport abandon_device, anchor_on_device, collect_abandoned, collect_device, collect_queue
+from forebay.events.anchors cimport (
+    abandon_device, collect_abandoned, collect_all, collect_device, has_retired, release_idle_queues, retire_after,
+    take_spare, wait_for_retired
+)
 from forebay.events.event cimport new_event
 from forebay.queues.host_functions cimport wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
@@ -28,9 +36,11 @@ from forebay.sync.finish cimport finish_device, mark_for_closing
 from forebay.sync.ordering cimport enter_list
 
 from forebay.core.errors import (
-    ArgumentTypeError, ClosedError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
+    ArgumentTypeError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
-from forebay.core.host_thread import refuse_on_host_thread
+from forebay.core.process import (
+    closed_error, end_calls, finished_before_exit, note_drivers, on_host_thread, refuse_on_host_thread
+)
 from forebay.queues.capture_rules import abandon_captures, refuse_synchronize, refuse_unsafe
 from forebay.queues.graphs.capture import Capturing, begin
 from forebay.queues.graphs.graph import Graph
@@ -44,7 +54,7 @@ from forebay.queues.selection import open_device
 from forebay.queues.thread_queues import ThreadQueues
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from numpy.typing import ArrayLike, DTypeLike
@@ -57,7 +67,7 @@ if TYPE_CHECKING:
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import ShapeLike
 
-_live: weakref.WeakSet[Device] = weakref.WeakSet()
+_live: weakref.WeakSet[Device] = weakref.WeakSet()  # closed ones, too
 
 USM_TYPES = ("device", "shared", "host")
 KEPT_FOR_LAUNCHES = 64 << 20  # bytes of memory for arrays and results that a synchronize does not give back
@@ -72,12 +82,14 @@ cdef class Device:
     filter : str, optional
         dpctl's filter words, any part of ``backend:type:index``: ``"opencl:cpu"``, ``"gpu:1"``, ``"cpu"``. Without a
         filter, the environment variable FOREBAY_DEVICE decides, else the preferred usable device is taken.
-    timing : bool
+    timing : bool, optional
         Whether the null queue and the per-thread queues can take timed records. It is also the default of other queues.
-        On the drivers measured (Intel CPU, PoCL, NVIDIA) it costs nothing measurable per launch.
+        The default is the driver's: on where that costs nothing (Level Zero), and off where each command costs more for
+        it (OpenCL: 5 to 9 % of the driver's call; SYCL).
     debug : bool
         Whether each launch with scratch waits for the kernel, and raises `ScratchOverflowError` when the kernel wrote
-        behind its scratch.
+        behind its scratch. A launch of a graph with such nodes waits for the whole graph; there each node has scratch
+        of its own.
 
     Attributes
     ----------
@@ -115,23 +127,25 @@ cdef class Device:
     driver: DriverDevice
     _thread_queues: ThreadQueues
 
-    def __init__(self, filter: str | None = None, *, timing: bool = False, debug: bool = False) -> None:
+    def __init__(self, filter: str | None = None, *, timing: bool | None = None, debug: bool = False) -> None:
         if self.state != NULL:
             raise Error("this Device is already made")
-        self._open(open_device(filter), timing)
+        with finished_before_exit("Device()"):
+            self._open(open_device(filter), timing)
         self.debug = debug
 
     @staticmethod
     def _of(driver: DriverDevice) -> Device:
         """Make a Device of a `DriverDevice` that `selection.open_device` did not open."""
         cdef Device device = Device.__new__(Device)
-        device._open(driver, False)
+        device._open(driver, None)
         return device
 
-    def _open(self, driver: DriverDevice, timing: bool) -> None:
+    def _open(self, driver: DriverDevice, timing: bool | None) -> None:
+        note_drivers()
         collect_abandoned()
         self.info = driver.info
-        self.timing = timing
+        self.timing = driver.timing_is_free if timing is None else timing
         self.driver = driver
         self.state = new_device_state(
             <const Driver*> <uintptr_t> self.driver.table, <void*> <uintptr_t> self.driver.context_handle,
@@ -139,11 +153,11 @@ cdef class Device:
         self._thread_queues = ThreadQueues()
         self._host_errors = deque()
         self._allocations = 0
-        self.pool = new_pool(self.state)
-        self._launch_memory = new_pool(self.state)
+        self.pool = new_pool(self.state, self.info.memory // 2)
+        self._launch_memory = new_pool(self.state, self.info.memory // 2)
         self._launch_memory.release_threshold = KEPT_FOR_LAUNCHES
-        native, handle = self.driver.create_queue(0, timing)
-        self._null_queue = new_queue(self, self.state, native, handle, True, True, timing, False, 0)
+        native, handle = self.driver.create_queue(0, self.timing)
+        self._null_queue = new_queue(self, self.state, native, handle, True, True, self.timing, False, 0)
         self.state.null_queue = retain_queue_state((<Queue> self._null_queue).state)
         _live.add(self)
         remember(self)
@@ -219,8 +233,29 @@ cdef class Device:
             timing = self.timing
         collect_device(self.state)
         priority = min(max(priority, min(self.driver.priorities)), max(self.driver.priorities))
-        native, handle = self.driver.create_queue(priority, timing)
+        with finished_before_exit("queue()"):
+            native, handle = self._driver_queue(priority, timing)
         return new_queue(self, self.state, native, handle, False, blocking, timing, False, priority)
+
+    def _driver_queue(self, int priority, bint timing) -> tuple[Any, int]:
+        """Return a queue of the driver: one that ended with its Queue, or a new one."""
+        cdef IdleQueue idle
+        cdef size_t i
+        cdef bint found = False
+        self.state.registry_lock.lock()
+        for i in range(self.state.idle_queues.size()):
+            idle = self.state.idle_queues[i]
+            if idle.priority == priority and idle.timing == timing:
+                self.state.idle_queues[i] = self.state.idle_queues.back()
+                self.state.idle_queues.pop_back()
+                found = True
+                break
+        self.state.registry_lock.unlock()
+        if not found:
+            return self.driver.create_queue(priority, timing)
+        native = <object> idle.native
+        Py_DECREF(native)
+        return native, <uintptr_t> idle.handle
 
     def _adopt(self, native: Any, handle: int, blocking: bool, timing: bool) -> Queue:
         """Make a Queue over a driver's queue to which others submit too, and may have submitted already."""
@@ -275,7 +310,8 @@ cdef class Device:
         InvalidArgumentError
             For a negative dimension, or a dtype that holds Python objects.
         OutOfMemoryError
-            When there is no memory even after a wait for closed memory that is still in use. That wait blocks.
+                When there is no memory even after a wait for closed memory that is still in use, except by work that a
+            gate or a host function holds up. That wait blocks. There is none in a host function or during a capture.
         """
         self._check_open()
         if captures_under_way():
@@ -284,7 +320,8 @@ cdef class Device:
         dtype = read_dtype(dtype)
         if usm_type not in USM_TYPES:
             raise InvalidArgumentError(f"empty: usm_type is one of {', '.join(USM_TYPES)}, not {usm_type!r}")
-        allocation = new_allocation(self, self.state, self._allocate(math.prod(shape) * dtype.itemsize, usm_type))
+        memory = self._allocate(math.prod(shape) * dtype.itemsize, usm_type)
+        allocation = new_allocation(self, self.state, memory, usm_type == "device")
         return new_buffer(allocation, 0, shape, dtype)
 
     def _lend(self, queue: Queue, shape: ShapeLike, dtype: DTypeLike) -> Buffer:
@@ -294,17 +331,36 @@ cdef class Device:
 
     def _allocate(self, nbytes: int, usm_type: str) -> DriverMemory:
         collect_device(self.state)
+        if usm_type == "device":
+            memory = take_spare(self.state, nbytes)
+            if memory is not None:
+                return memory
         try:
             memory = self.driver.allocate(nbytes, usm_type)
         except OutOfMemoryError:
-            given_up = self.pool._give_up_idle() | self._launch_memory._give_up_idle()
-            kept = not self.state.anchors.empty() or self.state.orphans.load() != 0
-            if not (given_up or kept) or self.state.open_holds.load() != 0:
+            memory = self._allocate_after_wait(nbytes, usm_type)
+            if memory is None:
                 raise
-            self._finish()  # this frees memory that waits to be given back
-            memory = self.driver.allocate(nbytes, usm_type)
         self._allocations += 1
         return memory
+
+    def _allocate_after_wait(self, nbytes: int, usm_type: str) -> DriverMemory | None:
+        """Give back what nobody needs, wait for what will come free, and try again. None when that does not help."""
+        cdef Status status = 0
+        cdef bint given_up = self.pool._give_up_idle() | self._launch_memory._give_up_idle()
+        if not given_up and not has_retired(self.state):
+            return None
+        collect_all(self.state)
+        if not on_host_thread() and not captures_under_way():
+            with nogil:
+                status = wait_for_retired(self.state)
+            if status != 0:
+                self._raise(status, "wait for memory")
+            collect_all(self.state)
+        try:
+            return self.driver.allocate(nbytes, usm_type)
+        except OutOfMemoryError:
+            return None
 
     def zeros(self, shape: ShapeLike, dtype: DTypeLike = "f4", usm_type: str = "device") -> Buffer:
         """Make a buffer of zeros, filled on the thread's current queue (see `empty`)."""
@@ -359,8 +415,8 @@ cdef class Device:
             view._use_part(*part)
 
     def _keep_until_done(self, thing: object) -> None:
-        """Drop `thing` only when all work submitted so far is done and no gate is closed."""
-        anchor_on_device(self.state, thing)
+        """Drop `thing`, which no outstanding command uses, when the driver lets it be released."""
+        retire_after(self.state, thing, NULL, 0)
 
     def _is_pinned(self, host: object) -> bool:
         return is_pinned(host, self)
@@ -391,7 +447,8 @@ cdef class Device:
         """
         self._check_open()
         source, options = read_source(source, options)
-        natives = self.driver.build(source, options)
+        with finished_before_exit("program()"):
+            natives = self.driver.build(source, options)
         return Program(self, natives, identify(natives, source, options), self._make_kernel)
 
     @property
@@ -420,48 +477,69 @@ cdef class Device:
             refuse_synchronize(self, "Device.finish()")
         self._finish()
 
-    def _finish(self) -> None:
+    def _finish(self, raising: bool = True) -> None:
         cdef Status status
         refuse_on_host_thread("Device.finish()")
         with nogil:
             status = finish_device(self.state)
         if status != 0:
             self._raise(status, f"finish of {self!r}")
-        self._collect_all()
-        self._synchronized(None)
-
-    def _collect_all(self) -> None:
-        cdef vector[QueueState*] queues
-        cdef size_t i
-        registered_queues(self.state, queues)
-        for i in range(queues.size()):
-            collect_queue(queues[i])
-            release_queue_state(queues[i])
-        collect_device(self.state)
+        collect_all(self.state)
+        self._give_back_memory()
+        if raising:
+            self._raise_host_error(None)
 
     def close(self) -> None:
         """Finish all work, then close. Using the device, or objects made for it, is an error from then on.
 
         Closing twice is fine. Blocks until the work is done.
+
+        Raises
+        ------
+        Error
+            Inside a host function. The device stays open.
+        DriverError
+            When the driver reports a failure.
+        Exception
+            Whatever a host function raised since the last synchronize. `sys.unraisablehook` gets what else they raised.
         """
+        self._close(True)
+
+    def _close(self, raising: bool) -> None:
         if self.closed:
             return
+        refuse_on_host_thread("Device.close()")
         if captures_under_way():
             abandon_captures(self)
+        finished = False
         try:
-            self._finish()
+            self._finish(raising)
+            finished = True
         finally:
             with nogil:
                 wait_for_openings()
-            self._collect_all()  # anchors that an open gate delayed, because it still counted
+            collect_all(self.state)  # what a gate delayed, because it still counted
             self.pool.trim()
             self._launch_memory.trim()
             self._disband()
-            _live.discard(self)
+            if finished:
+                self._note_all_done()
+            collect_all(self.state)
+            release_idle_queues(self.state)
+
+    def _note_all_done(self) -> None:
+        """Note that nothing is outstanding: all was finished, and the queues are closed."""
+        cdef vector[QueueState*] queues
+        cdef size_t i
+        registered_queues(self.state, queues)
+        for i in range(queues.size()):
+            raise_completed(queues[i].epochs, submitted_epoch(queues[i].epochs))
+            release_queue_state(queues[i])
 
     def _disband(self) -> None:
         """Close the queues, and drop references that would keep the Device until the garbage collector runs."""
         self.closed = True
+        self._hand_on_host_errors()
         self._close_queues()
         self._null_queue = None  # its state stays, because other threads may be about to use the other queues
         self._reducing = None
@@ -477,6 +555,13 @@ cdef class Device:
                 mark_for_closing(queues[i])
                 release_queue_state(queues[i])
 
+    cdef void leave_all_to_parent(self):
+        """In a forked child: nothing of this device is released, and its queues refuse commands."""
+        Py_INCREF(self)
+        self.closed = True
+        if self.state != NULL:
+            leave_to_parent(self.state)
+
     def __enter__(self) -> Self:
         self._check_open()
         return self
@@ -486,7 +571,7 @@ cdef class Device:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise ClosedError(f"{self!r} is closed")
+            raise closed_error(self)
 
     def __repr__(self) -> str:
         return f"<forebay.Device {self.info.name}: {self.info.description}>"
@@ -506,14 +591,19 @@ cdef class Device:
         name = self.driver.error_name(code)
         raise DriverError(f"a command failed on the device: {name} ({what})", call="", code=code, name=name)
 
-    def _keep_host_error(self, queue: Queue, error: BaseException) -> None:
-        self._host_errors.append((queue, error))
+    def _keep_host_error(self, queue: Queue, function: Callable[[], object], error: BaseException) -> None:
+        self._host_errors.append((queue, error, name_of(function)))
+        if self.closed:
+            self._hand_on_host_errors()
 
     def _synchronized(self, queue: Queue) -> None:
-        """Do what follows after the host has waited for this queue, or for all queues (None)."""
+        """Do what follows after the host has waited for this queue."""
+        self._give_back_memory()
+        self._raise_host_error(queue)
+
+    def _give_back_memory(self) -> None:
         self.pool._synchronized()
         self._launch_memory._synchronized()
-        self._raise_host_error(queue)
 
     def _raise_host_error(self, queue: Queue) -> None:
         """Raise the oldest exception of a host function of this queue.
@@ -523,10 +613,26 @@ cdef class Device:
         if not self._host_errors:
             return
         for entry in list(self._host_errors):
-            raised_on, error = entry
+            raised_on, error, _ = entry
             if queue is None or raised_on is queue or (queue.is_null and raised_on.blocking):
                 self._host_errors.remove(entry)
                 raise error
+
+    def _hand_on_host_errors(self) -> None:
+        """Give `sys.unraisablehook` what host functions raised, because no synchronize will raise it any more."""
+        while self._host_errors:
+            queue, error, name = self._host_errors.popleft()
+            where = f"host function {name} of {queue!r}"
+            PyErr_SetObject(type(error), error)
+            PyErr_WriteUnraisable(where)
+
+
+def name_of(function: Callable[[], object]) -> str:
+    """Return the name of a function, or of the type of what can be called like one."""
+    try:
+        return str(getattr(function, "__qualname__", type(function).__qualname__))
+    except Exception:  # noqa: BLE001 - it may be an object of any kind, and the host thread must go on
+        return type(function).__qualname__
 
 
 def open_devices() -> list[Device]:
@@ -534,14 +640,27 @@ def open_devices() -> list[Device]:
     return [device for device in list(_live) if not device.closed]
 
 
+def _leave_all_to_parent() -> None:
+    if is_forked():
+        for device in list(_live):
+            (<Device> device).leave_all_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_all_to_parent)
+
+
 @atexit.register
 def _finish_all() -> None:
     """Close all devices, because drivers may fail when they are unloaded at work. Open gates first: they hold queues.
     """
+    if is_forked():
+        return
     stop_host_functions()
+    end_calls()
     for device in list(_live):
         try:
-            device.close()
+            device._close(raising=False)
         except BaseException:  # noqa: BLE001 - at exit nobody is left to tell
             pass
     collect_abandoned()

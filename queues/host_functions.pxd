@@ -12,9 +12,14 @@ cdef cppclass Call:
     void* gate
     const Driver* driver
     DeviceState* device  # retained
+    # The module's lock guards these.
+    bint held  # it was submitted, and has its gate
+    bint settled  # nobody submits it any more
+    bint ended  # the host thread is done with it
 
 
 cdef class Gate:
+    cdef void let_go(self, bint failed)  # opens it, and collects nothing
     cdef void* handle
     cdef const Driver* driver
     cdef DeviceState* device  # retained

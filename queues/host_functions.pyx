@@ -5,6 +5,7 @@ runs the Python function and then opens the gate that holds the queue.
 """
 
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING
 
@@ -15,14 +16,16 @@ from libcpp cimport bool as cbool
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.deque cimport deque
 from libcpp.unordered_set cimport unordered_set
+from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status, Waits
+from forebay.core.process cimport is_forked
 from forebay.core.state cimport QueueState, release_device_state
 from forebay.events.anchors cimport collect_abandoned, collect_device
-from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
+from forebay.sync.ordering cimport Order, begin_command, end_command, note_hold, waits_of
 
-from forebay.core.errors import Error
-from forebay.core.host_thread import set_host_thread
+from forebay.core.errors import ClosedError
+from forebay.core.process import set_host_thread
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -39,14 +42,14 @@ cdef extern from "<condition_variable>" namespace "std" nogil:
         void notify_all()
 
 
-cdef mutex lock
-cdef condition_variable_any arrived
+# On the heap, and never deleted: threads may wait for them when the process ends, or have been when it was forked.
+cdef mutex* lock = new mutex()
+cdef condition_variable_any* arrived = new condition_variable_any()
 cdef deque[Call*] ready
-cdef condition_variable_any submitted
 cdef unordered_set[Call*] outstanding  # calls whose gates are not open again
-cdef int submitting = 0  # number of calls in `outstanding` that may not have a gate yet
+cdef int submitting = 0  # number of calls in `outstanding` that are not settled
 cdef int opening = 0  # number of gates being opened that may still count in their device's `open_holds`
-cdef condition_variable_any none_opening
+cdef condition_variable_any* none_opening = new condition_variable_any()
 cdef cbool stopping = False
 
 
@@ -62,7 +65,7 @@ cdef Call* next_call() noexcept nogil:
     cdef Call* call = NULL
     lock.lock()
     while ready.empty() and not stopping:
-        arrived.wait(lock)
+        arrived.wait(lock[0])
     if not stopping:
         call = ready.front()
         ready.pop_front()
@@ -78,18 +81,25 @@ cdef void open_call(Call* call, bint failed) noexcept nogil:
     release_device_state(call.device)
 
 
-cdef void end_opening() noexcept nogil:
+cdef void end_opening(Call* call) noexcept nogil:
+    """Note that a gate is open: of this call, which whoever is done with it last deletes, or with NULL, of a Gate."""
     global opening
+    cdef bint gone = False
     lock.lock()
     opening -= 1
+    if call != NULL:
+        call.ended = True
+        gone = call.settled
     lock.unlock()
     none_opening.notify_all()
+    if gone:
+        del call
 
 
 cdef void wait_for_openings() noexcept nogil:
     lock.lock()
     while opening != 0:
-        none_opening.wait(lock)
+        none_opening.wait(lock[0])
     lock.unlock()
 
 
@@ -107,7 +117,8 @@ def _run() -> None:
         try:
             (<object> call.function)()
         except BaseException as error:  # the next synchronize raises it, this thread goes on
-            queue.device._keep_host_error(queue, error)
+            if not (stopping and isinstance(error, ClosedError)):  # that is how it learns that the interpreter ends
+                queue.device._keep_host_error(queue, <object> call.function, error)
         Py_DECREF(<object> call.function)
         Py_DECREF(queue)
         del queue
@@ -118,8 +129,7 @@ def _run() -> None:
             lock.unlock()
             if mine:  # if not, the interpreter ends and `stop` opens the gate
                 open_call(call, False)
-                end_opening()
-                del call
+                end_opening(call)
         collect_abandoned()  # dropping the queue may have dropped its device too
 
 
@@ -145,24 +155,42 @@ def stop() -> None:
     a user event set to an error makes PoCL 3.1 abort the process as soon as a command waits for it (seen), and Intel's
     CPU runtime runs the later commands anyway.
     """
-    cdef unordered_set[Call*] left
-    cdef Call* call
     global stopping
+    cdef bint all_settled = False
     with nogil:
         lock.lock()
         stopping = True
-        while submitting != 0:
-            submitted.wait(lock)
-        left.swap(outstanding)
         ready.clear()
         lock.unlock()
         arrived.notify_one()
-    for call in left:
+    while not all_settled:
+        # A thread that submits a call may be inside a driver whose queue is full behind one of these gates.
         with nogil:
-            call.driver.open_gate(call.gate, False)
-    for gate in list(_gates):
-        gate.open()
+            all_settled = open_held()
+        for gate in list(_gates):
+            (<Gate> gate).let_go(False)
+        if not all_settled:
+            time.sleep(1e-3)
     # Do not join the thread: it may be inside a function that never returns. It is a daemon.
+
+
+cdef bint open_held() noexcept nogil:
+    """Open the gates of all calls that have one. Returns whether no call is being submitted."""
+    cdef vector[Call*] left
+    cdef Call* call
+    cdef size_t i
+    cdef bint all_settled
+    lock.lock()
+    for call in outstanding:
+        if call.held:
+            left.push_back(call)
+    for i in range(left.size()):
+        outstanding.erase(left[i])
+    all_settled = submitting == 0
+    lock.unlock()
+    for i in range(left.size()):
+        left[i].driver.open_gate(left[i].gate, False)
+    return all_settled
 
 
 _gates: weakref.WeakSet[Gate] = weakref.WeakSet()
@@ -180,9 +208,10 @@ cdef Call* new_call(object queue, QueueState* state, object function) except NUL
             submitting += 1
         lock.unlock()
     if ending:
-        raise Error(f"host() on {queue!r}: the interpreter ends, and calls no more host functions")
+        raise ClosedError(f"host() on {queue!r}: the interpreter ends, and calls no more host functions")
     call = new Call()
     call.gate = NULL
+    call.held = call.settled = call.ended = False
     call.driver = state.driver
     state.device.references.fetch_add(1, memory_order_relaxed)
     call.device = state.device
@@ -198,11 +227,14 @@ cdef Call* new_call(object queue, QueueState* state, object function) except NUL
 
 
 cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil:
-    """Submit a call. After success the host thread may have run and deleted it, so do not touch it."""
+    """Submit a call. After success the host thread may have called it already."""
     cdef Status status
     state.device.open_holds.fetch_add(1)
     status = state.driver.hold(handle, state.device.context, waits, wake, call, &call.gate)
     if status == 0:
+        lock.lock()
+        call.held = True
+        lock.unlock()
         state.counts.host_functions += 1
         state.counts.events_made += 2
     else:
@@ -212,15 +244,18 @@ cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits
 
 cdef int settle_call(object queue, object function, Call* call, bint submitted_it) except -1:
     global submitting
+    cdef bint gone
     with nogil:
         lock.lock()
+        call.settled = True
+        submitting -= 1
         if not submitted_it:
             outstanding.erase(call)
-        submitting -= 1
+        gone = call.ended or not submitted_it
         lock.unlock()
-        submitted.notify_all()
         if not submitted_it:
             release_device_state(call.device)
+        if gone:
             del call
     if not submitted_it:
         Py_DECREF(function)
@@ -235,7 +270,10 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
     with nogil:
         status = begin_command(state, &order)
         if status == 0:
-            status = end_command(state, &order, submit_call(state, state.handle, call, waits_of(&order)))
+            status = note_hold(state)
+            if status == 0:
+                status = submit_call(state, state.handle, call, waits_of(state, &order))
+            end_command(state, &order, status)
     settle_call(queue, function, call, status == 0)
     if status != 0:
         queue._raise(status, "host function")
@@ -248,21 +286,25 @@ cdef class Gate:
 
     def open(self, failed: bool = False) -> None:
         """Let the queue go on. With ``failed`` the commands behind the gate end with an error. Twice is fine."""
+        if self.opened or is_forked():
+            return
+        self.let_go(failed)
+        collect_device(self.device)
+        collect_abandoned()
+
+    cdef void let_go(self, bint failed):
+        global opening
         if self.opened:
             return
         self.opened = True
-        cdef bint as_failed = failed
-        global opening
         with nogil:
             lock.lock()
             opening += 1
             lock.unlock()
-            self.driver.open_gate(self.handle, as_failed)
+            self.driver.open_gate(self.handle, failed)
             self.driver.release_event(self.handle)
             self.device.open_holds.fetch_sub(1)
-            end_opening()
-        collect_device(self.device)
-        collect_abandoned()
+            end_opening(NULL)
 
     def __enter__(self) -> Self:
         return self
@@ -271,7 +313,7 @@ cdef class Gate:
         self.open()
 
     def __dealloc__(self):
-        if self.handle != NULL:
+        if self.handle != NULL and not is_forked():
             if not self.opened:
                 self.driver.open_gate(self.handle, False)
                 self.driver.release_event(self.handle)
@@ -288,12 +330,15 @@ cdef Gate submit_gate(object queue, QueueState* state):
     with nogil:
         status = begin_command(state, &order)
         if status == 0:
-            state.device.open_holds.fetch_add(1)
-            status = state.driver.hold(state.handle, state.device.context, waits_of(&order), NULL, NULL, &handle)
+            status = note_hold(state)
             if status == 0:
-                state.counts.events_made += 1
-            else:
-                state.device.open_holds.fetch_sub(1)
+                state.device.open_holds.fetch_add(1)
+                status = state.driver.hold(
+                    state.handle, state.device.context, waits_of(state, &order), NULL, NULL, &handle)
+                if status == 0:
+                    state.counts.events_made += 1
+                else:
+                    state.device.open_holds.fetch_sub(1)
             end_command(state, &order, status)
     if status != 0:
         queue._raise(status, "gate")

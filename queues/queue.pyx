@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 cimport cython
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uintptr_t
 
-from forebay.core.clock cimport Clock, release_clock, retain_clock
+from forebay.core.clock cimport Clock, ClockEntry, release_clock, retain_clock
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
-from forebay.core.epochs cimport is_empty
+from forebay.core.epochs cimport completed_epoch, is_empty
 from forebay.core.plan cimport POINTER
+from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
-    DeviceState, QueueState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state,
-    release_queue_state, stats_of, unbar_after_capture
+    DeviceState, QueueState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state, stats_of,
+    unbar_after_capture
 )
-from forebay.events.anchors cimport collect_device, collect_queue
+from forebay.events.anchors cimport collect_device, collect_queue, retire_queue
 from forebay.events.event cimport Event
 from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_queue
 from forebay.queues.host_functions cimport submit_gate, submit_host_function
@@ -33,7 +35,7 @@ from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
 from forebay.core.errors import (
     ArgumentTypeError, CaptureError, CaptureUnsupportedError, ClosedError, InvalidArgumentError
 )
-from forebay.core.host_thread import refuse_on_host_thread
+from forebay.core.process import closed_error, refuse_on_host_thread
 from forebay.queues.capture_rules import captures_that_bar_null, refuse_null, refuse_unsafe
 from forebay.queues.launch.results import launch_for_result
 
@@ -68,6 +70,11 @@ cdef Queue new_queue(
     queue.device = device
     queue.priority = priority
     queue.native = native
+    # A queue of the driver is handed out again, except SYCL's: its finish would tell the next owner of an old failure.
+    if not adopted and (state.driver.gates_forbid_releases or state.driver.finish == NULL):
+        Py_INCREF(native)
+        queue.state.native = <PyObject*> native
+        queue.state.priority = priority
     return queue
 
 
@@ -120,9 +127,10 @@ cdef class Queue:
 
     def __dealloc__(self):
         # The work goes on. The device's registry keeps the state until the work is done.
-        if self.state != NULL:
-            self.state.device.orphans.fetch_add(1)
-            release_queue_state(self.state)
+        if is_forked():
+            Py_INCREF(self.native)  # it is the parent's
+        elif self.state != NULL:
+            retire_queue(self.state)
 
     # -- properties
 
@@ -178,16 +186,20 @@ cdef class Queue:
     def _clock(self) -> dict[int, int]:
         """The epochs, by queue id, that it is ordered after and that are not known to be done; for tests."""
         cdef Clock* clock
-        cdef size_t i
+        cdef const ClockEntry* entry
+        cdef size_t i, j
+        shown = {}
         with nogil:
             self.state.lock.lock()
             clock = retain_clock(self.state.clock)
             self.state.lock.unlock()
         try:
-            return {
-                clock.entries[i].queue.queue_id: clock.entries[i].epoch
-                for i in range(0 if clock == NULL else clock.entries.size())
-            }
+            for i in range(0 if clock == NULL else clock.chunks.size()):
+                for j in range(clock.chunks[i].entries.size()):
+                    entry = &clock.chunks[i].entries[j]
+                    if entry.epoch > completed_epoch(entry.queue):
+                        shown[entry.queue.queue_id] = entry.epoch
+            return shown
         finally:
             with nogil:
                 release_clock(clock)
@@ -242,8 +254,9 @@ cdef class Queue:
         Raises
         ------
         InvalidArgumentError
-            When the value does not fit the dtype, or the device cannot fill with elements of this size (OpenCL can with
-            powers of two up to 128 bytes).
+            When the value does not fit the dtype, or the device cannot fill with it. It can with what repeats every 1,
+            2, 4, … or 128 bytes, in a part of the memory that begins at a multiple of that (OpenCL 3.0,
+            clEnqueueFillBuffer).
         ClosedError, DriverError
         """
         if self._capture is None or not self._capture.fill(self, buf, value):
@@ -253,10 +266,10 @@ cdef class Queue:
         """Allocate a buffer from the device's `pool` for later commands on this queue (HIP, hipMallocAsync).
 
         Other queues may use it after a wait for this one. Memory freed on this queue is handed out again at once.
-        Memory freed on another queue is handed out when this queue is ordered after the free, when the free is known to
-        be done, or after an inserted wait: the settings of `MemoryPool` decide which. A buffer that is dropped or
-        closed instead of freed returns to the pool once everything submitted to the device by then is done. In a
-        capture the allocation becomes a node, see `Graph.add_alloc`.
+        Memory freed on another queue is handed out when this queue is ordered after the free, or when the free is done.
+        Otherwise the pool grows; only when it must not grow any more, this queue is made to wait for the free (CUDA's
+        rule for internal dependencies; see `MemoryPool`). A buffer that is dropped or closed instead of freed returns
+        to the pool once its uses are done. In a capture the allocation becomes a node, see `Graph.add_alloc`.
 
         Parameters
         ----------
@@ -298,8 +311,10 @@ cdef class Queue:
     def host(self, function: Callable[[], object]) -> None:
         """Call ``function()`` on forebay's host thread when the queue reaches it. The queue waits until it returns.
 
-        The function may submit work but must not wait for any. If it raises, the next `finish` of this queue or its
-        device, or the next `wait` for an event of this queue, raises that exception. Host functions run one at a time.
+        The function may submit work but must not wait for any, nor close a device. If it raises, the next `finish` of
+        this queue or its device, or the next `wait` for an event of this queue, raises that exception. If none follows,
+        `sys.unraisablehook` gets it when the device is closed or gone, or the interpreter ends. Host functions run one
+        at a time.
 
         Does not block.
         """
@@ -322,8 +337,8 @@ cdef class Queue:
         event : Event, optional
             The event to record again; by default a new one is made. An event made with timing is recorded with timing.
         timing : bool
-            Whether the event can be used for `Event.elapsed`. Needs a queue made with timing. A timed record is its own
-            command.
+            Whether the event can be used for `Event.elapsed`. Needs a queue with timing, which every queue has where
+            that is free (see `Device`). A timed record is its own command.
 
         Returns
         -------
@@ -388,7 +403,7 @@ cdef class Queue:
         self._check_may_wait("finish of")
         refuse_on_host_thread("Queue.finish()")
         if timeout is not None:
-            finish_within(self, timeout)
+            finish_within(self, self.state, timeout)
         else:
             with nogil:
                 status = finish_queue(self.state)
@@ -514,7 +529,7 @@ cdef class Queue:
 
     def _check_open(self) -> None:
         if is_closed(self.state):
-            raise ClosedError(f"{self!r} is closed")
+            raise closed_error(self)
 
     def _check_buffer(self, Buffer buffer, what: str) -> None:
         self._check_open()
@@ -526,7 +541,7 @@ cdef class Queue:
     def _raise(self, status: int, what: str) -> None:
         """Raise the exception for a failed operation."""
         if status == QUEUE_CLOSED:
-            raise ClosedError(f"{self!r} is closed")
+            raise closed_error(self)
         if status == NULL_FORBIDDEN:
             refuse_null(self.device, f"{what} on {self!r}")
         if status == QUEUE_CAPTURED:
@@ -614,6 +629,8 @@ grid, block : int or tuple of 1 to 3 int
     scalar; anything with the buffer protocol and the right size (NumPy values, bytes, ctypes structures) for a vector
     or structure; ``ps.local(nbytes)`` for local memory. A pointer also takes bytes by value (``ps.by_value``) or a
     NumPy array. An array is copied in on this queue, and out again when it is writable and the pointer is not const.
+    The elements of memory are of the size and kind, integer or floating-point, that the pointer points to. Bytes,
+    structures and what has no known type go everywhere.
 result : numpy dtype, optional
     The type that the last parameter points to. Leave this parameter out of the arguments: the kernel writes one value
     of the type there.
@@ -623,8 +640,8 @@ Returns
 Result or None
     With `result`, the value on its way to the host.
 
-In a capture the launch becomes part of the graph. Arrays are read and written each time the graph runs. Scratch gets
-its present size. The values that this size depends on must be known from an earlier launch.
+In a capture the launch becomes part of the graph. Arrays are read and written each time the graph runs. Scratch has the
+size that the data asks for at each launch of the graph.
 
 Does not wait for the kernel, except when an array must be copied out or scratch must be measured. Blocks only while the
 device's own queue is full, without the GIL.
@@ -632,7 +649,8 @@ device's own queue is full, without the GIL.
 Raises
 ------
 ArgumentTypeError, InvalidArgumentError, ClosedError
-    Before the driver sees anything; the queue is unchanged.
+    Before the driver sees anything; the queue is unchanged. For elements of another type, `Buffer.view` gives the same
+    memory as the right one.
 OutOfMemoryError
     When there is no memory for scratch, arguments or results. Nothing was submitted.
 DriverError

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from forebay.core.driver import KINDS, DeviceInfo, DriverDevice, DriverFolder
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
+from forebay.core.process import finished_before_exit, note_drivers
 from forebay.queues import levelzero, opencl, sycl
 
 __all__ = ["DRIVERS", "DeviceInfo", "devices", "open_device", "select"]
@@ -28,7 +29,9 @@ def devices() -> list[DeviceInfo]:
     devices, then SYCL devices; accelerators come last. The first call examines the machine, and blocks until every
     driver has started and built a kernel.
     """
-    found = [device for driver in DRIVERS.values() for device in driver.discover()]
+    note_drivers()
+    with finished_before_exit("devices()"):
+        found = [device for driver in DRIVERS.values() for device in driver.discover()]
     return sorted(found, key=lambda device: device.kind == "accelerator")  # stable: else the drivers' own order
 
 
@@ -81,6 +84,7 @@ def select(words: str | None = None) -> DeviceInfo:
 
 def open_device(words: str | None = None) -> DriverDevice:
     """Open the device that `select` returns for these words. Raises the errors of `select` and of the driver."""
+    note_drivers()
     info = select(words)
     return DRIVERS[info.backend].open_device(info)
 

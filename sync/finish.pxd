@@ -13,4 +13,5 @@ cdef Status finish_device(DeviceState* device) noexcept nogil
 cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil
 cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil
-cdef void notice_end(QueueState* queue) noexcept nogil
+cdef void close_locked(QueueState* queue) noexcept nogil
+cdef Status mark_ends(QueueState* queue, vector[Marker*]& markers) noexcept nogil

@@ -6,12 +6,14 @@ No lock is held while the host waits, because a host function that the queue wai
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.clock cimport Clock, complete_clock, release_clock, retain_clock
+from forebay.core.clock cimport clock_is_done, complete_clock
 from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, Status, Waits
 from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, raise_completed, submitted_epoch
-from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker, retain_marker
-from forebay.core.state cimport BY_CLOSING, DeviceState, QueueState, is_closed, registered_queues, release_queue_state
-from forebay.sync.ordering cimport Order, begin_command, carry_pending, record_marker, submit_waits, take_marker
+from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker
+from forebay.core.state cimport (
+    BY_CLOSING, DeviceState, QueueState, is_closed, refusal, registered_queues, release_queue_state, retain_queue_state
+)
+from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, take_marker
 
 
 cdef Status look(QueueState* queue, bint* done) noexcept nogil:
@@ -24,19 +26,8 @@ cdef Status look(QueueState* queue, bint* done) noexcept nogil:
 
 
 cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
-    """Lock the queue and submit all its waits. On failure the queue is not locked.
-
-    The null queue speaks for the blocking queues too, so it is first ordered after them.
-    """
-    cdef Order order
+    """Lock the queue and submit all its waits. On failure the queue is not locked."""
     cdef Status status
-    if queue.is_null:
-        status = begin_command(queue, &order)
-        if status != 0:
-            return status
-        status = submit_waits(queue, &order)
-        if status != 0:
-            return status
     queue.lock.lock()
     if queue.adopted:
         advance_submitted(queue.epochs)  # for the commands that it got from outside forebay
@@ -46,15 +37,17 @@ cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
     return status
 
 
-cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil:
-    """Set ``reached`` to 1 when everything that the queue speaks for is done, else to 0.
+cdef Status order_after_blocking(QueueState* null_queue) noexcept nogil:
+    """Order the null queue after the blocking queues, because it speaks for them."""
+    cdef Order order
+    cdef Status status = begin_command(null_queue, &order)
+    return submit_waits(null_queue, &order) if status == 0 else status
 
-    A negative value is the error that a command failed with on the device.
-    """
+
+cdef Status query_one(QueueState* queue, int* reached) noexcept nogil:
     cdef Marker* marker = NULL
     cdef Status status
-    cdef bint done = False
-    reached[0] = 0
+    cdef bint done
     if queue.driver.poll != NULL:
         status = lock_with_waits(queue)
         if status == 0:
@@ -64,15 +57,77 @@ cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil:
             queue.lock.unlock()
             reached[0] = done
         return status
-    if queue.is_null:
-        status = record_marker(queue, FOR_HOST, &marker)
-    else:
-        queue.lock.lock()
-        status = take_marker(queue, FOR_HOST, &marker)
-        queue.lock.unlock()
+    queue.lock.lock()
+    status = take_marker(queue, FOR_HOST, &marker)
+    queue.lock.unlock()
     if status == 0:
         reached[0] = poll_marker(marker)
         release_marker(marker)
+    return status
+
+
+cdef void queues_spoken_for(QueueState* queue, vector[QueueState*]& queues) noexcept nogil:
+    """Append the queue, and for the null queue the blocking queues with work; each retained."""
+    cdef vector[QueueState*] all
+    cdef size_t i
+    queues.push_back(retain_queue_state(queue))
+    if not queue.is_null:
+        return
+    registered_queues(queue.device, all)
+    for i in range(all.size()):
+        if all[i].blocking and all[i] != queue and (not is_empty(all[i].epochs) or all[i].adopted):
+            queues.push_back(all[i])
+        else:
+            release_queue_state(all[i])
+
+
+cdef Status refusal_of(QueueState* queue) noexcept nogil:
+    cdef Status status
+    queue.lock.lock()
+    status = refusal(queue)
+    queue.lock.unlock()
+    return status
+
+
+cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil:
+    """Set ``reached`` to 1 when everything that the queue speaks for is done, else to 0. Orders nothing.
+
+    A negative value is the error that a command failed with on the device.
+    """
+    cdef vector[QueueState*] queues
+    cdef Status status = refusal_of(queue)
+    cdef int one
+    cdef size_t i
+    reached[0] = 1
+    if status != 0:
+        return status
+    queues_spoken_for(queue, queues)
+    for i in range(queues.size()):
+        if status == 0 and reached[0] == 1:
+            one = 0
+            status = query_one(queues[i], &one)
+            reached[0] = one
+        release_queue_state(queues[i])
+    return status
+
+
+cdef Status mark_ends(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
+    """Append markers of everything submitted so far that the queue speaks for, for the host; each retained."""
+    cdef vector[QueueState*] queues
+    cdef Marker* marker
+    cdef Status status = refusal_of(queue)
+    cdef size_t i
+    if status != 0:
+        return status
+    queues_spoken_for(queue, queues)
+    for i in range(queues.size()):
+        if status == 0:
+            queues[i].lock.lock()
+            status = take_marker(queues[i], FOR_HOST, &marker)
+            queues[i].lock.unlock()
+            if status == 0:
+                markers.push_back(marker)
+        release_queue_state(queues[i])
     return status
 
 
@@ -84,9 +139,12 @@ cdef Status finish_queue(QueueState* queue) noexcept nogil:
     """
     cdef Status status
     cdef uint64_t epoch
-    cdef Clock* clock
     cdef Marker* marker = NULL
     cdef bint done = False
+    if queue.is_null:
+        status = order_after_blocking(queue)
+        if status != 0:
+            return status
     status = lock_with_waits(queue)
     if status != 0:
         return status
@@ -107,13 +165,18 @@ cdef Status finish_queue(QueueState* queue) noexcept nogil:
             status = await_event(queue.device, marker)
             release_marker(marker)
         return status
-    clock = retain_clock(queue.clock)
+    if not clock_is_done(queue.clock):
+        # A finish may not tell whether a wait failed, and then the other queues may still be at work. A marker does.
+        status = take_marker(queue, FOR_HOST, &marker)
     queue.lock.unlock()
-    status = queue.driver.finish(queue.handle)
+    if status == 0:
+        status = queue.driver.finish(queue.handle)
     if status == 0:
         raise_completed(queue.epochs, epoch)
-        complete_clock(clock)
-    release_clock(clock)
+    if marker != NULL:
+        if status == 0 and marker.event != NULL and marker.driver.event_status(marker.event) == 1:
+            note_done(marker)
+        release_marker(marker)
     return status
 
 
@@ -210,43 +273,17 @@ cdef Status finish_device(DeviceState* device) noexcept nogil:
 
 
 cdef void close_locked(QueueState* queue) noexcept nogil:
+    """Refuse commands from now on. The queue is locked."""
     if queue.adopted and not is_closed(queue):
         advance_submitted(queue.epochs)  # for commands from outside forebay so far; later ones are not our concern
     queue.barred |= BY_CLOSING
 
 
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
-    """Refuse commands from now on. Outstanding work gets a marker if the driver cannot be polled without one."""
-    cdef Marker* marker = NULL
+    """Refuse commands from now on. Pending waits are submitted, because nobody will come to carry them."""
     cdef Status status
     queue.lock.lock()
     close_locked(queue)
-    if queue.driver.poll != NULL:
-        status = carry_pending(queue)
-    else:
-        status = take_marker(queue, FOR_HOST, &marker)
+    status = carry_pending(queue)
     queue.lock.unlock()
-    if marker != NULL:
-        release_marker(marker)
     return status
-
-
-cdef void notice_end(QueueState* queue) noexcept nogil:
-    """Ask the driver whether a closed queue is done. The null queue may be gathering it meanwhile."""
-    cdef Marker* marker = NULL
-    cdef bint done = False
-    queue.lock.lock()
-    close_locked(queue)
-    if is_empty(queue.epochs):
-        pass
-    elif queue.driver.poll != NULL:
-        if carry_pending(queue) == 0:  # on failure the next call tries again
-            look(queue, &done)
-    elif queue.marker != NULL and queue.marker.epoch == submitted_epoch(queue.epochs):
-        marker = retain_marker(queue.marker)
-    else:
-        take_marker(queue, FOR_HOST, &marker)
-    queue.lock.unlock()
-    if marker != NULL:
-        poll_marker(marker)
-        release_marker(marker)

@@ -19,7 +19,7 @@ from forebay.core.state cimport DeviceState, QueueState, retain_queue_state
 cdef cppclass Order:
     """The waits that the next command of a queue carries, and the changes that its success will make."""
     vector[Marker*] markers  # gathered for this command; retained
-    vector[void*] events  # first the events of the queue's pending waits, then those of `markers`
+    vector[void*] events  # what `waits_of` has listed
     Clock* clock  # what the queue is ordered after once the command is submitted; owned
     const Clock* covered  # a marker's clock that `clock` already covers: markers gathered by the null queue share it
     vector[QueueState*] taken  # queues taken off the null queue's list, with the list's references
@@ -74,15 +74,10 @@ cdef inline void count_command(QueueState* queue) noexcept nogil:
     advance_submitted(queue.epochs)
 
 
-cdef inline Waits waits_of(Order* order) noexcept nogil:
-    cdef Waits waits
-    waits.count = <unsigned int> order.events.size()
-    waits.events = order.events.data()
-    return waits
-
-
 # Each of these may block in the driver or on a lock, so never call one with the GIL held.
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil  # leaves the queue locked on success
+cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil  # for one driver call: it may overwrite the list
+cdef Status note_hold(QueueState* queue) noexcept nogil  # before a gate or host function; the queue is locked
 cdef void commit_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef Status end_command(QueueState* queue, Order* order, Status status) noexcept nogil
 cdef Status submit_waits(QueueState* queue, Order* order) noexcept nogil
@@ -93,6 +88,7 @@ cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept no
 cdef Status carry_pending(QueueState* queue) noexcept nogil  # the queue is locked
 cdef void conclude(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil
-cdef Status wait_for_epoch(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil
+cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil
+cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** marker) noexcept nogil  # it is locked
 cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept nogil
 cdef void unlist_idle(DeviceState* device) noexcept nogil

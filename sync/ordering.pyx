@@ -7,15 +7,16 @@ so two queues that wait on each other from two threads cannot deadlock.
 
 from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
+from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.clock cimport Clock, clock_epoch, covers, merged, raised_clock, release_clock, retain_clock
-from forebay.core.driver cimport FOR_DEVICE, TIMED, Status, Waits
+from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, TIMED, Status, Waits, no_waits
 from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
-from forebay.core.marker cimport Marker, clock_after, new_marker, release_marker, retain_marker
+from forebay.core.marker cimport Marker, clock_after, new_marker, poll_marker, release_marker, retain_marker
 from forebay.core.state cimport (
-    DeviceState, QueueState, anchor_marker, is_closed, refusal, registered_queues, release_queue_state,
-    retain_queue_state
+    DeviceState, QueueState, find_queue, is_closed, refusal, release_queue_state, retain_queue_state,
+    retire_marker
 )
 
 
@@ -55,6 +56,39 @@ cdef void drop_pending(QueueState* queue) noexcept nogil:
     for i in range(queue.pending.size()):
         release_marker(queue.pending[i])
     queue.pending.clear()
+    release_clock(queue.clock_before)
+    queue.clock_before = NULL
+
+
+cdef void thin_pending(QueueState* queue) noexcept nogil:
+    """Drop pending waits that are done, or covered by a later one of the same queue. The queue is locked.
+
+    It is called when their number has doubled, so that a wait costs the same however many were added before.
+    """
+    cdef unordered_map[uint64_t, size_t] newest
+    cdef Marker* marker
+    cdef size_t i, kept = 0
+    for i in range(queue.pending.size()):
+        newest[queue.pending[i].queue.queue_id] = i
+    for i in range(queue.pending.size()):
+        marker = queue.pending[i]
+        if marker.epoch <= completed_epoch(marker.queue) or newest[marker.queue.queue_id] != i:
+            release_marker(marker)
+        else:
+            queue.pending[kept] = marker
+            kept += 1
+    queue.pending.resize(kept)
+    queue.crowded = max(<size_t> 8, 2 * kept)
+
+
+cdef void add_pending(QueueState* queue, Marker* marker) noexcept nogil:
+    """Add a wait for the queue's next command. Takes over the caller's reference. The queue is locked."""
+    if queue.pending.empty():
+        queue.before_pending = submitted_epoch(queue.epochs)
+        queue.clock_before = retain_clock(queue.clock)
+    elif queue.pending.size() >= queue.crowded:
+        thin_pending(queue)
+    queue.pending.push_back(marker)
 
 
 cdef Status carry_pending(QueueState* queue) noexcept nogil:
@@ -78,6 +112,7 @@ cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:
         release_marker(queue.marker)
     queue.marker = new_marker(
         queue.epochs, submitted_epoch(queue.epochs), queue.clock, event, queue.driver, queue.device.context, use)
+    queue.marker.adopted = queue.adopted
 
 
 cdef bint is_idle(QueueState* queue) noexcept nogil:
@@ -114,6 +149,88 @@ cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept no
     return 0
 
 
+# -- points: epochs that somebody may wait for later, without waiting for what comes after them
+
+
+cdef void forget_done_marks(QueueState* queue) noexcept nogil:
+    while not queue.marks.empty() and queue.marks.front().epoch <= completed_epoch(queue.epochs):
+        release_marker(queue.marks.front())
+        queue.marks.pop_front()
+
+
+cdef Status mark_early(QueueState* queue, Marker** marker) noexcept nogil:
+    """Return a new reference to a marker of all that was submitted before the pending waits. The queue is locked."""
+    cdef void* event = NULL
+    cdef Status status
+    if queue.pending.empty():
+        return take_marker(queue, FOR_HOST, marker)
+    if queue.marker != NULL and queue.marker.epoch == queue.before_pending and queue.marker.use & FOR_HOST:
+        marker[0] = retain_marker(queue.marker)
+        return 0
+    status = queue.driver.marker(queue.handle, no_waits(), FOR_HOST, &event)
+    if status != 0:
+        return status
+    queue.counts.markers_made += 1
+    queue.counts.events_made += 1
+    marker[0] = new_marker(
+        queue.epochs, queue.before_pending, queue.clock_before, event, queue.driver, queue.device.context, FOR_HOST)
+    return 0
+
+
+cdef Status mark_before_hold(QueueState* queue) noexcept nogil:
+    """Mark this point, because what the queue is given next can be held up: by a host function, a gate, or a wait for
+    a queue that is held. Whoever waits for an earlier point then does not wait for that. The queue is locked.
+    """
+    cdef Marker* marker = NULL
+    cdef uint64_t epoch = submitted_epoch(queue.epochs) if queue.pending.empty() else queue.before_pending
+    cdef Status status
+    forget_done_marks(queue)
+    if queue.marks.size() >= 8 and poll_marker(queue.marks.front()) == 1:  # nobody else may ever ask how far it is
+        forget_done_marks(queue)
+    if epoch <= completed_epoch(queue.epochs) or not queue.marks.empty() and queue.marks.back().epoch >= epoch:
+        return 0
+    status = mark_early(queue, &marker)
+    if status == 0:
+        queue.marks.push_back(marker)
+    return status
+
+
+cdef Status note_hold(QueueState* queue) noexcept nogil:
+    """Note that the queue's next command is a gate or a host function. The queue is locked."""
+    cdef Status status = mark_before_hold(queue)
+    if status == 0:
+        while not queue.holds.empty() and queue.holds.front() <= completed_epoch(queue.epochs):
+            queue.holds.pop_front()
+        queue.holds.push_back(submitted_epoch(queue.epochs) + 1)
+    return status
+
+
+cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** marker) noexcept nogil:
+    """Return a new reference to the earliest marker that shows that the queue has reached this epoch; NULL if it is
+    known to have. The queue is locked.
+    """
+    cdef size_t i
+    marker[0] = NULL
+    if epoch <= completed_epoch(queue.epochs):
+        return 0
+    if queue.adopted and not is_closed(queue):
+        return take_marker(queue, use, marker)
+    forget_done_marks(queue)
+    for i in range(queue.marks.size()):
+        if queue.marks[i].epoch >= epoch:
+            marker[0] = retain_marker(queue.marks[i])
+            return 0
+    if queue.marker != NULL and queue.marker.epoch >= epoch and queue.marker.event != NULL and (
+        use & ~queue.marker.use == 0
+    ):
+        queue.counts.markers_shared += 1
+        marker[0] = retain_marker(queue.marker)
+        return 0
+    if not queue.pending.empty() and epoch <= queue.before_pending:
+        return mark_early(queue, marker)
+    return take_marker(queue, use, marker)
+
+
 cdef bint needs_no_wait(QueueState* queue, Clock* clock, Marker* marker, Order* order) noexcept nogil:
     """Return whether work that is ordered after ``clock`` is already ordered after the marker."""
     if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
@@ -130,7 +247,6 @@ cdef void add_wait(Order* order, Marker* marker) noexcept nogil:
     cdef Clock* after
     cdef Clock* joined
     order.markers.push_back(marker)
-    order.events.push_back(marker.event)
     if marker.clock == order.covered or covers(order.clock, marker.clock):
         order.covered = marker.clock
         order.clock = raised_clock(order.clock, marker.queue, marker.epoch)
@@ -256,7 +372,6 @@ cdef Status gather(QueueState* queue, Order* order) noexcept nogil:
     """Lock the queue and gather the waits of its next command. On failure the queue is unlocked and unchanged."""
     cdef Marker* null_marker = NULL
     cdef Status status
-    cdef size_t i
     init_order(order)
     if queue.blocking and not queue.is_null:
         status = take_null_marker(queue, &null_marker, order)
@@ -264,8 +379,6 @@ cdef Status gather(QueueState* queue, Order* order) noexcept nogil:
             return status
     queue.lock.lock()
     order.clock = retain_clock(queue.clock)
-    for i in range(queue.pending.size()):
-        order.events.push_back(queue.pending[i].event)
     status = refusal(queue)
     if status == 0 and queue.is_null:
         status = gather_blocking(queue, order)
@@ -307,11 +420,28 @@ cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
     cdef Status status = gather(queue, order)
     while status == 0 and not settles_with_null(queue, order):
         abort_command(queue, order)
-        order.events.clear()
         null_queue.lock.lock()  # once we hold this, its command is submitted
         null_queue.lock.unlock()
         status = gather(queue, order)
+    if status == 0 and not order.markers.empty() and queue.device.open_holds.load() != 0:
+        status = mark_before_hold(queue)
+        if status != 0:
+            abort_command(queue, order)
     return status
+
+
+cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil:
+    """List the events that the next command waits for: of the pending waits and of the gathered ones."""
+    cdef Waits waits
+    cdef size_t i
+    order.events.clear()
+    for i in range(queue.pending.size()):
+        order.events.push_back(queue.pending[i].event)
+    for i in range(order.markers.size()):
+        order.events.push_back(order.markers[i].event)
+    waits.count = <unsigned int> order.events.size()
+    waits.events = order.events.data()
+    return waits
 
 
 cdef void settle(QueueState* queue, Order* order) noexcept nogil:
@@ -369,7 +499,7 @@ cdef Status submit_waits(QueueState* queue, Order* order) noexcept nogil:
     if order.markers.empty():
         conclude(queue, order)
         return 0
-    return end_command(queue, order, queue.driver.barrier(queue.handle, waits_of(order)))
+    return end_command(queue, order, queue.driver.barrier(queue.handle, waits_of(queue, order)))
 
 
 cdef void conclude(QueueState* queue, Order* order) noexcept nogil:
@@ -406,6 +536,11 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
     return status
 
 
+cdef bint may_be_held(QueueState* queue, Marker* marker) noexcept nogil:
+    """Return whether a wait for the marker may take until a gate is opened or a host function returns."""
+    return marker.adopted or marker.context != queue.device.context or queue.device.open_holds.load() != 0
+
+
 cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
     """Add an edge from the marker to the queue's next command. A dropped wait changes nothing but a counter.
 
@@ -430,46 +565,50 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
         conclude(queue, &order)
         return 0
     if not covered:
-        status = add_marker(queue, marker, &order)
+        if may_be_held(queue, marker):
+            status = mark_before_hold(queue)
+        if status == 0:
+            status = add_marker(queue, marker, &order)
         if status != 0:
             abort_command(queue, &order)
             return status
     for i in range(order.markers.size()):
-        queue.pending.push_back(retain_marker(order.markers[i]))
+        add_pending(queue, retain_marker(order.markers[i]))
     join_gathered(queue, &order)
     settle(queue, &order)
     count_command(queue)
-    queue.lock.unlock()
-    end_order(&order)
     if marker.context != queue.device.context:
         # The producer's device does not know of this wait, and a driver may need the producer queue until it is done.
-        anchor_marker(queue.device, retain_marker(marker))
+        retire_marker(queue, retain_marker(marker))
+    queue.lock.unlock()
+    end_order(&order)
     return 0
 
 
-cdef Status wait_for_epoch(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil:
-    """Add an edge from an epoch of another queue, by its id. The queue may be closed, or gone because it is done."""
-    cdef vector[QueueState*] queues
+cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil:
+    """Add an edge from an epoch of another queue, by its id, and from nothing later that can be held up. The queue may
+    be closed, or gone because it is done.
+    """
+    cdef QueueState* state
     cdef Marker* marker = NULL
     cdef Status status = 0
     cdef bint ordered
-    cdef size_t i
     if producer == queue.epochs.queue_id:
         return 0
-    registered_queues(queue.device, queues)
-    for i in range(queues.size()):
-        if queues[i].epochs.queue_id == producer and completed_epoch(queues[i].epochs) < epoch:
-            queue.lock.lock()
-            ordered = clock_epoch(queue.clock, queues[i].epochs) >= epoch
-            queue.lock.unlock()
-            if not ordered:
-                queues[i].lock.lock()
-                status = take_marker(queues[i], FOR_DEVICE, &marker)
-                queues[i].lock.unlock()
-                if status == 0:
-                    status = wait_for_marker(queue, marker)
-                    release_marker(marker)
-        release_queue_state(queues[i])
+    state = find_queue(queue.device, producer)
+    if state == NULL:
+        return 0
+    queue.lock.lock()
+    ordered = clock_epoch(queue.clock, state.epochs) >= epoch
+    queue.lock.unlock()
+    if not ordered:
+        state.lock.lock()
+        status = take_point(state, epoch, FOR_DEVICE, &marker)
+        state.lock.unlock()
+        if marker != NULL:
+            status = wait_for_marker(queue, marker)
+            release_marker(marker)
+    release_queue_state(state)
     return status
 
 
@@ -491,7 +630,7 @@ cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept 
         else:
             abort_command(queue, &order)
         return status
-    status = queue.driver.marker(queue.handle, waits_of(&order), use, &event)
+    status = queue.driver.marker(queue.handle, waits_of(queue, &order), use, &event)
     if status != 0:
         abort_command(queue, &order)
         return status

@@ -34,7 +34,7 @@ from forebay.queues.graphs.work import (
     make_fill,
     make_free,
     make_host,
-    make_launch,
+    make_kernel,
 )
 from forebay.queues.memory.shapes import read_dtype, read_shape
 
@@ -123,7 +123,7 @@ class Capture:
 
     def launch(self, queue: Queue, kernel: Kernel, grid: Any, block: Any, arguments: tuple[Any, ...]) -> bool:
         """Capture a launch. Returns False when the capture has ended."""
-        return self.add(queue, make_launch(queue, kernel, grid, block, arguments, self.graph)) is not None
+        return self.add(queue, make_kernel(queue.device, kernel, grid, block, arguments)) is not None
 
     def launch_bound(self, bound: BoundLaunch) -> bool:
         """Capture a bound launch. Returns False when the capture has ended."""
@@ -165,6 +165,7 @@ class Capture:
             self.check()
             if not works:
                 return True
+            self.graph._accesses.add(works)
             nodes: list[Node] = []
             for work, after in zip(works, dependencies, strict=True):
                 nodes.append(self.graph._append(work, tuple(nodes[i] for i in after) or self._ends[queue]))

@@ -1,5 +1,10 @@
-"""Executable graphs, which `Graph.instantiate` makes and queues launch."""
+"""Executable graphs, which `Graph.instantiate` makes and queues launch.
 
+An executable has works and, made from them, a replay. Neither ever changes: a new one takes its place. So a launch is
+not disturbed when another thread changes or closes the executable, and never waits for it.
+"""
+
+import threading
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -9,21 +14,23 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
-from forebay.core.epochs cimport submitted_epoch
-from forebay.core.state cimport Lock
+from forebay.core.epochs cimport Lock, submitted_epoch
 from forebay.events.anchors cimport collect_device
-from forebay.queues.graphs.replay cimport Replay, is_acting, new_replay, submit_replay
-from forebay.queues.graphs.work cimport ListWork, MemoryWork
+from forebay.queues.graphs.replay cimport OUT_OF_DATE, Replay, has_room, is_acting, new_replay, submit_replay
+from forebay.queues.graphs.sizes cimport Sizes, is_still, read_sizes
+from forebay.queues.graphs.work cimport ListWork, MemoryWork, Work
 from forebay.queues.host_functions cimport Call, new_call, settle_call
-from forebay.queues.memory.buffer cimport Buffer, note_write
+from forebay.queues.launch.scratch cimport check_guards, fill_guards
+from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
-from forebay.sync.ordering cimport wait_for_epoch
+from forebay.sync.ordering cimport wait_for_point
 
 from forebay.core.errors import (
     ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
 )
 from forebay.queues.graphs.lanes import segments_of
 from forebay.queues.graphs.lifetimes import Lifetimes
+from forebay.queues.graphs.sizes import Accesses
 from forebay.queues.graphs.work import make_copy, make_fill, make_host, make_kernel
 
 if TYPE_CHECKING:
@@ -100,7 +107,8 @@ cdef class ExecutableGraph:
 
     It holds copies of the graph's nodes as they were when it was made, and keeps everything they use alive. Its
     executions run one after the other on whatever queues (as in CUDA and HIP): a launch on a different queue waits for
-    the previous launch. Any thread may use it.
+    the previous launch. Any thread may use it: a change takes effect with the next launch that begins, never with half
+    of one, and a launch that has begun goes on when another thread closes it.
 
     Attributes
     ----------
@@ -110,17 +118,14 @@ cdef class ExecutableGraph:
 
     cdef readonly object device
     cdef readonly bint closed
-    cdef tuple ordered  # the nodes it was made from
-    cdef list works  # the nodes' works, or their replacements
-    cdef list shape
-    cdef Replay replay
+    # Whoever replaces one of these keeps the old one until the new one is there: dropping it may run any code.
+    cdef tuple works  # the nodes' works, or their replacements
+    cdef Replay replay  # of works that may have been replaced since; None when it is closed
     cdef list lanes  # Queues that only its launches use, beside the launch queue
-    cdef tuple written  # the buffers that it may write to
-    cdef bint follows  # it follows pointers in memory, so it may write anywhere
+    cdef tuple ordered  # the nodes it was made from
+    cdef list shape
     cdef bint auto_free
-    cdef object lifetimes  # Lifetimes of the memory that its nodes allocate and free, or None
-    cdef bint stale  # the works changed since `replay` was made
-    cdef uint64_t closings  # the device's count when all buffers were last seen open
+    cdef object handing_out  # a lock for a launch that hands out memory; reentrant: the collector may run a launch
     cdef Lock lock  # allows one launch at a time; guards the two below
     cdef uint64_t last_queue  # id of the last launch's queue; 0, which no queue has, before the first launch
     cdef uint64_t last_epoch
@@ -137,40 +142,85 @@ cdef class ExecutableGraph:
         ordered = serial_order(nodes)
         made.device = device
         made.ordered = tuple(ordered)
-        made.works = [node.work for node in ordered]
         made.shape = shape_of(ordered)
         made.auto_free = auto_free
         made.lanes = []
-        made._prepare()
+        made.handing_out = threading.RLock()
+        made.replace(tuple([node.work for node in ordered]))
         return made
 
-    def _prepare(self) -> None:
-        """Prepare the graph for launches again. On failure nothing has changed."""
+    cdef int replace(self, tuple works) except -1:
+        """Replace all works, and prepare them for launches. On an error nothing has changed."""
         cdef Queue null_queue = self.device.null_queue
-        self._check_buffers(null_queue.state.device.closings.load())
+        Accesses().add(works)
+        sizes = read_sizes(None, null_queue.state, works)
+        replay = self.prepare(sizes)
+        _before = self.works, self.replay
+        self._check_open()
+        self.works, self.replay = works, replay
+        return 0
+
+    cdef Replay prepare(self, Sizes sizes):
+        """Make a replay with scratch of these sizes."""
+        cdef Queue null_queue = self.device.null_queue
+        cdef Replay replay
+        cdef uint64_t closings = null_queue.state.device.closings.load()
+        ordered = self.ordered
+        self._check_open()  # or there are no nodes any more
+        self.check_buffers(sizes.works)
         lifetimes = None
-        if any([type(work) is MemoryWork for work in self.works]):
-            lifetimes = Lifetimes(self.ordered, self.works, self.auto_free)
+        if any([type(work) is MemoryWork for work in sizes.works]):
+            lifetimes = Lifetimes(ordered, sizes.works, self.auto_free)
         collect_device(null_queue.state.device)
         segments = segments_of(
-            [dependencies for _, dependencies, _ in self.shape], [is_acting(work) for work in self.works])
+            [dependencies for _, dependencies, _ in self.shape], [is_acting(work) for work in sizes.works])
         others = max([segment.lane for segment in segments], default=0)
-        for _ in range(len(self.lanes), others):
-            self.lanes.append(self.device.queue(blocking=False, timing=False))
-        # Launches in other threads may still hold the old replay; its resources go once it is done.
-        self.replay = new_replay(self.device, null_queue.state, self.works, segments, self.lanes[:others])
-        self.lifetimes = lifetimes
-        self.written = tuple(dict.fromkeys([buffer for work in self.works for buffer in work.writes]))
-        self.follows = any([work.follows for work in self.works])
-        self.stale = False
+        before = self.lanes
+        lanes = before[:others]
+        for _ in range(len(lanes), others):
+            lanes.append(self.device.queue(blocking=False, timing=False))
+        if len(lanes) > len(before) and not self.closed:
+            self.lanes = lanes
+        replay = new_replay(self.device, null_queue.state, sizes, segments, lanes, self.replay)
+        replay.lifetimes = lifetimes
+        replay.closings = closings
+        return replay
 
-    def _check_buffers(self, uint64_t closings) -> None:
-        """Check that all buffers are open. Needed when the device's count of closings has changed."""
-        for node, work in zip(self.ordered, self.works):
-            for buffer in work.buffers:
+    cdef Replay ready(self, Queue queue):
+        """Return what to launch. Blocks when something has to be measured, on this queue."""
+        cdef tuple works = self.works
+        cdef Replay replay = self.replay
+        cdef Sizes sizes
+        if self.closed:
+            self._check_open()
+        self.check_open_buffers(works, replay)
+        if replay.works is works and replay.sizes.lasting and is_still(&replay.sizes.moment, queue.state.device):
+            return replay
+        sizes = read_sizes(queue, queue.state, works)
+        _before = self.replay, replay.sizes
+        if replay.works is works and has_room(replay, sizes):
+            replay.sizes = sizes
+        else:
+            replay = self.prepare(sizes)
+            if self.works is works and not self.closed:  # or the next launch prepares what has taken their place
+                self.replay = replay
+        self.check_open_buffers(works, replay)  # again, because measuring takes time, and gives back memory of its own
+        return replay
+
+    cdef int check_open_buffers(self, tuple works, Replay replay) except -1:
+        cdef uint64_t closings = replay.prepared.state.closings.load(memory_order_relaxed)
+        if closings != replay.closings:
+            self.check_buffers(works)
+            if replay.works is works:
+                replay.closings = closings
+        return 0
+
+    cdef int check_buffers(self, tuple works) except -1:
+        for work in works:
+            for buffer in (<Work> work).buffers:
                 if (<Buffer> buffer).allocation.closed:
-                    raise ClosedError(f"{node!r} of the graph: a Buffer that it uses is closed")
-        self.closings = closings
+                    raise ClosedError(f"{work!r}, a node of the graph: a Buffer that it uses is closed")
+        return 0
 
     def _check_open(self) -> None:
         if self.closed:
@@ -180,7 +230,9 @@ cdef class ExecutableGraph:
         """Run the graph on a queue, after the queue's earlier commands. The launch is a command like any other.
 
         The graph may be launched again while it still runs. On a queue that is captured, its nodes become part of the
-        capture. The call does not wait for the graph; it blocks only while the device's own queue is full.
+        capture. The call does not wait for the graph. It blocks while the device's own queue is full, and when the size
+        of scratch is read from a buffer that may have been written to since the last launch: the buffer is then
+        measured on this queue, after all known writes, and the scratch grows if it must.
 
         Parameters
         ----------
@@ -190,20 +242,21 @@ cdef class ExecutableGraph:
         Raises
         ------
         ClosedError
-            When the graph, the queue or a buffer that the graph uses is closed.
+            When the graph, the queue or a buffer that the graph uses is closed, or a kernel whose scratch must grow.
         InvalidArgumentError
-            When memory that the graph allocated was not freed since the last launch and `auto_free` is off, or when it
-            frees memory that is not allocated.
+            When memory that the graph allocated was not freed since the last launch and `auto_free` is off, when it
+            frees memory that is not allocated, or when a size of scratch comes out negative.
         NotSupportedError
             On a queue that is captured, when the graph has nodes that allocate or free memory.
+        OutOfMemoryError
+            When there is no memory for scratch. Nothing was submitted.
+        Error
+            In a host function, when something has to be measured.
+        ScratchOverflowError
+            On a debugging device, when a kernel wrote behind its scratch.
         DriverError
             When the driver refuses part of the graph. Everything submitted before that part still runs.
         """
-        cdef vector[Call*] calls
-        cdef vector[Point] points
-        cdef size_t i, called = 0
-        cdef bint begun = False
-        cdef Status status = 1  # a failure, until the launch is tried
         cdef Queue on
         cdef Replay replay
         if not isinstance(queue, Queue):
@@ -213,51 +266,81 @@ cdef class ExecutableGraph:
         on._check_open()
         if on.device is not self.device:
             raise InvalidArgumentError(f"the graph belongs to {self.device.name}, {on!r} does not")
-        if on.state.device.closings.load(memory_order_relaxed) != self.closings:
-            self._check_buffers(on.state.device.closings.load())
-        if on._capture is not None:
-            if self.lifetimes is not None:
-                raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")
-            if on._capture.add_graph(on, self.works, [dependencies for _, dependencies, _ in self.shape]):
-                return
-        if self.stale:
-            self._prepare()
-        replay = self.replay
-        functions = replay.prepared.functions
-        lifetimes = self.lifetimes
+        capture = on._capture
+        if capture is not None and self.capture_into(capture, on):
+            return
+        submitted = False
+        while not submitted:
+            replay = self.ready(on)
+            if replay.lifetimes is None:
+                submitted = self.submit(on, replay)
+            else:
+                with self.handing_out:
+                    submitted = self.submit(on, replay)
+
+    cdef bint capture_into(self, object capture, Queue queue) except -1:
+        """Make the works part of the queue's capture. Returns False when it has ended."""
+        works = self.works
+        self.check_buffers(works)
+        if any([type(work) is MemoryWork for work in works]):
+            raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")
+        return capture.add_graph(queue, works, [dependencies for _, dependencies, _ in self.shape])
+
+    cdef bint submit(self, Queue queue, Replay replay) except -1:
+        """Submit a replay. Returns False if a buffer was written to or closed since `ready` looked at it."""
+        cdef vector[Call*] calls
+        cdef vector[Point] points
+        cdef Point end = Point(0, 0)
+        cdef size_t i, called = 0
+        cdef bint begun = False
+        cdef Status status = 1  # a failure, until the launch is tried
+        cdef Sizes sizes = replay.sizes
+        cdef uint64_t closings = replay.closings
+        if queue.state.device.closings.load() != closings:
+            return False
+        # a buffer that is closed from now on must outlive the launch
+        _held = [(<Buffer> buffer).allocation.memory for buffer in replay.buffers]
+        functions, guards, lifetimes = replay.prepared.functions, replay.prepared.guards, replay.lifetimes
+        if guards:
+            fill_guards(queue, guards)
         if lifetimes is not None:
             before = lifetimes.begin()
             for queue_id, epoch in lifetimes.freed_at:
                 points.push_back(Point(queue_id, epoch))
         try:
             for function in functions:
-                calls.push_back(new_call(on, on.state, function))
+                calls.push_back(new_call(queue, queue.state, function))
             with nogil:
                 self.lock.lock()
                 status = 0
-                if self.last_queue != on.state.epochs.queue_id and self.last_queue != 0:
-                    status = wait_for_epoch(on.state, self.last_queue, self.last_epoch)
+                if self.last_queue != queue.state.epochs.queue_id and self.last_queue != 0:
+                    status = wait_for_point(queue.state, self.last_queue, self.last_epoch)
                 for i in range(points.size()):
                     if status == 0:
-                        status = wait_for_epoch(on.state, points[i].queue, points[i].epoch)
+                        status = wait_for_point(queue.state, points[i].queue, points[i].epoch)
                 if status == 0:
-                    status = submit_replay(on.state, replay.submission, calls, &called, &begun)
-                    self.last_queue = on.state.epochs.queue_id
-                    self.last_epoch = submitted_epoch(on.state.epochs)
+                    status = submit_replay(
+                        queue.state, replay.submission, &sizes.moment, closings, calls, &called, &begun)
+                    if status != OUT_OF_DATE:
+                        self.last_queue = queue.state.epochs.queue_id
+                        self.last_epoch = submitted_epoch(queue.state.epochs)
+                end = Point(self.last_queue, self.last_epoch)
                 self.lock.unlock()
         finally:
             for i in range(calls.size()):
-                settle_call(on, functions[i], calls[i], i < called)
+                settle_call(queue, functions[i], calls[i], i < called)
             if lifetimes is not None:
                 if begun or status == 0:
-                    lifetimes.end(self.last_queue, self.last_epoch)
+                    lifetimes.end(end.queue, end.epoch)
                 else:
                     lifetimes.undo(before)
-        for buffer in self.written:
-            note_write(<Buffer> buffer, on.state)  # after a failure too: part of the graph may have been submitted
-        on.state.device.unseen_writes += self.follows
+        if status == OUT_OF_DATE:
+            return False
         if status != 0:
-            on._raise(status, "graph launch")
+            queue._raise(status, "graph launch")
+        if guards:
+            check_guards(queue, guards)
+        return True
 
     def update(self, graph: Graph) -> None:
         """Take over the work of another graph's nodes (HIP, hipGraphExecUpdate). Running executions do not change.
@@ -272,6 +355,8 @@ cdef class ExecutableGraph:
         ------
         GraphUpdateError
             When the graphs differ in more than the work of their nodes. Nothing has changed then.
+        InvalidArgumentError
+            As for `Graph.instantiate`. Nothing has changed then.
         """
         self._check_open()
         if not hasattr(graph, "debug_dot"):
@@ -302,12 +387,7 @@ cdef class ExecutableGraph:
                 does, reason = ("copies", "direction") if there[0] == "copy" else ("does", "nodes")
                 raise GraphUpdateError(
                     f"node {i} of the other graph {does} {there[2]}, here {here[2]}", reason, ordered[i])
-        before, self.works = self.works, [node.work for node in ordered]
-        try:
-            self._prepare()
-        except BaseException:
-            self.works = before
-            raise
+        self.replace(tuple([node.work for node in ordered]))
 
     def set_kernel(self, node: Node, kernel: Kernel, grid: Grid, block: Grid, *args: Any) -> None:
         """Change what a kernel node launches, from the next launch on (HIP, hipGraphExecKernelNodeSetParams).
@@ -375,34 +455,34 @@ cdef class ExecutableGraph:
     def _set(self, node: Node, kind: str, make: Callable[[], Work]) -> None:
         """Replace the work of a node of this kind by the one that `make` returns. On an error nothing has changed."""
         self._check_open()
-        if node not in self.ordered:
+        ordered = self.ordered
+        if node not in ordered:
             raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
-        at = self.ordered.index(node)
-        if self.works[at].kind != kind:
-            raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
+        at = ordered.index(node)
         work = make()
-        there, here = direction_of(work), direction_of(self.works[at])
-        if there != here:
-            raise InvalidArgumentError(f"set_{kind}: the node is to {kind} {here}, and not {there}")
-        self.works[at] = work
-        self.stale = True
+        works = None
+        while works is None or self.works is not before:
+            self._check_open()
+            before = self.works
+            if before[at].kind != kind:
+                raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
+            there, here = direction_of(work), direction_of(before[at])
+            if there != here:
+                raise InvalidArgumentError(f"set_{kind}: the node is to {kind} {here}, and not {there}")
+            works = (*before[:at], work, *before[at + 1:])
+            Accesses().add(works)
+        self.works = works
 
     @property
     def writes(self) -> tuple[Buffer, ...]:
         """The buffers that a launch may write to."""
-        if self.stale:
-            self._prepare()
-        return self.written
+        return tuple(dict.fromkeys([buffer for work in self.works for buffer in work.writes]))
 
     def close(self) -> None:
         """Give back the graph's resources once its launches are done. Does not block. Closing twice is fine."""
         self.closed = True
-        self.replay = None
-        self.lanes = []
-        self.lifetimes = None
-        self.works = []
-        self.written = ()
-        self.ordered = ()
+        _before = self.works, self.replay, self.lanes, self.ordered
+        self.works, self.replay, self.lanes, self.ordered = (), None, [], ()
 
     def __enter__(self) -> Self:
         self._check_open()

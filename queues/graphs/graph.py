@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -16,6 +17,7 @@ from forebay.core.errors import (
 )
 from forebay.queues.graphs.executable import ExecutableGraph, serial_order
 from forebay.queues.graphs.memory import GraphMemory, Reserved, ancestors
+from forebay.queues.graphs.sizes import Accesses
 from forebay.queues.graphs.work import (
     MemoryWork,
     Work,
@@ -80,6 +82,10 @@ class Graph:
     buffers, kernels, host functions, and copies of bytes by value. A graph only remembers the address of host memory:
     copies read and write it when the graph runs.
 
+    Each executable graph has its own scratch (`Kernel.scratch`). The sizes are those of the data at each launch, not at
+    the capture. A graph that may write to what a size is read from is refused when it is captured, or when the node is
+    added: InvalidArgumentError names kernel, scratch and buffer.
+
     Memory that a graph allocates (`Queue.alloc` in a capture, `add_alloc`) has the same address in every launch. It is
     in use from the launch until a node of the graph frees it. If no node does, it is in use until `Queue.free` or a
     node of another graph frees it after the launch; only then can the graph be launched again. While the memory is not
@@ -108,7 +114,8 @@ class Graph:
         self._allocated: dict[GraphMemory, Node] = {}  # the node that allocates each memory
         self._freed: dict[GraphMemory, Node] = {}  # the node that frees each memory, its own or another graph's
         self._idle: list[GraphMemory] = []  # its own memory that a node has freed and no other node uses again
-        self._scratch: dict[int, Any] = {}  # scratch of captured launches, by kernel id
+        self._accesses = Accesses()
+        self._lock = threading.RLock()  # one change or instantiation at a time, but for the nodes that a capture adds
         self._instance: Callable[[], ExecutableGraph | None] = lambda: None  # the last one made
 
     # -- its nodes
@@ -133,6 +140,12 @@ class Graph:
         ----------
         after : Node or sequence of Node
             The nodes that it comes after. All nodes passed to a graph's methods must belong to the graph.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError, ClosedError
+            As for `Queue.launch`, for arrays of the host, and when the graph may write to what the size of scratch is
+            read from. The graph is unchanged.
         """
         return self._insert(make_kernel(self.device, kernel, grid, block, args), after)
 
@@ -215,10 +228,11 @@ class Graph:
         earlier, later = self._own_nodes((earlier, later))
         if earlier is later:
             raise InvalidArgumentError(f"{later!r} cannot depend on itself")
-        if earlier in later.dependencies:
-            raise InvalidArgumentError(f"{later!r} comes after {earlier!r} already")
-        later.dependencies = (*later.dependencies, earlier)
-        self._own = None
+        with self._lock:
+            if earlier in later.dependencies:
+                raise InvalidArgumentError(f"{later!r} comes after {earlier!r} already")
+            later.dependencies = (*later.dependencies, earlier)
+            self._own = None
 
     def _own_nodes(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
         found = tuple(dict.fromkeys(nodes)) if not isinstance(nodes, tuple) else nodes
@@ -235,9 +249,11 @@ class Graph:
             given = dict.fromkeys((after,) if isinstance(after, Node) else after)
         except TypeError:
             raise ArgumentTypeError(f"after is a Node or several, not {type(after).__name__}") from None
-        return self._append(work, self._own_nodes(given))
+        with self._lock:
+            return self._append(work, self._own_nodes(given))
 
     def _append(self, work: Work, dependencies: tuple[Node, ...]) -> Node:
+        self._accesses.add((work,))
         node = Node(self, work, dependencies)
         self._nodes.append(node)
         self._own = None
@@ -250,6 +266,16 @@ class Graph:
                     work.memory.inner = True
                     self._idle.append(work.memory)
         return node
+
+    def _replace(self, works: dict[Node, Work]) -> None:
+        """Replace the works of some nodes. On an error nothing has changed."""
+        with self._lock:
+            accesses = Accesses()
+            accesses.add([works.get(node, node.work) for node in self._nodes])
+            self._accesses = accesses
+            for node, work in works.items():
+                node.work = work
+            self._own = None
 
     def _check_not_freed(self, work: Work) -> None:
         """Check that a new node uses no memory that the graph has freed, and frees none twice or besides its graph."""
@@ -295,34 +321,41 @@ class Graph:
         Raises
         ------
         InvalidArgumentError
-            When the dependencies form a circle, or when a node uses memory before the graph allocates it or after the
-            graph frees it.
+            When the dependencies form a circle, when a node uses memory before the graph allocates it or after the
+            graph frees it, or when a node may write to what the size of a node's scratch is read from.
         ClosedError
             When a kernel or buffer that a node uses is closed.
         NotSupportedError
             When nodes allocate or free memory, and the graph's previous executable graph is not closed.
         """
+        with self._lock:
+            self._check_complete()
+            if self._has_memory_nodes:
+                self._own = None  # drop the one made by `launch`, or it would count as not closed
+                before = self._instance()
+                if before is not None and not before.closed:
+                    raise NotSupportedError(
+                        "a graph with memory nodes has one executable graph at a time: close that first"
+                    )
+            made = ExecutableGraph._of(self.device, self.nodes, auto_free)
+            self._instance = ref(made)
+            return made
+
+    def _executable(self) -> ExecutableGraph:
+        """Return the executable graph of `launch`."""
         self._check_complete()
-        if self._has_memory_nodes:
-            self._own = None  # drop the one made by `launch`, or it would count as not closed
-            before = self._instance()
-            if before is not None and not before.closed:
-                raise NotSupportedError(
-                    "a graph with memory nodes has one executable graph at a time: close that first"
-                )
-        made = ExecutableGraph._of(self.device, self._nodes, auto_free)
-        self._instance = ref(made)
-        return made
+        own = self._own
+        if own is None:
+            with self._lock:
+                own = self._own = self._own or self.instantiate()
+        return own
 
     def launch(self, queue: Queue) -> None:
         """Run the graph on a queue (see `ExecutableGraph.launch`).
 
         The first launch instantiates the graph, and so does the first launch after nodes were added.
         """
-        self._check_complete()
-        if self._own is None:
-            self._own = self.instantiate()
-        self._own.launch(queue)
+        self._executable().launch(queue)
 
     def update(self, graph: Graph) -> None:
         """Replace the work of this graph's nodes by the work of another graph's nodes (see `ExecutableGraph.update`).
@@ -334,12 +367,12 @@ class Graph:
         GraphUpdateError
             When the graphs differ in more than the work of their nodes. Nothing has changed then.
         """
-        self._check_complete()
-        if self._own is None:
-            self._own = self.instantiate()
-        self._own.update(graph)
-        for node, other in zip(serial_order(self._nodes), serial_order(graph._nodes), strict=True):
-            node.work = other.work
+        with self._lock:
+            own = self._executable()
+            own.update(graph)
+            others = serial_order(graph.nodes)
+            self._replace(dict(zip(serial_order(self.nodes), (node.work for node in others), strict=True)))
+            self._own = own
 
     # -- showing it
 
@@ -365,7 +398,7 @@ class Graph:
         self.closed = True
         self._own = None
         self._nodes = []
-        self._allocated, self._freed, self._idle, self._scratch = {}, {}, [], {}
+        self._allocated, self._freed, self._idle, self._accesses = {}, {}, [], Accesses()
 
     def _check_open(self) -> None:
         if self.closed:

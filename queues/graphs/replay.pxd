@@ -1,11 +1,14 @@
 """Graphs made ready to run."""
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Command, Driver, Memory, Status
-from forebay.core.plan cimport Plan
+from forebay.core.epochs cimport Epochs
+from forebay.core.plan cimport PackedPointer, Plan
 from forebay.core.state cimport DeviceState, QueueState
+from forebay.core.uses cimport Basis, Uses
+from forebay.queues.graphs.sizes cimport Sizes
 from forebay.queues.graphs.work cimport Work
 from forebay.queues.host_functions cimport Call
 
@@ -29,13 +32,28 @@ cdef struct Step:
     size_t wait_count
 
 
+cdef struct UseOf:
+    Uses* uses  # retained
+    bint writes
+
+
 cdef cppclass Submission:
     """The steps, commands and lanes that a launch submits."""
+    vector[UseOf] uses  # of the allocations that it uses
+    bint follows  # it follows pointers in memory, so it may use all
+    Epochs* last_queue  # of the last launch; retained; NULL before the first
+    uint64_t last_epoch
     vector[Step] steps
     vector[Command] commands
     vector[size_t] waits  # indices of steps of other lanes
     vector[void*] lanes  # the driver's queues; the first is NULL and stands for the launch queue
     bint needs_start  # some step has `from_start`
+
+
+cdef class Scratch:
+    cdef PackedPointer pointer
+    cdef object native
+    cdef size_t nbytes
 
 
 cdef class Prepared:
@@ -45,7 +63,10 @@ cdef class Prepared:
     cdef uint32_t lane  # the lane of the steps added next
     cdef bint cut  # the next command begins a new step
     cdef vector[Plan*] plans  # owned
-    cdef dict by_arguments  # index of a plan by kernel id and packed arguments
+    cdef dict by_arguments  # index of a plan by lane, kernel id and packed arguments
+    cdef dict scratch  # Scratch by lane, kernel and index of the parameter; empty on a debugging device
+    cdef dict room  # bytes of each scratch of a KernelWork, on the lane where it has the least
+    cdef list guards  # of a debugging device
     cdef list functions
     cdef list kept  # objects that must live as long as this one
     cdef int add(self, Command command) except -1
@@ -57,10 +78,22 @@ cdef class Prepared:
 cdef class Replay:
     cdef Prepared prepared
     cdef Submission* submission  # owned by `prepared`
+    cdef tuple works
+    cdef Sizes sizes  # of the scratch when they were last read; there is room for them
+    cdef tuple buffers  # all that the works use
+    cdef tuple written  # those that they may write to
+    cdef object lifetimes  # Lifetimes of the memory that they allocate and free, or None; set by who made it
+    cdef uint64_t closings  # the device's count when all buffers were last seen open
+
+
+cdef enum:
+    OUT_OF_DATE = -100  # not submitted: a buffer was written to or closed after the launch looked at it
 
 
 cdef bint is_acting(Work work)
-cdef Replay new_replay(object device, QueueState* queue, list works, list segments, list lanes)
+cdef bint has_room(Replay replay, Sizes sizes)
+cdef Replay new_replay(object device, QueueState* queue, Sizes sizes, list segments, list lanes, Replay last)
 cdef Status submit_replay(
-    QueueState* queue, Submission* submission, vector[Call*]& calls, size_t* called, bint* began
+    QueueState* queue, Submission* submission, const Basis* moment, uint64_t closings, vector[Call*]& calls,
+    size_t* called, bint* began
 ) noexcept nogil

@@ -17,20 +17,25 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, LAUNCH_COMMAND, Command, Driver, Memory, Status, Waits
+    COPY_COMMAND, FILL_COMMAND, FOR_DEVICE, FOR_HOST, HOST_MEMORY, LAUNCH_COMMAND, Command, Driver, Memory,
+    Status, Waits
 )
-from forebay.core.epochs cimport completed_epoch
+from forebay.core.epochs cimport completed_epoch, release_epochs, retain_epochs, submitted_epoch
 from forebay.core.marker cimport Marker, release_marker
 from forebay.core.plan cimport PackedPointer, Plan, delete_plan, new_plan, set_changed_arguments
-from forebay.core.state cimport QueueState, release_device_state
-from forebay.events.anchors cimport anchor_on_device
+from forebay.core.state cimport QueueState, note_all_used, release_device_state
+from forebay.core.uses cimport Basis, Uses, note_use, release_uses, retain_uses
+from forebay.events.anchors cimport retire_after
+from forebay.queues.graphs.sizes cimport Sizes, is_still, works_with_scratch
 from forebay.queues.graphs.work cimport CopyWork, FillWork, HostWork, KernelWork, ListWork, Work
 from forebay.queues.host_functions cimport Call, submit_call
+from forebay.queues.launch.scratch cimport GUARD, new_guard
 from forebay.queues.memory.buffer cimport Buffer, new_pointer
 from forebay.queues.memory.copies cimport host_memory_of
 from forebay.queues.queue cimport Queue
 from forebay.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_command, conclude, count_command, end_order, take_marker, waits_of
+    Order, abort_command, apply_command, begin_command, conclude, count_command, end_order, note_hold,
+    take_marker, waits_of
 )
 
 from forebay.queues.memory.pinned import host_empty
@@ -60,13 +65,19 @@ cdef class Prepared:
 
     def __cinit__(self) -> None:
         self.submission = new Submission()
-        self.submission.needs_start = False
+        self.submission.needs_start = self.submission.follows = False
+        self.submission.last_queue = NULL
+        self.submission.last_epoch = 0
 
     def __dealloc__(self):
         cdef size_t i
         for i in range(self.submission.steps.size()):
             if self.submission.steps[i].recording != NULL:
                 self.driver.release_recording(self.submission.steps[i].recording)
+        for i in range(self.submission.uses.size()):
+            release_uses(self.submission.uses[i].uses)
+        if self.submission.last_queue != NULL:
+            release_epochs(self.submission.last_queue)
         del self.submission
         for i in range(self.plans.size()):
             delete_plan(self.plans[i])
@@ -100,11 +111,77 @@ cdef class Prepared:
         return self.add(command)
 
 
+cdef class Scratch:
+    """Scratch of a kernel in a lane."""
+
+
+cdef Scratch new_scratch(object device, size_t nbytes):
+    cdef Scratch scratch = Scratch.__new__(Scratch)
+    scratch.native = device._allocate(nbytes, "device")
+    scratch.pointer = new_pointer(scratch.native)
+    scratch.nbytes = nbytes
+    return scratch
+
+
+cdef int make_scratch(Prepared prepared, object device, Sizes sizes, list segments, Prepared last) except -1:
+    """Allocate the scratch. Launches of a kernel in one lane come one after the other, so they share it.
+
+    What `last` had is used again if it is large enough: executions of one graph come one after the other, too.
+    """
+    cdef Scratch scratch
+    cdef KernelWork work
+    cdef dict needed = {}
+    placed = [
+        (segment.lane, work) for segment in segments
+        for work in works_with_scratch([sizes.works[node] for node in segment.nodes])]
+    for lane, work in placed:
+        prepared.room[work] = sizes.by_work.get(work, [1] * len(work.scratch))
+        for (index, _), nbytes in zip(work.scratch, prepared.room[work], strict=True):
+            needed[lane, work.kernel, index] = max(needed.get((lane, work.kernel, index), 0), nbytes)
+    if device.debug:
+        return 0
+    for key, nbytes in needed.items():
+        scratch = None if last is None else last.scratch.get(key)
+        if scratch is None or scratch.nbytes < nbytes:
+            # an eighth more, so that scratch that grows slowly is not allocated at every launch
+            scratch = new_scratch(device, nbytes if scratch is None else nbytes + nbytes // 8)
+        prepared.scratch[key] = scratch
+    prepared.room = {}
+    for lane, work in placed:
+        there = [(<Scratch> prepared.scratch[lane, work.kernel, index]).nbytes for index, _ in work.scratch]
+        prepared.room[work] = [min(pair) for pair in zip(there, prepared.room.get(work, there), strict=True)]
+    return 0
+
+
+cdef bint has_room(Replay replay, Sizes sizes):
+    """Return whether the scratch is large enough. The scratch of a debugging device has to fit, for its guards."""
+    cdef Prepared prepared = replay.prepared
+    for work, needed in sizes.by_work.items():
+        if prepared.guards:
+            if needed != prepared.room[work]:
+                return False
+        elif any([nbytes > there for nbytes, there in zip(needed, prepared.room[work], strict=True)]):
+            return False
+    return True
+
+
+cdef Scratch scratch_of(Prepared prepared, object device, KernelWork work, Py_ssize_t i):
+    """Return the memory for a launch's scratch."""
+    cdef Scratch scratch
+    if not device.debug:
+        return prepared.scratch[prepared.lane, work.kernel, work.scratch[i][0]]
+    nbytes = prepared.room[work][i]
+    scratch = new_scratch(device, nbytes + GUARD)
+    prepared.kept.append(scratch)
+    prepared.guards.append(new_guard(device, work.kernel, scratch.native, work.scratch[i], nbytes))
+    return scratch
+
+
 cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1:
     """Add a kernel launch.
 
-    Launches of one kernel with identical arguments share a kernel object that nobody else uses. Bytes by value go into
-    a buffer of the launch's own. They are copied there before every launch, without skipping.
+    Launches of one kernel with identical arguments in one lane share a kernel object that nobody else uses. Bytes by
+    value go into a buffer of the launch's own. They are copied there before every launch, without skipping.
     """
     cdef vector[char] packed = work.packed
     cdef uint64_t bytes_set = 0, bytes_skipped = 0
@@ -116,6 +193,7 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
     cdef Command command
     cdef Plan* plan
     cdef Status status
+    cdef Py_ssize_t i
     if work.follows:
         work.kernel._keep_up_with_memory()
     for index, value in work.by_value:
@@ -128,14 +206,17 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
         source = host_memory_of(staged)
         memcpy(<void*> <uintptr_t> source.address, &given[0], given.shape[0])
         prepared.add_copy(&slot.memory, &source, given.shape[0])
-    key = work.kernel.id, PyBytes_FromStringAndSize(packed.data(), packed.size())
+    for i in range(len(work.scratch)):
+        slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> work.scratch[i][0]].offset)
+        slot[0] = scratch_of(prepared, device, work, i).pointer
+    key = prepared.lane, work.kernel.id, PyBytes_FromStringAndSize(packed.data(), packed.size())
     if key in prepared.by_arguments:
         plan = prepared.plans[<size_t> prepared.by_arguments[key]]
     else:
         handle = work.kernel._create()
         plan = new_plan(
             prepared.driver, <void*> handle, work.kernel.id, work.kernel.layout, work.kernel.count,
-            work.kernel.packed_size)
+            work.kernel.packed_size, NULL)
         prepared.by_arguments[key] = prepared.plans.size()
         prepared.plans.push_back(plan)
         status = set_changed_arguments(plan, packed.data(), &bytes_set, &bytes_skipped, &failed_at)
@@ -152,12 +233,13 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
 cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
     """Add a copy. The driver accesses pageable memory when the graph runs; if it cannot, the host thread does."""
     cdef Memory memory
-    if not work.pageable or (device.driver.takes_pageable if work.to.host else device.driver.reads_pageable_late):
+    cdef bint to_host = work.to.kind & HOST_MEMORY
+    if not work.pageable or (device.driver.takes_pageable if to_host else device.driver.reads_pageable_late):
         return prepared.add_copy(&work.to, &work.source, work.nbytes)
     staged = host_empty(work.nbytes, np.uint8, device)
     prepared.kept.append(staged)
     memory = host_memory_of(staged)
-    if work.to.host:
+    if to_host:
         prepared.add_copy(&memory, &work.source, work.nbytes)
         return prepared.add_host(CopyOnHost(work.host, staged))
     prepared.add_host(CopyOnHost(staged, work.host))
@@ -203,7 +285,7 @@ cdef int add_work(Prepared prepared, object device, Work work) except -1:
     return 0
 
 
-cdef int add_segment(Prepared prepared, object device, list works, segment, list ends) except -1:
+cdef int add_segment(Prepared prepared, object device, tuple works, segment, list ends) except -1:
     """Add a segment. `ends` holds the last step of each earlier segment; this segment's is appended."""
     cdef Submission* submission = prepared.submission
     cdef size_t first = submission.steps.size()
@@ -246,26 +328,63 @@ cdef int record_steps(Prepared prepared, object device, QueueState* queue) excep
     return 0
 
 
-cdef Replay new_replay(object device, QueueState* queue, list works, list segments, list lanes):
-    """Make a replay of the works, cut into these segments, for all queues of the device.
+cdef int note_buffers(Submission* submission, object works) except -1:
+    """Note which allocations a launch uses, each once."""
+    cdef Uses* uses
+    written = {(<uintptr_t> (<Buffer> buffer).allocation.uses) for work in works for buffer in (<Work> work).writes}
+    for each in dict.fromkeys([
+        <uintptr_t> (<Buffer> buffer).allocation.uses for work in works for buffer in (<Work> work).buffers
+    ]):
+        uses = <Uses*> <uintptr_t> each
+        submission.uses.push_back(UseOf(retain_uses(uses), each in written))
+    submission.follows = any([(<Work> work).follows for work in works])
+    return 0
+
+
+cdef void note_launch(QueueState* queue, Submission* submission) noexcept nogil:
+    """Note the uses of a launch, of which all or a part was submitted. The queue is locked."""
+    cdef uint64_t epoch = submitted_epoch(queue.epochs)
+    cdef size_t i
+    for i in range(submission.uses.size()):
+        note_use(submission.uses[i].uses, queue.epochs, epoch, submission.uses[i].writes)
+    if submission.follows:
+        note_all_used(queue, epoch)
+    if submission.last_queue != queue.epochs:
+        if submission.last_queue != NULL:
+            release_epochs(submission.last_queue)
+        submission.last_queue = retain_epochs(queue.epochs)
+    submission.last_epoch = epoch
+
+
+cdef Replay new_replay(object device, QueueState* queue, Sizes sizes, list segments, list lanes, Replay last):
+    """Make a replay of the works that the sizes are about, cut into these segments, for all queues of the device.
 
     `queue` is one of the device's queues. `lanes` are Queues that only this replay and earlier replays of the same
-    graph use.
+    executable use; `last`, or None, is one of these.
     """
     cdef Replay replay = Replay.__new__(Replay)
     cdef Prepared prepared = Prepared.__new__(Prepared)
+    replay.works = sizes.works
+    replay.sizes = sizes
+    replay.buffers = tuple(dict.fromkeys([buffer for work in sizes.works for buffer in work.buffers]))
+    replay.written = tuple(dict.fromkeys([buffer for work in sizes.works for buffer in work.writes]))
     queue.device.references.fetch_add(1, memory_order_relaxed)
     prepared.state = queue.device
     prepared.driver = queue.driver
     prepared.functions = []
     prepared.by_arguments = {}
-    prepared.kept = works + lanes
+    prepared.scratch = {}
+    prepared.room = {}
+    prepared.guards = []
+    prepared.kept = [*sizes.works, *lanes]
     prepared.submission.lanes.push_back(NULL)
     for lane in lanes:
         prepared.submission.lanes.push_back((<Queue> lane).state.handle)
+    make_scratch(prepared, device, sizes, segments, None if last is None else last.prepared)
     ends = []
     for segment in segments:
-        add_segment(prepared, device, works, segment, ends)
+        add_segment(prepared, device, sizes.works, segment, ends)
+    note_buffers(prepared.submission, sizes.works)
     if prepared.driver.record != NULL:
         record_steps(prepared, device, queue)
     replay.prepared = prepared
@@ -275,11 +394,12 @@ cdef Replay new_replay(object device, QueueState* queue, list works, list segmen
 
 @cython.no_gc_clear
 cdef class Replay:
-    """Keeps its `Prepared` alive until everything submitted from it is done."""
+    """What launches submit until something is changed. Keeps its `Prepared` until everything submitted of it is done.
+    """
 
     def __dealloc__(self):
         if self.prepared is not None:
-            anchor_on_device(self.prepared.state, self.prepared)
+            retire_after(self.prepared.state, self.prepared, self.submission.last_queue, self.submission.last_epoch)
 
 
 # -- running it
@@ -439,10 +559,12 @@ cdef void finish_touched(QueueState* queue, Submission* submission, Run* run) no
 
 
 cdef Status submit_replay(
-    QueueState* queue, Submission* submission, vector[Call*]& calls, size_t* called, bint* began
+    QueueState* queue, Submission* submission, const Basis* moment, uint64_t closings, vector[Call*]& calls,
+    size_t* called, bint* began
 ) noexcept nogil:
     """Submit a whole launch under one lock, so that no other command comes in between.
 
+    What the launch was decided from is looked at again: when sizes were read, and how many buffers were closed.
     `called` counts the host functions that were submitted. `began` is set when anything was submitted to the queue. The
     epoch counts driver calls, because it also shows how full the queue can be. When a call fails, everything submitted
     before it still runs.
@@ -455,7 +577,15 @@ cdef Status submit_replay(
     began[0] = False
     if status != 0:
         return status
-    run.waits = waits_of(&run.order)
+    if not is_still(moment, queue.device) or queue.device.closings.load() != closings:
+        abort_command(queue, &run.order)
+        return OUT_OF_DATE
+    if not calls.empty():
+        status = note_hold(queue)
+        if status != 0:
+            abort_command(queue, &run.order)
+            return status
+    run.waits = waits_of(queue, &run.order)
     run.began = False
     run.begin = NULL
     run.start = NULL
@@ -474,6 +604,7 @@ cdef Status submit_replay(
         joined = join_touched(queue, submission, &run) == 0
     began[0] = run.began
     if run.began:
+        note_launch(queue, submission)
         queue.lock.unlock()
         end_order(&run.order)
     elif status != 0 or not run.order.markers.empty():

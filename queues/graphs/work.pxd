@@ -19,6 +19,7 @@ cdef class Work:
     cdef readonly bint follows  # it follows pointers in memory, so it may write anywhere
     cdef readonly tuple buffers
     cdef readonly tuple writes
+    cdef bint measures  # it has scratch whose size is read from buffers
     cdef object __weakref__
 
 
@@ -26,9 +27,11 @@ cdef class KernelWork(Work):
     cdef readonly Kernel kernel
     cdef readonly tuple arguments
     cdef Geometry geometry
-    cdef vector[char] packed  # as `pack_arguments` lays them out
+    cdef vector[char] packed  # as `pack_arguments` lays them out, without scratch
     cdef list by_value  # (index of the parameter, bytes)
-    cdef object keeps
+    cdef tuple scratch  # (index of the parameter, Size) of each
+    cdef dict scalars  # what the sizes are computed from: values of scalar arguments, by leaf; None without scratch
+    cdef dict measured  # and Buffers, by leaf
 
 
 cdef class CopyWork(Work):
@@ -63,6 +66,3 @@ cdef class ListWork(Work):
 
 cdef class EmptyWork(Work):
     pass
-
-
-cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object block, tuple arguments)

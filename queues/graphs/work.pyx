@@ -1,7 +1,8 @@
 """The work of a graph's nodes: checked, packed and immutable.
 
 A work owns copies of its packed arguments, its bytes by value and its fill pattern, and references to everything else
-it uses. It only points to host memory, as in HIP: that memory is read and written when the graph runs.
+it uses. It only points to host memory, as in HIP: that memory is read and written when the graph runs. It has no
+scratch: every executable graph has its own.
 """
 
 import math
@@ -9,19 +10,20 @@ from weakref import ref
 from typing import TYPE_CHECKING
 
 from cpython.buffer cimport PyBuffer_Release
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uintptr_t
 
-from forebay.core.plan cimport POINTER, SPILLED, PackedBytes
+from forebay.core.driver cimport HOST_MEMORY
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.launch.arguments cimport Views, pack_arguments, release_views
+from forebay.queues.launch.arguments cimport (
+    HAS_ARRAYS, HAS_BYTES, Views, check_elements, pack_arguments, release_views
+)
 from forebay.queues.launch.bound cimport BoundLaunch
+from forebay.queues.launch.by_value cimport spilled_bytes
 from forebay.queues.launch.grid cimport read_geometry
-from forebay.queues.launch.scratch cimport Snapshot, check_count, take_snapshot, use_scratch
+from forebay.queues.launch.scratch cimport check_count, read_leaves, sizes_of
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.copies cimport check_overlap, check_size, host_memory, open_view, pin_view
 from forebay.queues.memory.fills cimport fill_pattern
-from forebay.queues.queue cimport Queue
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.queues.graphs.memory import GraphMemory, Reserved
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from typing_extensions import Never
 
     from forebay.queues.device import Device
-    from forebay.queues.graphs.graph import Graph
     from forebay.queues.memory.shapes import Grid, ShapeLike
 
 cdef class Work:
@@ -96,8 +97,8 @@ cdef class CopyWork(Work):
     src: Buffer | HostBuffer
 
     def __repr__(self) -> str:
-        to = "host" if self.to.host else "device"
-        source = "host" if self.source.host else "device"
+        to = "host" if self.to.kind & HOST_MEMORY else "device"
+        source = "host" if self.source.kind & HOST_MEMORY else "device"
         return f"copy {self.nbytes} bytes, {source} to {to}"
 
 
@@ -169,83 +170,77 @@ cdef class EmptyWork(Work):
         return "empty"
 
 
-cdef void note_buffers(KernelWork work):
-    work.follows = work.kernel.follows
-    work.buffers = tuple([argument for argument in work.arguments if type(argument) is Buffer])
-    written = [work.arguments[work.kernel.written[i]] for i in range(work.kernel.written.size())]
-    work.writes = tuple([argument for argument in written if type(argument) is Buffer])
+def make_kernel(device: Device, kernel: Kernel, grid: Grid, block: Grid, tuple arguments) -> KernelWork:
+    """Make the work of ``queue.launch(kernel, grid, block, *arguments)``. Raises the same errors as the launch.
+
+    What the sizes of scratch are computed from is only noted: launches of the graph read it as it is then.
+    """
+    if type(kernel) is not Kernel:
+        raise ArgumentTypeError(f"a launch needs a Kernel, not {type(kernel).__name__}")
+    return kernel_work(device, kernel, grid, block, arguments)
 
 
-cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object block, tuple arguments):
-    """Make the work of a launch. Raises the same errors as a launch."""
+cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object block, tuple given):
     cdef KernelWork work = KernelWork.__new__(KernelWork)
-    cdef PackedBytes* given_bytes
+    cdef PyObject** arguments
     cdef Views views
-    cdef size_t i
+    cdef Py_ssize_t i
     if kernel.closed:
         raise ClosedError(f"kernel {kernel.name!r} is closed")
     if kernel.device is not device:
         raise InvalidArgumentError(
             f"kernel {kernel.name!r} belongs to {kernel.device.name}, the graph to {device.name}")
+    if kernel.scratch_sizes:
+        check_count(kernel, len(given))
+        left = iter(given)
+        given = tuple([None if kernel.left_out[i] else next(left) for i in range(kernel.count)])
+    arguments = (<PyTupleObject*> given).ob_item
     work.kind = "kernel"
     work.kernel = kernel
-    work.by_value = []
+    work.scratch = kernel.scratch_sizes
     work.packed.resize(kernel.packed_size)
-    pack_arguments(kernel, (<PyTupleObject*> arguments).ob_item, len(arguments), work.packed.data(), &views)
+    pack_arguments(kernel, arguments, len(given), work.packed.data(), &views)
     try:
-        if views.arrays:
+        check_elements(kernel, work.packed.data())
+        if views.unusual & HAS_ARRAYS:
             raise ArgumentTypeError(
                 f"kernel {kernel.name!r}: a graph takes no arrays of the host; pass Buffers, or by_value(array)")
         work.geometry = read_geometry(kernel, grid, block)[0]
-        given = list(arguments)
-        if views.spilled:
-            for i in range(<size_t> kernel.count):
-                given_bytes = <PackedBytes*> (work.packed.data() + kernel.layout[i].offset)
-                if kernel.layout[i].kind == POINTER and given_bytes.allocation == SPILLED:
-                    given[i] = PyBytes_FromStringAndSize(<const char*> given_bytes.data, given_bytes.nbytes)
-                    work.by_value.append((i, given[i]))
+        work.by_value = spilled_bytes(kernel, work.packed.data()) if views.unusual & HAS_BYTES else []
     finally:
         release_views(&views)
-    work.arguments = tuple(given)
-    note_buffers(work)
+    if work.scratch:
+        work.scalars, work.measured = read_leaves(kernel, work.scratch, arguments)
+        work.measures = bool(work.measured)
+        if not work.measures:
+            sizes_of(kernel, work.scratch, work.scalars)  # which raises errors
+    note_arguments(work, given)
     return work
 
 
 def make_bound(BoundLaunch bound) -> KernelWork:
-    """Make the work of a bound launch. It is already checked and packed, and its bytes by value are in its buffers."""
+    """Make the work of a bound launch, which is already checked and packed."""
     cdef KernelWork work = KernelWork.__new__(KernelWork)
     work.kind = "kernel"
     work.kernel = bound.kernel
-    work.by_value = []
+    work.scratch = ()
     work.packed = bound.plan.values
     work.geometry = bound.geometry
-    work.arguments = bound.arguments
-    note_buffers(work)
-    work.keeps = bound
+    work.by_value = bound.by_value
+    note_arguments(work, bound.arguments)
     return work
 
 
-def make_launch(Queue queue, Kernel kernel, grid: Grid, block: Grid, tuple given, graph: Graph) -> KernelWork:
-    """Make the work of ``queue.launch(kernel, grid, block, *given)`` in the capture of `graph`.
-
-    Nodes of a graph run one after the other, so all launches of a kernel share its scratch.
-    """
-    cdef KernelWork work
-    cdef Snapshot snapshot
-    cdef dict shared
-    cdef Py_ssize_t i
-    check_count(kernel, len(given))
-    left = iter(given)
-    arguments = tuple([None if kernel.left_out[i] else next(left) for i in range(kernel.count)])
-    work = kernel_work(queue.device, kernel, grid, block, arguments)
-    if kernel.scratch_sizes:
-        shared = graph._scratch
-        snapshot = take_snapshot(
-            queue, queue.state, kernel, (<PyTupleObject*> arguments).ob_item, work.packed.data(),
-            shared.get(kernel.id))
-        use_scratch(snapshot, kernel, work.packed.data())
-        shared[kernel.id] = work.keeps = snapshot
-    return work
+cdef void note_arguments(KernelWork work, tuple given):
+    """Note the arguments, with copies of bytes by value, and which buffers they are."""
+    if work.by_value:
+        copies = dict(work.by_value)
+        given = tuple([copies.get(i, argument) for i, argument in enumerate(given)])
+    work.arguments = given
+    work.follows = work.kernel.follows
+    work.buffers = tuple([argument for argument in work.arguments if type(argument) is Buffer])
+    written = [work.arguments[work.kernel.written[i]] for i in range(work.kernel.written.size())]
+    work.writes = tuple([argument for argument in written if type(argument) is Buffer])
 
 
 cdef int check_buffer(object device, Buffer buffer, str what) except -1:
@@ -254,15 +249,6 @@ cdef int check_buffer(object device, Buffer buffer, str what) except -1:
     if buffer.allocation.device is not device:
         raise InvalidArgumentError(f"{what} belongs to {buffer.device.name}, the graph to {device.name}")
     return 0
-
-
-def make_kernel(device: Device, kernel: Kernel, grid: Grid, block: Grid, tuple arguments) -> KernelWork:
-    """Make the work of ``queue.launch(kernel, grid, block, *arguments)``."""
-    if type(kernel) is not Kernel:
-        raise ArgumentTypeError(f"a launch needs a Kernel, not {type(kernel).__name__}")
-    if (<Kernel> kernel).scratch_sizes:
-        raise NotSupportedError(f"kernel {kernel.name!r} has scratch: capture its launch to have it in a graph")
-    return kernel_work(device, kernel, grid, block, arguments)
 
 
 def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> CopyWork:
@@ -340,6 +326,7 @@ def make_list(str kind, works: Iterable[Work]) -> ListWork:
     work.buffers = tuple(dict.fromkeys([buffer for each in work.works for buffer in each.buffers]))
     work.writes = tuple(dict.fromkeys([buffer for each in work.works for buffer in each.writes]))
     work.follows = any([each.follows for each in work.works])
+    work.measures = any([each.measures for each in work.works])
     return work
 
 
@@ -384,11 +371,11 @@ cdef MemoryWork memory_work(str kind, Buffer buffer):
     work.buffer = buffer
     work.memory = graph_memory_of(buffer)
     work.buffers = (buffer,)
-    work.writes = ()
+    work.writes = (buffer,) if kind == "alloc" else ()  # an allocation's contents are unspecified
     return work
 
 
 def graph_memory_of(Buffer buffer) -> GraphMemory | None:
     """Return the graph memory of a buffer. None for other memory, and for a closed buffer."""
-    native = buffer.allocation.native
+    native = None if buffer.allocation.memory is None else buffer.allocation.memory.native
     return native if type(native) is GraphMemory else None

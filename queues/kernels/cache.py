@@ -27,9 +27,12 @@ HEADER = struct.Struct(f"<{len(MAGIC)}sQ32s")  # magic, length of what follows, 
 KEY = re.compile(r"[0-9a-f]{64}")
 PART = ".part-"  # of files that are being written
 HOUR = 3600.0
-# Directives after which a program is more than its source, as the C preprocessor reads them: with digraph and trigraph,
-# and a comment may stand in between.
-READS_FILES = re.compile(r"(?:#|%:|\?\?=)[^\n]*\b(?:include|import|embed)")
+CONTINUED = re.compile(r"(?:\\|\?\?/)\s*[\n\r]")  # lines, as compilers join them first; with trigraph
+# Directives after which a program is more than its source: with digraph and trigraph, and with comments, which may have
+# several lines, in between. Each # is looked at by itself, so that no string that looks like a comment hides one.
+READS_FILES = re.compile(
+    r"(?:#|%:|\?\?=)(?:[^\w/#]|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*(?:include|import|embed)|__has_(?:include|embed)"
+)
 
 
 class CacheInfo(NamedTuple):
@@ -67,9 +70,9 @@ def key_of(*parts: bytes | str) -> str:
 def reads_files(source: bytes | str) -> bool:
     """Return whether a program in OpenCL C may read files, which can change while the source does not.
 
-    SPIR-V reads none. A comment behind such a directive, or one that looks like it, counts as well.
+    SPIR-V reads none. What looks like such a directive in a comment or a string counts as well.
     """
-    return isinstance(source, str) and READS_FILES.search(re.sub(r"(?:\\|\?\?/)\s*\n", "", source)) is not None
+    return isinstance(source, str) and READS_FILES.search(CONTINUED.sub("", source)) is not None
 
 
 class BinaryCache:

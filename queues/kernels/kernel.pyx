@@ -11,10 +11,12 @@ from libcpp.atomic cimport memory_order_relaxed
 
 from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
 from forebay.core.state cimport DeviceState, release_device_state
-from forebay.events.anchors cimport anchor_on_device
+from forebay.events.anchors cimport retire_after
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
+from forebay.core.process import finished_before_exit
 from forebay.queues.kernels.scratch_size import Argument, read_size
+from forebay.queues.memory.shapes import element_code
 
 if TYPE_CHECKING:
     from typing import Any, SupportsIndex
@@ -58,6 +60,8 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
         layout.size = parameter.nbytes
         if parameter.kind == "pointer":
             layout.kind = POINTER
+            layout.writes = not parameter.read_only
+            layout.element = element_code(parameter.dtype)
             if not parameter.read_only:
                 kernel.written.push_back(i)
             layout.width = sizeof(PackedPointer)
@@ -110,7 +114,7 @@ cdef class Kernel:
         if self.state != NULL:
             if not self.closed:
                 self._forget_plans()
-                anchor_on_device(self.state, self.native)
+                retire_after(self.state, self.native, NULL, 0)
             release_device_state(self.state)
 
     cdef void _forget_plans(self) noexcept:
@@ -133,7 +137,9 @@ cdef class Kernel:
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")
         # ask again, because memory may have been freed since `followed` was set
-        return self.native.create(self.device.driver.followable_memory() if self.follows else None)
+        memory = self.device.driver.followable_memory() if self.follows else None
+        with finished_before_exit(f"kernel {self.name!r}"):
+            return self.native.create(memory)
 
     def scratch(self, name: str, size: SupportsIndex | Size) -> None:
         """Declare that a pointer parameter is scratch: launches leave it out, and it gets memory of `size` bytes.
@@ -142,8 +148,10 @@ cdef class Kernel:
         unspecified. It grows when a launch needs more. A size that depends on data is computed again only after
         something may have written to the data. That takes one launch for each changed buffer and one host synchronize,
         so such a launch blocks. It measures the data after all writes submitted so far, on any queue, that forebay
-        knows. In a capture nothing is measured: the values that the size depends on must be known from an earlier
-        launch. The graph has its own scratch, of that size, in every run.
+        knows.
+
+        In a graph the same holds for launches of the graph. Each executable graph has its own scratch for each branch,
+        and grows it when a launch needs more. A graph that writes to data from which it takes a size is refused.
 
         Parameters
         ----------
@@ -217,6 +225,12 @@ cdef class Kernel:
         """The parameters that are scratch, in the order of their declarations."""
         return tuple([self.parameters[index].name for index, _ in self.scratch_sizes])
 
+    @property
+    def _measured(self) -> set[str]:
+        """The parameters for buffers from which sizes of scratch are read."""
+        return {
+            leaf.name for _, size in self.scratch_sizes for leaf in size.leaves() if not isinstance(leaf, Argument)}
+
     def scratch_id(self, name: str) -> int:
         """Return the id of a scratch parameter. Like `content_id` it is the same in every process, and it is unique
         in the program.
@@ -282,7 +296,7 @@ cdef class Kernel:
             self.closed = True
             self.plain = False
             self._forget_plans()
-            anchor_on_device(self.state, self.native)
+            retire_after(self.state, self.native, NULL, 0)
             self.native = None
 
     def __enter__(self) -> Self:

@@ -24,7 +24,9 @@ SCALARS = {
 NUMPY_NAMES = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
     "float": "f4", "double": "f8", "half": "f2",
+    "unsigned char": "u1", "unsigned short": "u2", "unsigned int": "u4", "unsigned long": "u8",
 }  # fmt: skip
+LANES = {"2", "3", "4", "8", "16"}
 
 
 def read_parameter(kernel: str, index: int, declared: spirv.Declared, size_of: Callable[[], int]) -> Parameter:
@@ -41,17 +43,24 @@ def read_parameter(kernel: str, index: int, declared: spirv.Declared, size_of: C
             f"kernel {kernel!r}, parameter {index} ({type_name} {name}): images, samplers and pipes are not supported"
         )
     if kind == "pointer":
-        return Parameter(name, type_name, "pointer", "", 8, read_only=read_only)
+        base, lanes = _split(type_name.removesuffix("*").rstrip())
+        known = base in NUMPY_NAMES and (not lanes or lanes in LANES)
+        return Parameter(name, type_name, "pointer", "", 8, np.dtype(NUMPY_NAMES[base]) if known else None, read_only)
     if kind == "local":
         return Parameter(name, type_name, "local", "L", 8)
     if type_name in SCALARS:
         code, nbytes = SCALARS[type_name]
         half = np.dtype("f2") if type_name == "half" else None
         return Parameter(name, type_name, "value", code, nbytes, half)
-    base = type_name.rstrip("0123456789")
-    lanes = type_name[len(base) :]
-    if base in NUMPY_NAMES and lanes in {"2", "3", "4", "8", "16"}:
+    base, lanes = _split(type_name)
+    if base in NUMPY_NAMES and lanes in LANES:
         vector = np.dtype((NUMPY_NAMES[base], (int(lanes),)))
         nbytes = vector.base.itemsize * (4 if lanes == "3" else int(lanes))
         return Parameter(name, type_name, "value", "V", nbytes, vector)
     return Parameter(name, type_name, "value", "V", nbytes or size_of())
+
+
+def _split(type_name: str) -> tuple[str, str]:
+    """Return the name of a vector's elements, and their number."""
+    base = type_name.rstrip("0123456789")
+    return base, type_name[len(base) :]

@@ -9,15 +9,23 @@ cdef enum:
     MOST_VIEWS = 16
 
 
+cdef enum:
+    # what is unusual about the arguments of a launch
+    RAN_PYTHON = 1  # an argument was converted by Python code, which may have closed a Buffer that was packed before
+    HAS_BYTES = 2  # bytes by value
+    HAS_ARRAYS = 4  # arrays of the host, for which nothing is packed
+
+
 cdef struct Views:
-    int spilled  # how many arguments are bytes by value, or arrays of the host
-    bint arrays  # whether there are host arrays, for which nothing is packed
+    int unusual  # some of these, or 0
     int count  # how many of `views` are held; `release_views` releases them
     Py_buffer views[MOST_VIEWS]
 
 
-# After success the caller must call `release_views` if anything has spilled.
+# After success the caller must call `release_views` if anything is unusual.
 cdef int pack_arguments(
     Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
 ) except -1
 cdef void release_views(Views* views)
+cdef object argument_error(Kernel kernel, Py_ssize_t index, str problem, object kind)
+cdef int check_elements(Kernel kernel, const char* packed) except -1

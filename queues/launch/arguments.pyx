@@ -16,12 +16,13 @@ from libc.stdint cimport (
 )
 from libc.string cimport memcpy, memset
 
-from forebay.core.plan cimport SPILLED, PackedBytes, PackedPointer, Parameter
+from forebay.core.driver cimport ELEMENT_AT, element_of
+from forebay.core.plan cimport SPILLED, PackedBytes, PackedPointer, Parameter, check_types
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.buffer cimport Buffer
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
-from forebay.queues.memory.shapes import convert
+from forebay.queues.memory.shapes import convert, element_code, whole_number
 
 if TYPE_CHECKING:
     from typing import SupportsIndex
@@ -63,11 +64,34 @@ cdef object argument_error(Kernel kernel, Py_ssize_t index, str problem, object 
         f"kernel {kernel.name!r}, argument {index} ({parameter.type_name} {parameter.name}): {problem}")
 
 
+cdef uint64_t kind_of(object value):
+    """Return the part of `Memory.kind` that tells the elements of an array; 0 for other bytes."""
+    return <uint64_t> element_code(value.dtype) << ELEMENT_AT if isinstance(value, np.ndarray) else 0
+
+
+cdef int check_elements(Kernel kernel, const char* packed) except -1:
+    """Refuse memory whose elements are not of the type that its parameter points to.
+
+    A launch that changes nothing needs no such check, and the common launch leaves it to `set_changed_arguments`. All
+    others call this before they submit anything.
+    """
+    cdef uint32_t i = 0
+    cdef uint64_t given
+    if check_types(kernel.layout, kernel.count, packed, &i) == 0:
+        return 0
+    given = element_of((<const PackedPointer*> (packed + kernel.layout[i].offset)).memory.kind)
+    wanted = kernel.parameters[i].dtype
+    kind = "floating-point numbers" if given & 1 else "integers"
+    raise argument_error(
+        kernel, i, f"needs elements of {wanted}, not {kind} of {given >> 1} bytes; if their bytes are meant, pass "
+        f".view({wanted.str[1:]!r})", ArgumentTypeError)
+
+
 cdef int64_t signed_value(Kernel kernel, Py_ssize_t i, object value, int bits) except? -1:
     cdef int64_t number
     cdef int64_t limit = <int64_t> ((<uint64_t> 1 << (bits - 1)) - 1)
     if not PyLong_CheckExact(value):
-        value = whole_number(kernel, i, value)
+        value = whole_value(kernel, i, value)
     try:
         number = PyLong_AsLongLong(value)
     except OverflowError:
@@ -80,7 +104,7 @@ cdef int64_t signed_value(Kernel kernel, Py_ssize_t i, object value, int bits) e
 cdef uint64_t unsigned_value(Kernel kernel, Py_ssize_t i, object value, int bits) except? 0:
     cdef uint64_t number
     if not PyLong_CheckExact(value):
-        value = whole_number(kernel, i, value)
+        value = whole_value(kernel, i, value)
     try:
         number = PyLong_AsUnsignedLongLong(value)
     except OverflowError:
@@ -94,10 +118,9 @@ cdef object out_of_range(Kernel kernel, Py_ssize_t i, object value):
     return argument_error(kernel, i, f"{value} is out of its range", InvalidArgumentError)
 
 
-cdef object whole_number(Kernel kernel, Py_ssize_t i, object value):
-    """Convert a bool, a NumPy integer or anything else with ``__index__``. A float is refused, even a whole one."""
+cdef object whole_value(Kernel kernel, Py_ssize_t i, object value):
     try:
-        return operator.index(value)
+        return whole_number(value)
     except TypeError:
         raise argument_error(kernel, i, f"needs an integer, not {type(value).__name__}", ArgumentTypeError) from None
 
@@ -130,9 +153,11 @@ cdef class ByValue:
     Parameters
     ----------
     value : anything with a C-contiguous buffer, such as a NumPy array
+        An array of numbers goes where a Buffer of its dtype would.
     """
 
     cdef Py_buffer view  # held for the life of this object, so that the memory is neither moved nor resized
+    cdef uint64_t kind  # of its elements, as in Memory
     cdef readonly object value
 
     value: HostBuffer
@@ -148,6 +173,7 @@ cdef class ByValue:
             raise ArgumentTypeError(
                 f"by_value needs C-contiguous bytes, not this {type(value).__name__} ({error})") from None
         self.value = value
+        self.kind = kind_of(value)
         if self.view.len == 0:
             raise InvalidArgumentError("by_value: no bytes to pass")
 
@@ -161,9 +187,11 @@ cdef class ByValue:
 by_value = ByValue  # ps.by_value(array)
 
 
-cdef inline void pack_bytes_at(PackedPointer* slot, const void* data, size_t nbytes, Views* views) noexcept:
-    (<PackedBytes*> slot)[0] = PackedBytes(SPILLED, NULL, data, nbytes, 0)
-    views.spilled += 1
+cdef inline void pack_bytes_at(
+    PackedPointer* slot, const void* data, size_t nbytes, uint64_t kind, Views* views
+) noexcept:
+    (<PackedBytes*> slot)[0] = PackedBytes(SPILLED, NULL, data, nbytes, kind)
+    views.unusual |= HAS_BYTES
 
 
 cdef int pack_spilled(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:
@@ -180,7 +208,7 @@ cdef int pack_spilled(Kernel kernel, Py_ssize_t i, object value, PackedPointer* 
     views.count += 1
     if view.len == 0:
         raise argument_error(kernel, i, "no bytes to pass by value", InvalidArgumentError)
-    pack_bytes_at(slot, view.buf, view.len, views)
+    pack_bytes_at(slot, view.buf, view.len, 0, views)
     return 0
 
 
@@ -196,9 +224,9 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
     if isinstance(value, (bytes, np.void, ctypes.Structure, ctypes.Union)):
         return pack_spilled(kernel, i, value, slot, views)
     if isinstance(value, np.ndarray):
-        views.arrays = True
-        views.spilled += 1
+        views.unusual |= HAS_ARRAYS
         memset(slot, 0, sizeof(PackedPointer))
+        slot.memory.kind = kind_of(value)
         return 0
     if type(value) is not Buffer:
         raise argument_error(
@@ -264,14 +292,14 @@ cdef inline int pack_pointer(
     Kernel kernel, Py_ssize_t i, PyObject* value, PackedPointer* slot, Views* views
 ) except -1:
     if Py_IS_TYPE(value, <PyTypeObject*> Buffer) and is_open_buffer(kernel, <Buffer> value):
-        slot.allocation = (<Buffer> value).allocation.id
+        slot.allocation = <uint64_t> (<Buffer> value).allocation.uses
         slot.memory = (<Buffer> value).memory
         return 0
     if Py_IS_TYPE(value, <PyTypeObject*> ByValue):
-        pack_bytes_at(slot, (<ByValue> value).view.buf, (<ByValue> value).view.len, views)
+        pack_bytes_at(slot, (<ByValue> value).view.buf, (<ByValue> value).view.len, (<ByValue> value).kind, views)
         return 0
     if PyBytes_CheckExact(<object> value) and PyBytes_GET_SIZE(<object> value):
-        pack_bytes_at(slot, PyBytes_AS_STRING(<object> value), PyBytes_GET_SIZE(<object> value), views)
+        pack_bytes_at(slot, PyBytes_AS_STRING(<object> value), PyBytes_GET_SIZE(<object> value), 0, views)
         return 0
     if <object> value is None:
         memset(slot, 0, sizeof(PackedPointer))
@@ -307,7 +335,7 @@ cdef int pack_arguments(
     cdef Parameter* layout = kernel.layout
     cdef char* slot
     cdef char code
-    views.count = views.spilled = views.arrays = 0
+    views.count = views.unusual = 0
     if count != kernel.count:
         raise ArgumentTypeError(
             f"kernel {kernel.name!r} takes {kernel.count} arguments ({count} given): {kernel.signature}")
@@ -327,6 +355,9 @@ cdef int pack_arguments(
 
 
 cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
+    # Anything but an exact int or float may run Python code, which may close a Buffer that is packed already.
+    if not PyLong_CheckExact(value) and not PyFloat_CheckExact(value):
+        views.unusual |= RAN_PYTHON
     try:
         pack_argument(kernel, i, value, slot, views)
     except BaseException:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from forebay.core.errors import InvalidArgumentError
-from forebay.core.host_thread import refuse_on_host_thread
+from forebay.core.process import refuse_on_host_thread
 
 if TYPE_CHECKING:
     from forebay.queues.kernels.kernel import Kernel
@@ -33,6 +33,11 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
             raise InvalidArgumentError(
                 f"kernel {kernel.name!r}, argument {i} ({given[i].type_name} {given[i].name}): an array is copied when "
                 "it is C-contiguous, not empty, and has no Python objects in it"
+            )
+        if captured and given[i].name in kernel._measured:
+            raise InvalidArgumentError(
+                f"kernel {kernel.name!r}, argument {i} ({given[i].type_name} {given[i].name}): the size of scratch is "
+                "read from it before the graph runs, but only the graph copies the array: pass a Buffer"
             )
         for j, other in written:
             if i != j and not _are_same(array, other) and np.may_share_memory(array, other):

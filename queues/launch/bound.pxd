@@ -25,4 +25,5 @@ cdef class BoundLaunch:
     cdef readonly object queue
     cdef readonly Kernel kernel
     cdef readonly tuple arguments
+    cdef list by_value  # copies of bytes by value, for graphs
     cdef object plan_owner

@@ -6,19 +6,26 @@ cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.atomic cimport memory_order_relaxed
+from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NO_PLAN, NO_ROOM, QUEUE_CAPTURED, Geometry, Status, Waits, no_waits
+from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport Plan, delete_plan, set_changed_arguments
-from forebay.core.state cimport QueueState, release_queue_state, retain_queue_state
-from forebay.events.anchors cimport anchor_on_device
+from forebay.core.state cimport QueueState, note_all_used, release_queue_state, retain_queue_state
+from forebay.core.uses cimport Uses
+from forebay.events.anchors cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.launch.arguments cimport Views, pack_arguments, release_views
-from forebay.queues.launch.by_value cimport apply_uploads, make_room, upload_spills, use_spills
+from forebay.queues.launch.arguments cimport (
+    HAS_ARRAYS, HAS_BYTES, Views, check_elements, pack_arguments, release_views
+)
+from forebay.queues.launch.by_value cimport apply_uploads, make_room, spilled_bytes, upload_spills, use_spills
 from forebay.queues.launch.grid cimport read_geometry
-from forebay.queues.launch.launch cimport NO_ARGUMENT, create_plan, note_writes, raise_launch_error, refuse_kernel
+from forebay.queues.launch.launch cimport (
+    NO_ARGUMENT, count_launch, create_plan, hold_arguments, note_writes, raise_launch_error, refuse_kernel
+)
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.sync.ordering cimport (
-    Order, abort_command, begin_command, count_command, end_command, end_order, is_ready_to_launch, waits_of
+    Order, abort_command, begin_command, end_command, end_order, is_ready_to_launch, waits_of
 )
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, NotSupportedError
@@ -61,7 +68,7 @@ cdef Status upload_bound(QueueState* state, Plan* plan, const char* packed, uint
     cdef Status status = begin_command(state, &order)
     if status != 0:
         return status
-    status = upload_spills(state, plan, packed, waits_of(&order), &uploads, failed_at)
+    status = upload_spills(state, plan, packed, waits_of(state, &order), &uploads, failed_at)
     apply_uploads(state, &order, uploads)
     if uploads:
         state.lock.unlock()
@@ -95,6 +102,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     cdef PlanOwner owner = PlanOwner.__new__(PlanOwner)
     cdef uint64_t bytes_set = 0, bytes_skipped = 0
     cdef uint32_t failed_at = NO_ARGUMENT
+    cdef vector[Uses*] written
     cdef char* packed
     cdef Views views
     cdef Status status
@@ -110,9 +118,11 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     packed = <char*> alloca(kernel.packed_size)
     pack_arguments(kernel, (<PyTupleObject*> arguments).ob_item, len(arguments), packed, &views)
     try:
-        if views.arrays:
+        check_elements(kernel, packed)
+        if views.unusual & HAS_ARRAYS:
             raise ArgumentTypeError(
                 f"kernel {kernel.name!r}: a bound launch takes no arrays of the host; launch it, or bind Buffers")
+        held = hold_arguments(kernel, (<PyTupleObject*> arguments).ob_item, written)
         owner.plan = create_plan(state, kernel)
     except BaseException:
         release_views(&views)
@@ -122,9 +132,10 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     bound.queue = queue
     bound.kernel = kernel
     bound.arguments = arguments
+    bound.by_value = spilled_bytes(kernel, packed)
     bound.plan = owner.plan
     bound.plan_owner = owner
-    if views.spilled:
+    if views.unusual & HAS_BYTES:
         bind_by_value(queue, state, kernel, bound.plan, packed, &views)
     status = set_changed_arguments(bound.plan, packed, &bytes_set, &bytes_skipped, &failed_at)
     if status != 0:
@@ -133,6 +144,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
         state.lock.lock()
         state.counts.arg_bytes_set += bytes_set
         state.lock.unlock()
+    del held
     return bound
 
 
@@ -144,19 +156,32 @@ cdef inline Status submit_bound(QueueState* state, Plan* plan, const Geometry* g
     return status
 
 
-cdef Status launch_bound_gathered(QueueState* state, Plan* plan, const Geometry* geometry) noexcept nogil:
+cdef Status launch_bound_gathered(
+    QueueState* state, Plan* plan, const Geometry* geometry, bint follows, vector[Uses*]& written
+) noexcept nogil:
     cdef Order order
     cdef Status status = begin_command(state, &order)
+    cdef size_t i
     if status != 0:
         return status
-    return end_command(state, &order, submit_bound(state, plan, geometry, waits_of(&order)))
+    status = submit_bound(state, plan, geometry, waits_of(state, &order))
+    if status == 0:
+        plan.epoch = submitted_epoch(state.epochs) + 1
+        for i in range(written.size()):
+            written[i].other_writes.fetch_add(1)
+        if follows:
+            note_all_used(state, plan.epoch)
+    return end_command(state, &order, status)
 
 
 cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
     """Handle a bound launch that is not the common case, or has failed. Returns 1 when it became part of a graph."""
+    cdef vector[Uses*] written
     if status == NO_PLAN:
+        held = hold_arguments(bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, written)
         with nogil:
-            status = launch_bound_gathered(bound.state, bound.plan, &bound.geometry)
+            status = launch_bound_gathered(bound.state, bound.plan, &bound.geometry, bound.kernel.follows, written)
+        del held
     if status == QUEUE_CAPTURED:
         capture = bound.queue._capture
         if capture is None or not capture.launch_bound(bound):
@@ -179,13 +204,13 @@ cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t fla
         if is_ready_to_launch(state):
             status = submit_bound(state, bound.plan, &bound.geometry, no_waits())
             if status == 0:
-                count_command(state)
+                count_launch(state, bound.plan)
+                note_writes(bound.kernel.written, (<PyTupleObject*> bound.arguments).ob_item)
+                if bound.kernel.follows:
+                    note_all_used(state, bound.plan.epoch)
         state.lock.unlock()
-    if status != 0 and launch_bound_uncommon(bound, status):
-        return None
-    if bound.kernel.follows:
-        state.device.unseen_writes += 1
-    note_writes(state, bound.kernel.written, (<PyTupleObject*> bound.arguments).ob_item)
+    if status != 0:
+        launch_bound_uncommon(bound, status)
     return None
 
 
@@ -212,7 +237,8 @@ cdef class BoundLaunch:
 
     def __dealloc__(self):
         if self.state != NULL:
-            anchor_on_device(self.state.device, self.plan_owner)
+            if self.plan != NULL:
+                retire_after(self.state.device, self.plan_owner, self.state.epochs, self.plan.epoch)
             release_queue_state(self.state)
 
     def __call__(self) -> None:

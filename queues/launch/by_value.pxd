@@ -5,9 +5,12 @@ from libc.stdint cimport uint32_t, uint64_t
 from forebay.core.driver cimport Status, Waits
 from forebay.core.plan cimport Plan
 from forebay.core.state cimport QueueState
+from forebay.queues.kernels.kernel cimport Kernel
 from forebay.sync.ordering cimport Order
 
 
+# Copies of the bytes by value, as (index of the parameter, bytes)
+cdef list spilled_bytes(Kernel kernel, const char* packed)
 cdef void use_spills(Plan* plan, char* packed) noexcept nogil
 cdef Status upload_spills(
     QueueState* state, Plan* plan, const char* packed, Waits waits, uint64_t* uploads, uint32_t* failed_at

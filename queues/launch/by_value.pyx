@@ -5,6 +5,7 @@ order. A command before the launch therefore writes it in place, even if earlier
 other hazards of shared argument buffers (two queues, two threads, a graph) cannot occur.
 """
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
@@ -17,7 +18,8 @@ from forebay.core.driver cimport NO_ROOM, Status, Waits, no_waits
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.core.plan cimport POINTER, SPILLED, PackedBytes, PackedPointer, Plan, Spill, Staging
 from forebay.core.state cimport QueueState
-from forebay.events.anchors cimport anchor_on_device
+from forebay.events.anchors cimport retire_after
+from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.buffer cimport new_pointer
 from forebay.queues.memory.copies cimport host_memory_of
 from forebay.sync.ordering cimport Order, apply_command, count_command
@@ -34,6 +36,17 @@ cdef inline bint is_uploaded(Spill* spill, const PackedBytes* given) noexcept no
         spill.known and spill.nbytes == given.nbytes
         and memcmp(<const void*> <uintptr_t> spill.staging.back().memory.address, given.data, spill.nbytes) == 0
     )
+
+
+cdef list spilled_bytes(Kernel kernel, const char* packed):
+    cdef const PackedBytes* given
+    cdef Py_ssize_t i
+    cdef list found = []
+    for i in range(kernel.count):
+        given = <const PackedBytes*> (packed + kernel.layout[i].offset)
+        if kernel.layout[i].kind == POINTER and given.allocation == SPILLED:
+            found.append((i, PyBytes_FromStringAndSize(<const char*> given.data, given.nbytes)))
+    return found
 
 
 cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
@@ -217,6 +230,7 @@ cdef void put_in_place(
         if room.staging.array != NULL:
             drop_smaller(state, spill, room.staging.capacity, dropped)
             spill.staging.push_front(room.staging)
+            state.staged += 1
     state.lock.unlock()
 
 
@@ -274,6 +288,6 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
         put_in_place(state, kernel_id, bound, rooms, dropped)
     for i in range(dropped.size()):
         if dropped[i] != NULL:
-            anchor_on_device(state.device, <object> dropped[i])
+            retire_after(state.device, <object> dropped[i], state.epochs, submitted_epoch(state.epochs))
             Py_DECREF(<object> dropped[i])
     return 0

@@ -9,17 +9,19 @@ does it without the GIL. Once the plan exists, neither allocates anything or mak
 from cpython.object cimport PyObject
 from cython.operator cimport dereference
 from libc.stdint cimport uint32_t, uint64_t
+from libcpp.atomic cimport memory_order_relaxed, memory_order_release
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NO_PLAN, Geometry, Status, Waits, no_waits
 from forebay.core.plan cimport Plan, are_unchanged, set_changed_arguments
-from forebay.core.state cimport QueueState
+from forebay.core.state cimport QueueState, note_all_used
+from forebay.core.uses cimport Basis, Uses, still_holds
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
 from forebay.queues.launch.arguments cimport Views, pack_arguments
 from forebay.queues.launch.by_value cimport upload_spills, use_spills
 from forebay.queues.launch.grid cimport read_geometry
-from forebay.queues.memory.buffer cimport Buffer, note_write
+from forebay.queues.memory.buffer cimport Buffer, note_launch_write
 from forebay.sync.ordering cimport count_command, is_ready_to_launch
 
 cdef extern from "Python.h":
@@ -60,13 +62,22 @@ cdef inline Status submit_launch(
     return status
 
 
-cdef inline void note_writes(QueueState* state, vector[Py_ssize_t]& written, PyObject* const* arguments) noexcept:
-    """Note that a launch may write to every buffer that it takes through a pointer that is not const."""
+cdef inline void count_launch(QueueState* state, Plan* plan) noexcept nogil:
+    """Count a launch that carried no wait. The queue is locked."""
+    cdef uint64_t epoch = state.epochs.submitted.load(memory_order_relaxed) + 1
+    state.epochs.submitted.store(epoch, memory_order_release)
+    plan.epoch = epoch  # all that an unchanged launch notes about the memory it uses
+
+
+cdef inline void note_writes(vector[Py_ssize_t]& written, PyObject* const* arguments) noexcept:
+    """Note that a launch may write to every buffer that it takes through a pointer that is not const. The queue is
+    locked.
+    """
     cdef PyObject* value
     for index in written:
         value = arguments[index]
         if Py_IS_TYPE(value, <PyTypeObject*> Buffer):
-            note_write(<Buffer> value, state)
+            note_launch_write(<Buffer> value)
 
 
 cdef int refuse_kernel(object queue, Kernel kernel) except -1
@@ -76,16 +87,18 @@ cdef int capture_launch(
 cdef object raise_launch_error(object queue, Kernel kernel, Status status, uint32_t failed_at)
 cdef Plan* create_plan(QueueState* state, Kernel kernel) except NULL
 cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1
+cdef list hold_arguments(Kernel kernel, PyObject* const* arguments, vector[Uses*]& written)
 cdef list list_of(PyObject* const* arguments, Py_ssize_t count)
 # Handles every other launch: with bytes by value, with waits, without a plan yet, or after a failure.
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, Status status, uint32_t failed_at
+    char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
 ) except -1
 
 
 cdef inline Status launch_ready(
-    QueueState* state, uint64_t kernel_id, const Geometry* geometry, char* packed, bint spilled, uint32_t* failed_at
+    QueueState* state, uint64_t kernel_id, const Geometry* geometry, char* packed, bint spilled, bint follows,
+    uint32_t* failed_at
 ) noexcept nogil:
     """Submit a launch in the common case; return NO_PLAN in any other case. The queue is locked."""
     cdef Plan* plan
@@ -106,27 +119,35 @@ cdef inline Status launch_ready(
         use_spills(plan, packed)
     status = submit_launch(state, plan, geometry, packed, no_waits(), failed_at)
     if status == 0:
-        count_command(state)
+        count_launch(state, plan)
+        if follows:
+            note_all_used(state, plan.epoch)
     return status
 
 
 cdef inline int launch_packed(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views
+    char* packed, Views* views, const Basis* basis, bint follows
 ) except -1:
-    """Launch with packed arguments, and release their views."""
+    """Launch with packed arguments, and release their views. Returns 1 when `basis` does not hold any more: then
+    nothing was submitted. It is NULL for launches that need none.
+    """
     cdef const Geometry* geometry
     cdef uint32_t failed_at = NO_ARGUMENT
     cdef Status status = NO_PLAN
-    if not views.spilled:
+    if not views.unusual:
         geometry = read_geometry(kernel, grid, block)
         if state.lock.try_lock():
-            status = launch_ready(state, kernel.id, geometry, packed, False, &failed_at)
+            if basis != NULL and not still_holds(basis, state.device.unseen_writes.load()):
+                state.lock.unlock()
+                return 1
+            status = launch_ready(state, kernel.id, geometry, packed, False, follows, &failed_at)
+            if status == 0:
+                note_writes(kernel.written, arguments)
+                state.lock.unlock()
+                return 0
             state.lock.unlock()
-        if status == 0:
-            note_writes(state, kernel.written, arguments)
-            return 0
-    return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, views, status, failed_at)
+    return launch_uncommon(queue, state, kernel, grid, block, arguments, packed, views, basis, status, failed_at)
 
 
 cdef inline int launch(
@@ -139,4 +160,4 @@ cdef inline int launch(
     if kernel.state != state.device:
         refuse_kernel(queue, kernel)
     pack_arguments(kernel, arguments, count, packed, &views)  # may run Python code, so before the geometry is read
-    return launch_packed(queue, state, kernel, grid, block, arguments, packed, &views)
+    return launch_packed(queue, state, kernel, grid, block, arguments, packed, &views, NULL, False)

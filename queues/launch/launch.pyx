@@ -2,11 +2,15 @@
 
 from libc.stdint cimport uintptr_t
 
-from forebay.core.driver cimport NO_ROOM, QUEUE_CAPTURED, QUEUE_CLOSED
+from forebay.core.driver cimport NO_ROOM, QUEUE_CAPTURED, QUEUE_CLOSED, STALE
+from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport delete_plan, new_plan
 from forebay.core.state cimport refusal
+from forebay.core.uses cimport Uses
 from forebay.events.anchors cimport collect_device
-from forebay.queues.launch.arguments cimport release_views
+from forebay.queues.launch.arguments cimport (
+    HAS_ARRAYS, HAS_BYTES, argument_error, check_elements, release_views
+)
 from forebay.queues.launch.by_value cimport apply_uploads, make_room
 from forebay.sync.ordering cimport Order, begin_command, end_command, end_order, waits_of
 
@@ -32,7 +36,8 @@ cdef int capture_launch(
     object queue, Kernel kernel, object grid, object block, PyObject* const* arguments
 ) except -1:
     """Make the launch a node of a graph, because the queue is captured."""
-    given = tuple(list_of(arguments, kernel.count))
+    cdef Py_ssize_t i
+    given = tuple([<object> arguments[i] for i in range(kernel.count) if not kernel.left_out[i]])
     capture = queue._capture
     if capture is None or not capture.launch(queue, kernel, grid, block, given):
         queue.launch(kernel, grid, block, *given)  # the capture has ended meanwhile
@@ -41,7 +46,8 @@ cdef int capture_launch(
 
 cdef Plan* create_plan(QueueState* state, Kernel kernel) except NULL:
     cdef uintptr_t handle = kernel._create()
-    return new_plan(state.driver, <void*> handle, kernel.id, kernel.layout, kernel.count, kernel.packed_size)
+    return new_plan(
+        state.driver, <void*> handle, kernel.id, kernel.layout, kernel.count, kernel.packed_size, state.epochs)
 
 
 cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1:
@@ -71,13 +77,15 @@ cdef list list_of(PyObject* const* arguments, Py_ssize_t count):
 
 
 cdef Status launch_gathered(
-    QueueState* state, uint64_t kernel_id, const Geometry* geometry, char* packed, bint spilled, uint32_t* failed_at
+    QueueState* state, uint64_t kernel_id, const Geometry* geometry, char* packed, bint spilled, bint follows,
+    const Basis* basis, vector[Uses*]& written, uint32_t* failed_at
 ) noexcept nogil:
     """Submit a launch with its waits. Its plan exists. Uploads are commands before it; the first carries the waits."""
     cdef Order order
     cdef Plan* plan
     cdef Status status
     cdef uint64_t uploads = 0
+    cdef size_t i
     state.lock.lock()
     status = refusal(state)
     plan = find_plan(state, kernel_id)
@@ -92,13 +100,22 @@ cdef Status launch_gathered(
     plan = find_plan(state, kernel_id)  # the kernel may have been closed in between
     if plan == NULL:
         status = NO_PLAN
+    elif basis != NULL and not still_holds(basis, state.device.unseen_writes.load()):
+        status = STALE
     elif spilled:
-        status = upload_spills(state, plan, packed, waits_of(&order), &uploads, failed_at)
+        status = upload_spills(state, plan, packed, waits_of(state, &order), &uploads, failed_at)
         apply_uploads(state, &order, uploads)
         if status == 0:
             use_spills(plan, packed)
     if status == 0:
-        status = submit_launch(state, plan, geometry, packed, no_waits() if uploads else waits_of(&order), failed_at)
+        status = submit_launch(
+            state, plan, geometry, packed, no_waits() if uploads else waits_of(state, &order), failed_at)
+    if status == 0:
+        plan.epoch = submitted_epoch(state.epochs) + 1
+        for i in range(written.size()):
+            written[i].other_writes.fetch_add(1)
+        if follows:
+            note_all_used(state, plan.epoch)
     if uploads == 0:
         return end_command(state, &order, status)
     if status == 0:
@@ -110,21 +127,30 @@ cdef Status launch_gathered(
 
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
-    char* packed, Views* views, Status status, uint32_t failed_at
+    char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
 ) except -1:
     cdef Geometry geometry
-    cdef bint spilled = views.spilled != 0
+    cdef vector[Uses*] written
+    cdef bint spilled = views.unusual & HAS_BYTES != 0
     try:
-        if views.arrays:
+        check_elements(kernel, packed)
+        if views.unusual & HAS_ARRAYS:
             launch_with_arrays(queue, kernel, grid, block, list_of(arguments, kernel.count))
             return 0
         geometry = read_geometry(kernel, grid, block)[0]
-        if spilled and state.lock.try_lock():
-            status = launch_ready(state, kernel.id, &geometry, packed, True, &failed_at)
+        # The GIL may go from here on, and was given to other code where an argument was converted.
+        _held = hold_arguments(kernel, arguments, written)
+        if basis == NULL and status == NO_PLAN and views.unusual and state.lock.try_lock():
+            status = launch_ready(state, kernel.id, &geometry, packed, spilled, kernel.follows, &failed_at)
+            if status == 0:
+                note_writes(kernel.written, arguments)
             state.lock.unlock()
+            if status == 0:
+                return 0
         while status == NO_PLAN or status == NO_ROOM:
             with nogil:
-                status = launch_gathered(state, kernel.id, &geometry, packed, spilled, &failed_at)
+                status = launch_gathered(
+                    state, kernel.id, &geometry, packed, spilled, kernel.follows, basis, written, &failed_at)
             if status == NO_PLAN:
                 add_plan(queue, state, kernel)
             elif status == NO_ROOM:
@@ -133,7 +159,23 @@ cdef int launch_uncommon(
         release_views(views)
     if status == QUEUE_CAPTURED:
         return capture_launch(queue, kernel, grid, block, arguments)
+    if status == STALE:
+        return 1
     if status != 0:
         raise_launch_error(queue, kernel, status, failed_at)
-    note_writes(state, kernel.written, arguments)
     return 0
+
+
+cdef list hold_arguments(Kernel kernel, PyObject* const* arguments, vector[Uses*]& written):
+    """Return the memory of all Buffers, to be held until the launch is submitted, and list what it may write to."""
+    cdef list held = []
+    cdef Py_ssize_t i
+    for i in range(kernel.count):
+        if type(<object> arguments[i]) is Buffer:
+            if (<Buffer> arguments[i]).allocation.closed:
+                raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
+            held.append((<Buffer> arguments[i]).allocation.memory)
+    for i in kernel.written:
+        if type(<object> arguments[i]) is Buffer:
+            written.push_back((<Buffer> arguments[i]).allocation.uses)
+    return held

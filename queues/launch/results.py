@@ -8,7 +8,7 @@ import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.events.event import wait_for_all
-from forebay.queues.memory.shapes import read_dtype
+from forebay.queues.memory.shapes import element_code, read_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -92,6 +92,11 @@ def launch_for_result(queue: Queue, kernel: Kernel, grid: Any, block: Any, argum
         raise InvalidArgumentError(
             f"kernel {kernel.name!r}: result= is for a kernel whose last parameter is a pointer that it writes to: "
             f"{kernel.signature}"
+        )
+    if element_code(last.dtype) and element_code(dtype) not in (0, element_code(last.dtype)):
+        raise ArgumentTypeError(
+            f"kernel {kernel.name!r}, result={str(dtype)!r}: the last parameter ({last.type_name} {last.name}) points "
+            f"to {last.dtype}"
         )
     buffer = queue.device._lend(queue, 1, dtype.base if not dtype.shape else np.dtype((np.void, dtype.itemsize)))
     try:

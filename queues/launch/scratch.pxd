@@ -4,15 +4,16 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
+from forebay.core.epochs cimport Epochs
 from forebay.core.plan cimport PackedPointer
 from forebay.core.state cimport DeviceState, QueueState
+from forebay.core.uses cimport Basis
 from forebay.queues.kernels.kernel cimport Kernel
 
 
 cdef struct KnownBuffer:
     Py_ssize_t index  # of the argument
-    uint64_t generation  # 0, which no allocation has, when others may write there without forebay's knowledge
-    uint64_t allocation
+    bint exposed  # others may write there without forebay's knowledge, so it must be measured in each launch
     size_t start
     size_t nbytes
     PyObject* dtype  # borrowed from the snapshot's `dtypes`
@@ -22,15 +23,27 @@ cdef class Snapshot:
     """The scratch of a plan, and the values from which its sizes were computed."""
 
     cdef DeviceState* state  # retained
+    cdef Epochs* queue  # of the queue whose launches use it; retained
     cdef tuple declared  # the kernel's scratch declarations at that time
     cdef vector[KnownBuffer] buffers  # each once
+    cdef Basis basis  # the writes to these buffers, in their order
     cdef vector[Py_ssize_t] scalars  # indices of scalar arguments
     cdef vector[char] packed
-    cdef uint64_t unseen_writes
     cdef vector[PackedPointer] scratch  # by position in `declared`
     cdef vector[size_t] sizes
     cdef list natives  # the driver's memory, which does not keep the Device
     cdef list dtypes
+
+
+cdef enum:
+    GUARD = 4096  # bytes behind scratch that a debugging device checks after each launch
+
+
+cdef class Guard:
+    cdef Kernel kernel
+    cdef tuple declared
+    cdef object buffer
+    cdef size_t nbytes  # of the scratch
 
 
 # For kernels that are not `plain`.
@@ -39,9 +52,12 @@ cdef int launch_with_scratch(
     Py_ssize_t count
 ) except -1
 cdef int check_count(Kernel kernel, Py_ssize_t count) except -1
-# Compute the sizes, and allocate the scratch that `last` does not have.
-cdef Snapshot take_snapshot(
-    object queue, QueueState* state, Kernel kernel, PyObject* const* arguments, const char* packed, Snapshot last
-)
-# Put the snapshot's scratch into its slots of the packed arguments.
-cdef void use_scratch(Snapshot snapshot, Kernel kernel, char* packed)
+# The sizes of scratch, in three steps
+cdef tuple read_leaves(Kernel kernel, tuple declared, PyObject* const* arguments)
+cdef list reductions_of(object queue, QueueState* state, list buffers)
+cdef dict known_of(dict scalars, dict buffers, list reduced)
+cdef list sizes_of(Kernel kernel, tuple declared, dict known)
+# Debugging devices
+cdef Guard new_guard(object device, Kernel kernel, object native, tuple declared, size_t nbytes)
+cdef int fill_guards(object queue, list guards) except -1
+cdef int check_guards(object queue, list guards) except -1

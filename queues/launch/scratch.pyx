@@ -8,23 +8,30 @@ costs one integer comparison per buffer. Otherwise the sizes are computed again.
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint64_t, uintptr_t
 from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
+from forebay.core.driver cimport Status
+from forebay.core.epochs cimport release_epochs, retain_epochs, submitted_epoch
 from forebay.core.plan cimport PackedPointer, Parameter, Plan
 from forebay.core.state cimport QueueState, release_device_state
-from forebay.events.anchors cimport anchor_on_device
+from forebay.core.uses cimport (
+    Point, Seen, generation_of, release_points, release_uses, retain_uses, writers_of
+)
+from forebay.events.anchors cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.launch.arguments cimport Views, pack_arguments, release_views
+from forebay.queues.launch.arguments cimport (
+    HAS_ARRAYS, RAN_PYTHON, Views, check_elements, pack_arguments, release_views
+)
 from forebay.queues.launch.launch cimport add_plan, find_plan, launch_packed, list_of, refuse_kernel
-from forebay.queues.memory.buffer cimport Allocation, Buffer, Writer, new_allocation, new_buffer, new_pointer
-from forebay.sync.ordering cimport wait_for_epoch
+from forebay.queues.memory.buffer cimport Allocation, Buffer, new_allocation, new_buffer, new_pointer
+from forebay.sync.ordering cimport wait_for_point
 
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, ScratchOverflowError
-from forebay.core.host_thread import refuse_on_host_thread
+from forebay.core.process import refuse_on_host_thread
 from forebay.queues.kernels.scratch_size import Argument
 from forebay.queues.launch.arrays import launch_with_arrays
 
@@ -32,8 +39,8 @@ cdef extern from "<alloca.h>":
     void* alloca(size_t size) nogil
 
 cdef enum:
-    GUARD = 4096  # bytes behind scratch that a debugging device checks after each launch
     GUARD_BYTE = 0xC5
+    MANY = 1024
 
 
 @cython.no_gc_clear
@@ -41,15 +48,19 @@ cdef class Snapshot:
     """Immutable once a plan has it, so a launch may go on using it while another launch replaces it."""
 
     def __dealloc__(self):
+        cdef size_t i
         if self.state != NULL:
             if self.natives:
-                anchor_on_device(self.state, self.natives)
+                retire_after(self.state, self.natives, self.queue, submitted_epoch(self.queue))
+            for i in range(self.basis.seen.size()):
+                release_uses(self.basis.seen[i].uses)
+            release_epochs(self.queue)
             release_device_state(self.state)
 
 
-cdef inline bint is_same_buffer(const KnownBuffer* known, Buffer buffer):
+cdef inline bint is_same_buffer(const KnownBuffer* known, const Seen* seen, Buffer buffer):
     return (
-        buffer.allocation.generation == known.generation and buffer.allocation.id == known.allocation
+        buffer.allocation.uses == seen.uses and generation_of(seen.uses) == seen.generation and not known.exposed
         and buffer.start == known.start and buffer.nbytes == known.nbytes and <PyObject*> buffer.dtype == known.dtype
     )
 
@@ -58,11 +69,15 @@ cdef bint holds(Snapshot snapshot, Kernel kernel, PyObject* const* arguments, co
     """Return whether the sizes would come out the same. The arguments are already checked."""
     cdef size_t i
     cdef Parameter* parameter
-    if snapshot.declared is not kernel.scratch_sizes or snapshot.unseen_writes != kernel.state.unseen_writes:
+    if snapshot.declared is not kernel.scratch_sizes:
+        return False
+    if snapshot.basis.unseen_writes != kernel.state.unseen_writes.load():
         return False
     for i in range(snapshot.buffers.size()):
         argument = <object> arguments[snapshot.buffers[i].index]
-        if type(argument) is not Buffer or not is_same_buffer(&snapshot.buffers[i], <Buffer> argument):
+        if type(argument) is not Buffer or not is_same_buffer(
+            &snapshot.buffers[i], &snapshot.basis.seen[i], <Buffer> argument
+        ):
             return False
     for i in range(snapshot.scalars.size()):
         parameter = &kernel.layout[snapshot.scalars[i]]
@@ -114,6 +129,7 @@ cdef int launch_with_scratch(
     cdef char* packed
     cdef Views views
     cdef Snapshot snapshot
+    cdef int stale = 1
     cdef Py_ssize_t i, given = 0
     if kernel.closed or kernel.state != state.device:
         refuse_kernel(queue, kernel)
@@ -127,30 +143,36 @@ cdef int launch_with_scratch(
             all_arguments[i] = arguments[given]
             given += 1
     packed = <char*> alloca(kernel.packed_size)
-    pack_arguments(kernel, all_arguments, kernel.count, packed, &views)
-    if views.arrays:
-        release_views(&views)
-        launch_with_arrays(queue, kernel, grid, block, list_of(arguments, count))
-        return 0
-    if not kernel.scratch_sizes:
-        launch_packed(queue, state, kernel, grid, block, all_arguments, packed, &views)
-        kernel.state.unseen_writes += kernel.follows
-        return 0
-    try:
-        snapshot = find_snapshot(state, kernel.id)
-        if snapshot is None or not holds(snapshot, kernel, all_arguments, packed):
-            queue._check_open()
-            snapshot = take_snapshot(queue, state, kernel, all_arguments, packed, snapshot)
-            keep_snapshot(queue, state, kernel, snapshot)
-    except BaseException:
-        release_views(&views)
-        raise
-    use_scratch(snapshot, kernel, packed)
-    if kernel.device.debug:
-        launch_guarded(queue, state, kernel, grid, block, all_arguments, packed, &views, snapshot)
-    else:
-        launch_packed(queue, state, kernel, grid, block, all_arguments, packed, &views)
-    kernel.state.unseen_writes += kernel.follows
+    while stale:  # again when another thread has written to what a size is computed from
+        pack_arguments(kernel, all_arguments, kernel.count, packed, &views)
+        try:
+            check_elements(kernel, packed)
+        except BaseException:
+            release_views(&views)
+            raise
+        if views.unusual & HAS_ARRAYS:
+            release_views(&views)
+            launch_with_arrays(queue, kernel, grid, block, list_of(arguments, count))
+            return 0
+        if not kernel.scratch_sizes:
+            return launch_packed(
+                queue, state, kernel, grid, block, all_arguments, packed, &views, NULL, kernel.follows)
+        try:
+            snapshot = find_snapshot(state, kernel.id)
+            if snapshot is None or not holds(snapshot, kernel, all_arguments, packed):
+                queue._check_open()
+                snapshot = take_snapshot(queue, state, kernel, all_arguments, packed, snapshot)
+                keep_snapshot(queue, state, kernel, snapshot)
+                views.unusual |= RAN_PYTHON  # and other threads ran, while it was measured
+        except BaseException:
+            release_views(&views)
+            raise
+        use_scratch(snapshot, kernel, packed)
+        if kernel.device.debug:
+            stale = launch_guarded(queue, state, kernel, grid, block, all_arguments, packed, &views, snapshot)
+        else:
+            stale = launch_packed(
+                queue, state, kernel, grid, block, all_arguments, packed, &views, &snapshot.basis, kernel.follows)
     return 0
 
 
@@ -176,30 +198,54 @@ cdef Snapshot take_snapshot(
     object queue, QueueState* state, Kernel kernel, PyObject* const* arguments, const char* packed, Snapshot last
 ):
     cdef Snapshot snapshot = Snapshot.__new__(Snapshot)
-    cdef Py_ssize_t index
-    cdef dict known = {}, buffers = {}
+    cdef dict scalars, buffers
     state.device.references.fetch_add(1)
     snapshot.state = state.device
+    snapshot.queue = retain_epochs(state.epochs)
     snapshot.declared = kernel.scratch_sizes
-    snapshot.unseen_writes = state.device.unseen_writes
+    snapshot.basis.unseen_writes = state.device.unseen_writes.load()
     snapshot.packed.assign(packed, packed + kernel.packed_size)
     snapshot.dtypes = []
     snapshot.natives = []
-    leaves = sorted({leaf for _, size in snapshot.declared for leaf in size.leaves()}, key=repr)
-    for leaf in leaves:
+    scalars, buffers = read_leaves(kernel, snapshot.declared, arguments)
+    for leaf in scalars:
+        snapshot.scalars.push_back(kernel._index_of(leaf.name))
+    for index in {kernel._index_of(leaf.name) for leaf in buffers}:
+        note_buffer(snapshot, index, <object> arguments[<Py_ssize_t> index])
+    reduced = reductions_of(queue, state, list(buffers.values()))
+    snapshot.sizes = sizes_of(kernel, snapshot.declared, known_of(scalars, buffers, reduced))
+    allocate_scratch(queue, kernel, snapshot, last)
+    return snapshot
+
+
+cdef tuple read_leaves(Kernel kernel, tuple declared, PyObject* const* arguments):
+    """Return what the sizes are computed from: the values of scalar arguments, and buffers, by leaf."""
+    cdef dict scalars = {}, buffers = {}
+    cdef Py_ssize_t index
+    for leaf in sorted({leaf for _, size in declared for leaf in size.leaves()}, key=repr):
         index = kernel._index_of(leaf.name)
         if isinstance(leaf, Argument):
-            known[leaf] = int(<object> arguments[index])
-            snapshot.scalars.push_back(index)
-        elif index not in buffers:
-            buffers[index] = checked_buffer(kernel, leaf, <object> arguments[index])
-            note_buffer(snapshot, index, buffers[index])
-    reduced = reductions_of(queue, state, list(buffers.values()))
-    for leaf in leaves:
-        if not isinstance(leaf, Argument):
-            known[leaf] = reduced[<Py_ssize_t> list(buffers).index(kernel._index_of(leaf.name))][leaf.index]
-    allocate_scratch(queue, kernel, snapshot, known, last)
-    return snapshot
+            scalars[leaf] = int(<object> arguments[index])
+        else:
+            buffers[leaf] = checked_buffer(kernel, leaf, <object> arguments[index])
+    return scalars, buffers
+
+
+cdef dict known_of(dict scalars, dict buffers, list reduced):
+    """Return the value of each leaf, given the reductions of the buffers."""
+    return scalars | {leaf: found[leaf.index] for leaf, found in zip(buffers, reduced, strict=True)}
+
+
+cdef list sizes_of(Kernel kernel, tuple declared, dict known):
+    """Return the bytes of each scratch, at least 1."""
+    cdef list sizes = []
+    for index, size in declared:
+        wanted = size.evaluate(known)
+        if wanted < 0:
+            raise InvalidArgumentError(
+                f"kernel {kernel.name!r}: scratch {kernel.parameters[index].name!r} of {wanted} bytes, from {size!r}")
+        sizes.append(max(wanted, 1))
+    return sizes
 
 
 cdef object checked_buffer(Kernel kernel, leaf, argument):
@@ -215,8 +261,8 @@ cdef object checked_buffer(Kernel kernel, leaf, argument):
 cdef void note_buffer(Snapshot snapshot, Py_ssize_t index, Buffer buffer):
     cdef KnownBuffer known
     known.index = index
-    known.generation = 0 if buffer.allocation.exposed else buffer.allocation.generation
-    known.allocation = buffer.allocation.id
+    known.exposed = buffer.allocation.exposed != 0
+    snapshot.basis.seen.push_back(Seen(retain_uses(buffer.allocation.uses), generation_of(buffer.allocation.uses)))
     known.start = buffer.start
     known.nbytes = buffer.nbytes
     known.dtype = <PyObject*> buffer.dtype
@@ -226,37 +272,58 @@ cdef void note_buffer(Snapshot snapshot, Py_ssize_t index, Buffer buffer):
 
 cdef list reductions_of(object queue, QueueState* state, list buffers):
     """Return (minimum, maximum, sum) of each buffer. Unknown ones are computed on `queue`, with one host synchronize.
+
+    If `queue` is None, the result is None when one is unknown.
     """
     cdef Allocation allocation
     cdef Buffer buffer
     cdef dict found = {}, stale = {}
     for buffer in buffers:
         allocation = buffer.allocation
-        key = (allocation.id, buffer.start, buffer.nbytes, buffer.dtype)
-        known = None if allocation.reductions is None else allocation.reductions.get(key[1:])
+        key = (<uintptr_t> allocation.uses, buffer.start, buffer.nbytes, buffer.dtype)
+        known = None
+        if allocation.reductions is not None and allocation.reductions_at == values_of(allocation):
+            known = allocation.reductions.get(key[1:])
         if buffer.nbytes == 0:
             found[key] = (0, 0, 0)
-        elif known is not None and known[0] == (allocation.generation, state.device.unseen_writes):
-            found[key] = known[1]
+        elif known is not None:
+            found[key] = known
         else:
             # Note the generation before measuring: a write from now on makes the result stale.
-            stale[key] = buffer, (0 if allocation.exposed else allocation.generation, state.device.unseen_writes)
+            stale[key] = buffer, values_of(allocation)
+    if stale and queue is None:
+        return None
     if stale:
-        queue._refuse_in_capture("launch with scratch that has to be measured (launch it before the capture, too)")
+        queue._refuse_in_capture("measuring for scratch")
         refuse_on_host_thread("A launch whose scratch has to be measured")
         for buffer, _ in stale.values():
             wait_for_writers(queue, state, buffer.allocation)
         results = queue.device._reductions.run(queue, [entry[0] for entry in stale.values()])
         count_reductions(state, len(stale))
-        for (key, (buffer, generation)), result in zip(stale.items(), results, strict=True):
-            if buffer.allocation.reductions is None:
-                buffer.allocation.reductions = {}
-            buffer.allocation.reductions[key[1:]] = generation, result
+        for (key, (buffer, values)), result in zip(stale.items(), results, strict=True):
             found[key] = result
+            if values is not None:
+                keep_reduction(buffer.allocation, values, key[1:], result)
     return [
-        found[((<Buffer> each).allocation.id, (<Buffer> each).start, (<Buffer> each).nbytes, each.dtype)]
+        found[(<uintptr_t> (<Buffer> each).allocation.uses, (<Buffer> each).start, (<Buffer> each).nbytes, each.dtype)]
         for each in buffers
     ]
+
+
+cdef tuple values_of(Allocation allocation):
+    """Name the values that the allocation has now. None when they may change without forebay's knowledge."""
+    if allocation.exposed:
+        return None
+    return generation_of(allocation.uses), allocation.state.unseen_writes.load()
+
+
+cdef int keep_reduction(Allocation allocation, tuple values, tuple part, tuple result) except -1:
+    """Remember a result. What is known of earlier values is dropped, and so is everything when it becomes much."""
+    if allocation.reductions is None or allocation.reductions_at != values or len(allocation.reductions) >= MANY:
+        allocation.reductions = {}
+        allocation.reductions_at = values
+    allocation.reductions[part] = result
+    return 0
 
 
 cdef void count_reductions(QueueState* state, uint64_t count):
@@ -268,33 +335,28 @@ cdef void count_reductions(QueueState* state, uint64_t count):
 
 cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation) except -1:
     """Order the queue after all known writes to the allocation."""
-    cdef vector[Writer] writers = allocation.others
+    cdef vector[Point] writers
+    cdef Status status = 0
     cdef size_t i
-    writers.push_back(allocation.writer)
-    for i in range(writers.size()):
-        if writers[i].queue == 0:
-            continue
-        with nogil:
-            status = wait_for_epoch(state, writers[i].queue, writers[i].epoch)
-        if status != 0:
-            queue._raise(status, "wait")
+    writers_of(allocation.uses, writers)
+    with nogil:
+        for i in range(writers.size()):
+            if status == 0:
+                status = wait_for_point(state, writers[i].queue.queue_id, writers[i].epoch)
+        release_points(writers)
+    if status != 0:
+        queue._raise(status, "wait")
     return 0
 
 
-cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, dict known, Snapshot last) except -1:
+cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapshot last) except -1:
     """Allocate the scratch. Scratch of the last snapshot is used again where it is large enough."""
     cdef PackedPointer pointer
     cdef size_t i, nbytes
     cdef size_t guard = GUARD if kernel.device.debug else 0
     device = queue.device
-    for i in range(<size_t> len(snapshot.declared)):
-        index, size = snapshot.declared[i]
-        wanted = size.evaluate(known)
-        if wanted < 0:
-            raise InvalidArgumentError(
-                f"kernel {kernel.name!r}: scratch {kernel.parameters[index].name!r} of {wanted} bytes, from {size!r}")
-        nbytes = max(wanted, 1)
-        snapshot.sizes.push_back(nbytes)
+    for i in range(snapshot.sizes.size()):
+        nbytes = snapshot.sizes[i]
         if last is not None and i < last.scratch.size() and last.declared[i] == snapshot.declared[i]:
             native = last.natives[i]
             pointer = last.scratch[i]
@@ -312,28 +374,60 @@ cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, dict k
 # -- debugging
 
 
+cdef class Guard:
+    """The bytes behind scratch: on a debugging device a kernel that writes there is found out."""
+
+
+cdef Guard new_guard(object device, Kernel kernel, object native, tuple declared, size_t nbytes):
+    """Make the guard of scratch of so many bytes. `declared` is the scratch's (index of the parameter, Size)."""
+    cdef Guard guard = Guard.__new__(Guard)
+    cdef Allocation allocation = new_allocation(device, kernel.state, native)
+    guard.kernel = kernel
+    guard.declared = declared
+    guard.nbytes = nbytes
+    allocation.memory.freed = True  # who has the scratch gives it back
+    guard.buffer = new_buffer(allocation, nbytes, (GUARD,), np.dtype(np.uint8))
+    return guard
+
+
+cdef int fill_guards(object queue, list guards) except -1:
+    cdef Guard guard
+    refuse_on_host_thread("A launch of a debugging device")
+    for guard in guards:
+        queue.fill(guard.buffer, GUARD_BYTE)
+    return 0
+
+
+cdef int check_guards(object queue, list guards) except -1:
+    """Wait for the queue, and raise ScratchOverflowError if a kernel wrote behind its scratch."""
+    cdef Guard guard
+    for guard in guards:
+        written = np.flatnonzero(guard.buffer.get(queue=queue) != GUARD_BYTE)
+        if written.size:
+            index, size = guard.declared
+            name = guard.kernel.parameters[index].name
+            raise ScratchOverflowError(
+                f"kernel {guard.kernel.name!r} (id {guard.kernel.content_id:08x}) wrote behind its scratch {name!r} "
+                f"(id {guard.kernel.scratch_id(name):08x}): it has {guard.nbytes} bytes, from {size!r}, and at least "
+                f"{written[-1] + 1} more were written to")
+    return 0
+
+
 cdef int launch_guarded(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, Snapshot snapshot
 ) except -1:
     """Launch, wait for the kernel, and raise ScratchOverflowError if it wrote behind its scratch."""
-    guards = []
     try:
-        refuse_on_host_thread("A launch of a debugging device")
-        for i, native in enumerate(snapshot.natives):
-            allocation = new_allocation(queue.device, state.device, native)
-            guards.append(new_buffer(allocation, snapshot.sizes[<size_t> i], (GUARD,), np.dtype(np.uint8)))
-            queue.fill(guards[-1], GUARD_BYTE)
+        guards = [
+            new_guard(queue.device, kernel, native, declared, nbytes)
+            for native, declared, nbytes in zip(snapshot.natives, snapshot.declared, snapshot.sizes, strict=True)]
+        fill_guards(queue, guards)
     except BaseException:
         release_views(views)
         raise
-    launch_packed(queue, state, kernel, grid, block, arguments, packed, views)
-    for (index, size), guard in zip(snapshot.declared, guards, strict=True):
-        written = np.flatnonzero(guard.get(queue=queue) != GUARD_BYTE)
-        if written.size:
-            name = kernel.parameters[index].name
-            raise ScratchOverflowError(
-                f"kernel {kernel.name!r} (id {kernel.content_id:08x}) wrote behind its scratch {name!r} (id "
-                f"{kernel.scratch_id(name):08x}): it has {snapshot.sizes[<size_t> guards.index(guard)]} bytes, from "
-                f"{size!r}, and at least {written[-1] + 1} more were written to")
-    return 0
+    if launch_packed(
+        queue, state, kernel, grid, block, arguments, packed, views, &snapshot.basis, kernel.follows
+    ):
+        return 1
+    return check_guards(queue, guards)

@@ -67,6 +67,7 @@ class LevelZeroDevice:
     """A `DriverDevice` for one Level Zero device. Its context handle is a ZeDevice."""
 
     has_addresses = True
+    timing_is_free = True  # only the timed events themselves are different
     takes_pageable = False
     reads_pageable_late = False
     keeps_gil_below = KEEPS_GIL_BELOW

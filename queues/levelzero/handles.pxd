@@ -5,7 +5,7 @@ from libcpp.atomic cimport atomic
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
-from forebay.core.state cimport Lock
+from forebay.core.epochs cimport Lock
 from forebay.queues.levelzero.calls cimport Call, ze_result_t
 
 
@@ -43,8 +43,7 @@ cdef cppclass ZeDevice:
     vector[void*] pools
     void* newest_pool[EVENT_KINDS]
     uint32_t pool_used[EVENT_KINDS]
-    ZeQueue* join  # a private list for host waits on many queues at once; NULL until the first such wait
-    Lock join_lock  # taken while commands are appended to that list
+    vector[ZeQueue*] joins  # private lists for host waits on many events, each one wait's at a time; these are idle
 
 
 cdef cppclass ZeEvent:
@@ -99,6 +98,8 @@ cdef void release_device(ZeDevice* device) noexcept nogil
 cdef ZeQueue* new_queue(
     ZeDevice* device, uint32_t ordinal, uint32_t index, uint32_t priority, Status* status
 ) noexcept nogil
+cdef ZeQueue* take_join(ZeDevice* device, Status* status) noexcept nogil
+cdef void give_back_join(ZeQueue* join) noexcept nogil
 cdef ZeQueue* retain_queue(ZeQueue* queue) noexcept nogil
 cdef void end_queue(ZeQueue* queue) noexcept nogil
 cdef void release_queue(ZeQueue* queue) noexcept nogil

@@ -5,7 +5,7 @@ from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
-from forebay.core.state cimport Lock
+from forebay.core.epochs cimport Lock
 from forebay.queues.levelzero.calls cimport (
     CALL_CommandListAppendSignalEvent, CALL_CommandListCreate, CALL_CommandListCreateImmediate, CALL_ContextCreate,
     CALL_EventCounterBasedCreate, CALL_EventCreate, CALL_EventHostReset, CALL_EventPoolCreate, ContextDesc, CounterDesc,
@@ -84,7 +84,6 @@ cdef ZeDevice* new_device(void* driver, void* handle, EventMode mode, Status* st
     device.context = context
     device.handle = handle
     device.mode = mode
-    device.join = NULL
     for kind in range(EVENT_KINDS):
         device.newest_pool[kind] = NULL
         device.pool_used[kind] = 0
@@ -93,10 +92,11 @@ cdef ZeDevice* new_device(void* driver, void* handle, EventMode mode, Status* st
 
 cdef void close_device(ZeDevice* device) noexcept nogil:
     """Give back the owner's reference. The owner must have finished all work, and must submit no more."""
+    cdef size_t i
     recycle_gates(device, True)
-    if device.join != NULL:
-        end_queue(device.join)
-        device.join = NULL
+    for i in range(device.joins.size()):
+        end_queue(device.joins[i])
+    device.joins.clear()
     release_device(device)
 
 
@@ -141,6 +141,24 @@ cdef ZeQueue* new_queue(
     queue.device = device
     device.references.fetch_add(1, memory_order_relaxed)
     return queue
+
+
+cdef ZeQueue* take_join(ZeDevice* device, Status* status) noexcept nogil:
+    """An idle private list, or a new one. NULL on failure."""
+    cdef ZeQueue* join = NULL
+    device.lock.lock()
+    if not device.joins.empty():
+        join = device.joins.back()
+        device.joins.pop_back()
+    device.lock.unlock()
+    return join if join != NULL else new_queue(device, 0, 0, 0, status)
+
+
+cdef void give_back_join(ZeQueue* join) noexcept nogil:
+    """Make a private list, whose wait is over, idle."""
+    join.device.lock.lock()
+    join.device.joins.push_back(join)
+    join.device.lock.unlock()
 
 
 cdef ZeQueue* retain_queue(ZeQueue* queue) noexcept nogil:

@@ -15,9 +15,9 @@ from forebay.queues.levelzero.calls cimport (
 )
 from forebay.queues.levelzero.handles cimport (
     DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, EventKind, ZeDevice, ZeEvent, ZeKernel, ZeQueue,
-    ZeRecording, end_queue, hold_events, new_queue, new_recording, outcome, recycle_gates, release_event as end_event,
-    release_kernel as end_kernel, release_recording as end_recording, retain_event, retire_gate, set_passed, set_queue,
-    take_event
+    ZeRecording, end_queue, give_back_join, hold_events, new_recording, outcome, recycle_gates,
+    release_event as end_event, release_kernel as end_kernel, release_recording as end_recording, retain_event,
+    retire_gate, set_passed, set_queue, take_event, take_join
 )
 
 cdef enum:
@@ -304,43 +304,47 @@ cdef Status poll(void* queue, bint* done) noexcept nogil:
     return 0 if error == NOT_READY else outcome(CALL_CommandListHostSynchronize, error)
 
 
-cdef Status join(ZeDevice* device, Waits events, ZeEvent** joined) noexcept nogil:
-    """Make one event for all these, on a private list: on a user's list the waits would block later work there."""
-    cdef Status status = 0
-    device.join_lock.lock()
-    if device.join == NULL:
-        device.join = new_queue(device, 0, 0, 0, &status)
-    if status == 0:
-        status = barrier(device.join, events)
-    if status == 0:
-        status = signal(device.join, HOST_EVENT, joined)
-    device.join_lock.unlock()
-    return status
-
-
 cdef Status wait_events(void* context, Waits events) noexcept nogil:
+    cdef ZeEvent* event
+    cdef uint32_t i, left = 0
+    if events.count == 1 and (<ZeEvent*> events.events[0]).kind != DEVICE_EVENT:
+        return wait_for_event(<ZeEvent*> events.events[0])
+    for i in range(events.count):
+        event = <ZeEvent*> events.events[i]
+        if event.kind == DEVICE_EVENT or event_status(event) != 1:  # the host cannot ask those for the device alone
+            events.events[left] = event
+            left += 1
+    events.count = left
+    return join(<ZeDevice*> context, events) if left else 0
+
+
+cdef Status wait_for_event(ZeEvent* event) noexcept nogil:
     # Synchronize with an event, not with the list: nobody may append to a list during its host synchronize, and forebay
     # must not hold a lock while the host waits.
-    cdef ZeEvent* event = NULL
-    cdef Status status
-    if events.count == 1 and (<ZeEvent*> events.events[0]).kind != DEVICE_EVENT:
-        event = retain_event(<ZeEvent*> events.events[0])
-    else:
-        status = join(<ZeDevice*> context, events, &event)
+    return outcome(CALL_EventHostSynchronize, ze.EventHostSynchronize(event.handle, UINT64_MAX))
+
+
+cdef Status join(ZeDevice* device, Waits events) noexcept nogil:
+    """Wait for all these, by one event of a private list: on a user's list the waits would block later work there, and
+    on a list that two waits share the second would wait for what the first waits for.
+    """
+    cdef ZeEvent* joined = NULL
+    cdef Status status = 0
+    cdef ZeQueue* list = take_join(device, &status)
+    if list == NULL:
+        return status
+    status = barrier(list, events)
+    if status == 0:
+        status = signal(list, HOST_EVENT, &joined)
+        if status == 0:
+            status = wait_for_event(joined)
         if status != 0:
-            return status
-    status = outcome(CALL_EventHostSynchronize, ze.EventHostSynchronize(event.handle, UINT64_MAX))
-    if status != 0 and event.queue != NULL and event.queue == event.device.join:
-        settle_join(event.device)
-    end_event(event)
+            # It must not still wait for other lists when those end, nor hold up the next wait.
+            ze.CommandListHostSynchronize(list.list, UINT64_MAX)
+        if joined != NULL:
+            end_event(joined)
+    give_back_join(list)
     return status
-
-
-cdef void settle_join(ZeDevice* device) noexcept nogil:
-    """Finish the private list after a failed host wait: it must not still wait for other lists when those end."""
-    device.join_lock.lock()
-    ze.CommandListHostSynchronize(device.join.list, UINT64_MAX)
-    device.join_lock.unlock()
 
 
 cdef int event_status(void* event) noexcept nogil:

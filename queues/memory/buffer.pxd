@@ -2,32 +2,31 @@
 
 from libc.stdint cimport uint64_t
 
-from libcpp.vector cimport vector
-
 from forebay.core.driver cimport Memory
-from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport PackedPointer
-from forebay.core.state cimport DeviceState, QueueState
+from forebay.core.state cimport DeviceState
+from forebay.core.uses cimport Uses
 
 
-cdef struct Writer:
-    uint64_t queue  # its id; 0 for nobody
-    uint64_t epoch
+cdef class OwnedMemory:
+    # The driver's memory of an allocation. Who submits a command with it has a reference until the use is noted,
+    # because the allocation may be closed meanwhile. With the last reference the memory is given back after its uses.
+    cdef DeviceState* state  # retained
+    cdef Uses* uses  # retained
+    cdef object native
+    cdef size_t nbytes  # if it may be handed out again, else 0
+    cdef bint freed  # it went back to a pool in the order of a queue, so its uses do not matter any more
 
 
 cdef class Allocation:
     cdef DeviceState* state  # retained
-    cdef object native  # the driver's memory object, freed with its last reference
+    cdef Uses* uses  # retained
+    cdef OwnedMemory memory  # None once it is closed
     cdef readonly object device
-    cdef readonly uint64_t id
     cdef readonly bint closed
-    # All below is only touched with the GIL.
-    cdef uint64_t generation  # how often something may have written to it
-    cdef Writer writer  # the last
-    cdef vector[Writer] others  # the last of each other queue: writing to slices does not order two queues
-    cdef int exposed  # how many holders may write to it without forebay's knowledge
-    cdef dict reductions  # known (generation, …) of the data by (start, nbytes, dtype); None before the first
-    cdef void change_writer(self, uint64_t queue) noexcept
+    cdef int exposed  # how many holders may write to it without forebay's knowledge; only touched with the GIL
+    cdef dict reductions  # by (start, nbytes, dtype), for the values that `reductions_at` names; None before the first
+    cdef tuple reductions_at
     cdef close(self)
 
 
@@ -41,17 +40,16 @@ cdef class Buffer:
     cdef readonly size_t nbytes
 
 
-# Call it with the GIL, after the command was submitted: a generation noted meanwhile is then out of date.
-# (Through the Buffer each time, because a variable for its allocation would be counted as a reference.)
-cdef inline void note_write(Buffer buffer, QueueState* queue) noexcept:
-    buffer.allocation.generation += 1
-    if buffer.allocation.writer.queue != queue.epochs.queue_id:
-        buffer.allocation.change_writer(queue.epochs.queue_id)
-    buffer.allocation.writer.epoch = submitted_epoch(queue.epochs)
+# Call it with the GIL and the queue locked. (Through the Buffer, because a variable for its allocation would be counted
+# as a reference.) The plan of the launch knows the epoch.
+cdef inline void note_launch_write(Buffer buffer) noexcept:
+    buffer.allocation.uses.generation += 1
 
 
-cdef Allocation new_allocation(object device, DeviceState* state, object native)
+# The driver's memory, to be held while a command with the buffer is submitted. Raises ClosedError.
+cdef OwnedMemory hold_memory(Buffer buffer, object what)
+cdef Allocation new_allocation(object device, DeviceState* state, object native, bint reusable=*)
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype)
 cdef void expose(Allocation allocation) noexcept
-# An argument that points to the driver's memory `native`, with an allocation id of its own
+# An argument that points to the driver's memory `native`, and that differs from every other one
 cdef PackedPointer new_pointer(object native)

@@ -11,11 +11,13 @@ from cpython.buffer cimport PyObject_GetBuffer
 from libc.stdint cimport uintptr_t
 from libcpp.atomic cimport memory_order_relaxed
 
+from forebay.core.driver cimport ELEMENT_AT, PART_AT
 from forebay.core.state cimport DeviceState, release_device_state
-from forebay.events.anchors cimport anchor_on_device
+from forebay.core.uses cimport generation_of, new_uses, release_uses, retain_uses
+from forebay.events.anchors cimport retire_memory
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
-from forebay.queues.memory.shapes import read_dtype, read_shape
+from forebay.queues.memory.shapes import element_code, read_dtype, read_shape
 
 if TYPE_CHECKING:
     from typing import Any, SupportsIndex
@@ -27,51 +29,61 @@ if TYPE_CHECKING:
     from forebay.queues.memory.shapes import ShapeLike
     from forebay.queues.queue import Queue
 
-_ids = itertools.count(1)  # never used again: an equal id means the same allocation
+_ids = itertools.count(1, 2)  # odd, as addresses are not, and never used again
+_part_ids = itertools.count(1)  # as little, while the driver gives a new part the handle of one that is gone
 
 
-@cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has anchored it
+@cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has retired it
+cdef class OwnedMemory:
+    """The driver's memory of an allocation."""
+
+    def __dealloc__(self):
+        if self.state == NULL:
+            return
+        if not self.freed:
+            retire_memory(self.state, self.native, self.uses, self.nbytes)
+        release_uses(self.uses)
+        release_device_state(self.state)
+
+
+@cython.no_gc_clear
 cdef class Allocation:
     """One piece of device memory, shared by the buffers that view it."""
 
     device: Device
 
-    cdef void change_writer(self, uint64_t queue) noexcept:
-        """Make `queue` the last writer, and move the previous one to the others."""
-        cdef size_t i = 0
-        while i < self.others.size():
-            if self.others[i].queue == queue:
-                self.others[i] = self.others.back()
-                self.others.pop_back()
-                break
-            i += 1
-        if self.writer.queue != 0:
-            self.others.push_back(self.writer)
-        self.writer.queue = queue
-
     def __dealloc__(self):
         if self.state != NULL:
-            if self.native is not None:
-                anchor_on_device(self.state, self.native)
+            release_uses(self.uses)
             release_device_state(self.state)
 
     cdef close(self):
         if not self.closed:
             self.closed = True
             self.state.closings.fetch_add(1)
-            anchor_on_device(self.state, self.native)
-            self.native = None
+            self.memory = None
 
 
-cdef Allocation new_allocation(object device, DeviceState* state, object native):
+cdef Allocation new_allocation(object device, DeviceState* state, object native, bint reusable=False):
+    """Make an allocation over the driver's memory. `reusable`: it may be handed out again once it is done."""
     cdef Allocation allocation = Allocation.__new__(Allocation)
-    state.references.fetch_add(1, memory_order_relaxed)
-    allocation.state = state
+    cdef OwnedMemory memory = OwnedMemory.__new__(OwnedMemory)
+    state.references.fetch_add(2, memory_order_relaxed)
+    allocation.state = memory.state = state
+    allocation.uses = new_uses()
+    memory.uses = retain_uses(allocation.uses)
+    memory.native = native
+    memory.nbytes = native.nbytes if reusable else 0
+    allocation.memory = memory
     allocation.device = device
-    allocation.native = native
-    allocation.id = next(_ids)
-    allocation.generation = 1
     return allocation
+
+
+cdef OwnedMemory hold_memory(Buffer buffer, object what):
+    cdef OwnedMemory memory = buffer.allocation.memory
+    if memory is None:
+        raise ClosedError(f"{what} is closed")
+    return memory
 
 
 @cython.no_gc_clear
@@ -90,7 +102,7 @@ cdef class HostView:
 
 cdef HostView new_host_view(Allocation allocation):
     cdef HostView view = HostView.__new__(HostView)
-    view.memory = allocation.native
+    view.memory = allocation.memory.native
     view.allocation = allocation
     expose(allocation)
     return view
@@ -102,19 +114,19 @@ cdef PackedPointer new_pointer(object native):
     pointer.memory.handle = <void*> <uintptr_t> native.handle
     pointer.memory.address = native.address
     pointer.memory.offset = 0
-    pointer.memory.host = False
+    pointer.memory.kind = 0
     return pointer
 
 
 cdef void expose(Allocation allocation) noexcept:
     """Note that a holder outside forebay may write to it at any time. What was known of the data is out of date."""
     allocation.exposed += 1
-    allocation.generation += 1
+    allocation.uses.generation += 1
 
 
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype):
     cdef Buffer buffer = Buffer.__new__(Buffer)
-    cdef object native = allocation.native
+    cdef object native = allocation.memory.native
     buffer.allocation = allocation
     buffer.shape = shape
     buffer.dtype = dtype
@@ -122,7 +134,7 @@ cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object
     buffer.memory.handle = <void*> <uintptr_t> native.handle
     buffer.memory.address = native.address + offset if native.address else 0
     buffer.memory.offset = buffer.start = offset
-    buffer.memory.host = False
+    buffer.memory.kind = <uint64_t> element_code(dtype) << ELEMENT_AT
     return buffer
 
 
@@ -149,7 +161,7 @@ cdef class Buffer:
 
     def __dealloc__(self):
         if self.part is not None:
-            anchor_on_device(self.allocation.state, self.part)
+            retire_memory(self.allocation.state, self.part, self.allocation.uses, 0)
 
     @property
     def device(self) -> Device:
@@ -190,13 +202,13 @@ cdef class Buffer:
         It rises with every copy and fill to the memory, and with every launch that takes it through a pointer that is
         not const. It does not count writes through addresses that a kernel finds in memory, nor writes by others.
         """
-        return self.allocation.generation
+        return generation_of(self.allocation.uses)
 
     @property
     def usm_type(self) -> str:
         """Where the memory is: "device", "shared" or "host" (see `Device.empty`)."""
         self._check_open()
-        return self.allocation.native.usm_type
+        return self.allocation.memory.native.usm_type
 
     @property
     def host(self) -> NDArray[Any]:
@@ -211,7 +223,7 @@ cdef class Buffer:
             For memory of the device.
         """
         self._check_open()
-        if self.allocation.native.usm_type == "device":
+        if self.allocation.memory.native.usm_type == "device":
             raise NotSupportedError(
                 f"memory of {self.device.name} cannot be read in place: copy it with .get(), or make it with "
                 "usm_type='shared'")
@@ -307,7 +319,7 @@ cdef class Buffer:
         """Return a view that begins `offset` bytes after this one."""
         cdef Buffer part = new_buffer(self.allocation, self.start + offset, shape, dtype)
         # The driver may need its own object for a part, or have to refuse it.
-        self.device._adapt_view(part, self.allocation.native)
+        self.device._adapt_view(part, self.allocation.memory.native)
         return part
 
     def _use_part(self, part: object, uintptr_t handle) -> None:
@@ -315,6 +327,7 @@ cdef class Buffer:
         self.part = part
         self.memory.handle = <void*> handle
         self.memory.offset = 0
+        self.memory.kind |= <uint64_t> next(_part_ids) << PART_AT
 
     def get(self, out: NDArray[Any] | None = None, queue: Queue | None = None) -> NDArray[Any]:
         """Copy to the host and wait for the copy.

@@ -12,18 +12,19 @@ from cpython.ref cimport Py_XDECREF, Py_XINCREF
 from libc.stdint cimport uintptr_t
 from libc.string cimport memcpy
 
-from forebay.core.driver cimport FOR_HOST, Memory, Status
+from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.marker cimport Marker, new_marker, release_marker, retain_marker
 from forebay.core.state cimport QueueAnchor, QueueState
+from forebay.core.uses cimport Uses, note_use
 from forebay.events.anchors cimport collect_queue
 from forebay.events.event cimport new_event, set_marker
-from forebay.queues.memory.buffer cimport Buffer, note_write
+from forebay.queues.memory.buffer cimport Buffer, hold_memory
 from forebay.sync.finish cimport wait_on_host
 from forebay.sync.ordering cimport Order, abort_command, apply_command, begin_command, end_order, waits_of
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
-from forebay.core.host_thread import refuse_on_host_thread
+from forebay.core.process import refuse_on_host_thread
 
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
@@ -65,8 +66,7 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
         return copy_between_devices(queue, state, dst, src)
     queue._check_buffer(src, "src")
     check_overlap(dst, src)
-    submit_copy(queue, state, &dst.memory, &src.memory, dst.nbytes, None, NULL)
-    note_write(dst, state)
+    submit_copy(queue, state, dst, NULL, src, NULL, dst.nbytes, None, NULL)
     return 0
 
 
@@ -83,8 +83,7 @@ cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffe
     memory = host_memory_of(staged)
     other._copy_to_staging(staged, src)
     queue.wait(other)
-    submit_copy(queue, state, &dst.memory, &memory, dst.nbytes, staged, NULL)
-    note_write(dst, state)
+    submit_copy(queue, state, dst, NULL, None, &memory, dst.nbytes, staged, NULL)
     return 0
 
 
@@ -94,7 +93,7 @@ cdef object copy_to_staging(object queue, QueueState* state, object staged, Buff
     cdef Marker* marker = NULL
     queue._check_buffer(src, "src")
     event = new_event(queue.device, state.device, False)
-    submit_copy(queue, state, &memory, &src.memory, src.nbytes, staged, &marker)
+    submit_copy(queue, state, None, &memory, src, NULL, src.nbytes, staged, &marker)
     if marker != NULL:
         set_marker(event, marker, False, queue)
     return event
@@ -114,10 +113,9 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
             staged = queue.device.driver.stage(view.len)
             memory = host_memory_of(staged)
             memcpy(<void*> <uintptr_t> memory.address, view.buf, view.len)
-        submit_copy(queue, state, &dst.memory, &memory, dst.nbytes, staged, NULL)
+        submit_copy(queue, state, dst, NULL, None, &memory, dst.nbytes, staged, NULL)
     finally:
         PyBuffer_Release(&view)
-    note_write(dst, state)
     return 0
 
 
@@ -130,7 +128,7 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src) excep
         check_size(view.len, src.nbytes)
         if queue.device.driver.takes_pageable or queue.device._is_pinned(dst):
             memory = host_memory(<uintptr_t> view.buf)
-            submit_copy(queue, state, &memory, &src.memory, src.nbytes, pin_view(dst), NULL)
+            submit_copy(queue, state, None, &memory, src, NULL, src.nbytes, pin_view(dst), NULL)
         else:
             download_staged(queue, state, view.buf, src)
     finally:
@@ -145,7 +143,7 @@ cdef int download_staged(object queue, QueueState* state, void* to, Buffer src) 
     refuse_on_host_thread("copy to pageable memory, which waits on this device,")
     staged = queue.device.driver.stage(src.nbytes)
     memory = host_memory_of(staged)
-    submit_copy(queue, state, &memory, &src.memory, src.nbytes, staged, &marker)
+    submit_copy(queue, state, None, &memory, src, NULL, src.nbytes, staged, &marker)
     if marker == NULL:
         return 0
     with nogil:
@@ -158,9 +156,11 @@ cdef int download_staged(object queue, QueueState* state, void* to, Buffer src) 
 
 
 cdef int submit_copy(
-    object queue, QueueState* state, Memory* dst, Memory* src, size_t nbytes, object anchor, Marker** done
+    object queue, QueueState* state, Buffer to, Memory* to_host, Buffer source, Memory* source_host, size_t nbytes,
+    object anchor, Marker** done
 ) except -1:
-    """Submit a copy. Host memory of an asynchronous copy is anchored until the copy's own event is done.
+    """Submit a copy. Each end is a Buffer, or None and host memory. Host memory of an asynchronous copy is anchored
+    until the copy's own event is done.
 
     If `done` is not NULL, it receives a reference to the marker of an anchored copy. It stays unchanged when there are
     no bytes to copy.
@@ -171,18 +171,33 @@ cdef int submit_copy(
     cdef Marker* marker
     cdef bint anchored = anchor is not None
     cdef PyObject* thing = <PyObject*> anchor
+    cdef Memory* dst = to_host if to is None else &to.memory
+    cdef Memory* src = source_host if source is None else &source.memory
+    cdef Uses* written = NULL
+    cdef Uses* read = NULL
+    if to is not None:
+        written = to.allocation.uses
+    if source is not None:
+        read = source.allocation.uses
+    # Another thread may close the buffers while the GIL is released.
+    held = [hold_memory(each, what) for each, what in ((to, "dst"), (source, "src")) if each is not None]
     if nbytes == 0:
         return 0
     Py_XINCREF(thing)
     with nogil:
         status = begin_command(state, &order)
         if status == 0:
-            status = state.driver.copy(state.handle, dst, src, nbytes, waits_of(&order), &event if anchored else NULL)
+            status = state.driver.copy(
+                state.handle, dst, src, nbytes, waits_of(state, &order), &event if anchored else NULL)
             if status != 0:
                 abort_command(state, &order)
             else:
                 state.counts.copies += 1
                 apply_command(state, &order)
+                if written != NULL:
+                    note_use(written, state.epochs, submitted_epoch(state.epochs), True)
+                if read != NULL:
+                    note_use(read, state.epochs, submitted_epoch(state.epochs), False)
                 if anchored:
                     state.counts.events_made += 1
                     marker = new_marker(
@@ -193,6 +208,7 @@ cdef int submit_copy(
                     state.anchors.push_back(QueueAnchor(marker, thing))
                 state.lock.unlock()
                 end_order(&order)
+    del held
     if status != 0 or not anchored:
         Py_XDECREF(thing)
     if status != 0:
@@ -205,7 +221,7 @@ cdef Memory host_memory(uintptr_t address):
     memory.handle = NULL
     memory.address = address
     memory.offset = 0
-    memory.host = True
+    memory.kind = HOST_MEMORY
     return memory
 
 

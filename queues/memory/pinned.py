@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
+from forebay.core.process import finished_before_exit
 from forebay.queues.memory.shapes import ShapeLike, read_dtype, read_shape
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ class PinnedMemory:
 
     def __init__(self, device: Device, nbytes: int) -> None:
         self.device = device
-        address, self._owner = device.driver.pinned(nbytes)  # __del__ checks for `_owner`
+        with finished_before_exit("host_empty()"):
+            address, self._owner = device.driver.pinned(nbytes)  # __del__ checks for `_owner`
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
 
     def __del__(self) -> None:

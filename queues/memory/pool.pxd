@@ -19,9 +19,10 @@ cdef class MemoryPool:
     cdef DeviceState* state  # retained
     cdef object lock
     cdef object returned  # blocks that destructors gave back
-    cdef dict idle  # lists of blocks by size, the last freed at the end
+    cdef dict idle  # by size, then by the id of the queue that freed them: deques of blocks, the last freed at the end
     cdef list sizes  # the keys of `idle`, ascending
     cdef object threshold
+    cdef object limit
     cdef readonly object reserved
     cdef object used_now
     cdef object reserved_peak
@@ -34,10 +35,11 @@ cdef class MemoryPool:
     cdef release(self, Block block)
     cdef object alloc(self, object queue, QueueState* state, object shape, object dtype)
     cdef Block grow(self, object queue, object nbytes)
-    cdef Block find(self, QueueState* state, object nbytes, bint* must_wait)
-    cdef Block wait_for_free(self, object queue, QueueState* state, Block block)
+    cdef list fitting(self, object nbytes)
+    cdef Block find(self, QueueState* state, object nbytes)
+    cdef Block wait_for_free(self, object queue, QueueState* state, object nbytes)
 
 
-cdef MemoryPool new_pool(DeviceState* state)
+cdef MemoryPool new_pool(DeviceState* state, object limit)
 # `Queue.free`, for memory of any pool of the device or of a graph
 cdef int free(object queue, QueueState* state, object buf) except -1

@@ -1,8 +1,9 @@
 """Stream-ordered memory: `Queue.alloc` and `Queue.free`.
 
 Memory is handed out and taken back in the order of queues, not of the host. Memory freed on a queue is reused there at
-once, even if the device has not reached that point, because its next user runs later. Another queue may have it when it
-is ordered after that point, when that point is known to be reached, or after a wait for it.
+once, even if the device has not reached that point, because its next user runs later. Another queue may have it when
+it is ordered after that point, or when that point is known to be reached. A wait for it is inserted only when the pool
+must not grow any more: it would tie two queues together that have nothing to do with each other.
 """
 
 import bisect
@@ -12,19 +13,18 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
+from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_relaxed
-from libcpp.vector cimport vector
 
 from forebay.core.clock cimport Clock, clock_epoch, release_clock, retain_clock
-from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, Status
+from forebay.core.driver cimport Status
 from forebay.core.epochs cimport (
     Epochs, advance_submitted, completed_epoch, release_epochs, retain_epochs, submitted_epoch
 )
-from forebay.core.marker cimport Marker, poll_marker, release_marker
-from forebay.core.state cimport DeviceState, QueueState, registered_queues, release_device_state, release_queue_state
-from forebay.events.anchors cimport anchor_on_device
+from forebay.core.state cimport DeviceState, QueueState, release_device_state
+from forebay.events.anchors cimport reach_point, retire_after
 from forebay.queues.memory.buffer cimport Allocation, Buffer, new_allocation, new_buffer
-from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, take_marker, wait_for_marker
+from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, wait_for_point
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
 from forebay.queues.memory.shapes import read_dtype, read_shape
@@ -88,8 +88,7 @@ def check_reset(nbytes: SupportsIndex, what: str) -> None:
 class Lease:
     """Stands for the driver's memory object in a Buffer of a pool. When it ends, the pool gets the block back.
 
-    It ends when its last Buffer is gone without a free, or was closed, and the device is done with everything submitted
-    by then (see `anchor_on_device`).
+    It ends with a free; or when its last Buffer is gone or was closed, and the device is done with its uses.
     """
 
     usm_type = "device"
@@ -106,11 +105,10 @@ class Lease:
 
     def __del__(self) -> None:
         # The collector may run this while this same thread is inside the pool, so it only appends to a deque.
-        if self.block is not None:
-            self.pool._give_back(self.block)
+        self.pool._give_back(self.block)
 
 
-cdef MemoryPool new_pool(DeviceState* state):
+cdef MemoryPool new_pool(DeviceState* state, object limit):
     cdef MemoryPool pool = MemoryPool.__new__(MemoryPool)
     state.references.fetch_add(1, memory_order_relaxed)
     pool.state = state
@@ -119,6 +117,7 @@ cdef MemoryPool new_pool(DeviceState* state):
     pool.idle = {}
     pool.sizes = []
     pool.threshold = pool.reserved = pool.used_now = pool.reserved_peak = pool.used_peak = 0
+    pool.limit = limit
     pool.reuse_follow_event_dependencies = True
     pool.reuse_allow_opportunistic = True
     pool.reuse_allow_internal_dependencies = True
@@ -138,7 +137,8 @@ cdef class MemoryPool:
     reuse_allow_opportunistic : bool
         Whether a queue may have memory freed on another queue that is known to be done with it.
     reuse_allow_internal_dependencies : bool
-        Whether a queue may be made to wait for another queue to get memory that was freed there.
+        Whether a queue may be made to wait for another queue to get memory that was freed there. That happens only when
+        the driver has no more memory or the pool has reached `growth_limit`.
     reserved : int
         Bytes that were allocated from the driver and not given back.
 
@@ -168,6 +168,17 @@ cdef class MemoryPool:
     @release_threshold.setter
     def release_threshold(self, nbytes: SupportsIndex) -> None:
         self.threshold = read_bytes(nbytes, "release_threshold")
+
+    @property
+    def growth_limit(self) -> int:
+        """Bytes that may be reserved before a queue is made to wait for memory that was freed on another one. At first
+        half of the device's memory. It never makes an allocation fail: beyond it, the pool grows if nothing was freed.
+        """
+        return self.limit
+
+    @growth_limit.setter
+    def growth_limit(self, nbytes: SupportsIndex) -> None:
+        self.limit = read_bytes(nbytes, "growth_limit")
 
     @property
     def used(self) -> int:
@@ -208,13 +219,9 @@ cdef class MemoryPool:
         with self.lock:
             self.settle()
             for size in reversed(self.sizes):
-                blocks = self.idle[size]
-                for block in list(blocks):
-                    if self.reserved <= keep:
-                        return
-                    if is_done(block):
-                        blocks.remove(block)
-                        self.release(block)
+                for blocks in self.idle[size].values():
+                    while blocks and self.reserved > keep and is_done(blocks[0]):
+                        self.release(blocks.popleft())
 
     def _synchronized(self) -> None:
         """Trim to the threshold after the host has waited for something."""
@@ -229,24 +236,29 @@ cdef class MemoryPool:
         with self.lock:
             self.settle()
             before = self.reserved
-            for blocks in self.idle.values():
-                while blocks:
-                    self.release(blocks.pop())
+            for by_queue in self.idle.values():
+                for blocks in by_queue.values():
+                    while blocks:
+                        self.release(blocks.popleft())
             return self.reserved < before
 
     # -- alloc and free
 
     cdef object alloc(self, object queue, QueueState* state, object shape, object dtype):
         cdef Block block
-        cdef bint must_wait = False
         shape = read_shape(shape)
         dtype = read_dtype(dtype)
         nbytes = math.prod(shape) * dtype.itemsize
-        block = self.find(state, nbytes, &must_wait)
-        if must_wait:
-            block = self.wait_for_free(queue, state, block)
+        block = self.find(state, nbytes)
+        if block is None and self.reserved + size_class(nbytes) > self.limit:
+            block = self.wait_for_free(queue, state, nbytes)
         if block is None:
-            block = self.grow(queue, nbytes)
+            try:
+                block = self.grow(queue, nbytes)
+            except OutOfMemoryError:
+                block = self.find(state, nbytes) or self.wait_for_free(queue, state, nbytes)
+                if block is None:
+                    raise
         with self.lock:
             forget_free(block)
             self.used_now += block.nbytes
@@ -259,12 +271,14 @@ cdef class MemoryPool:
         """Make a Buffer on memory of a graph."""
         return new_buffer(new_allocation(device, self.state, memory), 0, shape, dtype)
 
-    def _give_back(self, block: Block) -> None:
-        """Take back a block that nothing can use any more. Called from a destructor."""
+    def _give_back(self, Block block) -> None:
+        """Take back a block that was freed, or that nothing can use any more. Called from a destructor."""
+        if block.freed_on != NULL:
+            block.freed_at = submitted_epoch(block.freed_on)
         self.returned.append(block)
 
     cdef settle(self):
-        """Put blocks that destructors gave back among the idle ones. The pool is locked."""
+        """Put blocks that were given back among the idle ones. The pool is locked."""
         cdef Block block
         while self.returned:
             block = self.returned.popleft()
@@ -273,16 +287,20 @@ cdef class MemoryPool:
 
     cdef put_back(self, Block block):
         """Put a block among the idle ones. The pool is locked."""
-        blocks = self.idle.get(block.nbytes)
-        if blocks is None:
-            blocks = self.idle[block.nbytes] = []
+        by_queue = self.idle.get(block.nbytes)
+        if by_queue is None:
+            by_queue = self.idle[block.nbytes] = {}
             bisect.insort(self.sizes, block.nbytes)
+        queue_id = 0 if block.freed_on == NULL else block.freed_on.queue_id
+        blocks = by_queue.get(queue_id)
+        if blocks is None:
+            blocks = by_queue[queue_id] = deque()
         blocks.append(block)
 
     cdef release(self, Block block):
         """Give a block to the driver as soon as the device is done with it. The pool is locked."""
         self.reserved -= block.nbytes
-        anchor_on_device(self.state, block.native)
+        retire_after(self.state, block.native, block.freed_on, block.freed_at)
         block.native = None
 
     cdef Block grow(self, object queue, object nbytes):
@@ -300,55 +318,70 @@ cdef class MemoryPool:
             self.reserved_peak = max(self.reserved_peak, self.reserved)
         return block
 
-    cdef Block find(self, QueueState* state, object nbytes, bint* must_wait):
-        """Take out a block that the queue may have, else one that it may wait for. None when there is neither."""
+    cdef list fitting(self, object nbytes):
+        """Return the blocks of fitting sizes: for each size and queue, those freed there. The pool is locked."""
+        self.settle()
+        size = size_class(nbytes)
+        sizes = self.sizes[bisect.bisect_left(self.sizes, nbytes):bisect.bisect_right(self.sizes, size + size // 8)]
+        return [self.idle[size] for size in sizes]
+
+    cdef Block find(self, QueueState* state, object nbytes):
+        """Take out a block that the queue may have without a wait. None when there is none."""
         cdef Clock* clock
         cdef Block block
-        cdef list blocks
-        cdef Py_ssize_t i
         with nogil:
             state.lock.lock()
             clock = retain_clock(state.clock)
             state.lock.unlock()
         try:
             with self.lock:
-                self.settle()
-                size = size_class(nbytes)
-                fitting = self.sizes[bisect.bisect_left(self.sizes, nbytes):bisect.bisect_right(
-                    self.sizes, size + size // 8)]
-                for size in fitting:
-                    blocks = self.idle[size]
-                    for i in range(len(blocks) - 1, -1, -1):
-                        block = blocks[i]
-                        if may_have(self, state, clock, block):
-                            del blocks[i]
-                            return block
-                if not self.reuse_allow_internal_dependencies and not self.reuse_allow_opportunistic:
-                    return None
-                for size in fitting:
-                    blocks = self.idle[size]
-                    if blocks:
-                        must_wait[0] = True
-                        return blocks.pop(0)  # the device is likely to be done first with the block freed first
+                found = self.fitting(nbytes)
+                for by_queue in found:
+                    for queue_id in (state.epochs.queue_id, 0):
+                        blocks = by_queue.get(queue_id)
+                        if blocks:
+                            return blocks.pop()
+                for by_queue in found:
+                    for queue_id, blocks in list(by_queue.items()):
+                        if not blocks:
+                            del by_queue[queue_id]
+                        elif may_have(self, state, clock, blocks[0]):  # what was freed there first is done first
+                            return blocks.popleft()
+                if self.reuse_allow_opportunistic:
+                    for by_queue in found:
+                        for blocks in by_queue.values():
+                            block = blocks[0]
+                            with nogil:
+                                reach_point(self.state, block.freed_on, block.freed_at)
+                            if is_done(block):
+                                return blocks.popleft()
                 return None
         finally:
             with nogil:
                 release_clock(clock)
 
-    cdef Block wait_for_free(self, object queue, QueueState* state, Block block):
-        """Order the queue after the free. None when the settings forbid that and the free is not reached yet."""
+    cdef Block wait_for_free(self, object queue, QueueState* state, object nbytes):
+        """Take out a block that was freed on another queue, and order the queue after that. None when there is none, or
+        when the settings forbid it.
+        """
+        cdef Block block = None
         cdef Status status
-        cdef bint ready = True
-        cdef bint may_wait = self.reuse_allow_internal_dependencies
+        if not self.reuse_allow_internal_dependencies:
+            return None
+        with self.lock:
+            for by_queue in self.fitting(nbytes):
+                for blocks in by_queue.values():
+                    if blocks and block is None:
+                        block = blocks.popleft()
+        if block is None:
+            return None
         with nogil:
-            status = order_after(state, block.freed_on, may_wait, &ready)
-        if status == 0 and ready:
+            status = order_after(state, block.freed_on, block.freed_at)
+        if status == 0:
             return block
         with self.lock:
             self.put_back(block)
-        if status != 0:
-            queue._raise(status, "alloc")
-        return None
+        queue._raise(status, "alloc")
 
 
 cdef bint may_have(MemoryPool pool, QueueState* queue, const Clock* clock, Block block):
@@ -366,33 +399,13 @@ cdef bint may_have(MemoryPool pool, QueueState* queue, const Clock* clock, Block
     return queue.is_null and block.freed_on_blocking or queue.blocking and block.freed_on_null
 
 
-cdef Status order_after(QueueState* queue, Epochs* freed_on, bint may_wait, bint* ready) noexcept nogil:
-    """Make the queue wait for all work of the queue with these epochs, or only ask whether that is done."""
-    cdef vector[QueueState*] queues
-    cdef QueueState* producer = NULL
-    cdef Marker* marker = NULL
-    cdef Status status = 0
-    cdef size_t i
-    registered_queues(queue.device, queues)
-    for i in range(queues.size()):
-        if queues[i].epochs == freed_on:
-            producer = queues[i]
-    if producer != NULL:  # otherwise it is gone, so its work is done
-        producer.lock.lock()
-        status = take_marker(producer, FOR_DEVICE if may_wait else FOR_HOST, &marker)
-        producer.lock.unlock()
-    if status == 0 and marker != NULL:
-        if may_wait:
-            status = wait_for_marker(queue, marker)
-            if status == 0 and queue.adopted:  # the next command there may carry no wait
-                queue.lock.lock()
-                status = carry_pending(queue)
-                queue.lock.unlock()
-        else:
-            ready[0] = poll_marker(marker) == 1
-        release_marker(marker)
-    for i in range(queues.size()):
-        release_queue_state(queues[i])
+cdef Status order_after(QueueState* queue, Epochs* freed_on, uint64_t freed_at) noexcept nogil:
+    """Make the queue wait for the free, and for nothing later that can be held up."""
+    cdef Status status = wait_for_point(queue, freed_on.queue_id, freed_at)
+    if status == 0 and queue.adopted:  # the next command there may carry no wait
+        queue.lock.lock()
+        status = carry_pending(queue)
+        queue.lock.unlock()
     return status
 
 
@@ -418,7 +431,7 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
     allocation = (<Buffer> buf).allocation
     if allocation.closed:
         raise ClosedError("free: this Buffer was freed or closed before")
-    lease = allocation.native
+    lease = allocation.memory.native
     if not isinstance(lease, Lease):
         raise InvalidArgumentError("free: this Buffer is not from Queue.alloc; its close() gives the memory back")
     if allocation.state != state.device:
@@ -433,19 +446,13 @@ cdef int free(object queue, QueueState* state, object buf) except -1:
 
 
 cdef int take_back(Allocation allocation, object lease, QueueState* state) except -1:
-    cdef MemoryPool pool = lease.pool
+    """Close the allocation. The block goes back to its pool at once, or when a call that uses it now has submitted."""
     cdef Block block = lease.block
     if allocation.closed:
         raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")
-    allocation.closed = True
-    allocation.state.closings.fetch_add(1)
-    allocation.native = None
-    lease.block = None
     block.freed_on = retain_epochs(state.epochs)
-    block.freed_at = submitted_epoch(block.freed_on)
     block.freed_on_null = state.is_null
     block.freed_on_blocking = state.blocking
-    with pool.lock:
-        pool.used_now -= block.nbytes
-        pool.put_back(block)
+    allocation.memory.freed = True
+    allocation.close()
     return 0

@@ -10,10 +10,26 @@ import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 
-__all__ = ["Grid", "ShapeLike", "convert", "read_dtype", "read_shape"]
+__all__ = ["Grid", "ShapeLike", "convert", "element_code", "read_dtype", "read_shape", "whole_number"]
 
 ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 Grid: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...]  # also of a block: HIP has dim3
+
+
+# Of numbers larger than a byte, by the character of their dtype; a complex number counts as its two halves.
+_CODES = {
+    **{kind: 2 * np.dtype(kind).itemsize for kind in "hHiIlLqQ"},
+    **{kind: 2 * np.dtype(kind).itemsize + 1 for kind in "efdg"},
+    **{kind: np.dtype(kind).itemsize + 1 for kind in "FDG"},
+}
+
+
+def element_code(dtype: np.dtype[Any] | None) -> int:
+    """Return what memory and a pointer to it must have in common: twice the bytes, and 1 more for floating point.
+
+    It is 0 for what fits everything: bytes, structures, unknown types (None).
+    """
+    return 0 if dtype is None else _CODES.get(dtype.base.char, 0)
 
 
 def read_shape(shape: Any, least: int = 0) -> tuple[int, ...]:
@@ -42,6 +58,19 @@ def read_dtype(dtype: Any) -> np.dtype[Any]:
     return read
 
 
+def whole_number(value: Any) -> int:
+    """Convert an int, a bool (NumPy's too, which has no ``__index__``), or anything else with ``__index__``.
+
+    Raises
+    ------
+    TypeError
+        For anything else: for floats, even whole ones.
+    """
+    if isinstance(value, (np.bool_, np.ndarray)) and value.dtype == np.bool_ and value.ndim == 0:
+        return int(value)
+    return operator.index(value)
+
+
 def convert(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
     """Convert a value or values to an array of `dtype`. Unlike NumPy's own conversions it never wraps or overflows.
 
@@ -56,7 +85,7 @@ def convert(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, np.dtype[Any]]:
         source = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value, object)
         if source.dtype.kind not in "iubO":
             raise TypeError(f"not an integer but {source.dtype}")
-        numbers = [operator.index(number) for number in source.ravel().tolist()]
+        numbers = [whole_number(number) for number in source.ravel().tolist()]
         limits = np.iinfo(dtype)
         for number in numbers:
             if not limits.min <= number <= limits.max:

@@ -158,6 +158,9 @@ class OpenCLDevice:
             raise errors.OutOfMemoryError(f"{nbytes} bytes of pinned host memory: {error}") from None
         return array.ctypes.data, (array, buffer)
 
+    # With profiling each command reads the clock. Of a launch from C that is 45 ns of 540 on Intel's CPU runtime, 20 of
+    # 290 on PoCL, 110 of 1,440 on NVIDIA (H200).
+    timing_is_free = False
     takes_pageable = True
     clock_wraps = 0.0  # never
     usm = None

@@ -25,8 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from forebay.core.discovery import Discovery, Found, numbered
-from forebay.core.driver import DeviceInfo
+from forebay.core.driver import DeviceInfo, Discovery, Found, numbered
 
 __all__ = ["absence", "discover", "intel_cpu_runtime", "shown_to_loader", "why_unusable"]
 

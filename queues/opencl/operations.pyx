@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport TIMED, Driver, Geometry, Memory, Status, Waits, Wake
+from forebay.core.driver cimport HOST_MEMORY, TIMED, Driver, Geometry, Memory, Status, Waits, Wake
 from forebay.queues.opencl.calls cimport (
     CALL_CreateUserEvent, CALL_EnqueueBarrierWithWaitList, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer,
     CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemFill,
@@ -69,10 +69,10 @@ cdef Status copy(
     if to.handle != NULL and source.handle != NULL:
         return outcome(CALL_EnqueueCopyBuffer, cl.EnqueueCopyBuffer(
             queue, source.handle, to.handle, source.offset, to.offset, nbytes, waits.count, events, event))
-    if source.handle != NULL and to.host:
+    if source.handle != NULL and to.kind & HOST_MEMORY:
         return outcome(CALL_EnqueueReadBuffer, cl.EnqueueReadBuffer(
             queue, source.handle, False, source.offset, nbytes, to_address, waits.count, events, event))
-    if to.handle != NULL and source.host:
+    if to.handle != NULL and source.kind & HOST_MEMORY:
         return outcome(CALL_EnqueueWriteBuffer, cl.EnqueueWriteBuffer(
             queue, to.handle, False, to.offset, nbytes, source_address, waits.count, events, event))
     return outcome(CALL_EnqueueSVMMemcpy, cl.EnqueueSVMMemcpy(
@@ -231,6 +231,7 @@ cdef void release_queue(void* queue) noexcept nogil:
 
 
 cdef Driver table  # entries that are not set are NULL
+table.gates_forbid_releases = True
 table.scopes_matter = False
 table.launch = launch
 table.set_pointer = set_pointer

@@ -92,6 +92,7 @@ class SyclDevice:
     """
 
     has_addresses = True
+    timing_is_free = False  # a property of the queue; what it costs was not measured
     clock_wraps = 0.0  # never
     priorities = (0,)  # dpctl's C interface makes queues of one priority
 

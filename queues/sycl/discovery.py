@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.core.discovery import Discovery, Found, numbered
-from forebay.core.driver import DeviceInfo
+from forebay.core.driver import DeviceInfo, Discovery, Found, numbered
 from forebay.queues.opencl.discovery import INTEL_CPU, PROBE, first_line, intel_cpu_runtime, shown_to_loader
 
 __all__ = ["absence", "describe", "discover"]

@@ -38,8 +38,9 @@ cdef extern from *:
     bint start_thread "forebay_start_thread"(void (*run)(void*) noexcept nogil, void* data) nogil
 
 
-cdef mutex lock
-cdef condition_variable_any handed_on
+# On the heap, and never deleted: threads may wait for it when the process ends, or have been when it was forked.
+cdef mutex* lock = new mutex()
+cdef condition_variable_any* handed_on = new condition_variable_any()
 
 
 # -- events
@@ -389,7 +390,7 @@ cdef void await_given(SyclQueue* queue) noexcept nogil:
     lock.lock()
     last = queue.deferrals
     while queue.given < last:
-        handed_on.wait(lock)
+        handed_on.wait(lock[0])
     lock.unlock()
 
 
@@ -400,6 +401,6 @@ cdef int await_submitted(SyclEvent* event) noexcept nogil:
         return state
     lock.lock()
     while event.state.load(memory_order_acquire) == PENDING:
-        handed_on.wait(lock)
+        handed_on.wait(lock[0])
     lock.unlock()
     return event.state.load(memory_order_acquire)

@@ -110,6 +110,20 @@ def test_branches_that_nothing_joins(calls, graph_of, queue, hold):
     del event
 
 
+def test_lanes_have_their_own_kernel_objects(device, calls, kernels, queue, x):
+    """Also for launches that are the same: a kernel object is stateful."""
+    graph = device.graph()
+    for _ in range(2):
+        graph.add_kernel(kernels["advance"], 4, 16, x, 1)
+    executable = graph.instantiate()
+    first = len(calls)
+    executable.launch(queue)
+    executable.launch(queue)
+    used = [call.kernel for call in calls.since(first) if calls.kind(call) == "command"]
+    assert used[:2] == used[2:]
+    assert len(set(used)) == 2
+
+
 def test_the_queues_own_waits_come_once(calls, graph_of, make_queue, hold):
     producer, queue = make_queue(blocking=False), make_queue(blocking=False)
     executable = graph_of([], [], [])
@@ -312,6 +326,9 @@ def test_a_call_that_fails(device, calls, graph_of, queue, step, y, works, what,
 @pytest.mark.parametrize("after", [0, 1, 2])
 def test_a_queue_that_cannot_be_made(device, calls, graph_of, queue, works, after):
     code = calls.driver.FAILURE[0]
+    idle, made = [], len(calls)
+    while calls.count(calls.driver.NEW_QUEUE, made) == 0:  # until none is left that was handed out before
+        idle.append(device.queue(blocking=False, timing=False))
     made = len(calls)
     calls.fail(calls.driver.NEW_QUEUE, code, after)
     with pytest.raises(ps.Error):

@@ -1,6 +1,4 @@
-"""Launches with arrays of the host and with scratch in a capture."""
-
-import gc
+"""Launches with arrays of the host in a capture, and with scratch besides."""
 
 import numpy as np
 import pytest
@@ -64,59 +62,6 @@ def test_such_graphs_are_like_others(device, queue, kernels):
 def test_arrays_that_cannot_be_copied_leave_the_capture_as_it_was(queue, kernels):
     with queue.capture() as graph, refused(ps.InvalidArgumentError, ValueError, "contiguous"):
         queue.launch(kernels["advance"], 4, 16, np.zeros(2 * SIZE, "u4")[::2], 1)
-    assert len(graph) == 0
-
-
-@pytest.mark.executes
-def test_scratch_of_a_size_that_is_known(device, queue, own, x):
-    own.scratch("room", 4 * SIZE)
-    with queue.capture() as graph:
-        queue.launch(own, 1, 1, x, x, SIZE)
-    before = device.stats.allocations
-    for start in (3, 7):
-        queue.fill(x, start)
-        graph.launch(queue)
-        assert x.get().tolist() == list(range(start, start + SIZE))
-    assert device.stats.allocations == before
-
-
-@pytest.mark.executes
-def test_scratch_of_a_size_that_was_measured_before(device, queue, own, x, y):
-    rows = device.array(np.full(4, SIZE, "u4"))
-    own.scratch("room", ps.MaxOver("rows") * 4)
-    queue.launch(own, 1, 1, rows, x, SIZE)
-    before = device.stats.reductions
-    with queue.capture() as graph:
-        queue.launch(own, 1, 1, rows, y, SIZE)
-    assert device.stats.reductions == before
-    graph.launch(queue)
-    assert y.get().tolist() == list(range(SIZE, 2 * SIZE))
-    queue.fill(rows, 1)
-    with refused(ps.CaptureUnsupportedError, RuntimeError, "launch it before"), queue.capture():
-        queue.launch(own, 1, 1, rows, y, 1)
-    graph.launch(queue)  # with the size of the capture
-    assert y.get().tolist() == list(range(1, 1 + SIZE))
-
-
-@pytest.mark.executes
-def test_scratch_of_a_graph_is_its_own_and_shared_by_its_launches(device, queue, own, x, y):
-    """A launch outside of the graph has other scratch, and may run at the same time."""
-    own.scratch("room", 4 * SIZE)
-    queue.launch(own, 1, 1, x, x, 1)
-    before = device.stats.allocations
-    with queue.capture() as graph:
-        for _ in range(3):
-            queue.launch(own, 1, 1, y, y, SIZE)
-    assert device.stats.allocations == before + 1
-    del graph
-    gc.collect()
-    queue.finish()
-
-
-def test_a_wrong_number_of_arguments(queue, own, x):
-    own.scratch("room", 4)
-    with queue.capture() as graph, refused(ps.ArgumentTypeError, TypeError, "besides its scratch"):
-        queue.launch(own, 1, 1, x, x, x, 1)
     assert len(graph) == 0
 
 

@@ -79,7 +79,7 @@ def kernel(function, *args, grid=N // 10, block=10, **more):
     """The parameters of a kernel node; ints are C's."""
     arguments = tuple(ctypes.c_int(arg) if isinstance(arg, int) else arg for arg in args)
     return hip.hipKernelNodeParams(
-        func=function, gridDim=hip.dim3(grid), blockDim=hip.dim3(block), kernelParams=arguments, **more
+        func=function, gridDim=hip.dim3(grid), blockDim=hip.dim3(block), extra=arguments, **more
     )
 
 

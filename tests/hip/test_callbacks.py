@@ -79,6 +79,17 @@ def test_a_callback_may_not_wait(stream):
     assert codes == [E.hipErrorNotSupported]
 
 
+def test_a_callback_may_not_reset_the_device(fresh):
+    stream, memory, codes = ok(hip.hipStreamCreate()), ints(), []
+    ok(hip.hipLaunchHostFunc(stream, lambda data: codes.append(hip.hipDeviceReset()[0]), None))
+    ok(hip.hipStreamSynchronize(stream))
+    assert codes == [E.hipErrorNotSupported]
+    assert hip.current_device() is fresh
+    assert not fresh.closed
+    ok(hip.hipFree(memory))
+    ok(hip.hipStreamDestroy(stream))
+
+
 @pytest.mark.parametrize("how", ["stream", "event", "device"])
 def test_what_a_callback_raises_is_raised_by_the_next_synchronize(stream, how):
     class Mine(Exception):

@@ -265,7 +265,7 @@ def test_what_a_kernel_node_was_made_from(graph, function):
     ok(hip.hipGraphKernelNodeSetParams(node, kernel(function("add"), there, 2)))
     told = ok(hip.hipGraphKernelNodeGetParams(node))
     assert told.func is function("add")
-    assert (told.kernelParams[0], told.kernelParams[1].value) == (there, 2)
+    assert (told.extra[0], told.extra[1].value) == (there, 2)
     ok(hip.hipGraphKernelNodeSetParams(node, told))
     clone = ok(hip.hipGraphClone(graph))
     (cloned,), _ = ok(hip.hipGraphGetNodes(clone))

@@ -48,7 +48,9 @@ def test_nodes_of_every_kind(graph, stream, function):
 @pytest.mark.executes
 def test_an_executable_outlives_its_graph_and_a_node_what_made_it(graph, stream, function):
     memory, value = ints(), ctypes.c_int(5)
-    params = hip.hipKernelNodeParams(hip.dim3(10), None, function("fill"), (N // 10,), (memory, value), 0)
+    pointer = ctypes.c_void_p(int(memory))
+    addresses = (ctypes.addressof(pointer), ctypes.addressof(value))
+    params = hip.hipKernelNodeParams(hip.dim3(10), None, function("fill"), (N // 10,), addresses, 0)
     ok(hip.hipGraphAddKernelNode(graph, None, 0, params))
     value.value, params.func = 6, None
     executable = instantiate(graph)
@@ -61,7 +63,7 @@ def test_an_executable_outlives_its_graph_and_a_node_what_made_it(graph, stream,
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize("form", ["values", "pointers", "array of addresses", "extra", "buffer"])
+@pytest.mark.parametrize("form", ["addresses", "pointers", "array of addresses", "extra", "buffer"])
 def test_forms_of_arguments(graph, stream, function, form):
     memory = ints()
     pointer, value = ctypes.c_void_p(int(memory)), ctypes.c_int(42)
@@ -69,10 +71,10 @@ def test_forms_of_arguments(graph, stream, function, form):
     packed = bytes(pointer) + bytes(value)
     size = ctypes.c_size_t(len(packed))
     buffer = ctypes.create_string_buffer(packed, len(packed))
-    if form == "values":
-        params.kernelParams = [memory, value]
+    if form == "addresses":
+        params.kernelParams = [ctypes.addressof(pointer), ctypes.addressof(value)]
     elif form == "pointers":
-        params.kernelParams = (memory, ctypes.pointer(value))
+        params.kernelParams = (ctypes.pointer(pointer), ctypes.pointer(value))
     elif form == "array of addresses":
         params.kernelParams = (ctypes.c_void_p * 2)(ctypes.addressof(pointer), ctypes.addressof(value))
     elif form == "extra":
@@ -222,9 +224,9 @@ def test_what_every_adding_refuses(graph, function, name):
     [
         ({"func": None}, E.hipErrorInvalidValue),
         ({"func": 12345}, E.hipErrorInvalidDeviceFunction),
-        ({"kernelParams": None}, E.hipErrorInvalidValue),
-        ({"kernelParams": (5,)}, E.hipErrorInvalidValue),
-        ({"extra": (1, 2)}, E.hipErrorInvalidValue),
+        ({"extra": None}, E.hipErrorInvalidValue),
+        ({"extra": (5,)}, E.hipErrorInvalidValue),
+        ({"kernelParams": (ctypes.c_int(1), ctypes.c_int(2))}, E.hipErrorInvalidValue),
         ({"gridDim": 0}, E.hipErrorInvalidValue),
         ({"blockDim": (1 << 20, 1 << 10)}, E.hipErrorInvalidValue),
         ({"sharedMemBytes": 1 << 40}, E.hipErrorInvalidValue),

@@ -41,7 +41,9 @@ def test_nothing(device):
     ok(hip.hipFree(None))
     ok(hip.hipFree(0))
     ok(hip.hipHostFree(None))
-    ok(hip.hipFreeAsync(None, None))
+    for stream in (None, hip.hipStreamPerThread, 12345):
+        for null in (None, 0, hip.DeviceArray(None, (0,)), ctypes.c_void_p()):
+            assert code(hip.hipFreeAsync(null, stream)) == E.hipErrorInvalidValue
 
 
 @pytest.mark.parametrize(
@@ -461,7 +463,7 @@ def test_the_pool_keeps_what_it_is_told(pool):
 
 
 @pytest.mark.executes(run=False)
-def test_memory_freed_on_one_stream_and_handed_out_on_another_is_ordered(function, hold):
+def test_a_stream_gets_new_memory_rather_than_a_wait_for_another_one(function, hold):
     a, b = (ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)) for _ in range(2))
     first, out = ok(hip.hipMallocAsync(4 * N, a)), np.zeros(N, "i4")
     launch(function("fill"), a, first, 1)
@@ -470,9 +472,10 @@ def test_memory_freed_on_one_stream_and_handed_out_on_another_is_ordered(functio
     ok(hip.hipMemcpyAsync(out, first, 4 * N, K.hipMemcpyDeviceToHost, a))
     ok(hip.hipFreeAsync(first, a))
     second = ok(hip.hipMallocAsync(4 * N, b))
-    assert second == first
+    assert second != first  # a wait would tie the two streams together
     launch(function("fill"), b, second, 2)
-    assert code(hip.hipStreamQuery(b)) == E.hipErrorNotReady
+    ok(hip.hipStreamSynchronize(b))
+    assert code(hip.hipStreamQuery(a)) == E.hipErrorNotReady
     gate.open()
     ok(hip.hipDeviceSynchronize())
     assert out.tolist() == [1] * N

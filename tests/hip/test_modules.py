@@ -10,7 +10,7 @@ from forebay.hip_cpp.code import OPENCL_C, pack_code
 from tests.helpers.limits import limits
 
 from .conftest import SOURCE, ok
-from .helpers import E, K, N, code, ints, launch, read
+from .helpers import E, K, N, add, code, ints, launch, read, run
 
 EXPECTED = [1, -2, 3, -4, 5, 6]
 
@@ -54,10 +54,19 @@ def c_extra(out):
     return (ctypes.c_void_p * 5)(1, ctypes.addressof(packed), 2, ctypes.addressof(size), 3), (packed, size)
 
 
+# What an entry of a list of `kernelParams` may be, for each ctypes value.
+ENTRIES = {
+    "addresses": ctypes.addressof,
+    "c_void_p": lambda value: ctypes.c_void_p(ctypes.addressof(value)),
+    "arrays": lambda value: np.frombuffer(value, f"V{ctypes.sizeof(value)}"),
+    "pointers": ctypes.pointer,
+    "byref": ctypes.byref,
+    "values": lambda value: np.uint64(value.value) if isinstance(value, ctypes.c_void_p) else value,
+}
+
+
 @pytest.mark.executes
-@pytest.mark.parametrize(
-    "form", ["tuple", "list", "numbers", "params", "params of pointers", "params of byref", "C params", "C extra"]
-)
+@pytest.mark.parametrize("form", ["tuple", "list", "numbers", *ENTRIES, "C params", "C extra"])
 def test_forms_of_arguments(function, needs_doubles, out, form):
     values, params, extra, kept = mixed(out), None, None, None
     if form == "tuple":
@@ -66,16 +75,11 @@ def test_forms_of_arguments(function, needs_doubles, out, form):
         extra = list(values)
     elif form == "numbers":
         extra = (1.0, -2, 3, -4, 5.0, 6, int(out))
-    elif form == "params":
-        params = list(values)
-    elif form == "params of pointers":
-        params = [*(ctypes.pointer(value) for value in values[:-1]), out]
-    elif form == "params of byref":
-        params = (*(ctypes.byref(value) for value in values[:-1]), out)
-    elif form == "C params":
-        params, kept = c_params(values, out)
-    else:
+    elif form == "C extra":
         extra, kept = c_extra(out)
+    else:
+        array, kept = c_params(values, out)
+        params = array if form == "C params" else list(map(ENTRIES[form], kept))
     ok(hip.hipModuleLaunchKernel(function("mixed"), 1, 1, 1, 1, 1, 1, 0, None, params, extra))
     assert out_of(out) == EXPECTED
     del kept
@@ -135,6 +139,50 @@ def test_an_array_of_addresses_is_read_at_each_launch(function, needs_doubles, p
     assert attempt() == E.hipErrorInvalidValue
 
 
+@pytest.mark.executes
+def test_a_list_of_addresses_is_read_at_each_launch(function):
+    memory, value = ints(), ctypes.c_int(1)
+    pointer = ctypes.c_void_p(int(memory))
+    params = (ctypes.addressof(pointer), ctypes.addressof(value))
+    for expected in (1, 2):
+        value.value = expected
+        ok(hip.hipModuleLaunchKernel(function("fill"), N // 10, 1, 1, 10, 1, 1, 0, None, params))
+        assert read(memory) == [expected] * N
+
+
+@pytest.mark.executes
+def test_arguments_in_memory_of_hip_that_the_host_reads(function, device):
+    memory, here = ints(), ok(hip.hipHostMalloc(16, 0))
+    np.asarray(here).view("u8")[:] = int(memory), 7
+    ok(hip.hipModuleLaunchKernel(function("fill"), N // 10, 1, 1, 10, 1, 1, 0, None, [here, int(here) + 8]))
+    assert read(memory) == [7] * N
+    ok(hip.hipHostFree(here))
+
+
+def test_lists_of_addresses_that_cannot_be(function):
+    fill, memory, value = function("fill"), ints(), ctypes.c_int(1)
+    pointer = ctypes.c_void_p(int(memory))
+    for wrong in (
+        [memory, value],  # values, as `extra` has them
+        [int(memory), ctypes.addressof(value)],
+        [pointer, value],  # that is the address of the argument
+        [ctypes.addressof(pointer), 1],
+        [ctypes.addressof(pointer), True],
+        [ctypes.addressof(pointer), None],
+        [ctypes.addressof(pointer), 1.5],
+        [ctypes.addressof(pointer), ctypes.c_short(1)],  # too small
+        [ctypes.addressof(pointer), "text"],
+        [ctypes.addressof(pointer)],
+        [ctypes.addressof(pointer), ctypes.addressof(value), ctypes.addressof(value)],
+        [],
+    ):
+        result = hip.hipModuleLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, None, wrong)
+        assert code(result) == E.hipErrorInvalidValue, wrong
+    hip.hipModuleLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, None, [memory, value])
+    assert "extra" in str(hip.last_exception())
+    launch(fill, None, memory, 1)
+
+
 class Pair(ctypes.Structure):
     _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_float))
 
@@ -166,6 +214,43 @@ def test_pointers_into_an_allocation(function, device):
     expected = np.zeros(N, int)
     expected[500:600], expected[600:700], expected[700:800] = 1, 2, 3
     assert read(memory) == expected.tolist()
+
+
+@pytest.mark.executes
+def test_numpys_bool_is_an_integer(function):
+    out, memory = ok(hip.hipMalloc(40)), ints()
+    ok(
+        hip.hipModuleLaunchKernel(
+            function("integers"),
+            1,
+            1,
+            1,
+            1,
+            1,
+            1,
+            0,
+            None,
+            None,
+            [np.True_, True, np.False_, np.array(True), np.True_, out],
+        )
+    )
+    assert read(out, 10) == [1, 0, 1, 0, 0, 0, 1, 0, 1, 0]
+    ok(hip.hipMemsetD32(memory, np.True_, N))
+    assert read(memory) == [1] * N
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
+def test_pointers_have_no_type(device, function, dtype):
+    """Nor has a Buffer of forebay that stands for one."""
+    buffer = device.zeros((5, N * 4 // np.dtype(dtype).itemsize), dtype)
+    stream = ok(hip.hipStreamCreate())
+    launch(function("fill"), stream, buffer, 7)
+    ok(hip.hipModuleLaunchKernel(function("add"), N // 10, 1, 1, 10, 1, 1, 0, stream, None, [buffer, ctypes.c_int(2)]))
+    graph = ok(hip.hipGraphCreate(0))
+    add(graph, function("add"), buffer, 4)
+    run(graph, stream)
+    assert buffer[0].view("i4").get().tolist() == [13] * N
 
 
 @pytest.mark.executes
@@ -238,7 +323,7 @@ def test_launches_that_cannot_be(function, device):
     assert attempt(fill, extra=(12345, ctypes.c_int(1))) == E.hipErrorInvalidValue
     assert attempt(fill, extra=(ctypes.c_void_p * 5)()) == E.hipErrorInvalidValue
     assert attempt(fill, shared=limits(device.info).local_memory + 1, extra=arguments) == E.hipErrorInvalidValue
-    assert attempt(fill, stream=12345, extra=arguments) == E.hipErrorInvalidHandle
+    assert attempt(fill, stream=12345, extra=arguments) == E.hipErrorContextIsDestroyed
     launch(fill, None, memory, 1)
 
 

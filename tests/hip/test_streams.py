@@ -163,8 +163,24 @@ def test_using_a_destroyed_stream(device, function):
     ok(hip.hipFree(memory))
 
 
-def test_using_what_never_was_a_stream(device):
-    assert code(hip.hipStreamSynchronize(12345)) == E.hipErrorInvalidHandle
+def test_using_what_never_was_a_stream(device, function):
+    event, memory = ok(hip.hipEventCreate()), ints()
+    for never in (12345, ctypes.c_void_p(0xFFFF), hip.ihipStream_t(0xFFFF), (1 << 60) + 16 * 10**6):
+        for call in (
+            lambda stream: hip.hipStreamSynchronize(stream),
+            lambda stream: hip.hipStreamQuery(stream),
+            lambda stream: hip.hipStreamDestroy(stream),
+            lambda stream: hip.hipStreamWaitEvent(stream, event, 0),
+            lambda stream: hip.hipStreamWaitValue32(stream, memory, 0, hip.hipStreamWaitValueGte),
+            lambda stream: hip.hipStreamWaitValue64(stream, memory, 0, hip.hipStreamWaitValueGte),
+            lambda stream: hip.hipStreamWriteValue32(stream, memory, 0, 0),
+            lambda stream: hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal),
+            lambda stream: hip.hipLaunchHostFunc(stream, print, None),
+            lambda stream: hip.hipMemcpyAsync(memory, memory + 100, 4, K.hipMemcpyDeviceToDevice, stream),
+            lambda stream: hip.hipFreeAsync(memory, stream),
+            lambda stream: hip.hipModuleLaunchKernel(function("fill"), 1, 1, 1, 1, 1, 1, 0, stream, None, (memory, 1)),
+        ):
+            assert code(call(never)) == E.hipErrorContextIsDestroyed
     for call in (hip.hipStreamSynchronize, hip.hipStreamDestroy, hip.hipStreamQuery):
         with pytest.raises(TypeError, match="stream"):
             call("no stream")

@@ -40,7 +40,7 @@ def test_what_is_in_the_subset(build, example, becomes):
     program = build(program_of(example))
     assert flat(becomes) in flat(program.translation.text)
     (info,) = program.kernels.values()
-    arguments = [np.ones(64, "f4") if p.kind == "pointer" else 1 for p in info.parameters]
+    arguments = [np.ones(64, "f4").view("u1") if p.kind == "pointer" else 1 for p in info.parameters]
     if "P q" in example:
         arguments[1] = np.array((1, (2, 3, 4)), [("a", "i4"), ("b", "f4", 3)])
     program.run("k", 1, 1, *arguments, shared=64)

@@ -351,6 +351,15 @@ def test_threads_that_write_at_once(cache):
         "#include_next <a>",
         "#import <a>",
         "#embed <a>",
+        '# /* of\nseveral\nlines */ include "a.h"',
+        '#/**//* ** / * *\n**/\t/*\n*/include "a.h"',
+        '# /* and \\\ncontinued */ \\\ninclude "a.h"',
+        '#/\\\n* split *\\\n/include "a.h"',
+        '#\\\r\ninc\\\rlude "a.h"',
+        'constant char s[] = "/*";\n#include "a.h"\n// */',
+        "// don't /*\n#include <a.h>\n/* it's */",
+        "#define A '/*'\n#/*\n*/include <a.h>",
+        '#if __has_include("a.h")\n#endif',
     ],
 )
 def test_a_source_that_reads_files(source):
@@ -359,7 +368,8 @@ def test_a_source_that_reads_files(source):
 
 @pytest.mark.parametrize(
     "source",
-    ["", "// including all", "#define INCLUDE\n", "#pragma unroll\nint include;", "#if 0\n#endif", b'#include "a.h"'],
-)
+    ["", "// including all", "#define INCLUDE\n", "#pragma unroll\nint include;", "#if 0\n#endif", b'#include "a.h"',
+     "#if 1 /* of\nseveral */\nint include;\n#endif", "#if 1 /* in\nmany lines */ int a;\nint include;"],
+)  # fmt: skip
 def test_a_source_that_reads_none(source):
     assert not reads_files(source)

@@ -12,6 +12,7 @@ from tests.helpers.kernels import taking
 from tests.helpers.limits import limits
 from tests.helpers.refusals import refused
 
+BOOLS = True, np.True_, np.False_, np.array(True)
 INTEGERS = {"char": "b", "uchar": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "long": "q", "ulong": "Q"}
 DTYPES = {name: np.dtype(code) for name, code in INTEGERS.items()} | {"float": np.dtype("f4")}
 
@@ -75,7 +76,7 @@ def test_what_is_no_kernel_is_refused(queue, refuses, thing):
 def test_integers_to_the_edges(device, queue, taker, name):
     limits = np.iinfo(DTYPES[name])
     result = device.zeros(1, DTYPES[name])
-    for value in (limits.min, -1 if limits.min else 1, 0, 1, limits.max, True, np.int8(7), np.array(5)):
+    for value in (limits.min, -1 if limits.min else 1, 0, 1, limits.max, np.int8(7), np.array(5), *BOOLS):
         expected = int(value)
         queue.launch(taker(name), 1, 1, result, value)
         assert result.get(queue=queue)[0] == expected
@@ -209,7 +210,9 @@ def test_vectors_out_of_range_are_refused(queue, taker, refuses, name, value, sp
 
 
 @pytest.mark.executes
-@pytest.mark.parametrize(("name", "value"), [("int2", (0, (1 << 31) - 1)), ("ulong2", ((1 << 64) - 1, 0))])
+@pytest.mark.parametrize(
+    ("name", "value"), [("int2", (0, (1 << 31) - 1)), ("ulong2", ((1 << 64) - 1, 0)), ("int2", (np.True_, np.False_))]
+)
 def test_vectors_to_the_edges(device, queue, taker, name, value):
     result = device.zeros(2, DTYPES[name[:-1]])
     queue.launch(taker(name), 1, 1, result, value)

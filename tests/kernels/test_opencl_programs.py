@@ -244,9 +244,10 @@ def test_the_processor_is_described_by_what_does_not_change():
     assert "MHz" not in programs.processor()
 
 
-def test_a_source_that_includes_files_is_compiled_each_time(device, queue, cache, tmp_path):
+@pytest.mark.parametrize("directive", ["#include", "# /* over\nlines */ include"])
+def test_a_source_that_includes_files_is_compiled_each_time(device, queue, cache, tmp_path, directive):
     (tmp_path / "n.h").write_text("#define N 1\n")
-    source = '#include "n.h"\nkernel void set(global int *out) { out[0] = N; }'
+    source = f'{directive} "n.h"\nkernel void set(global int *out) {{ out[0] = N; }}'
     out = device.zeros(1, "i4")
     queue.launch(device.program(source, f"-I{tmp_path}")["set"], 1, 1, out)
     assert out.get(queue=queue).tolist() == [1]

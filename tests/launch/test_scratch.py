@@ -511,8 +511,10 @@ def test_launches_that_are_refused(refuses, device, queue, own, use, rows, out):
         queue.launch(use, 1, 1, rows, None, 10, out)
     with refuses(ps.ArgumentTypeError, TypeError, "'use'", "MaxOver('rows')", "NoneType"):
         queue.launch(use, 1, 1, None, 10, out)
-    with refuses(ps.ArgumentTypeError, TypeError, "'use'", "MaxOver('rows')", "float32"):
-        queue.launch(use, 1, 1, rows.view("f4"), 10, out)
+    real = own["of_real"]
+    real.scratch("stack", ps.MaxOver("values"))
+    with refuses(ps.ArgumentTypeError, TypeError, "'of_real'", "MaxOver('values')", "float32"):
+        queue.launch(real, 1, 1, rows.view("f4"))
     with refuses(ps.NotSupportedError, NotImplementedError, "'use'", "bound"):
         use.bind(queue, 1, 1, rows, 10, out)
     two = own["two"]

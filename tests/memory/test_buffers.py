@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import forebay as ps
+from forebay.queues.selection import open_device
+from tests.helpers.kernels import SOURCE
 from tests.helpers.limits import limits
 from tests.helpers.refusals import refused
 
@@ -529,3 +531,43 @@ def test_pinned_memory_of_no_device_is_refused(device, refuses):
 def test_more_pinned_memory_than_there_is_is_refused(device, refuses):
     with refuses(ps.OutOfMemoryError, MemoryError, "pinned"):
         ps.host_empty(1 << 55, "u1", device=device)
+
+
+# Devices without addresses
+
+
+@pytest.fixture
+def plain(device):
+    """The same device, used as one without shared virtual memory: parts of its buffers are objects of the driver."""
+    driver = open_device(device.name)
+    driver.has_addresses, driver.has_memory_objects = False, True
+    with ps.Device._of(driver) as plain:
+        yield plain
+
+
+@pytest.mark.executes
+@pytest.mark.needs("OpenCL")
+def test_the_driver_gives_a_part_the_handle_of_one_that_is_gone(plain):
+    count, row = 1024, 1024  # some devices want parts to begin at multiples of 512 bytes
+    queue, memory = plain.queue(), plain.empty((count, row), "i4")
+    fill = plain.program(SOURCE)["fill"]
+    before = queue.stats
+    for i in range(count):
+        queue.launch(fill, row // 64, 64, memory[i], i)
+        queue.finish()  # the part is given back
+    assert np.array_equal(memory.get(queue=queue), np.arange(count, dtype="i4").repeat(row).reshape(count, row))
+    assert (queue.stats - before).arg_bytes_set == 12 * count
+
+
+@pytest.mark.needs("OpenCL")
+def test_a_part_that_stays_is_not_set_again(plain):
+    queue, memory = plain.queue(), plain.empty((2, 1024), "i4")
+    fill, part = plain.program(SOURCE)["fill"], memory[1]
+    queue.launch(fill, 16, 64, part, 1)
+    before = queue.stats
+    for _ in range(10):
+        queue.launch(fill, 16, 64, part, 1)
+    assert (queue.stats - before).arg_bytes_set == 0
+    with refused(ps.ArgumentTypeError, TypeError, "needs elements of int32"):
+        queue.launch(fill, 16, 64, part.view("f4"), 1)
+    queue.finish()

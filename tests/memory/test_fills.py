@@ -12,7 +12,7 @@ TRIPLE = np.dtype([("a", "i4"), ("b", "f4"), ("c", "u1", (4,))])
 @pytest.mark.parametrize(
     ("dtype", "value"),
     [
-        ("?", True), ("?", False), ("?", np.True_),
+        ("?", True), ("?", False), ("?", np.True_), ("i4", np.True_), ("u8", np.array(True)), ("f4", np.True_),
         ("i1", -128), ("i1", 127), ("u1", 0), ("u1", 255), ("u1", True),
         ("i2", -(1 << 15)), ("u2", (1 << 16) - 1), ("i4", -(1 << 31)), ("i4", (1 << 31) - 1), ("u4", (1 << 32) - 1),
         ("i8", -(1 << 63)), ("i8", (1 << 63) - 1), ("u8", (1 << 64) - 1), ("u8", np.uint64((1 << 64) - 1)),
@@ -55,6 +55,71 @@ def test_equal_bytes_fill_any_size(device, queue, dtype):
     buffer = device.empty(5, dtype)
     queue.fill(buffer, np.frombuffer(b"\7" * buffer.itemsize, dtype)[0])
     assert set(buffer.get(queue=queue).tobytes()) == {7}
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize(("dtype", "value"), [("V256", bytes(range(1, 65)) * 4), ("V12", b"\1\2\3\4" * 3)])
+def test_repeated_bytes_fill_larger_elements(device, queue, dtype, value):
+    buffer = device.empty(5, dtype)
+    queue.fill(buffer, np.void(value))
+    assert buffer.get(queue=queue).tobytes() == value * 5
+
+
+def of_bytes(buffer, start, count, dtype):
+    return buffer[start : start + count * np.dtype(dtype).itemsize].view(dtype)
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize(
+    ("start", "dtype", "value"),
+    [(1, "u1", 7), (1, "f4", 0), (3, "i8", -1), (2, "u4", 0x70007), (4, "u8", 0x700000007), (4, "c8", 2 + 2j)],
+)
+@pytest.mark.parametrize("how", ["queue", "captured", "node"])
+def test_parts_that_begin_anywhere(device, queue, start, dtype, value, how):
+    """Where the bytes of the value repeat, their smallest number counts."""
+    memory = device.zeros(64, "u1")
+    device.finish()
+    part = of_bytes(memory, start, 3, dtype)
+    if how == "queue":
+        queue.fill(part, value)
+    elif how == "captured":
+        with queue.capture() as graph:
+            queue.fill(part, value)
+        graph.launch(queue)
+    else:
+        graph = device.graph()
+        graph.add_fill(part, value)
+        graph.launch(queue)
+    expected = np.zeros(64, "u1")
+    expected[start : start + part.nbytes] = np.full(3, value, dtype).view("u1")
+    assert np.array_equal(memory.get(queue=queue), expected)
+
+
+@pytest.mark.parametrize(
+    ("start", "dtype", "value"), [(1, "f4", 1.5), (2, "i4", 1), (4, "f8", 1.5), (1, "u2", 256), (8, "c16", 1 + 2j)]
+)
+def test_parts_that_drivers_cannot_fill_are_refused(device, queue, refuses, start, dtype, value):
+    memory = device.zeros(64, "u1")
+    device.finish()
+    part, size = of_bytes(memory, start, 2, dtype), np.dtype(dtype).itemsize
+    words = "fill", f"{size} bytes", f"byte {start}"
+    with refuses(ps.InvalidArgumentError, ValueError, *words):
+        queue.fill(part, value)
+    graph = device.graph()
+    with refuses(ps.InvalidArgumentError, ValueError, *words):
+        graph.add_fill(part, value)
+    node = graph.add_fill(memory, 3)
+    executable = graph.instantiate()
+    with refuses(ps.InvalidArgumentError, ValueError, *words):
+        executable.set_fill(node, part, value)
+    with queue.capture() as captured:
+        queue.fill(memory, 4)
+        with refused(ps.InvalidArgumentError, ValueError, *words):
+            queue.fill(part, value)
+    assert len(captured) == 1
+    captured.launch(queue)
+    executable.launch(queue)
+    queue.finish()
 
 
 @pytest.mark.parametrize("dtype", ["V3", "V12", "V256"])

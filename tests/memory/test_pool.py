@@ -26,11 +26,20 @@ def pool(device):
     device.finish()
     pool.trim()
     pool.reserved_high = pool.used_high = 0
+    limit = pool.growth_limit
     yield pool
+    pool.growth_limit = limit
     pool.release_threshold = 0
     pool.reuse_follow_event_dependencies = True
     pool.reuse_allow_opportunistic = True
     pool.reuse_allow_internal_dependencies = True
+
+
+@pytest.fixture
+def full_pool(pool):
+    """It grows only where nothing was freed, and rather has a queue wait."""
+    pool.growth_limit = 0
+    return pool
 
 
 @pytest.fixture
@@ -163,7 +172,7 @@ def read_behind_a_gate(queue, hold, fill, gated=None):
 @pytest.mark.executes(run=False)
 @pytest.mark.parametrize("second", KINDS)
 @pytest.mark.parametrize("first", KINDS)
-def test_what_another_queue_gets_is_ordered(queues, hold, fill, pool, first, second):
+def test_what_another_queue_gets_is_ordered(queues, hold, fill, full_pool, first, second):
     """Each pair of kinds: the second queue overwrites the memory only when the first has read it."""
     a, b = queues[first], queues[second]
     buffer, out, gate = read_behind_a_gate(a, hold, fill)
@@ -206,7 +215,7 @@ def test_the_rules_of_the_null_queue_need_no_wait(device, queues, hold, fill, po
 
 @pytest.mark.executes(run=False)
 @pytest.mark.parametrize("user", ["blocking", "null"])
-def test_a_free_obeys_the_rules_of_the_null_queue(device, make_queue, hold, fill, pool, user):
+def test_a_free_obeys_the_rules_of_the_null_queue(device, make_queue, hold, fill, full_pool, user):
     """Freed on the null queue it may still be in use on a blocking one, and the other way round: the free waits."""
     blocking, third = make_queue(), make_queue(blocking=False)
     using, freeing = (blocking, device.null_queue) if user == "blocking" else (device.null_queue, blocking)
@@ -248,7 +257,40 @@ def test_no_wait_for_what_is_known_to_be_done(make_queue, fill, pool):
     assert b.epoch == 0
 
 
-def test_a_wait_is_inserted_where_nothing_else_orders(make_queue, hold, fill, pool, really):
+def test_a_queue_gets_new_memory_rather_than_a_wait(make_queue, hold, fill, pool, really):
+    """CUDA's rule for internal dependencies: a wait would tie two queues together that have nothing to do with each
+    other.
+    """
+    a, b = make_queue(blocking=False), make_queue(blocking=False)
+    buffer = a.alloc(N, "i4")
+    address = buffer.address
+    hold(a)
+    a.launch(fill, 1, 1, buffer, 1)
+    a.free(buffer)
+    other = b.alloc(N, "i4")
+    assert other.address != address
+    assert (b.epoch, b._clock) == (0, {})
+    b.fill(other, 1)
+    b.finish(timeout=30 if really else None)  # null hardware only finishes
+    assert not a.query() or not really
+
+
+def test_memory_freed_before_a_gate_is_waited_for_without_the_gate(make_queue, hold, fill, full_pool, really):
+    a, b = make_queue(blocking=False), make_queue(blocking=False)
+    buffer = a.alloc(N, "i4")
+    address = buffer.address
+    a.launch(fill, 1, 1, buffer, 1)
+    a.free(buffer)
+    hold(a)
+    a.launch(fill, 1, 1, a.alloc(2 * N, "i4"), 1)
+    other = b.alloc(N, "i4")
+    assert other.address == address
+    b.fill(other, 1)
+    b.finish(timeout=30 if really else None)  # null hardware only finishes
+    assert not a.query() or not really
+
+
+def test_a_wait_is_inserted_where_nothing_else_orders(make_queue, hold, fill, full_pool, really):
     a, b = make_queue(blocking=False), make_queue(blocking=False)
     buffer = a.alloc(N, "i4")
     address = buffer.address
@@ -312,7 +354,7 @@ def test_without_opportunistic_reuse_what_is_done_is_no_reason(make_queue, fill,
 
 
 @pytest.mark.executes(run=False)
-def test_the_queue_that_it_was_freed_on_may_be_gone(device, make_queue, hold, fill, pool):
+def test_the_queue_that_it_was_freed_on_may_be_gone(device, make_queue, hold, fill, full_pool):
     a, b = device.queue(blocking=False), make_queue(blocking=False)
     buffer, out, gate = read_behind_a_gate(a, hold, fill)
     address = buffer.address

@@ -27,6 +27,8 @@ cdef extern from "tests/observers/levelzero_calls.hpp" namespace "forebay_observ
     void uninstall(Calls& table)
     void set_recording(cbool on)
     void slow_down(int function, uint64_t microseconds)
+    void set_room(uint64_t commands)
+    int blocked_threads()
     vector[int64_t] event_serials(const vector[void*]& idle)
     vector[size_t] objects_alive()
     unsigned int number_of(void* list)
@@ -133,6 +135,16 @@ cdef void end():
 def slow(name, uint64_t microseconds):
     """Make each call of this name take that much longer, so that other threads' calls overlap with it."""
     slow_down(NAMES.index(name), microseconds)
+
+
+def limit(uint64_t commands):
+    """Let a list be full with so many commands behind a closed gate, as on NVIDIA's driver: the next one blocks."""
+    set_room(commands)
+
+
+def blocked():
+    """The number of threads that wait for room on a list."""
+    return blocked_threads()
 
 
 def events_alive(device):

@@ -396,6 +396,7 @@ template <int function, class R, class... A> struct Wrapper {
         if (!seen.injected || is_end) check(all);
         // Before the driver is called: another thread may make an object with this handle at once.
         if constexpr (is_end) ended(all);
+        if constexpr (is_append && !is_marker) wait_for_room(guard, first);
         auto delay = s.slow.find(function);
         if (delay != s.slow.end()) slow = std::chrono::microseconds(delay->second);
         // What is forbidden does not reach the driver, which need not survive it; but what is made has to be there.
@@ -446,6 +447,7 @@ static void install(Calls& table, bool emulating, GetAllocProperties properties_
     s.violations.clear();
     s.slow.clear();
     s.failures.clear();
+    s.room = UINT64_MAX;
     FOREBAY_ZE(FOREBAY_WRAP)
 }
 
@@ -461,6 +463,16 @@ static void set_recording(bool on) {
     }
     s.failures.clear();
     s.slow.clear();
+}
+
+static void set_room(uint64_t commands) {
+    std::lock_guard<std::mutex> guard(state().lock);
+    state().room = commands;
+}
+
+static int blocked_threads() {
+    std::lock_guard<std::mutex> guard(state().lock);
+    return state().blocked;
 }
 
 static void slow_down(int function, uint64_t microseconds) {

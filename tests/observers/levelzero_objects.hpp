@@ -48,6 +48,7 @@ struct List {
     uint64_t position = 0;  // commands so far
     Point after;            // what its next command comes after, itself excepted
     Clock waiters;          // where other lists wait for signals of this one
+    uint64_t behind = 0;    // commands behind a closed gate
     Inside inside;
     bool recorded = false, closed = false;  // one that is appended to others, as a whole
     std::set<void *> kernels;               // of that: what it uses
@@ -78,6 +79,8 @@ struct HostCall { Point after; void (*function)(void *); void *data; };
 struct State : Record {
     std::condition_variable opened;
     bool recording = false, emulating = false;
+    uint64_t room = UINT64_MAX;  // so many commands behind a closed gate fill a list; the next blocks
+    int blocked = 0;             // threads that wait for room
     GetAllocProperties properties_of = nullptr;
     std::map<int, uint64_t> slow;
     std::unordered_map<void *, List> lists;
@@ -309,6 +312,16 @@ template <class Gates> static bool await(std::unique_lock<std::mutex>& guard, in
     if (s.opened.wait_for(guard, std::chrono::seconds(PATIENCE), open)) return true;
     violate(function, "waited for a gate that nobody opens");
     return false;
+}
+
+static void wait_for_room(std::unique_lock<std::mutex>& guard, void *handle) {
+    State& s = state();
+    auto has_room = [&] { return !is_blocked(list_of(handle).after.gates) || list_of(handle).behind < s.room; };
+    s.blocked++;
+    s.opened.wait(guard, has_room);
+    s.blocked--;
+    List& list = list_of(handle);
+    list.behind = is_blocked(list.after.gates) ? list.behind + 1 : 0;
 }
 
 // Calls the host functions that are reached. Releases the lock meanwhile.

@@ -155,6 +155,10 @@ class Recorded:
                 queue = self.queue(call.object)
                 is_main = operation is not None and i == own[-1]
                 before = queue.before
+                early = kind == "marker" and queue.pending and not call.waits  # of the point before the pending waits
+                pending = queue.pending
+                if early:
+                    queue.pending = 0
                 after = self.come_after(queue, call, before, done_before, may if call.object == handle else None)
                 of_gate = kind == "marker" and queue.gate_markers > 0  # which tells only the driver's folder something
                 if kind == "marker" and not of_gate:
@@ -170,7 +174,7 @@ class Recorded:
                     queue.gate_markers -= 1
                 else:
                     queue.gate_markers = 0 if self.gates.isdisjoint(call.waits) else self.gate_markers
-                queue.pending = 0
+                queue.pending = pending if early else 0
                 if is_main:
                     main, done_at_main = after, self.done
                     after |= 1 << operation
@@ -185,10 +189,14 @@ class Recorded:
                 awaited.update(call.waits)
                 for event in call.waits:
                     self.done |= self.events.get(event, 0)
-            elif kind == "query" and call.detail == 0:
-                self.done |= self.events.get(call.event, 0)
+            elif kind == "query":
+                awaited.add(call.event)  # also by a collection, to see whether what was retired is done
+                if call.detail == 0:
+                    self.done |= self.events.get(call.event, 0)
         if operation is not None and not needs_marker:
             unused = set(markers) - awaited
+            if self.gates:  # the point before what can be held up is marked
+                unused = {event for event in unused if markers[event].object != handle}
             if unused:
                 raise OrderError(f"nobody waits for the markers {[markers[event] for event in unused]}")
         return main, done_at_main

@@ -146,8 +146,10 @@ def test_markers_made_are_the_queues_with_new_work(checked):
         checked.step(checked.null, sink, 2)
         made = checked.device.stats - before
         new = 8 if busy == 8 and made.waits_made == 8 else busy
-        assert made.markers_made == made.waits_made == new
-        assert checked.calls.count(checked.calls.driver.MARKER, first) == new
+        assert made.waits_made == new
+        own = len(checked.calls.markers_of([checked.null], first))
+        assert own <= 1  # of its own point before what the gates hold up
+        assert made.markers_made == checked.calls.count(checked.calls.driver.MARKER, first) == new + own
         # the next one beside them waits for nothing
         first = len(checked.calls)
         checked.step(checked.null, sink, 3)

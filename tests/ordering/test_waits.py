@@ -310,7 +310,8 @@ def test_completion_travels_along_clocks(checked):
     checked.finish(queues[2])
     assert [queue.empty for queue in queues] == [True] * 3
     assert not outsider.empty
-    assert checked.calls.kinds(first)["finish"] == 1
+    kinds = checked.calls.kinds(first)  # on OpenCL a finish would not tell whether one of its waits failed
+    assert kinds["wait"] + kinds["finish"] == 1
     first = len(checked.calls)
     for queue in queues:
         checked.finish(queue)

@@ -54,7 +54,7 @@ with ps.Device(sys.argv[1], debug=EXECUTES) as device:
     part = np.zeros(1, "f4,i4,i8")
     part["f2"] = 1000
     queue, out = device.queue(), device.zeros(64, "i4")
-    given = out, out, out, ps.local(64), 5, np.array([0, 10000, 0], "f4")
+    given = out, out, out.view("f4"), ps.local(64), 5, np.array([0, 10000, 0], "f4")
     seen = {"ids": {}, "said": [], "out": []}
     if sys.argv[2:]:  # another process is to begin at the same time
         print("ready", flush=True)

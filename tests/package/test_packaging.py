@@ -160,7 +160,7 @@ def test_a_build_in_place_compiles_what_changed_and_leaves_no_generated_source(c
     third = modules(checkout / "queues") | modules(checkout / "sync")
     assert all(third[name] > first[name] for name in first)
 
-    output_of("-c", "import setuptools.build_meta as b; b.build_editable('dist')", cwd=checkout)
+    output_of("-c", "import setuptools.build_meta as b; b.build_editable('editable')", cwd=checkout)
     assert modules(checkout / "queues") | modules(checkout / "sync") == third
 
 

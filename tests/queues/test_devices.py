@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from forebay.core.discovery import numbered
-from forebay.core.driver import DeviceInfo
+from forebay.core.driver import DeviceInfo, numbered
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
 from forebay.queues import levelzero, opencl, sycl
 from forebay.queues.opencl import discovery as platforms

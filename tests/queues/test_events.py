@@ -231,6 +231,25 @@ def test_timing_needs_a_queue_made_with_it(device, make_queue, refuses, queue):
         with refuses(ps.InvalidArgumentError, ValueError, "timing", "Device.queue(timing=True)"):
             attempt()
     assert not untimed.timing
+
+
+def test_timing_is_on_where_it_is_free(device, make_queue):
+    queues = [device.null_queue, device.per_thread_queue, make_queue(), make_queue(blocking=False, priority=-1)]
+    assert device.timing == device.driver.timing_is_free
+    assert [queue.timing for queue in queues] == [device.timing] * 4
+    for queue in queues if device.timing else ():
+        again, new = queue.record(device.event(timing=True)), queue.record(timing=True)
+        new.wait()
+        assert again.timing
+        assert new.timing
+    with ps.Device(device.name, timing=False) as other:
+        assert not other.timing
+        assert not other.null_queue.timing
+        assert not other.queue().timing
+        assert other.queue(timing=True).timing
+
+
+def test_timing_of_a_device_is_that_of_its_queues(device):
     with ps.Device(device.name, timing=True) as other:
         assert other.null_queue.timing
         assert other.queue().timing

@@ -1,4 +1,6 @@
+import functools
 import gc
+import sys
 import threading
 import weakref
 
@@ -129,6 +131,37 @@ def test_it_may_not_wait(device, queue, works):
     works(queue)
 
 
+@pytest.mark.executes(run=False)
+@pytest.mark.parametrize("how", ["close", "with"])
+def test_it_may_not_close_a_device(device, how):
+    other = ps.Device(device.name)
+    queue, busy, captured = other.queue(blocking=False), other.queue(blocking=False), other.queue(blocking=False)
+    captured.begin_capture(mode="relaxed")
+    errors = []
+
+    def attempt():
+        try:
+            with other:
+                if how == "close":
+                    other.close()
+        except ps.Error as error:
+            errors.append(str(error))
+
+    with busy._gate():
+        queue.host(attempt)
+        queue.finish()
+        assert len(errors) == 1
+        assert "Device.close() inside a host function" in errors[0]
+        assert not other.closed
+        assert not queue.closed
+        assert not busy.query()
+        captured.end_capture()
+        busy.fill(other.empty(10, "i4"), 1)
+    other.close()
+    assert other.closed
+    assert busy.empty
+
+
 # What it raises
 
 
@@ -137,6 +170,14 @@ def raising(error):
         raise error
 
     return function
+
+
+@pytest.fixture
+def unraisable(monkeypatch):
+    """What `sys.unraisablehook` was given: exceptions, each with the text of its object."""
+    given = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: given.append((what.exc_value, str(what.object))))
+    return given
 
 
 @pytest.mark.executes(run=False)
@@ -209,6 +250,68 @@ def test_closing_a_device_raises_it_and_closes(device):
         other.close()
     assert other.closed
     other.close()
+
+
+@pytest.mark.executes(run=False)
+def test_closing_a_device_hands_on_what_it_does_not_raise(device, unraisable):
+    other = ps.Device(device.name)
+    queue, null, errors = other.queue(), other.null_queue, [ValueError(f"number {number}") for number in range(4)]
+    function = raising(errors[2])
+    for name, error in zip((queue, null, null), (errors[0], errors[1], errors[3]), strict=True):
+        name.host(raising(error))
+    queue.host(functools.partial(function))
+    with pytest.raises(ValueError, match="number 0"):
+        queue.finish()
+    assert unraisable == []
+    with pytest.raises(ValueError, match="number 1"):
+        other.close()
+    other.close()
+    assert [error for error, _ in unraisable] == [errors[3], errors[2]]
+    assert unraisable[0][1] == f"host function raising.<locals>.function of {null!r}"
+    assert unraisable[1][1] == f"host function partial of {queue!r}"
+    assert errors[2].__traceback__.tb_next.tb_frame.f_code is function.__code__
+    del other, queue, null, name
+    gc.collect()
+    assert len(unraisable) == 2
+
+
+@pytest.mark.executes(run=False)
+@pytest.mark.parametrize("told", [False, True])
+def test_dropping_a_device_hands_on_what_nobody_was_told(device, unraisable, told):
+    other, error = ps.Device(device.name), ZeroDivisionError("mine")
+    alive = weakref.ref(other)
+    queue = other.queue()
+    queue.host(raising(error))
+    event = queue.record()
+    while not event.query():
+        pass
+    if told:
+        with pytest.raises(ZeroDivisionError):
+            queue.finish()
+    assert unraisable == []
+    error.__traceback__ = None  # this frame, which has the device
+    del other, queue, event
+    gc.collect()
+    assert alive() is None
+    assert [given for given, _ in unraisable] == ([] if told else [error])
+
+
+@pytest.mark.executes(run=False)
+def test_a_hook_that_fails_itself_hides_nothing_else(device, monkeypatch, capfd):
+    other, given = ps.Device(device.name), []
+
+    def hook(what):
+        given.append(str(what.exc_value))
+        raise RuntimeError("the hook's")
+
+    monkeypatch.setattr(sys, "unraisablehook", hook)
+    for number in range(3):
+        other.null_queue.host(raising(ValueError(f"number {number}")))
+    with pytest.raises(ValueError, match="number 0"):
+        other.close()
+    assert given == ["number 1", "number 2"]
+    assert other.closed
+    assert capfd.readouterr().err.count("RuntimeError: the hook's") == 2
 
 
 # Life

@@ -186,7 +186,7 @@ _on_reset.append(_forget)
 
 
 def buffer_of(pointer: Any) -> Buffer | None:
-    """Return the Buffer that begins where something points, for a kernel's argument; None for a null pointer.
+    """Return the bytes that begin where something points, for a kernel's argument; None for a null pointer.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def buffer_of(pointer: Any) -> Buffer | None:
         hipErrorNotSupported for memory of the host that the device cannot map.
     """
     if isinstance(pointer, Buffer):
-        return pointer
+        return pointer.reshape(-1).view(np.uint8)
     address, _ = address_of(pointer)
     if address == 0:
         return None

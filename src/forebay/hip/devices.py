@@ -14,6 +14,7 @@ from typing import Any
 from forebay.c_string import CString
 from forebay.core.driver import DeviceInfo
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError
+from forebay.core.process import refuse_on_host_thread
 from forebay.hip.enums import HIP_VERSION, hipError_t
 from forebay.hip.errors import HipError, api
 from forebay.hip.launch import set_null_queue
@@ -204,7 +205,11 @@ def hipDeviceSynchronize() -> None:
 
 @api()
 def hipDeviceReset() -> None:
-    """Finish the current device, and destroy its streams, events, memory and modules; ``(hipError_t,)``. Blocks."""
+    """Finish the current device, and destroy its streams, events, memory and modules; ``(hipError_t,)``. Blocks.
+
+    hipErrorNotSupported in a callback, which changes nothing.
+    """
+    refuse_on_host_thread("hipDeviceReset()")
     number = _current.number
     with _lock:
         device = _devices.pop(number, None)

@@ -10,6 +10,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
+from forebay.core.driver cimport element_of
 from forebay.core.plan cimport LOCAL, POINTER, Parameter
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport launch
@@ -168,17 +169,6 @@ def set_null_queue(queue: Queue | None) -> None:
     null_queue = queue
 
 
-cdef inline bint are_values(tuple items):
-    """Is none of them a ctypes pointer to a value?"""
-    for item in items:
-        if not (
-            isinstance(item, Address) or type(item) in scalars or type(item) is int or type(item) is float
-            or type(item) is Buffer or item is None
-        ):
-            return False
-    return True
-
-
 cdef inline tuple same(tuple last, object x, object y, object z):
     """The tuple of the launch before if it is the same, because the kernel knows it by identity."""
     if (
@@ -199,7 +189,10 @@ cdef inline object argument(int kind, object item):
         # memory that was freed may have been handed out again at the same address
         return buffer if buffer is not None and not buffer.allocation.closed else find_buffer(item)
     if kind == POINTER:
-        return item if item is None or type(item) is Buffer else find_buffer(item)
+        # a Buffer knows the type of its elements, and HIP's pointers have none: then `find_buffer` gives its bytes
+        if item is None or type(item) is Buffer and element_of((<Buffer> item).memory.kind) == 0:
+            return item
+        return find_buffer(item)
     return item.value if type(item) in scalars else item
 
 
@@ -284,11 +277,8 @@ cdef inline tuple given_items(Function function, object params, object extra):
     if params is not None:
         if extra is not None:
             raise InvalidArgumentError("a launch: give either kernelParams or extra, not both")
-        if not isinstance(params, (list, tuple)):
-            items = items_at(function, params, False)
-            return read_params(function, params) if items is None else items
-        items = tuple(params)
-        return items if are_values(items) else read_params(function, params)
+        items = items_at(function, params, False)
+        return read_params(function, params) if items is None else items
     if type(extra) is list:
         return tuple(extra)
     if type(extra) is tuple:
@@ -406,18 +396,23 @@ def hipModuleLaunchKernel(
         argument is given.
     stream : ihipStream_t
         Or None or 0 for the null stream.
-    extra : tuple or list
-        One ctypes value for each parameter, and a pointer object, an address, a `forebay.Buffer` or None for each
-        pointer; or HIP's five words (HIP_LAUNCH_PARAM_BUFFER_POINTER, …) as a ctypes array.
     kernelParams : list or tuple
-        The same values, or ctypes pointers to them; or HIP's array of addresses of values as a ctypes array.
+        Where the arguments are, in memory of the host, as in hip-python: for each parameter an address (int or
+        ctypes.c_void_p), a ctypes pointer or ``byref``, or what has its bytes there: a ctypes value, a NumPy array or
+        scalar, anything with a buffer. A kernel's pointer is an argument too: give where it is stored, such as
+        ``ctypes.addressof(ctypes.c_void_p(int(memory)))``, not the pointer. Or HIP's array of addresses as a ctypes
+        array.
+    extra : tuple or list
+        The arguments themselves: one ctypes value for each parameter, and a pointer object, an address, a
+        `forebay.Buffer` or None for each pointer; or HIP's five words (HIP_LAUNCH_PARAM_BUFFER_POINTER, …) as a ctypes
+        array.
 
     Returns
     -------
     tuple
         ``(hipError_t,)``: hipErrorInvalidValue for dimensions, arguments or memory that cannot be,
         hipErrorNotSupported for memory of the host that the device cannot map, hipErrorInvalidHandle without a function
-        or when the stream is another device's, hipErrorContextIsDestroyed for a stream that was destroyed.
+        or when the stream is another device's, hipErrorContextIsDestroyed for what is no stream (any more).
 
     Does not wait for the kernel, see `forebay.Queue.launch`.
     """

@@ -244,14 +244,14 @@ def hipMallocAsync(size: int, stream: Any = None) -> DeviceArray:
 def hipFreeAsync(dev_ptr: Any, stream: Any = None) -> None:
     """Give memory back in the order of the stream, after everything submitted to it; ``(hipError_t,)``.
 
-    Memory of `hipMalloc` is freed when everything submitted to its device so far is done. Does not block. None is
-    accepted. hipErrorInvalidValue when no allocation begins there, or it was freed before. In a capture it becomes a
-    node, see `hipGraphAddMemFreeNode`; only memory that a graph allocates can be freed there.
+    Memory of `hipMalloc` is freed when everything submitted to its device so far is done. Does not block.
+    hipErrorInvalidValue for a null pointer (unlike `hipFree`), when no allocation begins there, or it was freed before.
+    In a capture it becomes a node, see `hipGraphAddMemFreeNode`; only memory that a graph allocates can be freed there.
     """
-    queue = queue_of(stream)
     allocation = _take(dev_ptr, hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged)
     if allocation is None:
-        return
+        raise HipError(hipError_t.hipErrorInvalidValue, "hipFreeAsync: the pointer is null")
+    queue = queue_of(stream)
     if allocation.graph_memory is not None or queue.capturing:
         _free_in_order(allocation, queue)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from forebay.hip.errors import HipError, api
 from forebay.hip.memory import size_of
 from forebay.hip.streams import queue_of
 from forebay.queues.capture_rules import refuse_synchronous
+from forebay.queues.memory.shapes import whole_number
 
 __all__ = [
     "hipMemset",
@@ -31,7 +31,7 @@ __all__ = [
 def _set(dst: Any, value: Any, count: Any, dtype: str, stream: Any, blocks: bool) -> None:
     element = np.dtype(dtype)
     nbytes = size_of(count) * element.itemsize
-    pattern = operator.index(value) & ((1 << 8 * element.itemsize) - 1)
+    pattern = whole_number(value) & ((1 << 8 * element.itemsize) - 1)
     queue = queue_of(stream)
     if nbytes == 0:
         return
@@ -108,7 +108,7 @@ def _set_2d(dst: Any, pitch: Any, value: Any, width: Any, height: Any, stream: A
     buffer = place.for_device()
     if blocks:
         refuse_synchronous("hipMemset2D")
-    byte = operator.index(value) & 0xFF
+    byte = whole_number(value) & 0xFF
     if gap == columns:
         queue.fill(buffer, byte)
     else:

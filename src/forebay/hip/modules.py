@@ -9,11 +9,13 @@ import struct
 import weakref
 from typing import Any
 
+import numpy as np
+
 from forebay.core.driver import Parameter
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from forebay.hip import allocations
 from forebay.hip import launch as hip_launch
-from forebay.hip.allocations import Allocation, buffer_of
+from forebay.hip.allocations import Allocation, Place, buffer_of
 from forebay.hip.devices import _on_reset, current_device, current_number, number_of
 from forebay.hip.enums import (
     HIP_LAUNCH_PARAM_BUFFER_POINTER,
@@ -296,7 +298,11 @@ def function_of(function: Any) -> Function:
 
 def _value_at(parameter: Parameter, address: int) -> Any:
     """The value for a parameter that is at this address."""
-    data = ctypes.string_at(address, parameter.nbytes)
+    return _value_of(parameter, ctypes.string_at(address, parameter.nbytes))
+
+
+def _value_of(parameter: Parameter, data: bytes) -> Any:
+    """The value for a parameter that has these bytes."""
     if parameter.kind == "pointer":
         return int.from_bytes(data, "little")
     if parameter.code == "V":
@@ -318,18 +324,28 @@ def _words(of: Any, count: int) -> Any:
     return [word or 0 for word in (ctypes.c_void_p * count).from_address(address)]
 
 
+def _value_from(parameter: Parameter, item: Any) -> Any:
+    """The value for a parameter from an entry of a list of ``kernelParams``, which says where its bytes are."""
+    what = f"kernelParams, parameter {parameter.name!r}"
+    place = Place(np.asarray(item) if isinstance(item, np.generic) else item, parameter.nbytes, what)
+    if not place.in_host_memory:
+        raise HipError(
+            hipError_t.hipErrorInvalidValue,
+            f"{what}: this is memory of the device, but an entry says where in the host's memory the argument is; pass "
+            "the arguments themselves as extra",
+        )
+    return _value_of(parameter, place.bytes().tobytes())
+
+
 def read_params(function: Function, params: Any) -> tuple[Any, ...]:
     """Return the values that ``kernelParams`` stands for."""
-    if isinstance(params, (list, tuple)):
-        return tuple(
-            item.contents
-            if isinstance(item, ctypes._Pointer)
-            else item._obj
-            if type(item).__name__ == "CArgObject"
-            else item
-            for item in params
-        )
     values = _values(function)
+    if isinstance(params, (list, tuple)):
+        if len(params) != len(values):
+            raise InvalidArgumentError(
+                f"kernelParams: {len(params)} addresses for {len(values)} arguments: {function.kernel.signature}"
+            )
+        return tuple(map(_value_from, values, params))
     return tuple(
         _value_at(parameter, address)
         for parameter, address in zip(values, _words(params, len(values)), strict=False)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import forebay as ps
+from forebay.events.event import wait_for_all
 from tests.helpers.observer import observe
 from tests.ordering.program import SOURCE, program_on
 from tests.ordering.test_programs import OPERATIONS, QUEUES, Player
@@ -91,6 +92,101 @@ def test_finishing_a_device_waits_for_one_event_on_a_list_of_its_own(device, ker
     assert barriers[0].object not in users
 
 
+def begun(calls, first, queues):
+    """Block until a host wait since call number `first` has submitted to a private list; return that list."""
+    users = {calls.handle_of(queue) for queue in queues}
+    while True:
+        for call in calls.since(first):
+            if calls.kind(call) == "marker" and call.object not in users:
+                return call.object
+
+
+@pytest.mark.threads
+def test_a_wait_does_not_queue_up_behind_another_threads(device, kernels, buffer, calls, hold):
+    """A thread waits for a closed gate meanwhile; the device may be waiting for what this thread does next."""
+    held, free, null = device.queue(blocking=False), device.queue(blocking=False), device.null_queue
+    gate = hold(held)
+    launch(held, kernels, buffer)
+    first = len(calls)
+    waiter = threading.Thread(target=device.finish)
+    waiter.start()
+    joined = begun(calls, first, (held, free, null))
+    second = hold(free)
+    launch(free, kernels, buffer)
+    events = [free.record()]
+    launch(free, kernels, buffer)
+    events.append(free.record())
+    first = len(calls)
+    other = threading.Thread(target=wait_for_all, args=(events,))
+    other.start()
+    assert begun(calls, first, (held, free, null)) != joined
+    second.open()
+    other.join()  # if it waits for the other gate too, the observer gives that up, and reports it
+    assert all(event.done for event in events)
+    assert not held.query()
+    gate.open()
+    waiter.join()
+    assert held.empty
+
+
+@pytest.mark.threads
+def test_host_waits_share_lists_when_they_do_not_overlap(device, kernels, buffer, calls, emulated, hold):
+    queues = [device.queue(blocking=False) for _ in range(3)]
+    for turn in range(3):
+        for _ in range(20):
+            for queue in queues:
+                launch(queue, kernels, buffer)
+            device.finish()
+        if turn == 0:
+            before = emulated.alive()["lists"]
+        gate = hold(queues[0])
+        launch(queues[0], kernels, buffer)
+        waiters = [threading.Thread(target=device.finish) for _ in range(4)]
+        first = len(calls)
+        for waiter in waiters:
+            waiter.start()
+        while calls.kinds(first)["barrier"] < 4:
+            pass
+        assert len({call.object for call in calls.since(first) if calls.kind(call) == "barrier"}) == 4
+        gate.open()
+        for waiter in waiters:
+            waiter.join()
+    assert emulated.alive()["lists"] == before + 3
+
+
+def test_events_that_are_done_need_no_list(device, kernels, buffer, calls):
+    queues = [device.queue(blocking=False) for _ in range(3)]
+    events = []
+    for queue in queues:
+        launch(queue, kernels, buffer)
+        events.append(queue.record())
+    gate = queues[0]._gate()
+    launch(queues[0], kernels, buffer)
+    first = len(calls)
+    wait_for_all(events)
+    assert calls.counts(first) == {calls.driver.QUERY: 3}
+    gate.open()
+
+
+@pytest.mark.parametrize("name", ["zeEventHostSynchronize", "zeCommandListAppendSignalEvent"])
+def test_after_a_wait_that_failed_its_list_waits_for_nothing(device, kernels, buffer, calls, name):
+    queues = [device.queue(blocking=False) for _ in range(2)]
+    events = []
+    for queue in queues:
+        launch(queue, kernels, buffer)
+        events.append(queue.record())
+    for _ in queues:  # so that there is something to wait for
+        calls.fail(calls.driver.QUERY, NOT_READY)
+    calls.fail(name, calls.driver.FAILURE[0])
+    first = len(calls)
+    with pytest.raises(ps.DriverError, match=name):
+        wait_for_all(events)
+    (barrier,) = (call.object for call in calls.since(first) if calls.kind(call) == "barrier")
+    assert [call.object for call in calls.since(first) if calls.kind(call) == "finish"] == [barrier]
+    wait_for_all(events)
+    device.finish()
+
+
 # -- scopes
 
 
@@ -130,7 +226,7 @@ def test_a_poll_that_says_not_ready(device, kernels, buffer, calls):
     assert (kinds["finish"], kinds["marker"], kinds["wait"]) == (1, 1, 1)
     launch(queue, kernels, buffer)
     for _ in range(10_000):
-        calls.fail(calls.driver.FINISH, NOT_READY)
+        calls.fail(calls.driver.QUERY, NOT_READY)
     with pytest.raises(ps.TimeoutError):
         queue.finish(timeout=0.01)
     calls.forgive()
@@ -146,6 +242,23 @@ def test_an_event_that_says_not_ready(device, kernels, buffer, calls):
     assert not queue.empty
     assert event.done
     assert queue.empty
+
+
+@pytest.mark.threads
+def test_the_time_of_an_event_that_is_recorded_again_meanwhile(device, calls, emulated, hold):
+    queue = device.queue(timing=True)
+    event, end = queue.record(timing=True), queue.record(timing=True)
+    emulated.slow(calls.driver.QUERY, 200_000)
+    times = []
+    first = len(calls)
+    reader = threading.Thread(target=lambda: times.append(event.elapsed(end)))
+    reader.start()
+    while calls.count(calls.driver.QUERY, first) == 0:
+        pass
+    hold(queue)  # while it asks for the other
+    queue.record(event)
+    reader.join()
+    assert [type(time) for time in times] == [float]
 
 
 # -- list lifetime
@@ -172,10 +285,9 @@ def test_the_list_of_a_queue_that_is_gone_outlives_the_waits_for_it(device, kern
     assert number not in [call.object for call in calls.log if call.name == LISTS]
     gate.open()
     device.finish()
-    if how != "close" and event_mode:  # plain events keep it until they are used again
-        for _ in range(5):
-            device.queue()
-        assert number in [call.object for call in calls.log if call.name == LISTS]
+    if how != "close":
+        kept = [device.queue(blocking=False) for _ in range(10)]
+        assert number in map(calls.handle_of, kept)  # it is handed out again
 
 
 def test_everything_is_dropped_at_once(device, kernels, buffer, calls, emulated):
@@ -425,4 +537,4 @@ def test_branches_that_run_again_and_again(device, kernels, buffer, calls, left,
         del executable, graph
     device.finish()
     assert len(calls.events_alive()) <= (2 if event_mode else 130) * len(queues)
-    assert left()["lists"] <= len(queues) + (0 if event_mode else 3)  # plain events keep some until they are used again
+    assert left()["lists"] <= len(queues) + 3  # those of the lanes are handed out again

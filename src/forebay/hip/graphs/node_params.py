@@ -66,9 +66,8 @@ def _set(node: Any, kind: str, params: Any, make: Callable[[Any, Any], Work]) ->
     assert known.node is not None
     graph = known.node.graph
     assert graph is not None
-    known.node.work = make(graph.device, params)
+    graph._replace({known.node: make(graph.device, params)})
     known.params = params.copy()
-    graph._own = None
 
 
 def _set_in(executable: Any, node: Any, kind: str, params: Any, make: Callable[[Any, Any], Work]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +30,7 @@ from forebay.hip.memory import size_of
 from forebay.hip.modules import function_of
 from forebay.hip.pointers import Pointer, host_view
 from forebay.queues.graphs.work import Work, make_copy, make_fill, make_host, make_kernel, make_list
+from forebay.queues.memory.shapes import whole_number
 
 ELEMENTS = {1: "u1", 2: "u2", 4: "u4"}
 
@@ -154,7 +154,7 @@ def memset_work(device: Any, params: Any) -> Work:
     if row == 0 or height == 0 or pitch < row:
         raise invalid(f"{height} rows of {row} bytes, {pitch} apart")
     buffer = Place(params.dst, pitch * height if height > 1 else row, "dst").for_device()
-    value = operator.index(params.value) & ((1 << 8 * element.itemsize) - 1)
+    value = whole_number(params.value) & ((1 << 8 * element.itemsize) - 1)
     parts = [(0, row * height)] if pitch == row else [(i * pitch, i * pitch + row) for i in range(height)]
     with invalid_values():
         rows = [make_fill(device, buffer[at:end].view(element), value) for at, end in parts]

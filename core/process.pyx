@@ -1,0 +1,140 @@
+"""What the process as a whole allows: when it ends, and when it was forked."""
+
+import os
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from forebay.core.errors import ClosedError, Error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# -- the end: there are calls that the interpreter must not end in the middle of
+
+_changed = threading.Condition()
+_unfinished = 0
+_ending = False
+
+
+@contextmanager
+def finished_before_exit(what: str) -> Iterator[None]:
+    """Keep the interpreter from ending before the block does, on whichever thread it runs.
+
+    CPython unwinds the stack of a thread that wants the GIL after that. pyopencl's frames do not survive it: the
+    process aborts. And a compiler does not survive that the libraries it runs in are unloaded.
+
+    Raises
+    ------
+    ClosedError
+        When the interpreter is ending already.
+    """
+    global _unfinished
+    with _changed:
+        if _ending:
+            raise ClosedError(f"{what}: the interpreter ends")
+        _unfinished += 1
+    try:
+        yield
+    finally:
+        with _changed:
+            _unfinished -= 1
+            _changed.notify_all()
+
+
+def end_calls() -> None:
+    """Let no such block begin any more, and wait for those that have begun."""
+    global _ending
+    with _changed:
+        _ending = True
+        while _unfinished > 0:
+            _changed.wait()
+
+
+# -- the thread that runs host functions; waits are refused on it
+
+_thread: threading.Thread | None = None
+
+
+def set_host_thread(thread: threading.Thread) -> None:
+    """Remember the thread that `forebay.queues.host_functions` has started."""
+    global _thread
+    _thread = thread
+
+
+def on_host_thread() -> bool:
+    """Return whether this is the thread that runs host functions."""
+    return _thread is not None and threading.get_ident() == _thread.ident
+
+
+def refuse_on_host_thread(what: str) -> None:
+    """Raise `Error` inside a host function: it holds a queue, and could wait for that queue (HIP forbids it too)."""
+    if on_host_thread():
+        raise Error(f"{what} inside a host function: it holds a queue, and the wait could be for that one")
+
+
+# -- forks: drivers do not survive one, because their threads are gone, and their locks may be held for ever. So the
+# parent's objects cannot be used in the child, nothing of them is finished, closed or released there, and the child can
+# use no driver.
+
+cdef extern from *:
+    """
+    #include <stdio.h>
+    #include <stdlib.h>
+
+    #ifdef __GLIBC__
+    #include <unistd.h>
+
+    static void forebay_end(int status, void *) {
+        fflush(NULL);
+        _exit(status);
+    }
+
+    // Intel's CPU runtime would finish the parent's queues, for ever.
+    static void forebay_skip_libraries_at_exit() { on_exit(forebay_end, NULL); }
+    #else
+    static void forebay_skip_libraries_at_exit() {}
+    #endif
+    """
+    void skip_libraries_at_exit "forebay_skip_libraries_at_exit"()
+
+ADVICE = "after a fork, which drivers do not survive: fork before devices are looked for, or start the child by spawn"
+
+cdef bint started = False  # drivers, by this process or one that it was forked from
+cdef bint forked = False
+
+
+cdef bint is_forked() noexcept nogil:
+    return forked
+
+
+def note_drivers() -> None:
+    """Note that drivers are started in this process.
+
+    Raises
+    ------
+    Error
+        When it was forked from one in which they had been.
+    """
+    global started
+    if forked:
+        raise Error(f"no device can be used {ADVICE}")
+    started = True
+
+
+def closed_error(thing: object) -> ClosedError:
+    """Return the error for using a closed object, or one of the process that this one was forked from."""
+    return ClosedError(f"{thing!r} cannot be used {ADVICE}" if forked else f"{thing!r} is closed")
+
+
+def _after_fork() -> None:
+    global forked, _changed, _unfinished
+    _changed = threading.Condition()  # no other thread goes on here
+    _unfinished = 0
+    if started:
+        forked = True
+        skip_libraries_at_exit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

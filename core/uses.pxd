@@ -1,0 +1,77 @@
+"""Uses: which queues an allocation was used on, up to which epochs, and how often something may have written to it.
+
+A launch whose arguments have not changed stores one number, the epoch of its plan. An allocation therefore knows the
+plans that have it as an argument, and the points at which plans, copies, fills and graphs used it before.
+"""
+
+from libc.stdint cimport int32_t, uint64_t
+from libcpp.atomic cimport atomic
+from libcpp.vector cimport vector
+
+from forebay.core.epochs cimport Epochs, Lock
+
+
+cdef struct Point:
+    Epochs* queue  # retained by whoever has the point
+    uint64_t epoch
+
+
+cdef struct PastUse:
+    Epochs* queue  # retained
+    uint64_t used
+    uint64_t written  # 0 for never
+
+
+cdef struct Holder:
+    # A plan that has the allocation as an argument
+    Epochs* queue  # the plan retains it
+    const uint64_t* last  # the epoch of the plan's last launch; in the plan
+    bint writes
+
+
+cdef cppclass Uses:
+    atomic[int32_t] references  # the allocation's, and one for each plan and snapshot that remembers it
+    uint64_t generation  # writes by launches: counted with the GIL and the queue's lock held
+    atomic[uint64_t] other_writes  # all other writes: counted under the queue's lock without the GIL
+    Lock lock  # guards all below; taken last, never held across a call
+    vector[PastUse] past
+    vector[Holder] holders
+    size_t crowded  # when `past` has this many entries, the next one first removes those that are done
+
+
+cdef inline uint64_t generation_of(Uses* uses) noexcept nogil:
+    """Return how often something may have written there. It only rises."""
+    return uses.generation + uses.other_writes.load()
+
+
+cdef struct Seen:
+    Uses* uses
+    uint64_t generation
+
+
+cdef cppclass Basis:
+    """What a size was computed from. A launch looks at it again under the lock that it is submitted under."""
+    vector[Seen] seen  # the owner retains the uses
+    uint64_t unseen_writes  # the device's count
+
+
+cdef inline bint still_holds(const Basis* basis, uint64_t unseen_writes) noexcept nogil:
+    """Return whether nothing may have written there since. Writes that nobody can see do not count."""
+    cdef size_t i
+    if basis.unseen_writes != unseen_writes:
+        return False
+    for i in range(basis.seen.size()):
+        if generation_of(basis.seen[i].uses) != basis.seen[i].generation:
+            return False
+    return True
+
+
+cdef Uses* new_uses() noexcept nogil
+cdef Uses* retain_uses(Uses* uses) noexcept nogil
+cdef void release_uses(Uses* uses) noexcept nogil
+cdef void note_use(Uses* uses, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil
+cdef void hold(Uses* uses, Epochs* queue, const uint64_t* last, bint writes) noexcept nogil
+cdef void unhold(Uses* uses, const uint64_t* last, bint writes) noexcept nogil
+cdef void points_of(Uses* uses, vector[Point]& points) noexcept nogil
+cdef void writers_of(Uses* uses, vector[Point]& points) noexcept nogil
+cdef void release_points(vector[Point]& points) noexcept nogil

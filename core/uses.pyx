@@ -1,0 +1,128 @@
+"""Notes uses of allocations. Nothing here needs the GIL or calls a driver."""
+
+from libc.stdint cimport uint64_t
+from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
+from libcpp.vector cimport vector
+
+from forebay.core.epochs cimport Epochs, completed_epoch, release_epochs, retain_epochs
+
+cdef enum:
+    FEW = 8
+
+
+cdef Uses* new_uses() noexcept nogil:
+    cdef Uses* uses = new Uses()
+    uses.references.store(1, memory_order_relaxed)
+    uses.generation = 1
+    uses.other_writes.store(0, memory_order_relaxed)
+    uses.crowded = FEW
+    return uses
+
+
+cdef Uses* retain_uses(Uses* uses) noexcept nogil:
+    uses.references.fetch_add(1, memory_order_relaxed)
+    return uses
+
+
+cdef void release_uses(Uses* uses) noexcept nogil:
+    cdef size_t i
+    if uses.references.fetch_sub(1, memory_order_acq_rel) == 1:
+        for i in range(uses.past.size()):
+            release_epochs(uses.past[i].queue)
+        del uses
+
+
+cdef void forget_done(Uses* uses) noexcept nogil:
+    """Remove the uses that are done. `crowded` doubles with what is left, so that a use costs the same on average."""
+    cdef size_t i, kept = 0
+    for i in range(uses.past.size()):
+        if uses.past[i].used <= completed_epoch(uses.past[i].queue):
+            release_epochs(uses.past[i].queue)
+        else:
+            uses.past[kept] = uses.past[i]
+            kept += 1
+    uses.past.resize(kept)
+    uses.crowded = max(<size_t> FEW, 2 * kept)
+
+
+cdef void note_locked(Uses* uses, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil:
+    cdef size_t i = uses.past.size()
+    cdef PastUse* use
+    while i != 0:  # the newest first
+        i -= 1
+        use = &uses.past[i]
+        if use.queue == queue:
+            use.used = max(use.used, epoch)
+            if writes:
+                use.written = max(use.written, epoch)
+            return
+    if uses.past.size() >= uses.crowded:
+        forget_done(uses)
+    uses.past.push_back(PastUse(retain_epochs(queue), epoch, epoch if writes else 0))
+
+
+cdef void note_use(Uses* uses, Epochs* queue, uint64_t epoch, bint writes) noexcept nogil:
+    """Note a use by a command that is no launch of a plan. The queue with these epochs is locked."""
+    uses.lock.lock()
+    note_locked(uses, queue, epoch, writes)
+    if writes:
+        uses.other_writes.fetch_add(1)
+    uses.lock.unlock()
+
+
+cdef void hold(Uses* uses, Epochs* queue, const uint64_t* last, bint writes) noexcept nogil:
+    """Note that a plan has the allocation as an argument."""
+    uses.lock.lock()
+    uses.holders.push_back(Holder(queue, last, writes))
+    uses.lock.unlock()
+
+
+cdef void unhold(Uses* uses, const uint64_t* last, bint writes) noexcept nogil:
+    """Note that a plan has the allocation no longer as one of its arguments."""
+    cdef Holder holder
+    cdef size_t i
+    uses.lock.lock()
+    for i in range(uses.holders.size()):
+        if uses.holders[i].last == last and uses.holders[i].writes == writes:
+            holder = uses.holders[i]
+            uses.holders[i] = uses.holders.back()
+            uses.holders.pop_back()
+            if holder.last[0] > completed_epoch(holder.queue):
+                note_locked(uses, holder.queue, holder.last[0], holder.writes)
+            break
+    uses.lock.unlock()
+
+
+cdef inline void add_point(vector[Point]& points, Epochs* queue, uint64_t epoch) noexcept nogil:
+    if epoch > completed_epoch(queue):
+        points.push_back(Point(retain_epochs(queue), epoch))
+
+
+cdef void points_of(Uses* uses, vector[Point]& points) noexcept nogil:
+    """Append the points after which nothing uses the allocation. Each has a reference for the caller."""
+    cdef size_t i
+    uses.lock.lock()
+    for i in range(uses.past.size()):
+        add_point(points, uses.past[i].queue, uses.past[i].used)
+    for i in range(uses.holders.size()):
+        add_point(points, uses.holders[i].queue, uses.holders[i].last[0])
+    uses.lock.unlock()
+
+
+cdef void writers_of(Uses* uses, vector[Point]& points) noexcept nogil:
+    """Append the points of the last writes. Each has a reference for the caller."""
+    cdef size_t i
+    uses.lock.lock()
+    for i in range(uses.past.size()):
+        add_point(points, uses.past[i].queue, uses.past[i].written)
+    for i in range(uses.holders.size()):
+        if uses.holders[i].writes:
+            add_point(points, uses.holders[i].queue, uses.holders[i].last[0])
+    uses.lock.unlock()
+
+
+cdef void release_points(vector[Point]& points) noexcept nogil:
+    cdef size_t i
+    for i in range(points.size()):
+        release_epochs(points[i].queue)
+    points.clear()

@@ -1,0 +1,162 @@
+"""Whoever waits for a point of a queue waits for nothing that comes after it and can be held up."""
+
+import contextlib
+import threading
+import weakref
+
+import pytest
+
+import forebay as ps
+
+SECONDS = 20  # far more than any of this takes; only a wait for too much lasts so long
+
+
+def launch(queue, kernels, buffer, k=1):
+    queue.launch(kernels["advance"], 4, 16, buffer, k)
+
+
+@pytest.fixture
+def queues(device):
+    return [device.queue(blocking=False) for _ in range(3)]
+
+
+def test_a_graph_waits_for_its_last_launch_and_not_for_what_came_after(device, kernels, hold, queues):
+    first, second, _ = queues
+    buffer = device.zeros(64, "u4")
+    device.finish()
+    with first.capture() as graph:
+        launch(first, kernels, buffer)
+    graph.launch(first)
+    gate = hold(first)
+    graph.launch(second)
+    second.finish(timeout=SECONDS)
+    assert not first.empty
+    gate.open()
+
+
+@pytest.mark.parametrize("last", ["command", "wait"])
+def test_a_size_waits_for_the_last_write_and_not_for_what_came_after(device, kernels, hold, queues, last):
+    writer, other, held = queues
+    counts, out = device.zeros(64, "u4"), device.zeros(64, "u4")
+    kernel = device.program(
+        "kernel void use(global uint* out, global const uint* counts, global uint* stack) { out[0] = counts[0]; }"
+    )["use"]
+    kernel.scratch("stack", ps.MaxOver("counts") * 4 + 4)
+    device.finish()
+    writer.fill(counts, 3)
+    if last == "command":
+        hold(writer)
+    else:
+        hold(held)
+        writer.wait(held)
+        launch(writer, kernels, out)
+    other.launch(kernel, 1, 1, out, counts)
+    other.finish(timeout=SECONDS)
+    assert not writer.empty
+
+
+def test_a_wait_with_a_timeout_is_for_what_was_submitted_by_then(device, kernels, calls, hold, queues):
+    queue = queues[0]
+    buffer = device.zeros(64, "u4")
+    device.finish()
+    gate = hold(queue)
+    launch(queue, kernels, buffer)
+    first, ended = len(calls), []
+    thread = threading.Thread(target=lambda: ended.append(queue.finish(timeout=SECONDS)))
+    thread.start()
+    while not calls.kinds(first)["query"]:  # it has begun
+        pass
+    later = hold(queue)
+    gate.open()
+    thread.join()
+    assert ended == [None]
+    assert not queue.empty
+    later.open()
+
+
+def test_a_timeout_of_the_null_queue_leaves_it_as_it_was(device, hold):
+    blocking, null = device.queue(), device.null_queue
+    device.finish()
+    hold(blocking)
+    epoch = null.epoch
+    with pytest.raises(TimeoutError):
+        null.finish(timeout=0)
+    assert not null.query()
+    assert null.epoch == epoch
+
+
+def test_pending_waits_do_not_pile_up(device, kernels, calls, hold, queues):
+    consumer, producer, held = queues
+    buffer, other = device.zeros(64, "u4"), device.zeros(64, "u4")
+    device.finish()
+    hold(held)
+    consumer.wait(held)
+    for k in range(300):
+        launch(producer, kernels, buffer, k)
+        consumer.wait(producer)
+        producer.finish()
+    first = len(calls)
+    launch(consumer, kernels, other)
+    assert sum(len(call.waits) for call in calls.since(first) if call.object == calls.handle_of(consumer)) <= 16
+
+
+@pytest.mark.needs("OpenCL")
+def test_marks_do_not_pile_up_on_a_queue_that_nobody_asks_about(device, kernels, calls, queues, hold):
+    queue, buffer = queues[0], device.zeros(64, "u4")
+    device.finish()
+    for k in range(200):
+        launch(queue, kernels, buffer, k)
+        gate = hold(queue)
+        gate.open()
+        if k % 20 == 0:
+            queue.native.finish()  # which forebay does not see; or the device may be far behind
+    made = {call.event for call in calls.markers_of([queue])}
+    assert len(made) >= 200
+    assert len(made & set(calls.events_alive())) <= 60
+
+
+def test_a_queue_waits_for_another_once_however_often_it_was_asked_to(device, kernels, calls, queues, hold):
+    consumer, producer, _ = queues
+    buffer, other = device.zeros(64, "u4"), device.zeros(64, "u4")
+    device.finish()
+    hold(producer)
+    for k in range(100):
+        launch(producer, kernels, buffer, k)
+        consumer.wait(producer)
+    first = len(calls)
+    launch(consumer, kernels, other)
+    assert sum(len(call.waits) for call in calls.since(first) if call.object == calls.handle_of(consumer)) <= 16
+
+
+@pytest.mark.needs("OpenCL")
+def test_a_wait_that_failed_does_not_make_the_other_queues_done(device, kernels, hold, queues):
+    if device.info.platform == "Portable Computing Language":
+        pytest.skip("PoCL 3.1 aborts the process when a user event is set to an error (pocl_update_event_failed)")
+    consumer, fails, works = queues
+    buffer = device.zeros(64, "u4")
+    device.finish()
+    gate, other = hold(fails), hold(works)
+    consumer.wait(fails)
+    consumer.wait(works)
+    launch(consumer, kernels, buffer)
+    gate.open(failed=True)
+    thread = threading.Thread(target=lambda: suppressed(consumer.finish))
+    thread.start()
+    thread.join(1)  # it may return, or wait for the other queue too
+    assert not works.empty
+    other.open()
+    thread.join()
+    suppressed(device.finish)  # which says that a command failed, once
+
+
+def suppressed(call):
+    with contextlib.suppress(ps.Error):
+        call()
+
+
+def test_an_event_keeps_no_queue(device):
+    queue = device.queue()
+    event, reference = queue.record(), weakref.ref(queue)
+    del queue
+    assert reference() is None
+    event.wait()

@@ -1,0 +1,188 @@
+"""What a queue has used is given back when that use is done, whatever else the device is busy with."""
+
+import contextlib
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.observer import EXECUTES
+
+MIB = 1 << 20
+
+
+def launch(queue, kernels, buffer, k=1):
+    queue.launch(kernels["advance"], 4, 16, buffer, k)
+
+
+@pytest.fixture
+def queue(device):
+    return device.queue(blocking=False)
+
+
+def memory_alive(calls, first=0):
+    """How many more pieces of memory the driver has than it had then."""
+    names = [name.lower() for name in calls.names(first)]
+    return sum("alloc" in name for name in names) - sum("free" in name for name in names)
+
+
+def test_memory_comes_back_while_another_queue_is_held(device, calls, queue, hold):
+    hold(device.queue(blocking=False))
+    first = len(calls)
+    for _ in range(200):
+        buffer = device.empty(MIB // 16)
+        queue.fill(buffer, 1)
+        queue.finish()
+        buffer.close()
+    assert memory_alive(calls, first) <= 4
+
+
+def test_memory_comes_back_while_gates_are_never_all_open(device, calls, queue, hold):
+    """Host functions of two queues that take turns have this effect."""
+    queues = [device.queue(blocking=False) for _ in range(2)]
+    first, gates = len(calls), [hold(queues[0])]
+    for turn in range(200):
+        gates.append(hold(queues[(turn + 1) % 2]))
+        gates.pop(0).open()
+        buffer = device.empty(MIB // 16)
+        queue.fill(buffer, 1)
+        queue.finish()
+        del buffer
+    assert memory_alive(calls, first) <= 4
+
+
+def test_a_buffer_used_behind_a_gate_comes_back_after_it(device, calls, kernels, queue, hold):
+    """It waits for its own use, and those dropped later do not wait for it."""
+    other = device.queue(blocking=False)
+    gate, first = hold(queue), len(calls)
+    buffers = [device.empty(64, "u4") for _ in range(10)]
+    for buffer in buffers:
+        launch(queue, kernels, buffer)
+    handles = {buffer.address for buffer in buffers}
+    del buffer, buffers
+    for _ in range(50):
+        buffer = device.empty(64, "u4")
+        assert buffer.address not in handles
+        launch(other, kernels, buffer)
+        other.finish()
+        del buffer
+    assert memory_alive(calls, first) <= 10 + 4
+    gate.open()
+    device.finish()
+    assert memory_alive(calls) <= 0
+
+
+def test_a_buffer_used_on_several_queues_goes_with_the_last(device, calls, kernels, hold):
+    queues = [device.queue(blocking=False) for _ in range(4)]
+    buffer = device.empty(64, "u4")
+    address = buffer.address
+    gates = [hold(queue) for queue in queues]
+    for queue in queues:
+        launch(queue, kernels, buffer)
+    del buffer
+    for gate in (gates[2], gates[0], gates[3]):
+        gate.open()
+        for queue in queues:
+            with contextlib.suppress(TimeoutError):
+                queue.finish(timeout=0.01)
+        assert device.empty(64, "u4").address != address
+    gates[1].open()
+    device.finish()
+    assert memory_alive(calls) <= 0
+
+
+def test_an_argument_that_changed_is_still_in_use(device, calls, kernels, queue, hold):
+    """The plan has another buffer as its argument when the first one is dropped."""
+    buffers = [device.empty(64, "u4") for _ in range(2)]
+    address = buffers[0].address
+    gate = hold(queue)
+    for buffer in buffers:
+        launch(queue, kernels, buffer)
+    del buffers[0]
+    assert all(device.empty(64, "u4").address != address for _ in range(3))
+    gate.open()
+    queue.finish()
+
+
+@pytest.mark.parametrize("how", ["copy to", "copy from", "fill", "bound", "graph"])
+def test_every_kind_of_use_counts(device, calls, kernels, queue, hold, how):
+    buffer, other = device.zeros(64, "u4"), device.zeros(64, "u4")
+    device.finish()
+    with queue.capture() as graph:
+        launch(queue, kernels, buffer)
+    executable = graph.instantiate()
+    bound = kernels["advance"].bind(queue, 4, 16, buffer, 1)
+    address = buffer.address
+    gate = hold(queue)
+    {
+        "copy to": lambda: queue.copy(buffer, other),
+        "copy from": lambda: queue.copy(other, buffer),
+        "fill": lambda: queue.fill(buffer, 3),
+        "bound": bound,
+        "graph": lambda: executable.launch(queue),
+    }[how]()
+    buffer.close()
+    assert all(device.empty(64, "u4").address != address for _ in range(3))
+    gate.open()
+    queue.finish()
+
+
+def test_queues_come_back_while_another_one_is_held(device, calls, kernels, hold):
+    buffer = device.zeros(64, "u4")
+    device.finish()
+    hold(device.queue(blocking=False))
+    first = len(calls)
+    for _ in range(100):
+        queue = device.queue()
+        launch(queue, kernels, buffer)
+        queue.finish()
+        del queue
+    assert calls.count(calls.driver.NEW_QUEUE, first) <= 4
+
+
+def test_queues_that_the_null_queue_never_asks_about_do_not_pile_up(device, calls, kernels):
+    buffer = device.zeros(64, "u4")
+    device.finish()
+    for _ in range(500):
+        queue = device.queue()
+        launch(queue, kernels, buffer)
+        queue.finish()
+        del queue
+    assert len(calls.events_alive()) <= 4
+
+
+def test_staging_memory_is_given_back_after_a_finish(device, queue, hold):
+    kernel = device.program("kernel void first(global uint* out, constant uint* many) { out[0] = many[0]; }")["first"]
+    out, many = device.zeros(1, "u4"), np.zeros(16 << 10, "u4")
+    queue.launch(kernel, 1, 1, out, ps.by_value(many))
+    device.finish()
+    tracemalloc.start()
+    try:
+        gate = hold(queue)
+        for k in range(100):
+            many[0] = k
+            queue.launch(kernel, 1, 1, out, ps.by_value(many))
+        held, _ = tracemalloc.get_traced_memory()
+        gate.open()
+        queue.finish()
+        left, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert left <= 4 * many.nbytes
+    assert held > left or not device.driver.has_addresses or not EXECUTES or held < 4 * many.nbytes
+
+
+def test_memory_that_runs_out_is_waited_for_and_no_gate_is(device, calls, kernels, queue, hold):
+    """What is held up does not keep the host waiting; what comes free by itself does."""
+    held = device.queue(blocking=False)
+    behind, beside = device.empty(64, "u4"), device.empty(64, "u4")
+    hold(held)
+    launch(held, kernels, behind)
+    launch(queue, kernels, beside)
+    del behind, beside
+    name = next(call.name for call in calls.log if calls.kind(call) == "allocate")
+    calls.fail(name, calls.driver.OUT_OF_MEMORY)
+    device.empty(1 << 10)
+    assert queue.empty
+    assert not held.empty

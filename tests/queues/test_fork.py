@@ -1,0 +1,271 @@
+"""A process that is forked when drivers have started. The child leaves everything to the parent, and ends at once."""
+
+import os
+import subprocess
+
+import pytest
+
+from tests.helpers.processes import python
+
+pytestmark = [
+    pytest.mark.needs("no validation layer"),
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
+]
+
+START = """
+import gc, multiprocessing, os, sys, threading
+import forebay as ps
+device = ps.Device()
+program = device.program('''
+kernel void add(global int *a, int v) { a[get_global_id(0)] += v; }
+kernel void spin(global int *a, int n) {
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < 1 << 30; i++) a[1] += a[0] ^ i;
+}
+kernel void one(global int *a) { a[0] = 1; }
+''')
+add, spin = program["add"], program["spin"]
+queue, other, null = device.queue(), device.queue(blocking=False), device.null_queue
+buffer, busy = device.zeros(1000, "i4"), device.zeros(2, "i4")
+go = add.bind(queue, 10, 100, buffer, 1)
+add[10, 100, queue](buffer, 1)
+event, timed = queue.record(), device.event(timing=True)
+device.finish()
+really = buffer.get()[0] == 1
+
+def refused(*calls):
+    for number, call in enumerate(calls):
+        try:
+            call()
+        except ps.Error as error:
+            assert "after a fork" in str(error), error
+            assert "spawn" in str(error), error
+        else:
+            raise AssertionError(f"number {number} was not refused")
+
+def in_child(call):
+    sys.stdout.flush()
+    pid = os.fork()
+    if not pid:
+        call()
+        sys.exit(7)  # with all that the interpreter does when it ends
+    _, status = os.waitpid(pid, 0)
+    print("child", os.waitstatus_to_exitcode(status), flush=True)
+
+def works():
+    before = int(buffer.get(queue=queue)[0])
+    add[10, 100, queue](buffer, 1)
+    go()
+    assert buffer.get(queue=queue).tolist() == [before + 2] * 1000 or not really
+    device.finish()
+    print("works")
+"""
+
+
+def plays(device, code):
+    """Run the code, which forks once. Neither process may hang, crash or complain."""
+    try:
+        # that a process with threads is forked is Python's complaint from 3.12 on
+        done = python("-W", "ignore", "-c", START + code, FOREBAY_DEVICE=device.name, timeout=60)
+    except subprocess.TimeoutExpired as error:
+        pytest.fail(f"it hangs: {error.stdout!r} {error.stderr!r}")
+    assert done.stderr == ""
+    assert done.stdout.split("\n") == ["child 7", "works", ""]
+    assert done.returncode == 0
+
+
+HOST_FUNCTION = "queue.host(lambda: None); device.finish()\n"
+# What the parent has done by then, and how it goes on so that it can finish.
+STATES = {
+    "idle": ("", ""),
+    "host function used": (HOST_FUNCTION, ""),
+    "host function running": (
+        HOST_FUNCTION
+        + "running, end = threading.Event(), threading.Event()\n"
+        + "queue.host(lambda: (running.set(), end.wait())); running.wait()",
+        "end.set()",
+    ),
+    "host function that raised": (
+        "queue.host(lambda: 1 / 0)\nwhile not queue.query(): pass",
+        "try:\n    device.finish()\nexcept ZeroDivisionError:\n    pass",
+    ),
+    "long kernel": ("other.launch(spin, 1, 1, busy, 15); other.record()", ""),
+    "gate": (
+        "gate = queue._gate(); add[10, 100, queue](buffer, 1); null.launch(add, 10, 100, buffer, 1)",
+        "gate.open()",
+    ),
+    "memory closed in flight": (
+        "gate = queue._gate(); queue.fill(busy, 1); busy.close(); other.close()",
+        "gate.open()",
+    ),
+    "graph": (
+        "with queue.capture() as graph:\n    add[10, 100, queue](buffer, 0)\ngraph.launch(queue)",
+        "graph.launch(queue)",
+    ),
+}  # fmt: skip
+NEED_HOST_FUNCTIONS = ("host function running", "host function that raised")
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param(name, marks=pytest.mark.executes(run=False)) if name in NEED_HOST_FUNCTIONS else name
+        for name in STATES
+    ],
+)
+def test_a_child_ends_at_once_and_the_parent_goes_on(device, state):
+    before, after = STATES[state]
+    plays(device, f"{before}\nin_child(lambda: None)\n{after}\nworks()")
+
+
+def test_a_child_drops_everything(device):
+    plays(
+        device,
+        """
+gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+def child():
+    for name in "gate event timed go busy buffer queue other null spin add program device".split():
+        del globals()[name]
+        gc.collect()
+in_child(child)
+gate.open()
+works()
+""",
+    )
+
+
+def test_what_a_child_uses_of_its_parents_is_refused(device):
+    plays(
+        device,
+        """
+gate = queue._gate()
+add[10, 100, queue](buffer, 1)
+add[10, 100, null](buffer, 1)
+with queue.capture(mode="relaxed") as graph:
+    add[10, 100, queue](buffer, 0)
+executable = graph.instantiate()
+late, result = other.record(), queue.launch(program["one"], 1, 1, result="i4")
+def child():
+    refused(
+        ps.Device, ps.devices, device.finish, device.queue, device.event, device.graph, lambda: device.null_queue,
+        lambda: device.empty(5), lambda: device.program("kernel void k() { }"), lambda: device.current_queue,
+        lambda: ps.host_empty(5, device=device), lambda: device.as_buffer(buffer), lambda: device.zeros(3),
+        queue.finish, queue.query, queue.record, queue._gate, lambda: queue.record(event), null.query, other.finish,
+        lambda: queue.finish(timeout=5), lambda: queue.host(print), lambda: queue.wait(event),
+        lambda: queue.wait(other), lambda: other.wait(queue), lambda: queue.launch(add, 10, 100, buffer, 1),
+        lambda: add[10, 100, other](buffer, 1), lambda: null.launch(add, 10, 100, buffer, 1), go,
+        lambda: queue.launch(spin, 1, 1, buffer, 1), lambda: add.bind(queue, 1, 1, buffer, 1),
+        lambda: queue.copy(buffer, bytes(4000)), lambda: queue.fill(buffer, 1), lambda: queue.alloc(5),
+        lambda: buffer.get(queue=queue), lambda: buffer.set([1] * 1000, queue=queue), lambda: graph.launch(queue),
+        lambda: executable.launch(other), queue.begin_capture, event.wait, event.query, late.wait,
+        lambda: event.elapsed(event), result.get, lambda: ps.results(result),
+    )
+    assert device.closed and queue.closed
+    for thing in (gate, go, executable, graph, buffer, add, program, queue, other, device):
+        for end in ("open", "close"):
+            getattr(thing, end, lambda: None)()
+in_child(child)
+gate.open()
+works()
+""",
+    )
+
+
+def test_blocks_that_a_child_leaves(device):
+    plays(
+        device,
+        """
+with ps.Device() as inner, inner.queue() as mine, mine._gate():
+    mine.fill(inner.empty(10, "i4"), 1)
+    in_child(lambda: None)
+    sys.stdout.flush()
+works()
+""",
+    )
+
+
+def test_a_child_of_a_child(device):
+    plays(
+        device,
+        "in_child(lambda: (os.waitpid(os.fork() or sys.exit(8), 0), refused(device.finish, ps.Device)))\nworks()",
+    )
+
+
+def test_multiprocessing(device):
+    plays(
+        device,
+        """
+queue.host(lambda: None)
+add[10, 100, queue](buffer, 1)
+def child():
+    refused(device.finish, ps.Device)
+    sys.exit(7)
+process = multiprocessing.get_context("fork").Process(target=child)
+process.start()
+process.join()
+print("child", process.exitcode)
+device.finish()
+works()
+""",
+    )
+
+
+def test_many_children(device):
+    plays(
+        device,
+        """
+queue.host(lambda: None)
+for _ in range(20):
+    pid = os.fork()
+    if not pid:
+        sys.exit(7)
+    add[10, 100, queue](buffer, 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+    device.finish()
+in_child(lambda: None)
+works()
+""",
+    )
+
+
+def test_what_was_only_imported_does_not_matter(device):
+    code = """
+import os, sys
+import forebay as ps
+def work():
+    with ps.Device() as device:
+        device.queue().fill(device.empty(10, "i4"), 1)
+        device.null_queue.finish()
+    print("worked", flush=True)
+pid = os.fork()
+if not pid:
+    work()
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+work()
+"""
+    done = python("-W", "ignore", "-c", code, FOREBAY_DEVICE=device.name, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split("\n") == ["worked", "worked", ""]
+
+
+def test_a_child_of_a_process_that_looked_for_devices(device):
+    code = """
+import os, sys
+import forebay as ps
+ps.devices()
+pid = os.fork()
+if not pid:
+    for start in ps.Device, ps.devices:
+        try:
+            start()
+        except ps.Error as error:
+            assert "after a fork" in str(error), error
+    print("refused", flush=True)
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+"""
+    done = python("-W", "ignore", "-c", code, FOREBAY_DEVICE=device.name, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "refused\n"
