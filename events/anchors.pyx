@@ -30,7 +30,7 @@ from forebay.core.state cimport (
 )
 from forebay.core.uses cimport Point, Uses, points_of
 from forebay.sync.finish cimport close_locked, wait_on_host_for_all
-from forebay.sync.ordering cimport take_point, unlist_idle
+from forebay.sync.ordering cimport dissolve_list, take_point, unlist_idle
 
 ctypedef pair[uint64_t, Retired*] Waiting
 ctypedef pair[size_t, PyObject*] SparePair
@@ -250,13 +250,19 @@ cdef QueueState* next_draining(DeviceState* device) noexcept nogil:
 
 cdef void put_back(QueueState* queue) noexcept nogil:
     """Return a queue to the list if something still waits there."""
+    cdef Marker* asked = NULL
     cdef bint waiting
     queue.device.registry_lock.lock()
     waiting = not queue.retired.empty()
     queue.draining = waiting
     if waiting:
         queue.device.draining.push_back(queue)
+    else:  # another thread may have taken off what the marker was for
+        asked = queue.asked
+        queue.asked = NULL
     queue.device.registry_lock.unlock()
+    if asked != NULL:
+        release_marker(asked)
     if not waiting:
         release_queue_state(queue)
 
@@ -313,7 +319,9 @@ cdef void hand_on(QueueState* queue) noexcept nogil:
     queue.lock.unlock()
     if queue.native == NULL:
         queue.driver.release_queue(queue.handle)
-    if crowded:
+    if queue.is_null:
+        dissolve_list(device)
+    elif crowded:
         unlist_idle(device)
 
 

@@ -511,10 +511,8 @@ cdef class Device:
         refuse_on_host_thread("Device.close()")
         if captures_under_way():
             abandon_captures(self)
-        finished = False
         try:
             self._finish(raising)
-            finished = True
         finally:
             with nogil:
                 wait_for_openings()
@@ -522,19 +520,8 @@ cdef class Device:
             self.pool.trim()
             self._launch_memory.trim()
             self._disband()
-            if finished:
-                self._note_all_done()
             collect_all(self.state)
             release_idle_queues(self.state)
-
-    def _note_all_done(self) -> None:
-        """Note that nothing is outstanding: all was finished, and the queues are closed."""
-        cdef vector[QueueState*] queues
-        cdef size_t i
-        registered_queues(self.state, queues)
-        for i in range(queues.size()):
-            raise_completed(queues[i].epochs, submitted_epoch(queues[i].epochs))
-            release_queue_state(queues[i])
 
     def _disband(self) -> None:
         """Close the queues, and drop references that would keep the Device until the garbage collector runs."""

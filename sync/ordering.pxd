@@ -92,3 +92,4 @@ cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch)
 cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** marker) noexcept nogil  # it is locked
 cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept nogil
 cdef void unlist_idle(DeviceState* device) noexcept nogil
+cdef void dissolve_list(DeviceState* device) noexcept nogil

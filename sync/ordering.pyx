@@ -342,6 +342,18 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
         release_queue_state(idle[i])
 
 
+cdef void dissolve_list(DeviceState* device) noexcept nogil:
+    """Drop the list of a null queue that has ended: no command comes any more that would take the queues off it."""
+    cdef vector[QueueState*] listed
+    cdef size_t i
+    take_list(device, listed)
+    for i in range(listed.size()):
+        listed[i].lock.lock()
+        listed[i].listed = listed[i].settled = False
+        listed[i].lock.unlock()
+        release_queue_state(listed[i])
+
+
 cdef Status take_null_marker(QueueState* queue, Marker** marker, Order* order) noexcept nogil:
     """Give the null-queue marker that this blocking queue, not locked, must wait for. ``marker`` stays NULL if none."""
     cdef QueueState* null_queue = queue.device.null_queue
