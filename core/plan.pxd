@@ -97,12 +97,19 @@ cdef Plan* new_plan(
     packed_size, Epochs* queue
 ) noexcept nogil
 cdef void delete_plan(Plan* plan) noexcept nogil
+# Plans of a queue whose work is done go to the next owner of its driver's queue
+cdef void forget_queue(Plan* plan) noexcept nogil
+cdef void be_plan_of(Plan* plan, Epochs* queue) noexcept nogil
 cdef Status check_types(
     const Parameter* parameters, size_t count, const char* packed, uint32_t* failed_at
 ) noexcept nogil
 cdef Status set_changed_arguments(
     Plan* plan, const char* packed, uint64_t* bytes_set, uint64_t* bytes_skipped, uint32_t* failed_at
 ) noexcept nogil
+
+
+cdef inline bint can_be_handed_on(const Plan* plan) noexcept nogil:
+    return plan.spills.empty() and plan.snapshot == NULL
 
 
 cdef inline bint are_unchanged(const Plan* plan, const char* packed) noexcept nogil:

@@ -61,6 +61,22 @@ cdef void forget_use(Plan* plan, size_t index) noexcept nogil:
         plan.uses[index] = NULL
 
 
+cdef void forget_queue(Plan* plan) noexcept nogil:
+    """Forget the queue, and which arguments the kernel has. All its launches are done."""
+    cdef size_t i
+    for i in range(plan.uses.size()):
+        forget_use(plan, i)
+        plan.known[i] = 0
+    plan.all_known = plan.uses.empty()
+    release_epochs(plan.queue)
+    plan.queue = NULL
+
+
+cdef void be_plan_of(Plan* plan, Epochs* queue) noexcept nogil:
+    plan.queue = retain_epochs(queue)
+    plan.epoch = 0
+
+
 cdef void change_use(Plan* plan, size_t index, Uses* uses) noexcept nogil:
     """Note which allocation the kernel has now as this argument."""
     if plan.uses[index] == uses:

@@ -1,3 +1,5 @@
 """What the process as a whole allows: when it ends, and when it was forked."""
 
 cdef bint is_forked() noexcept nogil  # from a process in which drivers had been started
+cdef bint interrupted() noexcept nogil  # for `wait_events` of driver.pxd
+cdef int raise_interrupt() except -1  # what the signal handler raised, after `interrupted` has said yes

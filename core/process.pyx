@@ -5,6 +5,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from cpython.exc cimport PyErr_CheckSignals
+
 from forebay.core.errors import ClosedError, Error
 
 if TYPE_CHECKING:
@@ -71,6 +73,29 @@ def refuse_on_host_thread(what: str) -> None:
     """Raise `Error` inside a host function: it holds a queue, and could wait for that queue (HIP forbids it too)."""
     if on_host_thread():
         raise Error(f"{what} inside a host function: it holds a queue, and the wait could be for that one")
+
+
+# -- signals: their handlers run on the main thread, and only when it asks
+
+cdef object _raised = None  # by a handler, and not raised further yet
+
+
+cdef bint interrupted() noexcept nogil:
+    """Run the handlers of signals that have come. Return whether one has raised."""
+    global _raised
+    with gil:
+        try:
+            PyErr_CheckSignals()
+        except BaseException as error:
+            _raised = error
+            return True
+    return False
+
+
+cdef int raise_interrupt() except -1:
+    global _raised
+    error, _raised = _raised, None
+    raise error
 
 
 # -- forks: drivers do not survive one, because their threads are gone, and their locks may be held for ever. So the

@@ -57,13 +57,15 @@ cdef cppclass Retired:
     bint open  # memory that launches which follow pointers may have used too
 
 
-cdef struct IdleQueue:
-    # A driver's queue that is done and that nobody has. It is handed out again: ending one takes long on some drivers,
-    # and others may still wait for its counter (Level Zero) or must not be released while a gate is closed (OpenCL).
+cdef cppclass IdleQueue:
+    """A driver's queue that is done and that nobody has. It is handed out again: ending one takes long on some drivers,
+    and others may still wait for its counter (Level Zero) or must not be released while a gate is closed (OpenCL).
+    """
     void* handle
     PyObject* native  # owned
     int priority
     bint timing
+    vector[Plan*] plans  # for its next owner, who need not make the kernels anew; owned
 
 
 cdef enum Life:
@@ -85,6 +87,7 @@ cdef cppclass QueueState:
     const Driver* driver
     void* handle
     DeviceState* device  # retained
+    uint64_t owner  # the number of the Device that it is closed with; 0 for the null queue
     Epochs* epochs  # retained
     PyObject* native  # the driver's own object of the queue; owned
     int priority
@@ -122,7 +125,7 @@ cdef cppclass DeviceState:
     const Driver* driver
     void* context
     uint64_t keeps_gil_below  # a launch may keep the GIL while fewer commands than this can be in flight
-    QueueState* null_queue  # not retained: the null queue's Queue belongs to the Device
+    QueueState* null_queue  # not retained: the Context that owns this state owns it too
     atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first
     Lock registry_lock  # guards all below; never held across a driver call, so it may be taken with the GIL
     map[uint64_t, QueueState*] queues  # by id; each retained
@@ -134,8 +137,7 @@ cdef cppclass DeviceState:
     vector[IdleQueue] idle_queues
     vector[uint64_t] all_users  # ids of queues that launches used all memory on, and of adopted queues
     size_t listed_ended  # queues that have ended and are still in the null queue's list
-    bint gone  # its Device is gone, so nobody needs the null queue any more
-    Statistics retired  # the counts of queues that are gone
+    map[uint64_t, Statistics] retired  # the counts of queues that are gone, for each Device that is not
     uint64_t host_syncs  # waits of the host for an event or for the whole device
     vector[uint64_t] dead_kernels  # ids of kernels whose plans must still be dropped from the queues
     atomic[uint64_t] closings  # how many allocations were closed; when it changes, bound launches must check again
@@ -147,12 +149,14 @@ cdef cppclass DeviceState:
 cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t keeps_gil_below) noexcept nogil
 cdef void release_device_state(DeviceState* device) noexcept nogil
 cdef QueueState* new_queue_state(
-    DeviceState* device, void* handle, uint64_t queue_id, bint is_null, bint blocking, bint timing, bint adopted
+    DeviceState* device, void* handle, uint64_t queue_id, uint64_t owner, bint is_null, bint blocking, bint timing,
+    bint adopted
 ) noexcept nogil
 cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil
 cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil
 cdef void release_queue_state(QueueState* queue) noexcept nogil
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil
+cdef void drop_others(vector[QueueState*]& queues, uint64_t owner) noexcept nogil
 cdef void note_all_used(QueueState* queue, uint64_t epoch) noexcept nogil
 cdef void leave_to_parent(DeviceState* device) noexcept nogil
 cdef Retired* new_retired() noexcept nogil
@@ -176,4 +180,6 @@ cdef void bar_for_capture(QueueState* queue) noexcept nogil
 cdef void unbar_after_capture(QueueState* queue) noexcept nogil
 cdef int captures_under_way() noexcept nogil
 cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil
-cdef Statistics device_statistics(DeviceState* device) noexcept nogil
+cdef void subtract_statistics(Statistics& counts, const Statistics& before) noexcept nogil
+# Of the null queue and of waits of the host, which all Devices of the context share; with an owner, of its queues too
+cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept nogil

@@ -1,6 +1,7 @@
 """Makes, counts and ends queue and device states."""
 
 from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.string cimport memset
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 from libcpp.map cimport map
 from libcpp.unordered_map cimport unordered_map
@@ -30,7 +31,6 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.unseen_writes.store(0)
     device.open_holds.store(0)
     device.listed_ended = 0
-    device.gone = False
     device.closings.store(0)
     return device
 
@@ -42,7 +42,8 @@ cdef void release_device_state(DeviceState* device) noexcept nogil:
 
 
 cdef QueueState* new_queue_state(
-    DeviceState* device, void* handle, uint64_t queue_id, bint is_null, bint blocking, bint timing, bint adopted
+    DeviceState* device, void* handle, uint64_t queue_id, uint64_t owner, bint is_null, bint blocking, bint timing,
+    bint adopted
 ) noexcept nogil:
     """Make a state with two references, the caller's and the registry's. It owns the driver's `handle` from now on."""
     cdef QueueState* queue = new QueueState()
@@ -51,6 +52,7 @@ cdef QueueState* new_queue_state(
     queue.handle = handle
     device.references.fetch_add(1, memory_order_relaxed)
     queue.device = device
+    queue.owner = owner
     queue.epochs = new_epochs(queue_id)
     queue.is_null = is_null
     queue.blocking = blocking
@@ -121,6 +123,18 @@ cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noex
         into.push_back(retain_queue_state(dereference(each).second))
         preincrement(each)
     device.registry_lock.unlock()
+
+
+cdef void drop_others(vector[QueueState*]& queues, uint64_t owner) noexcept nogil:
+    """Leave only the queues of this owner, and the null queue."""
+    cdef size_t i, kept = 0
+    for i in range(queues.size()):
+        if queues[i].owner == owner or queues[i].is_null:
+            queues[kept] = queues[i]
+            kept += 1
+        else:
+            release_queue_state(queues[i])
+    queues.resize(kept)
 
 
 cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil:
@@ -234,14 +248,26 @@ cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept no
         sums[i] += counters[i]
 
 
-cdef Statistics device_statistics(DeviceState* device) noexcept nogil:
-    """Return the counts of all its queues, including queues that are gone, and of its own waits."""
+cdef void subtract_statistics(Statistics& counts, const Statistics& before) noexcept nogil:
+    cdef uint64_t* sums = <uint64_t*> &counts
+    cdef const uint64_t* counters = <const uint64_t*> &before
+    cdef size_t i
+    for i in range(sizeof(Statistics) // sizeof(uint64_t)):
+        sums[i] -= counters[i]
+
+
+cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept nogil:
     cdef Statistics counts
     cdef vector[QueueState*] queues
+    cdef map[uint64_t, Statistics].iterator gone
     cdef size_t i
+    memset(&counts, 0, sizeof(Statistics))
     registered_queues(device, queues)
+    drop_others(queues, owner)
     device.registry_lock.lock()
-    counts = device.retired
+    gone = device.retired.find(owner)
+    if gone != device.retired.end():
+        counts = dereference(gone).second
     counts.host_syncs += device.host_syncs
     device.registry_lock.unlock()
     for i in range(queues.size()):

@@ -23,6 +23,5 @@ cdef void collect_device(DeviceState* device)
 cdef void collect_all(DeviceState* device)
 cdef Status wait_for_retired(DeviceState* device) noexcept nogil
 cdef Status reach_point(DeviceState* device, Epochs* queue, uint64_t epoch) noexcept nogil
+cdef bint has_something(DeviceState* device) noexcept nogil  # retired, or queues
 cdef void release_idle_queues(DeviceState* device)
-cdef void abandon_device(DeviceState* device, object driver)
-cdef void collect_abandoned()

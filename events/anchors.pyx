@@ -12,7 +12,7 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint64_t
 from libcpp.deque cimport deque
-from libcpp.map cimport multimap
+from libcpp.map cimport map, multimap
 from libcpp.unordered_map cimport unordered_map
 from libcpp.utility cimport pair
 from libcpp.vector cimport vector
@@ -22,11 +22,11 @@ from forebay.core.clock cimport Clock, release_clock, retain_clock
 from forebay.core.driver cimport FOR_HOST, Status
 from forebay.core.epochs cimport Epochs, completed_epoch, release_epochs, retain_epochs, submitted_epoch
 from forebay.core.marker cimport Marker, poll_marker, release_marker
-from forebay.core.plan cimport Plan, Staging, delete_plan
+from forebay.core.plan cimport Plan, Staging, can_be_handed_on, delete_plan, forget_queue
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
-    DRAINING, ENDED, DeviceState, IdleQueue, QueueAnchor, QueueState, Retired, add_statistics, find_queue, is_closed,
-    new_retired, registered_queues, release_device_state, release_queue_state, retain_queue_state, retire
+    DRAINING, ENDED, DeviceState, IdleQueue, QueueAnchor, QueueState, Retired, Statistics, add_statistics, find_queue,
+    is_closed, new_retired, registered_queues, release_queue_state, retain_queue_state, retire
 )
 from forebay.core.uses cimport Point, Uses, points_of
 from forebay.sync.finish cimport close_locked, wait_on_host_for_all
@@ -84,7 +84,8 @@ cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_
 cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil:
     cdef Retired* what = new_retired()
     what.plan = plan
-    what.points.push_back(Point(retain_epochs(plan.queue), plan.epoch))
+    if plan.queue != NULL:
+        what.points.push_back(Point(retain_epochs(plan.queue), plan.epoch))
     retire(device, what)
 
 
@@ -102,16 +103,11 @@ cdef void drain_orphans(DeviceState* device) noexcept nogil:
     """Close the queues whose Queue is gone. Each ends when what it was given is done."""
     cdef vector[QueueState*] orphaned
     cdef Retired* what
-    cdef size_t i, kept = 0
+    cdef size_t i
     device.registry_lock.lock()
     for i in range(device.orphaned.size()):
-        if device.orphaned[i] == device.null_queue and not device.gone:
-            device.orphaned[kept] = device.orphaned[i]  # other queues still look at it
-            kept += 1
-        else:
-            orphaned.push_back(device.orphaned[i])
-            device.orphaned[i].life = DRAINING
-    device.orphaned.resize(kept)
+        device.orphaned[i].life = DRAINING
+    orphaned.swap(device.orphaned)
     device.registry_lock.unlock()
     for i in range(orphaned.size()):
         what = new_retired()
@@ -123,6 +119,24 @@ cdef void drain_orphans(DeviceState* device) noexcept nogil:
         retire(device, what)
 
 
+cdef void take_idle_plans(DeviceState* device, vector[uint64_t]& dead, vector[Plan*]& plans) noexcept nogil:
+    """Take plans of these kernels off the idle queues. The registry is locked."""
+    cdef vector[Plan*]* idle
+    cdef size_t i, j, k, kept
+    for i in range(device.idle_queues.size()):
+        idle = &device.idle_queues[i].plans
+        kept = 0
+        for j in range(idle.size()):
+            for k in range(dead.size()):
+                if dereference(idle)[j].kernel_id == dead[k]:
+                    plans.push_back(dereference(idle)[j])
+                    break
+            else:
+                dereference(idle)[kept] = dereference(idle)[j]
+                kept += 1
+        idle.resize(kept)
+
+
 cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
     """Take plans of dead kernels off the queues. Each is kept for the launches that are in flight."""
     cdef vector[uint64_t] dead
@@ -132,6 +146,7 @@ cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
     cdef size_t i, j
     device.registry_lock.lock()
     dead.swap(device.dead_kernels)
+    take_idle_plans(device, dead, plans)
     device.registry_lock.unlock()
     if dead.empty():
         return
@@ -292,16 +307,22 @@ cdef void take_retired(DeviceState* device, size_t at_most, vector[Retired*]& do
 # -- giving back
 
 
-cdef void hand_on(QueueState* queue) noexcept nogil:
-    """Take a queue whose work is done off the registry, and keep its driver's queue to be handed out again."""
+cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
+    """Take a queue whose work is done off the registry, and keep its driver's queue to be handed out again, with the
+    plans that no longer refer to it.
+    """
     cdef DeviceState* device = queue.device
+    cdef map[uint64_t, Statistics].iterator counts
+    cdef IdleQueue idle
     cdef bint crowded = False
     cdef size_t i
     queue.lock.lock()
     device.registry_lock.lock()
     device.queues.erase(queue.epochs.queue_id)
     queue.life = ENDED
-    add_statistics(device.retired, queue.counts)
+    counts = device.retired.find(queue.owner)
+    if counts != device.retired.end():
+        add_statistics(dereference(counts).second, queue.counts)
     if queue == device.null_queue:
         device.null_queue = NULL  # its Device is gone, so no more commands come
     for i in range(device.all_users.size()):
@@ -309,7 +330,12 @@ cdef void hand_on(QueueState* queue) noexcept nogil:
             device.all_users.erase(device.all_users.begin() + i)
             break
     if queue.native != NULL:
-        device.idle_queues.push_back(IdleQueue(queue.handle, queue.native, queue.priority, queue.timing))
+        idle.handle = queue.handle
+        idle.native = queue.native
+        idle.priority = queue.priority
+        idle.timing = queue.timing
+        idle.plans = plans
+        device.idle_queues.push_back(idle)
     if queue.listed:
         device.listed_ended += 1
         crowded = device.listed_ended > 64 + device.queues.size() // 4
@@ -338,6 +364,7 @@ cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nog
 
 cdef void end_queue(QueueState* queue):
     cdef vector[Plan*] plans
+    cdef vector[Plan*] handed_on
     cdef unordered_map[uint64_t, Plan*].iterator each
     cdef deque[QueueAnchor] anchors
     cdef vector[Marker*] markers
@@ -346,7 +373,10 @@ cdef void end_queue(QueueState* queue):
         queue.lock.lock()
         each = queue.plans.begin()
         while each != queue.plans.end():
-            plans.push_back(dereference(each).second)
+            if queue.native != NULL and can_be_handed_on(dereference(each).second):
+                handed_on.push_back(dereference(each).second)
+            else:
+                plans.push_back(dereference(each).second)
             preincrement(each)
         queue.plans.clear()
         queue.last_plan = NULL
@@ -355,11 +385,13 @@ cdef void end_queue(QueueState* queue):
         queue.lock.unlock()
         for i in range(plans.size()):
             retire_plan(queue.device, plans[i])
+        for i in range(handed_on.size()):
+            forget_queue(handed_on[i])
         for i in range(anchors.size()):
             release_marker(anchors[i].after)
         for i in range(markers.size()):
             release_marker(markers[i])
-        hand_on(queue)
+        hand_on(queue, handed_on)
         release_queue_state(queue)  # the registry's
         release_queue_state(queue)  # its Queue's
     for i in range(anchors.size()):
@@ -606,15 +638,7 @@ cdef Status reach_point(DeviceState* device, Epochs* epochs, uint64_t epoch) noe
     return status
 
 
-# -- devices that are gone
-
-
-cdef struct Abandoned:
-    DeviceState* state  # retained
-    PyObject* driver  # the Device's `DriverDevice`, which its queues may need; owned
-
-
-cdef vector[Abandoned] abandoned  # Devices that are gone, with work outstanding; only touched with the GIL
+# -- when a device is closed
 
 
 cdef bint has_something(DeviceState* device) noexcept nogil:
@@ -626,39 +650,13 @@ cdef bint has_something(DeviceState* device) noexcept nogil:
 
 cdef void release_idle_queues(DeviceState* device):
     cdef vector[IdleQueue] idle
-    cdef size_t i
+    cdef size_t i, j
     device.registry_lock.lock()
     idle.swap(device.idle_queues)
     device.registry_lock.unlock()
     for i in range(idle.size()):
         with nogil:
+            for j in range(idle[i].plans.size()):
+                delete_plan(idle[i].plans[j])
             device.driver.release_queue(idle[i].handle)
         Py_DECREF(<object> idle[i].native)
-
-
-cdef void abandon_device(DeviceState* device, object driver):
-    """Release everything of a Device that is gone, now or once no outstanding work can use it any more.
-
-    Takes over the caller's reference to the state.
-    """
-    device.registry_lock.lock()
-    device.gone = True
-    device.registry_lock.unlock()
-    Py_INCREF(driver)
-    abandoned.push_back(Abandoned(device, <PyObject*> driver))
-    collect_abandoned()
-
-
-cdef void collect_abandoned():
-    """Release what Devices that are gone have left behind, as far as its work is done."""
-    cdef vector[Abandoned] devices
-    cdef size_t i
-    devices.swap(abandoned)  # more Devices may be abandoned meanwhile
-    for i in range(devices.size()):
-        collect_all(devices[i].state)
-        if has_something(devices[i].state):
-            abandoned.push_back(devices[i])
-        else:
-            release_idle_queues(devices[i].state)
-            release_device_state(devices[i].state)
-            Py_DECREF(<object> devices[i].driver)

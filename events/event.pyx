@@ -106,8 +106,8 @@ def wait_for_all(events: Iterable[Event]) -> None:
     for event in events:
         if is_forked():
             raise closed_error(event)
-        by_device.setdefault(event.device, []).append(event)
-    for device, own in by_device.items():
+        by_device.setdefault(event.device._context, (event.device, []))[1].append(event)
+    for device, own in by_device.values():
         for event in own:
             if event.marker != NULL:
                 markers.push_back(retain_marker(event.marker))
@@ -222,7 +222,7 @@ cdef class Event:
         if not isinstance(start, Event):
             raise ArgumentTypeError(f"elapsed() needs an Event, not {type(start).__name__}")
         cdef double wraps = self.device.driver.clock_wraps
-        if self.device is not (<Event> start).device:
+        if self.state != (<Event> start).state:
             raise InvalidArgumentError(
                 f"elapsed time between Events of two devices, {self.device.name} and {(<Event> start).device.name}: "
                 f"their clocks tell nothing of each other")

@@ -84,7 +84,7 @@ def refuse_synchronize(device: Any, what: str) -> None:
     """Refuse to wait for all queues of a device while one is captured, in any mode. Invalidates the captures."""
     refuse_unsafe(what)
     with lock:
-        disturbed = [capture for capture in active if capture.graph.device is device]
+        disturbed = [capture for capture in active if capture.graph.device._context is device._context]
         for capture in disturbed:
             capture.invalidate(what)
     if disturbed:
@@ -97,7 +97,7 @@ def captures_that_bar_null(device: Any) -> list[Capture]:
         return [
             capture
             for capture in active
-            if capture.graph.device is device and any(queue.blocking for queue in capture._ends)
+            if capture.graph.device._context is device._context and any(queue.blocking for queue in capture._ends)
         ]
 
 
@@ -126,7 +126,8 @@ def refuse_null(device: Any, what: str) -> None:
 def abandon_captures(device: Any) -> None:
     """Invalidate and end all captures of a device that is being closed."""
     with lock:
-        for capture in [capture for capture in active if capture.graph.device is device]:
+        own = [capture for capture in active if any(queue.device is device for queue in capture._ends)]
+        for capture in own:
             capture.invalidate("the device was closed")
             capture.abandon()
             capture.graph.close()

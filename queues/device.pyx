@@ -12,27 +12,29 @@ import numpy as np
 cimport cython
 from cpython.exc cimport PyErr_SetObject, PyErr_WriteUnraisable
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport uintptr_t
+from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.vector cimport vector
+from cython.operator cimport dereference
 
-from forebay.core.driver cimport Driver, Status
-from forebay.core.epochs cimport raise_completed, submitted_epoch
-from forebay.core.process cimport is_forked
+from forebay.core.driver cimport INTERRUPTED, Status
+from forebay.core.plan cimport Plan, be_plan_of
+from forebay.core.process cimport is_forked, raise_interrupt
 from forebay.core.state cimport (
-    DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, new_device_state,
-    leave_to_parent, registered_queues, release_queue_state, retain_queue_state, stats_of
+    DeviceState, IdleQueue, Statistics, captures_under_way, device_statistics, leave_to_parent, stats_of,
+    subtract_statistics
 )
+from forebay.events.abandoned cimport collect_abandoned
 from forebay.events.anchors cimport (
-    abandon_device, collect_abandoned, collect_all, collect_device, has_retired, release_idle_queues, retire_after,
-    take_spare, wait_for_retired
+    collect_all, collect_device, has_retired, release_idle_queues, retire_after, take_spare, wait_for_retired
 )
 from forebay.events.event cimport new_event
+from forebay.queues.context cimport Context, context_of, new_context
 from forebay.queues.host_functions cimport wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
-from forebay.queues.memory.buffer cimport Buffer, expose, new_allocation, new_buffer
+from forebay.queues.memory.buffer cimport Buffer, OpenAllocations, expose, new_allocation, new_buffer
 from forebay.queues.memory.pool cimport MemoryPool, new_pool
-from forebay.queues.queue cimport Queue, new_queue
-from forebay.sync.finish cimport finish_device, mark_for_closing
+from forebay.queues.queue cimport Queue, new_queue, new_queue_of
+from forebay.sync.finish cimport close_queues, finish_device
 from forebay.sync.ordering cimport enter_list
 
 from forebay.core.errors import (
@@ -50,7 +52,6 @@ from forebay.queues.kernels.program import Program, read_source
 from forebay.queues.launch.reductions import Reductions
 from forebay.queues.memory.pinned import is_pinned, remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
-from forebay.queues.selection import open_device
 from forebay.queues.thread_queues import ThreadQueues
 
 if TYPE_CHECKING:
@@ -77,19 +78,25 @@ KEPT_FOR_LAUNCHES = 64 << 20  # bytes of memory for arrays and results that a sy
 cdef class Device:
     """A device. It owns the queues, buffers, programs and events made for it.
 
+    Devices of one name are one device, as in HIP: they share the driver's context and the null queue, and what belongs
+    to one can be used with the other. Each has its own settings, counters, memory pool, per-thread queues and errors of
+    host functions, and closes its own queues and buffers. What they share goes with the last.
+
     Parameters
     ----------
     filter : str, optional
         dpctl's filter words, any part of ``backend:type:index``: ``"opencl:cpu"``, ``"gpu:1"``, ``"cpu"``. Without a
         filter, the environment variable FOREBAY_DEVICE decides, else the preferred usable device is taken.
     timing : bool, optional
-        Whether the null queue and the per-thread queues can take timed records. It is also the default of other queues.
-        The default is the driver's: on where that costs nothing (Level Zero), and off where each command costs more for
-        it (OpenCL: 5 to 9 % of the driver's call; SYCL).
+        Whether its queues can take timed records, if they are made without saying so. The default is the driver's: on
+        where that costs nothing (Level Zero), and off where each command costs more for it (OpenCL: 5 to 9 % of the
+        driver's call; SYCL). The null queue always takes them, because it is shared.
     debug : bool
         Whether each launch with scratch waits for the kernel, and raises `ScratchOverflowError` when the kernel wrote
         behind its scratch. A launch of a graph with such nodes waits for the whole graph; there each node has scratch
         of its own.
+    private : bool
+        Whether it shares nothing with other Devices: a context and a null queue of its own, for tests.
 
     Attributes
     ----------
@@ -104,11 +111,16 @@ cdef class Device:
     DeviceNotFoundError
         When no usable device matches. The message lists the devices.
 
-    Closing a device, also by ``with``, first finishes all work. Objects made for it keep it alive. A closed device
-    without such objects is gone at once; one that was never closed goes when the garbage collector finds it.
+    Closing a device, also by ``with``, first finishes the work of its queues and of the null queue. Objects made for it
+    keep it alive. A closed device without such objects is gone at once; one that was never closed goes when the garbage
+    collector finds it.
     """
 
-    cdef DeviceState* state
+    cdef DeviceState* state  # the context's
+    cdef uint64_t number  # no other Device of this process has it
+    cdef Statistics earlier  # what was counted before it was made, of what it shares
+    cdef readonly Context _context
+    cdef readonly OpenAllocations _open_allocations
     cdef readonly object info
     cdef readonly object driver
     cdef readonly bint timing
@@ -127,51 +139,55 @@ cdef class Device:
     driver: DriverDevice
     _thread_queues: ThreadQueues
 
-    def __init__(self, filter: str | None = None, *, timing: bool | None = None, debug: bool = False) -> None:
+    def __init__(
+        self, filter: str | None = None, *, timing: bool | None = None, debug: bool = False, private: bool = False
+    ) -> None:
         if self.state != NULL:
             raise Error("this Device is already made")
+        note_drivers()
+        collect_abandoned()
         with finished_before_exit("Device()"):
-            self._open(open_device(filter), timing)
+            self._open(context_of(filter, private), timing)
         self.debug = debug
 
     @staticmethod
     def _of(driver: DriverDevice) -> Device:
-        """Make a Device of a `DriverDevice` that `selection.open_device` did not open."""
+        """Make a Device of a `DriverDevice` that `selection.open_driver` did not open. It shares nothing."""
         cdef Device device = Device.__new__(Device)
-        device._open(driver, None)
-        return device
-
-    def _open(self, driver: DriverDevice, timing: bool | None) -> None:
         note_drivers()
         collect_abandoned()
-        self.info = driver.info
-        self.timing = driver.timing_is_free if timing is None else timing
-        self.driver = driver
-        self.state = new_device_state(
-            <const Driver*> <uintptr_t> self.driver.table, <void*> <uintptr_t> self.driver.context_handle,
-            self.driver.keeps_gil_below)
+        device._open(new_context(driver), None)
+        return device
+
+    cdef _open(self, Context context, object timing):
+        self.driver = context.driver
+        self.info = context.driver.info
+        self.timing = context.driver.timing_is_free if timing is None else timing
+        self._context = context
+        self.state = context.state
+        self.number = context.number_device()
+        self.earlier = device_statistics(self.state, self.number)
+        self._open_allocations = OpenAllocations()
         self._thread_queues = ThreadQueues()
         self._host_errors = deque()
         self._allocations = 0
         self.pool = new_pool(self.state, self.info.memory // 2)
         self._launch_memory = new_pool(self.state, self.info.memory // 2)
         self._launch_memory.release_threshold = KEPT_FOR_LAUNCHES
-        native, handle = self.driver.create_queue(0, self.timing)
-        self._null_queue = new_queue(self, self.state, native, handle, True, True, self.timing, False, 0)
-        self.state.null_queue = retain_queue_state((<Queue> self._null_queue).state)
+        self._null_queue = new_queue(self, context.null_queue, context.native_null_queue, 0)
         _live.add(self)
         remember(self)
 
     def __del__(self) -> None:
         # Nobody can use the Device any more. Nothing here may block, and outstanding work goes on.
-        if self.state != NULL:
+        if self.state != NULL and not self.closed:
             self._disband()
 
     def __dealloc__(self):
         if self.state != NULL:
-            if self.state.null_queue != NULL:
-                release_queue_state(self.state.null_queue)
-            abandon_device(self.state, self.driver)
+            self.state.registry_lock.lock()
+            self.state.retired.erase(self.number)
+            self.state.registry_lock.unlock()
 
     # -- properties
 
@@ -182,10 +198,14 @@ cdef class Device:
 
     @property
     def stats(self) -> Stats:
-        """The counters of all its queues, including queues that are gone, and of its own waits; a `Stats`."""
+        """The counters of all its queues, including queues that are gone; a `Stats`.
+
+        The null queue and the waits for events and devices count for all Devices of this name, since each was made.
+        """
         cdef Statistics counts
         with nogil:
-            counts = device_statistics(self.state)
+            counts = device_statistics(self.state, self.number)
+            subtract_statistics(counts, self.earlier)
         return stats_of(counts, self._allocations)
 
     # -- queues
@@ -206,7 +226,7 @@ cdef class Device:
     def current_queue(self) -> Queue:
         """The queue that this thread entered last by ``with queue:``, else the null queue."""
         self._check_open()
-        return self._thread_queues.current or self._null_queue
+        return self._context.entered.current or self._null_queue
 
     def queue(self, blocking: bool = True, priority: int = 0, timing: bool | None = None) -> Queue:
         """Make a queue.
@@ -221,6 +241,9 @@ cdef class Device:
         timing : bool, optional
             Whether events recorded on it can be timed. The default is the device's setting.
         """
+        cdef IdleQueue idle
+        cdef Queue queue
+        cdef size_t i
         self._check_open()
         for name, value in (("blocking", blocking), ("timing", timing)):
             if not isinstance(value, (bool, np.bool_)) and (name, value) != ("timing", None):
@@ -233,33 +256,40 @@ cdef class Device:
             timing = self.timing
         collect_device(self.state)
         priority = min(max(priority, min(self.driver.priorities)), max(self.driver.priorities))
-        with finished_before_exit("queue()"):
-            native, handle = self._driver_queue(priority, timing)
-        return new_queue(self, self.state, native, handle, False, blocking, timing, False, priority)
+        if self._take_idle(priority, timing, idle):
+            native = <object> idle.native
+            Py_DECREF(native)
+            handle = <uintptr_t> idle.handle
+        else:
+            with finished_before_exit("queue()"):
+                native, handle = self.driver.create_queue(priority, timing)
+        queue = new_queue(self, new_queue_of(
+            self.state, native, handle, self.number, False, blocking, timing, False, priority), native, priority)
+        for i in range(idle.plans.size()):
+            be_plan_of(idle.plans[i], queue.state.epochs)
+            queue.state.plans[idle.plans[i].kernel_id] = idle.plans[i]
+        return queue
 
-    def _driver_queue(self, int priority, bint timing) -> tuple[Any, int]:
-        """Return a queue of the driver: one that ended with its Queue, or a new one."""
-        cdef IdleQueue idle
-        cdef size_t i
+    cdef bint _take_idle(self, int priority, bint timing, IdleQueue& idle):
+        """Take a queue of the driver that ended with its Queue, if there is one."""
+        cdef vector[IdleQueue]* queues = &self.state.idle_queues
         cdef bint found = False
+        cdef size_t i
         self.state.registry_lock.lock()
-        for i in range(self.state.idle_queues.size()):
-            idle = self.state.idle_queues[i]
-            if idle.priority == priority and idle.timing == timing:
-                self.state.idle_queues[i] = self.state.idle_queues.back()
-                self.state.idle_queues.pop_back()
+        for i in range(queues.size()):
+            if dereference(queues)[i].priority == priority and dereference(queues)[i].timing == timing:
+                idle = dereference(queues)[i]
+                dereference(queues)[i] = queues.back()
+                queues.pop_back()
                 found = True
                 break
         self.state.registry_lock.unlock()
-        if not found:
-            return self.driver.create_queue(priority, timing)
-        native = <object> idle.native
-        Py_DECREF(native)
-        return native, <uintptr_t> idle.handle
+        return found
 
     def _adopt(self, native: Any, handle: int, blocking: bool, timing: bool) -> Queue:
         """Make a Queue over a driver's queue to which others submit too, and may have submitted already."""
-        cdef Queue queue = new_queue(self, self.state, native, handle, False, blocking, timing, True, 0)
+        cdef Queue queue = new_queue(self, new_queue_of(
+            self.state, native, handle, self.number, False, blocking, timing, True, 0), native, 0)
         with nogil:
             queue.state.lock.lock()
             enter_list(queue.state)
@@ -463,7 +493,9 @@ cdef class Device:
     # -- sync and life
 
     def finish(self) -> None:
-        """Block until all queues are done. Takes one host synchronize for any number (HIP, hipDeviceSynchronize).
+        """Block until all queues are done, also those of other Devices that share the context.
+
+        Takes one host synchronize for any number (HIP, hipDeviceSynchronize).
 
         Raises
         ------
@@ -475,13 +507,13 @@ cdef class Device:
         self._check_open()
         if captures_under_way():
             refuse_synchronize(self, "Device.finish()")
-        self._finish()
+        self._finish(0, True)
 
-    def _finish(self, raising: bool = True) -> None:
+    cdef _finish(self, uint64_t owner, bint raising):
         cdef Status status
         refuse_on_host_thread("Device.finish()")
         with nogil:
-            status = finish_device(self.state)
+            status = finish_device(self.state, owner)
         if status != 0:
             self._raise(status, f"finish of {self!r}")
         collect_all(self.state)
@@ -490,9 +522,10 @@ cdef class Device:
             self._raise_host_error(None)
 
     def close(self) -> None:
-        """Finish all work, then close. Using the device, or objects made for it, is an error from then on.
+        """Finish the work of its queues and of the null queue, then close. Using the device, or queues and buffers made
+        for it, is an error from then on.
 
-        Closing twice is fine. Blocks until the work is done.
+        Closing twice is fine. Blocks until the work is done. Devices that share the context, and the null queue, go on.
 
         Raises
         ------
@@ -512,7 +545,7 @@ cdef class Device:
         if captures_under_way():
             abandon_captures(self)
         try:
-            self._finish(raising)
+            self._finish(self.number, raising)
         finally:
             with nogil:
                 wait_for_openings()
@@ -521,26 +554,21 @@ cdef class Device:
             self._launch_memory.trim()
             self._disband()
             collect_all(self.state)
-            release_idle_queues(self.state)
+            if self._context.open_devices == 0:
+                release_idle_queues(self.state)
 
     def _disband(self) -> None:
-        """Close the queues, and drop references that would keep the Device until the garbage collector runs."""
+        """Close the queues and buffers, and drop references that would keep the Device until the garbage collector runs.
+        """
         self.closed = True
         self._hand_on_host_errors()
-        self._close_queues()
+        with nogil:
+            close_queues(self.state, self.number)
+        self._context.leave()
         self._null_queue = None  # its state stays, because other threads may be about to use the other queues
+        self._open_allocations.close_all()
         self._reducing = None
         self._thread_queues.close()
-
-    def _close_queues(self) -> None:
-        """Close all queues. Later commands on them raise ClosedError."""
-        cdef vector[QueueState*] queues
-        cdef size_t i
-        with nogil:
-            registered_queues(self.state, queues)
-            for i in range(queues.size()):
-                mark_for_closing(queues[i])
-                release_queue_state(queues[i])
 
     cdef void leave_all_to_parent(self):
         """In a forked child: nothing of this device is released, and its queues refuse commands."""
@@ -566,7 +594,9 @@ cdef class Device:
     # -- errors
 
     def _raise(self, status: int, what: str) -> None:
-        """Raise the exception for a failed driver call."""
+        """Raise the exception for a failed driver call, or what a signal handler raised during a wait."""
+        if status == INTERRUPTED:
+            raise_interrupt()
         call, code, name = self.driver.explain(status)
         message = f"{call} failed: {name} ({what})"
         if self.driver.is_out_of_memory(code):

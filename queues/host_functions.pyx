@@ -21,7 +21,8 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Status, Waits
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport QueueState, release_device_state
-from forebay.events.anchors cimport collect_abandoned, collect_device
+from forebay.events.abandoned cimport collect_abandoned
+from forebay.events.anchors cimport collect_device
 from forebay.sync.ordering cimport Order, begin_command, end_command, note_hold, waits_of
 
 from forebay.core.errors import ClosedError

@@ -1,5 +1,7 @@
 """Queues as Python sees them."""
 
+from libc.stdint cimport uint64_t
+
 from forebay.core.state cimport DeviceState, QueueState
 
 
@@ -12,7 +14,9 @@ cdef class Queue:
     cdef object __weakref__
 
 
-cdef Queue new_queue(
-    object device, DeviceState* state, object native, size_t handle, bint is_null, bint blocking, bint timing,
+# A Queue over this state. It takes over the owner's reference, except to a null queue, which belongs to the Context.
+cdef Queue new_queue(object device, QueueState* state, object native, object priority)
+cdef QueueState* new_queue_of(
+    DeviceState* device, object native, size_t handle, uint64_t owner, bint is_null, bint blocking, bint timing,
     bint adopted, object priority
 )

@@ -7,7 +7,7 @@ import numpy as np
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport uintptr_t
+from libc.stdint cimport uint64_t, uintptr_t
 
 from forebay.core.clock cimport Clock, ClockEntry, release_clock, retain_clock
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
@@ -15,8 +15,8 @@ from forebay.core.epochs cimport completed_epoch, is_empty
 from forebay.core.plan cimport POINTER
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
-    DeviceState, QueueState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state, stats_of,
-    unbar_after_capture
+    DeviceState, QueueState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state,
+    release_queue_state, retain_queue_state, stats_of, unbar_after_capture
 )
 from forebay.events.anchors cimport collect_device, collect_queue, retire_queue
 from forebay.events.event cimport Event
@@ -61,20 +61,27 @@ _ids = itertools.count(1)
 adopters: dict[str, Callable[[Any, bool], Queue]] = {}
 
 
-cdef Queue new_queue(
-    object device, DeviceState* state, object native, size_t handle, bint is_null, bint blocking, bint timing,
+cdef QueueState* new_queue_of(
+    DeviceState* device, object native, size_t handle, uint64_t owner, bint is_null, bint blocking, bint timing,
     bint adopted, object priority
 ):
+    """Make the state of a queue over the driver's queue. The caller gets the owner's reference."""
+    cdef QueueState* state = new_queue_state(
+        device, <void*> <uintptr_t> handle, next(_ids), owner, is_null, blocking, timing, adopted)
+    # A queue of the driver is handed out again, except SYCL's: its finish would tell the next owner of an old failure.
+    if not adopted and (device.driver.gates_forbid_releases or device.driver.finish == NULL):
+        Py_INCREF(native)
+        state.native = <PyObject*> native
+        state.priority = priority
+    return state
+
+
+cdef Queue new_queue(object device, QueueState* state, object native, object priority):
     cdef Queue queue = Queue.__new__(Queue)
-    queue.state = new_queue_state(state, <void*> <uintptr_t> handle, next(_ids), is_null, blocking, timing, adopted)
+    queue.state = retain_queue_state(state) if state.is_null else state
     queue.device = device
     queue.priority = priority
     queue.native = native
-    # A queue of the driver is handed out again, except SYCL's: its finish would tell the next owner of an old failure.
-    if not adopted and (state.driver.gates_forbid_releases or state.driver.finish == NULL):
-        Py_INCREF(native)
-        queue.state.native = <PyObject*> native
-        queue.state.priority = priority
     return queue
 
 
@@ -83,8 +90,8 @@ cdef class Queue:
     """An in-order queue of one device; HIP calls it a stream.
 
     `Device.queue` and `Queue.from_dpctl` make queues; calling the class raises. Any thread may use a queue: each
-    command is atomic. Two queues are equal when they are the same object. ``with queue:`` makes it the thread's current
-    queue and closes nothing.
+    command is atomic. Two Queues are equal when they are the same queue, as the null queues of two Devices of one name.
+    ``with queue:`` makes it the thread's current queue and closes nothing.
 
     Attributes
     ----------
@@ -129,8 +136,18 @@ cdef class Queue:
         # The work goes on. The device's registry keeps the state until the work is done.
         if is_forked():
             Py_INCREF(self.native)  # it is the parent's
+        elif self.state != NULL and self.state.is_null:
+            release_queue_state(self.state)
         elif self.state != NULL:
             retire_queue(self.state)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Queue):
+            return NotImplemented
+        return self.state == (<Queue> other).state
+
+    def __hash__(self) -> int:
+        return hash(<uintptr_t> self.state)
 
     # -- properties
 
@@ -509,7 +526,9 @@ cdef class Queue:
         cdef Status status
         if is_closed(self.state):
             return
-        if self.state.is_null and not self.device.closed:
+        if self.state.is_null:
+            if self.device.closed:
+                return
             raise InvalidArgumentError("the null queue lives as long as its device: close the Device")
         if self._capture is not None:
             self._capture.lose(self)
@@ -521,11 +540,11 @@ cdef class Queue:
 
     def __enter__(self) -> Self:
         self._check_open()
-        self.device._thread_queues.enter(self)
+        self.device._context.entered.enter(self)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.device._thread_queues.leave(self)
+        self.device._context.entered.leave(self)
 
     def _check_open(self) -> None:
         if is_closed(self.state):

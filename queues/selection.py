@@ -10,7 +10,7 @@ from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidA
 from forebay.core.process import finished_before_exit, note_drivers
 from forebay.queues import levelzero, opencl, sycl
 
-__all__ = ["DRIVERS", "DeviceInfo", "devices", "open_device", "select"]
+__all__ = ["DRIVERS", "DeviceInfo", "devices", "open_driver", "select"]
 
 VARIABLE = "FOREBAY_DEVICE"
 # The drivers by their filter word, in order of preference: a GPU's own driver before OpenCL on the same GPU; SYCL last,
@@ -82,10 +82,8 @@ def select(words: str | None = None) -> DeviceInfo:
     raise DeviceNotFoundError(f"{problem}; {inventory(there)}")
 
 
-def open_device(words: str | None = None) -> DriverDevice:
-    """Open the device that `select` returns for these words. Raises the errors of `select` and of the driver."""
-    note_drivers()
-    info = select(words)
+def open_driver(info: DeviceInfo) -> DriverDevice:
+    """Open a usable device that `select` returned. Raises the errors of its driver."""
     return DRIVERS[info.backend].open_device(info)
 
 

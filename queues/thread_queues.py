@@ -12,12 +12,35 @@ from forebay.core.errors import Error
 if TYPE_CHECKING:
     from forebay.queues.queue import Queue
 
-__all__ = ["ThreadQueues"]
+__all__ = ["Entered", "ThreadQueues"]
 
 
-class _Entered(threading.local):
+class Entered(threading.local):
+    """The queues of one device that this thread has entered by ``with``, the innermost last."""
+
     def __init__(self) -> None:
-        self.queues: list[Queue] = []  # entered by ``with``, the innermost last
+        self._queues: list[Queue] = []
+
+    @property
+    def current(self) -> Queue | None:
+        """The queue that this thread entered last, or None."""
+        return self._queues[-1] if self._queues else None
+
+    def enter(self, queue: Queue) -> None:
+        """Make this the thread's current queue."""
+        self._queues.append(queue)
+
+    def leave(self, queue: Queue) -> None:
+        """Make the previously entered queue the current one again.
+
+        Raises
+        ------
+        Error
+            When ``queue`` is not the current queue.
+        """
+        if self.current is not queue:
+            raise Error(f"{queue!r} is not this thread's current queue")
+        self._queues.pop()
 
 
 class _OwnOfThread(threading.local):
@@ -37,10 +60,9 @@ class _Own:
 
 
 class ThreadQueues:
-    """The queues of a device's threads."""
+    """The queues that the threads own on a device."""
 
     def __init__(self) -> None:
-        self._entered = _Entered()
         self._here = _OwnOfThread()
         self._idle: deque[Queue] = deque()
 
@@ -59,28 +81,6 @@ class ThreadQueues:
         return queue
 
     def close(self) -> None:
-        """Let go of the threads' own queues. A thread must still leave the queues that it has entered."""
+        """Let go of the threads' own queues."""
         self._here = _OwnOfThread()
         self._idle.clear()
-
-    @property
-    def current(self) -> Queue | None:
-        """The queue that this thread entered last, or None."""
-        entered = self._entered.queues
-        return entered[-1] if entered else None
-
-    def enter(self, queue: Queue) -> None:
-        """Make this the thread's current queue."""
-        self._entered.queues.append(queue)
-
-    def leave(self, queue: Queue) -> None:
-        """Make the previously entered queue the current one again.
-
-        Raises
-        ------
-        Error
-            When ``queue`` is not the current queue.
-        """
-        if self.current is not queue:
-            raise Error(f"{queue!r} is not this thread's current queue")
-        self._entered.queues.pop()

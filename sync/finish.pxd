@@ -1,5 +1,6 @@
 """The host's side: ask whether queues, events and devices are done, or wait for them. Nothing here needs the GIL."""
 
+from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
@@ -9,7 +10,8 @@ from forebay.core.state cimport DeviceState, QueueState
 
 cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil
 cdef Status finish_queue(QueueState* queue) noexcept nogil
-cdef Status finish_device(DeviceState* device) noexcept nogil
+cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil  # 0: every queue
+cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil
 cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil
 cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil

@@ -7,11 +7,12 @@ from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.clock cimport clock_is_done, complete_clock
-from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, Status, Waits
+from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, INTERRUPTED, Status, Waits
 from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, raise_completed, submitted_epoch
 from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker
+from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
-    BY_CLOSING, DeviceState, QueueState, is_closed, refusal, registered_queues, release_queue_state, retain_queue_state
+    BY_CLOSING, DeviceState, QueueState, drop_others, is_closed, refusal, registered_queues, release_queue_state, retain_queue_state
 )
 from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, take_marker
 
@@ -188,7 +189,7 @@ cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
         return 0
     waits.count = 1
     waits.events = &event
-    status = marker.driver.wait_events(device.context, waits)
+    status = marker.driver.wait_events(device.context, waits, interrupted)
     if status == 0:
         note_done(marker)
     return status
@@ -220,7 +221,7 @@ cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) 
     if events.empty():
         return 0
     count_synchronize(device)
-    status = device.driver.wait_events(device.context, Waits(<unsigned int> events.size(), events.data()))
+    status = device.driver.wait_events(device.context, Waits(<unsigned int> events.size(), events.data()), interrupted)
     if status == 0:
         for i in range(markers.size()):
             note_done(markers[i])
@@ -236,8 +237,9 @@ cdef void finish_each(vector[QueueState*]& queues) noexcept nogil:
         finish_queue(queues[i])
 
 
-cdef Status finish_device(DeviceState* device) noexcept nogil:
-    """Block until every queue of the device is done. Takes a marker of each queue with work, and one host synchronize.
+cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
+    """Block until every queue is done, or with an owner its queues and the null queue. Takes a marker of each queue with
+    work, and one host synchronize.
     """
     cdef vector[QueueState*] queues
     cdef vector[Marker*] markers
@@ -247,6 +249,8 @@ cdef Status finish_device(DeviceState* device) noexcept nogil:
     cdef Status status = 0
     cdef size_t i
     registered_queues(device, queues)
+    if owner != 0:
+        drop_others(queues, owner)
     for i in range(queues.size()):
         if status == 0 and (not is_empty(queues[i].epochs) or queues[i].adopted and not is_closed(queues[i])):
             queues[i].lock.lock()
@@ -260,8 +264,8 @@ cdef Status finish_device(DeviceState* device) noexcept nogil:
         waits.count = <unsigned int> events.size()
         waits.events = events.data()
         count_synchronize(device)
-        status = device.driver.wait_events(device.context, waits)
-        if status != 0:
+        status = device.driver.wait_events(device.context, waits, interrupted)
+        if status != 0 and status != INTERRUPTED:
             finish_each(queues)
     for i in range(markers.size()):
         if status == 0:
@@ -287,3 +291,17 @@ cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
     status = carry_pending(queue)
     queue.lock.unlock()
     return status
+
+
+cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil:
+    """Close the queues of an owner; with 0 the null queue. Returns the first failure, and closes the others too."""
+    cdef vector[QueueState*] queues
+    cdef Status status, failed = 0
+    cdef size_t i
+    registered_queues(device, queues)
+    for i in range(queues.size()):
+        if queues[i].owner == owner:
+            status = mark_for_closing(queues[i])
+            failed = failed if failed != 0 else status
+        release_queue_state(queues[i])
+    return failed

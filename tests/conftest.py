@@ -163,7 +163,8 @@ def raised_in(error):
 @pytest.fixture(scope=validation.device_scope, params=DEVICES, ids=str)
 def device(request):
     """An open device. A test that uses this fixture runs once on each device."""
-    with ps.Device(request.param) as device:
+    # Private, because what a failed test left open must not change what another sees.
+    with ps.Device(request.param, private=True) as device:
         yield device
 
 
@@ -205,7 +206,7 @@ def another(request, device):
         with mock.patch("forebay.queues.selection.select", return_value=info):
             another = ps.Device()
     else:
-        another = ps.Device(device.name if request.param == "same" else request.param)
+        another = ps.Device(device.name if request.param == "same" else request.param, private=True)
     with another:
         yield another
 

@@ -207,7 +207,7 @@ class Capture:
         )
 
     def _check_can_join(self, queue: Queue) -> None:
-        if queue.device is not self.graph.device:
+        if queue.device._context is not self.graph.device._context:
             raise NotSupportedError(f"a capture is of one device, {self.graph.device.name}")
         if queue.is_null:
             self.invalidate("the null queue was to join it")

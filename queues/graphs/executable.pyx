@@ -264,7 +264,7 @@ cdef class ExecutableGraph:
         on = queue
         self._check_open()
         on._check_open()
-        if on.device is not self.device:
+        if on.device._context is not self.device._context:
             raise InvalidArgumentError(f"the graph belongs to {self.device.name}, {on!r} does not")
         capture = on._capture
         if capture is not None and self.capture_into(capture, on):
@@ -362,7 +362,7 @@ cdef class ExecutableGraph:
         if not hasattr(graph, "debug_dot"):
             raise ArgumentTypeError(f"update() needs a Graph, not {type(graph).__name__}")
         graph._check_complete()
-        if graph.device is not self.device:
+        if graph.device._context is not self.device._context:
             raise GraphUpdateError(
                 f"the other graph belongs to {graph.device.name}, this one to {self.device.name}", "device",
                 graph.nodes[0] if graph.nodes else None)

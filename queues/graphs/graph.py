@@ -206,7 +206,7 @@ class Graph:
     def _as_work(self, device: Any) -> Work:
         """Return the work of all nodes, for one node of a graph of this device."""
         self._check_complete()
-        if self.device is not device:
+        if self.device._context is not device._context:
             raise InvalidArgumentError(f"the graph to add belongs to {self.device.name}, not to {device.name}")
         if self._has_memory_nodes:
             raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")

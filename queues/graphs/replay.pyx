@@ -554,7 +554,7 @@ cdef void finish_touched(QueueState* queue, Submission* submission, Run* run) no
         if queue.driver.marker(submission.lanes[lane], waits, FOR_HOST, &event) == 0:
             waits.count = 1
             waits.events = &event
-            queue.driver.wait_events(queue.device.context, waits)
+            queue.driver.wait_events(queue.device.context, waits, NULL)
             queue.driver.release_event(event)
 
 

@@ -187,7 +187,7 @@ cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object bl
     cdef Py_ssize_t i
     if kernel.closed:
         raise ClosedError(f"kernel {kernel.name!r} is closed")
-    if kernel.device is not device:
+    if kernel.device._context is not device._context:
         raise InvalidArgumentError(
             f"kernel {kernel.name!r} belongs to {kernel.device.name}, the graph to {device.name}")
     if kernel.scratch_sizes:
@@ -246,7 +246,7 @@ cdef void note_arguments(KernelWork work, tuple given):
 cdef int check_buffer(object device, Buffer buffer, str what) except -1:
     if buffer.allocation.closed:
         raise ClosedError(f"{what} is closed")
-    if buffer.allocation.device is not device:
+    if buffer.allocation.device._context is not device._context:
         raise InvalidArgumentError(f"{what} belongs to {buffer.device.name}, the graph to {device.name}")
     return 0
 
@@ -261,7 +261,7 @@ def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer
             f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
     for what, each in (("dst", dst), ("src", src)):
         if isinstance(each, Buffer):
-            if each.device is not device and not each.closed:
+            if each.device._context is not device._context and not each.closed:
                 raise NotSupportedError(f"{what} belongs to {each.device.name}: a graph copies on one device only")
             check_buffer(device, each, what)
     work.kind = "copy"

@@ -30,6 +30,12 @@ cdef cppclass ZeContext:
     void* driver
 
 
+cdef struct LeftJoin:
+    # A private list of a wait that was interrupted
+    ZeQueue* list
+    ZeEvent* joined  # signalled when it is idle again
+
+
 cdef cppclass ZeDevice:
     atomic[int32_t] references  # the owner's, and one for each queue and each event that is not idle
     ZeContext* context  # shared by the devices of one driver; retained
@@ -44,6 +50,7 @@ cdef cppclass ZeDevice:
     void* newest_pool[EVENT_KINDS]
     uint32_t pool_used[EVENT_KINDS]
     vector[ZeQueue*] joins  # private lists for host waits on many events, each one wait's at a time; these are idle
+    vector[LeftJoin] left_joins
 
 
 cdef cppclass ZeEvent:
@@ -100,6 +107,7 @@ cdef ZeQueue* new_queue(
 ) noexcept nogil
 cdef ZeQueue* take_join(ZeDevice* device, Status* status) noexcept nogil
 cdef void give_back_join(ZeQueue* join) noexcept nogil
+cdef void leave_join(ZeQueue* join, ZeEvent* joined) noexcept nogil
 cdef ZeQueue* retain_queue(ZeQueue* queue) noexcept nogil
 cdef void end_queue(ZeQueue* queue) noexcept nogil
 cdef void release_queue(ZeQueue* queue) noexcept nogil

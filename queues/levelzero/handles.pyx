@@ -97,6 +97,11 @@ cdef void close_device(ZeDevice* device) noexcept nogil:
     for i in range(device.joins.size()):
         end_queue(device.joins[i])
     device.joins.clear()
+    for i in range(device.left_joins.size()):
+        ze.CommandListHostSynchronize(device.left_joins[i].list.list, UINT64_MAX)
+        release_event(device.left_joins[i].joined)
+        end_queue(device.left_joins[i].list)
+    device.left_joins.clear()
     release_device(device)
 
 
@@ -146,11 +151,18 @@ cdef ZeQueue* new_queue(
 cdef ZeQueue* take_join(ZeDevice* device, Status* status) noexcept nogil:
     """An idle private list, or a new one. NULL on failure."""
     cdef ZeQueue* join = NULL
+    cdef ZeEvent* joined = NULL
     device.lock.lock()
     if not device.joins.empty():
         join = device.joins.back()
         device.joins.pop_back()
+    elif not device.left_joins.empty() and ze.EventQueryStatus(device.left_joins.back().joined.handle) == 0:
+        join = device.left_joins.back().list
+        joined = device.left_joins.back().joined
+        device.left_joins.pop_back()
     device.lock.unlock()
+    if joined != NULL:
+        release_event(joined)
     return join if join != NULL else new_queue(device, 0, 0, 0, status)
 
 
@@ -158,6 +170,13 @@ cdef void give_back_join(ZeQueue* join) noexcept nogil:
     """Make a private list, whose wait is over, idle."""
     join.device.lock.lock()
     join.device.joins.push_back(join)
+    join.device.lock.unlock()
+
+
+cdef void leave_join(ZeQueue* join, ZeEvent* joined) noexcept nogil:
+    """Leave a private list whose wait goes on, though nobody waits for it any more. Takes over the event."""
+    join.device.lock.lock()
+    join.device.left_joins.push_back(LeftJoin(join, joined))
     join.device.lock.unlock()
 
 

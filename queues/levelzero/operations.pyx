@@ -4,7 +4,8 @@ from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t, uintptr_t
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 
 from forebay.core.driver cimport (
-    COPY_COMMAND, FOR_HOST, LAUNCH_COMMAND, TIMED, Command, Driver, Geometry, Memory, Status, Waits, Wake
+    COPY_COMMAND, FOR_HOST, INTERRUPTED, LAUNCH_COMMAND, TIMED, Command, Driver, Geometry, Interrupted, Memory, Status,
+    Waits, Wake
 )
 from forebay.queues.levelzero.calls cimport (
     CALL_CommandListAppendHostFunction, CALL_CommandListAppendLaunchKernel, CALL_CommandListAppendMemoryCopy,
@@ -15,13 +16,14 @@ from forebay.queues.levelzero.calls cimport (
 )
 from forebay.queues.levelzero.handles cimport (
     DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, EventKind, ZeDevice, ZeEvent, ZeKernel, ZeQueue,
-    ZeRecording, end_queue, give_back_join, hold_events, new_recording, outcome, recycle_gates,
+    ZeRecording, end_queue, give_back_join, hold_events, leave_join, new_recording, outcome, recycle_gates,
     release_event as end_event, release_kernel as end_kernel, release_recording as end_recording, retain_event,
     retire_gate, set_passed, set_queue, take_event, take_join
 )
 
 cdef enum:
     NOT_READY = 1
+    WAIT_SLICE = 50000000  # nanoseconds, after which a signal handler gets its turn
     UNSUPPORTED_FEATURE = 0x78000003
 
 
@@ -304,27 +306,32 @@ cdef Status poll(void* queue, bint* done) noexcept nogil:
     return 0 if error == NOT_READY else outcome(CALL_CommandListHostSynchronize, error)
 
 
-cdef Status wait_events(void* context, Waits events) noexcept nogil:
+cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
     cdef ZeEvent* event
     cdef uint32_t i, left = 0
     if events.count == 1 and (<ZeEvent*> events.events[0]).kind != DEVICE_EVENT:
-        return wait_for_event(<ZeEvent*> events.events[0])
+        return wait_for_event(<ZeEvent*> events.events[0], interrupted)
     for i in range(events.count):
         event = <ZeEvent*> events.events[i]
         if event.kind == DEVICE_EVENT or event_status(event) != 1:  # the host cannot ask those for the device alone
             events.events[left] = event
             left += 1
     events.count = left
-    return join(<ZeDevice*> context, events) if left else 0
+    return join(<ZeDevice*> context, events, interrupted) if left else 0
 
 
-cdef Status wait_for_event(ZeEvent* event) noexcept nogil:
+cdef Status wait_for_event(ZeEvent* event, Interrupted interrupted) noexcept nogil:
     # Synchronize with an event, not with the list: nobody may append to a list during its host synchronize, and forebay
     # must not hold a lock while the host waits.
-    return outcome(CALL_EventHostSynchronize, ze.EventHostSynchronize(event.handle, UINT64_MAX))
+    cdef ze_result_t error = NOT_READY
+    while error == NOT_READY:
+        error = ze.EventHostSynchronize(event.handle, UINT64_MAX if interrupted == NULL else WAIT_SLICE)
+        if error == NOT_READY and interrupted != NULL and interrupted():
+            return INTERRUPTED
+    return outcome(CALL_EventHostSynchronize, error)
 
 
-cdef Status join(ZeDevice* device, Waits events) noexcept nogil:
+cdef Status join(ZeDevice* device, Waits events, Interrupted interrupted) noexcept nogil:
     """Wait for all these, by one event of a private list: on a user's list the waits would block later work there, and
     on a list that two waits share the second would wait for what the first waits for.
     """
@@ -337,7 +344,10 @@ cdef Status join(ZeDevice* device, Waits events) noexcept nogil:
     if status == 0:
         status = signal(list, HOST_EVENT, &joined)
         if status == 0:
-            status = wait_for_event(joined)
+            status = wait_for_event(joined, interrupted)
+        if status == INTERRUPTED:
+            leave_join(list, joined)
+            return status
         if status != 0:
             # It must not still wait for other lists when those end, nor hold up the next wait.
             ze.CommandListHostSynchronize(list.list, UINT64_MAX)

@@ -1,5 +1,6 @@
 """Device memory as Python sees it."""
 
+from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
 from forebay.core.driver cimport Memory
@@ -18,7 +19,16 @@ cdef class OwnedMemory:
     cdef bint freed  # it went back to a pool in the order of a queue, so its uses do not matter any more
 
 
+cdef class OpenAllocations:
+    # Those of one Device, which closes them. Only touched with the GIL.
+    cdef PyObject* first
+    cdef close_all(self)
+
+
 cdef class Allocation:
+    cdef OpenAllocations siblings  # as long as it is open
+    cdef PyObject* before  # of these
+    cdef PyObject* after
     cdef DeviceState* state  # retained
     cdef Uses* uses  # retained
     cdef OwnedMemory memory  # None once it is closed

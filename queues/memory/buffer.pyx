@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 cimport cython
 from cpython.buffer cimport PyObject_GetBuffer
+from cpython.object cimport PyObject
 from libc.stdint cimport uintptr_t
 from libcpp.atomic cimport memory_order_relaxed
 
@@ -46,6 +47,34 @@ cdef class OwnedMemory:
         release_device_state(self.state)
 
 
+cdef class OpenAllocations:
+    """The allocations of a Device that are open. They are linked by themselves, so none is kept alive."""
+
+    cdef close_all(self):
+        while self.first != NULL:
+            (<Allocation> self.first).close()
+
+
+cdef void link(OpenAllocations siblings, Allocation allocation):
+    allocation.siblings = siblings
+    allocation.after = siblings.first
+    if siblings.first != NULL:
+        (<Allocation> siblings.first).before = <PyObject*> allocation
+    siblings.first = <PyObject*> allocation
+
+
+cdef void unlink(Allocation allocation):
+    if allocation.siblings is None:
+        return
+    if allocation.after != NULL:
+        (<Allocation> allocation.after).before = allocation.before
+    if allocation.before != NULL:
+        (<Allocation> allocation.before).after = allocation.after
+    else:
+        allocation.siblings.first = allocation.after
+    allocation.siblings = None
+
+
 @cython.no_gc_clear
 cdef class Allocation:
     """One piece of device memory, shared by the buffers that view it."""
@@ -53,6 +82,7 @@ cdef class Allocation:
     device: Device
 
     def __dealloc__(self):
+        unlink(self)
         if self.state != NULL:
             release_uses(self.uses)
             release_device_state(self.state)
@@ -60,6 +90,7 @@ cdef class Allocation:
     cdef close(self):
         if not self.closed:
             self.closed = True
+            unlink(self)
             self.state.closings.fetch_add(1)
             self.memory = None
 
@@ -76,6 +107,7 @@ cdef Allocation new_allocation(object device, DeviceState* state, object native,
     memory.nbytes = native.nbytes if reusable else 0
     allocation.memory = memory
     allocation.device = device
+    link(device._open_allocations, allocation)
     return allocation
 
 

@@ -84,4 +84,4 @@ def is_pinned(host: object, device: Device) -> bool:
     """Return whether this is an array in pinned memory of the device, or a view of one."""
     while isinstance(host, np.ndarray):
         host = host.base
-    return isinstance(host, PinnedMemory) and host.device is device
+    return isinstance(host, PinnedMemory) and host.device._context is device._context

@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport HOST_MEMORY, TIMED, Driver, Geometry, Memory, Status, Waits, Wake
+from forebay.core.driver cimport HOST_MEMORY, TIMED, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 from forebay.queues.opencl.calls cimport (
     CALL_CreateUserEvent, CALL_EnqueueBarrierWithWaitList, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer,
     CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemFill,
@@ -179,7 +179,7 @@ cdef Status finish(void* queue) noexcept nogil:
     return outcome(CALL_Finish, cl.Finish(queue))
 
 
-cdef Status wait_events(void* context, Waits events) noexcept nogil:
+cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
     return outcome(CALL_WaitForEvents, cl.WaitForEvents(events.count, events.events))
 
 

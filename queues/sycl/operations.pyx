@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_acquire
 
-from forebay.core.driver cimport Driver, Geometry, Memory, Status, Waits, Wake
+from forebay.core.driver cimport Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 from forebay.queues.sycl.calls cimport COMPLETE, FAILED, GATE_FAILED, CALL_Event_GetProfilingInfoEnd, failure, sycl
 from forebay.queues.sycl.gates cimport (
     BARRIER, COPY, ENDED_BADLY, FILL, LAUNCH, PENDING, SyclCommand, SyclEvent, SyclQueue, await_given, await_submitted,
@@ -89,7 +89,7 @@ cdef Status finish(void* queue) noexcept nogil:
     return failure(GATE_FAILED) if (<SyclQueue*> queue).failed.exchange(False) else 0
 
 
-cdef Status wait_events(void* context, Waits events) noexcept nogil:
+cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
     """Join several events by a barrier on the context's out-of-order queue, and wait only for the barrier."""
     cdef void* joined = NULL
     cdef Status status = 0

@@ -27,7 +27,7 @@ def watched():
 
 @pytest.fixture(scope=validation.scope("module"))
 def device(watched):
-    with ps.Device() as device:
+    with ps.Device(private=True) as device:
         yield device
 
 

@@ -432,7 +432,7 @@ def test_ended_while_it_runs(device, make_queue, visiting, hold, how):
 
 
 def test_the_device_is_closed_while_it_runs(visiting, device):
-    with ps.Device(device.name) as own:
+    with ps.Device(device.name, private=True) as own:
         program = own.program(SOURCE)
         visits = Visits(own, program)
         queue = own.queue(blocking=False)

@@ -368,7 +368,7 @@ def test_other_devices(another, queue, x, begin):
 
 
 def test_closing_the_device():
-    with ps.Device() as device:
+    with ps.Device(private=True) as device:
         queue = device.queue()
         queue.begin_capture()
         graph = queue._capture.graph

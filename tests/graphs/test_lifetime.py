@@ -172,7 +172,7 @@ def test_a_queue_it_was_launched_on_is_not_kept(device, kernels, x):
 
 
 def test_a_device_is_not_kept_by_a_dropped_graph():
-    device = ps.Device()
+    device = ps.Device(private=True)
     known = weakref.ref(device)
     queue = device.queue()
     buffer = device.zeros(4, "u4")

@@ -575,7 +575,7 @@ def test_a_buffer_that_is_closed_before_it_is_submitted(device, queue, rows, out
 @pytest.mark.executes(run=False)
 @pytest.mark.parametrize("how", ["alone", "beside another", "in another graph"])
 def test_debugging_names_kernel_and_scratch_that_overflow(device, how):
-    with ps.Device(device.name, debug=True) as debugging:
+    with ps.Device(device.name, debug=True, private=True) as debugging:
         use = debugging.program(SOURCE)["use"]
         use.scratch("room", ps.MaxOver("rows") * 4)
         rows, out = debugging.array(np.array([100, 3], "u4")), debugging.zeros(MOST, "u4")

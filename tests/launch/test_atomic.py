@@ -118,7 +118,7 @@ def test_a_close_in_the_middle_of_a_call(what, request):
 @pytest.mark.executes(run=False)
 def test_a_size_holds_when_the_launch_is_submitted(device):
     """One thread copies what a size is read from, another launches on the same queue."""
-    with ps.Device(device.name, debug=True) as debugging:
+    with ps.Device(device.name, debug=True, private=True) as debugging:
         queue = debugging.queue()
         kernel = debugging.program(SCRATCH)["use"]
         kernel.scratch("stack", ps.MaxOver("counts") * 4 + 4)

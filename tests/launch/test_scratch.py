@@ -326,7 +326,7 @@ def test_scratch_that_is_replaced_lives_until_the_launches_with_it_are_done(devi
 
 
 def test_scratch_does_not_keep_the_device(device):
-    another = ps.Device(device.name)
+    another = ps.Device(device.name, private=True)
     kernel = another.program(SOURCE)["use"]
     kernel.scratch("stack", ps.MaxOver("rows"))
     another.null_queue.launch(kernel, 1, 1, another.zeros(4, "i4"), 0, another.zeros(1, "i4"))
@@ -455,7 +455,7 @@ def test_random_programs(device, data):
 
 @pytest.mark.executes(run=False)
 def test_debugging_names_kernel_and_scratch_that_overflow(device):
-    with ps.Device(device.name, debug=True) as debugging:
+    with ps.Device(device.name, debug=True, private=True) as debugging:
         kernel = debugging.program(SOURCE)["use"]
         kernel.scratch("stack", ps.MaxOver("rows") * 2)
         rows, out = debugging.array(np.array([50, 3], "i4")), debugging.zeros(1, "i4")

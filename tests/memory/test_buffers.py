@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import forebay as ps
-from forebay.queues.selection import open_device
+from forebay.queues.selection import open_driver, select
 from tests.helpers.kernels import SOURCE
 from tests.helpers.limits import limits
 from tests.helpers.refusals import refused
@@ -493,7 +493,7 @@ def test_pinned_memory_is_an_array(device, shape, dtype):
 
 
 def test_pinned_memory_outlives_everything_but_its_views():
-    with ps.Device() as device:
+    with ps.Device(private=True) as device:
         part = ps.host_empty(1000, "i4", device=device)[10:20]
         part[:] = range(10)
     del device
@@ -522,7 +522,7 @@ def test_pinned_memory_holds_no_objects(device, refuses, dtype):
 def test_pinned_memory_of_no_device_is_refused(device, refuses):
     with refuses(ps.ArgumentTypeError, TypeError, "Device"):
         ps.host_empty(3, device="cpu")
-    with ps.Device(device.name) as other:
+    with ps.Device(device.name, private=True) as other:
         pass
     with refuses(ps.ClosedError, RuntimeError, "closed"):
         ps.host_empty(3, device=other)
@@ -539,7 +539,7 @@ def test_more_pinned_memory_than_there_is_is_refused(device, refuses):
 @pytest.fixture
 def plain(device):
     """The same device, used as one without shared virtual memory: parts of its buffers are objects of the driver."""
-    driver = open_device(device.name)
+    driver = open_driver(select(device.name))
     driver.has_addresses, driver.has_memory_objects = False, True
     with ps.Device._of(driver) as plain:
         yield plain

@@ -580,7 +580,7 @@ def test_settings_are_checked(pool, refuses):
 
 
 def test_closing_the_device_gives_everything_back():
-    with ps.Device() as device:
+    with ps.Device(private=True) as device:
         queue = device.queue()
         device.pool.release_threshold = 1 << 30
         kept = queue.alloc(N)

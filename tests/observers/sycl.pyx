@@ -16,7 +16,7 @@ A call that fails returns nothing: dpctl has no error codes, and those given to 
 from libc.stdint cimport uint32_t
 from libcpp.atomic cimport memory_order_acquire
 
-from forebay.core.driver cimport Driver, Geometry, Memory, Status, Waits, Wake
+from forebay.core.driver cimport Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 from forebay.queues.queue cimport Queue
 from forebay.queues.sycl.calls cimport (
     FAILED, OUT_OF_MEMORY as NO_MEMORY, CALL_Event_GetCommandExecutionStatus, CALL_Event_Wait, CALL_Queue_Fill128,
@@ -271,13 +271,13 @@ cdef Status see_finish(void* queue) noexcept nogil:
     return status
 
 
-cdef Status see_wait_events(void* context, Waits events) noexcept nogil:
+cdef Status see_wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
     cdef vector[int64_t] serials = serials_of(events)
     cdef Status status
     if refuse(CALL_Event_Wait, <uintptr_t> context):
         return failure(CALL_Event_Wait)
     enter(False, -1, True)
-    status = real.wait_events(context, events)
+    status = real.wait_events(context, events, interrupted)
     if leave() and status == 0:
         note(CALL_Event_Wait, <uintptr_t> context, 0, serials, serials[0] if serials.size() == 1 else 0, 0)
     return status

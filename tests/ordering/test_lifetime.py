@@ -168,7 +168,7 @@ def test_ids_of_queues_are_never_used_again(device):
         seen.add(queue.id)
         del queue
         device.finish()
-    with ps.Device() as other:
+    with ps.Device(private=True) as other:
         assert other.queue().id not in seen
         assert other.null_queue.id not in seen
 
@@ -220,7 +220,7 @@ def test_the_per_thread_queue_of_a_dead_thread_keeps_its_place_in_the_order(devi
 
 def test_the_queues_of_a_dropped_device_end_when_their_work_has(device, calls, hold):
     """Another Device that is opened looks after them."""
-    held, dropped = device.queue(blocking=False), ps.Device()
+    held, dropped = device.queue(blocking=False), ps.Device(private=True)
     gate = hold(held)
     queue = dropped.queue(blocking=False)
     queue.wait(held.record())
@@ -230,7 +230,7 @@ def test_the_queues_of_a_dropped_device_end_when_their_work_has(device, calls, h
     gc.collect()
 
     def ended():
-        with ps.Device():
+        with ps.Device(private=True):
             return number in [call.object for call in calls.log if call.name == calls.driver.RELEASE_QUEUE]
 
     assert not ended()

@@ -235,7 +235,7 @@ def test_a_dropped_wait_on_the_null_queue_is_no_command(checked):
 
 def test_the_null_queue_speaks_for_blocking_queues_it_was_never_used_beside(kernels):
     """HIP's own tests ask for it: nothing was ever submitted to the null queue of this device."""
-    with ps.Device() as fresh, program_on(fresh, fresh.program(SOURCE)) as program:
+    with ps.Device(private=True) as fresh, program_on(fresh, fresh.program(SOURCE)) as program:
         queue, free = program.queue(), program.queue(blocking=False)
         memory = program.memory()
         program.gate(free)
@@ -252,7 +252,7 @@ def test_the_null_queue_speaks_for_blocking_queues_it_was_never_used_beside(kern
 
 
 def test_the_first_finish_of_the_null_queue_speaks_too():
-    with ps.Device() as fresh, program_on(fresh, fresh.program(SOURCE)) as program:
+    with ps.Device(private=True) as fresh, program_on(fresh, fresh.program(SOURCE)) as program:
         queue = program.queue()
         memory = program.memory()
         program.step(queue, memory, 1)

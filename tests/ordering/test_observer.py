@@ -36,7 +36,7 @@ def test_it_is_not_nested_and_ends_with_its_block(device, kernels):
 
 
 def test_a_device_opened_meanwhile_is_observed_too(device):
-    with observe(device) as calls, ps.Device() as other:
+    with observe(device) as calls, ps.Device(private=True) as other:
         fill = calls.name_of("FILL")
         seen = calls.count(fill)
         other.null_queue.fill(other.empty(4, "u4"), 1)

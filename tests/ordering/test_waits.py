@@ -324,7 +324,7 @@ def test_completion_travels_along_clocks(checked):
 @pytest.mark.parametrize("timing", [False, True])
 def test_a_record_that_had_to_wait_passes_on_what_it_waited_for(device, kernels, calls, hold, timing):
     """Its marker is a command of the null queue, with waits of its own."""
-    with ps.Device(timing=True) as fresh:
+    with ps.Device(timing=True, private=True) as fresh:
         queue, free = fresh.queue(), fresh.queue(blocking=False)
         buffer = fresh.array(np.zeros(64, "u4"))
         fresh.finish()

@@ -27,7 +27,7 @@ def opened(device):
     """``opened()``: another Device for the same one. Nothing is given back by the garbage collector."""
     gc.collect()
     gc.disable()
-    yield lambda: ps.Device(device.name)
+    yield lambda: ps.Device(device.name, private=True)
     gc.enable()
 
 

@@ -134,7 +134,7 @@ def test_it_may_not_wait(device, queue, works):
 @pytest.mark.executes(run=False)
 @pytest.mark.parametrize("how", ["close", "with"])
 def test_it_may_not_close_a_device(device, how):
-    other = ps.Device(device.name)
+    other = ps.Device(device.name, private=True)
     queue, busy, captured = other.queue(blocking=False), other.queue(blocking=False), other.queue(blocking=False)
     captured.begin_capture(mode="relaxed")
     errors = []
@@ -244,7 +244,7 @@ def test_after_it_raised_the_queue_goes_on(device, queue, program):
 
 @pytest.mark.executes(run=False)
 def test_closing_a_device_raises_it_and_closes(device):
-    other = ps.Device(device.name)
+    other = ps.Device(device.name, private=True)
     other.queue().host(raising(ValueError("mine")))
     with pytest.raises(ValueError, match="mine"):
         other.close()
@@ -254,7 +254,7 @@ def test_closing_a_device_raises_it_and_closes(device):
 
 @pytest.mark.executes(run=False)
 def test_closing_a_device_hands_on_what_it_does_not_raise(device, unraisable):
-    other = ps.Device(device.name)
+    other = ps.Device(device.name, private=True)
     queue, null, errors = other.queue(), other.null_queue, [ValueError(f"number {number}") for number in range(4)]
     function = raising(errors[2])
     for name, error in zip((queue, null, null), (errors[0], errors[1], errors[3]), strict=True):
@@ -278,7 +278,7 @@ def test_closing_a_device_hands_on_what_it_does_not_raise(device, unraisable):
 @pytest.mark.executes(run=False)
 @pytest.mark.parametrize("told", [False, True])
 def test_dropping_a_device_hands_on_what_nobody_was_told(device, unraisable, told):
-    other, error = ps.Device(device.name), ZeroDivisionError("mine")
+    other, error = ps.Device(device.name, private=True), ZeroDivisionError("mine")
     alive = weakref.ref(other)
     queue = other.queue()
     queue.host(raising(error))
@@ -298,7 +298,7 @@ def test_dropping_a_device_hands_on_what_nobody_was_told(device, unraisable, tol
 
 @pytest.mark.executes(run=False)
 def test_a_hook_that_fails_itself_hides_nothing_else(device, monkeypatch, capfd):
-    other, given = ps.Device(device.name), []
+    other, given = ps.Device(device.name, private=True), []
 
     def hook(what):
         given.append(str(what.exc_value))

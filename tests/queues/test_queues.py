@@ -230,13 +230,13 @@ def test_threads_at_the_same_time_have_different_ones(device):
 
 
 def test_it_is_used_again_when_its_thread_has_ended(device):
-    with ps.Device(device.name) as other:
+    with ps.Device(device.name, private=True) as other:
         queues = {in_thread(lambda: other.per_thread_queue) for _ in range(20)}
         assert len(queues) == 1
 
 
 def test_one_that_was_closed_is_not_handed_on(device, works):
-    with ps.Device(device.name) as other:
+    with ps.Device(device.name, private=True) as other:
 
         def close():
             other.per_thread_queue.close()
@@ -356,7 +356,7 @@ def test_many_queues_come_and_go(device):
 
 
 def test_a_closed_device_says_so_whatever_is_asked_of_it(device, works):
-    with ps.Device(device.name) as other:
+    with ps.Device(device.name, private=True) as other:
         program = other.program("kernel void one(global int *a) { a[0] = 1; }")
         kernel = program["one"]
         queue, event, buffer = other.queue(), other.event(), other.zeros(3, "i4")
@@ -402,7 +402,7 @@ def test_a_closed_device_says_so_whatever_is_asked_of_it(device, works):
 
 @pytest.mark.executes
 def test_closing_a_device_finishes_its_work(device):
-    with ps.Device(device.name) as other:
+    with ps.Device(device.name, private=True) as other:
         out = ps.host_empty(10, "i4", device=other)
         queue = other.queue()
         buffer = other.array(np.arange(10, dtype="i4"))
@@ -420,7 +420,7 @@ def test_a_device_that_was_dropped_is_collected(device):
         return sum(type(thing) is ps.Device for thing in gc.get_objects())
 
     before = alive()
-    other = ps.Device(device.name)
+    other = ps.Device(device.name, private=True)
     other.zeros(3)
     other.finish()
     assert alive() == before + 1
@@ -430,7 +430,7 @@ def test_a_device_that_was_dropped_is_collected(device):
 
 @pytest.mark.executes
 def test_a_device_is_kept_by_what_was_made_for_it(device):
-    buffer = ps.Device(device.name).array([1, 2, 3])
+    buffer = ps.Device(device.name, private=True).array([1, 2, 3])
     gc.collect()
     assert buffer.get().tolist() == [1, 2, 3]
     buffer.device.close()

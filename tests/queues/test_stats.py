@@ -138,7 +138,7 @@ def test_waits(device, make_queue, hold):
 
 
 def test_host_synchronizations(device, make_queue, hold):
-    with ps.Device(device.name) as other:
+    with ps.Device(device.name, private=True) as other:
         queues = [other.queue() for _ in range(64)]
         gates = [queue._gate() for queue in queues]
         before = other.stats
@@ -158,7 +158,7 @@ def test_host_synchronizations(device, make_queue, hold):
 
 
 def test_a_device_counts_queues_that_are_gone(device, program):
-    with ps.Device(device.name) as other:
+    with ps.Device(device.name, private=True) as other:
         kernel = other.program("kernel void nothing(void) { mem_fence(CLK_GLOBAL_MEM_FENCE); }")["nothing"]
         for number in range(5):
             queue = other.queue()

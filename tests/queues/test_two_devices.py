@@ -313,7 +313,7 @@ def of_another_driver(device):
     """A device of which the other's driver knows nothing."""
     for info in ps.devices():
         if info.usable and info.backend != device.info.backend:
-            with ps.Device(info.name) as other:
+            with ps.Device(info.name, private=True) as other:
                 yield other
             return
 

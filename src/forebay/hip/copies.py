@@ -104,11 +104,11 @@ def enqueue(queue: Queue, to: Place, source: Place) -> None:
     if to.buffer is None and source.buffer is None:
         _on_host(queue, CopyOnHost(to, source, [(0, 0, source.bytes().nbytes)]))
         return
-    if all(place.buffer is None or place.buffer.device is queue.device for place in (to, source)):
+    if all(place.buffer is None or place.buffer.device._context is queue.device._context for place in (to, source)):
         queue.copy(to.end, source.end)
         return
     other = _peer(to.buffer if to.buffer is not None else source.buffer)
-    if source.buffer is not None and source.buffer.device is not other.device:
+    if source.buffer is not None and source.buffer.device._context is not other.device._context:
         source.buffer.device.null_queue.wait(queue)
     other.wait(queue)
     other.copy(to.end, source.end)

@@ -141,7 +141,7 @@ def _record(event: Any, stream: Any, external: bool = False) -> None:
     known = event_of(event)
     queue = queue_of(stream)
     assert known.event is not None
-    if queue.device is not known.event.device:
+    if queue.device._context is not known.event.device._context:
         raise HipError(hipError_t.hipErrorInvalidHandle, "the event and the stream are of two devices")
     if external and queue.capturing:
         raise HipError(hipError_t.hipErrorNotSupported, "a graph does not record events")
@@ -197,7 +197,7 @@ def hipEventElapsedTime(start: Any, stop: Any) -> float:
     for event in (first, last):
         event._check_outside("hipEventElapsedTime")
     timed = all(event.timing and event.recorded for event in (first, last))
-    if not timed or first.device is not last.device:
+    if not timed or first.device._context is not last.device._context:
         raise HipError(
             hipError_t.hipErrorInvalidHandle, "both have to be recorded with timing, and on one and the same device"
         )

@@ -59,7 +59,7 @@ def opened(emulated, event_mode, monkeypatch):
     made = []
 
     def open_device():
-        made.append(ps.Device())
+        made.append(ps.Device(private=True))
         return made[-1]
 
     def close_all():

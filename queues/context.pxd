@@ -1,0 +1,21 @@
+"""Contexts: what all Device objects of one device share."""
+
+from libc.stdint cimport uint64_t
+
+from forebay.core.state cimport DeviceState, QueueState
+
+
+cdef class Context:
+    cdef DeviceState* state  # retained
+    cdef QueueState* null_queue  # with its owner's reference; NULL before it is made
+    cdef readonly object driver  # the `DriverDevice`
+    cdef readonly object entered  # the queues that threads have entered by ``with``
+    cdef readonly object native_null_queue
+    cdef size_t open_devices
+    cdef uint64_t number_device(self)
+    cdef leave(self)
+
+
+# These two count the Device that asks as open.
+cdef Context context_of(object filter, bint private)
+cdef Context new_context(object driver)

@@ -1,0 +1,109 @@
+"""What all Device objects of one device share: the driver's context, the null queue, and the state of all queues.
+
+Two libraries of one program may each make a Device, and hand buffers, queues and events to each other. As in HIP there
+is one null stream, which is ordered against the blocking queues of both.
+"""
+
+from typing import TYPE_CHECKING
+
+cimport cython
+from libc.stdint cimport uint64_t, uintptr_t
+from libc.string cimport memset
+
+from forebay.core.driver cimport Driver
+from forebay.core.state cimport DeviceState, Statistics, new_device_state
+from forebay.events.abandoned cimport abandon
+from forebay.events.anchors cimport retire_queue
+from forebay.queues.queue cimport new_queue_of
+from forebay.sync.finish cimport close_queues
+
+from forebay.queues import selection
+from forebay.queues.thread_queues import Entered
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from forebay.core.driver import DriverDevice
+
+_shared: list[Context] = []  # contexts with open Devices that others may join
+cdef uint64_t _owners = 0  # how many Devices there have ever been
+
+
+@cython.no_gc_clear
+cdef class Context:
+    """A driver's context of one device, with its queues. It goes with the last Device and what keeps a Device."""
+
+    driver: DriverDevice
+    entered: Entered
+    native_null_queue: Any
+
+    def __dealloc__(self):
+        if self.null_queue != NULL:
+            retire_queue(self.null_queue)
+        if self.state != NULL:
+            abandon(self.state, self.driver)
+
+    cdef uint64_t number_device(self):
+        """Return the number of a Device, and count its queues from now on."""
+        global _owners
+        cdef Statistics nothing
+        memset(&nothing, 0, sizeof(nothing))
+        _owners += 1
+        self.state.registry_lock.lock()
+        self.state.retired[_owners] = nothing
+        self.state.registry_lock.unlock()
+        return _owners
+
+    cdef leave(self):
+        """Note that a Device was closed. With the last, the null queue closes, and nobody can join any more."""
+        self.open_devices -= 1
+        if self.open_devices == 0:
+            if self in _shared:
+                _shared.remove(self)
+            with nogil:
+                close_queues(self.state, 0)
+
+
+cdef Context new_context(object driver):
+    cdef Context context = Context.__new__(Context)
+    context.driver = driver
+    context.open_devices = 1
+    context.entered = Entered()
+    context.state = new_device_state(
+        <const Driver*> <uintptr_t> driver.table, <void*> <uintptr_t> driver.context_handle, driver.keeps_gil_below)
+    # Whoever shares it may want to time records.
+    native, handle = driver.create_queue(0, True)
+    context.native_null_queue = native
+    context.null_queue = new_queue_of(context.state, native, handle, 0, True, True, True, False, 0)
+    context.state.null_queue = context.null_queue
+    return context
+
+
+cdef Context join(object info):
+    """Join the context of this device, and return it; None when nobody has one open that others may join."""
+    cdef Context context
+    for context in _shared:
+        known = context.driver.info
+        if known.name == info.name and known.native is info.native:
+            context.open_devices += 1
+            return context
+    return None
+
+
+cdef Context context_of(object filter, bint private):
+    """Return the context of the device that `selection.select` finds. It is opened if it is not, or if it is private.
+    """
+    cdef Context context, made
+    info = selection.select(filter)
+    context = None if private else join(info)
+    if context is not None:
+        return context
+    made = new_context(selection.open_driver(info))
+    if private:
+        return made
+    context = join(info)  # another thread may have been faster
+    if context is not None:
+        made.leave()
+        return context
+    _shared.append(made)
+    return made
