@@ -116,8 +116,8 @@ cdef struct Driver:
     Status (*poll)(void* queue, bint* done) noexcept nogil
     # Blocks, while others may submit. NULL: the driver forbids that, and forebay waits for a marker instead.
     Status (*finish)(void* queue) noexcept nogil
-    # Blocks until all are signalled; one host synchronize. A single event is one for the host. Where the driver has timed
-    # waits, it asks `interrupted` from time to time (NULL: never), and returns INTERRUPTED when that says yes.
+    # Blocks until all are signalled; one host synchronize. A single event is one for the host. Where the driver has
+    # timed waits, it asks `interrupted` from time to time (NULL: never), and returns INTERRUPTED when that says yes.
     Status (*wait_events)(void* context, Waits events, Interrupted interrupted) noexcept nogil
     int (*event_status)(void* event) noexcept nogil  # 1 done, 0 not yet, negative: the driver's error code
     Status (*event_time)(void* event, uint64_t* nanoseconds) noexcept nogil  # of a timed event that is done

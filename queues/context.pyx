@@ -11,7 +11,7 @@ from libc.stdint cimport uint64_t, uintptr_t
 from libc.string cimport memset
 
 from forebay.core.driver cimport Driver
-from forebay.core.state cimport DeviceState, Statistics, new_device_state
+from forebay.core.state cimport Statistics, new_device_state
 from forebay.events.abandoned cimport abandon
 from forebay.events.anchors cimport retire_queue
 from forebay.queues.queue cimport new_queue_of

@@ -17,7 +17,7 @@ from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
 from forebay.core.driver cimport INTERRUPTED, Status
-from forebay.core.plan cimport Plan, be_plan_of
+from forebay.core.plan cimport be_plan_of
 from forebay.core.process cimport is_forked, raise_interrupt
 from forebay.core.state cimport (
     DeviceState, IdleQueue, Statistics, captures_under_way, device_statistics, leave_to_parent, stats_of,
@@ -507,9 +507,9 @@ cdef class Device:
         self._check_open()
         if captures_under_way():
             refuse_synchronize(self, "Device.finish()")
-        self._finish(0, True)
+        self._finish()
 
-    cdef _finish(self, uint64_t owner, bint raising):
+    def _finish(self, uint64_t owner=0, raising: bool = True) -> None:
         cdef Status status
         refuse_on_host_thread("Device.finish()")
         with nogil:
@@ -558,8 +558,7 @@ cdef class Device:
                 release_idle_queues(self.state)
 
     def _disband(self) -> None:
-        """Close the queues and buffers, and drop references that would keep the Device until the garbage collector runs.
-        """
+        """Close queues and buffers, and drop references that would keep the Device until the garbage collector runs."""
         self.closed = True
         self._hand_on_host_errors()
         with nogil:

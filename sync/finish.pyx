@@ -12,7 +12,8 @@ from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, r
 from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
-    BY_CLOSING, DeviceState, QueueState, drop_others, is_closed, refusal, registered_queues, release_queue_state, retain_queue_state
+    BY_CLOSING, DeviceState, QueueState, drop_others, is_closed, refusal, registered_queues, release_queue_state,
+    retain_queue_state
 )
 from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, take_marker
 
@@ -238,8 +239,9 @@ cdef void finish_each(vector[QueueState*]& queues) noexcept nogil:
 
 
 cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
-    """Block until every queue is done, or with an owner its queues and the null queue. Takes a marker of each queue with
-    work, and one host synchronize.
+    """Block until every queue is done; with an owner, its queues and the null queue.
+
+    Takes a marker of each queue with work, and one host synchronize.
     """
     cdef vector[QueueState*] queues
     cdef vector[Marker*] markers

@@ -217,7 +217,7 @@ def test_threads_that_open_and_close_them(name):
                     buffer = device.zeros(16, "i4")
                     device.queue().fill(buffer, 1)
                     device.null_queue.fill(buffer, 2)
-        except BaseException as error:  # noqa: BLE001 - shown by the assertion
+        except BaseException as error:
             failed.append(error)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
