@@ -143,6 +143,8 @@ cdef Status upload_spills(
             submitted_epoch(state.epochs) + uploads[0] + 1)
         if status == 0:
             uploads[0] += 1
+            # The launch may never come: it may fail, and a bound one may be dropped.
+            plan.epoch = submitted_epoch(state.epochs) + uploads[0]
         else:
             failed_at[0] = <uint32_t> i
     return status

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import gc
 import threading
+import weakref
 from unittest import mock
 
 import numpy as np
@@ -224,6 +225,37 @@ def test_the_kernel_is_dropped_with_a_launch_in_flight(device, make_queue, hold)
     gate.open()
     assert out.get(queue=queue)[0] == 5 * 4096
     del pressure
+
+
+@pytest.mark.executes
+def test_bytes_of_a_bound_launch_stay_until_they_are_uploaded(device, kernels, out, make_queue, monkeypatch):
+    """Also when it is dropped before it was ever called. A gate would not show it: nothing is released meanwhile."""
+    staged, stage = [], device.driver.stage
+
+    def noted(nbytes):
+        memory = stage(nbytes)
+        staged.append(weakref.ref(memory))
+        return memory
+
+    monkeypatch.setattr(device.driver, "stage", noted)
+    slow = device.program("""kernel void slow(global int *out, int n) {
+        for (int i = 0; i < n; i++) out[i & 63] = out[(i + 1) & 63] * 3 + i;
+    }""")["slow"]
+    queue = make_queue(blocking=False)
+    for turns in (1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28):
+        queue.launch(slow, 1, 1, out, turns)
+        bound = kernels["total"].bind(queue, 1, 1, out, np.ones(64, "i4").tobytes(), 64)
+        del bound
+        device.queue()  # which collects
+        gc.collect()
+        there = staged[-1]() is not None
+        if not queue.query():
+            break
+        queue.finish()  # the device was too fast to show anything
+    assert there
+    queue.finish()
+    device.finish()
+    assert staged[-1]() is None
 
 
 @pytest.mark.executes
