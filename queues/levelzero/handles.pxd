@@ -30,10 +30,11 @@ cdef cppclass ZeContext:
     void* driver
 
 
-cdef struct LeftJoin:
-    # A private list of a wait that was interrupted
+cdef cppclass LeftJoin:
+    """A private list of a wait that was interrupted."""
     ZeQueue* list
     ZeEvent* joined  # signalled when it is idle again
+    vector[ZeQueue*] awaited  # retained: it still waits for the counters of their lists
 
 
 cdef cppclass ZeDevice:
@@ -50,7 +51,7 @@ cdef cppclass ZeDevice:
     void* newest_pool[EVENT_KINDS]
     uint32_t pool_used[EVENT_KINDS]
     vector[ZeQueue*] joins  # private lists for host waits on many events, each one wait's at a time; these are idle
-    vector[LeftJoin] left_joins
+    vector[LeftJoin*] left_joins
 
 
 cdef cppclass ZeEvent:
@@ -107,7 +108,7 @@ cdef ZeQueue* new_queue(
 ) noexcept nogil
 cdef ZeQueue* take_join(ZeDevice* device, Status* status) noexcept nogil
 cdef void give_back_join(ZeQueue* join) noexcept nogil
-cdef void leave_join(ZeQueue* join, ZeEvent* joined) noexcept nogil
+cdef void leave_join(ZeQueue* join, ZeEvent* joined, vector[ZeQueue*]& awaited) noexcept nogil
 cdef ZeQueue* retain_queue(ZeQueue* queue) noexcept nogil
 cdef void end_queue(ZeQueue* queue) noexcept nogil
 cdef void release_queue(ZeQueue* queue) noexcept nogil

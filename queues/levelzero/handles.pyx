@@ -99,8 +99,7 @@ cdef void close_device(ZeDevice* device) noexcept nogil:
     device.joins.clear()
     for i in range(device.left_joins.size()):
         ze.CommandListHostSynchronize(device.left_joins[i].list.list, UINT64_MAX)
-        release_event(device.left_joins[i].joined)
-        end_queue(device.left_joins[i].list)
+        end_queue(end_wait(device.left_joins[i]))
     device.left_joins.clear()
     release_device(device)
 
@@ -151,18 +150,17 @@ cdef ZeQueue* new_queue(
 cdef ZeQueue* take_join(ZeDevice* device, Status* status) noexcept nogil:
     """An idle private list, or a new one. NULL on failure."""
     cdef ZeQueue* join = NULL
-    cdef ZeEvent* joined = NULL
+    cdef LeftJoin* left = NULL
     device.lock.lock()
     if not device.joins.empty():
         join = device.joins.back()
         device.joins.pop_back()
     elif not device.left_joins.empty() and ze.EventQueryStatus(device.left_joins.back().joined.handle) == 0:
-        join = device.left_joins.back().list
-        joined = device.left_joins.back().joined
+        left = device.left_joins.back()
         device.left_joins.pop_back()
     device.lock.unlock()
-    if joined != NULL:
-        release_event(joined)
+    if left != NULL:
+        join = end_wait(left)
     return join if join != NULL else new_queue(device, 0, 0, 0, status)
 
 
@@ -173,11 +171,29 @@ cdef void give_back_join(ZeQueue* join) noexcept nogil:
     join.device.lock.unlock()
 
 
-cdef void leave_join(ZeQueue* join, ZeEvent* joined) noexcept nogil:
+cdef void leave_join(ZeQueue* join, ZeEvent* joined, vector[ZeQueue*]& awaited) noexcept nogil:
     """Leave a private list whose wait goes on, though nobody waits for it any more. Takes over the event."""
+    cdef LeftJoin* left = new LeftJoin()
+    cdef size_t i
+    left.list = join
+    left.joined = joined
+    left.awaited = awaited
+    for i in range(awaited.size()):
+        retain_queue(awaited[i])
     join.device.lock.lock()
-    join.device.left_joins.push_back(LeftJoin(join, joined))
+    join.device.left_joins.push_back(left)
     join.device.lock.unlock()
+
+
+cdef ZeQueue* end_wait(LeftJoin* left) noexcept nogil:
+    """Return the private list of a wait that is over."""
+    cdef ZeQueue* join = left.list
+    cdef size_t i
+    release_event(left.joined)
+    for i in range(left.awaited.size()):
+        release_queue(left.awaited[i])
+    del left
+    return join
 
 
 cdef ZeQueue* retain_queue(ZeQueue* queue) noexcept nogil:

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t, uintptr_t
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
+from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
     COPY_COMMAND, FOR_HOST, INTERRUPTED, LAUNCH_COMMAND, TIMED, Command, Driver, Geometry, Interrupted, Memory, Status,
@@ -335,18 +336,23 @@ cdef Status join(ZeDevice* device, Waits events, Interrupted interrupted) noexce
     """Wait for all these, by one event of a private list: on a user's list the waits would block later work there, and
     on a list that two waits share the second would wait for what the first waits for.
     """
+    cdef vector[ZeQueue*] awaited
     cdef ZeEvent* joined = NULL
     cdef Status status = 0
     cdef ZeQueue* list = take_join(device, &status)
+    cdef uint32_t i
     if list == NULL:
         return status
+    for i in range(events.count):  # before the driver overwrites the list
+        if (<ZeEvent*> events.events[i]).queue != NULL:
+            awaited.push_back((<ZeEvent*> events.events[i]).queue)
     status = barrier(list, events)
     if status == 0:
         status = signal(list, HOST_EVENT, &joined)
         if status == 0:
             status = wait_for_event(joined, interrupted)
         if status == INTERRUPTED:
-            leave_join(list, joined)
+            leave_join(list, joined, awaited)
             return status
         if status != 0:
             # It must not still wait for other lists when those end, nor hold up the next wait.

@@ -30,6 +30,7 @@ FLOORS = {
     "queues.queue": 6,
     "queues.graphs": 7,
     "queues.selection": 7,
+    "queues.context": 7,
     "queues.device": 8,
     "queues.adoption": 9,
     "hip_cpp": 9,
