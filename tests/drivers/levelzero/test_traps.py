@@ -164,22 +164,22 @@ WAITS = {
 }
 
 
-class Rang(Exception):
+class RangError(Exception):
     """Raised by the handler of a signal."""
 
 
 @pytest.fixture
 def ring():
-    """``with ring():`` a signal comes soon, whose handler raises `Rang`."""
+    """``with ring():`` a signal comes soon, whose handler raises `RangError`."""
 
     def rang(*_):
-        raise Rang
+        raise RangError
 
     @contextlib.contextmanager
     def ring():
         signal.setitimer(signal.ITIMER_REAL, 0.02)
         try:
-            with pytest.raises(Rang):
+            with pytest.raises(RangError):
                 yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -193,7 +193,7 @@ def ring():
 def test_a_signal_handler_may_end_a_wait(device, kernels, buffer, calls, hold, ring, what):
     """The wait itself would go on until the gate is opened, which only this thread does."""
     queue, other = device.queue(blocking=False), device.queue(blocking=False)
-    for turn in range(3):
+    for _ in range(3):
         gates = [hold(queue), hold(other)]
         launch(queue, kernels, buffer)
         launch(other, kernels, buffer)
