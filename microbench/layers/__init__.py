@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import timeit
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -11,6 +12,7 @@ from typing import ClassVar
 import forebay as ps
 
 from .. import kernels
+from ..processes import NULL_LEVELZERO
 
 Run = Callable[[int], float]
 """Does an operation n times, and returns the seconds that took."""
@@ -46,6 +48,8 @@ class Ground:
     device : forebay.Device
     program : forebay.Program
     buffers : list of forebay.Buffer
+    executes : bool
+        Whether the device executes anything. Null hardware does not, so nothing has to be held there.
     native : Driver of microbench.raw
         The driver's own calls; None where there is no C compiler or no list of calls, `no_native` then says why.
     """
@@ -54,6 +58,7 @@ class Ground:
         from .. import raw
 
         self.device = device
+        self.executes = NULL_LEVELZERO not in os.environ
         self.program = device.program(kernels.opencl())
         self.buffers = [device.zeros(1024) for _ in range(2)]
         self.native, self.no_native = None, ""
@@ -88,7 +93,7 @@ class Ground:
     def held(self, *queues: ps.Queue) -> Iterator[None]:
         """Hold queues while they are filled, so that a device that is this CPU does not compete for its cores."""
         with self.free(*queues), ExitStack() as gates:
-            for queue in queues:
+            for queue in queues if self.executes else ():
                 gates.enter_context(queue._gate())
             yield
 
@@ -150,6 +155,8 @@ class Layer:
     """``fan_out(count)``: a launch, and one after it on each of so many streams."""
     fan_in = _absent
     """``fan_in(count)``: a launch on each of so many streams, and one after all of them."""
+    alternate = _absent
+    """A launch on a blocking stream and one on the null stream, which the null rule orders in turn."""
     finish_all = _absent
     """``finish_all(count)``: a launch on each of so many streams, and the wait for the device."""
     by_value = _absent

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import AbstractContextManager
-from itertools import chain
 from typing import Any
 
 from ..raw import Call, Sequence, Threads
@@ -69,14 +68,14 @@ class CLoop(Layer):
         kernel = native.kernel(arguments, memories[0])
         launched = native.launch(stream, kernel)
         if not change:
-            return self.subject([stream], [launched], (kernel, memories))
+            return self.subject([stream], launched, (kernel, memories))
         if change == "scalar":
             cells: list[Any] = [ctypes.c_int32(value) for value in range(2)]
             settings = [native.set_number(kernel, 1, cell) for cell in cells]
         else:
             cells = [ctypes.c_uint64() for _ in range(2)]
             settings = [native.set_pointer(kernel, memory, cell) for memory, cell in zip(memories, cells, strict=True)]
-        calls = [call for setting in settings for call in (setting, launched)]
+        calls = [call for setting in settings for call in (setting, *launched)]
         return self.subject([stream], calls, (kernel, memories, cells), operations=2)
 
     def _kernel(self) -> tuple[Any, Any]:
@@ -87,12 +86,12 @@ class CLoop(Layer):
         """One launch on a stream of a kind."""
         stream, (kernel, memory) = self.stream(kind), self._kernel()
         note = "the C loop orders it after nothing" if kind == "null" else ""
-        return self.subject([stream], [self.native.launch(stream, kernel)], (kernel, memory), note=note)
+        return self.subject([stream], self.native.launch(stream, kernel), (kernel, memory), note=note)
 
     def launch_finish(self) -> Subject:
         """A launch and a host synchronize."""
         stream, (kernel, memory) = self.streams(1)[0], self._kernel()
-        calls = [self.native.launch(stream, kernel), *self.native.finish(stream)]
+        calls = [*self.native.launch(stream, kernel), *self.native.finish(stream)]
         return self.subject([stream], calls, (kernel, memory), hold=False)
 
     # -- events
@@ -103,7 +102,7 @@ class CLoop(Layer):
             raise AbsentError("no driver call is needed")
         native, stream, (kernel, memory) = self.native, self.streams(1)[0], self._kernel()
         events = native.events(1)
-        calls = [native.launch(stream, kernel), *native.marker(stream, events), *native.release(events)]
+        calls = [*native.launch(stream, kernel), *native.marker(stream, events), *native.release(events)]
         return self.subject([stream], calls, (kernel, memory, events))
 
     def wait(self) -> Subject:
@@ -128,7 +127,7 @@ class CLoop(Layer):
         kept, calls, events = [], [], None
         for index, stream in enumerate(streams):
             kernel, memory = self._kernel()
-            calls.append(native.launch(stream, kernel, events))
+            calls += native.launch(stream, kernel, events)
             if events is not None:
                 calls += native.release(events)
             events = native.events(1)
@@ -143,11 +142,12 @@ class CLoop(Layer):
         kernels = [self._kernel() for _ in range(count + 1)]
         events = native.events(1)
         calls = [
-            native.launch(source, kernels[0][0]),
+            *native.launch(source, kernels[0][0]),
             *native.marker(source, events),
-            *(native.launch(other, kernel, events) for other, (kernel, _) in zip(others, kernels[1:], strict=True)),
-            *native.release(events),
         ]
+        for other, (kernel, _) in zip(others, kernels[1:], strict=True):
+            calls += native.launch(other, kernel, events)
+        calls += native.release(events)
         return self.subject([source], calls, (kernels, events))
 
     def fan_in(self, count: int) -> Subject:
@@ -157,9 +157,33 @@ class CLoop(Layer):
         events = native.events(count)
         calls = []
         for index, (other, (kernel, _)) in enumerate(zip(others, kernels[1:], strict=True)):
-            calls += [native.launch(other, kernel), *native.marker(other, events, index)]
-        calls += [native.launch(target, kernels[0][0], events), *native.release(events)]
+            calls += [*native.launch(other, kernel), *native.marker(other, events, index)]
+        calls += [*native.launch(target, kernels[0][0], events), *native.release(events)]
         return self.subject(others, calls, (kernels, events))
+
+    def alternate(self) -> Subject:
+        """What the null rule makes of a launch on another stream and one on the null stream, in turn."""
+        native, null, other = self.native, self.stream("null"), self.streams(1)[0]
+        (kernel, memory), (another, more) = self._kernel(), self._kernel()
+        before, after = native.events(1), native.events(1)
+        calls = [
+            *native.marker(null, before),
+            *native.launch(other, kernel, before),
+            *native.release(before),
+            *native.marker(other, after),
+            *native.launch(null, another, after),
+            *native.release(after),
+        ]
+        return self.subject([null, other], calls, (kernel, memory, another, more, before, after))
+
+    def by_value(self, nbytes: int, change: str) -> Subject:
+        """A launch, after a copy of the bytes from pinned memory if they are new."""
+        if not change:
+            return self.launch()
+        native, stream, (kernel, memory) = self.native, self.streams(1)[0], self._kernel()
+        copied, kept = native.copy(stream, "up", nbytes)
+        calls = [*copied, *native.launch(stream, kernel)]
+        return self.subject([stream], calls, (kernel, memory, kept), note="copied from pinned memory, not compared")
 
     def finish_all(self, count: int) -> Subject:
         """Launches and markers, and one host wait for all markers."""
@@ -168,7 +192,7 @@ class CLoop(Layer):
         events = native.events(count, for_host=True)
         calls = []
         for index, (stream, (kernel, _)) in enumerate(zip(streams, kernels, strict=True)):
-            calls += [native.launch(stream, kernel), *native.marker(stream, events, index)]
+            calls += [*native.launch(stream, kernel), *native.marker(stream, events, index)]
         calls += [*native.wait_for(events), *native.release(events)]
         return self.subject(streams, calls, (kernels, events), hold=False)
 
@@ -194,14 +218,14 @@ class CLoop(Layer):
         kernel, memory = self._kernel()
         launched, cell = native.launch(stream, kernel), ctypes.c_int32(1)
         setting = native.set_number(kernel, 1, cell)
-        calls = [*chain.from_iterable([(setting, launched)] * changed), *[launched] * (length - changed)]
+        calls = [*[setting, *launched] * changed, *launched * (length - changed)]
         return self.subject([stream], calls, (kernel, memory, cell), note="launched one by one", hold=length <= 100)
 
     def threads(self, count: int) -> Subject:
         """Threads of C, each with a stream of its own."""
         native, streams = self.native, self.streams(count)
         kernels = [self._kernel() for _ in streams]
-        lists = [[native.launch(s, kernel)] for s, (kernel, _) in zip(streams, kernels, strict=True)]
+        lists = [native.launch(s, kernel) for s, (kernel, _) in zip(streams, kernels, strict=True)]
         return Subject(Threads(lists, kernels), lambda: self.held(*streams))
 
 

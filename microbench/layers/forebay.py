@@ -213,6 +213,13 @@ class Queues(OfQueues):
         lines.append("launch0(kernel, 1, 1, a, 100)")
         return self.subject(timed("\n".join(lines), **self._names(queues)), *queues[1:])
 
+    def alternate(self) -> Subject:
+        """The rule of the null queue, both ways."""
+        (queue,) = self.queues(1)
+        null = self.device.null_queue
+        names = {"launch": null.launch, "other": queue.launch, "kernel": self.take(), "a": self.ground.buffers[0]}
+        return self.subject(timed("other(kernel, 1, 1, a, 100); launch(kernel, 1, 1, a, 100)", **names), null, queue)
+
     def finish_all(self, count: int) -> Subject:
         """`Device.finish`."""
         queues = self.queues(count)

@@ -96,7 +96,7 @@ class Hip(Layer):
             for queue in queues:
                 queue.finish()
             with ExitStack() as gates:
-                for queue in queues if hold else ():
+                for queue in queues if hold and self.ground.executes else ():
                     gates.enter_context(queue._gate())
                 yield
             for queue in queues:
@@ -141,6 +141,13 @@ class Hip(Layer):
         second = LAUNCH.format("same").replace("stream", "other")
         statement = f"{LAUNCH.format('same')}; record(event, stream); wait(other, event, 0); {second}"
         return self.subject(timed(statement, **names), stream)
+
+    def alternate(self) -> Subject:
+        """The rule of the null stream, both ways."""
+        (stream,) = self.streams(1)
+        first = LAUNCH.format("same")
+        run = timed(f"{first}; {first.replace('stream', 'None')}", **self._names(stream))
+        return self.subject(run, None, stream)
 
     def query(self, what: str) -> Subject:
         """`hipEventQuery` and `hipStreamQuery`."""

@@ -67,13 +67,12 @@ class Driver:
             called("zeKernelSetArgumentValue", kernel, index, ctypes.c_size_t(4), ctypes.byref(number))
         return kernel.value or 0
 
-    def launch(self, stream: ps.Queue, kernel: int, waits: Any = None) -> Call:
+    def launch(self, stream: ps.Queue, kernel: int, waits: Any = None) -> list[Call]:
         """A launch of one work-item that waits for the events of an array."""
         count = len(waits) if waits is not None else 0
         first = address_of(waits) if count else 0
-        return self.call(
-            "zeCommandListAppendLaunchKernel", self.handle(stream), kernel, address_of(GROUPS), 0, count, first
-        )
+        arguments = self.handle(stream), kernel, address_of(GROUPS), 0, count, first
+        return [self.call("zeCommandListAppendLaunchKernel", *arguments)]
 
     def set_number(self, kernel: int, index: int, cell: ctypes.c_int32) -> Call:
         """Set an integer."""

@@ -68,13 +68,12 @@ class Driver:
             kernel.set_arg(index, np.int32(value))
         return kernel
 
-    def launch(self, stream: ps.Queue, kernel: Any, waits: Any = None) -> Call:
+    def launch(self, stream: ps.Queue, kernel: Any, waits: Any = None) -> list[Call]:
         """A launch of one work-item that waits for the events of an array."""
         one, count = address_of(ONE), len(waits) if waits is not None else 0
         first = address_of(waits) if count else 0
-        return self.call(
-            "clEnqueueNDRangeKernel", self.handle(stream), kernel.int_ptr, 1, 0, one, one, count, first, 0
-        )
+        handles = self.handle(stream), kernel.int_ptr
+        return [self.call("clEnqueueNDRangeKernel", *handles, 1, 0, one, one, count, first, 0)]
 
     def set_number(self, kernel: Any, index: int, cell: ctypes.c_int32) -> Call:
         """Set an integer."""
