@@ -13,7 +13,7 @@ from forebay import hip, hiprtc
 from forebay.hip.streams import queue_of
 
 from .. import kernels
-from . import Ground, Layer, Run, Subject, timed
+from . import AbsentError, Ground, Layer, Run, Subject, timed
 from .forebay import ARRAYS, ELEMENTS, run_threads
 
 LAUNCH = "launch(f, 1, 1, 1, 1, 1, 1, 0, stream, None, {})"
@@ -160,8 +160,6 @@ class Hip(Layer):
 
     def replay(self, length: int, changed: int) -> Subject:
         """`hipGraphLaunch`, after `hipGraphExecKernelNodeSetParams` for what changed."""
-        from . import AbsentError
-
         if changed:
             raise AbsentError("not measured: it does what forebay's set_kernel does")
         (stream,) = self.streams(1)
@@ -181,14 +179,7 @@ class Hip(Layer):
         to, source = {"up": (here, host), "down": (host, here), "across": (there, here)}[direction]
         names = {"copy": hip.hipMemcpyAsync, "to": to, "source": source, "n": nbytes, "kind": DIRECTIONS[direction]}
         names |= {"stream": stream, "finish": hip.hipStreamSynchronize}
-        subject = self.subject(timed("copy(to, source, n, kind, stream); finish(stream)", **names), stream, hold=False)
-
-        @contextmanager
-        def around() -> Iterator[None]:
-            with subject.around():
-                yield
-
-        return Subject(subject.run, around, subject.note)
+        return self.subject(timed("copy(to, source, n, kind, stream); finish(stream)", **names), stream, hold=False)
 
     def alloc(self, nbytes: int) -> Subject:
         """`hipMallocAsync` and `hipFreeAsync`."""
