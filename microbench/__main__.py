@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -141,6 +142,49 @@ def compare(old: Path, new: Path, check: bool) -> None:
     slower = comparing.show(_read(old), _read(new), _console())
     if check and slower:
         raise SystemExit(1)
+
+
+@main.command("counts")
+@click.option("--write", is_flag=True, help="Put them into the table that the tests compare with.")
+@click.option("--instructions", is_flag=True, help="Count instructions, with callgrind, instead of calls.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def count(write: bool, instructions: bool, as_json: bool) -> None:
+    """Count what one operation takes of driver calls, events, markers and host syncs, in a checkout."""
+    from . import counts
+
+    if instructions:
+        from . import instructions as counting
+
+        found: Any = counting.instructions()
+        if write:
+            counts.write(counting.part(), found)
+    else:
+        with counts.watched_device() as device:
+            found = counts.count(device)
+            if write:
+                counts.write(device.info.backend, found)
+    if as_json:
+        print(json.dumps(found, indent=1))
+        return
+    for name, numbers in found.items():
+        print(f"{name}: {', '.join(f'{what} {number:g}' for what, number in numbers.items())}")
+
+
+@main.command("instructions")
+def instructions() -> None:
+    """Count how many instructions a launch takes, and whose they are, with callgrind."""
+    from rich.table import Table
+
+    from . import instructions as counting
+
+    found = counting.instructions()
+    table = Table(title="Instructions of one operation", title_justify="left", title_style="bold")
+    table.add_column("", no_wrap=True)
+    for column in counting.COLUMNS:
+        table.add_column(column, justify="right")
+    for subject, numbers in found.items():
+        table.add_row(subject, *(f"{numbers[column]:,}" for column in counting.COLUMNS))
+    _console().print(table)
 
 
 @main.command("plot")

@@ -134,7 +134,7 @@ class CLoop(Layer):
             if index < length - 1:
                 calls += native.marker(stream, events)
             kept.append((kernel, memory, events))
-        return self.subject(streams[:1], calls, kept)
+        return self.subject(streams, calls, kept, hold=False)
 
     def fan_out(self, count: int) -> Subject:
         """A launch, a marker, and launches that wait for it."""
@@ -148,7 +148,7 @@ class CLoop(Layer):
         for other, (kernel, _) in zip(others, kernels[1:], strict=True):
             calls += native.launch(other, kernel, events)
         calls += native.release(events)
-        return self.subject([source], calls, (kernels, events))
+        return self.subject([source, *others], calls, (kernels, events), hold=False)
 
     def fan_in(self, count: int) -> Subject:
         """Launches and markers, and a launch that waits for all."""
@@ -159,7 +159,7 @@ class CLoop(Layer):
         for index, (other, (kernel, _)) in enumerate(zip(others, kernels[1:], strict=True)):
             calls += [*native.launch(other, kernel), *native.marker(other, events, index)]
         calls += [*native.launch(target, kernels[0][0], events), *native.release(events)]
-        return self.subject(others, calls, (kernels, events))
+        return self.subject([target, *others], calls, (kernels, events), hold=False)
 
     def alternate(self) -> Subject:
         """What the null rule makes of a launch on another stream and one on the null stream, in turn."""

@@ -194,7 +194,7 @@ class Queues(OfQueues):
         lines = ["launch0(kernel, 1, 1, a, 100)"]
         for index in range(1, length):
             lines.append(f"wait{index}(q{index - 1}); launch{index}(kernel, 1, 1, a, 100)")
-        return self.subject(timed("\n".join(lines), **self._names(queues)), queues[0])
+        return self.subject(timed("\n".join(lines), **self._names(queues)), *queues, hold=False)
 
     def fan_out(self, count: int) -> Subject:
         """A launch, and queues that wait for it."""
@@ -202,7 +202,7 @@ class Queues(OfQueues):
         lines = ["launch0(kernel, 1, 1, a, 100)"]
         for index in range(1, count + 1):
             lines.append(f"wait{index}(q0); launch{index}(kernel, 1, 1, a, 100)")
-        return self.subject(timed("\n".join(lines), **self._names(queues)), queues[0])
+        return self.subject(timed("\n".join(lines), **self._names(queues)), *queues, hold=False)
 
     def fan_in(self, count: int) -> Subject:
         """Queues, and one that waits for them all."""
@@ -211,7 +211,7 @@ class Queues(OfQueues):
         for index in range(1, count + 1):
             lines.append(f"launch{index}(kernel, 1, 1, a, 100); wait0(q{index})")
         lines.append("launch0(kernel, 1, 1, a, 100)")
-        return self.subject(timed("\n".join(lines), **self._names(queues)), *queues[1:])
+        return self.subject(timed("\n".join(lines), **self._names(queues)), *queues, hold=False)
 
     def alternate(self) -> Subject:
         """The rule of the null queue, both ways."""

@@ -140,7 +140,7 @@ class Hip(Layer):
         names["wait"] = hip.hipStreamWaitEvent
         second = LAUNCH.format("same").replace("stream", "other")
         statement = f"{LAUNCH.format('same')}; record(event, stream); wait(other, event, 0); {second}"
-        return self.subject(timed(statement, **names), stream)
+        return self.subject(timed(statement, **names), stream, other, hold=False)
 
     def alternate(self) -> Subject:
         """The rule of the null stream, both ways."""

@@ -84,7 +84,8 @@ class PyOpenCL(OfPyOpenCL):
         queue, other = self.queues(2)
         names = self._names(queue) | {"p": other.native, "flush": queue.native.flush}
         statement = "event = enqueue(q, k, (1,), (1,)); flush(); enqueue(p, k, (1,), (1,), wait_for=[event])"
-        return self.subject(timed(statement, **names), queue, note="the event of the launch itself")
+        run = timed(statement, **names)
+        return self.subject(run, queue, other, note="the event of the launch itself", hold=False)
 
     def query(self, what: str) -> Subject:
         """`Event.command_execution_status`."""
