@@ -50,7 +50,9 @@ def _console() -> Console:
 @click.argument("cases", nargs=-1, type=click.Choice(list(CASES)), metavar="[CASE]…")
 @click.option("--device", default=None, help="Filter words, as for forebay.Device.")
 @click.option("--quick", is_flag=True, help="Every case, fewer points and samples: under a minute.")
-@click.option("--layer", "only", multiple=True, type=click.Choice([k.name for k in LAYERS]), help="Only this one; again.")
+@click.option(
+    "--layer", "only", multiple=True, type=click.Choice([k.name for k in LAYERS]), help="Only this one; again."
+)
 @click.option("--rounds", type=click.IntRange(2), default=None, help="Samples of each subject.")
 @click.option("--calls", type=click.IntRange(2), default=None, help="Operations of one sample.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path, allow_dash=True), help="Write JSON; - prints it.")
@@ -192,16 +194,16 @@ def instructions() -> None:
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False), default=Path("."), help="Where to.")
 def plot(path: Sequence[Path], folder: Path) -> None:
     """Draw the pictures of results, as PNG and SVG."""
-    _plot([_read(each) for each in path], folder)
+    _plot([_read(each) for each in path], folder, [f"{each.stem}-" for each in path])
 
 
-def _plot(found: Sequence[reports.Report], folder: Path) -> None:
+def _plot(found: Sequence[reports.Report], folder: Path, prefixes: Sequence[str] = ("",)) -> None:
     try:
         from . import plot as plotting
     except ImportError as error:
         raise click.ClickException(f"pictures need matplotlib: pip install 'forebay[bench]' ({error})") from error
-    for each in found:
-        for drawn in plotting.draw(each, folder):
+    for each, prefix in zip(found, prefixes, strict=True):
+        for drawn in plotting.draw(each, folder, prefix):
             print(drawn)
 
 

@@ -33,6 +33,8 @@ class Point:
         Operations of one sample; 0 for what the options say.
     rounds : int
         Samples of each subject, and none to warm up, for what takes seconds; 0 for what the options say.
+    base : str
+        The point that it is compared with; empty for none.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Point:
     commands: int = 1
     calls: int = 0
     rounds: int = 0
+    base: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,6 @@ class Case:
     name, title : str
     points : callable
         Gives the points of a `Bench`.
-    base : str
-        The point that the others of this case are compared with; empty for none.
     sweeps : int
         How often all points are gone through, up and down in turn, or time would be confused with what changes from
         point to point.
@@ -61,7 +62,6 @@ class Case:
     name: str
     title: str
     points: Callable[[Bench], Sequence[Point]]
-    base: str = ""
     sweeps: int = 1
 
 

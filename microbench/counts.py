@@ -103,9 +103,7 @@ def _counting(operations: Operations) -> Iterator[Count]:
         yield found
         found.update(calls.counts())
         for name, field in STATS.items():
-            found[name] = sum(
-                getattr(device.stats - old, field) for device, old in zip(devices, before, strict=True)
-            )
+            found[name] = sum(getattr(device.stats - old, field) for device, old in zip(devices, before, strict=True))
 
 
 def count(device: ps.Device) -> dict[str, Count]:

@@ -16,6 +16,7 @@ import timeit
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 import forebay as ps
@@ -82,7 +83,7 @@ def run(subjects: Sequence[str]) -> None:
         with subject.around():
             subject.run(10)
         with subject.around():  # holds the queue, or callgrind would count the kernels of a device that is this CPU
-            collected(ctypes.CFUNCTYPE(None)(lambda: subject.run(TURNS) and None), name.encode())
+            collected(ctypes.CFUNCTYPE(None)(partial(subject.run, TURNS)), name.encode())
 
 
 def column_of(object_file: str) -> str:
@@ -113,8 +114,7 @@ def _read(path: Path) -> tuple[str, Counter[str]]:
         elif line.startswith("desc: Trigger: Client Request: "):
             subject = line.split(": ", 3)[3]
         elif cost := re.match(r"[+*\-\d]\S* (\d+)$", line):
-            if not called:
-                counted[column] += int(cost[1])
+            counted[column] += 0 if called else int(cost[1])
         called = line.startswith("calls=")
     return subject, Counter({name: round(count / TURNS) for name, count in counted.items()})
 

@@ -33,8 +33,8 @@ def opencl(arguments: Iterable[int] = ARGUMENTS) -> str:
 def cuda(arguments: Iterable[int] = ARGUMENTS) -> str:
     """CUDA C++."""
     return "\n".join(
-        f'extern "C" __global__ void {name_of(count)}({", ".join(["float *a", *(f"int {n}" for n in _numbers(count))])}) '
-        f"{{ a[0] = {_sum(count)}; }}"
+        f'extern "C" __global__ void {name_of(count)}('
+        f"{', '.join(['float *a', *(f'int {n}' for n in _numbers(count))])}) {{ a[0] = {_sum(count)}; }}"
         for count in arguments
     )
 

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 import forebay as ps
 
+from . import statistics
 from .bench import Bench, Case, Row
 from .layers.all import AGAIN, FLOOR
 
@@ -57,14 +58,14 @@ class Report:
     missing : dict
         By "case/point", what layers do not have, and why.
     cases : dict
-        Title and base point of each case.
+        The title of each case, and the points that points of it are compared with.
     rows : list of Row
     """
 
     about: dict[str, Any]
     absent: dict[str, str] = field(default_factory=dict)
     missing: dict[str, dict[str, str]] = field(default_factory=dict)
-    cases: dict[str, dict[str, str]] = field(default_factory=dict)
+    cases: dict[str, dict[str, Any]] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
 
     @classmethod
@@ -84,7 +85,10 @@ class Report:
             "options": {"quick": bench.quick, "rounds": bench.rounds, "calls": bench.calls, "seconds": round(seconds)},
             "layers": {layer.name: layer.about for layer in bench.layers},
         }
-        titles = {case.name: {"title": case.title, "base": case.base} for case in cases}
+        titles: dict[str, Any] = {}
+        for case in cases:
+            bases = {point.name: point.base for point in case.points(bench) if point.base}
+            titles[case.name] = {"title": case.title, "bases": bases}
         return cls(about, bench.absent, missing, titles, rows)
 
     @classmethod
@@ -123,8 +127,6 @@ class Report:
 
     def lines(self) -> Iterator[tuple[Row, dict[str, Any]]]:
         """Each row with its numbers: microseconds, and ratios to the floor where there is one."""
-        from . import statistics
-
         for row in self.rows:
             below = self.floor(row)
             found = statistics.summary(row.samples)
@@ -148,12 +150,10 @@ class Report:
         """Where a case has a base point: each row, that point, and how its ratio to the floor compares with that there,
         for the row and for the A/A pair (None where there is none).
         """
-        from . import statistics
-
         for row in self.rows:
-            base = self.cases[row.case]["base"]
+            base = self.cases[row.case]["bases"].get(row.point, "")
             before = self.by_id.get((row.case, base, row.layer))
-            if before is None or before is row or row.layer in (FLOOR, AGAIN):
+            if before is None or row.layer in (FLOOR, AGAIN):
                 continue
             below, below_before = self.floor(row), self.floor(before)
             if below is None or below_before is None:
@@ -161,7 +161,9 @@ class Report:
                 continue
 
             def grown(here: Row, there: Row, floors: tuple[Row, Row] = (below, below_before)) -> Any:
-                ratios = [statistics.per_round(a.samples, b.samples) for a, b in zip((here, there), floors, strict=True)]
+                ratios = [
+                    statistics.per_round(a.samples, b.samples) for a, b in zip((here, there), floors, strict=True)
+                ]
                 return statistics.growth(*ratios)
 
             again, again_before = self.floor(row, again=True), self.floor(before, again=True)
@@ -202,9 +204,9 @@ def show(report: Report, console: Any) -> None:
         table = Table(title="Beside others ÷ beside none, each ÷ C at its own point", title_justify="left")
         for heading in ("point", "layer", "median", "95 %", "A/A 95 %"):
             table.add_column(heading, no_wrap=True, justify="left" if heading in ("point", "layer") else "right")
-        for row, base, ratio, noise in grown:
+        for row, _, ratio, noise in grown:
             table.add_row(
-                f"{row.case}/{escape(row.point)} ÷ {escape(base)}",
+                f"{row.case}/{escape(row.point)}",
                 row.layer,
                 f"{ratio.median:.3f}",
                 f"{ratio.low:.3f}–{ratio.high:.3f}",
@@ -218,5 +220,3 @@ def show(report: Report, console: Any) -> None:
 def device_line(device: ps.Device) -> str:
     """The device in one line."""
     return f"device: {device.name}  {device.info.platform} · {device.info.description}"
-
-

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from ..bench import Case
 from . import (
-    busy, by_value, chains, copies, events, finish, first, graph, host, idle, launch, pool, reproducer, scratch, start,
-    streams, threads,
-)  # fmt: skip
+    busy,
+    by_value,
+    chains,
+    copies,
+    events,
+    finish,
+    first,
+    graph,
+    host,
+    idle,
+    launch,
+    pool,
+    reproducer,
+    scratch,
+    start,
+    streams,
+    threads,
+)
 
 CASES: dict[str, Case] = {
     module.CASE.name: module.CASE

@@ -39,6 +39,7 @@ def surrounded(bench: Bench, subject: Subject, others: list[ps.Queue]) -> Subjec
 
 def points(bench: Bench) -> Sequence[Point]:
     """How many queues there are, and whether another one gets new work before each launch on the null queue."""
+
     def point(count: int, new: bool) -> Point:
         @contextmanager
         def setup() -> Iterator[Subjects]:
@@ -48,12 +49,12 @@ def points(bench: Bench) -> Sequence[Point]:
             yield {name: surrounded(bench, subject, others) for name, subject in kept.items()}
             del others
 
-        name = f"{count} busy, one more with new work each time" if new else f"{count} busy"
-        return Point(name, setup, commands=4 if new else 1)
+        rest = " busy, one more with new work each time" if new else " busy"
+        return Point(f"{count}{rest}", setup, commands=4 if new else 1, base=f"0{rest}" if count else "")
 
     counts = bench.pick((0, 1, 8, 64, 256, 1024), (0, 256))
     with_new = bench.pick((0, 64, 1024), (0, 64))
     return [*(point(count, False) for count in counts), *(point(count, True) for count in with_new)]
 
 
-CASE = Case("busy", "A null-queue launch beside blocking queues that are held", points, base="0 busy", sweeps=2)
+CASE = Case("busy", "A null-queue launch beside blocking queues that are held", points, sweeps=2)

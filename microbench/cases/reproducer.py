@@ -1,4 +1,4 @@
-"""The program that idle streams slowed down in another runtime: 100 launches on the null stream, a copy, a finish."""
+"""The program that idle streams slowed down in another runtime (chipStar, pull request 1162): turns, launches alone."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from ..bench import Bench, Case, Point
 
 
 def points(bench: Bench) -> Sequence[Point]:
-    """How many idle streams there are."""
-    counts = bench.pick((0, 20), (0, 20))
-    return [Point(f"{count} idle", bench.plain("reproducer", count), calls=2) for count in counts]
+    """How many idle streams there are. An operation is a turn of 100 launches."""
+    return [
+        Point(
+            f"{what}, {count} idle",
+            bench.plain("reproducer", count, whole),
+            calls=2,
+            base=f"{what}, 0 idle" if count else "",
+        )
+        for what, whole in (("launches", False), ("turn", True))
+        for count in (0, 20)
+    ]
 
 
 CASE = Case(
     "reproducer",
     "100 launches on the null stream, one for each of 100 arrays, a copy to the host and a device synchronize",
     points,
-    base="0 idle",
-    sweeps=2,
+    sweeps=4,
 )

@@ -10,7 +10,10 @@ from ..bench import Bench, Case, Point
 def points(bench: Bench) -> Sequence[Point]:
     """The number of reductions that the size follows from."""
     counts = bench.pick((0, 1, 600), (0, 600))
-    return [Point(f"{count} reductions", bench.plain("scratch", count)) for count in counts]
+    plain = "0 reductions"
+    return [
+        Point(f"{count} reductions", bench.plain("scratch", count), base=plain if count else "") for count in counts
+    ]
 
 
-CASE = Case("scratch", "A launch with scratch sized by data", points, base="0 reductions")
+CASE = Case("scratch", "A launch with scratch sized by data", points)

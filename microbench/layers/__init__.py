@@ -176,4 +176,4 @@ class Layer:
     first = _absent
     """``first(count)``: the first launch of a kernel on each of so many streams."""
     reproducer = _absent
-    """``reproducer(streams)``: the program of docs/performance.md, beside so many idle streams."""
+    """``reproducer(streams, whole)``: turns of that case's program beside idle streams, or only their launches."""

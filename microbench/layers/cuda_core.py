@@ -79,8 +79,7 @@ class CudaCore(Layer):
         """`Stream.wait`."""
         names = self._names() | {"event": self._stream.record()}
         statement = (
-            "launch(stream, config, k, *same); stream.record(event); other.wait(event); "
-            "launch(other, config, k, *same)"
+            "launch(stream, config, k, *same); stream.record(event); other.wait(event); launch(other, config, k, *same)"
         )
         return self.subject(timed(statement, **names))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import forebay as ps
 from .. import kernels
 from . import AbsentError, Ground, Layer, Run, Subject, timed
 
-ARRAYS, ELEMENTS, TURNS = 100, 100, 10
+ARRAYS, ELEMENTS = 100, 100
 
 
 def run_threads(launches: list[Callable[[int], object]], n: int) -> float:
@@ -35,6 +35,19 @@ def run_threads(launches: list[Callable[[int], object]], n: int) -> float:
     for thread in threads:
         thread.join()
     return max(done for _, done in times) - min(begun for begun, _ in times)
+
+
+def turns(launches: Run, rest: Run, whole: bool) -> Run:
+    """Turns of a program, of which only the launches count unless the whole does."""
+
+    def run(n: int) -> float:
+        taken = 0.0
+        for _ in range(n):
+            launching, waiting = launches(1), rest(1)
+            taken += launching + waiting if whole else launching
+        return taken
+
+    return run
 
 
 class OfQueues(Layer):
@@ -91,9 +104,7 @@ class Queues(OfQueues):
         return self.subject(timed(f"launch(kernel, 1, 1, a{rest}); {other}", operations=2, **names), queue)
 
     def _launches(self, queue: ps.Queue) -> Run:
-        return timed(
-            "launch(kernel, 1, 1, a, 100)", launch=queue.launch, kernel=self.take(), a=self.ground.buffers[0]
-        )
+        return timed("launch(kernel, 1, 1, a, 100)", launch=queue.launch, kernel=self.take(), a=self.ground.buffers[0])
 
     def launch_on(self, kind: str) -> Subject:
         """`Queue.launch` on a queue of a kind."""
@@ -275,7 +286,7 @@ class Queues(OfQueues):
         launches = [self._launches(queue) for queue in queues]
         return self.subject(lambda n: run_threads(launches, n), *queues)
 
-    def reproducer(self, streams: int) -> Subject:
+    def reproducer(self, streams: int, whole: bool) -> Subject:
         """A kernel for each of 100 arrays on the null queue, a copy to the host, and the wait for the device."""
         null, kernel = self.device.null_queue, self.take()
         arrays = [self.device.zeros(ELEMENTS) for _ in range(ARRAYS)]
@@ -288,9 +299,8 @@ class Queues(OfQueues):
             "host": host,
             "finish": self.device.finish,
         }
-        run = timed(
-            "for array in arrays: launch(kernel, 1, 1, array, 100)\ncopy(host, arrays[0])\nfinish()", **names
-        )
+        launches = timed("for array in arrays: launch(kernel, 1, 1, array, 100)", **names)
+        rest = timed("copy(host, arrays[0]); finish()", **names)
 
         @contextmanager
         def around() -> Iterator[None]:
@@ -299,7 +309,7 @@ class Queues(OfQueues):
             yield
             del idle
 
-        return Subject(run, around)
+        return Subject(turns(launches, rest, whole), around)
 
 
 class Bound(OfQueues):

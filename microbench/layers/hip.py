@@ -1,4 +1,4 @@
-"""`forebay.hip`: the same under HIP's names. Its device is that of FOREBAY_DEVICE, and its queues take timed records."""
+"""`forebay.hip`: the same under HIP's names, on queues of the device that it opens, which take timed records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forebay.hip.streams import queue_of
 
 from .. import kernels
 from . import AbsentError, Ground, Layer, Run, Subject, timed
-from .forebay import ARRAYS, ELEMENTS, run_threads
+from .forebay import ARRAYS, ELEMENTS, run_threads, turns
 
 LAUNCH = "launch(f, 1, 1, 1, 1, 1, 1, 0, stream, None, {})"
 TO_HOST = hip.hipMemcpyKind.hipMemcpyDeviceToHost
@@ -200,15 +200,15 @@ class Hip(Layer):
         launches = [timed(LAUNCH.format("same"), **self._names(stream)) for stream in streams]
         return self.subject(lambda n: run_threads(launches, n), *streams)
 
-    def reproducer(self, streams: int) -> Subject:
+    def reproducer(self, streams: int, whole: bool) -> Subject:
         """The program in HIP's terms."""
         names = self._names(None)
         arrays = [(checked(hip.hipMalloc(4 * ELEMENTS)), ctypes.c_int(ELEMENTS)) for _ in range(ARRAYS)]
         host = np.empty(ELEMENTS, np.float32)
         names |= {"arrays": arrays, "copy": hip.hipMemcpy, "host": host, "first": arrays[0][0], "n": host.nbytes}
         names |= {"to_host": TO_HOST, "finish": hip.hipDeviceSynchronize}
-        launches = f"for array in arrays: {LAUNCH.format('array')}"
-        run = timed(f"{launches}\ncopy(host, first, n, to_host)\nfinish()", **names)
+        launches = timed(f"for array in arrays: {LAUNCH.format('array')}", **names)
+        rest = timed("copy(host, first, n, to_host); finish()", **names)
 
         @contextmanager
         def around() -> Iterator[None]:
@@ -216,4 +216,4 @@ class Hip(Layer):
             with self.idle(streams):
                 yield
 
-        return Subject(run, around, self._note)
+        return Subject(turns(launches, rest, whole), around, self._note)

@@ -139,4 +139,3 @@ class PyOpenCLCall(OfPyOpenCL):
         if not change:
             return self.subject(timed("k(q, (1,), (1,), *same)", **names), queue)
         return self.subject(timed("k(q, (1,), (1,), *same); k(q, (1,), (1,), *other)", operations=2, **names), queue)
-

@@ -127,7 +127,7 @@ def checked(seconds: float) -> float:
 
 
 class Sequence:
-    """Calls that make up `operations` operations, as a sample: ``sequence(n)`` is the seconds that n operations take."""
+    """Calls that make up `operations` operations: ``sequence(n)`` is the seconds that n operations take."""
 
     def __init__(self, calls: Iterable[Call], kept: object = None, operations: int = 1):
         self._calls = compiled(calls)

@@ -30,7 +30,7 @@ class Driver:
         self.device = device
         self.driver = device.driver
         self._kernels = self.driver.build(kernels.opencl(), ())
-        # the handle of the context: forebay's ZeDevice has a pointer to its ZeContext behind a count, which has it so too
+        # behind a count, forebay's ZeDevice points to its ZeContext, and that to the driver's context
         context = ctypes.c_uint64.from_address(self.driver.context_handle + 8).value
         self._context = ctypes.c_uint64.from_address(context + 8).value
 

@@ -106,9 +106,7 @@ class Driver:
     def query(self, events: Any, answer: ctypes.c_int32) -> list[Call]:
         """Ask whether the first event of an array is done."""
         return [
-            self.call(
-                "clGetEventInfo", address_of(events), EXECUTION_STATUS, 4, address_of(answer), 0, loaded=(0,)
-            )
+            self.call("clGetEventInfo", address_of(events), EXECUTION_STATUS, 4, address_of(answer), 0, loaded=(0,))
         ]
 
     def finish(self, stream: ps.Queue) -> list[Call]:

@@ -1,5 +1,7 @@
-"""What an operation takes of the driver does not rise, nor do forebay's own instructions: microbench/counts.json has the
-table. After a change that is meant, `python -m microbench counts --write` under tests.null_levelzero writes it anew.
+"""What an operation takes of the driver does not rise, nor do forebay's own instructions.
+
+microbench/counts.json has the table. After a change that is meant, `python -m microbench counts --write` under
+tests.null_levelzero writes it anew.
 """
 
 import json

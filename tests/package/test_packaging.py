@@ -26,6 +26,7 @@ pytestmark = pytest.mark.needs("no chosen device")
 
 ROOMS = ("core", "sync", "events", "queues")
 FACE = Path("src", "forebay")
+BENCH = Path("microbench")
 BUILD_SDIST = "import setuptools.build_meta as b; print(b.build_sdist('dist'))"
 BUILD_WHEEL = "import setuptools.build_meta as b; print(b.build_wheel('dist'))"
 
@@ -77,7 +78,7 @@ def checkout(tmp_path_factory):
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy2(ROOT / name, copy / name)
     ignore = shutil.ignore_patterns("*.so", "*.pyd", "*.pyx", "*.cpp", "__pycache__")
-    for folder in (FACE, *ROOMS, "tests"):
+    for folder in (FACE, BENCH, *ROOMS, "tests"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=ignore)
     (copy / FACE / "__init__.py").write_text(
         '"""Without what it imports when it is whole."""\n\n__version__ = "1.2.3"\n'
@@ -102,8 +103,10 @@ def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
     assert wheel.name.startswith("forebay-1.2.3-")
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
     assert {name.split("/")[0] for name in names} == {"forebay"}
-    assert {Path(name).suffix for name in names} == {".py", ".pyi", ".pxd", ".so", ".typed"}
+    assert {Path(name).suffix for name in names} == {".py", ".pyi", ".pxd", ".so", ".typed", ".c"}
     expected = {Path("forebay/py.typed")}
+    bench = [path.relative_to(checkout / BENCH) for path in (checkout / BENCH).rglob("*.[pc]*")]
+    expected |= {Path("forebay/bench", path) for path in bench if path.suffix in (".py", ".c")}
     for pattern in ("**/*.py", "**/*.pyx", "**/*.pxd"):
         expected |= {path.relative_to(checkout / "src") for path in (checkout / FACE).glob(pattern)}
         for room in ROOMS:
