@@ -121,7 +121,8 @@ class Bench:
         if getattr(type(layer), operation) is Layer._absent:
             return None
         try:
-            return getattr(layer, operation)(*arguments)
+            subject: Subject = getattr(layer, operation)(*arguments)
+            return subject
         except AbsentError as error:
             self.missing[self._at, layer.name] = str(error)
         except Exception as error:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from .report import Report, Row
+from .bench import Row
+from .report import Report
 from .statistics import per_round
 
 DISCOVERIES = 0.01
 LEAST, LEAST_ALONE = 0.02, 0.1
-"""A smaller change is none, however sure: beside a C loop, and for a row without one, which the machine's state moves."""
+"""A smaller change is none, however sure: with a C loop, and for a row without one, which the machine's state moves."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def _values(report: Report, row: Row) -> Any:
 
 
 def _noise(report: Report, row: Row) -> float:
-    """How far the A/A pair of this row's point is apart; without one, half of where the middle half of its samples is."""
+    """How far the A/A pair of the row's point is apart; without one, half the width of its samples' middle half."""
     again, below = report.floor(row, again=True), report.floor(row)
     if again is None or below is None:
         samples = np.asarray(row.samples)
@@ -51,7 +52,7 @@ def changes(old: Report, new: Report) -> list[Change]:
     pairs = [(before, now) for before, now in pairs if min(len(before.samples), len(now.samples)) > 1]
     if not pairs:
         return []
-    found = []
+    found: list[tuple[Row, float, float, float]] = []
     for before, now in pairs:
         old_values, new_values = _values(old, before), _values(new, now)
         p_value = stats.mannwhitneyu(old_values, new_values).pvalue
@@ -59,7 +60,9 @@ def changes(old: Report, new: Report) -> list[Change]:
         noise = max(_noise(old, before), _noise(new, now), least)
         found.append((now, float(np.median(new_values) / np.median(old_values)), noise, float(p_value)))
     adjusted = stats.false_discovery_control([p_value for *_, p_value in found])
-    all_of_them = [Change(*fields, p) for (*fields, _), p in zip(found, adjusted, strict=True)]
+    all_of_them = [
+        Change(row, ratio, noise, float(p)) for (row, ratio, noise, _), p in zip(found, adjusted, strict=True)
+    ]
     changed = [each for each in all_of_them if each.p_value < DISCOVERIES and abs(each.ratio - 1) > each.noise]
     return sorted(changed, key=lambda each: -each.ratio)
 

@@ -13,12 +13,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from .report import Report, Row
+from .bench import Row
+from .report import Report
 
 matplotlib.use("Agg")
 
 MARKERS = "os^vD<>phX*P"
-LAYERS = ("C", "C again", "C recording", "forebay bound", "forebay", "forebay.hip", "pyopencl", "pyopencl call")
+LAYERS: tuple[str, ...] = (
+    "C",
+    "C again",
+    "C recording",
+    "forebay bound",
+    "forebay",
+    "forebay.hip",
+    "pyopencl",
+    "pyopencl call",
+)
 LAYERS += ("dpctl", "CUDA C", "CuPy", "cuda.core", "PyTorch")
 
 
@@ -80,10 +90,10 @@ def distribution(report: Report) -> Figure | None:
         return None
     figure = Figure(figsize=(7, 0.45 * len(rows) + 1.2), layout="constrained")
     axes = figure.subplots()
-    drawn = axes.violinplot(
+    bodies: Any = axes.violinplot(
         [np.log10(row.samples) for row in rows], vert=False, showmedians=True, showextrema=False, widths=0.8
     )
-    for body, row in zip(drawn["bodies"], rows, strict=True):
+    for body, row in zip(bodies, rows, strict=True):
         body.set_facecolor(style(row.layer)["color"])
     axes.set_yticks(range(1, len(rows) + 1), [row.layer for row in rows])
     axes.invert_yaxis()

@@ -22,8 +22,9 @@ from .bench import Bench, Case, Row
 from .layers.all import AGAIN, FLOOR
 
 FORMAT = 1
-PACKAGES = ("forebay", "pyopencl", "dpctl", "numpy", "cupy-cuda13x", "cupy-cuda12x", "cuda-core", "torch", "pocl")
-PACKAGES += ("intel-opencl-rt",)
+PACKAGES = (
+    "forebay", "pyopencl", "intel-opencl-rt", "dpctl", "numpy", "cupy-cuda13x", "cupy-cuda12x", "cuda-core", "torch",
+)  # fmt: skip
 HEADINGS = ("case", "point", "layer", "min", "median", "p10", "p90", "min/C", "median/C", "low", "high", "note")
 
 

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from ..bench import Bench, Case, Point, Subjects
 from ..layers import Subject
@@ -33,7 +34,7 @@ def points(bench: Bench) -> Sequence[Point]:
 
     def program(folder: Path, **environment: str) -> float:
         (folder / "driver").mkdir(exist_ok=True)
-        moved = {"FOREBAY_CACHE": str(folder), "FOREBAY_NO_CACHE": None}
+        moved: dict[str, Any] = {"FOREBAY_CACHE": str(folder), "FOREBAY_NO_CACHE": None}
         moved |= dict.fromkeys(DRIVERS_CACHES, str(folder / "driver"))
         return run_python("-m", MODULE, bench.device.name, str(count), **moved | environment)[0]
 

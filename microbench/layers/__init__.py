@@ -7,7 +7,7 @@ import timeit
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import forebay as ps
 
@@ -61,16 +61,18 @@ class Ground:
         self.executes = NULL_LEVELZERO not in os.environ
         self.program = device.program(kernels.opencl())
         self.buffers = [device.zeros(1024) for _ in range(2)]
-        self.native, self.no_native = None, ""
+        self.native: Any = None
+        self.no_native = ""
         try:
             raw.loops()
+            calls: Any
             if device.info.backend == "opencl":
-                from ..raw.opencl import Driver
+                from ..raw import opencl as calls
             elif device.info.backend == "level_zero":
-                from ..raw.levelzero import Driver
+                from ..raw import levelzero as calls
             else:
                 raise AbsentError(f"no list of calls for {device.info.backend}")
-            self.native = Driver(device)
+            self.native = calls.Driver(device)
         except (raw.NoCompilerError, AbsentError) as error:
             self.no_native = str(error)
 
@@ -134,7 +136,7 @@ class Layer:
         """Have so many more idle streams, where those of forebay's device are not this layer's, too."""
         return ExitStack()
 
-    def _absent(self, *args: object, **kwargs: object) -> Subject:
+    def _absent(self, *args: Any, **kwargs: Any) -> Subject:
         raise AbsentError("has nothing like it")
 
     launch = _absent

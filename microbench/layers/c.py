@@ -252,4 +252,5 @@ class Recorded(Layer):
         recorded = self._loop.native.recording(stream, length)
         if recorded is None:
             raise AbsentError("the driver records nothing")
-        return self._loop.subject([stream], *recorded, hold=length <= 100)
+        calls, kept = recorded
+        return self._loop.subject([stream], calls, kept, hold=length <= 100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,12 +18,12 @@ from . import AbsentError, Ground, Layer, Run, Subject, timed
 ARRAYS, ELEMENTS = 100, 100
 
 
-def run_threads(launches: list[Callable[[int], object]], n: int) -> float:
+def run_threads(launches: Sequence[Run], n: int) -> float:
     """Seconds from the first thread's begin to the last one's end, each with its own launches."""
     start = threading.Barrier(len(launches))
     times: list[tuple[float, float]] = []
 
-    def work(launch: Callable[[int], object]) -> None:
+    def work(launch: Run) -> None:
         start.wait()
         begun = time.perf_counter()
         launch(n)
@@ -93,7 +93,7 @@ class Queues(OfQueues):
         (queue,) = self.queues(1)
         first, second = self.ground.buffers
         given = kernels.values(arguments)
-        names = {"launch": queue.launch, "kernel": self.take(arguments), "a": first, "b": second}
+        names: dict[str, Any] = {"launch": queue.launch, "kernel": self.take(arguments), "a": first, "b": second}
         rest = "".join(f", {value}" for value in given)
         if not change:
             return self.subject(timed(f"launch(kernel, 1, 1, a{rest})", **names), queue)
@@ -114,14 +114,19 @@ class Queues(OfQueues):
     def launch_finish(self) -> Subject:
         """`Queue.launch` and `Queue.finish`."""
         (queue,) = self.queues(1)
-        names = {"launch": queue.launch, "kernel": self.take(), "a": self.ground.buffers[0], "finish": queue.finish}
+        names: dict[str, Any] = {
+            "launch": queue.launch,
+            "kernel": self.take(),
+            "a": self.ground.buffers[0],
+            "finish": queue.finish,
+        }
         return self.subject(timed("launch(kernel, 1, 1, a, 100); finish()", **names), queue, hold=False)
 
     def by_value(self, nbytes: int, change: str) -> Subject:
         """A launch with bytes by value, which are the same or new ones."""
         (queue,) = self.queues(1)
-        first, second = (ps.by_value(np.full(nbytes, value, "u1")) for value in range(2))
-        names = {"launch": queue.launch, "kernel": self.take(), "a": first, "b": second}
+        first, second = (ps.by_value(bytes([value]) * nbytes) for value in range(2))
+        names: dict[str, Any] = {"launch": queue.launch, "kernel": self.take(), "a": first, "b": second}
         if not change:
             return self.subject(timed("launch(kernel, 1, 1, a, 100)", **names), queue)
         both = "launch(kernel, 1, 1, a, 100); launch(kernel, 1, 1, b, 100)"
@@ -136,7 +141,7 @@ class Queues(OfQueues):
         )
         kernel = self.device.program(source)["many"]
         inputs = dict(zip("abc", [self.device.array(np.arange(1, 1001, dtype="i4")) for _ in range(3)], strict=True))
-        names = {"launch": queue.launch, "kernel": kernel, **inputs}
+        names: dict[str, Any] = {"launch": queue.launch, "kernel": kernel, **inputs}
         if not reductions:
             room = self.device.empty(1 << 20, "u1")
             run = timed("launch(kernel, 1, 1, a, b, c, room)", room=room, **names)
@@ -176,7 +181,12 @@ class Queues(OfQueues):
     def record(self, new: bool) -> Subject:
         """`Queue.record`, with new work or without."""
         (queue,) = self.queues(1)
-        names = {"launch": queue.launch, "record": queue.record, "kernel": self.take(), "a": self.ground.buffers[0]}
+        names: dict[str, Any] = {
+            "launch": queue.launch,
+            "record": queue.record,
+            "kernel": self.take(),
+            "a": self.ground.buffers[0],
+        }
         return self.subject(timed("launch(kernel, 1, 1, a, 100); record()" if new else "record()", **names), queue)
 
     def wait(self) -> Subject:
@@ -193,8 +203,8 @@ class Queues(OfQueues):
 
     # -- order
 
-    def _names(self, queues: list[ps.Queue]) -> dict[str, object]:
-        names: dict[str, object] = {"kernel": self.take(), "a": self.ground.buffers[0]}
+    def _names(self, queues: list[ps.Queue]) -> dict[str, Any]:
+        names: dict[str, Any] = {"kernel": self.take(), "a": self.ground.buffers[0]}
         for index, queue in enumerate(queues):
             names |= {f"q{index}": queue, f"launch{index}": queue.launch, f"wait{index}": queue.wait}
         return names
@@ -228,7 +238,12 @@ class Queues(OfQueues):
         """The rule of the null queue, both ways."""
         (queue,) = self.queues(1)
         null = self.device.null_queue
-        names = {"launch": null.launch, "other": queue.launch, "kernel": self.take(), "a": self.ground.buffers[0]}
+        names: dict[str, Any] = {
+            "launch": null.launch,
+            "other": queue.launch,
+            "kernel": self.take(),
+            "a": self.ground.buffers[0],
+        }
         return self.subject(timed("other(kernel, 1, 1, a, 100); launch(kernel, 1, 1, a, 100)", **names), null, queue)
 
     def finish_all(self, count: int) -> Subject:
@@ -248,7 +263,12 @@ class Queues(OfQueues):
             for _ in range(length):
                 queue.launch(kernel, 1, 1, buffer, 100)
         executable, numbers = graph.instantiate(), iter(range(1 << 30))
-        names = {"launch": executable.launch, "queue": queue, "set_kernel": executable.set_kernel, "kernel": kernel}
+        names: dict[str, Any] = {
+            "launch": executable.launch,
+            "queue": queue,
+            "set_kernel": executable.set_kernel,
+            "kernel": kernel,
+        }
         names |= {"a": buffer, "nodes": graph.nodes[:changed], "numbers": numbers}
         statement = "launch(queue)"
         if changed:
@@ -263,13 +283,13 @@ class Queues(OfQueues):
         host = ps.host_empty(nbytes, "u1", device=self.device)
         here, there = (self.device.empty(nbytes, "u1") for _ in range(2))
         to, source = {"up": (here, host), "down": (host, here), "across": (there, here)}[direction]
-        names = {"copy": queue.copy, "to": to, "source": source, "finish": queue.finish}
+        names: dict[str, Any] = {"copy": queue.copy, "to": to, "source": source, "finish": queue.finish}
         return self.subject(timed("copy(to, source); finish()", **names), queue, hold=False)
 
     def alloc(self, nbytes: int) -> Subject:
         """`Queue.alloc` and `Queue.free`."""
         (queue,) = self.queues(1)
-        names = {"alloc": queue.alloc, "free": queue.free, "nbytes": nbytes}
+        names: dict[str, Any] = {"alloc": queue.alloc, "free": queue.free, "nbytes": nbytes}
         return self.subject(timed("free(alloc(nbytes, 'u1'))", **names), queue, hold=False)
 
     # -- the host
@@ -277,7 +297,7 @@ class Queues(OfQueues):
     def host(self) -> Subject:
         """`Queue.host` and `Queue.finish`."""
         (queue,) = self.queues(1)
-        names = {"host": queue.host, "nothing": lambda: None, "finish": queue.finish}
+        names: dict[str, Any] = {"host": queue.host, "nothing": lambda: None, "finish": queue.finish}
         return self.subject(timed("host(nothing); finish()", **names), queue, hold=False)
 
     def threads(self, count: int) -> Subject:
@@ -291,7 +311,7 @@ class Queues(OfQueues):
         null, kernel = self.device.null_queue, self.take()
         arrays = [self.device.zeros(ELEMENTS) for _ in range(ARRAYS)]
         host = np.empty(ELEMENTS, np.float32)
-        names = {
+        names: dict[str, Any] = {
             "launch": null.launch,
             "kernel": kernel,
             "arrays": arrays,

@@ -25,11 +25,12 @@ class Driver:
 
     def __init__(self, device: ps.Device):
         self.device = device
-        self.driver = device.driver
+        self.driver: Any = device.driver
         self._library = ctypes.CDLL(cl._cl.__file__)  # the loader that pyopencl, and so forebay, uses
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's log says nothing here
-            self.program = cl.Program(self.driver.context, kernels.opencl()).build(cache_dir=False)
+            no_cache: Any = False  # pyopencl takes False, and its stubs do not
+            self.program = cl.Program(self.driver.context, kernels.opencl()).build(cache_dir=no_cache)
 
     def function(self, name: str) -> int:
         """The address of a function."""
@@ -65,7 +66,8 @@ class Driver:
             if set_address(ctypes.c_void_p(kernel.int_ptr), ctypes.c_uint32(0), ctypes.c_void_p(memory.address)):
                 raise RuntimeError("clSetKernelArgSVMPointer failed")
         for index, value in enumerate(kernels.values(arguments), 1):
-            kernel.set_arg(index, np.int32(value))
+            setting: Any = np.int32(value)  # pyopencl's stubs do not take NumPy's scalars
+            kernel.set_arg(index, setting)
         return kernel
 
     def launch(self, stream: ps.Queue, kernel: Any, waits: Any = None) -> list[Call]:
