@@ -20,7 +20,7 @@ from .bench import Bench
 from .cases import CASES
 from .layers.all import LAYERS
 
-FULL, QUICK = {"rounds": 60, "calls": 200}, {"rounds": 12, "calls": 60}
+FULL, QUICK = {"rounds": 150, "calls": 200}, {"rounds": 12, "calls": 60}
 """Samples of each subject and operations of a sample; these are few enough for any driver's queue."""
 
 

@@ -88,21 +88,20 @@ def distribution(report: Report) -> Figure | None:
     rows = [row for row in report.rows if (row.case, row.point) == ("launch", "same")]
     if not rows:
         return None
-    figure = Figure(figsize=(7, 0.45 * len(rows) + 1.2), layout="constrained")
+    figure = Figure(figsize=(0.9 * len(rows) + 1, 4), layout="constrained")
     axes = figure.subplots()
-    bodies: Any = axes.violinplot(
-        [np.log10(row.samples) for row in rows], vert=False, showmedians=True, showextrema=False, widths=0.8
-    )
-    for body, row in zip(bodies, rows, strict=True):
+    values = [np.log10(row.samples) for row in rows]
+    drawn: Any = axes.violinplot(values, showextrema=False, widths=0.8)
+    for body, row in zip(drawn["bodies"], rows, strict=True):
         body.set_facecolor(style(row.layer)["color"])
-    axes.set_yticks(range(1, len(rows) + 1), [row.layer for row in rows])
-    axes.invert_yaxis()
-    low, high = axes.get_xlim()
+    axes.scatter(range(1, len(rows) + 1), [np.median(each) for each in values], color="black", marker="_")
+    axes.set_xticks(range(1, len(rows) + 1), [row.layer.replace(" ", "\n") for row in rows], fontsize="small")
+    low, high = axes.get_ylim()
     steps = [value for power in range(-3, 5) for value in (10.0**power * digit for digit in (1, 2, 5))]
     ticks = [value for value in steps if low <= np.log10(value) <= high]
-    axes.set_xticks(np.log10(ticks), [f"{value:g}" for value in ticks])
-    axes.set_xlabel("µs a launch, the same arguments")
-    axes.grid(axis="x", alpha=0.3, linewidth=0.4)
+    axes.set_yticks(np.log10(ticks), [f"{value:g}" for value in ticks])
+    axes.set_ylabel("µs a launch, the same arguments")
+    axes.grid(axis="y", alpha=0.3, linewidth=0.4)
     return figure
 
 

@@ -296,6 +296,8 @@ class Queues(OfQueues):
 
     def host(self) -> Subject:
         """`Queue.host` and `Queue.finish`."""
+        if not self.ground.executes:
+            raise AbsentError("null hardware calls no host functions")
         (queue,) = self.queues(1)
         names: dict[str, Any] = {"host": queue.host, "nothing": lambda: None, "finish": queue.finish}
         return self.subject(timed("host(nothing); finish()", **names), queue, hold=False)

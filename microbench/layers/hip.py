@@ -189,6 +189,8 @@ class Hip(Layer):
 
     def host(self) -> Subject:
         """`hipLaunchHostFunc` and `hipStreamSynchronize`."""
+        if not self.ground.executes:
+            raise AbsentError("null hardware calls no host functions")
         (stream,) = self.streams(1)
         names = {"host": hip.hipLaunchHostFunc, "nothing": lambda _: None, "stream": stream}
         names["finish"] = hip.hipStreamSynchronize

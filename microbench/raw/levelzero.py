@@ -26,9 +26,9 @@ def called(name: str, *arguments: Any) -> None:
 class Driver:
     """Makes calls of Level Zero. Streams are forebay's queues."""
 
-    def __init__(self, device: ps.Device):
+    def __init__(self, device: Any):
         self.device = device
-        self.driver: Any = device.driver
+        self.driver = device.driver
         self._kernels = self.driver.build(kernels.opencl(), ())
         # behind a count, forebay's ZeDevice points to its ZeContext, and that to the driver's context
         context = ctypes.c_uint64.from_address(self.driver.context_handle + 8).value

@@ -6,7 +6,6 @@ import ctypes
 import warnings
 from typing import Any
 
-import numpy as np
 import pyopencl as cl
 
 import forebay as ps
@@ -23,9 +22,9 @@ SIMULTANEOUS_USE = 0x1293, 1, 0  # CL_COMMAND_BUFFER_FLAGS_KHR, or a command buf
 class Driver:
     """Makes calls of OpenCL. Streams are forebay's queues."""
 
-    def __init__(self, device: ps.Device):
+    def __init__(self, device: Any):
         self.device = device
-        self.driver: Any = device.driver
+        self.driver = device.driver
         self._library = ctypes.CDLL(cl._cl.__file__)  # the loader that pyopencl, and so forebay, uses
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's log says nothing here
@@ -66,8 +65,8 @@ class Driver:
             if set_address(ctypes.c_void_p(kernel.int_ptr), ctypes.c_uint32(0), ctypes.c_void_p(memory.address)):
                 raise RuntimeError("clSetKernelArgSVMPointer failed")
         for index, value in enumerate(kernels.values(arguments), 1):
-            setting: Any = np.int32(value)  # pyopencl's stubs do not take NumPy's scalars
-            kernel.set_arg(index, setting)
+            number: Any = ctypes.c_int32(value)
+            kernel.set_arg(index, number)
         return kernel
 
     def launch(self, stream: ps.Queue, kernel: Any, waits: Any = None) -> list[Call]:
