@@ -20,7 +20,7 @@ from .bench import Bench
 from .cases import CASES
 from .layers.all import LAYERS
 
-FULL, QUICK = {"rounds": 150, "calls": 200}, {"rounds": 12, "calls": 60}
+FULL, QUICK = {"rounds": 100, "calls": 200}, {"rounds": 12, "calls": 60}
 """Samples of each subject and operations of a sample; these are few enough for any driver's queue."""
 
 
@@ -161,8 +161,11 @@ def count(write: bool, instructions: bool, as_json: bool) -> None:
         if write:
             counts.write(counting.part(), found)
     else:
-        with counts.watched_device() as device:
-            found = counts.count(device)
+        try:
+            with counts.watched_device() as device:
+                found = counts.count(device)
+        except ModuleNotFoundError as error:
+            raise click.ClickException(f"counts need a checkout with compiled observers: {error}") from error
             if write:
                 counts.write(device.info.backend, found)
     if as_json:

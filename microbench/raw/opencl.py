@@ -57,7 +57,7 @@ class Driver:
 
     def kernel(self, arguments: int, memory: Any) -> Any:
         """A kernel object of its own with its arguments set."""
-        kernel = cl.Kernel(self.program, kernels.name_of(arguments))
+        kernel: Any = cl.Kernel(self.program, kernels.name_of(arguments))  # its stubs do not take all it takes
         if memory.handle:
             kernel.set_arg(0, cl.MemoryObject.from_int_ptr(memory.handle, retain=True))
         else:
@@ -65,8 +65,7 @@ class Driver:
             if set_address(ctypes.c_void_p(kernel.int_ptr), ctypes.c_uint32(0), ctypes.c_void_p(memory.address)):
                 raise RuntimeError("clSetKernelArgSVMPointer failed")
         for index, value in enumerate(kernels.values(arguments), 1):
-            number: Any = ctypes.c_int32(value)
-            kernel.set_arg(index, number)
+            kernel.set_arg(index, ctypes.c_int32(value))
         return kernel
 
     def launch(self, stream: ps.Queue, kernel: Any, waits: Any = None) -> list[Call]:

@@ -209,7 +209,10 @@ def test_what_only_the_tests_use_is_compiled_when_that_is_asked_for(checkout, wh
 def test_the_view_has_the_layout_of_an_installed_forebay(checkout):
     output_of("setup.py", "--quiet", "view", cwd=checkout)
     view = checkout / "build/view/forebay"
-    assert {path.name for path in view.iterdir()} == {path.name for path in (checkout / FACE).iterdir()} | {*ROOMS}
+    assert {path.name for path in view.iterdir()} == {path.name for path in (checkout / FACE).iterdir()} | {
+        "bench",
+        *ROOMS,
+    }
     assert (view / "queues/opencl/large.pyx").read_text() == (checkout / "queues/opencl/large.pyx").read_text()
     assert (view / "queues/opencl/large.pyi").exists()
     assert not [*checkout.glob("queues/**/*.pyi")]
