@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +85,14 @@ def run(
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
             task = progress.add_task("", total=sum(map(bench.turns, chosen)))
-            for case in chosen:
+            for number, case in enumerate(chosen, 1):
                 progress.update(task, description=case.name)
                 rows += bench.run(case, lambda: progress.advance(task))
-        report = reports.Report.of(bench, chosen, rows, time.perf_counter() - begun)
+                report = reports.Report.of(bench, chosen[:number], rows, time.perf_counter() - begun)
+                if json_path is not None and str(json_path) != "-":
+                    json_path.write_text(
+                        report.to_json(), encoding="utf-8"
+                    )  # a run that is cut short leaves what it has
         line = reports.device_line(opened)
     _write(report, line, json_path, csv_path)
     if plot_folder is not None:
@@ -103,11 +108,8 @@ def _write(report: reports.Report, line: str, json_path: Path | None, csv_path: 
         console = _console()
         console.print(line)
         reports.show(report, console)
-    if json_path is not None:
-        if str(json_path) == "-":
-            print(report.to_json(), end="")
-        else:
-            json_path.write_text(report.to_json(), encoding="utf-8")
+    if str(json_path) == "-":
+        print(report.to_json(), end="")
     if csv_path is not None:
         if str(csv_path) == "-":
             report.write_csv(sys.stdout)
@@ -161,11 +163,10 @@ def count(write: bool, instructions: bool, as_json: bool) -> None:
         if write:
             counts.write(counting.part(), found)
     else:
-        try:
-            with counts.watched_device() as device:
-                found = counts.count(device)
-        except ModuleNotFoundError as error:
-            raise click.ClickException(f"counts need a checkout with compiled observers: {error}") from error
+        if find_spec("tests") is None or find_spec("tests.observers") is None:
+            raise click.ClickException("counts need the observers of the tests, which are in a checkout")
+        with counts.watched_device() as device:
+            found = counts.count(device)
             if write:
                 counts.write(device.info.backend, found)
     if as_json:

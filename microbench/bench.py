@@ -142,11 +142,20 @@ class Bench:
 
     @contextmanager
     def beside(self, idle: int) -> Iterator[None]:
-        """Have idle blocking queues, and idle streams of the layers that use none of these."""
+        """Have idle blocking queues, and idle streams of the layers that use none of these.
+
+        Raises
+        ------
+        AbsentError
+            When there cannot be so many.
+        """
         with ExitStack() as stack:
-            queues = [self.device.queue() for _ in range(idle)]
-            for layer in self.layers:
-                stack.enter_context(layer.idle(idle))
+            try:
+                queues = [self.device.queue() for _ in range(idle)]
+                for layer in self.layers:
+                    stack.enter_context(layer.idle(idle))
+            except Exception as error:
+                raise AbsentError(f"{idle} streams cannot be had: {error}") from error
             yield
             del queues
         self.device.finish()  # those that were dropped are gone now
@@ -160,10 +169,14 @@ class Bench:
                 self._at = f"{case.name}/{point.name}"
                 calls = point.calls or max(self.calls // point.commands, 1)
                 rounds = point.rounds or max(self.rounds // case.sweeps, 2)
-                with point.setup() as subjects:
-                    found = measure(subjects, calls, rounds, 0 if point.rounds else WARM_UP)
-                    notes = {name: subject.note for name, subject in subjects.items()}
-                    subjects.clear()
+                try:
+                    with point.setup() as subjects:
+                        found = measure(subjects, calls, rounds, 0 if point.rounds else WARM_UP)
+                        notes = {name: subject.note for name, subject in subjects.items()}
+                        subjects.clear()
+                except AbsentError as error:
+                    self.missing[self._at, "every layer"] = str(error)
+                    found = {}
                 for name, samples in found.items():
                     row = rows.setdefault((point.name, name), Row(case.name, point.name, name, notes[name]))
                     row.samples += [float(f"{sample:.4g}") for sample in samples]

@@ -1,6 +1,7 @@
 """`forebay bench`: that it measures, writes, compares and draws. No test looks at how long anything took."""
 
 import csv
+import dataclasses
 import io
 import json
 
@@ -10,15 +11,13 @@ from click.testing import CliRunner
 
 from microbench import raw
 from microbench.__main__ import main
-from microbench.bench import Bench
+from microbench.bench import Bench, Point
 from microbench.cases import CASES
 from microbench.layers import Ground, Subject
 from microbench.layers.all import LAYERS
 from microbench.measure import measure
 from microbench.report import Report
 from tests.helpers.processes import output_of, python
-
-pytest.importorskip("scipy")
 
 pytestmark = pytest.mark.needs("no validation layer")
 
@@ -307,6 +306,53 @@ def test_a_failure_of_forebay_ends_the_run(device, monkeypatch):
     monkeypatch.setattr(forebay.Queues, "launch", broken)
     with pytest.raises(TypeError, match="not today"):
         Bench(device, quick=True, rounds=2, calls=2, only=["forebay"]).run(CASES["launch"], lambda: None)
+
+
+@pytest.mark.threads
+def test_an_interrupt_opens_what_was_held(device, monkeypatch):
+    from microbench.layers import forebay
+
+    subject_of = forebay.Queues.launch
+
+    def interrupted(self, *arguments):
+        subject = subject_of(self, *arguments)
+
+        def run(n):
+            subject.run(n)
+            raise KeyboardInterrupt
+
+        return Subject(run, subject.around)
+
+    monkeypatch.setattr(forebay.Queues, "launch", interrupted)
+    bench = Bench(device, quick=True, rounds=2, calls=2, only=["forebay"])
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(CASES["launch"], lambda: None)
+    device.finish()
+    assert all(queue.empty for queue in bench.layers[0].queues(1))
+
+
+def test_a_run_that_is_cut_short_leaves_what_it_has(tmp_path, monkeypatch):
+    def broken():
+        raise KeyboardInterrupt
+
+    host = dataclasses.replace(CASES["host"], points=lambda bench: [Point("cut", broken)])
+    monkeypatch.setitem(CASES, "host", host)
+    path = tmp_path / "cut.json"
+    words = ["pool", "host", "--quick", "--rounds", "2", "--calls", "2", "--layer", "forebay", "--json", str(path)]
+    assert CliRunner().invoke(main, words).exit_code == 1
+    assert {row.case for row in Report.read(path).rows} == {"pool"}
+
+
+def test_streams_that_cannot_be_had_are_said(device, monkeypatch):
+    from microbench.layers import forebay
+
+    def idle(self, count):
+        raise MemoryError("enough")
+
+    monkeypatch.setattr(forebay.Queues, "idle", idle)
+    bench = Bench(device, quick=True, rounds=2, calls=2, only=["forebay"])
+    assert bench.run(CASES["idle"], lambda: None) == []
+    assert "1024 streams cannot be had: enough" in bench.missing["idle/null, 1024 idle", "every layer"]
 
 
 def test_rows_are_in_the_order_of_the_layers(result):
