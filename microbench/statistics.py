@@ -30,12 +30,18 @@ def summary(samples: Sequence[float]) -> Summary:
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """The ratio of two medians, its interval, and the ratio of the minimums."""
+class Interval:
+    """A ratio of medians, and its interval."""
 
     median: float
     low: float
     high: float
+
+
+@dataclass(frozen=True)
+class Ratio(Interval):
+    """The same, and the ratio of the minimums."""
+
     minimum: float
 
 
@@ -71,7 +77,7 @@ def per_round(above: Sequence[float], below: Sequence[float]) -> Any:
     return np.asarray(above) / np.asarray(below)
 
 
-def growth(ratios: Any, before: Any) -> Ratio:
+def growth(ratios: Any, before: Any) -> Interval:
     """How the ratios of two subjects at one point compare with those at another point."""
     found = stats.bootstrap(
         (ratios, before),
@@ -82,5 +88,4 @@ def growth(ratios: Any, before: Any) -> Ratio:
         method="percentile",
         random_state=np.random.default_rng(1),
     ).confidence_interval
-    minimum = float(np.min(ratios) / np.min(before))
-    return Ratio(float(np.median(ratios) / np.median(before)), float(found.low), float(found.high), minimum)
+    return Interval(float(np.median(ratios) / np.median(before)), float(found.low), float(found.high))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from ..raw import Call, Sequence, Threads
 from . import AbsentError, Ground, Layer, Subject
+from .forebay import ARRAYS, ELEMENTS, turns
 
 
 class CLoop(Layer):
@@ -220,6 +222,34 @@ class CLoop(Layer):
         setting = native.set_number(kernel, 1, cell)
         calls = [*[setting, *launched] * changed, *launched * (length - changed)]
         return self.subject([stream], calls, (kernel, memory, cell), note="launched one by one", hold=length <= 100)
+
+    def _launches_on_null(self, memories: list[Any]) -> tuple[list[Call], object]:
+        native, null = self.native, self.stream("null")
+        kernel, cells = native.kernel(2, memories[0]), [ctypes.c_uint64() for _ in memories]
+        calls: list[Call] = []
+        for memory, cell in zip(memories, cells, strict=True):
+            calls += [native.set_pointer(kernel, memory, cell), *native.launch(null, kernel)]
+        return calls, (kernel, memories, cells)
+
+    def reproducer(self, streams: int, whole: bool) -> Subject:
+        """The program's calls."""
+        null = self.stream("null")
+        launches = Sequence(*self._launches_on_null([self.native.memory(4 * ELEMENTS) for _ in range(ARRAYS)]))
+        copied, kept = self.native.copy(null, "down", 4 * ELEMENTS)
+        rest = Sequence([*copied, *self.native.finish(null)], kept)
+
+        @contextmanager
+        def around() -> Iterator[None]:
+            with self.others(streams), self.free(null):
+                yield
+
+        return Subject(turns(launches, rest, whole), around)
+
+    def others(self, count: int) -> AbstractContextManager[object]:
+        """So many more blocking streams."""
+        stack = ExitStack()
+        stack.callback(list.clear, [self.stream() for _ in range(count)])
+        return stack
 
     def threads(self, count: int) -> Subject:
         """Threads of C, each with a stream of its own."""

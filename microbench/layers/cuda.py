@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from .. import kernels
+from ..raw import Call
 from . import AbsentError, Ground, Subject
 from .c import CLoop
 
@@ -60,6 +61,13 @@ class CudaLoop(CLoop):
         for _ in range(count):
             stack.callback(self.native.do, "cuStreamDestroy_v2", ctypes.c_void_p(self.stream()))
         return stack
+
+    others = idle
+
+    def _launches_on_null(self, memories: list[Any]) -> tuple[list[Call], object]:
+        native, null = self.native, self.stream("null")
+        kept = [native.kernel(2, memory) for memory in memories]
+        return [call for kernel in kept for call in native.launch(null, kernel)], kept
 
     def launch(self, change: str = "", arguments: int = 2) -> Subject:
         """cuLaunchKernel, which reads all arguments each time."""

@@ -214,8 +214,8 @@ class Hip(Layer):
 
         @contextmanager
         def around() -> Iterator[None]:
-            checked(hip.hipDeviceSynchronize())
             with self.idle(streams):
+                checked(hip.hipDeviceSynchronize())
                 yield
 
         return Subject(turns(launches, rest, whole), around, self._note)
