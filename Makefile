@@ -24,7 +24,7 @@ help:
 	@echo "make test-sycl       run the device tests on SYCL, in a separate environment with dpctl (1.7 GB)"
 	@echo "make test-repeat     run the tests N=10 times in varying order on a busy processor; ON=levelzero: there"
 	@echo "make check           check formatting, linting and types"
-	@echo "make bench           measure a launch; ARGS='--json' goes to the benchmark"
+	@echo "make bench           measure everything; ARGS='launch --quick' goes to forebay bench"
 	@echo "make clean           remove everything that was built"
 
 demo: $(VENV)/with-cpu,demo $(VENV)/built
@@ -63,9 +63,8 @@ test-on-sycl: $(VENV)/with-sycl,pytest $(VENV)/observers
 	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m forebay default
 	@FOREBAY_DEVICE=sycl:cpu $(BIN)/python -m pytest $(ARGS)
 
-bench: $(VENV)/with-cpu $(VENV)/built
-	@$(BIN)/python -m forebay default
-	@$(BIN)/python -m microbench launch $(ARGS)
+bench: $(VENV)/with-cpu,bench $(VENV)/built
+	@$(BIN)/python -m microbench $(ARGS)
 
 check: $(VENV)/with-check
 	$(BIN)/ruff check .

@@ -1,10 +1,11 @@
 """Compiles the extension modules. All static settings are in pyproject.toml.
 
 The folders ``core``, ``sync``, ``events`` and ``queues`` at the root are the packages ``forebay.core`` and so on, and
-``src/forebay`` is the package above them. setuptools maps the folders when it installs. Cython and type checkers have
-no such map, so ``build/view/forebay`` shows them the layout of an installed forebay. Every ``.pyx`` file in these
-folders becomes a module, so there is no list to keep up to date. Stubs for wheels and type checkers are made from the
-annotations. ``build_ext --inplace --tests`` also compiles ``tests/observers``, which nothing installs.
+``src/forebay`` is the package above them; ``microbench`` is ``forebay.bench``. setuptools maps the folders when it
+installs. Cython and type checkers have no such map, so ``build/view/forebay`` shows them the layout of an installed
+forebay. Every ``.pyx`` file in these folders becomes a module, so there is no list to keep up to date. Stubs for wheels
+and type checkers are made from the annotations. ``build_ext --inplace --tests`` also compiles ``tests/observers``,
+which nothing installs.
 """
 
 import ast
@@ -25,6 +26,7 @@ from setuptools.errors import OptionError
 ROOT = Path(__file__).resolve().parent
 ROOMS = ("core", "sync", "events", "queues")
 FACE = Path("src", "forebay")
+BENCH = Path("microbench")
 OBSERVERS = Path("tests", "observers")
 VIEW = Path("build", "view")
 LINUX = sys.platform.startswith("linux")
@@ -47,13 +49,15 @@ A Python from python.org, conda, pyenv or uv has them already.
 
 def packages():
     """Every folder with an ``__init__.py``, by its import name."""
-    inits = [init for folder in (FACE, *ROOMS) for init in sorted(Path(folder).rglob("__init__.py"))]
+    inits = [init for folder in (FACE, BENCH, *ROOMS) for init in sorted(Path(folder).rglob("__init__.py"))]
     return [module_name(init.parent) for init in inits]
 
 
 def module_name(path):
-    """Return the import name of a file or folder of the rooms, the face or the tests."""
+    """Return the import name of a file or folder of the rooms, the face, the benchmarks or the tests."""
     parts = path.with_suffix("").parts
+    if parts[0] == BENCH.name:
+        return ".".join(("forebay", "bench", *parts[1:]))
     if parts[0] == "tests":
         return ".".join(parts)
     return ".".join(parts[1:] if parts[0] == "src" else ("forebay", *parts))
@@ -86,7 +90,7 @@ def make_view():
     """Make ``build/view/forebay``: the layout of an installed forebay, in symbolic links to the root."""
     package = VIEW / "forebay"
     shutil.rmtree(package, ignore_errors=True)
-    for folder, name in {FACE: "", **{Path(room): room for room in ROOMS}}.items():
+    for folder, name in {FACE: "", BENCH: "bench", **{Path(room): room for room in ROOMS}}.items():
         for source in folder.rglob("*"):
             if source.is_dir() or source.suffix in (".so", ".pyd", ".pyc"):
                 continue

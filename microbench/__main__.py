@@ -1,245 +1,214 @@
-"""``python -m microbench launch``: tables, and JSON with ``--json``."""
+"""``python -m microbench`` in a checkout, and ``forebay bench`` where forebay is installed."""
 
 from __future__ import annotations
 
 import json
-import platform
 import sys
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import Progress
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import forebay as ps
-from forebay.queues.selection import select
-from microbench import cold_start as starting
-from microbench import hip as ported
-from microbench import instructions as counting
-from microbench import launch as launches
-from microbench.interleaved import Measured, ratio_interval
 
-console = Console(width=None if sys.stdout.isatty() else 130)
+from . import report as reports
+from .bench import Bench
+from .cases import CASES
+from .layers.all import LAYERS
 
-
-@click.group(context_settings={"show_default": True})
-def main() -> None:
-    """Microbenchmarks of forebay: ratios to the same driver calls in a compiled C loop, in one process and run."""
+FULL, QUICK = {"rounds": 100, "calls": 200}, {"rounds": 12, "calls": 60}
+"""Samples of each subject and operations of a sample; these are few enough for any driver's queue."""
 
 
-def number(name: str, default: int, text: str) -> Any:
-    """Return an option that takes a number of at least one."""
-    return click.option(f"--{name}", type=click.IntRange(1), default=default, help=text)
+class _Group(click.Group):
+    """A group whose first word may be a case: then it runs cases."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or args[0] not in (*self.commands, *self.get_help_option_names(ctx)):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
 
 
-of_device = click.option("--device", default=None, help="Filter words, as for forebay.Device.")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line: microseconds a call, and ratios to the C loop of the same rounds."""
-
-    name: str
-    minimum: float
-    median: float
-    ratio_of_minimums: float
-    ratio_of_medians: float
-    interval: tuple[float, float]
-
-
-def row(name: str, above: Measured, below: Measured) -> Row:
-    """A measurement against its floor; the interval is the bootstrap's 95 % of the ratio of the medians."""
-    return Row(
-        name,
-        above.minimum,
-        above.median,
-        above.minimum / below.minimum,
-        above.median / below.median,
-        ratio_interval(above, below),
-    )
-
-
-def show(title: str, rows: list[Row], below: str = "C loop", unit: str = "µs") -> None:
-    """Print a table."""
-    size = {"µs": 1, "ms": 1000}[unit]
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("", no_wrap=True)
-    for heading in (f"{unit} min", f"{unit} median", f"÷ {below}, min", "median", "95 %"):
-        table.add_column(heading, justify="right")
-    for line in rows:
-        low, high = line.interval
-        table.add_row(
-            escape(line.name),
-            f"{line.minimum / size:.3f}",
-            f"{line.median / size:.3f}",
-            f"{line.ratio_of_minimums:.3f}",
-            f"{line.ratio_of_medians:.3f}",
-            f"{low:.3f}–{high:.3f}",
-        )
-    console.print(table)
-
-
-def beside_rows(found: dict[int, dict[str, Measured]]) -> list[Row]:
-    """For each number of queues: the C loop's A/A pair, then the launch."""
-    rows = []
-    for count, measured in found.items():
-        floor = measured[launches.FLOOR]
-        rows.append(row(f"{count:5} queues: {launches.AGAIN}", measured[launches.AGAIN], floor))
-        rows.append(row(f"{count:5} queues: {launches.LAUNCH}", measured[launches.LAUNCH], floor))
-    return rows
-
-
-@main.command("launch")
-@of_device
-@number("calls", 300, "Launches of one sample.")
-@number("rounds", 100, "Samples of each subject.")
-@click.option(
-    "--json",
-    "json_path",
-    type=click.Path(path_type=Path, allow_dash=True),
-    help="Write everything as JSON; - prints it.",
+@click.group(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    epilog="Without a command it runs the cases: bench run --help lists the options of that.",
 )
-def launch(device: str | None, calls: int, rounds: int, json_path: Path | None) -> None:
-    """What a launch costs, in every way to launch, and beside idle and busy queues."""
-    with ps.Device(device) as opened, Progress(console=Console(stderr=True), transient=True) as progress:
-        console.print(f"device: {opened.name}  {opened.info.platform} · {opened.info.description}")
-        subject = launches.Subject(opened)
-        counts = [0, 1, 8, 32, 64, 256, 1024]
-        task = progress.add_task("measuring", total=6)
-        results: dict[str, list[Row]] = {}
-        for held in (True, False):
-            measured = launches.ways_to_launch(subject, calls, rounds, held)
-            title = f"One blocking queue, {'held by a gate while it is filled' if held else 'running freely'}"
-            results[title] = [row(name, value, measured[launches.FLOOR]) for name, value in measured.items()]
-            progress.advance(task)
-        for blocking in (True, False):
-            found = launches.beside_idle(subject, blocking, counts, calls, rounds)
-            title = f"The {'null queue' if blocking else 'non-blocking queue'} beside idle blocking queues"
-            results[title] = beside_rows(found)
-            progress.advance(task)
-        busy = {count: launches.beside_busy(subject, count, calls, rounds) for count in (0, 64, 256)}
-        results["The null queue beside non-empty blocking queues without new work, all held"] = beside_rows(busy)
-        progress.advance(task, 2)
-    for title, rows in results.items():
-        show(f"{title}; {calls} launches a sample, {rounds} rounds", rows)
-    if json_path is not None:
-        report = json.dumps(
-            {
-                "device": opened.name,
-                "description": opened.info.description,
-                "platform": opened.info.platform,
-                "driver": opened.info.driver_version,
-                "python": platform.python_version(),
-                "calls": calls,
-                "rounds": rounds,
-                "tables": {title: [asdict(line) for line in rows] for title, rows in results.items()},
-            },
-            indent=1,
-            ensure_ascii=False,
-        )
-        if str(json_path) == "-":
-            print(report)
+def main() -> None:
+    """What forebay's calls cost, next to the same driver calls in a compiled C loop and to other packages."""
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+
+
+@main.command("run")
+@click.argument("cases", nargs=-1, type=click.Choice(list(CASES)), metavar="[CASE]…")
+@click.option("--device", default=None, help="Filter words, as for forebay.Device.")
+@click.option("--quick", is_flag=True, help="Every case, fewer points and samples: under a minute.")
+@click.option(
+    "--layer", "only", multiple=True, type=click.Choice([k.name for k in LAYERS]), help="Only this one; again."
+)
+@click.option("--rounds", type=click.IntRange(2), default=None, help="Samples of each subject.")
+@click.option("--calls", type=click.IntRange(2), default=None, help="Operations of one sample.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path, allow_dash=True), help="Write JSON; - prints it.")
+@click.option("--csv", "csv_path", type=click.Path(path_type=Path, allow_dash=True), help="Write CSV; - prints it.")
+@click.option("--plot", "plot_folder", type=click.Path(path_type=Path, file_okay=False), help="Draw PNG and SVG there.")
+def run(
+    cases: Sequence[str],
+    device: str | None,
+    quick: bool,
+    only: Sequence[str],
+    rounds: int | None,
+    calls: int | None,
+    json_path: Path | None,
+    csv_path: Path | None,
+    plot_folder: Path | None,
+) -> None:
+    """Run the cases, or all of them, and print tables.
+
+    \b
+    Cases:
+    {cases}
+    """
+    chosen = [CASES[name] for name in dict.fromkeys(cases or CASES)]
+    usual = QUICK if quick else FULL
+    begun = time.perf_counter()
+    with ps.Device(device) as opened:
+        bench = Bench(opened, quick, rounds or usual["rounds"], calls or usual["calls"], only)
+        rows = []
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task("", total=sum(map(bench.turns, chosen)))
+            for number, case in enumerate(chosen, 1):
+                progress.update(task, description=case.name)
+                rows += bench.run(case, lambda: progress.advance(task))
+                report = reports.Report.of(bench, chosen[:number], rows, time.perf_counter() - begun)
+                if json_path is not None and str(json_path) != "-":
+                    json_path.write_text(
+                        report.to_json(), encoding="utf-8"
+                    )  # a run that is cut short leaves what it has
+        line = reports.device_line(opened)
+    _write(report, line, json_path, csv_path)
+    if plot_folder is not None:
+        _plot([report], plot_folder)
+
+
+run.help = (run.help or "").format(cases="\n".join(f"  {name:<11} {case.title}" for name, case in CASES.items()))
+
+
+def _write(report: reports.Report, line: str, json_path: Path | None, csv_path: Path | None) -> None:
+    printed = [path for path in (json_path, csv_path) if path is not None and str(path) == "-"]
+    if not printed:
+        console = _console()
+        console.print(line)
+        reports.show(report, console)
+    if str(json_path) == "-":
+        print(report.to_json(), end="")
+    if csv_path is not None:
+        if str(csv_path) == "-":
+            report.write_csv(sys.stdout)
         else:
-            json_path.write_text(report + "\n", encoding="utf-8")
+            with csv_path.open("w", encoding="utf-8", newline="") as file:
+                report.write_csv(file)
 
 
-@main.command("by-value")
-@of_device
-@number("nbytes", 4096, "Bytes of the argument.")
-@number("calls", 300, "Launches of one sample.")
-@number("rounds", 100, "Samples of each subject.")
-def by_value(device: str | None, nbytes: int, calls: int, rounds: int) -> None:
-    """What a launch costs whose argument is bytes by value: the same as before, and new ones."""
-    with ps.Device(device) as opened:
-        console.print(f"device: {opened.name}  {opened.info.platform} · {opened.info.description}")
-        measured = launches.by_value(launches.Subject(opened), nbytes, calls, rounds)
-    for floor, below in ((launches.LAUNCH, "launch"), (launches.UPLOADING_FLOOR, "C loop")):
-        rows = [row(name, value, measured[floor]) for name, value in measured.items()]
-        show(f"{nbytes} bytes by value; {calls} launches a sample, {rounds} rounds", rows, below)
+def _read(path: Path) -> reports.Report:
+    try:
+        return reports.Report.read(path)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
 
 
-@main.command("graph")
-@of_device
-@number("length", 100, "Launches of the chain.")
-@number("calls", 5, "Chains of one sample.")
-@number("rounds", 100, "Samples of each subject.")
-def graph(device: str | None, length: int, calls: int, rounds: int) -> None:
-    """What replaying a captured chain of launches costs, next to the same launches from C."""
-    with ps.Device(device) as opened:
-        console.print(f"device: {opened.name}  {opened.info.platform} · {opened.info.description}")
-        subject = launches.Subject(opened)
-        for held in (True, False):
-            measured = launches.graphs(subject, length, calls, rounds, held)
-            rows = [row(name, value, measured[launches.FLOOR]) for name, value in measured.items()]
-            state = "held by a gate while it is filled" if held else "running freely"
-            show(f"A chain of {length} launches, the queue {state}; {calls} a sample, {rounds} rounds", rows)
+existing: Any = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-@main.command("scratch")
-@of_device
-@number("calls", 300, "Launches of one sample.")
-@number("rounds", 100, "Samples of each subject.")
-def scratch(device: str | None, calls: int, rounds: int) -> None:
-    """What a launch costs whose scratch is sized by data that has not changed."""
-    with ps.Device(device) as opened:
-        console.print(f"device: {opened.name}  {opened.info.platform} · {opened.info.description}")
-        measured, spent = launches.with_scratch(opened, calls, rounds)
-    rows = [row(name, value, measured[launches.LAUNCH]) for name, value in measured.items()]
-    show(f"Scratch sized by data; {calls} launches a sample, {rounds} rounds", rows, "launch")
-    console.print(
-        f"in {spent.launches:,} launches: {spent.reductions} reductions, {spent.allocations} allocations, "
-        f"{spent.copies} copies, {spent.events_made} events"
-    )
+@main.command("show")
+@click.argument("path", type=existing)
+def show(path: Path) -> None:
+    """Print the tables of a result."""
+    reports.show(_read(path), _console())
 
 
-@main.command("hip")
-@number("length", 100, "Launches of the graph.")
-@number("calls", 300, "Launches of one sample.")
-@number("rounds", 100, "Samples of each subject.")
-def of_hip(length: int, calls: int, rounds: int) -> None:
-    """What forebay.hip adds to a launch, and what idle streams cost a program; the device is FOREBAY_DEVICE's."""
-    console.print(f"device: {select(None).name}")
-    launched, replayed = ported.against_the_runtime(length, calls, rounds)
-    for title, measured, below in (
-        (f"Launches, held; {calls} a sample", launched, launches.LAUNCH),
-        (f"A graph of {length} launches, held", replayed, launches.GRAPH),
-    ):
-        show(
-            f"{title}, {rounds} rounds", [row(name, value, measured[below]) for name, value in measured.items()], below
-        )
-    turns, only_launches = ported.beside_idle_streams(rounds)
-    for title, measured in (("and its copy and synchronize", turns), ("alone", only_launches)):
-        rows = [row(name, value, measured[ported.ALONE]) for name, value in measured.items()]
-        show(f"{ported.ARRAYS} launches on the null stream {title}; {rounds} rounds", rows, ported.ALONE)
+@main.command("compare")
+@click.argument("old", type=existing)
+@click.argument("new", type=existing)
+@click.option("--check", is_flag=True, help="Fail when something is slower.")
+def compare(old: Path, new: Path, check: bool) -> None:
+    """Say what changed beyond noise between two results, both ÷ their own C loop where there is one."""
+    from . import compare as comparing
+
+    slower = comparing.show(_read(old), _read(new), _console())
+    if check and slower:
+        raise SystemExit(1)
 
 
-@main.command("cold-start")
-@of_device
-@number("rounds", 7, "Processes of each kind.")
-def cold_start(device: str | None, rounds: int) -> None:
-    """What the start of a process with twenty kernels costs: compiled, and out of the disk cache."""
-    chosen = select(device)
-    console.print(f"device: {chosen.name}  {chosen.platform} · {chosen.description}")
-    for what, measured in starting.starts(chosen.name, rounds).items():
-        rows = [row(name, value, measured[starting.COLD]) for name, value in measured.items()]
-        show(f"{what[0].upper()}{what[1:]}; {rounds} rounds", rows, "compiled", "ms")
+@main.command("counts")
+@click.option("--write", is_flag=True, help="Put them into the table that the tests compare with.")
+@click.option("--instructions", is_flag=True, help="Count instructions, with callgrind, instead of calls.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def count(write: bool, instructions: bool, as_json: bool) -> None:
+    """Count what one operation takes of driver calls, events, markers and host syncs, in a checkout."""
+    from . import counts
+
+    if instructions:
+        from . import instructions as counting
+
+        found: Any = counting.instructions()
+        if write:
+            counts.write(counting.part(), found)
+    else:
+        if find_spec("tests") is None or find_spec("tests.observers") is None:
+            raise click.ClickException("counts need the observers of the tests, which are in a checkout")
+        with counts.watched_device() as device:
+            found = counts.count(device)
+            if write:
+                counts.write(device.info.backend, found)
+    if as_json:
+        print(json.dumps(found, indent=1))
+        return
+    for name, numbers in found.items():
+        print(f"{name}: {', '.join(f'{what} {number:g}' for what, number in numbers.items())}")
 
 
 @main.command("instructions")
-def count_instructions() -> None:
-    """How many instructions a launch takes, and whose they are, counted by callgrind."""
+def instructions() -> None:
+    """Count how many instructions a launch takes, and whose they are, with callgrind."""
+    from rich.table import Table
+
+    from . import instructions as counting
+
     found = counting.instructions()
-    table = Table(title="Instructions of one launch", title_justify="left", title_style="bold")
+    table = Table(title="Instructions of one operation", title_justify="left", title_style="bold")
     table.add_column("", no_wrap=True)
     for column in counting.COLUMNS:
         table.add_column(column, justify="right")
-    for subject, counts in found.items():
-        table.add_row(subject, *(f"{counts[column]:,}" for column in counting.COLUMNS))
-    console.print(table)
+    for subject, numbers in found.items():
+        table.add_row(subject, *(f"{numbers[column]:,}" for column in counting.COLUMNS))
+    _console().print(table)
+
+
+@main.command("plot")
+@click.argument("path", type=existing, nargs=-1, required=True)
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), default=Path("."), help="Where to.")
+def plot(path: Sequence[Path], folder: Path) -> None:
+    """Draw the pictures of results, as PNG and SVG."""
+    _plot([_read(each) for each in path], folder, [f"{each.stem}-" for each in path])
+
+
+def _plot(found: Sequence[reports.Report], folder: Path, prefixes: Sequence[str] = ("",)) -> None:
+    try:
+        from . import plot as plotting
+    except ImportError as error:
+        raise click.ClickException(f"pictures need matplotlib: pip install 'forebay[bench]' ({error})") from error
+    for each, prefix in zip(found, prefixes, strict=True):
+        for drawn in plotting.draw(each, folder, prefix):
+            print(drawn)
 
 
 if __name__ == "__main__":

@@ -1,50 +1,89 @@
-"""Counts the instructions of a launch with callgrind, and sorts them by the library that executes them.
+"""Counts the instructions of operations with callgrind, and sorts them by the library that executes them.
 
-Each subject runs in a separate process under callgrind, which collects only while the subject works.
+One process runs all of them under callgrind, which collects only while an operation works, each into a file of its own.
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib.metadata
+import platform
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import timeit
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 import forebay as ps
-from microbench.launch import FLOOR, LAUNCH, SOURCE, Subject, timed
-from microbench.raw import library
-from tests import null_levelzero
+
+from . import kernels
+from .counts import OPERATIONS, Operations
+from .layers import Subject
+from .processes import run_python
+from .raw import NoCompilerError, compile_c
 
 TURNS = 300
-LOOP, BOUND = "empty loop", "bound launch"
-SUBJECTS = (LOOP, FLOOR, LAUNCH, BOUND)
+LOOP, FLOOR = "empty loop", "C loop"
+SUBJECTS = (
+    LOOP,
+    FLOOR,
+    "launch",
+    "launch, one scalar changed",
+    "launch on the null queue",
+    "launch + record",
+    "launch + wait + launch",
+    "bound launch",
+    "hipModuleLaunchKernel",
+)
+COMPARED = SUBJECTS[2:]  # without those that run none of forebay
 COLUMNS = ("forebay", "interpreter", "C library", "driver")
+COUNTED = Path(__file__).with_name("raw") / "collected.c"
 
 
-def run(subject: str) -> None:
-    """Run one subject. callgrind watches this process."""
-    device = ps.Device()
-    launched = Subject(device)
-    queue = device.queue()
-    samples = {
-        LOOP: timeit.Timer("pass").timeit,
-        FLOOR: launched.raw.loop(queue),
-        LAUNCH: launched.launches(queue),
-        BOUND: timed("go()", go=launched.kernel.bind(queue, 1, 1, launched.buffer, 100)),
-    }
-    sample = samples[subject]
-    sample(10)
-    launched.raw.settle(queue)
-    queue.finish()
-    gate = queue._gate()  # or callgrind counts the kernels, too, if the device is this CPU
-    work = ctypes.CFUNCTYPE(None)(lambda: sample(TURNS) and None)
-    library(Path(__file__).with_name("raw") / "collected.c").collected(work)
-    gate.open()
+def part() -> str:
+    """The part of the table: it names what decides how many instructions forebay has."""
+    from forebay.queues.launch import launch
+
+    code = Path(launch.__file__).read_bytes()
+    compiler = re.search(rb"GCC: \([^)]*\) [\d.]+|clang version [\d.]+", code)
+    made = [compiler[0].decode()] if compiler else []
+    with suppress(importlib.metadata.PackageNotFoundError):
+        made.append(f"Cython {importlib.metadata.version('Cython')}")
+    version = ".".join(platform.python_version_tuple()[:2])
+    return ", ".join([f"instructions: {platform.python_implementation()} {version}", *made, platform.machine()])
+
+
+def why_not() -> str:
+    """Why instructions cannot be counted here; empty if they can."""
+    if not shutil.which("valgrind"):
+        return "valgrind is not installed (Debian, Ubuntu: apt install valgrind)"
+    try:
+        compile_c(COUNTED)
+    except NoCompilerError as error:
+        return str(error)
+    return ""
+
+
+def run(subjects: Sequence[str]) -> None:
+    """Run subjects. callgrind watches this process."""
+    operations = Operations(ps.Device())
+    collected = ctypes.CDLL(str(compile_c(COUNTED))).collected
+    for name in subjects:
+        if name == LOOP:
+            subject = Subject(timeit.Timer("pass").timeit, nullcontext)
+        elif name == FLOOR:
+            subject = operations.layer("C").launch("", 2)
+        else:
+            subject = operations.subject(name)
+        with subject.around():
+            subject.run(10)
+        with subject.around():  # holds the queue, or callgrind would count the kernels of a device that is this CPU
+            collected(ctypes.CFUNCTYPE(None)(partial(subject.run, TURNS)), name.encode())
 
 
 def column_of(object_file: str) -> str:
@@ -57,42 +96,51 @@ def column_of(object_file: str) -> str:
     return "C library" if re.match(r"(libc|libm|libstdc\+\+|ld-linux[\w-]*|libpthread)[.-]", name) else "driver"
 
 
-def counted(subject: str) -> Counter[str]:
-    """Instructions of one turn, by column."""
-    child, environment = ["python", "-m", "microbench.instructions", subject], None
-    if null_levelzero.inside():
-        child, environment = null_levelzero.child_command(*child)
-    else:
-        child[0] = sys.executable
-    with tempfile.NamedTemporaryFile(prefix="callgrind-") as out:
-        output = f"--callgrind-out-file={out.name}"
-        command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", output, *child]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
-        command = ["callgrind_annotate", "--threshold=100", "--show-percs=no", out.name]
-        functions = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found: Counter[str] = Counter()
-    for line in functions.splitlines():
-        if function := re.match(r"\s*([\d,]+) .*\[(.*)\]$", line):
-            found[column_of(function[2])] += int(function[1].replace(",", ""))
-    return Counter({column: round(count / TURNS) for column, count in found.items()})
+def _read(path: Path) -> tuple[str, Counter[str]]:
+    """The subject of a file of callgrind, and its instructions of one turn, by column.
+
+    callgrind_annotate counts the callers in progress of such a file for all that they have called. A cost is a line of
+    its own, with a position before it; the line after ``calls=`` has that of the callee, which is counted there.
+    """
+    subject, column, counted, called = "", "", Counter[str](), False
+    objects: dict[str, str] = {}
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        if named := re.match(r"ob=(\(\d+\))(?: (.*))?$", line):
+            if named[2]:
+                objects[named[1]] = named[2]
+            column = column_of(objects[named[1]])
+        elif named := re.match(r"cob=(\(\d+\)) (.*)$", line):
+            objects[named[1]] = named[2]
+        elif line.startswith("desc: Trigger: Client Request: "):
+            subject = line.split(": ", 3)[3]
+        elif cost := re.match(r"[+*\-\d]\S* (\d+)$", line):
+            counted[column] += 0 if called else int(cost[1])
+        called = line.startswith("calls=")
+    return subject, Counter({name: round(count / TURNS) for name, count in counted.items()})
 
 
-def instructions() -> dict[str, Counter[str]]:
+def instructions(subjects: Sequence[str] = SUBJECTS) -> dict[str, dict[str, int]]:
     """For each subject the instructions of one turn, by column.
 
     Raises
     ------
     RuntimeError
-        If valgrind or its headers are not installed, or if a process fails under it.
+        When valgrind or its headers are not installed, or when the process fails under it.
     """
-    if not shutil.which("valgrind"):
-        raise RuntimeError("valgrind is not installed (Debian, Ubuntu: apt install valgrind)")
+    if reason := why_not():
+        raise RuntimeError(reason)
+    unknown = set(subjects) - {LOOP, FLOOR, *OPERATIONS}
+    if unknown:
+        raise ValueError(f"no operation is called {', '.join(sorted(unknown))}")
     with ps.Device() as device:
-        device.program(SOURCE)  # fills the cache, so that the counted processes do not compile
-    return {subject: counted(subject) for subject in SUBJECTS}
+        device.program(kernels.opencl())  # fills the cache, so that the counted process does not compile
+    with tempfile.TemporaryDirectory(prefix="callgrind-") as folder:
+        output = f"--callgrind-out-file={folder}/out"
+        prefix = ("valgrind", "--tool=callgrind", "--collect-atstart=no", output)
+        run_python("-m", __name__, *subjects, prefix=prefix)
+        found = dict(_read(path) for path in sorted(Path(folder).glob("out.*")))
+    return {name: {column: found[name][column] for column in COLUMNS} for name in subjects}
 
 
 if __name__ == "__main__":
-    run(sys.argv[1])
+    run(sys.argv[1:])

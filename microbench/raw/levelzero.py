@@ -1,16 +1,21 @@
-"""Level Zero: the loop in C, and dpctl's `SyclQueue.submit` on the same driver when dpctl is installed."""
+"""Level Zero's calls, on the queues of a forebay device."""
 
 from __future__ import annotations
 
 import ctypes
-import timeit
-from pathlib import Path
 from typing import Any
 
 import forebay as ps
 from forebay.queues.levelzero import descriptors, loader
-from microbench.interleaved import Sample
-from microbench.raw import checked, loops
+
+from .. import kernels
+from . import Call, address_of
+
+GROUPS = (ctypes.c_uint32 * 3)(1, 1, 1)
+FOREVER = 2**64 - 1
+COUNTER_IMMEDIATE, COUNTER_HOST_VISIBLE, SCOPE_DEVICE, SCOPE_HOST = 1, 4, 2, 4  # as forebay makes its events
+IN_ORDER = 8
+DEVICE_ALLOC_DESC = bytes([0x15]) + bytes(23)  # ze_device_mem_alloc_desc_t with no flags
 
 
 def called(name: str, *arguments: Any) -> None:
@@ -18,138 +23,137 @@ def called(name: str, *arguments: Any) -> None:
     loader.checked(name, getattr(loader.load().library, name)(*arguments))
 
 
-SLOTS = 512  # more than a sample has launches
+class Driver:
+    """Makes calls of Level Zero. Streams are forebay's queues."""
 
-
-class Raw:
-    """One program of a device, for those who launch without forebay."""
-
-    def __init__(self, device: ps.Device, source: str):
+    def __init__(self, device: Any):
+        self.device = device
         self.driver = device.driver
-        self._source = source
-        self._kernels = self.driver.build(source, ())
+        self._kernels = self.driver.build(kernels.opencl(), ())
+        # behind a count, forebay's ZeDevice points to its ZeContext, and that to the driver's context
+        context = ctypes.c_uint64.from_address(self.driver.context_handle + 8).value
+        self._context = ctypes.c_uint64.from_address(context + 8).value
 
-    def _kernel(self) -> tuple[ctypes.c_void_p, object]:
-        """A kernel of its own with its arguments set, and its memory. Both live as long as the process."""
-        # what is made for plans is a structure that begins with the driver's handle
-        kernel = ctypes.c_void_p.from_address(self._kernels["fill"].create(None))
-        memory = self.driver.allocate(4096)
-        address, number = ctypes.c_uint64(memory.address), ctypes.c_int32(100)
-        called("zeKernelSetGroupSize", kernel, 1, 1, 1)
-        called("zeKernelSetArgumentValue", kernel, 0, ctypes.c_size_t(8), ctypes.byref(address))
-        called("zeKernelSetArgumentValue", kernel, 1, ctypes.c_size_t(4), ctypes.byref(number))
-        return kernel, memory
-
-    def loop(self, queue: ps.Queue) -> RawLoop:
-        """The C loop on the queue's own command list."""
-        return RawLoop(queue.native, *self._kernel())
-
-    def others(self, queue: ps.Queue) -> dict[str, Sample]:
-        """Other ways to launch the same from Python."""
-        try:
-            import dpctl
-            import dpctl.memory
-            import dpctl.program
-        except ImportError:
-            return {}
-        from forebay.queues.levelzero import ocloc
-
-        code = ocloc.compile_source(self._source, self.driver.info)
-
-        def submits(native: Any) -> Sample:
-            kernel = dpctl.program.create_program_from_spirv(native, code).get_sycl_kernel("fill")
-            arguments = [dpctl.memory.MemoryUSMDevice(4096, queue=native), ctypes.c_int(100)]
-            names = {"native": native, "kernel": kernel, "arguments": arguments}
-            submit = timeit.Timer("native.submit(kernel, arguments, [1], [1])", globals=names).timeit
-
-            def settled(n: int) -> float:
-                taken = submit(n)
-                native.wait()
-                return taken
-
-            return settled
-
-        return {
-            "dpctl SyclQueue.submit, in order": submits(dpctl.SyclQueue("level_zero", property="in_order")),
-            "dpctl SyclQueue.submit, as by default": submits(dpctl.SyclQueue("level_zero")),
-        }
-
-    def recorded(self, queue: ps.Queue, length: int) -> Sample:
-        """Appending a closed command list of so many launches, from C."""
-        native = self.driver.native
-        context, closed, (kernel, memory) = ctypes.c_void_p(), ctypes.c_void_p(), self._kernel()
-        called("zeContextCreate", ctypes.c_void_p(native.driver), descriptors.context_desc(), ctypes.byref(context))
-        in_order = descriptors.list_desc(0, flags=8)
-        device = ctypes.c_void_p(native.device)
-        called("zeCommandListCreate", context, device, in_order, ctypes.byref(closed))
-        groups = (ctypes.c_uint32 * 3)(1, 1, 1)
-        for _ in range(length):
-            called("zeCommandListAppendLaunchKernel", closed, kernel, groups, None, 0, None)
-        called("zeCommandListClose", closed)
-        loop = loops(Path(__file__).with_suffix(".c")).replays
-        append = ctypes.cast(loader.load().library.zeCommandListImmediateAppendCommandListsExp, ctypes.c_void_p)
-
-        def sample(n: int, _kept: object = (memory, kernel)) -> float:
-            return checked(loop(append, ctypes.c_void_p(queue.native), closed, ctypes.c_size_t(n)))
-
-        return sample
-
-    def uploading_loop(self, queue: ps.Queue, nbytes: int) -> Sample:
-        """The C loop that copies so many bytes to the device before each launch."""
-        kernel, memory = self._kernel()
-        event = ctypes.c_void_p()
-        described = descriptors.event_desc(flags=1, signal=4, wait=2)
-        native = self.driver.native
-        context = ctypes.c_void_p()
-        called("zeContextCreate", ctypes.c_void_p(native.driver), descriptors.context_desc(), ctypes.byref(context))
-        called("zeEventCounterBasedCreate", context, ctypes.c_void_p(native.device), described,
-               ctypes.byref(event))  # fmt: skip
-        ring = self.driver.stage(nbytes * SLOTS)
-        loop = loops(Path(__file__).with_suffix(".c")).uploading_launches
-        ze = loader.load().library
-        functions = [ze.zeCommandListAppendLaunchKernel, ze.zeCommandListAppendMemoryCopy]
-        arguments = [
-            *(ctypes.cast(each, ctypes.c_void_p) for each in functions),
-            event,
-            ctypes.c_void_p(queue.native),
-            kernel,
-            ctypes.c_void_p(memory.address),
-            ctypes.c_void_p(ring.ctypes.data),
-            ctypes.c_size_t(nbytes),
-            ctypes.c_size_t(SLOTS),
-        ]
-
-        def sample(n: int, _kept: object = (memory, ring)) -> float:
-            return checked(loop(*arguments, ctypes.c_size_t(n)))
-
-        return sample
+    def call(self, name: str, *arguments: int, loaded: tuple[int, ...] = (), result: int = 0) -> Call:
+        """A call of a function of the loader."""
+        function = ctypes.cast(getattr(loader.load().library, name), ctypes.c_void_p).value or 0
+        return Call(function, arguments, loaded, result)
 
     @staticmethod
-    def settle(queue: ps.Queue) -> None:
-        """Wait for launches that forebay does not know of."""
-        called("zeCommandListHostSynchronize", ctypes.c_void_p(queue.native), ctypes.c_uint64(2**64 - 1))
+    def handle(stream: ps.Queue) -> int:
+        """The driver's list."""
+        return int(stream.native)
 
+    def settle(self, stream: ps.Queue) -> None:
+        """Wait for what forebay does not know of."""
+        called("zeCommandListHostSynchronize", ctypes.c_void_p(self.handle(stream)), ctypes.c_uint64(FOREVER))
 
-class RawLoop:
-    """Launches of one kernel on one queue, from C."""
+    # -- launches
 
-    def __init__(self, queue: int, kernel: ctypes.c_void_p, *kept: object):
-        self._library = loops(Path(__file__).with_suffix(".c"))
-        self._kept = kept  # whose addresses are used
-        self._queue = ctypes.c_void_p(queue)
-        self._kernel = kernel
-        ze = loader.load().library
-        self._append = ctypes.cast(ze.zeCommandListAppendLaunchKernel, ctypes.c_void_p)
-        self._set = ctypes.cast(ze.zeKernelSetArgumentValue, ctypes.c_void_p)
+    def memory(self, nbytes: int) -> Any:
+        """Memory of the kind that forebay uses."""
+        return self.driver.allocate(nbytes)
 
-    def __call__(self, n: int) -> float:
-        """Seconds that n launches take."""
-        return checked(self._library.launches(self._append, self._queue, self._kernel, ctypes.c_size_t(n)))
+    def kernel(self, arguments: int, memory: Any) -> int:
+        """A kernel object of its own with its arguments set. It lives as long as the process."""
+        # what is made for plans is a structure that begins with the driver's handle
+        made = self._kernels[kernels.name_of(arguments)].create(None)
+        kernel = ctypes.c_void_p.from_address(made)
+        address = ctypes.c_uint64(memory.address)
+        called("zeKernelSetGroupSize", kernel, 1, 1, 1)
+        called("zeKernelSetArgumentValue", kernel, 0, ctypes.c_size_t(8), ctypes.byref(address))
+        for index, value in enumerate(kernels.values(arguments), 1):
+            number = ctypes.c_int32(value)
+            called("zeKernelSetArgumentValue", kernel, index, ctypes.c_size_t(4), ctypes.byref(number))
+        return kernel.value or 0
 
-    def changing(self, n: int, index: int) -> float:
-        """The same with one int argument set each time."""
-        return checked(
-            self._library.changing_launches(
-                self._append, self._set, self._queue, self._kernel, ctypes.c_uint32(index), ctypes.c_size_t(n)
-            )
+    def launch(self, stream: ps.Queue, kernel: int, waits: Any = None) -> list[Call]:
+        """A launch of one work-item that waits for the events of an array."""
+        count = len(waits) if waits is not None else 0
+        first = address_of(waits) if count else 0
+        arguments = self.handle(stream), kernel, address_of(GROUPS), 0, count, first
+        return [self.call("zeCommandListAppendLaunchKernel", *arguments)]
+
+    def set_number(self, kernel: int, index: int, cell: ctypes.c_int32) -> Call:
+        """Set an integer."""
+        return self.call("zeKernelSetArgumentValue", kernel, index, 4, address_of(cell))
+
+    def set_pointer(self, kernel: int, memory: Any, cell: ctypes.c_uint64) -> Call:
+        """Set the pointer; the cell is for the call's use."""
+        cell.value = memory.address
+        return self.call("zeKernelSetArgumentValue", kernel, 0, 8, address_of(cell))
+
+    # -- events
+
+    def events(self, count: int, for_host: bool = False) -> Any:
+        """An array of so many counter-based events, which live as long as the process."""
+        array = (ctypes.c_void_p * count)()
+        flags, scope = (COUNTER_IMMEDIATE | COUNTER_HOST_VISIBLE, SCOPE_HOST) if for_host else (1, SCOPE_DEVICE)
+        described = descriptors.event_desc(flags, scope, SCOPE_DEVICE)
+        context, device = ctypes.c_void_p(self._context), ctypes.c_void_p(self.driver.native.device)
+        for index in range(count):
+            slot = ctypes.c_void_p(address_of(array) + 8 * index)
+            called("zeEventCounterBasedCreate", context, device, described, slot)
+        return array
+
+    def marker(self, stream: ps.Queue, events: Any, index: int = 0) -> list[Call]:
+        """Signal an event of an array."""
+        return [self.call("zeCommandListAppendSignalEvent", self.handle(stream), events[index])]
+
+    def release(self, events: Any) -> list[Call]:
+        """Nothing: counter-based events are used again as they are."""
+        return []
+
+    def query(self, events: Any, answer: ctypes.c_int32) -> list[Call]:
+        """Ask whether the first event of an array is done."""
+        scrap = ctypes.c_uint64.from_buffer(ctypes.create_string_buffer(8))  # "not ready" is no error
+        self._scrap = scrap
+        return [self.call("zeEventQueryStatus", events[0], result=address_of(scrap))]
+
+    def finish(self, stream: ps.Queue) -> list[Call]:
+        """Wait for all that a list was given."""
+        return [self.call("zeCommandListHostSynchronize", self.handle(stream), FOREVER)]
+
+    def wait_for(self, events: Any) -> list[Call]:
+        """Let the host wait for all events of an array."""
+        return [self.call("zeEventHostSynchronize", events[index], FOREVER) for index in range(len(events))]
+
+    # -- memory
+
+    def copy(self, stream: ps.Queue, direction: str, nbytes: int) -> tuple[list[Call], object]:
+        """A copy "up", "down" or "across", the host's memory being pinned; and what has to be kept."""
+        here, there = self.memory(nbytes), self.memory(nbytes)
+        host = ps.host_empty(nbytes, "u1", device=self.device)
+        at = host.ctypes.data
+        to, source = {"up": (here.address, at), "down": (at, here.address), "across": (there.address, here.address)}[
+            direction
+        ]
+        call = self.call("zeCommandListAppendMemoryCopy", self.handle(stream), to, source, nbytes, 0, 0, 0)
+        return [call], (here, there, host)
+
+    def alloc(self, stream: ps.Queue, nbytes: int) -> tuple[list[Call], object, str]:
+        """Memory allocated and freed."""
+        address = ctypes.c_uint64()
+        described = ctypes.create_string_buffer(DEVICE_ALLOC_DESC, 24)
+        at, device = address_of(address), self.driver.native.device
+        calls = [
+            self.call("zeMemAllocDevice", self._context, address_of(described), nbytes, 64, device, at),
+            self.call("zeMemFree", self._context, at, loaded=(1,)),
+        ]
+        return calls, (address, described), "the driver's own allocation"
+
+    # -- recordings
+
+    def recording(self, stream: ps.Queue, length: int) -> tuple[list[Call], object] | None:
+        """Appending a closed command list of so many launches."""
+        memory, closed = self.memory(4096), ctypes.c_void_p()
+        kernel = ctypes.c_void_p(self.kernel(2, memory))
+        context, device = ctypes.c_void_p(self._context), ctypes.c_void_p(self.driver.native.device)
+        called("zeCommandListCreate", context, device, descriptors.list_desc(0, flags=IN_ORDER), ctypes.byref(closed))
+        for _ in range(length):
+            called("zeCommandListAppendLaunchKernel", closed, kernel, GROUPS, None, 0, None)
+        called("zeCommandListClose", closed)
+        call = self.call(
+            "zeCommandListImmediateAppendCommandListsExp", self.handle(stream), 1, address_of(closed), 0, 0, 0
         )
+        return [call], (memory, closed)

@@ -1,100 +1,188 @@
-"""OpenCL: the loop in C, and pyopencl's two ways to launch."""
+"""OpenCL's calls, on the queues of a forebay device."""
 
 from __future__ import annotations
 
 import ctypes
-import timeit
 import warnings
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyopencl as cl
 
 import forebay as ps
-from microbench.interleaved import Sample
-from microbench.raw import checked, loops
+
+from .. import kernels
+from . import Call, address_of
+
+ONE = ctypes.c_size_t(1)
+EXECUTION_STATUS = 0x11D3
+SVM_READ_WRITE, BUFFER_USE_HOST_PTR = 1, 1 | 1 << 3
+SIMULTANEOUS_USE = 0x1293, 1, 0  # CL_COMMAND_BUFFER_FLAGS_KHR, or a command buffer cannot follow itself
 
 
-def function(name: str) -> ctypes.c_void_p:
-    """The address of an OpenCL function in the loader that pyopencl, and so forebay, uses."""
-    return ctypes.cast(getattr(ctypes.CDLL(cl._cl.__file__), name), ctypes.c_void_p)
+class Driver:
+    """Makes calls of OpenCL. Streams are forebay's queues."""
 
-
-def set_address(kernel: cl.Kernel, index: int, address: int) -> None:
-    """Set a pointer argument to an address of shared virtual memory."""
-    call = ctypes.CDLL(cl._cl.__file__).clSetKernelArgSVMPointer
-    error = call(ctypes.c_void_p(kernel.int_ptr), ctypes.c_uint32(index), ctypes.c_void_p(address))
-    if error:
-        raise RuntimeError(f"clSetKernelArgSVMPointer failed: {error}")
-
-
-SLOTS = 512  # more than a sample has launches
-
-
-class Raw:
-    """One program of a device, for those who launch without forebay."""
-
-    def __init__(self, device: ps.Device, source: str):
+    def __init__(self, device: Any):
+        self.device = device
         self.driver = device.driver
+        self._library = ctypes.CDLL(cl._cl.__file__)  # the loader that pyopencl, and so forebay, uses
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's log says nothing here
-            self._program = cl.Program(self.driver.context, source).build(cache_dir=False)
+            no_cache: Any = False  # pyopencl takes False, and its stubs do not
+            self.program = cl.Program(self.driver.context, kernels.opencl()).build(cache_dir=no_cache)
 
-    def _kernel(self) -> tuple[cl.Kernel, object]:
-        """A kernel object of its own with its arguments, and its memory, of the kind that forebay uses."""
-        kernel = cl.Kernel(self._program, "fill")
-        memory = self.driver.allocate(4096)
-        if self.driver.has_memory_objects:
+    def function(self, name: str) -> int:
+        """The address of a function."""
+        return ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value or 0
+
+    def call(self, name: str, *arguments: int, loaded: tuple[int, ...] = (), result: int = 0) -> Call:
+        """A call of a function of the loader."""
+        return Call(self.function(name), arguments, loaded, result)
+
+    @staticmethod
+    def handle(stream: ps.Queue) -> int:
+        """The driver's queue."""
+        return int(stream.native.int_ptr)
+
+    @staticmethod
+    def settle(stream: ps.Queue) -> None:
+        """Wait for what forebay does not know of."""
+        stream.native.finish()
+
+    # -- launches
+
+    def memory(self, nbytes: int) -> Any:
+        """Memory of the kind that forebay uses."""
+        return self.driver.allocate(nbytes)
+
+    def kernel(self, arguments: int, memory: Any) -> Any:
+        """A kernel object of its own with its arguments set."""
+        kernel: Any = cl.Kernel(self.program, kernels.name_of(arguments))  # its stubs do not take all it takes
+        if memory.handle:
             kernel.set_arg(0, cl.MemoryObject.from_int_ptr(memory.handle, retain=True))
         else:
-            set_address(kernel, 0, memory.address)
-        kernel.set_arg(1, np.int32(100))
-        return kernel, memory
+            set_address = self._library.clSetKernelArgSVMPointer
+            if set_address(ctypes.c_void_p(kernel.int_ptr), ctypes.c_uint32(0), ctypes.c_void_p(memory.address)):
+                raise RuntimeError("clSetKernelArgSVMPointer failed")
+        for index, value in enumerate(kernels.values(arguments), 1):
+            kernel.set_arg(index, ctypes.c_int32(value))
+        return kernel
 
-    def loop(self, queue: ps.Queue) -> RawLoop:
-        """The C loop on the queue's own driver queue."""
-        return RawLoop(queue.native, *self._kernel())
+    def launch(self, stream: ps.Queue, kernel: Any, waits: Any = None) -> list[Call]:
+        """A launch of one work-item that waits for the events of an array."""
+        one, count = address_of(ONE), len(waits) if waits is not None else 0
+        first = address_of(waits) if count else 0
+        handles = self.handle(stream), kernel.int_ptr
+        return [self.call("clEnqueueNDRangeKernel", *handles, 1, 0, one, one, count, first, 0)]
 
-    def others(self, queue: ps.Queue) -> dict[str, Sample]:
-        """Other ways to launch the same from Python."""
-        kernel, memory = self._kernel()
-        called = cl.Kernel(self._program, "fill")  # pyopencl sets its arguments at each call
-        plain = cl.Buffer(self.driver.context, cl.mem_flags.READ_WRITE, 4096)
-        enqueue = {"enqueue": cl.enqueue_nd_range_kernel, "native": queue.native, "kernel": kernel, "memory": memory}
-        call = {"kernel": called, "native": queue.native, "buffer": plain, "number": np.int32(100)}
-        return {
-            "pyopencl enqueue_nd_range_kernel": timeit.Timer("enqueue(native, kernel, (1,), (1,))", globals=enqueue)
-            .timeit,
-            "pyopencl kernel(queue, …)": timeit.Timer("kernel(native, (1,), (1,), buffer, number)", globals=call)
-            .timeit,
-        }  # fmt: skip
+    def set_number(self, kernel: Any, index: int, cell: ctypes.c_int32) -> Call:
+        """Set an integer."""
+        return self.call("clSetKernelArg", kernel.int_ptr, index, 4, address_of(cell))
 
-    def recorded(self, queue: ps.Queue, length: int) -> Sample | None:
-        """Enqueueing a command buffer of so many launches, from C; None where there are no command buffers."""
+    def set_pointer(self, kernel: Any, memory: Any, cell: ctypes.c_uint64) -> Call:
+        """Set the pointer; the cell is for the call's use."""
+        if not memory.handle:
+            return self.call("clSetKernelArgSVMPointer", kernel.int_ptr, 0, memory.address)
+        cell.value = memory.handle
+        return self.call("clSetKernelArg", kernel.int_ptr, 0, 8, address_of(cell))
+
+    # -- events
+
+    def events(self, count: int, for_host: bool = False) -> Any:
+        """An array for so many events, which the markers put there."""
+        return (ctypes.c_void_p * count)()
+
+    def marker(self, stream: ps.Queue, events: Any, index: int = 0) -> list[Call]:
+        """A marker, flushed, or no other queue could wait for it."""
+        slot = address_of(events) + 8 * index
+        queue = self.handle(stream)
+        return [self.call("clEnqueueMarkerWithWaitList", queue, 0, 0, slot), self.call("clFlush", queue)]
+
+    def release(self, events: Any) -> list[Call]:
+        """Give the events of an array back."""
+        slots = [address_of(events) + 8 * index for index in range(len(events))]
+        return [self.call("clReleaseEvent", slot, loaded=(0,)) for slot in slots]
+
+    def query(self, events: Any, answer: ctypes.c_int32) -> list[Call]:
+        """Ask whether the first event of an array is done."""
+        return [
+            self.call("clGetEventInfo", address_of(events), EXECUTION_STATUS, 4, address_of(answer), 0, loaded=(0,))
+        ]
+
+    def finish(self, stream: ps.Queue) -> list[Call]:
+        """Wait for all that a queue was given."""
+        return [self.call("clFinish", self.handle(stream))]
+
+    def wait_for(self, events: Any) -> list[Call]:
+        """Let the host wait for all events of an array."""
+        return [self.call("clWaitForEvents", len(events), address_of(events))]
+
+    # -- memory
+
+    def copy(self, stream: ps.Queue, direction: str, nbytes: int) -> tuple[list[Call], object]:
+        """A copy "up", "down" or "across", the host's memory being pinned; and what has to be kept."""
+        queue, here, there = self.handle(stream), self.memory(nbytes), self.memory(nbytes)
+        host = ps.host_empty(nbytes, "u1", device=self.device)
+        at, kept = host.ctypes.data, (here, there, host)
+        if direction == "across" and here.handle:
+            call = self.call("clEnqueueCopyBuffer", queue, here.handle, there.handle, 0, 0, nbytes, 0, 0, 0)
+        elif here.handle:
+            name = "clEnqueueWriteBuffer" if direction == "up" else "clEnqueueReadBuffer"
+            call = self.call(name, queue, here.handle, 0, 0, nbytes, at, 0, 0, 0)
+        else:
+            to, source = {
+                "up": (here.address, at),
+                "down": (at, here.address),
+                "across": (there.address, here.address),
+            }[direction]
+            call = self.call("clEnqueueSVMMemcpy", queue, 0, to, source, nbytes, 0, 0, 0)
+        return [call], kept
+
+    def alloc(self, stream: ps.Queue, nbytes: int) -> tuple[list[Call], object, str]:
+        """Memory allocated and freed."""
+        memory, context = self.memory(8), self.driver.context.int_ptr
+        address, handle, scrap, error = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_int32()
+        at, over = address_of(address), address_of(handle)
+        calls = []  # clSVMFree returns nothing; what it leaves in the register is no error code
+        if memory.address:
+            calls.append(self.call("clSVMAlloc", context, SVM_READ_WRITE, nbytes, 0, result=at))
+        if memory.handle:
+            flags = BUFFER_USE_HOST_PTR if memory.address else 1
+            loaded = (3,) if memory.address else ()
+            argument = at if memory.address else 0
+            make = (context, flags, nbytes, argument, address_of(error))
+            calls.append(self.call("clCreateBuffer", *make, loaded=loaded, result=over))
+            calls.append(self.call("clReleaseMemObject", over, loaded=(0,)))
+        if memory.address:
+            calls.append(self.call("clSVMFree", context, at, loaded=(1,), result=address_of(scrap)))
+        return calls, (address, handle, scrap, error), "the driver's own allocation"
+
+    # -- recordings
+
+    def recording(self, stream: ps.Queue, length: int) -> tuple[list[Call], object] | None:
+        """Enqueueing a command buffer of so many launches; None where there are no command buffers."""
+        native = stream.native
         if "cl_khr_command_buffer" not in self.driver.native.extensions.split():
             return None
-        kernel, memory = self._kernel()
-        native = queue.native
-        find = ctypes.CDLL(cl._cl.__file__).clGetExtensionFunctionAddressForPlatform
+        memory = self.memory(4096)
+        kernel = self.kernel(2, memory)
+        find = self._library.clGetExtensionFunctionAddressForPlatform
         find.restype = ctypes.c_void_p
+        platform = ctypes.c_void_p(native.device.platform.int_ptr)
+        pointer, integer = ctypes.c_void_p, ctypes.c_int32
 
         def extension(name: bytes, *types: Any) -> Any:
-            address = find(ctypes.c_void_p(native.device.platform.int_ptr), name)
-            return ctypes.CFUNCTYPE(*types)(address)
+            return ctypes.CFUNCTYPE(*types)(find(platform, name))
 
-        pointer, integer = ctypes.c_void_p, ctypes.c_int32
         create = extension(b"clCreateCommandBufferKHR", pointer, ctypes.c_uint32, pointer, pointer, pointer)
         command = extension(
             b"clCommandNDRangeKernelKHR", integer, pointer, pointer, pointer, pointer, ctypes.c_uint32, pointer,
             pointer, pointer, ctypes.c_uint32, pointer, pointer, pointer,
         )  # fmt: skip
         finalize = extension(b"clFinalizeCommandBufferKHR", integer, pointer)
-        error = integer()
-        # CL_COMMAND_BUFFER_FLAGS_KHR: CL_COMMAND_BUFFER_SIMULTANEOUS_USE_KHR, or it cannot follow itself
-        flags = (ctypes.c_uint64 * 3)(0x1293, 1, 0)
+        error, one = integer(), ctypes.byref(ONE)
+        flags = (ctypes.c_uint64 * 3)(*SIMULTANEOUS_USE)
         buffer = create(1, ctypes.byref(pointer(native.int_ptr)), flags, ctypes.byref(error))
-        one = ctypes.byref(ctypes.c_size_t(1))
         errors = [error.value]
         errors += [
             command(buffer, None, None, kernel.int_ptr, 1, None, one, one, 0, None, None, None) for _ in range(length)
@@ -102,55 +190,5 @@ class Raw:
         errors.append(finalize(buffer))
         if any(errors):
             raise RuntimeError(f"making a command buffer failed: {max(errors, key=abs)}")
-        enqueue = pointer(find(pointer(native.device.platform.int_ptr), b"clEnqueueCommandBufferKHR"))
-        loop = loops(Path(__file__).with_suffix(".c")).replays
-
-        def sample(n: int, _kept: object = (memory, kernel)) -> float:
-            return checked(loop(enqueue, pointer(native.int_ptr), pointer(buffer), ctypes.c_size_t(n)))
-
-        return sample
-
-    def uploading_loop(self, queue: ps.Queue, nbytes: int) -> Sample:
-        """The C loop that writes so many bytes before each launch."""
-        buffer = cl.Buffer(self.driver.context, cl.mem_flags.READ_WRITE, nbytes)
-        kernel = cl.Kernel(self._program, "fill")
-        kernel.set_args(buffer, np.int32(100))
-        ring = np.zeros(nbytes * SLOTS, np.uint8)
-        loop = loops(Path(__file__).with_suffix(".c")).uploading_launches
-        functions = [function(name) for name in ("clEnqueueNDRangeKernel", "clEnqueueWriteBuffer", "clReleaseEvent")]
-        handles = [ctypes.c_void_p(each.int_ptr) for each in (queue.native, kernel, buffer)]
-        sizes = ctypes.c_size_t(nbytes), ctypes.c_size_t(SLOTS)
-
-        def sample(n: int, _kept: object = (kernel, buffer)) -> float:
-            return checked(loop(*functions, *handles, ctypes.c_void_p(ring.ctypes.data), *sizes, ctypes.c_size_t(n)))
-
-        return sample
-
-    @staticmethod
-    def settle(queue: ps.Queue) -> None:
-        """Wait for launches that forebay does not know of."""
-        queue.native.finish()
-
-
-class RawLoop:
-    """Launches of one kernel on one queue, from C."""
-
-    def __init__(self, queue: cl.CommandQueue, kernel: cl.Kernel, *kept: object):
-        self._library = loops(Path(__file__).with_suffix(".c"))
-        self._kept = (queue, kernel, *kept)  # whose handles and arguments are used
-        self._queue = ctypes.c_void_p(queue.int_ptr)
-        self._kernel = ctypes.c_void_p(kernel.int_ptr)
-        self._enqueue = function("clEnqueueNDRangeKernel")
-        self._set = function("clSetKernelArg")
-
-    def __call__(self, n: int) -> float:
-        """Seconds that n launches take."""
-        return checked(self._library.launches(self._enqueue, self._queue, self._kernel, ctypes.c_size_t(n)))
-
-    def changing(self, n: int, index: int) -> float:
-        """The same with one int argument set each time."""
-        return checked(
-            self._library.changing_launches(
-                self._enqueue, self._set, self._queue, self._kernel, ctypes.c_uint32(index), ctypes.c_size_t(n)
-            )
-        )
+        enqueue = find(platform, b"clEnqueueCommandBufferKHR")
+        return [Call(enqueue, (0, 0, buffer, 0, 0, 0))], (memory, kernel)

@@ -1,4 +1,4 @@
-"""The command line: ``forebay devices``, ``default``, ``hip`` and ``cache``, also as ``python -m forebay``."""
+"""The command line: ``forebay devices``, ``default``, ``hip``, ``cache``, ``bench``; also as ``python -m forebay``."""
 
 from __future__ import annotations
 
@@ -154,6 +154,27 @@ def clear_cache() -> None:
     before = BinaryCache().info()
     BinaryCache().clear()
     print(f"{before.entries - BinaryCache().info().entries} entries removed")
+
+
+@commands.command(
+    "bench",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def bench(arguments: tuple[str, ...]) -> None:
+    """Measure what forebay's calls cost here, beside the driver's own and other packages.
+
+    `forebay bench --help` lists the commands, and `forebay bench run --help` the cases and options.
+    """
+    try:
+        from forebay.bench.__main__ import main as run
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "forebay":
+            raise
+        print(f"forebay: bench needs {error.name}: pip install 'forebay[bench]'", file=sys.stderr)
+        sys.exit(2)
+    run(list(arguments), prog_name="forebay bench")
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.needs("no chosen device")
 
 ROOMS = ("core", "sync", "events", "queues")
 FACE = Path("src", "forebay")
+BENCH = Path("microbench")
 BUILD_SDIST = "import setuptools.build_meta as b; print(b.build_sdist('dist'))"
 BUILD_WHEEL = "import setuptools.build_meta as b; print(b.build_wheel('dist'))"
 
@@ -77,7 +78,7 @@ def checkout(tmp_path_factory):
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy2(ROOT / name, copy / name)
     ignore = shutil.ignore_patterns("*.so", "*.pyd", "*.pyx", "*.cpp", "__pycache__")
-    for folder in (FACE, *ROOMS, "tests"):
+    for folder in (FACE, BENCH, *ROOMS, "tests"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=ignore)
     (copy / FACE / "__init__.py").write_text(
         '"""Without what it imports when it is whole."""\n\n__version__ = "1.2.3"\n'
@@ -102,8 +103,10 @@ def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
     assert wheel.name.startswith("forebay-1.2.3-")
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
     assert {name.split("/")[0] for name in names} == {"forebay"}
-    assert {Path(name).suffix for name in names} == {".py", ".pyi", ".pxd", ".so", ".typed"}
+    assert {Path(name).suffix for name in names} == {".py", ".pyi", ".pxd", ".so", ".typed", ".c"}
     expected = {Path("forebay/py.typed")}
+    bench = [path.relative_to(checkout / BENCH) for path in (checkout / BENCH).rglob("*.[pc]*")]
+    expected |= {Path("forebay/bench", path) for path in bench if path.suffix in (".py", ".c")}
     for pattern in ("**/*.py", "**/*.pyx", "**/*.pxd"):
         expected |= {path.relative_to(checkout / "src") for path in (checkout / FACE).glob(pattern)}
         for room in ROOMS:
@@ -206,7 +209,10 @@ def test_what_only_the_tests_use_is_compiled_when_that_is_asked_for(checkout, wh
 def test_the_view_has_the_layout_of_an_installed_forebay(checkout):
     output_of("setup.py", "--quiet", "view", cwd=checkout)
     view = checkout / "build/view/forebay"
-    assert {path.name for path in view.iterdir()} == {path.name for path in (checkout / FACE).iterdir()} | {*ROOMS}
+    assert {path.name for path in view.iterdir()} == {path.name for path in (checkout / FACE).iterdir()} | {
+        "bench",
+        *ROOMS,
+    }
     assert (view / "queues/opencl/large.pyx").read_text() == (checkout / "queues/opencl/large.pyx").read_text()
     assert (view / "queues/opencl/large.pyi").exists()
     assert not [*checkout.glob("queues/**/*.pyi")]

@@ -1,0 +1,152 @@
+"""Counts what one operation takes: driver calls, events, markers and host syncs. Numbers that do not vary.
+
+The tests' observers see the driver's calls, so this works in a checkout. Null hardware makes the same calls as a GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import forebay as ps
+from forebay.queues.selection import select
+
+from .layers import Ground, Layer, Subject
+from .layers.all import LAYERS
+
+TABLE = Path(__file__).with_name("counts.json")
+TURNS = 12
+STATS = {"events": "events_made", "markers": "markers_made", "host syncs": "host_syncs"}
+
+Count = dict[str, float]
+
+OPERATIONS: dict[str, tuple[str, str, tuple[object, ...]]] = {
+    "launch": ("forebay", "launch", ("", 2)),
+    "launch, one scalar changed": ("forebay", "launch", ("scalar", 2)),
+    "launch, one pointer changed": ("forebay", "launch", ("pointer", 2)),
+    "launch, 64 arguments": ("forebay", "launch", ("", 64)),
+    "launch on the null queue": ("forebay", "launch_on", ("null",)),
+    "launch on a blocking and on the null queue": ("forebay", "alternate", ()),
+    "launch + finish": ("forebay", "launch_finish", ()),
+    "launch on 16 queues + finish of the device": ("forebay", "finish_all", (16,)),
+    "launch + record": ("forebay", "record", (True,)),
+    "record, nothing new": ("forebay", "record", (False,)),
+    "launch + wait + launch": ("forebay", "wait", ()),
+    "launch, 8 queues wait and launch": ("forebay", "fan_out", (8,)),
+    "8 queues launch, one waits and launches": ("forebay", "fan_in", (8,)),
+    "launch, the same bytes by value": ("forebay", "by_value", (4096, "")),
+    "launch, new bytes by value": ("forebay", "by_value", (4096, "new")),
+    "launch, scratch of 600 reductions": ("forebay", "scratch", (600,)),
+    "graph of 100 launches": ("forebay", "replay", (100, 0)),
+    "graph of 100 launches, one changed": ("forebay", "replay", (100, 1)),
+    "upload of 4 KiB + finish": ("forebay", "copy", ("up", 4096)),
+    "download of 4 KiB + finish": ("forebay", "copy", ("down", 4096)),
+    "alloc + free": ("forebay", "alloc", (4096,)),
+    "bound launch": ("forebay bound", "launch", ("", 2)),
+    "hipModuleLaunchKernel": ("forebay.hip", "launch", ("", 2)),
+    "hipMemcpyAsync up + synchronize": ("forebay.hip", "copy", ("up", 4096)),
+}
+"""By name: the layer, its operation and the arguments of that."""
+
+
+class Operations:
+    """The operations above on one device."""
+
+    def __init__(self, device: ps.Device):
+        self.ground = Ground(device)
+        self._layers: dict[str, Layer] = {}
+
+    def layer(self, name: str) -> Layer:
+        """A layer by name, made when first asked for."""
+        if name not in self._layers:
+            (kind,) = (kind for kind in LAYERS if kind.name == name)
+            self._layers[name] = kind.open(self.ground)
+        return self._layers[name]
+
+    def subject(self, name: str) -> Subject:
+        """An operation by name."""
+        layer, operation, arguments = OPERATIONS[name]
+        subject: Subject = getattr(self.layer(layer), operation)(*arguments)
+        return subject
+
+
+def _devices(operations: Operations) -> list[ps.Device]:
+    from forebay import hip
+    from forebay.hip.streams import queue_of
+
+    operations.layer("forebay.hip")
+    assert hip
+    return [operations.ground.device, queue_of(None).device]
+
+
+@contextlib.contextmanager
+def watched_device() -> Iterator[ps.Device]:
+    """A device all of whose objects the observer has seen made."""
+    from tests.helpers.observer import watch
+
+    with watch(select().backend), ps.Device() as device:
+        yield device
+
+
+@contextlib.contextmanager
+def _counting(operations: Operations) -> Iterator[Count]:
+    """Count what is done inside, by the name of the driver's function and as the devices' stats have it."""
+    from tests.helpers.observer import observe
+
+    found: Count = {}
+    devices = _devices(operations)
+    with observe(operations.ground.device) as calls:
+        before = [device.stats for device in devices]
+        yield found
+        found.update(calls.counts())
+        for name, field in STATS.items():
+            found[name] = sum(getattr(device.stats - old, field) for device, old in zip(devices, before, strict=True))
+
+
+def count(device: ps.Device) -> dict[str, Count]:
+    """For each operation, what one takes of each. The device was opened by `watched_device`."""
+    operations = Operations(device)
+    counted: dict[str, Count] = {}
+    for name in OPERATIONS:
+        subject = operations.subject(name)
+        with subject.around():
+            subject.run(TURNS)
+        with subject.around(), _counting(operations) as found:
+            subject.run(TURNS)
+        counted[name] = {what: _exact(number / TURNS) for what, number in sorted(found.items()) if number}
+    return counted
+
+
+def _exact(number: float) -> float:
+    return int(number) if number == int(number) else round(number, 3)
+
+
+def read() -> dict[str, Any]:
+    """The table of the repository, by part: counts of a driver, and instructions."""
+    table: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
+    return table
+
+
+def write(part: str, numbers: dict[str, Any]) -> None:
+    """Put new numbers into a part of the table: a driver, or what `instructions.part` names."""
+    table = read() | {part: numbers}
+    parts = []
+    for name, rows in sorted(table.items()):
+        body = ",\n".join(f"  {json.dumps(row)}: {json.dumps(value)}" for row, value in rows.items())
+        parts.append(f" {json.dumps(name)}: {{\n{body}\n }}")
+    TABLE.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+
+
+def differences(expected: dict[str, Count], found: dict[str, Count]) -> list[str]:
+    """What is not as the table has it, a line each: more of anything, and less, which is to be written down."""
+    lines = []
+    for name in dict.fromkeys([*expected, *found]):
+        before, now = expected.get(name, {}), found.get(name, {})
+        for what in dict.fromkeys([*before, *now]):
+            old, new = before.get(what, 0), now.get(what, 0)
+            if old != new:
+                lines.append(f"{name}: {what} {old:g} -> {new:g}")
+    return lines

@@ -1,0 +1,53 @@
+"""Starts Python processes that see the same drivers as this one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+
+NULL_LEVELZERO = "FOREBAY_NULL_LEVELZERO"  # set where tests.null_levelzero has started this process
+
+
+def command_of(*arguments: str) -> tuple[list[str], dict[str, str]]:
+    """The command line and environment of a Python process with these arguments."""
+    if NULL_LEVELZERO in os.environ:
+        from tests import null_levelzero
+
+        command, environment = null_levelzero.child_command("python", *arguments)
+        return list(command), dict(environment)
+    return [sys.executable, *arguments], dict(os.environ)
+
+
+def run_python(*arguments: str, prefix: tuple[str, ...] = (), **environment: str | None) -> tuple[float, str]:
+    """Run a Python process; return its seconds and what it printed.
+
+    Parameters
+    ----------
+    *arguments : str
+    prefix : tuple of str
+        A command that runs it.
+    **environment : str or None
+        Variables to set, or to take away.
+
+    Raises
+    ------
+    RuntimeError
+        When it fails.
+    """
+    command, base = command_of(*arguments)
+    changed: Mapping[str, str | None] = {**base, **environment}
+    begun = time.perf_counter()
+    done = subprocess.run(
+        [*prefix, *command],
+        env={name: value for name, value in changed.items() if value is not None},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    taken = time.perf_counter() - begun
+    if done.returncode:
+        raise RuntimeError(f"{' '.join([*prefix, *command])} failed:\n{done.stderr[-2000:]}")
+    return taken, done.stdout

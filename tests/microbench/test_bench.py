@@ -1,0 +1,362 @@
+"""`forebay bench`: that it measures, writes, compares and draws. No test looks at how long anything took."""
+
+import csv
+import dataclasses
+import io
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from microbench import raw
+from microbench.__main__ import main
+from microbench.bench import Bench, Point
+from microbench.cases import CASES
+from microbench.layers import Ground, Subject
+from microbench.layers.all import LAYERS
+from microbench.measure import measure
+from microbench.report import Report
+from tests.helpers.processes import output_of, python
+
+pytestmark = pytest.mark.needs("no validation layer")
+
+OURS = {"forebay", "forebay bound"}
+
+
+def run(*words):
+    done = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    """The file of a small run."""
+    path = tmp_path_factory.mktemp("bench") / "result.json"
+    run("launch", "graph", "idle", "--quick", "--rounds", 12, "--calls", 4, "--json", path)
+    return path
+
+
+def changed(result, path, change):
+    """A copy of a result in which `change` was made to each row."""
+    known = json.loads(result.read_text())
+    for row in known["rows"]:
+        change(row)
+    path.write_text(json.dumps(known))
+    return path
+
+
+# Measuring
+
+
+def test_every_round_has_every_subject_once_in_its_surroundings():
+    seen = []
+
+    class Around:
+        def __init__(self, name):
+            self.name = name
+
+        def __enter__(self):
+            seen.append(("in", self.name))
+
+        def __exit__(self, *failure):
+            seen.append(("out", self.name))
+
+    def subject(name, seconds):
+        def sample(n):
+            seen.append((n, name))
+            return n * seconds
+
+        return Subject(sample, lambda: Around(name))
+
+    found = measure({"a": subject("a", 1e-6), "b": subject("b", 3e-6)}, calls=5, rounds=7, warm_up=2)
+    assert found == {"a": pytest.approx([1] * 7), "b": pytest.approx([3] * 7)}
+    for first in range(0, len(seen), 6):
+        turn = seen[first : first + 6]
+        names = [name for _, name in turn]
+        assert sorted(names) == ["a", "a", "a", "b", "b", "b"]
+        assert [what for what, _ in turn] == ["in", 5, "out"] * 2
+    assert len(seen) == 9 * 6
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "start"])
+def test_every_case_gives_rows_of_forebay_at_every_point(device, name, really):
+    bench = Bench(device, quick=True, rounds=2, calls=2)
+    case, turns = CASES[name], []
+    rows = bench.run(case, lambda: turns.append(1))
+    assert len(turns) == bench.turns(case)
+    assert all(np.isfinite(row.samples).all() and min(row.samples) > 0 for row in rows)
+    points = [point.name for point in case.points(bench)]
+    assert list(dict.fromkeys(row.point for row in rows)) == (points if really or name != "host" else [])
+    for point in points if really or name != "host" else ():
+        assert OURS & {row.layer for row in rows if row.point == point}
+
+
+def test_the_start_of_processes(device):
+    bench = Bench(device, quick=True, rounds=2, calls=2)
+    rows = bench.run(CASES["start"], lambda: None)
+    assert {row.point.partition(", ")[2] for row in rows} == {
+        "",
+        "compiled",
+        "out of forebay's cache",
+        "out of the driver's cache",
+    }
+
+
+def test_what_is_measured_leaves_nothing_behind(device):
+    bench = Bench(device, quick=True, rounds=2, calls=2, only=["C", "forebay", "forebay bound"])
+    names = ("launch", "events", "chains", "idle", "busy", "finish", "graph", "pool")
+
+    def all_of_them():
+        for name in names:
+            bench.run(CASES[name], lambda: None)
+        device.finish()
+
+    all_of_them()
+    before = device.stats.allocations
+    all_of_them()
+    all_of_them()
+    first = device.stats.allocations - before
+    all_of_them()
+    all_of_them()
+    assert device.stats.allocations - before <= 2 * first
+
+
+# The floor
+
+
+@pytest.fixture
+def native(device):
+    ground = Ground(device)
+    if ground.native is None:
+        pytest.skip(ground.no_native)
+    return ground.native
+
+
+@pytest.mark.executes
+def test_the_floor_really_launches_and_copies(device, native):
+    queue, memory = device.queue(), native.memory(4)
+    kernel = native.kernel(16, memory)
+    calls, (here, there, host) = native.copy(queue, "up", 4)
+    host.view("f4")[0] = 3
+    raw.Sequence([*calls, *native.finish(queue)], (here, there, host))(1)
+    assert raw.Sequence([*native.launch(queue, kernel), *native.finish(queue)], (kernel, memory))(3) > 0
+    found = np.zeros(2, "f4")
+    for value, source in zip(found[:, None], (here, memory), strict=True):
+        queue.copy(value, device._over(source, (1,), np.dtype("f4")))
+    queue.finish()
+    assert found.tolist() == [3, sum(range(100, 115))]
+
+
+def test_a_call_that_fails_ends_the_floor(device, native):
+    queue = device.queue()
+    calls, kept = native.copy(queue, "across", 64)
+    broken = calls[0]._replace(arguments=(0, *calls[0].arguments[1:]))
+    if device.info.backend != "opencl":
+        pytest.skip("a null handle is no error there but the end of the process")
+    with pytest.raises(RuntimeError, match="C loop"):
+        raw.Sequence([broken], kept)(1)
+
+
+def test_without_a_compiler_there_is_no_floor_and_it_is_said(device, monkeypatch, tmp_path):
+    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    raw.loops.cache_clear()
+    try:
+        bench = Bench(device, quick=True, rounds=2, calls=2, only=["C", "C again", "forebay"])
+        assert [layer.name for layer in bench.layers] == ["forebay"]
+        assert "apt install gcc" in bench.absent["C"]
+        rows = bench.run(CASES["launch"], lambda: None)
+        report = Report.of(bench, [CASES["launch"]], rows, 1)
+        assert all("median/C" not in numbers for _, numbers in report.lines())
+    finally:
+        raw.loops.cache_clear()
+
+
+# Results
+
+
+def test_a_result_has_the_driver_the_versions_and_what_was_not_there(result):
+    report = Report.read(result)
+    assert report.about["driver"]
+    assert report.about["versions"]["numpy"] == np.__version__
+    there = {row.layer for row in report.rows}
+    assert there | set(report.absent) >= {kind.name for kind in LAYERS} - {"C recording"}
+    assert not there & set(report.absent)
+    assert report.missing["launch/one scalar changed"]["forebay bound"] == "its arguments are fixed"
+
+
+def test_csv_has_a_line_for_each_row(result):
+    report, file = Report.read(result), io.StringIO()
+    report.write_csv(file)
+    lines = list(csv.DictReader(io.StringIO(file.getvalue())))
+    assert [(line["case"], line["point"], line["layer"]) for line in lines] == list(report.by_id)
+    floors = [line for line in lines if line["layer"] == "C"]
+    assert {line["median/C"] for line in floors} <= {"1"}
+
+
+def test_both_can_be_printed():
+    text = run("pool", "--quick", "--rounds", 2, "--calls", 2, "--layer", "forebay", "--json", "-")
+    assert {row["layer"] for row in json.loads(text)["rows"]} == {"forebay"}
+    text = run("pool", "--quick", "--rounds", 2, "--calls", 2, "--layer", "forebay", "--csv", "-")
+    assert len(text.strip().splitlines()) == 2
+
+
+def test_tables(result):
+    text = run("show", result)
+    for word in ("forebay bound", "one scalar changed", "Beside others", "null, 1024 idle"):
+        assert word in text
+
+
+def test_the_same_result_twice_has_no_changes(result):
+    assert "0 of" in run("compare", "--check", result, result)
+
+
+def test_what_is_slower_is_named_and_nothing_else(result, tmp_path):
+    def slower(row):
+        if (row["point"], row["layer"]) == ("one scalar changed", "forebay"):
+            row["samples"] = [sample * 2 for sample in row["samples"]]
+
+    new = changed(result, tmp_path / "new.json", slower)
+    done = CliRunner().invoke(main, ["compare", "--check", str(result), str(new)])
+    assert done.exit_code == 1
+    (line,) = [line for line in done.output.splitlines() if "launch/" in line]
+    assert "one scalar changed" in line
+    assert "2.000" in line
+    assert CliRunner().invoke(main, ["compare", "--check", str(new), str(result)]).exit_code == 0  # it is faster
+
+
+def test_a_machine_that_is_slower_in_all_is_no_change(result, tmp_path):
+    def slower(row):
+        row["samples"] = [sample * 3 for sample in row["samples"]]
+
+    known = json.loads(changed(result, tmp_path / "new.json", slower).read_text())
+    assert len(known["rows"]) > 20
+    text = run("compare", result, tmp_path / "new.json")
+    with_floor = [line for line in text.splitlines() if "│" in line and "3.0" not in line and "launch/" in line]
+    assert with_floor == []
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"about": {"format": 99}}', "[1]"])
+def test_what_is_no_result_is_refused_by_name(text, tmp_path, result):
+    path = tmp_path / "wrong.json"
+    path.write_text(text)
+    done = CliRunner().invoke(main, ["compare", str(path), str(result)])
+    assert done.exit_code == 1
+    assert "wrong.json" in done.output
+
+
+def test_pictures(result, tmp_path):
+    pytest.importorskip("matplotlib")
+    drawn = run("plot", result, "--folder", tmp_path / "pictures").split()
+    assert len(drawn) == 6
+    for name in ("queues", "distribution", "graphs"):
+        assert (tmp_path / "pictures" / f"result-{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (tmp_path / "pictures" / f"result-{name}.svg").read_text()
+
+
+# The command line
+
+
+def test_the_installed_command_is_the_same():
+    text = output_of("-m", "forebay", "bench", "--help")
+    assert "compare" in text
+    assert "plot" in text
+    for name in CASES:
+        assert name in output_of("-m", "forebay", "bench", "run", "--help")
+
+
+def test_an_unknown_case_is_refused_with_the_cases():
+    done = CliRunner().invoke(main, ["launhc"])
+    assert done.exit_code == 2
+    assert "reproducer" in done.output
+
+
+def test_without_scipy_it_says_what_to_install(tmp_path):
+    (tmp_path / "scipy.py").write_text("raise ModuleNotFoundError('no scipy', name='scipy')")
+    done = python("-m", "forebay", "bench", "launch", PYTHONPATH=tmp_path)
+    assert done.returncode == 2
+    assert "forebay[bench]" in done.stderr
+
+
+def test_a_layer_of_another_package_that_fails_is_named(device, monkeypatch):
+    from microbench.layers import pyopencl
+
+    if device.info.backend != "opencl":
+        pytest.skip("pyopencl drives OpenCL only")
+
+    def broken(self, *arguments):
+        raise TypeError("not today")
+
+    monkeypatch.setattr(pyopencl.PyOpenCL, "launch", broken)
+    bench = Bench(device, quick=True, rounds=2, calls=2, only=["forebay", "pyopencl"])
+    rows = bench.run(CASES["launch"], lambda: None)
+    assert {row.layer for row in rows} == {"forebay"}
+    assert bench.missing["launch/same", "pyopencl"] == "TypeError: not today"
+
+
+def test_a_failure_of_forebay_ends_the_run(device, monkeypatch):
+    from microbench.layers import forebay
+
+    def broken(self, *arguments):
+        raise TypeError("not today")
+
+    monkeypatch.setattr(forebay.Queues, "launch", broken)
+    with pytest.raises(TypeError, match="not today"):
+        Bench(device, quick=True, rounds=2, calls=2, only=["forebay"]).run(CASES["launch"], lambda: None)
+
+
+@pytest.mark.threads
+def test_an_interrupt_opens_what_was_held(device, monkeypatch):
+    from microbench.layers import forebay
+
+    subject_of = forebay.Queues.launch
+
+    def interrupted(self, *arguments):
+        subject = subject_of(self, *arguments)
+
+        def run(n):
+            subject.run(n)
+            raise KeyboardInterrupt
+
+        return Subject(run, subject.around)
+
+    monkeypatch.setattr(forebay.Queues, "launch", interrupted)
+    bench = Bench(device, quick=True, rounds=2, calls=2, only=["forebay"])
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(CASES["launch"], lambda: None)
+    device.finish()
+    assert all(queue.empty for queue in bench.layers[0].queues(1))
+
+
+def test_a_run_that_is_cut_short_leaves_what_it_has(tmp_path, monkeypatch):
+    def broken():
+        raise KeyboardInterrupt
+
+    host = dataclasses.replace(CASES["host"], points=lambda bench: [Point("cut", broken)])
+    monkeypatch.setitem(CASES, "host", host)
+    path = tmp_path / "cut.json"
+    words = ["pool", "host", "--quick", "--rounds", "2", "--calls", "2", "--layer", "forebay", "--json", str(path)]
+    assert CliRunner().invoke(main, words).exit_code == 1
+    assert {row.case for row in Report.read(path).rows} == {"pool"}
+
+
+def test_streams_that_cannot_be_had_are_said(device, monkeypatch):
+    from microbench.layers import forebay
+
+    def idle(self, count):
+        raise MemoryError("enough")
+
+    monkeypatch.setattr(forebay.Queues, "idle", idle)
+    bench = Bench(device, quick=True, rounds=2, calls=2, only=["forebay"])
+    assert bench.run(CASES["idle"], lambda: None) == []
+    assert "1024 streams cannot be had: enough" in bench.missing["idle/null, 1024 idle", "every layer"]
+
+
+def test_rows_are_in_the_order_of_the_layers(result):
+    order = [kind.name for kind in LAYERS]
+    for key in {(row.case, row.point) for row in Report.read(result).rows}:
+        layers = [row.layer for row in Report.read(result).rows if (row.case, row.point) == key]
+        assert layers == sorted(layers, key=order.index)
