@@ -309,6 +309,17 @@ cdef int add_segment(Prepared prepared, object device, tuple works, segment, lis
     return 0
 
 
+cdef Status record_commands(QueueState* queue, const Command* commands, Step* step) noexcept nogil:
+    cdef Status status = queue.driver.new_recording(queue.handle, False, &step.recording)
+    cdef size_t i
+    if status != 0 or step.recording == NULL:
+        return status
+    for i in range(step.count):
+        if status == 0:
+            status = queue.driver.add_command(step.recording, &commands[i])
+    return queue.driver.end_recording(step.recording) if status == 0 else status
+
+
 cdef int record_steps(Prepared prepared, object device, QueueState* queue) except -1:
     cdef Submission* submission = prepared.submission
     cdef Status status
@@ -319,8 +330,7 @@ cdef int record_steps(Prepared prepared, object device, QueueState* queue) excep
         if step.kind != COMMANDS or step.count == 1:
             continue
         with nogil:
-            status = prepared.driver.record(
-                queue.handle, submission.commands.data() + step.first, step.count, &step.recording)
+            status = record_commands(queue, submission.commands.data() + step.first, step)
         if status != 0:
             device._raise(status, "recording a graph")
         if step.recording != NULL:
@@ -385,7 +395,7 @@ cdef Replay new_replay(object device, QueueState* queue, Sizes sizes, list segme
     for segment in segments:
         add_segment(prepared, device, sizes.works, segment, ends)
     note_buffers(prepared.submission, sizes.works)
-    if prepared.driver.record != NULL:
+    if prepared.driver.new_recording != NULL:
         record_steps(prepared, device, queue)
     replay.prepared = prepared
     replay.submission = prepared.submission

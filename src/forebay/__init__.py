@@ -23,6 +23,7 @@ from forebay.core.errors import (
     OutOfMemoryError,
     OutOfRangeError,
     ScratchOverflowError,
+    StepError,
     TimeoutError,
 )
 from forebay.core.stats import Stats
@@ -83,6 +84,7 @@ __all__ = [
     "Queue",
     "Result",
     "ScratchOverflowError",
+    "StepError",
     "Stats",
     "SumOver",
     "TimeoutError",
