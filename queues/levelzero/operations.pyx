@@ -42,13 +42,6 @@ cdef inline uint32_t to_handles(void* queue, Waits waits) noexcept nogil:
     return waits.count
 
 
-cdef inline bint has_group(const ZeKernel* kernel, const Geometry* geometry) noexcept nogil:
-    return (
-        kernel.group[0] == geometry.local_size[0] and kernel.group[1] == geometry.local_size[1]
-        and kernel.group[2] == geometry.local_size[2]
-    )
-
-
 cdef Status set_group(ZeKernel* kernel, const Geometry* geometry) noexcept nogil:
     cdef Status status = outcome(CALL_KernelSetGroupSize, ze.KernelSetGroupSize(
         kernel.handle, <uint32_t> geometry.local_size[0], <uint32_t> geometry.local_size[1],
@@ -62,7 +55,10 @@ cdef Status set_group(ZeKernel* kernel, const Geometry* geometry) noexcept nogil
 cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
     cdef ZeKernel* launched = <ZeKernel*> kernel
     cdef Status status
-    if not has_group(launched, geometry):
+    if (
+        launched.group[0] != geometry.local_size[0] or launched.group[1] != geometry.local_size[1]
+        or launched.group[2] != geometry.local_size[2]
+    ):
         status = set_group(launched, geometry)
         if status != 0:
             return status
@@ -282,11 +278,10 @@ cdef Status add_command(void* recording, const Command* command) noexcept nogil:
     """Append to the list, which gets copies of the kernel's arguments."""
     cdef void* list = (<ZeRecording*> recording).list
     cdef ZeKernel* kernel
-    cdef Status status = 0
+    cdef Status status
     if command.kind == LAUNCH_COMMAND:
         kernel = <ZeKernel*> command.kernel
-        if not has_group(kernel, &command.geometry):
-            status = set_group(kernel, &command.geometry)
+        status = set_group(kernel, &command.geometry)
         if status == 0 and (<ZeRecording*> recording).changeable:
             status = name_command(<ZeRecording*> recording)
         if status != 0:

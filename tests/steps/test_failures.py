@@ -1,0 +1,132 @@
+"""Each call of the driver that a step makes fails in turn: the launches are submitted all the same, or say why not."""
+
+import gc
+
+import pytest
+
+import forebay as ps
+
+from .conftest import RECORDINGS
+
+pytestmark = [
+    pytest.mark.parametrize("recordings", RECORDINGS[-1:], indirect=True),
+    pytest.mark.skipif(RECORDINGS != ["the driver's"], reason="of the driver's own recordings"),
+]
+TURNS = 5
+MAKING = (
+    "zeCommandListCreate", "zeCommandListGetNextCommandIdExp", "zeCommandListClose",
+    "zeCommandListImmediateAppendCommandListsExp", "zeCommandListUpdateMutableCommandsExp",
+)  # fmt: skip
+
+
+def launched_by(calls, queue, first):
+    """How many launches reached the queue; a list stands for three."""
+    stands_for = {calls.driver.LAUNCH: 1, calls.driver.REPLAY: 3}
+    done = [call for call in calls.since(first) if call.object == calls.handle_of(queue) and call.status == 0]
+    return sum(stands_for.get(call.name, 0) for call in done)
+
+
+@pytest.mark.parametrize("name", MAKING)
+@pytest.mark.parametrize("at", range(3))
+def test_what_makes_and_changes_recordings(calls, device, queue, advance, x, watched, name, at):
+    """Without a recording the launches are submitted one by one, and the step is an ordinary one from then on."""
+    step = queue.step()
+    with step:
+        for k in range(3):
+            advance(queue, x, k)
+    calls.fail(name, 0x70000003, after=at)
+    for i in range(TURNS):
+        first = len(calls)
+        with step:
+            for k in range(3):
+                advance(queue, x, i + k)
+        queue.finish()
+        assert launched_by(calls, queue, first) == 3
+    failed = any(call.injected for call in calls.log)
+    calls.forgive()
+    if name != "zeCommandListImmediateAppendCommandListsExp":  # which leaves the recording as it is
+        assert queue.stats.steps_given_up == failed
+    assert queue.stats.launches == 3 * (TURNS + 1)
+    step.close()
+    advance(queue, x, 1)
+    queue.finish()
+
+
+@pytest.mark.parametrize("name", ["zeCommandListAppendLaunchKernel", "zeKernelSetArgumentValue"])
+def test_launches_that_fail_when_they_are_submitted(calls, device, queue, advance, x, name):
+    """The error names the kernel, at the end of the block. Other queues, and the step, go on."""
+    step, other = queue.step(), device.queue(blocking=False)
+    for i in range(3):
+        with step:
+            for k in range(3):
+                advance(queue, x, k)
+        queue.finish()
+    with pytest.raises(ps.DriverError, match=r"UNKNOWN.*kernel 'advance', collected by a step") as raised:
+        with step:
+            advance(queue, x, 5)
+            advance(queue, x, 6)
+            calls.fail(name, calls.driver.FAILURE[0])
+            queue.fill(x, 1)
+            advance(queue, x, 7)
+    calls.forgive()
+    assert name in str(raised.value)
+    assert repr(queue) in str(raised.value)
+    if name == "zeKernelSetArgumentValue":
+        assert "argument 1 (uint k)" in str(raised.value)
+    advance(other, x, 1)
+    other.finish()
+    with step:
+        for k in range(3):
+            advance(queue, x, k)
+    queue.finish()
+    assert queue.empty
+
+
+def test_an_exception_of_the_block_comes_first(calls, queue, advance, x):
+    step = queue.step()
+    for _ in range(3):
+        with step:
+            for k in range(3):
+                advance(queue, x, k)
+        queue.finish()
+    with pytest.raises(KeyError), step:
+        advance(queue, x, 5)
+        advance(queue, x, 6)
+        calls.fail("zeCommandListAppendLaunchKernel", calls.driver.FAILURE[0])
+        queue.fill(x, 1)
+        raise KeyError
+    calls.forgive()
+    with step:
+        advance(queue, x, 5)
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_nothing_is_left(watched, closes):
+    """Lists, kernels and events are given back with the step, when the device is done with them."""
+    gc.collect()
+    before = watched.alive()
+    with ps.Device() as device:
+        kernel, x = device.program("kernel void f(global int *a, int k) { a[0] = k; }")["f"], device.zeros(4, "i4")
+        queue = device.queue()
+        step = queue.step()
+        for i in range(6):
+            gate = queue._gate()
+            with step:
+                queue.launch(kernel, 1, 1, x, i)
+                queue.launch(kernel, 1, 1, x, i + 1)
+            gate.open()
+        lists = watched.alive()["lists"]
+        queue.finish()
+        if closes:
+            step.close()
+        else:
+            del step
+        device.finish()
+        del queue
+        gc.collect()
+        device.zeros(4, "i4")
+        assert watched.alive()["lists"] <= lists - 2  # copies took turns
+    del device, kernel, x
+    gc.collect()
+    now = watched.alive()
+    assert [kind for kind in now if kind != "contexts" and now[kind] > before[kind]] == []
