@@ -45,9 +45,7 @@ def bodies(subject: Subject, queue: ps.Queue, length: int) -> dict[str, Sample]:
             if what == "all pointers"
             else None,
         }
-        samples[f"step, {what} changed"] = timed(
-            "with step:\n " + BODIES[what].format(" "), step=queue.step(), **names
-        )
+        samples[f"step, {what} changed"] = timed("with step:\n " + BODIES[what].format(" "), step=queue.step(), **names)
         samples[f"no step, {what} changed"] = timed(BODIES[what].format(""), **names)
     return samples
 

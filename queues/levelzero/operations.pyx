@@ -4,7 +4,8 @@ from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t, uintptr_t
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, FOR_HOST, LAUNCH_COMMAND, TIMED, Change, Command, Driver, Geometry, Memory, Status, Waits, Wake
+    CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, FOR_HOST, LAUNCH_COMMAND, TIMED, Change, Command, Driver,
+    Geometry, Memory, Status, Waits, Wake
 )
 from forebay.queues.levelzero.calls cimport (
     CALL_CommandListAppendHostFunction, CALL_CommandListAppendLaunchKernel, CALL_CommandListAppendMemoryCopy,

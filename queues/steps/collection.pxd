@@ -21,3 +21,4 @@ cdef LaneOwner new_lane(object queue, QueueState* state)
 cdef Status open_lane(LaneOwner owner)
 cdef void leave_lane(LaneOwner owner, bint failed) noexcept
 cdef void retire_lane(LaneOwner owner)
+cdef void count_left(QueueState* queue) noexcept nogil

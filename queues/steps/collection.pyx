@@ -7,7 +7,7 @@ of steps. The short path of a launch never comes here: an open step bars it.
 
 cimport cython
 from cpython.object cimport PyObject
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint32_t
 from libc.string cimport memcmp, memcpy
 from libcpp.vector cimport vector
 
@@ -24,7 +24,7 @@ from forebay.core.state cimport (
 from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
 from forebay.events.anchors cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.steps.lane cimport Copy, Entry, Lane, Run, delete_copy, submit
+from forebay.queues.steps.lane cimport Copy, Entry, Lane, delete_copy, submit
 from forebay.sync.ordering cimport count_command, owes_null_wait
 
 
@@ -50,7 +50,8 @@ cdef inline bint is_same(const char* known, const char* packed, size_t size) noe
 
 cdef inline bint has_block(const Entry* entry, const Geometry* geometry) noexcept nogil:
     return (
-        entry.geometry.local_size[0] == geometry.local_size[0] and entry.geometry.local_size[1] == geometry.local_size[1]
+        entry.geometry.local_size[0] == geometry.local_size[0]
+        and entry.geometry.local_size[1] == geometry.local_size[1]
         and entry.geometry.local_size[2] == geometry.local_size[2]
     )
 
@@ -303,12 +304,36 @@ cdef Status open_lane(LaneOwner owner):
     return status
 
 
+cdef void drop_plans(Lane* lane) noexcept nogil:
+    """Drop the plans of kernels that no entry has any more. The queue is locked."""
+    cdef bint used
+    cdef size_t i, j, kept = 0
+    for i in range(lane.plans.size()):
+        used = False
+        for j in range(lane.entries.size()):
+            used = used or lane.entries[j].plan == lane.plans[i]
+        if used:
+            lane.plans[kept] = lane.plans[i]
+            kept += 1
+        else:
+            lane.dropped_plans.push_back(lane.plans[i])
+    lane.plans.resize(kept)
+
+
+cdef void count_left(QueueState* queue) noexcept nogil:
+    queue.lock.lock()
+    queue.counts.steps += 1
+    queue.lock.unlock()
+
+
 cdef void end_record(QueueState* queue, Lane* lane) noexcept nogil:
     """Note what this time was like: the same, or recorded; and where the runs ended. The queue is locked."""
     cdef bint differs = lane.recording or lane.at < lane.entries.size()
     if lane.recording:
         lane.new_ends[lane.run_first] = lane.at
     forget_entries(lane, lane.at)
+    if differs:
+        drop_plans(lane)
     lane.ends.swap(lane.new_ends)
     if not differs:
         lane.recorded = 0
@@ -339,8 +364,9 @@ cdef void leave_lane(LaneOwner owner, bint failed) noexcept:
                 lane.told = True
                 queue.counts.steps_given_up += 1
                 forget_entries(lane, 0)
+                drop_plans(lane)
         queue.lock.unlock()
-    if not lane.dropped.empty():
+    if not lane.dropped.empty() or not lane.dropped_plans.empty():
         retire_dropped(owner)
 
 
@@ -353,24 +379,27 @@ cdef class Dropped:
 
     cdef QueueState* state  # retained
     cdef vector[Copy*] copies
+    cdef vector[Plan*] plans  # of kernels that these have
 
     def __dealloc__(self):
         cdef size_t i
         for i in range(self.copies.size()):
             delete_copy(self.state, self.copies[i])
+        for i in range(self.plans.size()):
+            delete_plan(self.plans[i])
         if self.state != NULL:
             release_queue_state(self.state)
 
 
 cdef void retire_dropped(LaneOwner owner) noexcept:
     cdef Dropped dropped = Dropped.__new__(Dropped)
-    cdef uint64_t epoch = 0
     cdef size_t i
+    for i in range(owner.lane.dropped_plans.size()):
+        owner.names.pop(owner.lane.dropped_plans[i].kernel_id, None)
     dropped.state = retain_queue_state(owner.state)
     dropped.copies.swap(owner.lane.dropped)
-    for i in range(dropped.copies.size()):
-        epoch = max(epoch, dropped.copies[i].epoch)
-    retire_after(owner.state.device, dropped, owner.state.epochs, epoch)
+    dropped.plans.swap(owner.lane.dropped_plans)
+    retire_after(owner.state.device, dropped, owner.state.epochs, owner.lane.last_epoch)
 
 
 cdef void retire_lane(LaneOwner owner):
@@ -392,5 +421,7 @@ cdef class LaneOwner:
             delete_copy(self.state, self.lane.dropped[i])
         for i in range(self.lane.plans.size()):
             delete_plan(self.lane.plans[i])
+        for i in range(self.lane.dropped_plans.size()):
+            delete_plan(self.lane.dropped_plans[i])
         release_queue_state(self.state)
         del self.lane

@@ -46,7 +46,8 @@ cdef cppclass Lane(OpenStep):
     vector[size_t] new_ends  # the same, while it is open
     vector[Plan*] plans  # one for each kernel; owned
     PyObject* names  # the owner's
-    vector[Copy*] dropped  # to be given back when the queue is done with them
+    vector[Copy*] dropped  # to be given back when the queue is done with them, as the next are
+    vector[Plan*] dropped_plans
     vector[Change] changes
     size_t first  # of what is collected
     size_t at  # the entry that the next launch is compared with
@@ -62,7 +63,6 @@ cdef cppclass Lane(OpenStep):
     Status failed  # why collected launches were not submitted
     uint64_t failed_kernel  # the id, of the first such launch
     uint32_t failed_at  # the argument
-
 
 
 cdef void submit(QueueState* queue) noexcept nogil

@@ -11,7 +11,7 @@ from forebay.core.state cimport count_step
 from forebay.events.anchors cimport collect_device
 from forebay.queues.queue cimport Queue
 from forebay.queues.steps.collection cimport (
-    IN_STEP, LaneOwner, can_collect, leave_lane, new_lane, open_lane, retire_lane
+    IN_STEP, LaneOwner, can_collect, count_left, leave_lane, new_lane, open_lane, retire_lane
 )
 
 from forebay.core.errors import ArgumentTypeError, CaptureError, ClosedError, StepError
@@ -112,6 +112,8 @@ cdef class Step:
                 raise StepError(f"step on {self.queue!r}: a step of {other.queue!r} is open in this thread")
         if self.own is not None:
             status = open_lane(self.own)
+            if status == IN_STEP:
+                raise StepError(f"step on {self.queue!r}: it is in an open step already")
             if status != 0:
                 self.queue._raise(status, "step")
         self.thread = thread
@@ -154,9 +156,8 @@ cdef class Step:
                 refused = owner
         if self.joined:
             self.joined = []
-        self.queue.state.lock.lock()
-        self.queue.state.counts.steps += 1
-        self.queue.state.lock.unlock()
+        with nogil:
+            count_left(self.queue.state)
         if refused is not None:
             self.raise_refused(refused, failed)
         return 0

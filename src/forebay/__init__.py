@@ -43,6 +43,7 @@ from forebay.queues.memory.pinned import host_empty
 from forebay.queues.memory.pool import MemoryPool
 from forebay.queues.queue import Queue
 from forebay.queues.selection import devices
+from forebay.queues.steps.step import Step
 
 __version__ = "0.1.0"
 
@@ -84,8 +85,9 @@ __all__ = [
     "Queue",
     "Result",
     "ScratchOverflowError",
-    "StepError",
     "Stats",
+    "Step",
+    "StepError",
     "SumOver",
     "TimeoutError",
     "__version__",

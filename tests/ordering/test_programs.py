@@ -133,7 +133,9 @@ def recordings(request):
 @pytest.mark.threads  # of host functions
 @settings(settings.get_profile("ordering"), suppress_health_check=list(HealthCheck))
 @given(st.lists(st.one_of(steps, steps, steps, repeats), min_size=1, max_size=60))
-@example([("repeat", 1, 5, [("step", 1, 0, True), ("step", 1, 1, True), ("wait queue", 2, 1, True), ("mix", 2, 1, True)])])
+@example(
+    [("repeat", 1, 5, [("step", 1, 0, True), ("step", 1, 1, True), ("wait queue", 2, 1, True), ("mix", 2, 1, True)])]
+)
 @example([("gate", 1, 0, True), ("step", 1, 0, True), ("step", 0, 1, True), ("step", 2, 0, True), ("step", 3, 2, True)])
 @example([("gate", 3, 0, True), ("step", 3, 0, True), ("wait queue", 0, 3, True), ("step", 2, 0, True)])
 def test_random_programs(device, kernels, recordings, program_steps):

@@ -22,7 +22,9 @@ def one_call(device):
 def commands(calls, queue, first):
     handle = calls.handle_of(queue)
     driver = calls.driver
-    return [call.name for call in calls.since(first) if call.object == handle and driver.kind_of(call.name) == "command"]
+    return [
+        call.name for call in calls.since(first) if call.object == handle and driver.kind_of(call.name) == "command"
+    ]
 
 
 def warm(step, queue, advance, x, ks=range(LAUNCHES)):
@@ -143,7 +145,7 @@ def test_what_submits_nothing(device, calls, queue, advance, x, y, what):
 def test_the_wait_is_carried_by_the_run(device, calls, queue, advance, hold, x, y, one_call):
     producer, step = device.queue(blocking=False), queue.step()
     warm(step, queue, advance, x)
-    for i in range(4):
+    for _ in range(4):
         gate = hold(producer)
         advance(producer, y, 1)
         event = producer.record()

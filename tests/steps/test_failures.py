@@ -56,18 +56,19 @@ def test_what_makes_and_changes_recordings(calls, device, queue, advance, x, wat
 def test_launches_that_fail_when_they_are_submitted(calls, device, queue, advance, x, name):
     """The error names the kernel, at the end of the block. Other queues, and the step, go on."""
     step, other = queue.step(), device.queue(blocking=False)
-    for i in range(3):
+    for _ in range(3):
         with step:
             for k in range(3):
                 advance(queue, x, k)
         queue.finish()
+    step.__enter__()
+    advance(queue, x, 5)
+    advance(queue, x, 6)
+    calls.fail(name, calls.driver.FAILURE[0])
+    queue.fill(x, 1)
+    advance(queue, x, 7)
     with pytest.raises(ps.DriverError, match=r"UNKNOWN.*kernel 'advance', collected by a step") as raised:
-        with step:
-            advance(queue, x, 5)
-            advance(queue, x, 6)
-            calls.fail(name, calls.driver.FAILURE[0])
-            queue.fill(x, 1)
-            advance(queue, x, 7)
+        step.__exit__(None, None, None)
     calls.forgive()
     assert name in str(raised.value)
     assert repr(queue) in str(raised.value)
@@ -89,12 +90,12 @@ def test_an_exception_of_the_block_comes_first(calls, queue, advance, x):
             for k in range(3):
                 advance(queue, x, k)
         queue.finish()
-    with pytest.raises(KeyError), step:
-        advance(queue, x, 5)
-        advance(queue, x, 6)
-        calls.fail("zeCommandListAppendLaunchKernel", calls.driver.FAILURE[0])
-        queue.fill(x, 1)
-        raise KeyError
+    step.__enter__()
+    advance(queue, x, 5)
+    advance(queue, x, 6)
+    calls.fail("zeCommandListAppendLaunchKernel", calls.driver.FAILURE[0])
+    queue.fill(x, 1)
+    step.__exit__(KeyError, KeyError(), None)
     calls.forgive()
     with step:
         advance(queue, x, 5)
@@ -119,8 +120,8 @@ def test_nothing_is_left(watched, closes):
         queue.finish()
         if closes:
             step.close()
-        else:
-            del step
+            step.close()
+        del step
         device.finish()
         del queue
         gc.collect()

@@ -1,6 +1,7 @@
 """Steps with other threads, with gates and host functions, and with Ctrl-C."""
 
 import _thread
+import contextlib
 import gc
 import signal
 import threading
@@ -177,10 +178,8 @@ def test_ctrl_c(queue, kernels, x):
 def quiet(timer):
     """Until the interrupt has come, or never will."""
     while timer.is_alive():
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             timer.join()
-        except KeyboardInterrupt:
-            pass
 
 
 def test_a_step_that_is_dropped_while_open(device, advance, x):
