@@ -100,6 +100,7 @@ cdef struct Driver:
     # -- properties
     bint gates_forbid_releases  # while a gate is closed, nothing but events may be released
     bint scopes_matter  # a marker for the device alone must not be waited for by the host
+    bint changes_spare_running  # a change of a recording does not concern replays submitted before (CUDA)
     # -- the launch path
     Status (*launch)(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil
     Status (*set_pointer)(void* kernel, uint32_t index, const Memory* memory) noexcept nogil
@@ -126,8 +127,8 @@ cdef struct Driver:
     # The arguments are those that the kernel has now. The kernel is kept as long as the recording.
     Status (*add_command)(void* recording, const Command* command) noexcept nogil
     Status (*end_recording)(void* recording) noexcept nogil
-    # Change a `changeable` recording, which must not be running then. The changes are sorted by command. After a
-    # failure nobody knows what the recording does.
+    # Change a `changeable` recording, which must not be running then, unless `changes_spare_running`. The changes are
+    # sorted by command. After a failure nobody knows what the recording does.
     Status (*change)(void* recording, const Change* changes, size_t count) noexcept nogil
     Status (*replay)(void* queue, void* recording, Waits waits) noexcept nogil
     # -- the host's side

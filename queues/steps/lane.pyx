@@ -105,6 +105,8 @@ cdef inline bint is_as_collected(const Lane* lane, const Run* run, const Copy* c
 
 
 cdef bint may_run(QueueState* queue, Copy* copy) noexcept nogil:
+    if queue.driver.changes_spare_running:
+        return False
     if copy.epoch <= completed_epoch(queue.epochs):
         return False
     return copy.marker == NULL or poll_marker(copy.marker) != 1

@@ -122,20 +122,22 @@ cdef void release_recording(void* made) noexcept nogil:
     del recording
 
 
-def install(address: int, asks: bool) -> None:
+def install(address: int, spares: bool) -> None:
     """Add them to a driver's table. Steps that are made from now on collect launches.
 
     Parameters
     ----------
     address : int
         Of OpenCL's table of operations.
-    asks : bool
-        Whether each replay makes a marker, so that a change of a recording that may run is found.
+    spares : bool
+        Whether recordings may be changed while they run, as in CUDA and as clones can. If not, each replay makes a
+        marker, to find a change while it may run.
     """
     global table, clone, asks_whether_done
     table = <Driver*> <uintptr_t> address
     clone = <Clone> <uintptr_t> ctypes.cast(ctypes.CDLL(pyopencl._cl.__file__).clCloneKernel, ctypes.c_void_p).value
-    asks_whether_done = asks
+    asks_whether_done = not spares
+    table.changes_spare_running = spares
     table.new_recording = new_recording
     table.add_command = add_command
     table.end_recording = end_recording

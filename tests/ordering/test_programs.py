@@ -122,7 +122,7 @@ def recordings(request):
         from forebay.queues.opencl import operations
         from tests.observers import recordings
 
-        recordings.install(operations.table_address(), False)
+        recordings.install(operations.table_address(), True)
         yield
         recordings.uninstall()
         assert recordings.counts()[0] == 0

@@ -37,7 +37,7 @@ def recordings(request, watched):
     from forebay.queues.opencl import operations
     from tests.observers import recordings
 
-    recordings.install(operations.table_address(), True)
+    recordings.install(operations.table_address(), False)
     yield request.param
     recordings.uninstall()
     assert recordings.counts()[0] == 0
