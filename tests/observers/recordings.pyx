@@ -53,7 +53,9 @@ cdef Status add_command(void* made, const Command* command) noexcept nogil:
     global broken
     cdef Recording* recording = <Recording*> made
     cdef int error = 0
-    if recording.ended or command.kind != LAUNCH_COMMAND:
+    if command.kind != LAUNCH_COMMAND:
+        return 1  # as a driver that cannot change such a command
+    if recording.ended:
         broken += 1
     recording.kernels.push_back(clone(command.kernel, &error))
     recording.geometries.push_back(command.geometry)

@@ -131,3 +131,29 @@ def test_nothing_is_left(watched, closes):
     gc.collect()
     now = watched.alive()
     assert [kind for kind in now if kind != "contexts" and now[kind] > before[kind]] == []
+
+
+def test_a_change_of_an_executable_graph(calls, device, queue, kernels, x):
+    """It records nothing anew; when the driver cannot change the recording, there is a new one."""
+    graph, nodes = device.graph(), []
+    for k in range(3):
+        nodes.append(graph.add_kernel(kernels["advance"], 4, 16, x, k, after=nodes[-1:]))
+    executable = graph.instantiate()
+
+    def launch(k):
+        first = len(calls)
+        executable.set_kernel(nodes[1], kernels["advance"], 4, 16, x, k)
+        executable.launch(queue)
+        names = calls.names(first)
+        queue.finish()
+        return names
+
+    for k in range(3):
+        launch(k)
+    change = ["zeCommandListUpdateMutableCommandsExp", "zeCommandListClose", calls.driver.REPLAY]
+    assert launch(99) == change
+    calls.fail("zeCommandListUpdateMutableCommandsExp", calls.driver.FAILURE[0])
+    names = launch(98)
+    assert names.count(calls.driver.REPLAY) == names.count("zeCommandListCreate") == 1
+    assert launch(97)[-3:] == change
+    executable.close()
