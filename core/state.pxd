@@ -105,9 +105,10 @@ cdef cppclass OpenStep:
         QueueState* queue, PyObject* kernel, const Geometry* geometry, const char* packed, Status* status,
         uint32_t* failed_at
     ) noexcept
-    void (*submitted)(
+    # The launch was submitted as it is. With the GIL.
+    int (*submitted)(
         QueueState* queue, Collecting why, PyObject* kernel, const Geometry* geometry, const char* packed
-    ) noexcept  # the launch was submitted as it is
+    ) except -1
 
 
 cdef cppclass QueueState:

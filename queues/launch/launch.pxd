@@ -95,9 +95,9 @@ cdef Collecting ask_step(
 cdef Collecting ask_step_again(
     QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, Collecting answer
 ) except *
-cdef void tell_step(
+cdef int tell_step(
     QueueState* state, Collecting why, Kernel kernel, const Geometry* geometry, const char* packed
-) noexcept
+) except -1
 # Handles every other launch: with bytes by value, with waits, without a plan yet, or after a failure.
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,

@@ -158,13 +158,14 @@ cdef Collecting ask_step_again(
     return OUT_OF_TURN if answer == OWES_WAITS else answer
 
 
-cdef void tell_step(
+cdef int tell_step(
     QueueState* state, Collecting why, Kernel kernel, const Geometry* geometry, const char* packed
-) noexcept:
+) except -1:
     """Tell the open step that a launch was submitted as it is."""
     cdef OpenStep* step = state.step
     if step != NULL and (why == TO_BE_RECORDED or why == OUT_OF_TURN):
         step.submitted(state, why, <PyObject*> kernel, geometry, packed)
+    return 0
 
 
 cdef int launch_uncommon(

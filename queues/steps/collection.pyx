@@ -202,21 +202,21 @@ cdef Plan* plan_of(QueueState* queue, Lane* lane, Kernel kernel) except NULL:
     return lane.plans.back()
 
 
-cdef void submitted(
+cdef int submitted(
     QueueState* queue, Collecting why, PyObject* launched, const Geometry* geometry, const char* packed
-) noexcept:
+) except -1:
     """Record a launch that was submitted as it is, or pass over its entry. With the GIL."""
     cdef Lane* lane = <Lane*> queue.step
     cdef Kernel kernel = <Kernel> launched
     cdef Entry* entry = NULL
     if lane == NULL or lane.thread != PyThreadState_Get():
-        return
+        return 0
     if why == TO_BE_RECORDED:
         try:
             plan = plan_of(queue, lane, kernel)
         except Exception:  # whatever it is: there is no record without a kernel, and the launch itself went well
             lane.plain = True
-            return
+            return 0
         entry = new Entry()
         entry.plan = plan
         entry.geometry = geometry[0]
@@ -233,6 +233,7 @@ cdef void submitted(
         lane.first = lane.at
         lane.last_seen = submitted_epoch(queue.epochs)
         queue.lock.unlock()
+    return 0
 
 
 cdef void add_entry(QueueState* queue, Lane* lane, Entry* entry) noexcept nogil:
