@@ -63,7 +63,7 @@ def rows(device: ps.Device, calls: int = 50, rounds: int = 40) -> list[tuple[str
 
         samples: dict[str, Sample] = {FLOOR: launches, AGAIN: launches, **bodies(subject, queue, length)}
         measured = measure(
-            samples, max(calls * 100 // length // 10, 3), rounds, lambda queue=queue: state_of(subject, queue, True)
+            samples, max(10 * calls // length, 3), rounds, lambda queue=queue: state_of(subject, queue, True)
         )
         found.extend((f"{length} launches, {name}", measured[name], measured[FLOOR]) for name in samples)
         queue.close()
