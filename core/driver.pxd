@@ -77,6 +77,21 @@ cdef struct Command:
     const unsigned char* pattern
 
 
+cdef enum ChangeKind:
+    CHANGED_POINTER
+    CHANGED_VALUE
+    CHANGED_GROUPS
+
+
+cdef struct Change:
+    # of a launch in a recording
+    int kind
+    uint32_t command  # in the order in which they were added
+    uint32_t index  # of the argument
+    uint32_t size  # of a value
+    const void* value  # a Memory; the bytes of a value; or the groups, as in Geometry
+
+
 cdef enum MarkerUse:
     FOR_DEVICE = 0  # only other queues of the device wait for it
     FOR_HOST = 1  # the host waits for it or asks for it, or another device waits for it
@@ -87,6 +102,7 @@ cdef struct Driver:
     # -- properties
     bint gates_forbid_releases  # while a gate is closed, nothing but events may be released
     bint scopes_matter  # a marker for the device alone must not be waited for by the host
+    bint changes_spare_running  # a change of a recording does not concern replays submitted before (CUDA)
     # -- the launch path
     Status (*launch)(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil
     Status (*set_pointer)(void* kernel, uint32_t index, const Memory* memory) noexcept nogil
@@ -106,10 +122,16 @@ cdef struct Driver:
     # the queue goes no further until `gate` is opened; when it arrives there, `wake(data)` is called (wake may be NULL)
     Status (*hold)(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil
     Status (*open_gate)(void* gate, bint failed) noexcept nogil
-    # -- graphs; NULL where a loop over the commands is at least as fast
-    # Record these commands, so that `replay` submits them in this order, by one call, to any queue of the device.
-    # `queue` is one of these queues. The recording is NULL when the driver cannot record them.
-    Status (*record)(void* queue, const Command* commands, size_t count, void** recording) noexcept nogil
+    # -- graphs and steps; NULL where a loop over the commands is at least as fast
+    # A recording: `replay` submits the commands that were added, in this order, by one call, to any queue of the
+    # device, also while it still runs. `queue` is one of these. NULL when the driver has no such recordings.
+    Status (*new_recording)(void* queue, bint changeable, void** recording) noexcept nogil
+    # The arguments are those that the kernel has now. The kernel is kept as long as the recording.
+    Status (*add_command)(void* recording, const Command* command) noexcept nogil
+    Status (*end_recording)(void* recording) noexcept nogil
+    # Change a `changeable` recording, which must not be running then, unless `changes_spare_running`. The changes are
+    # sorted by command. After a failure nobody knows what the recording does.
+    Status (*change)(void* recording, const Change* changes, size_t count) noexcept nogil
     Status (*replay)(void* queue, void* recording, Waits waits) noexcept nogil
     # -- the host's side
     # Ask whether everything submitted is done. Never blocks; the queue is locked. NULL: only a marker can answer that.

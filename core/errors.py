@@ -32,6 +32,7 @@ __all__ = [
     "OutOfMemoryError",
     "OutOfRangeError",
     "ScratchOverflowError",
+    "StepError",
     "TimeoutError",
 ]
 
@@ -105,6 +106,12 @@ class BuildError(Error, RuntimeError):
 
 class ScratchOverflowError(Error, RuntimeError):
     """A kernel wrote behind the end of its scratch; found by ``Device(debug=True)``."""
+
+
+class StepError(Error, RuntimeError):
+    """A step cannot be opened, or a capture cannot begin, because a step is open."""
+
+    hip_name = "hipErrorIllegalState"
 
 
 class TimeoutError(Error, builtins.TimeoutError):

@@ -15,7 +15,7 @@ from libcpp.vector cimport vector
 from cpython.object cimport PyObject
 
 from forebay.core.clock cimport Clock
-from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Driver, Status
+from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Driver, Geometry, Status
 from forebay.core.epochs cimport Epochs, Lock
 from forebay.core.marker cimport Marker
 from forebay.core.plan cimport Plan
@@ -39,6 +39,9 @@ cdef struct Statistics:
     uint64_t arg_bytes_skipped
     uint64_t reductions
     uint64_t graph_launches
+    uint64_t steps
+    uint64_t steps_recorded
+    uint64_t steps_given_up
 
 
 cdef struct QueueAnchor:
@@ -79,6 +82,35 @@ cdef enum Barred:
     BY_CLOSING = 1
     BY_CAPTURE = 2  # it is captured: its commands become part of a graph
     BY_CAPTURE_OF_OTHERS = 4  # on the null queue, while a blocking queue is captured
+    BY_STEP = 8  # a step is open that may collect its launches; everything is allowed, but not on the short path
+
+
+cdef enum Collecting:
+    # What an open step says to a launch
+    NOT_COLLECTED  # submit it as it is
+    COLLECTED
+    TO_BE_RECORDED  # submit it as it is, and then tell the step
+    OUT_OF_TURN  # the same, but the step knows it already
+    OWES_WAITS  # gather its waits first, and then ask again
+
+
+cdef cppclass OpenStep:
+    """What an open step has of one queue. What it has collected counts as submitted everywhere, but in the driver.
+
+    Whoever is about to call the driver, or makes a marker, calls `submit_collected` first. The queue's lock guards it.
+    """
+    void* thread  # whose launches it collects
+    size_t waiting  # how many were collected and not submitted
+    void (*submit)(QueueState* queue) noexcept nogil  # submits them; an error is raised when the step is left
+    # A launch of `kernel`, a Kernel. With the GIL; the queue is not locked.
+    Collecting (*collect)(
+        QueueState* queue, PyObject* kernel, const Geometry* geometry, const char* packed, Status* status,
+        uint32_t* failed_at
+    ) noexcept
+    # The launch was submitted as it is. With the GIL.
+    int (*submitted)(
+        QueueState* queue, Collecting why, PyObject* kernel, const Geometry* geometry, const char* packed
+    ) except -1
 
 
 cdef cppclass QueueState:
@@ -96,7 +128,8 @@ cdef cppclass QueueState:
     bint blocking
     bint timing
     bint adopted  # gets commands that forebay does not see, so only the driver knows whether it is empty
-    uint32_t barred  # why no command may be submitted: 0, or some of Barred
+    uint32_t barred  # why commands may not be submitted, or not on the short path: 0, or some of Barred
+    OpenStep* step  # NULL: no step collects its launches
     Clock* clock
     Marker* marker  # of the newest epoch anyone asked for
     vector[Marker*] pending  # waits that already count as commands, but that no command has carried yet
@@ -168,17 +201,25 @@ cdef inline bint is_closed(const QueueState* queue) noexcept nogil:
 
 cdef inline Status refusal(const QueueState* queue) noexcept nogil:
     """Return the status that refuses a command of the queue; 0 when it is allowed. The queue is locked."""
-    if queue.barred == 0:
+    if queue.barred & ~<uint32_t> BY_STEP == 0:
         return 0
     if queue.barred & BY_CLOSING:
         return QUEUE_CLOSED
     return QUEUE_CAPTURED if queue.barred & BY_CAPTURE else NULL_FORBIDDEN
 
 
+cdef inline void submit_collected(QueueState* queue) noexcept nogil:
+    """Submit what an open step has collected of this queue. The queue is locked."""
+    if queue.step != NULL and queue.step.waiting != 0:
+        queue.step.submit(queue)
+
+
 cdef object stats_of(const Statistics& counts, object allocations=*)
 cdef void bar_for_capture(QueueState* queue) noexcept nogil
 cdef void unbar_after_capture(QueueState* queue) noexcept nogil
 cdef int captures_under_way() noexcept nogil
+cdef int steps_under_way() noexcept nogil
+cdef void count_step(int by) noexcept nogil
 cdef void add_statistics(Statistics& into, const Statistics& counts) noexcept nogil
 cdef void subtract_statistics(Statistics& counts, const Statistics& before) noexcept nogil
 # Of the null queue and of waits of the host, which all Devices of the context share; with an owner, of its queues too

@@ -68,6 +68,7 @@ cdef QueueState* new_queue_state(
     queue.staged = 0
     queue.crowded = 8
     queue.barred = 0
+    queue.step = NULL
     queue.clock = NULL
     queue.marker = NULL
     queue.null_seen.store(0)
@@ -205,6 +206,18 @@ cdef atomic[int32_t] captured  # how many queues of this process are captured
 cdef int captures_under_way() noexcept nogil:
     """Return how many queues of any device are captured. While there are none, nothing must be refused."""
     return captured.load(memory_order_relaxed)
+
+
+cdef atomic[int32_t] open_steps
+
+
+cdef int steps_under_way() noexcept nogil:
+    """Return how many steps of any device are open. While there are none, no wait lets a queue join one."""
+    return open_steps.load(memory_order_relaxed)
+
+
+cdef void count_step(int by) noexcept nogil:
+    open_steps.fetch_add(by, memory_order_relaxed)
 
 
 cdef void bar(QueueState* queue, uint32_t why, bint barred) noexcept nogil:

@@ -31,6 +31,10 @@ class Stats:
         Pieces of memory that the driver allocated. Counted for a `Device`, not for a queue.
     graph_launches : int
         Graphs launched. Their commands do not count as launches, copies and fills.
+    steps, steps_recorded, steps_given_up : int
+        Steps that were left; those among them that were recorded, the first time and when the launches had changed in
+        kind or number; and steps that are not compared any more, because they were never the same. Only `steps` is
+        counted where the driver submits each launch at once.
     """
 
     launches: int = 0
@@ -49,6 +53,9 @@ class Stats:
     reductions: int = 0
     allocations: int = 0
     graph_launches: int = 0
+    steps: int = 0
+    steps_recorded: int = 0
+    steps_given_up: int = 0
 
     @property
     def waits_elided(self) -> int:

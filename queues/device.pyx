@@ -52,6 +52,7 @@ from forebay.queues.kernels.program import Program, read_source
 from forebay.queues.launch.reductions import Reductions
 from forebay.queues.memory.pinned import is_pinned, remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
+from forebay.queues.steps.step import Step
 from forebay.queues.thread_queues import ThreadQueues
 
 if TYPE_CHECKING:
@@ -308,6 +309,10 @@ cdef class Device:
     def _begin_capture(self, queue: Queue, mode: str) -> None:
         """`Queue.begin_capture`."""
         begin(queue, mode)
+
+    def _new_step(self, queue: Queue) -> Step:
+        """`Queue.step`."""
+        return Step._of(queue)
 
     def event(self, timing: bool = False) -> Event:
         """Make an event, to be recorded later by ``queue.record(event)``."""

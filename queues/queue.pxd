@@ -11,6 +11,7 @@ cdef class Queue:
     cdef readonly object priority
     cdef readonly object native  # the driver's own queue object, for those who need it
     cdef readonly object _capture  # the Capture that records its commands; None when they run
+    cdef public object _step  # the open Step that it takes part in, or None
     cdef object __weakref__
 
 

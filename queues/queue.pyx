@@ -16,7 +16,7 @@ from forebay.core.plan cimport POINTER
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
     DeviceState, QueueState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state,
-    release_queue_state, retain_queue_state, stats_of, unbar_after_capture
+    release_queue_state, retain_queue_state, stats_of, steps_under_way, unbar_after_capture
 )
 from forebay.events.anchors cimport collect_device, collect_queue, retire_queue
 from forebay.events.event cimport Event
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from forebay.queues.launch.bound import BoundLaunch
     from forebay.queues.launch.results import Result
     from forebay.queues.memory.shapes import Grid, ShapeLike
+    from forebay.queues.steps.step import Step
 
 _ids = itertools.count(1)
 # By package name: the function that makes a Queue of the package's queue. `forebay.queues.adoption` fills it in.
@@ -85,6 +86,20 @@ cdef Queue new_queue(object device, QueueState* state, object native, object pri
     return queue
 
 
+cdef int join_step(Queue queue, object waited_for) except -1:
+    """Let a queue that waited for another, or for its event, take part in the step that this one is in."""
+    cdef Event event
+    if isinstance(waited_for, Queue):
+        if (<Queue> waited_for)._step is not None:
+            (<Queue> waited_for)._step._join(queue, waited_for, None)
+        return 0
+    event = waited_for
+    producer = None if event.marker == NULL else event.queue()
+    if producer is not None and producer._step is not None:
+        producer._step._join(queue, producer, event.marker.epoch)
+    return 0
+
+
 @cython.no_gc_clear
 cdef class Queue:
     """An in-order queue of one device; HIP calls it a stream.
@@ -104,6 +119,7 @@ cdef class Queue:
     priority: int
     native: Any
     _capture: Capture | None
+    _step: Step | None
 
     def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("a Queue is made by Device.queue")
@@ -141,7 +157,7 @@ cdef class Queue:
         elif self.state != NULL:
             retire_queue(self.state)
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object, /) -> bool:
         if not isinstance(other, Queue):
             return NotImplemented
         return self.state == (<Queue> other).state
@@ -377,6 +393,8 @@ cdef class Queue:
                 wait_for_queue(self, self.state, event_or_queue, (<Queue> event_or_queue).state)
         else:
             raise ArgumentTypeError(f"wait() needs an Event or a Queue, not {type(event_or_queue).__name__}")
+        if steps_under_way():
+            join_step(self, event_or_queue)
 
     def query(self) -> bool:
         """Return whether everything submitted is done. Asks the driver, never blocks (HIP, hipStreamQuery).
@@ -493,6 +511,20 @@ cdef class Queue:
     def capturing(self) -> bool:
         """Whether its commands become part of a graph. Also True in an invalidated capture, until it is ended."""
         return self._capture is not None
+
+    # -- steps
+
+    def step(self) -> Step:
+        """Make a `Step`: ``with step:`` around a stretch of the program that repeats submits its launches at less cost.
+
+        Does not block.
+
+        Raises
+        ------
+        ClosedError
+        """
+        self._check_open()
+        return self.device._new_step(self)
 
     def _enter_capture(self, capture: Capture) -> None:
         self._capture = capture

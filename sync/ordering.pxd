@@ -86,6 +86,10 @@ cdef void apply_command(QueueState* queue, Order* order) noexcept nogil  # commi
 cdef void end_order(Order* order) noexcept nogil  # after the unlocking
 cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil  # the queue is locked
 cdef Status carry_pending(QueueState* queue) noexcept nogil  # the queue is locked
+cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil
+cdef void drop_pending(QueueState* queue) noexcept nogil
+cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil
+cdef Status gather_ahead(QueueState* queue) noexcept nogil
 cdef void conclude(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil
 cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil

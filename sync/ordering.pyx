@@ -16,7 +16,7 @@ from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, s
 from forebay.core.marker cimport Marker, clock_after, new_marker, poll_marker, release_marker, retain_marker
 from forebay.core.state cimport (
     DeviceState, QueueState, find_queue, is_closed, refusal, release_queue_state, retain_queue_state,
-    retire_marker
+    retire_marker, submit_collected
 )
 
 
@@ -95,6 +95,7 @@ cdef Status carry_pending(QueueState* queue) noexcept nogil:
     """Submit the waits that no command has carried yet. The queue is locked."""
     cdef vector[void*] events
     cdef Status status
+    submit_collected(queue)
     if queue.pending.empty():
         return 0
     status = queue.driver.barrier(queue.handle, waits_of_pending(queue, events))
@@ -127,6 +128,7 @@ cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept no
     with nothing outstanding needs no driver event. An adopted queue may have received commands that forebay did not
     see. Each call therefore counts as a command, so that the queue's markers are never shared.
     """
+    submit_collected(queue)
     if queue.adopted and not is_closed(queue):
         advance_submitted(queue.epochs)
     cdef uint64_t epoch = submitted_epoch(queue.epochs)
@@ -158,13 +160,13 @@ cdef void forget_done_marks(QueueState* queue) noexcept nogil:
         queue.marks.pop_front()
 
 
-cdef Status mark_early(QueueState* queue, Marker** marker) noexcept nogil:
-    """Return a new reference to a marker of all that was submitted before the pending waits. The queue is locked."""
+cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil:
+    """Return a new reference to a marker, for the host, of all that the driver has. That is this epoch, when the queue
+    had this clock: what counts as submitted since is pending or collected. The queue is locked.
+    """
     cdef void* event = NULL
     cdef Status status
-    if queue.pending.empty():
-        return take_marker(queue, FOR_HOST, marker)
-    if queue.marker != NULL and queue.marker.epoch == queue.before_pending and queue.marker.use & FOR_HOST:
+    if queue.marker != NULL and queue.marker.epoch == epoch and queue.marker.use & FOR_HOST:
         marker[0] = retain_marker(queue.marker)
         return 0
     status = queue.driver.marker(queue.handle, no_waits(), FOR_HOST, &event)
@@ -172,9 +174,15 @@ cdef Status mark_early(QueueState* queue, Marker** marker) noexcept nogil:
         return status
     queue.counts.markers_made += 1
     queue.counts.events_made += 1
-    marker[0] = new_marker(
-        queue.epochs, queue.before_pending, queue.clock_before, event, queue.driver, queue.device.context, FOR_HOST)
+    marker[0] = new_marker(queue.epochs, epoch, clock, event, queue.driver, queue.device.context, FOR_HOST)
     return 0
+
+
+cdef Status mark_early(QueueState* queue, Marker** marker) noexcept nogil:
+    """Return a new reference to a marker of all that was submitted before the pending waits. The queue is locked."""
+    if queue.pending.empty():
+        return take_marker(queue, FOR_HOST, marker)
+    return mark_before(queue, queue.before_pending, queue.clock_before, marker)
 
 
 cdef Status mark_before_hold(QueueState* queue) noexcept nogil:
@@ -390,6 +398,7 @@ cdef Status gather(QueueState* queue, Order* order) noexcept nogil:
         if status != 0:
             return status
     queue.lock.lock()
+    submit_collected(queue)
     order.clock = retain_clock(queue.clock)
     status = refusal(queue)
     if status == 0 and queue.is_null:
@@ -519,6 +528,20 @@ cdef void conclude(QueueState* queue, Order* order) noexcept nogil:
     settle(queue, order)
     queue.lock.unlock()
     end_order(order)
+
+
+cdef Status gather_ahead(QueueState* queue) noexcept nogil:
+    """Gather the waits of the queue's next command, for that command to carry."""
+    cdef Order order
+    cdef Status status = begin_command(queue, &order)
+    cdef size_t i
+    if status != 0:
+        return status
+    for i in range(order.markers.size()):
+        add_pending(queue, retain_marker(order.markers[i]))
+    join_gathered(queue, &order)
+    conclude(queue, &order)
+    return 0
 
 
 cdef bint drops_wait(QueueState* queue, Marker* marker) noexcept nogil:

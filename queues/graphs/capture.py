@@ -23,6 +23,7 @@ from forebay.core.errors import (
     CaptureUnsupportedError,
     CaptureWrongThreadError,
     NotSupportedError,
+    StepError,
 )
 from forebay.queues.capture_rules import active, check_mode, lock
 from forebay.queues.graphs.graph import Graph, Node
@@ -213,6 +214,9 @@ class Capture:
             self.invalidate("the null queue was to join it")
             raise CaptureImplicitError("the null queue cannot be captured")
         queue._check_open()
+        if queue._step is not None:
+            self.invalidate(f"{queue!r}, which is in an open step, was to join it")
+            raise StepError(f"{queue!r} cannot join a capture: it is in an open step")
 
     def _join(self, queue: Queue, nodes: tuple[Node, ...]) -> None:
         self._ends[queue] = nodes
@@ -318,4 +322,6 @@ def begin(queue: Queue, mode: str) -> Capture:
             raise CaptureError(f"{queue!r} is captured already")
         if queue.adopted:
             raise NotSupportedError(f"{queue!r} gets commands that forebay does not see, and cannot capture")
+        if queue._step is not None:
+            raise StepError(f"capture of {queue!r}: it is in an open step")
         return Capture(queue, mode)

@@ -1,7 +1,8 @@
 """Executable graphs, which `Graph.instantiate` makes and queues launch.
 
-An executable has works and, made from them, a replay. Neither ever changes: a new one takes its place. So a launch is
-not disturbed when another thread changes or closes the executable, and never waits for it.
+An executable has works and, made from them, a replay. Works never change: new ones take their place. A replay is
+changed only while nobody launches it and it does not run; else a new one takes its place. So a launch is not disturbed
+when another thread changes or closes the executable, and never waits for it.
 """
 
 import threading
@@ -16,6 +17,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Status
 from forebay.core.epochs cimport Lock, submitted_epoch
 from forebay.events.anchors cimport collect_device
+from forebay.queues.graphs.changes cimport change_one
 from forebay.queues.graphs.replay cimport OUT_OF_DATE, Replay, has_room, is_acting, new_replay, submit_replay
 from forebay.queues.graphs.sizes cimport Sizes, is_still, read_sizes
 from forebay.queues.graphs.work cimport ListWork, MemoryWork, Work
@@ -96,6 +98,10 @@ cdef object direction_of(work):
     return " to ".join(["device" if isinstance(end, Buffer) else "host" for end in (work.src, work.dst)])
 
 
+cdef enum:
+    MOST_SPARES = 2
+
+
 cdef struct Point:
     uint64_t queue
     uint64_t epoch
@@ -121,6 +127,8 @@ cdef class ExecutableGraph:
     # Whoever replaces one of these keeps the old one until the new one is there: dropping it may run any code.
     cdef tuple works  # the nodes' works, or their replacements
     cdef Replay replay  # of works that may have been replaced since; None when it is closed
+    cdef list spares  # other Replays, which take turns with that one when the works change
+    cdef bint changes  # works were replaced, so recordings are made to be changed
     cdef list lanes  # Queues that only its launches use, beside the launch queue
     cdef tuple ordered  # the nodes it was made from
     cdef list shape
@@ -145,6 +153,7 @@ cdef class ExecutableGraph:
         made.shape = shape_of(ordered)
         made.auto_free = auto_free
         made.lanes = []
+        made.spares = []
         made.handing_out = threading.RLock()
         made.replace(tuple([node.work for node in ordered]))
         return made
@@ -181,7 +190,7 @@ cdef class ExecutableGraph:
             lanes.append(self.device.queue(blocking=False, timing=False))
         if len(lanes) > len(before) and not self.closed:
             self.lanes = lanes
-        replay = new_replay(self.device, null_queue.state, sizes, segments, lanes, self.replay)
+        replay = new_replay(self.device, null_queue.state, sizes, segments, lanes, self.replay, self.changes)
         replay.lifetimes = lifetimes
         replay.closings = closings
         return replay
@@ -201,11 +210,21 @@ cdef class ExecutableGraph:
         if replay.works is works and has_room(replay, sizes):
             replay.sizes = sizes
         else:
-            replay = self.prepare(sizes)
+            replay = change_one([replay, *self.spares], sizes)
+            if replay is None:
+                replay = self.prepare(sizes)
             if self.works is works and not self.closed:  # or the next launch prepares what has taken their place
-                self.replay = replay
+                self.take_turn(replay)
         self.check_open_buffers(works, replay)  # again, because measuring takes time, and gives back memory of its own
         return replay
+
+    cdef int take_turn(self, Replay replay) except -1:
+        """Make this the replay that is launched, and keep the last one, which may still run."""
+        _before = self.spares
+        others = [each for each in (self.replay, *self.spares) if each is not replay]
+        spares = [each for each in others if (<Replay> each).prepared.changeable]
+        self.replay, self.spares = replay, spares[:MOST_SPARES]
+        return 0
 
     cdef int check_open_buffers(self, tuple works, Replay replay) except -1:
         cdef uint64_t closings = replay.prepared.state.closings.load(memory_order_relaxed)
@@ -272,11 +291,15 @@ cdef class ExecutableGraph:
         submitted = False
         while not submitted:
             replay = self.ready(on)
-            if replay.lifetimes is None:
-                submitted = self.submit(on, replay)
-            else:
-                with self.handing_out:
+            replay.users += 1
+            try:
+                if replay.lifetimes is None:
                     submitted = self.submit(on, replay)
+                else:
+                    with self.handing_out:
+                        submitted = self.submit(on, replay)
+            finally:
+                replay.users -= 1
 
     cdef bint capture_into(self, object capture, Queue queue) except -1:
         """Make the works part of the queue's capture. Returns False when it has ended."""
@@ -471,6 +494,7 @@ cdef class ExecutableGraph:
                 raise InvalidArgumentError(f"set_{kind}: the node is to {kind} {here}, and not {there}")
             works = (*before[:at], work, *before[at + 1:])
             Accesses().add(works)
+        self.changes = True
         self.works = works
 
     @property
@@ -481,8 +505,8 @@ cdef class ExecutableGraph:
     def close(self) -> None:
         """Give back the graph's resources once its launches are done. Does not block. Closing twice is fine."""
         self.closed = True
-        _before = self.works, self.replay, self.lanes, self.ordered
-        self.works, self.replay, self.lanes, self.ordered = (), None, [], ()
+        _before = self.works, self.replay, self.spares, self.lanes, self.ordered
+        self.works, self.replay, self.spares, self.lanes, self.ordered = (), None, [], [], ()
 
     def __enter__(self) -> Self:
         self._check_open()

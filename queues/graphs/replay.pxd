@@ -66,9 +66,12 @@ cdef class Prepared:
     cdef dict by_arguments  # index of a plan by lane, kernel id and packed arguments
     cdef dict scratch  # Scratch by lane, kernel and index of the parameter; empty on a debugging device
     cdef dict room  # bytes of each scratch of a KernelWork, on the lane where it has the least
+    cdef bint changeable  # its recordings can be changed
+    cdef vector[size_t] command_of  # by node: the index of its launch, if it is in a recording, else NOT_RECORDED
+    cdef vector[size_t] step_of
     cdef list guards  # of a debugging device
     cdef list functions
-    cdef list kept  # objects that must live as long as this one
+    cdef list kept  # objects that must live as long as this one, the works first
     cdef int add(self, Command command) except -1
     cdef int add_step(self, StepKind kind, size_t first, size_t count) except -1
     cdef int add_host(self, object function) except -1
@@ -78,7 +81,8 @@ cdef class Prepared:
 cdef class Replay:
     cdef Prepared prepared
     cdef Submission* submission  # owned by `prepared`
-    cdef tuple works
+    cdef tuple works  # None while it is changed, and when that has failed
+    cdef int users  # how many threads launch it or change it; only touched with the GIL
     cdef Sizes sizes  # of the scratch when they were last read; there is room for them
     cdef tuple buffers  # all that the works use
     cdef tuple written  # those that they may write to
@@ -87,12 +91,19 @@ cdef class Replay:
 
 
 cdef enum:
+    NOT_RECORDED = 0xFFFFFFFF
+
+
+cdef enum:
     OUT_OF_DATE = -100  # not submitted: a buffer was written to or closed after the launch looked at it
 
 
 cdef bint is_acting(Work work)
 cdef bint has_room(Replay replay, Sizes sizes)
-cdef Replay new_replay(object device, QueueState* queue, Sizes sizes, list segments, list lanes, Replay last)
+cdef Replay new_replay(
+    object device, QueueState* queue, Sizes sizes, list segments, list lanes, Replay last, bint changeable
+)
+cdef int note_works(Replay replay, Sizes sizes) except -1
 cdef Status submit_replay(
     QueueState* queue, Submission* submission, const Basis* moment, uint64_t closings, vector[Call*]& calls,
     size_t* called, bint* began

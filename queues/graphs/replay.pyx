@@ -294,6 +294,9 @@ cdef int add_segment(Prepared prepared, object device, tuple works, segment, lis
     prepared.cut = True
     for node in segment.nodes:
         add_work(prepared, device, works[node])
+        if works[node].kind == "kernel":
+            prepared.command_of[<size_t> node] = submission.commands.size() - 1
+            prepared.step_of[<size_t> node] = submission.steps.size() - 1
     if not segment.nodes:
         prepared.add_step(JOIN, 0, 0)
     step = &submission.steps[first]
@@ -309,6 +312,19 @@ cdef int add_segment(Prepared prepared, object device, tuple works, segment, lis
     return 0
 
 
+cdef Status record_commands(
+    QueueState* queue, const Command* commands, Step* step, bint changeable
+) noexcept nogil:
+    cdef Status status = queue.driver.new_recording(queue.handle, changeable, &step.recording)
+    cdef size_t i
+    if status != 0 or step.recording == NULL:
+        return status
+    for i in range(step.count):
+        if status == 0:
+            status = queue.driver.add_command(step.recording, &commands[i])
+    return queue.driver.end_recording(step.recording) if status == 0 else status
+
+
 cdef int record_steps(Prepared prepared, object device, QueueState* queue) except -1:
     cdef Submission* submission = prepared.submission
     cdef Status status
@@ -319,18 +335,41 @@ cdef int record_steps(Prepared prepared, object device, QueueState* queue) excep
         if step.kind != COMMANDS or step.count == 1:
             continue
         with nogil:
-            status = prepared.driver.record(
-                queue.handle, submission.commands.data() + step.first, step.count, &step.recording)
+            status = record_commands(queue, submission.commands.data() + step.first, step, prepared.changeable)
+            if prepared.changeable and (status != 0 or step.recording == NULL):
+                # some kernels can be recorded, but not to be changed
+                prepared.changeable = False
+                if step.recording != NULL:
+                    prepared.driver.release_recording(step.recording)
+                    step.recording = NULL
+                status = record_commands(queue, submission.commands.data() + step.first, step, False)
         if status != 0:
             device._raise(status, "recording a graph")
         if step.recording != NULL:
             step.kind = RECORDED
+    for i in range(prepared.command_of.size()):
+        if prepared.command_of[i] != NOT_RECORDED and submission.steps[prepared.step_of[i]].kind != RECORDED:
+            prepared.command_of[i] = NOT_RECORDED
+    return 0
+
+
+cdef int note_works(Replay replay, Sizes sizes) except -1:
+    """Note what the replay does from now on."""
+    replay.sizes = sizes
+    replay.buffers = tuple(dict.fromkeys([buffer for work in sizes.works for buffer in work.buffers]))
+    replay.written = tuple(dict.fromkeys([buffer for work in sizes.works for buffer in work.writes]))
+    note_buffers(replay.submission, sizes.works)
+    replay.works = sizes.works
     return 0
 
 
 cdef int note_buffers(Submission* submission, object works) except -1:
     """Note which allocations a launch uses, each once."""
     cdef Uses* uses
+    cdef size_t i
+    for i in range(submission.uses.size()):
+        release_uses(submission.uses[i].uses)
+    submission.uses.clear()
     written = {(<uintptr_t> (<Buffer> buffer).allocation.uses) for work in works for buffer in (<Work> work).writes}
     for each in dict.fromkeys([
         <uintptr_t> (<Buffer> buffer).allocation.uses for work in works for buffer in (<Work> work).buffers
@@ -356,7 +395,9 @@ cdef void note_launch(QueueState* queue, Submission* submission) noexcept nogil:
     submission.last_epoch = epoch
 
 
-cdef Replay new_replay(object device, QueueState* queue, Sizes sizes, list segments, list lanes, Replay last):
+cdef Replay new_replay(
+    object device, QueueState* queue, Sizes sizes, list segments, list lanes, Replay last, bint changeable
+):
     """Make a replay of the works that the sizes are about, cut into these segments, for all queues of the device.
 
     `queue` is one of the device's queues. `lanes` are Queues that only this replay and earlier replays of the same
@@ -364,10 +405,6 @@ cdef Replay new_replay(object device, QueueState* queue, Sizes sizes, list segme
     """
     cdef Replay replay = Replay.__new__(Replay)
     cdef Prepared prepared = Prepared.__new__(Prepared)
-    replay.works = sizes.works
-    replay.sizes = sizes
-    replay.buffers = tuple(dict.fromkeys([buffer for work in sizes.works for buffer in work.buffers]))
-    replay.written = tuple(dict.fromkeys([buffer for work in sizes.works for buffer in work.writes]))
     queue.device.references.fetch_add(1, memory_order_relaxed)
     prepared.state = queue.device
     prepared.driver = queue.driver
@@ -377,6 +414,9 @@ cdef Replay new_replay(object device, QueueState* queue, Sizes sizes, list segme
     prepared.room = {}
     prepared.guards = []
     prepared.kept = [*sizes.works, *lanes]
+    prepared.changeable = changeable and queue.driver.change != NULL
+    prepared.command_of.resize(len(sizes.works), NOT_RECORDED)
+    prepared.step_of.resize(len(sizes.works), 0)
     prepared.submission.lanes.push_back(NULL)
     for lane in lanes:
         prepared.submission.lanes.push_back((<Queue> lane).state.handle)
@@ -384,11 +424,11 @@ cdef Replay new_replay(object device, QueueState* queue, Sizes sizes, list segme
     ends = []
     for segment in segments:
         add_segment(prepared, device, sizes.works, segment, ends)
-    note_buffers(prepared.submission, sizes.works)
-    if prepared.driver.record != NULL:
+    if prepared.driver.new_recording != NULL:
         record_steps(prepared, device, queue)
     replay.prepared = prepared
     replay.submission = prepared.submission
+    note_works(replay, sizes)
     return replay
 
 

@@ -11,7 +11,9 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport NO_PLAN, NO_ROOM, QUEUE_CAPTURED, Geometry, Status, Waits, no_waits
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport Plan, delete_plan, set_changed_arguments
-from forebay.core.state cimport QueueState, note_all_used, release_queue_state, retain_queue_state
+from forebay.core.state cimport (
+    BY_STEP, COLLECTED, NOT_COLLECTED, Collecting, QueueState, note_all_used, release_queue_state, retain_queue_state
+)
 from forebay.core.uses cimport Uses
 from forebay.events.anchors cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
@@ -21,7 +23,8 @@ from forebay.queues.launch.arguments cimport (
 from forebay.queues.launch.by_value cimport apply_uploads, make_room, spilled_bytes, upload_spills, use_spills
 from forebay.queues.launch.grid cimport read_geometry
 from forebay.queues.launch.launch cimport (
-    NO_ARGUMENT, count_launch, create_plan, hold_arguments, note_writes, raise_launch_error, refuse_kernel
+    NO_ARGUMENT, ask_step, ask_step_again, count_launch, create_plan, hold_arguments, note_writes, raise_launch_error,
+    refuse_kernel, tell_step
 )
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.sync.ordering cimport (
@@ -177,8 +180,17 @@ cdef Status launch_bound_gathered(
 cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
     """Handle a bound launch that is not the common case, or has failed. Returns 1 when it became part of a graph."""
     cdef vector[Uses*] written
+    cdef uint32_t failed_at = NO_ARGUMENT
+    cdef const char* packed = bound.plan.values.data()
+    cdef Collecting answer = NOT_COLLECTED
     if status == NO_PLAN:
+        if bound.state.barred & BY_STEP:
+            answer = ask_step(bound.state, bound.kernel, &bound.geometry, packed, &failed_at)
         held = hold_arguments(bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, written)
+        answer = ask_step_again(bound.state, bound.kernel, &bound.geometry, packed, answer)
+        if answer == COLLECTED:
+            bound.plan.epoch = submitted_epoch(bound.state.epochs)
+            return 0
         with nogil:
             status = launch_bound_gathered(bound.state, bound.plan, &bound.geometry, bound.kernel.follows, written)
         del held
@@ -189,6 +201,7 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
         return 1
     if status != 0:
         raise_launch_error(bound.queue, bound.kernel, status, NO_ARGUMENT)
+    tell_step(bound.state, answer, bound.kernel, &bound.geometry, packed)
     return 0
 
 

@@ -15,7 +15,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NO_PLAN, Geometry, Status, Waits, no_waits
 from forebay.core.plan cimport Plan, are_unchanged, set_changed_arguments
-from forebay.core.state cimport QueueState, note_all_used
+from forebay.core.state cimport Collecting, QueueState, note_all_used
 from forebay.core.uses cimport Basis, Uses, still_holds
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
 from forebay.queues.launch.arguments cimport Views, pack_arguments
@@ -89,6 +89,15 @@ cdef Plan* create_plan(QueueState* state, Kernel kernel) except NULL
 cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1
 cdef list hold_arguments(Kernel kernel, PyObject* const* arguments, vector[Uses*]& written)
 cdef list list_of(PyObject* const* arguments, Py_ssize_t count)
+cdef Collecting ask_step(
+    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, uint32_t* failed_at
+) except *
+cdef Collecting ask_step_again(
+    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, Collecting answer
+) except *
+cdef int tell_step(
+    QueueState* state, Collecting why, Kernel kernel, const Geometry* geometry, const char* packed
+) except -1
 # Handles every other launch: with bytes by value, with waits, without a plan yet, or after a failure.
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,

@@ -5,14 +5,16 @@ from libc.stdint cimport uintptr_t
 from forebay.core.driver cimport NO_ROOM, QUEUE_CAPTURED, QUEUE_CLOSED, STALE
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport delete_plan, new_plan
-from forebay.core.state cimport refusal
+from forebay.core.state cimport (
+    BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, refusal
+)
 from forebay.core.uses cimport Uses
 from forebay.events.anchors cimport collect_device
 from forebay.queues.launch.arguments cimport (
-    HAS_ARRAYS, HAS_BYTES, argument_error, check_elements, release_views
+    HAS_ARRAYS, HAS_BYTES, RAN_PYTHON, argument_error, check_elements, release_views
 )
 from forebay.queues.launch.by_value cimport apply_uploads, make_room
-from forebay.sync.ordering cimport Order, begin_command, end_command, end_order, waits_of
+from forebay.sync.ordering cimport Order, begin_command, end_command, end_order, gather_ahead, waits_of
 
 from forebay.core.errors import ClosedError, InvalidArgumentError
 from forebay.queues.launch.arrays import launch_with_arrays
@@ -125,6 +127,47 @@ cdef Status launch_gathered(
     return status
 
 
+cdef Collecting ask_step(
+    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, uint32_t* failed_at
+) except *:
+    """Offer a launch to the open step, if there is one. Nothing can have closed its memory since it was packed."""
+    cdef OpenStep* step = state.step  # which is given back with the GIL
+    cdef Status status = 0
+    cdef Collecting answer = NOT_COLLECTED
+    if step != NULL and not kernel.follows:
+        answer = step.collect(state, <PyObject*> kernel, geometry, packed, &status, failed_at)
+        if status != 0:
+            check_elements(kernel, packed)
+    return answer
+
+
+cdef Collecting ask_step_again(
+    QueueState* state, Kernel kernel, const Geometry* geometry, const char* packed, Collecting answer
+) except *:
+    """Gather the waits that the launch owes and offer it again. The memory of its arguments is held."""
+    cdef uint32_t failed_at = NO_ARGUMENT
+    cdef Status status
+    cdef int tries = 0
+    while answer == OWES_WAITS and tries < 4:
+        with nogil:
+            status = gather_ahead(state)
+        if status != 0:
+            return NOT_COLLECTED  # the launch will raise it
+        answer = ask_step(state, kernel, geometry, packed, &failed_at)
+        tries += 1
+    return OUT_OF_TURN if answer == OWES_WAITS else answer
+
+
+cdef int tell_step(
+    QueueState* state, Collecting why, Kernel kernel, const Geometry* geometry, const char* packed
+) except -1:
+    """Tell the open step that a launch was submitted as it is."""
+    cdef OpenStep* step = state.step
+    if step != NULL and (why == TO_BE_RECORDED or why == OUT_OF_TURN):
+        step.submitted(state, why, <PyObject*> kernel, geometry, packed)
+    return 0
+
+
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
@@ -132,6 +175,11 @@ cdef int launch_uncommon(
     cdef Geometry geometry
     cdef vector[Uses*] written
     cdef bint spilled = views.unusual & HAS_BYTES != 0
+    cdef Collecting answer = NOT_COLLECTED
+    if state.barred & BY_STEP and basis == NULL and not views.unusual:
+        answer = ask_step(state, kernel, read_geometry(kernel, grid, block), packed, &failed_at)
+        if answer == COLLECTED:
+            return 0
     try:
         check_elements(kernel, packed)
         if views.unusual & HAS_ARRAYS:
@@ -140,6 +188,11 @@ cdef int launch_uncommon(
         geometry = read_geometry(kernel, grid, block)[0]
         # The GIL may go from here on, and was given to other code where an argument was converted.
         _held = hold_arguments(kernel, arguments, written)
+        if state.barred & BY_STEP and basis == NULL and views.unusual == RAN_PYTHON:
+            answer = ask_step(state, kernel, &geometry, packed, &failed_at)
+        answer = ask_step_again(state, kernel, &geometry, packed, answer)
+        if answer == COLLECTED:
+            return 0
         if basis == NULL and status == NO_PLAN and views.unusual and state.lock.try_lock():
             status = launch_ready(state, kernel.id, &geometry, packed, spilled, kernel.follows, &failed_at)
             if status == 0:
@@ -163,6 +216,7 @@ cdef int launch_uncommon(
         return 1
     if status != 0:
         raise_launch_error(queue, kernel, status, failed_at)
+    tell_step(state, answer, kernel, &geometry, packed)
     return 0
 
 

@@ -41,6 +41,17 @@ struct CounterPoolDesc { uint32_t stype = 0x20014; const void *next = nullptr; u
 struct CounterDesc {
     uint32_t stype = 0x2003A; const void *next = nullptr; uint32_t flags = 0, signal = 0, wait = 0;
 };
+// of the extension ZE_experimental_mutable_command_list
+struct MutableListDesc { uint32_t stype = 0x20016; const void *next = nullptr; uint32_t flags = 0; };
+struct CommandIdDesc { uint32_t stype = 0x20017; const void *next = nullptr; uint32_t flags = 0; };
+struct ChangesDesc { uint32_t stype = 0x20018; const void *next = nullptr; uint32_t flags = 0; };
+struct ArgumentChange {
+    uint32_t stype = 0x20019; const void *next = nullptr; uint64_t command = 0; uint32_t index = 0; size_t size = 0;
+    const void *value = nullptr;
+};
+struct GroupsChange {
+    uint32_t stype = 0x2001A; const void *next = nullptr; uint64_t command = 0; const uint32_t *groups = nullptr;
+};
 struct Timestamps { uint64_t start, end; };
 struct KernelTimestamps { Timestamps global, context; };
 
@@ -62,6 +73,8 @@ struct KernelTimestamps { Timestamps global, context; };
     X(Result, CommandListImmediateAppendCommandListsExp, (void *list, uint32_t n_lists, void **lists, void *signal, \
         uint32_t count, void **waits)) \
     X(Result, CommandListDestroy, (void *list)) \
+    X(Result, CommandListGetNextCommandIdExp, (void *list, const CommandIdDesc *desc, uint64_t *id)) \
+    X(Result, CommandListUpdateMutableCommandsExp, (void *list, const ChangesDesc *desc)) \
     X(Result, KernelSetArgumentValue, (void *kernel, uint32_t index, size_t size, const void *value)) \
     X(Result, KernelSetGroupSize, (void *kernel, uint32_t x, uint32_t y, uint32_t z)) \
     X(Result, KernelCreate, (void *module, const KernelDesc *desc, void **kernel)) \

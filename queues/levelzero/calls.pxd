@@ -16,6 +16,23 @@ cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
         uint32_t ordinal, index, flags, mode, priority
     cdef struct ListDesc:
         uint32_t ordinal, flags
+        const void* next
+    cdef struct MutableListDesc:
+        uint32_t flags
+    cdef struct CommandIdDesc:
+        uint32_t flags
+    cdef struct ChangesDesc:
+        const void* next
+    cdef struct ArgumentChange:
+        const void* next
+        uint64_t command
+        uint32_t index
+        size_t size
+        const void* value
+    cdef struct GroupsChange:
+        const void* next
+        uint64_t command
+        const uint32_t* groups
     cdef struct EventPoolDesc:
         uint32_t flags, count
         const void* next
@@ -52,6 +69,7 @@ cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
         CALL_CommandListAppendSignalEvent, CALL_CommandListAppendWaitOnEvents, CALL_CommandListAppendHostFunction
         CALL_CommandListHostSynchronize, CALL_CommandListCreateImmediate, CALL_CommandListCreate, CALL_CommandListClose
         CALL_CommandListImmediateAppendCommandListsExp
+        CALL_CommandListGetNextCommandIdExp, CALL_CommandListUpdateMutableCommandsExp
         CALL_KernelSetArgumentValue, CALL_KernelSetGroupSize, CALL_KernelCreate, CALL_KernelSetIndirectAccess
         CALL_KernelGetProperties
         CALL_EventCounterBasedCreate, CALL_EventPoolCreate, CALL_EventCreate, CALL_EventHostSynchronize
@@ -65,6 +83,7 @@ cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
         Function CommandListAppendSignalEvent, CommandListAppendWaitOnEvents, CommandListAppendHostFunction
         Function CommandListHostSynchronize, CommandListCreateImmediate, CommandListCreate, CommandListClose
         Function CommandListImmediateAppendCommandListsExp, CommandListDestroy
+        Function CommandListGetNextCommandIdExp, CommandListUpdateMutableCommandsExp
         Function KernelSetArgumentValue, KernelSetGroupSize, KernelCreate, KernelSetIndirectAccess, KernelDestroy
         Function KernelGetProperties
         Function EventCounterBasedCreate, EventPoolCreate, EventPoolDestroy, EventCreate, EventDestroy

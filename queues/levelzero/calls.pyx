@@ -9,6 +9,7 @@ CALL_NAMES: tuple[str, ...] = names_of(call_names, N_CALLS, "ze")
 # Newer than forebay requires. Without them forebay uses something else, or raises an error when they are needed.
 _NEWER = {
     "zeCommandListAppendHostFunction", "zeCommandListImmediateAppendCommandListsExp", "zeEventCounterBasedCreate",
+    "zeCommandListGetNextCommandIdExp", "zeCommandListUpdateMutableCommandsExp",
 }
 
 

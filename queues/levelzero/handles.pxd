@@ -6,7 +6,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
 from forebay.core.epochs cimport Lock
-from forebay.queues.levelzero.calls cimport Call, ze_result_t
+from forebay.queues.levelzero.calls cimport ArgumentChange, Call, GroupsChange, ze_result_t
 
 
 cdef enum EventKind:
@@ -78,8 +78,12 @@ cdef cppclass ZeQueue:
 
 
 cdef cppclass ZeRecording:
-    void* list  # closed
+    void* list
     ZeDevice* device  # retained
+    bint changeable
+    vector[uint64_t] ids  # by launch, if it is changeable: what the driver calls it
+    vector[ArgumentChange] arguments  # room for the next change's descriptors, so that it allocates nothing
+    vector[GroupsChange] groups
 
 
 cdef cppclass ZeModule:
@@ -120,7 +124,9 @@ cdef void set_passed(ZeEvent* gate, ZeEvent* passed) noexcept nogil
 cdef void retire_gate(ZeEvent* gate) noexcept nogil
 cdef void recycle_gates(ZeDevice* device, bint all_done) noexcept nogil
 cdef Status hold_events(ZeQueue* queue) noexcept nogil
-cdef ZeRecording* new_recording(ZeDevice* device, uint32_t ordinal, Status* status) noexcept nogil
+cdef ZeRecording* new_recording(
+    ZeDevice* device, uint32_t ordinal, bint changeable, Status* status
+) noexcept nogil
 cdef void release_recording(ZeRecording* recording) noexcept nogil
 cdef ZeModule* new_module(ZeDevice* device, void* handle) noexcept nogil
 cdef ZeModule* retain_module(ZeModule* module) noexcept nogil

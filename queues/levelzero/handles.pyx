@@ -9,7 +9,8 @@ from forebay.core.epochs cimport Lock
 from forebay.queues.levelzero.calls cimport (
     CALL_CommandListAppendSignalEvent, CALL_CommandListCreate, CALL_CommandListCreateImmediate, CALL_ContextCreate,
     CALL_EventCounterBasedCreate, CALL_EventCreate, CALL_EventHostReset, CALL_EventPoolCreate, ContextDesc, CounterDesc,
-    CounterPoolDesc, EventDesc, EventPoolDesc, ListDesc, QueueDesc, ze
+    CounterPoolDesc, EventDesc, EventPoolDesc, ListDesc, MutableListDesc,
+    QueueDesc, ze
 )
 
 cdef enum:
@@ -444,19 +445,25 @@ cdef Status hold_events(ZeQueue* queue) noexcept nogil:
 # -- recordings
 
 
-cdef ZeRecording* new_recording(ZeDevice* device, uint32_t ordinal, Status* status) noexcept nogil:
+cdef ZeRecording* new_recording(
+    ZeDevice* device, uint32_t ordinal, bint changeable, Status* status
+) noexcept nogil:
     """A new in-order command list, still open for commands."""
     cdef ListDesc desc
+    cdef MutableListDesc mutable
     cdef void* list = NULL
     cdef ZeRecording* recording
     desc.ordinal = ordinal
     desc.flags = LIST_IN_ORDER
+    if changeable:
+        desc.next = &mutable
     status[0] = outcome(CALL_CommandListCreate, ze.CommandListCreate(
         device.context.handle, device.handle, &desc, &list))
     if status[0] != 0:
         return NULL
     recording = new ZeRecording()
     recording.list = list
+    recording.changeable = changeable
     recording.device = device
     device.references.fetch_add(1, memory_order_relaxed)
     return recording

@@ -5,26 +5,29 @@ from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    COPY_COMMAND, FOR_HOST, INTERRUPTED, LAUNCH_COMMAND, TIMED, Command, Driver, Geometry, Interrupted, Memory, Status,
-    Waits, Wake
+    CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, FOR_HOST, INTERRUPTED, LAUNCH_COMMAND, TIMED, Change, Command,
+    Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
 from forebay.queues.levelzero.calls cimport (
     CALL_CommandListAppendHostFunction, CALL_CommandListAppendLaunchKernel, CALL_CommandListAppendMemoryCopy,
     CALL_CommandListAppendMemoryFill, CALL_CommandListAppendSignalEvent, CALL_CommandListAppendWaitOnEvents,
-    CALL_CommandListClose, CALL_CommandListHostSynchronize, CALL_CommandListImmediateAppendCommandListsExp,
+    CALL_CommandListClose, CALL_CommandListGetNextCommandIdExp, CALL_CommandListHostSynchronize,
+    CALL_CommandListImmediateAppendCommandListsExp, CALL_CommandListUpdateMutableCommandsExp,
     CALL_EventHostSignal, CALL_EventHostSynchronize, CALL_EventQueryKernelTimestamp, CALL_KernelSetArgumentValue,
-    CALL_KernelSetGroupSize, KernelTimestamps, ze, ze_result_t
+    CALL_KernelSetGroupSize, ArgumentChange, ChangesDesc, CommandIdDesc, GroupsChange, KernelTimestamps, ze, ze_result_t
 )
 from forebay.queues.levelzero.handles cimport (
     DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, EventKind, ZeDevice, ZeEvent, ZeKernel, ZeQueue,
-    ZeRecording, end_queue, give_back_join, hold_events, leave_join, new_recording, outcome, recycle_gates,
-    release_event as end_event, release_kernel as end_kernel, release_recording as end_recording, retain_event,
-    retire_gate, set_passed, set_queue, take_event, take_join
+    ZeRecording, end_queue, give_back_join, hold_events, leave_join, new_recording as open_recording, outcome,
+    recycle_gates, release_event as end_event, release_kernel as end_kernel, release_recording as end_recording,
+    retain_event, retire_gate, set_passed, set_queue, take_event, take_join
 )
 
 cdef enum:
     NOT_READY = 1
     WAIT_SLICE = 50000000  # nanoseconds, after which a signal handler gets its turn
+    CHANGES_ARGUMENTS = 1 << 0
+    CHANGES_GROUPS = 1 << 1
     UNSUPPORTED_FEATURE = 0x78000003
 
 
@@ -247,12 +250,43 @@ cdef Status open_gate(void* gate, bint failed) noexcept nogil:
 # -- graphs
 
 
-cdef Status append_recorded(void* list, const Command* command) noexcept nogil:
+cdef Status new_recording(void* queue, bint changeable, void** recording) noexcept nogil:
+    """Make a list that can be appended to any immediate list of its ordinal, and again while it still runs."""
+    cdef Status status = 0
+    recording[0] = NULL
+    if ze.CommandListImmediateAppendCommandListsExp == NULL:
+        return 0
+    if changeable and (
+        ze.CommandListGetNextCommandIdExp == NULL or ze.CommandListUpdateMutableCommandsExp == NULL
+    ):
+        return 0
+    recording[0] = open_recording((<ZeQueue*> queue).device, (<ZeQueue*> queue).ordinal, changeable, &status)
+    return status
+
+
+cdef Status name_command(ZeRecording* recording) noexcept nogil:
+    """Have the driver name the launch that comes next, so that it can be changed."""
+    cdef CommandIdDesc desc
+    cdef uint64_t name = 0
+    cdef Status status
+    desc.flags = CHANGES_ARGUMENTS | CHANGES_GROUPS
+    status = outcome(CALL_CommandListGetNextCommandIdExp, ze.CommandListGetNextCommandIdExp(
+        recording.list, &desc, &name))
+    if status == 0:
+        recording.ids.push_back(name)
+    return status
+
+
+cdef Status add_command(void* recording, const Command* command) noexcept nogil:
+    """Append to the list, which gets copies of the kernel's arguments."""
+    cdef void* list = (<ZeRecording*> recording).list
     cdef ZeKernel* kernel
     cdef Status status
     if command.kind == LAUNCH_COMMAND:
         kernel = <ZeKernel*> command.kernel
         status = set_group(kernel, &command.geometry)
+        if status == 0 and (<ZeRecording*> recording).changeable:
+            status = name_command(<ZeRecording*> recording)
         if status != 0:
             return status
         return outcome(CALL_CommandListAppendLaunchKernel, ze.CommandListAppendLaunchKernel(
@@ -266,30 +300,44 @@ cdef Status append_recorded(void* list, const Command* command) noexcept nogil:
         NULL))
 
 
-cdef Status record(void* queue, const Command* commands, size_t count, void** recording) noexcept nogil:
-    """Make a closed list. It has copies of the kernels' arguments. It can be appended to any immediate list of its
-    ordinal, and again while it still runs.
-    """
-    cdef ZeRecording* made
-    cdef Status status = 0
+cdef Status close_recording(void* recording) noexcept nogil:
+    return outcome(CALL_CommandListClose, ze.CommandListClose((<ZeRecording*> recording).list))
+
+
+cdef Status change(void* recording, const Change* changes, size_t count) noexcept nogil:
+    cdef ZeRecording* changed = <ZeRecording*> recording
+    cdef ChangesDesc desc
+    cdef ArgumentChange* argument
+    cdef GroupsChange* groups
+    cdef Status status
     cdef size_t i
-    recording[0] = NULL
-    if ze.CommandListImmediateAppendCommandListsExp == NULL:
-        return 0
-    made = new_recording((<ZeQueue*> queue).device, (<ZeQueue*> queue).ordinal, &status)
-    if made == NULL:
-        return status
+    desc.next = NULL
+    changed.arguments.resize(count)
+    changed.groups.resize(count)
     for i in range(count):
-        status = append_recorded(made.list, &commands[i])
-        if status != 0:
-            break
-    if status == 0:
-        status = outcome(CALL_CommandListClose, ze.CommandListClose(made.list))
-    if status == 0:
-        recording[0] = made
-    else:
-        end_recording(made)
-    return status
+        if changes[i].kind == CHANGED_GROUPS:
+            groups = &changed.groups[i]
+            groups.next = desc.next
+            groups.command = changed.ids[changes[i].command]
+            groups.groups = <const uint32_t*> changes[i].value
+            desc.next = groups
+            continue
+        argument = &changed.arguments[i]
+        argument.next = desc.next
+        argument.command = changed.ids[changes[i].command]
+        argument.index = changes[i].index
+        if changes[i].kind == CHANGED_POINTER:
+            argument.size = sizeof(void*)
+            argument.value = &(<const Memory*> changes[i].value).address
+            if (<const Memory*> changes[i].value).address == 0:
+                argument.value = NULL
+        else:
+            argument.size = changes[i].size
+            argument.value = changes[i].value
+        desc.next = argument
+    status = outcome(CALL_CommandListUpdateMutableCommandsExp, ze.CommandListUpdateMutableCommandsExp(
+        changed.list, &desc))
+    return close_recording(recording) if status == 0 else status
 
 
 cdef Status replay(void* queue, void* recording, Waits waits) noexcept nogil:
@@ -419,7 +467,10 @@ table.marker = marker
 table.barrier = barrier
 table.hold = hold
 table.open_gate = open_gate
-table.record = record
+table.new_recording = new_recording
+table.add_command = add_command
+table.end_recording = close_recording
+table.change = change
 table.replay = replay
 table.poll = poll
 table.wait_events = wait_events

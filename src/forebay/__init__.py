@@ -23,6 +23,7 @@ from forebay.core.errors import (
     OutOfMemoryError,
     OutOfRangeError,
     ScratchOverflowError,
+    StepError,
     TimeoutError,
 )
 from forebay.core.stats import Stats
@@ -42,6 +43,7 @@ from forebay.queues.memory.pinned import host_empty
 from forebay.queues.memory.pool import MemoryPool
 from forebay.queues.queue import Queue
 from forebay.queues.selection import devices
+from forebay.queues.steps.step import Step
 
 __version__ = "0.1.0"
 
@@ -84,6 +86,8 @@ __all__ = [
     "Result",
     "ScratchOverflowError",
     "Stats",
+    "Step",
+    "StepError",
     "SumOver",
     "TimeoutError",
     "__version__",

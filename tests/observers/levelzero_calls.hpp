@@ -14,7 +14,8 @@ template <int function, class R, class... A> struct Wrapper {
     static constexpr bool is_replay = function == CALL_CommandListImmediateAppendCommandListsExp;
     static constexpr bool is_append = begins(name, "CommandListAppend") || is_replay;
     static constexpr bool is_of_list = is_append || function == CALL_CommandListHostSynchronize
-        || function == CALL_CommandListDestroy || function == CALL_CommandListClose;
+        || function == CALL_CommandListDestroy || function == CALL_CommandListClose
+        || function == CALL_CommandListGetNextCommandIdExp || function == CALL_CommandListUpdateMutableCommandsExp;
     static constexpr bool is_of_kernel = begins(name, "KernelSet") || function == CALL_KernelDestroy;
     static constexpr bool is_launch = begins(name, "CommandListAppendLaunch");
     static constexpr bool is_copy = function == CALL_CommandListAppendMemoryCopy;
@@ -44,6 +45,25 @@ template <int function, class R, class... A> struct Wrapper {
         return nullptr;
     }
 
+    template <class Each> static void each_change(const ChangesDesc *desc, Each each) {
+        struct Any { uint32_t stype; const void *next; };
+        for (const Any *at = (const Any *) desc->next; at; at = (const Any *) at->next) {
+            if (at->stype == ArgumentChange().stype) each((const ArgumentChange *) at, nullptr);
+            if (at->stype == GroupsChange().stype) each(nullptr, (const GroupsChange *) at);
+        }
+    }
+
+    static uintptr_t pointer_in(const ArgumentChange *argument) {
+        uintptr_t value = 0;
+        if (argument->size == sizeof value && argument->value) std::memcpy(&value, argument->value, sizeof value);
+        return value;
+    }
+
+    // Nothing tells which arguments are pointers, but one that was memory is.
+    static bool is_pointer(List& list, const ArgumentChange *argument) {
+        return list.named[argument->command].count(argument->index);
+    }
+
     // What is wrong whatever the driver says. The arguments are noted first: the driver may change them.
     static void check(const Arguments& all) {
         State& s = state();
@@ -71,7 +91,7 @@ template <int function, class R, class... A> struct Wrapper {
                     if (!recorded.closed) violate(function, text_of(recorded) + " is not closed");
                     if (recorded.device != list.device)
                         violate(function, text_of(recorded) + " is of another device");
-                    for (uintptr_t address : recorded.addresses)
+                    for (uintptr_t address : addresses_of(recorded))
                         if (!memory_at(address))
                             violate(function, text_of(recorded) + " uses memory that was freed");
                     for (void *kernel : recorded.kernels) check_life(kernel);
@@ -79,6 +99,22 @@ template <int function, class R, class... A> struct Wrapper {
             }
         }
         if constexpr (function == CALL_CommandListDestroy) check_list_end(function, list_of(first));
+        if constexpr (function == CALL_CommandListGetNextCommandIdExp) {
+            List& list = list_of(first);
+            if (!list.changeable || list.closed) violate(function, text_of(list) + " is closed, or not mutable");
+        }
+        if constexpr (function == CALL_CommandListUpdateMutableCommandsExp) {
+            List& list = list_of(first);
+            if (!list.changeable || !list.closed) violate(function, text_of(list) + " is not closed, or not mutable");
+            if (!is_done(list.used)) violate(function, text_of(list) + " may still run");
+            each_change(std::get<1>(all), [&](const ArgumentChange *argument, const GroupsChange *groups) {
+                if (!list.named.count(argument ? argument->command : groups->command))
+                    violate(function, "no such command");
+                uintptr_t value = argument ? pointer_in(argument) : 0;
+                if (value && !memory_at(value) && is_pointer(list, argument))
+                    violate(function, "argument " + std::to_string(argument->index) + " was freed");
+            });
+        }
         if constexpr (function == CALL_EventHostSynchronize || begins(name, "EventQuery")) {
             Event& event = event_of(first);
             check_host_use(function, event);
@@ -160,13 +196,16 @@ template <int function, class R, class... A> struct Wrapper {
             if constexpr (is_copy) use(list, std::get<2>(all));
             if constexpr (is_launch) {
                 use_kernel(list, std::get<1>(all));
-                for (auto& argument : s.kernels[std::get<1>(all)].memory) use(list, (void *) argument.second);
+                const auto& memory = s.kernels[std::get<1>(all)].memory;
+                if (list.next_name != UINT64_MAX) list.named[list.next_name] = memory;
+                else for (auto& argument : memory) use(list, (void *) argument.second);
+                list.next_name = UINT64_MAX;
             }
             if constexpr (is_replay) {
                 for (uint32_t i = 0; i < std::get<1>(all); i++) {
                     List& recorded = list_of(std::get<2>(all)[i]);
                     raise(recorded.used, list.number, list.position);
-                    for (uintptr_t address : recorded.addresses) use(list, (void *) address);
+                    for (uintptr_t address : addresses_of(recorded)) use(list, (void *) address);
                     for (void *kernel : recorded.kernels) use_kernel(list, kernel);
                 }
             }
@@ -174,6 +213,17 @@ template <int function, class R, class... A> struct Wrapper {
                 if (s.emulating) s.host_calls.push_back({list.after, std::get<1>(all), std::get<2>(all)});
         }
         if constexpr (function == CALL_CommandListClose) list_of(first).closed = true;
+        if constexpr (function == CALL_CommandListGetNextCommandIdExp) list_of(first).next_name = *std::get<2>(all);
+        if constexpr (function == CALL_CommandListUpdateMutableCommandsExp) {
+            List& list = list_of(first);
+            list.closed = false;
+            each_change(std::get<1>(all), [&](const ArgumentChange *argument, const GroupsChange *) {
+                if (!argument) return;
+                list.named[argument->command].erase(argument->index);
+                if (uintptr_t value = pointer_in(argument))
+                    if (memory_at(value)) list.named[argument->command][argument->index] = value;
+            });
+        }
         if constexpr (function == CALL_CommandListHostSynchronize) told(clock_of(list_of(first)));
         if constexpr (function == CALL_EventHostSynchronize || function == CALL_EventQueryStatus) {
             Event& event = event_of(first);
@@ -227,6 +277,7 @@ template <int function, class R, class... A> struct Wrapper {
             list.context = first;
             list.device = std::get<1>(all);
             list.recorded = function == CALL_CommandListCreate;
+            if constexpr (function == CALL_CommandListCreate) list.changeable = std::get<2>(all)->next;
             s.contexts[first]++;
             seen.detail = list.number;
         }

@@ -53,6 +53,9 @@ struct List {
     bool recorded = false, closed = false;  // one that is appended to others, as a whole
     std::set<void *> kernels;               // of that: what it uses
     std::set<uintptr_t> addresses;
+    bool changeable = false;
+    std::map<uint64_t, std::map<uint32_t, uintptr_t>> named;  // launches that can be changed: memory by argument
+    uint64_t next_name = UINT64_MAX;  // of the launch that comes next; UINT64_MAX for none
     Clock used;
 };
 
@@ -119,6 +122,13 @@ static List& list_of(void *handle) {
         s.numbers[list.number] = handle;
     }
     return list;
+}
+
+static std::set<uintptr_t> addresses_of(const List& recorded) {
+    std::set<uintptr_t> all = recorded.addresses;
+    for (auto& launch : recorded.named)
+        for (auto& argument : launch.second) all.insert(argument.second);
+    return all;
 }
 
 static std::string text_of(const List& list) { return "list " + std::to_string(list.number); }

@@ -141,6 +141,7 @@ class Recorded:
         """
         commands = ("command", "marker", "barrier")
         done_before = self.done
+        asked = {call.event for call in calls if self.kind(call) == "query"}  # also those that were not done yet
         calls = [call for call in calls if call.status == 0]
         own = [i for i, call in enumerate(calls) if self.kind(call) in commands and call.object == handle]
         if operation is not None and not own:
@@ -194,7 +195,7 @@ class Recorded:
                 if call.detail == 0:
                     self.done |= self.events.get(call.event, 0)
         if operation is not None and not needs_marker:
-            unused = set(markers) - awaited
+            unused = set(markers) - awaited - asked
             if self.gates:  # the point before what can be held up is marked
                 unused = {event for event in unused if markers[event].object != handle}
             if unused:

@@ -7,6 +7,7 @@ ordered, by the rules, after all earlier ones that conflict with it; its memory 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,6 +50,14 @@ class Point:
         self.stands_for = (0, 0)
 
 
+class Collected(NamedTuple):
+    """A launch that an open step has collected: it is submitted with a later operation, of whatever queue."""
+
+    operation: int
+    must: int
+    may: int
+
+
 class Program:
     """Runs operations one after the other, from one thread, and checks each. Use it by `program_on`."""
 
@@ -64,6 +73,7 @@ class Program:
         self.gates = {}  # operation -> Gate, those that are closed
         self.told = 0  # what the program knows to be done, because it waited
         self.hosts = []
+        self.collected = {}  # by handle, of the queues in an open step: what was not submitted yet
         self.memories = []
         self.read = len(calls)
         self.of = {}
@@ -108,12 +118,42 @@ class Program:
     # -- what each operation has in common
 
     def submitted(self):
+        """The calls since the last time, less those that submit what steps have collected: these are checked here."""
         calls = self.calls.since(self.read)
         self.read += len(calls)
+        while (end := self.end_of_collected(calls)) is not None:
+            calls = self.take_collected(calls, *end)
         return calls
 
+    def end_of_collected(self, calls):
+        """(handle, index of the last call) of the first that submit what was collected; None when there are none."""
+        left = {handle: len(waiting) for handle, waiting in self.collected.items() if waiting}
+        for i, call in enumerate(calls):
+            if call.status == 0 and left.get(call.object):
+                if call.name == self.calls.driver.REPLAY:
+                    return call.object, i
+                if call.name == self.calls.driver.LAUNCH:
+                    left[call.object] -= 1
+                    if left[call.object] == 0:
+                        return call.object, i
+        return None
+
+    def take_collected(self, calls, handle, last):
+        run, self.collected[handle] = self.collected[handle], []
+        may = 0
+        for each in run:
+            may |= each.may
+        own = [call for call in calls[: last + 1] if call.object == handle]
+        main, known = self.recorded.read(own, handle, run[-1].operation, may, True)
+        later = 0
+        for each in reversed(run):
+            later |= 1 << each.operation
+            if self.strict:
+                check(each.operation, main & ~later, each.must, each.may, known)
+        return [call for call in calls[: last + 1] if call.object != handle] + calls[last + 1 :]
+
     @contextmanager
-    def command(self, queue, writes=(), reads=(), needs_marker=False):
+    def command(self, queue, writes=(), reads=(), needs_marker=False, launches=False):
         rule = self.rule(queue)
         operation = self.operations
         must, may = self.before(queue)
@@ -125,13 +165,22 @@ class Program:
         self.operations += 1
         self.owners[operation] = rule.handle
         self.rules.command(rule, operation)
-        main, known = self.recorded.read(self.submitted(), rule.handle, operation, may, needs_marker)
-        if self.strict:
-            check(operation, main, must, may, known)
+        calls = self.submitted()
+        if launches and rule.handle in self.collected and not self.is_launched(calls, rule.handle):
+            self.recorded.read(calls, 0)
+            self.recorded.wait(rule.handle, operation)
+            self.collected[rule.handle].append(Collected(operation, must, may))
+        else:
+            main, known = self.recorded.read(calls, rule.handle, operation, may, needs_marker)
+            if self.strict:
+                check(operation, main, must, may, known)
         for memory in writes:
             memory.writers, memory.readers = 1 << operation, 0
         for memory in reads:
             memory.readers |= 1 << operation
+
+    def is_launched(self, calls, handle):
+        return any(call.object == handle and call.name == self.calls.driver.LAUNCH for call in calls)
 
     def before(self, queue):
         """What the next command of the queue must, and may, come after; changes nothing."""
@@ -170,12 +219,12 @@ class Program:
     # -- operations
 
     def step(self, queue, memory, k):
-        with self.command(queue, writes=[memory]):
+        with self.command(queue, writes=[memory], launches=True):
             queue.launch(self.kernels["advance"], SIZE // 16, 16, memory.buffer, k)
         memory.model[:] = memory.model * np.uint32(3) + np.uint32(k)
 
     def mix(self, queue, memory, other, k):
-        with self.command(queue, writes=[memory], reads=[other]):
+        with self.command(queue, writes=[memory], reads=[other], launches=True):
             queue.launch(self.kernels["combine"], SIZE // 16, 16, memory.buffer, other.buffer, k)
         memory.model[:] = memory.model * np.uint32(5) + other.model + np.uint32(k)
 
@@ -207,6 +256,16 @@ class Program:
         with self.command(queue) as operation:
             self.gates[operation] = queue._gate()  # before the check, which may raise: `program_on` must open it then
         return operation
+
+    @contextmanager
+    def in_step(self, step):
+        """What is launched in the block, on the step's queue and on those that join it, may be collected."""
+        self.collected = {handle: [] for handle in self.of}
+        with step:
+            yield
+        self.recorded.read(self.submitted(), 0)
+        assert not any(self.collected.values()), "a step was left, and not all that it has collected was submitted"
+        self.collected = {}
 
     def open(self, operation=None):
         """Open one gate, or all of them."""

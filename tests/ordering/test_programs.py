@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import forebay as ps
+from forebay.queues.selection import select
 
 from .program import SOURCE, program_on
 
@@ -33,6 +34,11 @@ steps = st.tuples(
 )  # fmt: skip
 
 
+repeats = st.tuples(
+    st.just("repeat"), st.integers(0, len(QUEUES) - 1), st.integers(2, 5), st.lists(steps, min_size=1, max_size=8)
+)  # fmt: skip
+
+
 class Player:
     """Turns drawn numbers into operations that are allowed at that point."""
 
@@ -49,6 +55,18 @@ class Player:
             return self.program.adopt(self.program.device.per_thread_queue)
         return self.program.queue(blocking=kind == "blocking")
 
+    def repeat(self, slot, times, body):
+        """The same operations so many times, each time in the same step."""
+        queue = self.queues[slot]
+        step = queue.step()
+        for turn in range(times):
+            if queue.closed or self.queues[slot] is not queue:
+                break
+            with self.program.in_step(step):
+                for what, at, number, insist in body:
+                    # every other time with other memory and numbers
+                    self.play(what, at, number + turn // 2, insist)
+
     def touch(self, what, queue, number, insist):
         a, b = self.memories[number % MEMORIES], self.memories[(number + 1) % MEMORIES]
         reads = [b] if what in ("mix", "copy") else []
@@ -61,6 +79,9 @@ class Player:
         getattr(self.program, what)(queue, *arguments)
 
     def play(self, what, slot, number, insist):
+        if what == "repeat":
+            self.repeat(slot, number, insist)
+            return
         program, queue, at = self.program, self.queues[slot], number % POINTS
         if what in TOUCHING:
             self.touch(what, queue, number, insist)
@@ -94,12 +115,30 @@ class Player:
             getattr(program, what)(queue)
 
 
+@pytest.fixture(params=["", "with clones"] if select().backend == "opencl" else [""])
+def recordings(request):
+    """Steps collect launches on Level Zero, and with the observer's recordings on OpenCL, where they are executed."""
+    if request.param:
+        from forebay.queues.opencl import operations
+        from tests.observers import recordings
+
+        recordings.install(operations.table_address(), True)
+        yield
+        recordings.uninstall()
+        assert recordings.counts()[0] == 0
+    else:
+        yield
+
+
 @pytest.mark.threads  # of host functions
 @settings(settings.get_profile("ordering"), suppress_health_check=list(HealthCheck))
-@given(st.lists(steps, min_size=1, max_size=60))
+@given(st.lists(st.one_of(steps, steps, steps, repeats), min_size=1, max_size=60))
+@example(
+    [("repeat", 1, 5, [("step", 1, 0, True), ("step", 1, 1, True), ("wait queue", 2, 1, True), ("mix", 2, 1, True)])]
+)
 @example([("gate", 1, 0, True), ("step", 1, 0, True), ("step", 0, 1, True), ("step", 2, 0, True), ("step", 3, 2, True)])
 @example([("gate", 3, 0, True), ("step", 3, 0, True), ("wait queue", 0, 3, True), ("step", 2, 0, True)])
-def test_random_programs(device, kernels, program_steps):
+def test_random_programs(device, kernels, recordings, program_steps):
     with program_on(device, kernels) as program:
         player = Player(program)
         for step in program_steps:

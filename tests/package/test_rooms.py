@@ -29,6 +29,7 @@ FLOORS = {
     "queues.host_functions": 6,
     "queues.queue": 6,
     "queues.graphs": 7,
+    "queues.steps": 7,
     "queues.selection": 7,
     "queues.context": 7,
     "queues.device": 8,

@@ -12,6 +12,7 @@ from forebay.hip.errors import HipError, api
 from forebay.hip.launch import Handle
 from forebay.hip.pointers import Number, handle_number
 from forebay.queues.queue import Queue
+from forebay.queues.steps.step import Step
 
 __all__ = [
     "hipGetStreamDeviceId",
@@ -26,6 +27,8 @@ __all__ = [
     "hipStreamLegacy",
     "hipStreamPerThread",
     "hipStreamQuery",
+    "hipStreamStepBegin",
+    "hipStreamStepEnd",
     "hipStreamSynchronize",
     "hipStream_t",
     "ihipStream_t",
@@ -52,6 +55,7 @@ class ihipStream_t(Number, Handle):
 
 
 _streams: dict[int, ihipStream_t] = {}
+_steps: dict[int, Step] = {}  # by the queue's id
 _lock = threading.Lock()
 hipStreamLegacy = ihipStream_t(LEGACY)
 hipStreamPerThread = ihipStream_t(PER_THREAD)
@@ -62,6 +66,8 @@ def _forget(number: int) -> None:
     for stream in list(_streams.values()):
         if stream.device == number:
             _streams.pop(stream.address, None)
+    for queue_id in [queue_id for queue_id, step in _steps.items() if step.queue.closed]:
+        _steps.pop(queue_id).close()
 
 
 _on_reset.append(_forget)
@@ -150,6 +156,9 @@ def hipStreamDestroy(stream: Any) -> None:
         if queue.closed:
             raise HipError(hipError_t.hipErrorContextIsDestroyed)
         _streams.pop(FIRST_HANDLE + 16 * queue.id, None)
+        step = _steps.pop(queue.id, None)
+        if step is not None:
+            step.close()  # which ends it if it is open
         queue.close()
 
 
@@ -170,6 +179,37 @@ def hipStreamSynchronize(stream: Any) -> None:
     For the null stream, "everything" includes the blocking streams.
     """
     queue_of(stream).finish()
+
+
+@api()
+def hipStreamStepBegin(stream: Any) -> None:
+    """Begin a step: a stretch of the program that repeats, until `hipStreamStepEnd`; ``(hipError_t,)``.
+
+    Not of HIP: forebay's own. A stream has one step, which compares the launches with those of the last time, and on
+    Level Zero submits them by one driver call; see `forebay.Queue.step`, which makes as many steps as you like.
+
+    hipErrorIllegalState while this thread has a step open, or the stream is in one or is captured. Does not block.
+    """
+    queue = queue_of(stream)
+    with _lock:
+        step = _steps.get(queue.id)
+        if step is None:
+            step = _steps[queue.id] = queue.step()
+    step.__enter__()
+
+
+@api()
+def hipStreamStepEnd(stream: Any) -> None:
+    """End the step of the stream, and submit what it has collected; ``(hipError_t,)``. Not of HIP: forebay's own.
+
+    hipErrorIllegalState when the stream's step is not open. An error of the driver in a launch that was collected is
+    returned here. Does not wait for the device.
+    """
+    queue = queue_of(stream)
+    step = _steps.get(queue.id)
+    if step is None or queue._step is not step:
+        raise HipError(hipError_t.hipErrorIllegalState, "the stream has no open step")
+    step.__exit__(None, None, None)
 
 
 @api(outputs=1)

@@ -101,6 +101,9 @@ _CHAPTERS = {
     "errors": """
         DrvGetErrorName DrvGetErrorString ExtGetLastError GetErrorName GetErrorString GetLastError PeekAtLastError
     """,
+    "forebay's own": """
+        StreamStepBegin StreamStepEnd
+    """,
 }
 CHAPTERS = {chapter: tuple(f"hip{name}" for name in names.split()) for chapter, names in _CHAPTERS.items()}
 
@@ -116,6 +119,8 @@ CONDITIONS = {
                     ("OpenCL C with libocloc; SPIR-V", "SPIR-V with cl_khr_il_program", "yes")),
     "hipModuleLaunchKernel": ("yes", "yes", "structures and local memory with a newer dpctl"),
     "hipModuleGetGlobal": ("yes", "with clGetDeviceGlobalVariablePointerINTEL", "no"),
+    **dict.fromkeys(("hipStreamStepBegin", "hipStreamStepEnd"),
+                    ("one driver call for a run of launches", "each launch at once", "each launch at once")),
     **dict.fromkeys(("hipStreamWaitValue32", "hipStreamWaitValue64"), ("by the host",) * 3),
     **dict.fromkeys(("hipMemcpyPeer", "hipMemcpyPeerAsync"), ("through the host",) * 3),
     **dict.fromkeys(("hipMemcpy2D", "hipMemcpy2DAsync", "hipMemset2D", "hipMemset2DAsync"),

@@ -1,0 +1,116 @@
+import pytest
+
+import forebay as ps
+from forebay.queues.selection import select
+from tests.drivers.levelzero import validation
+from tests.helpers.observer import observe, watch
+
+SOURCE = """
+kernel void advance(global uint *a, uint k) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + k; }
+kernel void combine(global uint *a, global const uint *b, uint k)
+{
+    a[get_global_id(0)] = a[get_global_id(0)] * 5 + b[get_global_id(0)] + k;
+}
+kernel void count(global uint *a) { a[get_global_id(0)] += get_num_groups(0); }
+kernel void real(global float *a) { a[get_global_id(0)] += 1; }
+typedef struct { uint a; uint b; } Pair;
+kernel void take(global uint *a, Pair pair) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + pair.a * 10 + pair.b; }
+kernel void inside(global uint *a, local uint *room) { room[0] = 1; a[get_global_id(0)] += room[0]; }
+kernel void use(global const uint *rows, global uchar *stack, global uint *out) { out[0] = rows[0]; stack[0] = 1; }
+"""
+SIZE = 64
+RECORDINGS = ["none", "clones"] if select().backend == "opencl" else ["the driver's"]
+
+
+@pytest.fixture(scope="package", autouse=True)
+def watched():
+    with watch(select().backend) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="package", autouse=True, params=RECORDINGS)
+def recordings(request, watched):
+    """Whose recordings there are; "clones" are the observer's, on a driver that has none and executes."""
+    if request.param != "clones":
+        yield request.param
+        return
+    from forebay.queues.opencl import operations
+    from tests.observers import recordings
+
+    recordings.install(operations.table_address(), False)
+    yield request.param
+    recordings.uninstall()
+    assert recordings.counts()[0] == 0
+    assert all(recordings.counts()[1:])
+
+
+@pytest.fixture(autouse=True)
+def nothing_forbidden(watched):
+    """No test does what the driver's specification forbids: changing a list that may run, freeing what a list uses."""
+    yield
+    found = watched.violations()
+    assert not found, "\n".join(found)
+
+
+@pytest.fixture(scope=validation.scope("module"))
+def device(recordings):
+    with ps.Device() as device:
+        yield device
+
+
+@pytest.fixture(scope=validation.scope("module"))
+def kernels(device):
+    return device.program(SOURCE)
+
+
+@pytest.fixture
+def queue(device):
+    return device.queue()
+
+
+@pytest.fixture
+def x(device):
+    return made(device)
+
+
+@pytest.fixture
+def y(device):
+    return made(device)
+
+
+def made(device):
+    buffer = device.zeros(SIZE, "u4")
+    device.finish()
+    return buffer
+
+
+@pytest.fixture
+def advance(kernels):
+    """``advance(queue, buffer, k)``: every element becomes three times itself plus k, so that order shows."""
+
+    def advance(queue, buffer, k):
+        queue.launch(kernels["advance"], 4, 16, buffer, k)
+
+    return advance
+
+
+def after(ks, start=0):
+    """What the elements are after ``advance`` with each of these."""
+    for k in ks:
+        start = (start * 3 + k) % (1 << 32)
+    return start
+
+
+@pytest.fixture
+def calls(device):
+    """The driver calls of the test."""
+    device.finish()
+    with observe(device) as calls:
+        yield calls
+    device.finish()
+
+
+@pytest.fixture
+def collects(recordings):
+    """Whether the driver can change what it has recorded, so that a step collects its launches."""
+    return recordings != "none"

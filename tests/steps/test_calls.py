@@ -1,0 +1,326 @@
+"""Which driver calls a step makes, where the driver has recordings that can be changed."""
+
+import numpy as np
+import pytest
+
+import forebay as ps
+
+from .conftest import RECORDINGS, SIZE, after, made
+from .test_steps import BETWEEN
+
+pytestmark = pytest.mark.parametrize("recordings", RECORDINGS[-1:], indirect=True)
+
+LAUNCHES = 6
+
+
+@pytest.fixture
+def one_call(device):
+    """What the driver's own recordings submit by one call, clones submit launch by launch, with a marker."""
+    return device.info.backend == "level_zero"
+
+
+def commands(calls, queue, first):
+    handle = calls.handle_of(queue)
+    driver = calls.driver
+    return [
+        call.name for call in calls.since(first) if call.object == handle and driver.kind_of(call.name) == "command"
+    ]
+
+
+def warm(step, queue, advance, x, ks=range(LAUNCHES)):
+    for _ in range(3):
+        with step:
+            for k in ks:
+                advance(queue, x, k)
+        queue.finish()
+
+
+def test_nothing_changed_is_one_call(calls, queue, advance, x, one_call):
+    step = queue.step()
+    warm(step, queue, advance, x)
+    for _ in range(5):
+        first = len(calls)
+        with step:
+            for k in range(LAUNCHES):
+                advance(queue, x, k)
+                assert len(calls) == first
+        if one_call:
+            assert calls.names(first) == [calls.driver.REPLAY]
+        else:
+            assert commands(calls, queue, first) == [calls.driver.LAUNCH] * LAUNCHES
+    assert queue.stats.markers_made == 0
+
+
+def test_a_change_is_two_calls_more(calls, queue, advance, x, one_call):
+    """One that changes the list, and one that closes it; the queue is idle, so nothing must be marked."""
+    step = queue.step()
+    warm(step, queue, advance, x)
+    for i in range(3):
+        first = len(calls)
+        with step:
+            for k in range(LAUNCHES):
+                advance(queue, x, k + 10 * i + 10)
+        if one_call:
+            update = ["zeCommandListUpdateMutableCommandsExp", "zeCommandListClose", calls.driver.REPLAY]
+            assert calls.names(first) == update
+        queue.finish()
+
+
+def test_copies_take_turns(calls, queue, advance, hold, x, one_call):
+    """While the queue is held, three copies are made and used; then launches are submitted one by one; then again."""
+    step = queue.step()
+    warm(step, queue, advance, x)
+    expected = list(range(LAUNCHES)) * 3
+    gate = hold(queue)
+    for i in range(6):
+        first = len(calls)
+        with step:
+            for k in range(LAUNCHES):
+                advance(queue, x, 100 * i + k + 1)
+        expected += [100 * i + k + 1 for k in range(LAUNCHES)]
+        if one_call:
+            assert (calls.driver.REPLAY in calls.names(first)) == (i < 3)
+    gate.open()
+    queue.finish()
+    first = len(calls)
+    with step:
+        for k in range(LAUNCHES):
+            advance(queue, x, k)
+    if one_call:
+        assert calls.count(calls.driver.REPLAY, first) == 1
+        assert calls.count(calls.driver.LAUNCH, first) == 0
+    expected += range(LAUNCHES)
+    assert one_call or set(x.get()) == {after(expected)}
+    assert queue.stats.steps_recorded == 1
+
+
+def test_unchanged_while_it_runs(calls, queue, advance, hold, x, one_call):
+    step = queue.step()
+    warm(step, queue, advance, x)
+    gate = hold(queue)
+    for _ in range(10):
+        first = len(calls)
+        with step:
+            for k in range(LAUNCHES):
+                advance(queue, x, k)
+        if one_call:
+            assert calls.names(first) == [calls.driver.REPLAY]
+    gate.open()
+    assert one_call or set(x.get()) == {after(list(range(LAUNCHES)) * 13)}
+
+
+@pytest.mark.parametrize("what", [what for what in BETWEEN if what not in (
+    "a null-queue query", "a buffer that comes and goes", "memory of the pool", "stats", "nothing",
+)])  # fmt: skip
+@pytest.mark.threads  # of host functions
+def test_what_submits_first(device, calls, queue, advance, x, y, what):
+    step = queue.step()
+    for i in range(4):
+        with step:
+            advance(queue, x, i)
+            advance(queue, x, 2)
+            first = len(calls)
+            BETWEEN[what](device, queue, x, y)
+            if i:
+                found = commands(calls, queue, first)
+                assert found, "what was collected was not submitted"
+                assert found[0] in (calls.driver.REPLAY, calls.driver.LAUNCH)
+            advance(queue, x, 3)
+    device.finish()
+
+
+@pytest.mark.parametrize("what", ["stats", "nothing"])
+def test_what_submits_nothing(device, calls, queue, advance, x, y, what):
+    step = queue.step()
+    for i in range(4):
+        with step:
+            advance(queue, x, i)
+            advance(queue, x, 2)
+            first = len(calls)
+            BETWEEN[what](device, queue, x, y)
+            advance(queue, x, 3)
+            assert i == 0 or commands(calls, queue, first) == []
+
+
+def test_the_wait_is_carried_by_the_run(device, calls, queue, advance, hold, x, y, one_call):
+    producer, step = device.queue(blocking=False), queue.step()
+    warm(step, queue, advance, x)
+    for _ in range(4):
+        gate = hold(producer)
+        advance(producer, y, 1)
+        event = producer.record()
+        first = len(calls)
+        with step:
+            queue.wait(event)
+            for k in range(LAUNCHES):
+                advance(queue, x, k)
+        if one_call:
+            (run,) = [call for call in calls.since(first) if calls.kind(call) == "command"]
+            assert len(run.waits) == 1
+        gate.open()
+        device.finish()
+    assert queue.stats.waits_made == 4
+
+
+def test_several_queues(device, calls, advance, x, y, one_call):
+    """Each that joined gets its launches by one call."""
+    queue, other = device.queue(blocking=False), device.queue(blocking=False)
+    step = queue.step()
+    for i in range(4):
+        queue.finish()
+        other.finish()
+        first = len(calls)
+        with step:
+            for k in range(LAUNCHES):
+                advance(queue, x, k)
+            other.wait(queue)
+            for k in range(LAUNCHES):
+                advance(other, y, k)
+            assert i == 0 or commands(calls, other, first) == []
+        expected = [calls.driver.REPLAY] if one_call else [calls.driver.LAUNCH] * LAUNCHES
+        if i > 1:
+            assert commands(calls, queue, first) == commands(calls, other, first) == expected
+    assert other._step is None
+    first = len(calls)
+    advance(other, y, 1)
+    assert commands(calls, other, first) == [calls.driver.LAUNCH]
+
+
+def test_an_event_of_the_step_lets_a_queue_join(device, calls, queue, advance, x, y):
+    other, early = device.queue(), queue.record()
+    step = queue.step()
+    with step:
+        other.wait(early)
+        assert other._step is None
+        advance(queue, x, 1)
+        other.wait(queue.record())
+        assert other._step is step
+    assert other._step is None
+
+
+# -- giving up
+
+
+def test_it_gives_up(calls, queue, advance, kernels, x):
+    step = queue.step()
+    for i in range(6):
+        before = queue.stats
+        first = len(calls)
+        with step:
+            for k in range(i + 2):
+                advance(queue, x, k)
+            queue.launch(kernels["count"], 1, 16, x)
+        changed = queue.stats - before
+        assert (changed.steps_recorded, changed.steps_given_up) == (i < 3, i == 3)
+        assert changed.launches == i + 3
+        assert calls.count(calls.driver.LAUNCH, first) == i + 3
+    assert queue._step is None
+
+
+def test_it_does_not_give_up_when_it_was_the_same_once(queue, advance, x):
+    step = queue.step()
+    for i in range(40):
+        with step:
+            for k in range(2 + i // 2):
+                advance(queue, x, k)
+    assert queue.stats.steps_given_up == 0
+    assert queue.stats.steps_recorded == 20
+
+
+def test_a_kernel_that_cannot_be_recorded(calls, queue, advance, x, one_call):
+    """The driver refuses it: the step is an ordinary one from then on."""
+    if not one_call:
+        pytest.skip("clones take any kernel")
+    step = queue.step()
+    calls.fail("zeCommandListAppendLaunchKernel", 0x78000003, after=2 * LAUNCHES - 2)
+    for i in range(5):
+        first = len(calls)
+        with step:
+            for k in range(LAUNCHES):
+                advance(queue, x, k + i)
+        launched = [call for call in calls.since(first) if call.name == calls.driver.LAUNCH and not call.injected]
+        assert len([call for call in launched if call.object == calls.handle_of(queue)]) == LAUNCHES
+    calls.forgive()
+    assert (queue.stats.steps_recorded, queue.stats.steps_given_up) == (1, 1)
+
+
+# -- what comes back, and what is measured
+
+
+@pytest.mark.executes
+def test_back_and_forth(device, queue, kernels, advance, x, y):
+    """The same copy has each value again: what it has is remembered as it is changed."""
+    step, expected, expected_y = queue.step(), [], 0
+    for k, groups in [(5, 4), (5, 4), (5, 4), (6, 3), (5, 4), (6, 3), (6, 3), (5, 4), (5, 3), (6, 4)]:
+        with step:
+            advance(queue, x, k)
+            queue.launch(kernels["count"], groups, 16, y)
+            advance(queue, x, 1)
+        queue.finish()
+        expected += [k, 1]
+        expected_y += groups
+        assert set(x.get()) == {after(expected)}
+        assert y.get()[0] == expected_y
+
+
+def test_what_is_measured_after_a_collected_write(device, queue, x):
+    own = device.program(
+        "kernel void use(global const uint *rows, global uchar *s, global uint *a) { s[0] = 1; a[0] = rows[0]; }"
+        "kernel void grow(global uint *rows, uint k) { rows[get_global_id(0)] = k; }"
+    )
+    own["use"].scratch("s", ps.MaxOver("rows") + 1)
+    rows, step = made(device), queue.step()
+    for i in range(5):
+        before = queue.stats.reductions
+        with step:
+            queue.launch(own["grow"], 4, 16, rows, 3)
+            queue.launch(own["grow"], 4, 16, rows, 3)
+            queue.launch(own["use"], 1, 1, rows, x)
+            queue.launch(own["use"], 1, 1, rows, x)
+        assert queue.stats.reductions - before == 1, i
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("how", ["drop", "close", "pool"])
+def test_memory_that_goes_while_it_is_collected(device, queue, kernels, advance, x, how):
+    """It is collected, and so counts as used: what is made meanwhile does not get it."""
+    step, expected = queue.step(), 0
+    for i in range(6):
+        with step:
+            each = queue.alloc(SIZE, "u4") if how == "pool" else device.empty(SIZE, "u4")
+            queue.fill(each, i)
+            queue.launch(kernels["combine"], 4, 16, x, each, 1)
+            queue.launch(kernels["combine"], 4, 16, x, each, 2)
+            if how == "pool":
+                queue.free(each)
+            elif how == "close":
+                each.close()
+            del each
+            other = device.queue(blocking=False)
+            for _ in range(3):
+                other.fill(device.empty(SIZE, "u4"), 99)
+            other.finish()
+        for k in (1, 2):
+            expected = (expected * 5 + i + k) % (1 << 32)
+    assert set(x.get()) == {expected}
+
+
+@pytest.mark.executes
+def test_memory_that_goes_while_it_runs(device, queue, kernels, hold, x):
+    step, expected = queue.step(), 0
+    for i in range(6):
+        gate = hold(queue)
+        each = device.array(np.full(SIZE, i, "u4"))
+        with step:
+            queue.launch(kernels["combine"], 4, 16, x, each, 1)
+            queue.launch(kernels["combine"], 4, 16, x, each, 2)
+        each.close()
+        other = device.queue(blocking=False)
+        for _ in range(3):
+            other.fill(device.empty(SIZE, "u4"), 99)
+        other.finish()
+        gate.open()
+        queue.finish()
+        for k in (1, 2):
+            expected = (expected * 5 + i + k) % (1 << 32)
+    assert set(x.get()) == {expected}

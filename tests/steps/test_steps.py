@@ -1,0 +1,411 @@
+"""What a step means: the same as without it, whatever is inside, and however it is left."""
+
+import contextlib
+import gc
+
+import numpy as np
+import pytest
+
+import forebay as ps
+
+from .conftest import SIZE, after, made
+
+TIMES = 6
+
+
+@pytest.mark.executes
+def test_the_contract(device, queue, kernels, advance, x, y):
+    """Several queues, with a fork and a join, and what changes."""
+    other, step = device.queue(), queue.step()
+    expected_x, expected_y = [], 0
+    for i in range(TIMES):
+        with step:
+            advance(queue, x, i)
+            advance(queue, x, 7)
+            other.wait(queue)
+            other.launch(kernels["combine"], 4, 16, y, x, i % 2)
+            queue.wait(other)
+            advance(queue, x, 2)
+        expected_x += [i, 7]
+        expected_y = (expected_y * 5 + after(expected_x) + i % 2) % (1 << 32)
+        expected_x += [2]
+    device.finish()
+    assert set(x.get()) == {after(expected_x)}
+    assert set(y.get()) == {expected_y}
+
+
+CHANGES = {
+    "nothing": lambda queue, kernels, x, y, i: queue.launch(kernels["advance"], 4, 16, x, 3),
+    "a scalar": lambda queue, kernels, x, y, i: queue.launch(kernels["advance"], 4, 16, x, i),
+    "a pointer": lambda queue, kernels, x, y, i: queue.launch(kernels["advance"], 4, 16, (x, y)[i % 2], 3),
+    "the groups": lambda queue, kernels, x, y, i: queue.launch(kernels["count"], i % 4 + 1, 16, x),
+    "the block": lambda queue, kernels, x, y, i: queue.launch(kernels["count"], 2, (16, 32)[i % 2], x),
+    "the kernel": lambda queue, kernels, x, y, i: queue.launch(
+        *((kernels["advance"], 4, 16, x, 3) if i % 2 else (kernels["count"], 4, 16, x))
+    ),
+    "local memory": lambda queue, kernels, x, y, i: queue.launch(kernels["inside"], 4, 16, x, ps.local(64 + 64 * i)),
+    "bytes by value": lambda queue, kernels, x, y, i: queue.launch(
+        kernels["combine"], 4, 16, x, ps.by_value(np.full(SIZE, i, "u4")), 1
+    ),
+    "a structure": lambda queue, kernels, x, y, i: queue.launch(
+        kernels["take"], 4, 16, x, np.array([i, 2 * i], "u4").tobytes()
+    ),
+    "an array": lambda queue, kernels, x, y, i: queue.launch(
+        kernels["combine"], 4, 16, x, np.full(SIZE, i, "u4"), 1
+    ),
+    "a NumPy scalar": lambda queue, kernels, x, y, i: queue.launch(kernels["advance"], 4, 16, x, np.uint32(i)),
+}  # fmt: skip
+
+
+def run(device, kernels, body, stepped):
+    queue, x, y = device.queue(), made(device), made(device)
+    step = queue.step()
+    for i in range(TIMES):
+        if stepped:
+            with step:
+                body(queue, kernels, x, y, i)
+        else:
+            body(queue, kernels, x, y, i)
+    queue.finish()
+    return [x.get().tolist(), y.get().tolist()]
+
+
+@pytest.mark.parametrize("what", list(CHANGES))
+def test_what_changes(device, kernels, what):
+    def body(queue, kernels, x, y, i):
+        queue.launch(kernels["advance"], 4, 16, x, 5)
+        CHANGES[what](queue, kernels, x, y, i)
+        queue.launch(kernels["combine"], 4, 16, y, x, 1)
+        CHANGES[what](queue, kernels, y, x, i)
+
+    assert run(device, kernels, body, True) == run(device, kernels, body, False)
+
+
+@pytest.mark.parametrize("stops", [0, 1, 2])
+def test_the_number_changes(device, kernels, stops):
+    def body(queue, kernels, x, y, i):
+        for k in range(3 + (i if i > stops else 0)):
+            queue.launch(kernels["advance"], 4, 16, x, k)
+
+    assert run(device, kernels, body, True) == run(device, kernels, body, False)
+
+
+BETWEEN = {
+    "a copy": lambda device, queue, x, y: queue.copy(y, x),
+    "an upload": lambda device, queue, x, y: queue.copy(y, np.arange(SIZE, dtype="u4")),
+    "a download": lambda device, queue, x, y: queue.copy(np.empty(SIZE, "u4"), x),
+    "a fill": lambda device, queue, x, y: queue.fill(y, 3),
+    "a record": lambda device, queue, x, y: queue.record(),
+    "a record that is waited for": lambda device, queue, x, y: queue.record().wait(),
+    "finish": lambda device, queue, x, y: queue.finish(),
+    "finish with a timeout": lambda device, queue, x, y: queue.finish(timeout=30),
+    "finish of the device": lambda device, queue, x, y: device.finish(),
+    "query": lambda device, queue, x, y: queue.query(),
+    "get": lambda device, queue, x, y: x.get(),
+    "a host function": lambda device, queue, x, y: queue.host(lambda: None),
+    "a null-queue command": lambda device, queue, x, y: device.null_queue.fill(y, 3),
+    "a null-queue query": lambda device, queue, x, y: device.null_queue.query(),
+    "a wait for the null queue": lambda device, queue, x, y: queue.wait(device.null_queue),
+    "a buffer that comes and goes": lambda device, queue, x, y: device.zeros(SIZE, "u4"),
+    "memory of the pool": lambda device, queue, x, y: queue.free(queue.alloc(SIZE, "u4")),
+    "another queue's wait": lambda device, queue, x, y: device.queue().wait(queue),
+    "stats": lambda device, queue, x, y: (queue.stats, queue.empty, queue.epoch),
+    "nothing": lambda device, queue, x, y: None,
+}
+
+
+@pytest.mark.threads  # of host functions
+@pytest.mark.parametrize("what", list(BETWEEN))
+@pytest.mark.parametrize("every", [1, 3], ids=["always", "sometimes"])
+def test_what_comes_between(device, kernels, what, every):
+    def body(queue, kernels, x, y, i):
+        queue.launch(kernels["advance"], 4, 16, x, i)
+        queue.launch(kernels["combine"], 4, 16, y, x, 2)
+        if i % every == 0:
+            BETWEEN[what](device, queue, x, y)
+        queue.launch(kernels["combine"], 4, 16, x, y, 1)
+        queue.launch(kernels["advance"], 4, 16, x, 2)
+
+    assert run(device, kernels, body, True) == run(device, kernels, body, False)
+
+
+def test_a_bound_launch(device, kernels):
+    bound = {}
+
+    def body(queue, kernels, x, y, i):
+        go = bound.setdefault(queue.id, kernels["advance"].bind(queue, 4, 16, x, 2))
+        for _ in range(3):
+            go()
+        queue.launch(kernels["advance"], 4, 16, x, i)
+
+    assert run(device, kernels, body, True) == run(device, kernels, body, False)
+
+
+def test_a_graph_in_a_step(device, kernels):
+    executables = {}
+
+    def body(queue, kernels, x, y, i):
+        queue.launch(kernels["advance"], 4, 16, x, i)
+        if queue.id not in executables:
+            graph = device.graph()
+            graph.add_kernel(kernels["combine"], 4, 16, x, y, 1)
+            executables[queue.id] = graph.instantiate()
+        executables[queue.id].launch(queue)
+        queue.launch(kernels["advance"], 4, 16, x, i)
+
+    assert run(device, kernels, body, True) == run(device, kernels, body, False)
+
+
+def test_scratch_in_a_step(device):
+    own = device.program("kernel void use(global const uint *rows, global uchar *s, global uint *a, uint k) "
+                         "{ s[0] = 1; a[get_global_id(0)] = a[get_global_id(0)] * 3 + rows[0] + k; }")  # fmt: skip
+    own["use"].scratch("s", ps.MaxOver("rows") + 1)
+
+    def body(queue, kernels, x, y, i):
+        queue.launch(kernels["use"], 4, 16, y, x, i)
+        queue.launch(kernels["use"], 4, 16, y, x, 1)
+
+    assert run(device, own, body, True) == run(device, own, body, False)
+
+
+# -- how it begins and ends
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("at", [0, 2, 4, TIMES - 1])
+@pytest.mark.parametrize("k", range(4))
+def test_an_exception(device, queue, advance, x, at, k):
+    """What was launched before it is submitted, and the step goes on the next time."""
+    step, expected = queue.step(), []
+    for i in range(TIMES):
+        try:
+            with step:
+                for j in range(4):
+                    if (i, j) == (at, k):
+                        raise KeyError(j)
+                    advance(queue, x, i + j)
+                    expected.append(i + j)
+        except KeyError:
+            assert i == at
+        assert queue._step is None
+    assert set(x.get()) == {after(expected)}
+
+
+@pytest.mark.executes
+def test_wrong_arguments(queue, kernels, advance, x):
+    """An error in the block is that of the launch. The step still fits: everything is as it was."""
+    step, expected = queue.step(), []
+    for i in range(TIMES):
+        epoch = queue.epoch
+        with step:
+            advance(queue, x, i)
+            for wrong in ((x,), (x, 1, 2), (x, "one"), (3, 3), (x, 1 << 40)):
+                with pytest.raises(ps.Error):
+                    queue.launch(kernels["advance"], 4, 16, *wrong)
+            with pytest.raises(ps.InvalidArgumentError):
+                queue.launch(kernels["advance"], 4, 1 << 20, x, 3)
+            with pytest.raises(ps.ArgumentTypeError, match="view"):
+                queue.launch(kernels["real"], 4, 16, x)
+            advance(queue, x, 1)
+        expected += [i, 1]
+        assert queue.epoch == epoch + 2
+    assert set(x.get()) == {after(expected)}
+    assert queue.stats.steps_recorded <= 1
+
+
+def test_elements_that_do_not_fit_when_they_change(device, queue, kernels):
+    """The pointer is compared in compiled code; the error is the same, and names the argument."""
+    real, wrong, step = device.zeros(SIZE, "f4"), device.zeros(SIZE, "u4"), queue.step()
+    for i in range(TIMES):
+        with step:
+            queue.launch(kernels["real"], 4, 16, real)
+            refused = pytest.raises(ps.ArgumentTypeError, match=r"'real', argument 0 .*\.view")
+            with refused if i % 2 else contextlib.nullcontext():
+                queue.launch(kernels["real"], 4, 16, wrong if i % 2 else real)
+    queue.finish()
+
+
+@pytest.mark.executes
+def test_a_step_in_a_step(device, queue, advance, x):
+    step, same, other = queue.step(), queue.step(), device.queue().step()
+    for i in range(3):
+        with step:
+            advance(queue, x, i)
+            for inner in (step, same, other):
+                with pytest.raises(ps.StepError), inner:
+                    raise AssertionError
+            advance(queue, x, 1)
+    with other, pytest.raises(ps.StepError, match="is open in this thread"), step:
+        raise AssertionError
+    with step:
+        pass
+    assert set(x.get()) == {after([0, 1, 1, 1, 2, 1])}
+
+
+def test_a_capture_in_a_step(device, queue, advance, x):
+    step, other = queue.step(), device.queue()
+    for i in range(3):
+        with step:
+            advance(queue, x, i)
+            with pytest.raises(ps.StepError, match="open step"), queue.capture():
+                raise AssertionError
+            assert not queue.capturing
+            advance(queue, x, 1)
+    queue.finish()
+    with step, pytest.raises(ps.StepError, match="cannot join"), other.capture(mode="relaxed"):
+        queue.wait(other)
+    with queue.capture() as graph:
+        with pytest.raises(ps.CaptureError, match="captured"), step:
+            raise AssertionError
+        advance(queue, x, 1)
+    assert len(graph.nodes) == 1
+
+
+@pytest.mark.executes
+def test_closed(device, queue, advance, x):
+    step = queue.step()
+    for i in range(3):
+        with step:
+            advance(queue, x, i)
+    step.close()
+    step.close()
+    assert step.closed
+    assert "closed" in repr(step)
+    with pytest.raises(ps.ClosedError), step:
+        raise AssertionError
+    advance(queue, x, 3)
+    assert set(x.get()) == {after(range(4))}
+    lost = device.queue()
+    step = lost.step()
+    lost.close()
+    with pytest.raises(ps.ClosedError), step:
+        raise AssertionError
+    with pytest.raises(ps.ClosedError):
+        lost.step()
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("what", ["step", "queue"])
+def test_close_in_the_middle(device, advance, x, what):
+    queue = device.queue()
+    step = queue.step()
+    for i in range(TIMES - 1):
+        with step:
+            advance(queue, x, i)
+            advance(queue, x, 1)
+    with step:
+        advance(queue, x, 7)
+        (step if what == "step" else queue).close()
+        if what == "step":
+            advance(queue, x, 8)
+        else:
+            with pytest.raises(ps.ClosedError):
+                advance(queue, x, 8)
+    device.finish()
+    expected = [k for i in range(TIMES - 1) for k in (i, 1)] + [7] + [8] * (what == "step")
+    assert set(x.get()) == {after(expected)}
+
+
+def test_the_device_closes_in_the_middle(watched):
+    device = ps.Device()
+    kernel, x = device.program("kernel void f(global int *a) { a[0] = 1; }")["f"], device.zeros(4, "i4")
+    queue = device.queue()
+    step = queue.step()
+    for _ in range(3):
+        with step:
+            queue.launch(kernel, 1, 1, x)
+            queue.launch(kernel, 1, 1, x)
+    with step:
+        queue.launch(kernel, 1, 1, x)
+        queue.launch(kernel, 1, 1, x)
+        device.close()
+    del step, queue
+    gc.collect()
+
+
+@pytest.mark.executes
+def test_a_kernel_is_closed_meanwhile(device, queue, x):
+    """Its launches are collected, and then it goes: they still run."""
+    step = queue.step()
+    program = device.program("kernel void add(global uint *a, uint k) { a[get_global_id(0)] += k; }")
+    for i in range(TIMES):
+        if i == TIMES - 1:
+            program = device.program("kernel void add(global uint *a, uint k) { a[get_global_id(0)] += k + 1; }")
+        with step:
+            queue.launch(program["add"], 4, 16, x, 1)
+            queue.launch(program["add"], 4, 16, x, i)
+            if i == TIMES - 2:
+                program.close()
+    assert set(x.get()) == {TIMES + sum(range(TIMES)) + 2}
+
+
+def test_it_is_made_by_its_queue():
+    with pytest.raises(ps.ArgumentTypeError, match=r"Queue\.step"):
+        type(ps.Device().queue().step())()
+
+
+def test_an_empty_step(queue):
+    step = queue.step()
+    for _ in range(10):
+        with step as same:
+            assert same is step
+    assert (queue.stats.steps, queue.stats.steps_recorded, queue.stats.steps_given_up) == (10, 0, 0)
+    assert queue.epoch == 0
+
+
+@pytest.mark.executes
+def test_the_null_queue_has_steps(device, advance, x, y):
+    null, blocking = device.null_queue, device.queue()
+    step, expected = null.step(), []
+    for i in range(TIMES):
+        with step:
+            advance(null, x, i)
+            advance(blocking, x, 1)
+            advance(null, x, 2)
+            advance(null, x, 3)
+        expected += [i, 1, 2, 3]
+    device.finish()
+    assert set(x.get()) == {after(expected)}
+
+
+@pytest.mark.executes
+def test_two_steps_of_one_queue(queue, advance, x):
+    first, second, expected = queue.step(), queue.step(), []
+    for i in range(TIMES):
+        with first:
+            advance(queue, x, i)
+            advance(queue, x, 1)
+        with second:
+            advance(queue, x, 2)
+            advance(queue, x, i)
+            advance(queue, x, 3)
+        expected += [i, 1, 2, i, 3]
+    assert set(x.get()) == {after(expected)}
+
+
+@pytest.mark.executes
+def test_many_repetitions(device, queue, advance, x, watched):
+    """Nothing grows: neither the driver's objects nor Python's."""
+    step = queue.step()
+
+    def turn(i):
+        with step:
+            advance(queue, x, i)
+            advance(queue, x, 2)
+            queue.fill(x, i)
+            advance(queue, x, 1)
+            advance(queue, x, i)
+
+    for i in range(50):
+        turn(i)
+    queue.finish()
+    gc.collect()
+    objects, alive = len(gc.get_objects()), watched.alive() if hasattr(watched, "alive") else None
+    for i in range(500):
+        turn(i)
+    queue.finish()
+    gc.collect()
+    assert len(gc.get_objects()) - objects < 20
+    if alive is not None:
+        assert all(count <= alive[kind] + 2 for kind, count in watched.alive().items())
+    assert set(x.get()) == {after([1, 499], 499)}

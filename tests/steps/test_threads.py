@@ -1,0 +1,215 @@
+"""Steps with other threads, with gates and host functions, and with Ctrl-C."""
+
+import _thread
+import contextlib
+import gc
+import signal
+import threading
+
+import pytest
+
+import forebay as ps
+
+from .conftest import after, made
+
+pytestmark = pytest.mark.threads
+
+
+@pytest.mark.executes
+def test_another_thread_on_the_same_queue(device, queue, kernels, x):
+    """Its commands come in between, whole. The sum does not tell in which order."""
+    program = device.program("kernel void add(global uint *a, uint k) { a[get_global_id(0)] += k; }")
+    step, stop, counts = queue.step(), threading.Event(), [0]
+
+    def run():
+        while not stop.is_set():
+            queue.launch(program["add"], 4, 16, x, 1)
+            counts[0] += 1
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        for i in range(300):
+            with step:
+                for k in range(5):
+                    queue.launch(program["add"], 4, 16, x, (i + k) * 1000)
+            if i % 20 == 19:
+                queue.finish()
+    finally:
+        stop.set()
+        thread.join()
+    queue.finish()
+    total = sum((i + k) * 1000 for i in range(300) for k in range(5)) + counts[0]
+    assert set(x.get()) == {total % (1 << 32)}
+
+
+@pytest.mark.executes
+def test_a_step_in_each_thread(device, kernels):
+    def run(queue, x, results):
+        step, expected = queue.step(), []
+        for i in range(100):
+            with step:
+                for k in (i, 1, 2):
+                    queue.launch(kernels["advance"], 4, 16, x, k)
+                if i % 7 == 0:
+                    queue.wait(others[0])
+                queue.launch(kernels["advance"], 4, 16, x, i)
+            expected += [i, 1, 2, i]
+        queue.finish()
+        results.append((set(x.get()), {after(expected)}))
+
+    others, results = [device.queue() for _ in range(3)], []
+    threads = [threading.Thread(target=run, args=(queue, made(device), results)) for queue in others]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 3
+    assert all(got == expected for got, expected in results)
+
+
+@pytest.mark.executes
+def test_another_thread_waits_for_what_was_collected(queue, advance, x):
+    """It submits what was collected; nothing waits for a step that is open."""
+    step, expected = queue.step(), []
+    for i in range(6):
+        with step:
+            advance(queue, x, i)
+            advance(queue, x, 2)
+            expected += [i, 2]
+            found = []
+            thread = threading.Thread(target=lambda found=found: (queue.finish(), found.append(set(x.get()))))
+            thread.start()
+            thread.join()
+            assert found == [{after(expected)}]
+            advance(queue, x, 3)
+        expected += [3]
+    assert set(x.get()) == {after(expected)}
+
+
+@pytest.mark.executes
+def test_a_step_left_by_another_thread(queue, advance, x):
+    step, expected = queue.step(), []
+    for i in range(5):
+        step.__enter__()
+        advance(queue, x, i)
+        advance(queue, x, 1)
+        expected += [i, 1]
+        thread = threading.Thread(target=step.__exit__, args=(None, None, None))
+        thread.start()
+        thread.join()
+        assert queue._step is None
+    assert set(x.get()) == {after(expected)}
+
+
+@pytest.mark.executes
+def test_a_loop_of_steps_behind_a_gate(queue, advance, hold, x):
+    """The same thread opens the gate later: leaving a step waits for nothing."""
+    step, expected = queue.step(), []
+    for i in range(3):
+        with step:
+            advance(queue, x, i)
+            advance(queue, x, 1)
+        expected += [i, 1]
+    gate = hold(queue)
+    for i in range(40):
+        with step:
+            advance(queue, x, i)
+            advance(queue, x, 1)
+        expected += [i, 1]
+    gate.open()
+    assert set(x.get()) == {after(expected)}
+
+
+@pytest.mark.executes
+def test_a_host_function_that_the_body_waits_for(queue, advance, x):
+    step, expected = queue.step(), []
+    for i in range(6):
+        ran = threading.Event()
+        with step:
+            advance(queue, x, i)
+            advance(queue, x, 1)
+            queue.host(ran.set)
+            assert ran.wait(30)
+            advance(queue, x, 2)
+        expected += [i, 1, 2]
+    assert set(x.get()) == {after(expected)}
+
+
+@pytest.mark.executes
+def test_a_host_function_that_launches_on_the_queue(queue, advance, x):
+    step, expected = queue.step(), []
+    for i in range(6):
+        done = threading.Event()
+        with step:
+            advance(queue, x, i)
+            advance(queue, x, 1)
+            queue.host(lambda done=done: (advance(queue, x, 5), done.set()))
+            assert done.wait(30)
+            advance(queue, x, 2)
+        expected += [i, 1, 5, 2]
+    assert set(x.get()) == {after(expected)}
+
+
+@pytest.mark.executes
+def test_ctrl_c(queue, kernels, x):
+    """Wherever it comes: what was launched is submitted, no launch half, and the step can be used again."""
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals come to the main thread")
+    step = queue.step()
+    for i in range(200):
+        timer = threading.Timer(0.0002 * (i % 5), _thread.interrupt_main, (signal.SIGINT,))
+        try:
+            timer.start()
+            with step:
+                for _ in range(50):
+                    queue.launch(kernels["count"], 4, 16, x)
+            timer.join()
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            pass
+        finally:
+            quiet(timer)
+    queue.finish()
+    assert queue._step is None
+    assert set(x.get()) == {queue.stats.launches * 4 % (1 << 32)}
+
+
+def quiet(timer):
+    """Until the interrupt has come, or never will."""
+    while timer.is_alive():
+        with contextlib.suppress(KeyboardInterrupt):
+            timer.join()
+
+
+def test_a_step_that_is_dropped_while_open(device, advance, x):
+    """By a generator that nobody goes on with."""
+
+    def run(queue):
+        step = queue.step()
+        for i in range(5):
+            with step:
+                advance(queue, x, i)
+                advance(queue, x, 1)
+                yield i
+
+    queue = device.queue()
+    running = run(queue)
+    for _ in range(4):
+        next(running)
+    del running
+    gc.collect()
+    assert queue._step is None
+    advance(queue, x, 9)
+    queue.finish()
+    assert queue.empty
+    with queue.step():
+        pass
+
+
+def test_an_exception_of_the_interpreter_is_not_an_error_of_the_step(queue):
+    step = queue.step()
+    with pytest.raises(KeyError), step:
+        raise KeyError
+    with pytest.raises(ps.ArgumentTypeError), step:
+        queue.launch(None, 1, 1)
