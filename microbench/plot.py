@@ -122,7 +122,22 @@ def graphs(report: Report) -> Figure | None:
     return figure
 
 
-PICTURES = {"queues": queues, "distribution": distribution, "graphs": graphs}
+def steps(report: Report) -> Figure | None:
+    """Stretches of launches against their number, in steps and without."""
+    panels = [(rows_of(report, "step", rf"(\d+) launches, {what} changed"), what) for what in ("nothing", "1 scalar")]
+    if not panels[0][0]:
+        return None
+    figure = Figure(figsize=(10.4, 4), layout="constrained")
+    for axes, (rows, label) in zip(figure.subplots(1, 2, sharey=True), panels, strict=True):
+        lines(axes, rows)
+        axes.set_xscale("log", base=10)
+        axes.set_xlabel(f"launches in it, {label} changed")
+        axes.set_ylabel("µs a stretch")
+        axes.legend(fontsize="x-small")
+    return figure
+
+
+PICTURES = {"queues": queues, "distribution": distribution, "graphs": graphs, "steps": steps}
 
 
 def draw(report: Report, folder: Path, prefix: str = "") -> Iterator[Path]:

@@ -19,6 +19,7 @@ from . import (
     reproducer,
     scratch,
     start,
+    step,
     streams,
     threads,
 )
@@ -26,8 +27,8 @@ from . import (
 CASES: dict[str, Case] = {
     module.CASE.name: module.CASE
     for module in (
-        launch, streams, idle, busy, reproducer, finish, events, chains, by_value, scratch, graph, copies, pool, host,
-        threads, first, start,
+        launch, streams, idle, busy, reproducer, finish, events, chains, by_value, scratch, graph, step, copies, pool,
+        host, threads, first, start,
     )
 }  # fmt: skip
 """By name, in the order of the tables."""

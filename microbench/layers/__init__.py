@@ -167,6 +167,8 @@ class Layer:
     """``scratch(reductions)``: a launch whose scratch is sized by data that has not changed."""
     replay = _absent
     """``replay(length, changed)``: so many launches, recorded before, of which some get another argument."""
+    step = _absent
+    """``step(length, change)``: so many launches, in a step if there are any; see `cases.step`."""
     copy = _absent
     """``copy(direction, nbytes)``: "up", "down" or "across", and the wait for it."""
     alloc = _absent

@@ -52,6 +52,7 @@ LAYERS = (
     LayerClass("C recording", "c", "Recorded", ours=True),
     LayerClass("forebay bound", "forebay", "Bound", ours=True),
     LayerClass("forebay", "forebay", "Queues", ours=True),
+    LayerClass("forebay step", "forebay", "Steps", ours=True),
     LayerClass("forebay.hip", "hip", "Hip", ours=True),
     LayerClass("pyopencl", "pyopencl", "PyOpenCL"),
     LayerClass("pyopencl call", "pyopencl", "PyOpenCLCall"),

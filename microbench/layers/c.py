@@ -223,6 +223,13 @@ class CLoop(Layer):
         calls = [*[setting, *launched] * changed, *launched * (length - changed)]
         return self.subject([stream], calls, (kernel, memory, cell), note="launched one by one", hold=length <= 100)
 
+    def step(self, length: int, change: str) -> Subject:
+        """The launches one after the other, with nothing changed."""
+        stream = self.streams(1)[0]
+        kernel, memory = self._kernel()
+        calls = [*self.native.launch(stream, kernel)] * length
+        return self.subject([stream], calls, (kernel, memory), note="nothing changed", hold=length <= 100)
+
     def _launches_on_null(self, memories: list[Any]) -> tuple[list[Call], object]:
         native, null = self.native, self.stream("null")
         kernel, cells = native.kernel(2, memories[0]), [ctypes.c_uint64() for _ in memories]

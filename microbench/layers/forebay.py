@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,16 @@ from .. import kernels
 from . import AbsentError, Ground, Layer, Run, Subject, timed
 
 ARRAYS, ELEMENTS = 100, 100
+REST = "\nfor i in rest: launch(kernel, 1, 1, a, 100)"
+CHANGES = {
+    "nothing": ("for i in some: launch(kernel, 1, 1, a, 100)", 0),
+    "1 scalar": ("launch(kernel, 1, 1, a, next(numbers))" + REST, 1),
+    "10 scalars": ("n = next(numbers)\nfor i in some: launch(kernel, 1, 1, a, n)" + REST, 10),
+    "all scalars": ("n = next(numbers)\nfor i in some: launch(kernel, 1, 1, a, n)", 0),
+    "all pointers": ("for each in arrays[next(numbers) & 1]: launch(kernel, 1, 1, each, 100)", 0),
+    "all group counts": ("n = groups[next(numbers) & 1]\nfor i in some: launch(kernel, n, 1, a, 100)", 0),
+}
+"""Statements of a stretch of launches, and how many of them change; 0 stands for none or for all."""
 
 
 def run_threads(launches: Sequence[Run], n: int) -> float:
@@ -79,6 +90,24 @@ class OfQueues(Layer):
     def take(self, arguments: int = 2) -> ps.Kernel:
         """The kernel with so many arguments."""
         return self.ground.program[kernels.name_of(arguments)]
+
+    def _stretch(self, length: int, change: str, indent: str) -> Subject:
+        (queue,) = self.queues(1)
+        body, some = CHANGES[change]
+        names: dict[str, Any] = {
+            "launch": queue.launch,
+            "kernel": self.take(),
+            "a": self.ground.buffers[0],
+            "numbers": itertools.count(1000),
+            "groups": (1, 2),
+            "some": range(some or length),
+            "rest": range(length - some),
+            "step": queue.step() if indent else None,
+        }
+        if change == "all pointers":
+            names["arrays"] = [[self.device.zeros(ELEMENTS) for _ in range(length)] for _ in range(2)]
+        statement = "\n".join(indent + line for line in body.splitlines())
+        return self.subject(timed(f"with step:\n{statement}" if indent else statement, **names), queue)
 
 
 class Queues(OfQueues):
@@ -275,6 +304,10 @@ class Queues(OfQueues):
             statement = "n = next(numbers)\nfor node in nodes: set_kernel(node, kernel, 1, 1, a, n)\nlaunch(queue)"
         return self.subject(timed(statement, **names), queue, hold=length <= 100)
 
+    def step(self, length: int, change: str) -> Subject:
+        """The launches as they are, without a step."""
+        return self._stretch(length, change, "")
+
     # -- memory
 
     def copy(self, direction: str, nbytes: int) -> Subject:
@@ -360,3 +393,13 @@ class Bound(OfQueues):
         queues = self.queues(count)
         launches = [self._bound(queue) for queue in queues]
         return self.subject(lambda n: run_threads(launches, n), *queues)
+
+
+class Steps(OfQueues):
+    """Stretches of launches in `Queue.step`."""
+
+    about = "forebay's queues, with launches in steps"
+
+    def step(self, length: int, change: str) -> Subject:
+        """``with step:`` around the launches."""
+        return self._stretch(length, change, " ")

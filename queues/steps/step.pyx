@@ -180,7 +180,8 @@ cdef class Step:
         cdef LaneOwner owner
         if (
             not self.is_open or self.thread != PyThreadState_Get() or self.own is None or queue._step is not None
-            or queue.device._context is not self.queue.device._context or queue._capture is not None or not can_collect(queue.state)
+            or queue.device._context is not self.queue.device._context or queue._capture is not None
+            or not can_collect(queue.state)
         ):
             return
         owner = self.own if producer is self.queue else self.others[producer]

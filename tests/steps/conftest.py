@@ -54,7 +54,7 @@ def nothing_forbidden(watched):
 
 @pytest.fixture(scope=validation.scope("module"))
 def device(recordings):
-    with ps.Device() as device:
+    with ps.Device(private=True) as device:
         yield device
 
 

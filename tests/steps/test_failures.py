@@ -106,7 +106,7 @@ def test_nothing_is_left(watched, closes):
     """Lists, kernels and events are given back with the step, when the device is done with them."""
     gc.collect()
     before = watched.alive()
-    with ps.Device() as device:
+    with ps.Device(private=True) as device:
         kernel, x = device.program("kernel void f(global int *a, int k) { a[0] = k; }")["f"], device.zeros(4, "i4")
         queue = device.queue()
         step = queue.step()

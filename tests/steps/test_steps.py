@@ -307,7 +307,7 @@ def test_close_in_the_middle(device, advance, x, what):
 
 
 def test_the_device_closes_in_the_middle(watched):
-    device = ps.Device()
+    device = ps.Device(private=True)
     kernel, x = device.program("kernel void f(global int *a) { a[0] = 1; }")["f"], device.zeros(4, "i4")
     queue = device.queue()
     step = queue.step()
@@ -341,7 +341,7 @@ def test_a_kernel_is_closed_meanwhile(device, queue, x):
 
 def test_it_is_made_by_its_queue():
     with pytest.raises(ps.ArgumentTypeError, match=r"Queue\.step"):
-        type(ps.Device().queue().step())()
+        type(ps.Device(private=True).queue().step())()
 
 
 def test_an_empty_step(queue):
