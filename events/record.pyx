@@ -126,7 +126,7 @@ cdef int finish_within(object queue, QueueState* state, object timeout) except -
             left = end - time.monotonic()
             if left <= 0:
                 raise TimeoutError(f"{queue!r} is not done after {timeout} s")
-            time.sleep(min(pause, left))
+            time.sleep(min(pause, left))  # not every driver has timed waits, and a signal handler must get its turn
             pause = min(2 * pause, 1e-3)
     finally:
         for i in range(markers.size()):

@@ -171,7 +171,7 @@ def stop() -> None:
         for gate in list(_gates):
             (<Gate> gate).let_go(False)
         if not all_settled:
-            time.sleep(1e-3)
+            time.sleep(1e-3)  # nothing tells when a driver call of another thread returns
     # Do not join the thread: it may be inside a function that never returns. It is a daemon.
 
 

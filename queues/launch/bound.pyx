@@ -23,8 +23,8 @@ from forebay.queues.launch.arguments cimport (
 from forebay.queues.launch.by_value cimport apply_uploads, make_room, spilled_bytes, upload_spills, use_spills
 from forebay.queues.launch.grid cimport read_geometry
 from forebay.queues.launch.launch cimport (
-    NO_ARGUMENT, ask_step, ask_step_again, count_launch, create_plan, hold_arguments, note_writes, raise_launch_error,
-    refuse_kernel, tell_step
+    NO_ARGUMENT, ask_step, ask_step_again, count_launch, create_plan, hold_arguments, note_gathered, note_writes,
+    raise_launch_error, refuse_kernel, tell_step
 )
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.sync.ordering cimport (
@@ -164,16 +164,11 @@ cdef Status launch_bound_gathered(
 ) noexcept nogil:
     cdef Order order
     cdef Status status = begin_command(state, &order)
-    cdef size_t i
     if status != 0:
         return status
     status = submit_bound(state, plan, geometry, waits_of(state, &order))
     if status == 0:
-        plan.epoch = submitted_epoch(state.epochs) + 1
-        for i in range(written.size()):
-            written[i].other_writes.fetch_add(1)
-        if follows:
-            note_all_used(state, plan.epoch)
+        note_gathered(state, plan, written, follows)
     return end_command(state, &order, status)
 
 

@@ -14,6 +14,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport NO_PLAN, Geometry, Status, Waits, no_waits
+from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport Plan, are_unchanged, set_changed_arguments
 from forebay.core.state cimport Collecting, QueueState, note_all_used
 from forebay.core.uses cimport Basis, Uses, still_holds
@@ -67,6 +68,16 @@ cdef inline void count_launch(QueueState* state, Plan* plan) noexcept nogil:
     cdef uint64_t epoch = state.epochs.submitted.load(memory_order_relaxed) + 1
     state.epochs.submitted.store(epoch, memory_order_release)
     plan.epoch = epoch  # all that an unchanged launch notes about the memory it uses
+
+
+cdef inline void note_gathered(QueueState* state, Plan* plan, vector[Uses*]& written, bint follows) noexcept nogil:
+    """Note the uses of a launch that `end_command` counts next. The queue is locked."""
+    cdef size_t i
+    plan.epoch = submitted_epoch(state.epochs) + 1
+    for i in range(written.size()):
+        written[i].other_writes.fetch_add(1)
+    if follows:
+        note_all_used(state, plan.epoch)
 
 
 cdef inline void note_writes(vector[Py_ssize_t]& written, PyObject* const* arguments) noexcept:

@@ -3,7 +3,6 @@
 from libc.stdint cimport uintptr_t
 
 from forebay.core.driver cimport NO_ROOM, QUEUE_CAPTURED, QUEUE_CLOSED, STALE
-from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport delete_plan, new_plan
 from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, refusal
@@ -87,7 +86,6 @@ cdef Status launch_gathered(
     cdef Plan* plan
     cdef Status status
     cdef uint64_t uploads = 0
-    cdef size_t i
     state.lock.lock()
     status = refusal(state)
     plan = find_plan(state, kernel_id)
@@ -113,11 +111,7 @@ cdef Status launch_gathered(
         status = submit_launch(
             state, plan, geometry, packed, no_waits() if uploads else waits_of(state, &order), failed_at)
     if status == 0:
-        plan.epoch = submitted_epoch(state.epochs) + 1
-        for i in range(written.size()):
-            written[i].other_writes.fetch_add(1)
-        if follows:
-            note_all_used(state, plan.epoch)
+        note_gathered(state, plan, written, follows)
     if uploads == 0:
         return end_command(state, &order, status)
     if status == 0:

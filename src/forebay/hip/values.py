@@ -66,7 +66,7 @@ def _let_go(reader: _Reader, is_there: Callable[[int], bool], arrived: threading
     pause = SHORTEST
     try:
         while not is_there(reader.read()):
-            time.sleep(pause)
+            time.sleep(pause)  # nothing tells when a kernel writes to memory
             pause = min(2 * pause, LONGEST)
         reader.close()
     except Error:  # the device or the memory is closed: nothing can ever write the value any more
