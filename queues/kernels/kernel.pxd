@@ -43,3 +43,6 @@ cdef class Kernel:
 
 
 cdef Kernel new_kernel(object device, DeviceState* state, object native, object identities)
+
+ctypedef object (*Configure)(Kernel kernel, tuple given)
+cdef void set_configure(Configure given)

@@ -1,7 +1,6 @@
 """Kernels: their parameters, limits and scratch."""
 
 import itertools
-from functools import partial
 from typing import TYPE_CHECKING
 
 cimport cython
@@ -30,6 +29,15 @@ if TYPE_CHECKING:
     from forebay.queues.launch.results import ConfiguredLaunch
     from forebay.queues.memory.shapes import Grid
     from forebay.queues.queue import Queue
+
+cdef Configure configure = NULL
+
+
+cdef void set_configure(Configure given):
+    """Set the function that makes what ``kernel[grid, block]`` is. Queues, which it launches on, are above kernels."""
+    global configure
+    configure = given
+
 
 _ids = itertools.count(1)  # never used again, so a plan can never be taken for another kernel's
 
@@ -284,8 +292,7 @@ cdef class Kernel:
         if not isinstance(configuration, tuple) or len(configuration) not in (2, 3):
             raise ArgumentTypeError("a launch is kernel[grid, block](...) or kernel[grid, block, queue](...)")
         cdef tuple given = configuration
-        queue = self.device._check_queue(given[2]) if len(given) == 3 else self.device.current_queue
-        return partial(queue.launch, self, given[0], given[1])
+        return configure(self, given)
 
     def __call__(self, *args: Never) -> Never:
         raise ArgumentTypeError(f"a launch needs grid and block: {self.name}[grid, block](...)")

@@ -38,6 +38,7 @@ from forebay.queues.kernels.scratch_size import Argument, MaxOver, MinOver, SumO
 from forebay.queues.launch.arguments import by_value, local
 from forebay.queues.launch.bound import BoundLaunch
 from forebay.queues.launch.results import Result, results
+from forebay.queues.launcher import Launcher
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.pinned import host_empty
 from forebay.queues.memory.pool import MemoryPool
@@ -74,6 +75,7 @@ __all__ = [
     "GraphUpdateError",
     "InvalidArgumentError",
     "Kernel",
+    "Launcher",
     "MaxOver",
     "MemoryPool",
     "MinOver",

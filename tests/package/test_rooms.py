@@ -32,6 +32,7 @@ FLOORS = {
     "queues.steps": 7,
     "queues.selection": 7,
     "queues.context": 7,
+    "queues.launcher": 7,
     "queues.device": 8,
     "queues.adoption": 9,
     "hip_cpp": 9,
