@@ -8,7 +8,10 @@ import forebay as ps
 from .conftest import RECORDINGS, SIZE, after, made
 from .test_steps import BETWEEN
 
-pytestmark = pytest.mark.parametrize("recordings", RECORDINGS[-1:], indirect=True)
+pytestmark = [
+    pytest.mark.parametrize("recordings", RECORDINGS[-1:], indirect=True),
+    pytest.mark.needs("recordings that change"),
+]
 
 LAUNCHES = 6
 
