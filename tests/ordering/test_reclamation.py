@@ -138,7 +138,9 @@ def test_queues_come_back_while_another_one_is_held(device, calls, kernels, hold
         launch(queue, kernels, buffer)
         queue.finish()
         del queue
-    assert calls.count(calls.driver.NEW_QUEUE, first) <= 4
+    made, released = (calls.count(name, first) for name in (calls.driver.NEW_QUEUE, calls.driver.RELEASE_QUEUE))
+    assert made - released <= 4
+    assert made <= 4 or device.info.backend == "sycl"  # whose queues are not handed out again
 
 
 def test_queues_that_the_null_queue_never_asks_about_do_not_pile_up(device, calls, kernels):

@@ -126,13 +126,13 @@ def test_a_device_that_called_host_functions_is_gone_when_it_is_dropped(opened, 
 def test_what_is_still_at_work_is_given_back_when_it_is_done(opened, calls, opens):
     other = opened()
     queue, buffer = other.queue(), other.zeros(100, "i4")
-    left = handles_left(calls, queue, other.null_queue)
+    left, held = handles_left(calls, queue, other.null_queue), calls.handle_of(queue)
     gate = queue._gate()
     queue.fill(buffer, 1)
     del other, queue, buffer
     gc.collect()
     opened().close()
-    assert len(left()) == 2
+    assert held in left()
     if opens:
         gate.open()
     del gate
