@@ -47,7 +47,9 @@ def _device_of(queue: Any) -> Device:
         known = {
             driver.serial: device
             for device in open_devices()
-            if isinstance(driver := device.driver, SyclDevice) and (driver.context, driver.native) == (context, native)
+            if not device.private
+            and isinstance(driver := device.driver, SyclDevice)
+            and (driver.context, driver.native) == (context, native)
         }
         if known:
             return known[min(known)]

@@ -98,6 +98,7 @@ cdef class Device:
         of its own.
     private : bool
         Whether it shares nothing with other Devices: a context and a null queue of its own, for tests.
+        `Queue.from_dpctl` does not find it.
 
     Attributes
     ----------
@@ -126,6 +127,7 @@ cdef class Device:
     cdef readonly object driver
     cdef readonly bint timing
     cdef readonly bint debug
+    cdef readonly bint private
     cdef readonly bint closed
     cdef readonly MemoryPool pool  # for `Queue.alloc`
     cdef MemoryPool _launch_memory  # for arrays given to launches, and for results
@@ -150,6 +152,7 @@ cdef class Device:
         with finished_before_exit("Device()"):
             self._open(context_of(filter, private), timing)
         self.debug = debug
+        self.private = private
 
     @staticmethod
     def _of(driver: DriverDevice) -> Device:
