@@ -105,21 +105,25 @@ def distribution(report: Report) -> Figure | None:
     return figure
 
 
+def _against_length(panels: list[tuple[dict[str, list[tuple[int, Row]]], str]], unit: str) -> Figure:
+    """Times against the number of launches, a panel for each of (rows, what changed)."""
+    figure = Figure(figsize=(10.4, 4), layout="constrained")
+    for axes, (rows, label) in zip(figure.subplots(1, len(panels), sharey=True), panels, strict=True):
+        lines(axes, rows)
+        axes.set_xscale("log", base=10)
+        axes.set_xlabel(f"launches in it, {label}")
+        axes.set_ylabel(unit)
+        axes.legend(fontsize="x-small")
+    return figure
+
+
 def graphs(report: Report) -> Figure | None:
     """Recorded launches against their number, with nothing and everything changed."""
     nothing = rows_of(report, "graph", r"(\d+) launches, 0 changed")
     everything = rows_of(report, "graph", r"(\d+) launches, \1 changed")
     if not nothing:
         return None
-    figure = Figure(figsize=(10.4, 4), layout="constrained")
-    panels = (nothing, "nothing changed"), (everything, "all changed")
-    for axes, (rows, label) in zip(figure.subplots(1, 2, sharey=True), panels, strict=True):
-        lines(axes, rows)
-        axes.set_xscale("log", base=10)
-        axes.set_xlabel(f"launches in it, {label}")
-        axes.set_ylabel("µs a replay")
-        axes.legend(fontsize="x-small")
-    return figure
+    return _against_length([(nothing, "nothing changed"), (everything, "all changed")], "µs a replay")
 
 
 def steps(report: Report) -> Figure | None:
@@ -127,14 +131,7 @@ def steps(report: Report) -> Figure | None:
     panels = [(rows_of(report, "step", rf"(\d+) launches, {what} changed"), what) for what in ("nothing", "1 scalar")]
     if not panels[0][0]:
         return None
-    figure = Figure(figsize=(10.4, 4), layout="constrained")
-    for axes, (rows, label) in zip(figure.subplots(1, 2, sharey=True), panels, strict=True):
-        lines(axes, rows)
-        axes.set_xscale("log", base=10)
-        axes.set_xlabel(f"launches in it, {label} changed")
-        axes.set_ylabel("µs a stretch")
-        axes.legend(fontsize="x-small")
-    return figure
+    return _against_length([(rows, f"{what} changed") for rows, what in panels], "µs a stretch")
 
 
 PICTURES = {"queues": queues, "distribution": distribution, "graphs": graphs, "steps": steps}
