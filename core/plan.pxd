@@ -49,11 +49,12 @@ cdef struct PackedBytes:
 
 
 cdef struct Staging:
-    # Host memory of an upload
+    # Host memory that uploads fill from the front. Only the one that fills it up has an event.
     Memory memory
     size_t capacity
-    void* event  # of the upload; owned; NULL when there was none
-    uint64_t epoch  # of the upload: when that is known to be done, the driver need not be asked
+    size_t used  # 0: by the time of the event, or of the epoch, all of it is free
+    void* event  # of the last upload; owned; NULL when there was none, or more fit
+    uint64_t epoch  # of the last upload: when that is known to be done, the driver need not be asked
     PyObject* array  # owned
 
 
@@ -65,7 +66,8 @@ cdef cppclass Spill:
     size_t nbytes  # of the last upload
     bint known  # whether the buffer holds, or will hold by the next command, the bytes of the last upload
     PyObject* buffer  # the driver's memory, which does not keep the Device; owned
-    deque[Staging] staging  # oldest upload first; the next launch's bytes are compared with the last
+    deque[Staging] staging  # the piece that takes the next upload, then oldest first
+    const void* last  # the bytes of the last upload, in one of these pieces
 
 
 cdef enum:

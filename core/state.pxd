@@ -127,6 +127,7 @@ cdef cppclass QueueState:
     bint is_null
     bint blocking
     bint timing
+    bint found_busy  # what the last poll of the driver said
     bint adopted  # gets commands that forebay does not see, so only the driver knows whether it is empty
     uint32_t barred  # why commands may not be submitted, or not on the short path: 0, or some of Barred
     OpenStep* step  # NULL: no step collects its launches

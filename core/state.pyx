@@ -61,7 +61,7 @@ cdef QueueState* new_queue_state(
     queue.native = NULL
     queue.priority = 0
     queue.life = LIVE
-    queue.draining = False
+    queue.draining = queue.found_busy = False
     queue.asked = NULL
     queue.before_pending = queue.all_used = 0
     queue.clock_before = NULL

@@ -519,6 +519,7 @@ cdef void trim_staging(QueueState* queue, vector[PyObject*]& dropped) noexcept n
                     queue.driver.release_event(oldest.event)
                 dropped.push_back(oldest.array)
                 plan.spills[i].staging.pop_front()
+                plan.spills[i].known = False  # the bytes to compare with may have been there
         preincrement(each)
 
 

@@ -21,6 +21,7 @@ from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_w
 cdef Status look(QueueState* queue, bint* done) noexcept nogil:
     """Ask the driver whether everything submitted is done. The queue is locked and its driver has `poll`."""
     cdef Status status = queue.driver.poll(queue.handle, done)
+    queue.found_busy = not done[0]
     if done[0]:
         raise_completed(queue.epochs, submitted_epoch(queue.epochs))
         complete_clock(queue.clock)
@@ -156,7 +157,8 @@ cdef Status finish_queue(QueueState* queue) noexcept nogil:
         queue.lock.unlock()
         return 0
     queue.counts.host_syncs += 1
-    if queue.driver.poll != NULL:
+    # Where the last poll found work outstanding, another is likely to be one driver call too many: a marker says the same.
+    if queue.driver.poll != NULL and not queue.found_busy:
         status = look(queue, &done)
         if status != 0 or done:
             queue.lock.unlock()
@@ -243,12 +245,25 @@ cdef void finish_each(vector[QueueState*]& queues) noexcept nogil:
         finish_queue(queues[i])
 
 
+cdef void keep_busy(vector[QueueState*]& queues) noexcept nogil:
+    """Release and drop the queues that have no work outstanding."""
+    cdef vector[QueueState*] busy
+    cdef size_t i
+    for i in range(queues.size()):
+        if not is_empty(queues[i].epochs) or queues[i].adopted and not is_closed(queues[i]):
+            busy.push_back(queues[i])
+        else:
+            release_queue_state(queues[i])
+    queues.swap(busy)
+
+
 cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
     """Block until every queue is done; with an owner, its queues and the null queue.
 
-    Takes a marker of each queue with work, and one host synchronize.
+    Takes a marker of each queue with work, and one host synchronize. One queue with work alone is finished as it is.
     """
     cdef vector[QueueState*] queues
+    cdef QueueState* only
     cdef vector[Marker*] markers
     cdef vector[void*] events
     cdef Marker* marker
@@ -258,8 +273,14 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
     registered_queues(device, queues)
     if owner != 0:
         drop_others(queues, owner)
+    keep_busy(queues)
+    if queues.size() == 1:
+        only = queues[0]
+        status = finish_queue(only)
+        release_queue_state(only)
+        return status
     for i in range(queues.size()):
-        if status == 0 and (not is_empty(queues[i].epochs) or queues[i].adopted and not is_closed(queues[i])):
+        if status == 0:
             queues[i].lock.lock()
             status = take_marker(queues[i], FOR_DEVICE, &marker)
             queues[i].lock.unlock()

@@ -14,7 +14,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
-from forebay.core.driver cimport NO_ROOM, Status, Waits, no_waits
+from forebay.core.driver cimport Memory, NO_ROOM, Status, Waits, no_waits
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.core.plan cimport POINTER, SPILLED, PackedBytes, PackedPointer, Plan, Spill, Staging
 from forebay.core.state cimport QueueState
@@ -23,6 +23,14 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.buffer cimport new_pointer
 from forebay.queues.memory.copies cimport host_memory_of
 from forebay.sync.ordering cimport Order, apply_command, count_command
+
+# Each upload has a slot of its own, because earlier ones may not have been read yet. An event for each costs more than
+# the copy does, so a piece of memory has several slots and one event.
+cdef enum:
+    SLOTS = 16
+    ALIGNMENT = 64
+    SMALLEST_PIECE = 4 << 10
+    LARGEST_PIECE = 256 << 10  # unless one slot is larger
 
 
 cdef inline PackedBytes* spilled_at(Plan* plan, const char* packed, size_t index) noexcept nogil:
@@ -34,7 +42,7 @@ cdef inline PackedBytes* spilled_at(Plan* plan, const char* packed, size_t index
 cdef inline bint is_uploaded(Spill* spill, const PackedBytes* given) noexcept nogil:
     return (
         spill.known and spill.nbytes == given.nbytes
-        and memcmp(<const void*> <uintptr_t> spill.staging.back().memory.address, given.data, spill.nbytes) == 0
+        and memcmp(spill.last, given.data, spill.nbytes) == 0
     )
 
 
@@ -59,15 +67,22 @@ cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
             (<PackedPointer*> slot)[0] = plan.spills[i].device
 
 
+cdef bint is_free(QueueState* state, const Staging* piece) noexcept nogil:
+    """Return whether the device has read all of a piece. Uploads end in order."""
+    if piece.epoch <= completed_epoch(state.epochs):
+        return True
+    return piece.used == 0 and (piece.event == NULL or state.driver.event_status(piece.event) != 0)
+
+
 cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept nogil:
-    """Return whether the staging memory of the oldest upload is large enough and free. Uploads end in order."""
-    cdef Staging* oldest
+    """Return whether the first piece of staging memory has room."""
+    cdef Staging* piece
     if spill.staging.empty():
         return False
-    oldest = &spill.staging.front()
-    return oldest.capacity >= nbytes and (
-        oldest.event == NULL or oldest.epoch <= completed_epoch(state.epochs)
-        or state.driver.event_status(oldest.event) != 0)
+    piece = &spill.staging.front()
+    if piece.used != 0 and piece.used + nbytes <= piece.capacity:
+        return True
+    return piece.capacity >= nbytes and is_free(state, piece)
 
 
 cdef Status choose_uploads(QueueState* state, Plan* plan, const char* packed) noexcept nogil:
@@ -96,23 +111,34 @@ cdef Status upload(
     QueueState* state, Spill* spill, const PackedBytes* given, Waits waits, uint64_t epoch
 ) noexcept nogil:
     cdef Status status
-    cdef Staging staging = spill.staging.front()
-    spill.staging.pop_front()
-    if staging.event != NULL:
-        state.driver.release_event(staging.event)
-        staging.event = NULL
-    memcpy(<void*> <uintptr_t> staging.memory.address, given.data, given.nbytes)
+    cdef Staging* piece = &spill.staging.front()
+    cdef Memory slot = piece.memory
+    cdef size_t end
+    cdef bint fills_up
+    if piece.used + given.nbytes > piece.capacity or piece.epoch <= completed_epoch(state.epochs):
+        piece.used = 0
+    if piece.event != NULL:
+        state.driver.release_event(piece.event)
+        piece.event = NULL
+    end = piece.used + (given.nbytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+    fills_up = end + spill.capacity > piece.capacity
+    slot.address += piece.used
+    memcpy(<void*> <uintptr_t> slot.address, given.data, given.nbytes)
     status = state.driver.copy(
-        state.handle, &spill.device.memory, &staging.memory, given.nbytes, waits, &staging.event)
+        state.handle, &spill.device.memory, &slot, given.nbytes, waits, &piece.event if fills_up else NULL)
     if status != 0:
-        spill.staging.push_front(staging)
         return status
-    staging.epoch = epoch
-    spill.staging.push_back(staging)
+    piece.epoch = epoch
+    piece.used = end
+    spill.last = <const void*> <uintptr_t> slot.address
     spill.nbytes = given.nbytes
     spill.known = True
-    state.counts.events_made += 1
     state.counts.arg_bytes_set += given.nbytes
+    if fills_up:
+        piece.used = 0
+        state.counts.events_made += 1
+        spill.staging.push_back(dereference(piece))
+        spill.staging.pop_front()
     return 0
 
 
@@ -245,8 +271,12 @@ cdef void drop_smaller(QueueState* state, Spill* spill, size_t capacity, vector[
             state.driver.release_event(oldest.event)
         dropped.push_back(oldest.array)
         spill.staging.pop_front()
-    if spill.staging.empty():
-        spill.known = False
+        spill.known = False  # the bytes to compare with may have been there
+
+
+cdef size_t piece_size(size_t nbytes) noexcept:
+    """Return how much staging memory to make at once for uploads of this size."""
+    return max(nbytes, max(<size_t> SMALLEST_PIECE, min(SLOTS * nbytes, <size_t> LARGEST_PIECE)))
 
 
 cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed) except -1:
@@ -269,7 +299,7 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
             room.capacity = 1 << (<object> room.capacity - 1).bit_length()
             native = device._allocate(room.capacity, "device")
         if room.staging.capacity:
-            staged = device.driver.stage(max(room.staging.capacity, <size_t> 4096))
+            staged = device.driver.stage(piece_size(room.staging.capacity))
         made.append((native, staged))
     for i in range(rooms.size()):
         room = &rooms[i]
@@ -283,7 +313,7 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
             room.staging.memory = host_memory_of(staged)
             room.staging.capacity = len(staged)
             room.staging.event = NULL
-            room.staging.epoch = 0
+            room.staging.epoch = room.staging.used = 0
             room.staging.array = <PyObject*> staged
             Py_INCREF(staged)
     with nogil:

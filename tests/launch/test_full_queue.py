@@ -1,5 +1,7 @@
 """A queue so full that the driver blocks whoever submits: NVIDIA's takes 1021 commands behind a running kernel.
 
+Behind a gate or a host function it takes any number (20,000 were tried), so what such a queue waits for cannot be held
+up by a thread that is blocked there.
 Nothing may need what the blocked thread holds. A spinning kernel makes a queue full on a GPU; on a CPU device it would
 starve the other queues, and no number of commands blocks there, so a gate holds the queue instead.
 """
@@ -82,6 +84,39 @@ def test_a_thread_on_a_full_queue_holds_nobody_up(device, program):
     full.finish()
     assert found == expected(0, range(100))
     assert value.get()[0] == expected(0, range(COMMANDS))
+
+
+@pytest.mark.threads
+@pytest.mark.executes(run=False)
+def test_a_host_function_uses_a_blocking_queue_while_the_null_queue_is_filled_up(device, program):
+    """The null queue, which waits for it, is given thousands of commands; no lock of its is kept meanwhile."""
+    held, other, null = device.queue(), device.queue(), device.null_queue
+    value, seen = device.zeros(1, "i4"), device.zeros(1, "i4")
+    for queue in (held, other, null):
+        queue.launch(program["thrice"], 1, 1, value, 0)
+    device.finish()
+    filled, ran = threading.Event(), []
+
+    def use_the_other():
+        filled.wait()
+        other.launch(program["thrice"], 1, 1, seen, 5)
+        ran.append(1)
+
+    held.host(use_the_other)
+
+    def fill_up():
+        for n in range(COMMANDS):
+            null.launch(program["thrice"], 1, 1, value, n)
+            if n == COMMANDS // 2:
+                filled.set()
+
+    filling = threading.Thread(target=fill_up)
+    filling.start()
+    filling.join()
+    device.finish()
+    assert ran == [1]
+    assert value.get()[0] == expected(0, range(COMMANDS))
+    assert seen.get()[0] == 5
 
 
 @pytest.mark.executes(run=False)

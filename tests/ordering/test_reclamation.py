@@ -171,8 +171,9 @@ def test_staging_memory_is_given_back_after_a_finish(device, queue, hold):
         left, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert left <= 4 * many.nbytes
-    assert held > left or not device.driver.has_addresses or not EXECUTES or held < 4 * many.nbytes
+    most = 2 * (256 << 10) + 2 * many.nbytes  # two pieces of staging memory, and what else there is
+    assert left <= most
+    assert held > left or not device.driver.has_addresses or not EXECUTES or held < most
 
 
 def test_memory_that_runs_out_is_waited_for_and_no_gate_is(device, calls, kernels, queue, hold):

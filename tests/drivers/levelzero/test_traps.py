@@ -108,6 +108,7 @@ def test_a_wait_does_not_queue_up_behind_another_threads(device, kernels, buffer
     held, free, null = device.queue(blocking=False), device.queue(blocking=False), device.null_queue
     gate = hold(held)
     launch(held, kernels, buffer)
+    launch(free, kernels, buffer)  # a device with work on one queue is finished without a list of its own
     first = len(calls)
     waiter = threading.Thread(target=device.finish)
     waiter.start()
@@ -141,7 +142,8 @@ def test_host_waits_share_lists_when_they_do_not_overlap(device, kernels, buffer
         if turn == 0:
             before = emulated.alive()["lists"]
         gate = hold(queues[0])
-        launch(queues[0], kernels, buffer)
+        for queue in queues:
+            launch(queue, kernels, buffer)
         waiters = [threading.Thread(target=device.finish) for _ in range(4)]
         first = len(calls)
         for waiter in waiters:
@@ -268,6 +270,11 @@ def test_a_marker_for_devices_is_made_again_once_when_the_host_asks(device, kern
 # -- a driver that says "not ready"
 
 
+def waiting_of(calls, first):
+    """How often each call was made that a wait of the host consists of. Making an event is not one of these."""
+    return {kind: n for kind, n in calls.kinds(first).items() if kind in ("finish", "marker", "barrier", "wait")}
+
+
 def test_a_poll_that_says_not_ready(device, kernels, buffer, calls):
     queue = device.queue(blocking=False)
     launch(queue, kernels, buffer)
@@ -279,8 +286,7 @@ def test_a_poll_that_says_not_ready(device, kernels, buffer, calls):
     first = len(calls)
     queue.finish()
     assert queue.empty
-    kinds = calls.kinds(first)
-    assert (kinds["finish"], kinds["marker"], kinds["wait"]) == (1, 1, 1)
+    assert waiting_of(calls, first) == {"marker": 1, "wait": 1}  # it was found busy before, so it is not asked again
     launch(queue, kernels, buffer)
     for _ in range(10_000):
         calls.fail(calls.driver.QUERY, NOT_READY)
@@ -288,6 +294,39 @@ def test_a_poll_that_says_not_ready(device, kernels, buffer, calls):
         queue.finish(timeout=0.01)
     calls.forgive()
     queue.finish()
+
+
+def test_a_finish_is_two_calls_where_the_last_one_found_the_queue_busy(device, kernels, buffer, calls):
+    queue = device.queue(blocking=False)
+    found = []
+    for busy in (False, True, True, True):
+        launch(queue, kernels, buffer)
+        if busy:
+            calls.fail(calls.driver.FINISH, NOT_READY)
+        first = len(calls)
+        queue.finish()
+        assert queue.empty
+        found.append(waiting_of(calls, first))
+        calls.forgive()
+    asked, waited = {"finish": 1}, {"marker": 1, "wait": 1}
+    assert found == [asked, asked | waited, waited, waited]
+    launch(queue, kernels, buffer)
+    assert queue.query()
+    launch(queue, kernels, buffer)
+    first = len(calls)
+    queue.finish()
+    assert waiting_of(calls, first) == asked
+
+
+@pytest.mark.parametrize("busy", [0, 1, 2])
+def test_finishing_a_device_joins_queues_only_where_several_have_work(device, kernels, buffer, calls, busy):
+    queues = [device.queue(blocking=False) for _ in range(4)]
+    for queue in queues[:busy]:
+        launch(queue, kernels, buffer)
+    first = len(calls)
+    device.finish()
+    assert waiting_of(calls, first) == [{}, {"finish": 1}, {"marker": 3, "barrier": 1, "wait": 1}][busy]
+    assert all(queue.empty for queue in queues)
 
 
 def test_an_event_that_says_not_ready(device, kernels, buffer, calls):
