@@ -179,13 +179,19 @@ class CLoop(Layer):
         return self.subject([null, other], calls, (kernel, memory, another, more, before, after))
 
     def by_value(self, nbytes: int, change: str) -> Subject:
-        """A launch, after a copy of the bytes from pinned memory if they are new."""
+        """A launch; new bytes are put into pinned memory and copied from there."""
         if not change:
             return self.launch()
         native, stream, (kernel, memory) = self.native, self.streams(1)[0], self._kernel()
         copied, kept = native.copy(stream, "up", nbytes)
-        calls = [*copied, *native.launch(stream, kernel)]
-        return self.subject([stream], calls, (kernel, memory, kept), note="copied from pinned memory, not compared")
+        given, returned = ctypes.create_string_buffer(nbytes), ctypes.c_uint64()
+        put = Call(
+            ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value or 0,
+            (kept[-1].ctypes.data, ctypes.addressof(given), nbytes),
+            result=ctypes.addressof(returned),
+        )
+        calls = [put, *copied, *native.launch(stream, kernel)]
+        return self.subject([stream], calls, (kernel, memory, kept, given, returned), note="not compared")
 
     def finish_all(self, count: int) -> Subject:
         """Launches and markers, and one host wait for all markers."""

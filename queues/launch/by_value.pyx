@@ -30,7 +30,7 @@ cdef enum:
     SLOTS = 16
     ALIGNMENT = 64
     SMALLEST_PIECE = 4 << 10
-    LARGEST_PIECE = 256 << 10  # unless one slot is larger
+    LARGEST_PIECE = 1 << 20  # unless one slot is larger
 
 
 cdef inline PackedBytes* spilled_at(Plan* plan, const char* packed, size_t index) noexcept nogil:
@@ -191,6 +191,7 @@ cdef void apply_uploads(QueueState* state, Order* order, uint64_t uploads) noexc
 
 cdef struct Room:
     size_t parameter
+    size_t nbytes  # of the argument
     size_t capacity  # of the new buffer; 0 when the present one is large enough
     PackedPointer device
     PyObject* buffer
@@ -205,6 +206,14 @@ cdef Plan* plan_of(QueueState* state, uint64_t kernel_id, Plan* bound) noexcept 
     if found == state.plans.end():
         return NULL
     return dereference(found).second
+
+
+cdef size_t piece_size(const Spill* spill, size_t nbytes) noexcept nogil:
+    """Return how much staging memory to make at once. It doubles while the device does not keep up."""
+    cdef size_t size = max(<size_t> SMALLEST_PIECE, SLOTS * nbytes)
+    if not spill.staging.empty():
+        size = max(size, 2 * spill.staging.back().capacity)
+    return max(nbytes, min(size, <size_t> LARGEST_PIECE))
 
 
 cdef void look_for_needs(
@@ -225,8 +234,9 @@ cdef void look_for_needs(
             if given == NULL or is_uploaded(spill, given):
                 continue
             room.parameter = i
+            room.nbytes = given.nbytes
             room.capacity = given.nbytes if spill.capacity < given.nbytes else 0
-            room.staging.capacity = 0 if has_staging(state, spill, given.nbytes) else given.nbytes
+            room.staging.capacity = 0 if has_staging(state, spill, given.nbytes) else piece_size(spill, given.nbytes)
             rooms.push_back(room)
     state.lock.unlock()
 
@@ -256,7 +266,7 @@ cdef void put_in_place(
         else:
             dropped.push_back(room.buffer)  # another thread was faster
         if room.staging.array != NULL:
-            drop_smaller(state, spill, room.staging.capacity, dropped)
+            drop_smaller(state, spill, room.nbytes, dropped)
             spill.staging.push_front(room.staging)
             state.staged += 1
     state.lock.unlock()
@@ -272,11 +282,6 @@ cdef void drop_smaller(QueueState* state, Spill* spill, size_t capacity, vector[
         dropped.push_back(oldest.array)
         spill.staging.pop_front()
         spill.known = False  # the bytes to compare with may have been there
-
-
-cdef size_t piece_size(size_t nbytes) noexcept:
-    """Return how much staging memory to make at once for uploads of this size."""
-    return max(nbytes, max(<size_t> SMALLEST_PIECE, min(SLOTS * nbytes, <size_t> LARGEST_PIECE)))
 
 
 cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed) except -1:
@@ -299,7 +304,7 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
             room.capacity = 1 << (<object> room.capacity - 1).bit_length()
             native = device._allocate(room.capacity, "device")
         if room.staging.capacity:
-            staged = device.driver.stage(piece_size(room.staging.capacity))
+            staged = device.driver.stage(room.staging.capacity)
         made.append((native, staged))
     for i in range(rooms.size()):
         room = &rooms[i]
