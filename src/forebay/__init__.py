@@ -1,5 +1,7 @@
 """HIP-style streams on in-order queues of OpenCL, Level Zero and SYCL devices, at the cost of the driver call."""
 
+from typing import TYPE_CHECKING
+
 from forebay.core.errors import (
     ArgumentTypeError,
     BuildError,
@@ -46,7 +48,17 @@ from forebay.queues.queue import Queue
 from forebay.queues.selection import devices
 from forebay.queues.steps.step import Step
 
-__version__ = "0.1.0"
+__version__: str
+
+if not TYPE_CHECKING:  # or every name would exist for a type checker
+
+    def __getattr__(name):
+        if name == "__version__":
+            from importlib.metadata import version  # it takes longer than a thousand launches
+
+            return version("forebay")
+        raise AttributeError(f"module 'forebay' has no attribute {name!r}")
+
 
 __all__ = [
     "Argument",

@@ -12,7 +12,6 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from forebay import __version__
 from forebay.core.errors import Error
 from forebay.queues.kernels.cache import BinaryCache
 from forebay.queues.selection import VARIABLE, DeviceInfo, devices, inventory, select
@@ -24,7 +23,7 @@ __all__ = ["main"]
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog='Completion by the shell: eval "$(_FOREBAY_COMPLETE=bash_source forebay)", or zsh_source, or fish_source.',
 )
-@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.version_option(package_name="forebay", message="%(prog)s %(version)s")
 def commands() -> None:
     """Streams on in-order queues of OpenCL, Level Zero and SYCL devices."""
 

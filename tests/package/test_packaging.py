@@ -7,6 +7,7 @@ import os
 import re
 import runpy
 import shutil
+import subprocess
 import sys
 import tarfile
 import zipfile
@@ -80,9 +81,7 @@ def checkout(tmp_path_factory):
     ignore = shutil.ignore_patterns("*.so", "*.pyd", "*.pyx", "*.cpp", "__pycache__")
     for folder in (FACE, BENCH, *ROOMS, "tests"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=ignore)
-    (copy / FACE / "__init__.py").write_text(
-        '"""Without what it imports when it is whole."""\n\n__version__ = "1.2.3"\n'
-    )
+    (copy / FACE / "__init__.py").write_text('"""Without what it imports when it is whole."""\n')
     for name, text in SOURCES.items():
         (copy / name).write_text(text.lstrip())
     return copy
@@ -100,7 +99,7 @@ def modules(folder):
 
 
 def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
-    assert wheel.name.startswith("forebay-1.2.3-")
+    assert wheel.name.startswith("forebay-0.1.0-")
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
     assert {name.split("/")[0] for name in names} == {"forebay"}
     assert {Path(name).suffix for name in names} == {".py", ".pyi", ".pxd", ".so", ".typed", ".c"}
@@ -131,6 +130,40 @@ def test_the_source_distribution_has_what_builds_and_tests_it(checkout):
 def test_the_wheel_has_stubs_with_the_annotations(wheel):
     stub = zipfile.ZipFile(wheel).read("forebay/queues/opencl/large.pyi").decode()
     assert "def advance(self) -> int:" in stub
+
+
+def test_an_index_can_show_the_readme(wheel):
+    """It has the text and not the files, so links and pictures must be whole addresses."""
+    (name,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".dist-info/METADATA"))
+    metadata = zipfile.ZipFile(wheel).read(name).decode()
+    targets = re.findall(r"(!?)\[[^]]*\]\(([^)]*)\)", metadata)
+    assert len([picture for picture, _ in targets if picture]) >= 2
+    for picture, target in targets:
+        host = "raw.githubusercontent.com" if picture else "github.com"
+        assert target.startswith(f"https://{host}/forebay/forebay/")
+        assert (ROOT / re.sub(r"^https://[^/]*/forebay/forebay/(blob/)?main/|#.*", "", target)).exists()
+    assert "Project-URL: Issues, https://" in metadata
+
+
+def version_of(checkout, folder):
+    folder.mkdir()
+    ask = "import setuptools.build_meta as b, sys; print(b.prepare_metadata_for_build_wheel(sys.argv[1]))"
+    name = output_of("-c", ask, folder, cwd=checkout).split()[-1]
+    return name.removeprefix("forebay-").removesuffix(".dist-info")
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_version_is_that_of_the_last_tag(checkout, tmp_path):
+    copy = tmp_path / "checkout"
+    shutil.copytree(checkout, copy, ignore=shutil.ignore_patterns("build", "dist"))
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-qm", "all"], ["tag", "v3.1.4"]):
+        subprocess.run(["git", *words], cwd=copy, check=True)
+    assert version_of(copy, tmp_path / "at") == "3.1.4"
+    (copy / "new").touch()
+    subprocess.run(["git", "add", "-A"], cwd=copy, check=True)
+    subprocess.run(["git", *who, "commit", "-qm", "more"], cwd=copy, check=True)
+    assert version_of(copy, tmp_path / "after").startswith("3.1.5.dev1")
 
 
 def test_the_wheel_works_without_the_checkout(wheel, tmp_path):

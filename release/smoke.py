@@ -1,0 +1,15 @@
+"""What an installed forebay must be able to do: import, list devices, and run a kernel on the first one."""
+
+import sys
+
+import forebay as ps
+
+device = ps.Device()
+fill = device.program("kernel void fill(global int *a, int n) { a[get_global_id(0)] = n; }")["fill"]
+queue, buffer = device.queue(), device.zeros(64, "i4")
+queue.launch(fill, 4, 16, buffer, 7)
+queue.finish()
+found = buffer.get().tolist()
+if found != [7] * 64:
+    sys.exit(f"forebay {ps.__version__} on {device.name}: {found}")
+print(f"forebay {ps.__version__} works on {device.name}, Python {sys.version.split()[0]}")
