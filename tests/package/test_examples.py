@@ -1,0 +1,80 @@
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+import numpy as np
+import pytest
+
+from forebay.queues.selection import devices
+from tests.helpers.processes import ROOT, python
+
+pytestmark = [
+    pytest.mark.executes,
+    pytest.mark.needs("no validation layer"),
+    pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device"),
+]
+HEAT = ("-m", "examples.heat", "--size", 96, "--steps", 60)
+
+
+def checked(*arguments):
+    done = python(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, *rest = done.stdout.splitlines()
+    assert first.startswith("device: ")
+    assert [line for line in rest if line.startswith("OK: ")]
+    return done.stdout
+
+
+def picture_at(path):
+    image = pytest.importorskip("matplotlib.image").imread(path)
+    assert min(image.shape[:2]) > 400
+    assert image[..., :3].std() > 0.1
+
+
+@pytest.fixture(scope="module")
+def temperatures(tmp_path_factory):
+    path = tmp_path_factory.mktemp("heat") / "one.npy"
+    checked(*HEAT, "--bands", 1, "--save", path)
+    return np.load(path)
+
+
+@pytest.mark.parametrize("bands", [2, 5, 48])
+def test_heat_is_the_same_to_the_last_bit_on_any_number_of_queues(tmp_path, temperatures, bands):
+    checked(*HEAT, "--bands", bands, "--save", tmp_path / "some.npy", "--output", tmp_path / "heat.png")
+    assert np.array_equal(np.load(tmp_path / "some.npy"), temperatures)
+    assert temperatures.min() < 1
+    assert temperatures.max() > 90
+    picture_at(tmp_path / "heat.png")
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_heat_is_the_same_to_the_last_bit_in_any_number_of_processes(tmp_path, temperatures, ranks):
+    pytest.importorskip("mpi4py")
+    mpiexec = shutil.which("mpiexec", path=sysconfig.get_path("scripts")) or shutil.which("mpiexec")
+    if mpiexec is None:
+        pytest.skip("mpiexec is not installed")
+    command = [mpiexec, "-n", ranks, sys.executable, *HEAT, "--bands", 2, "--save", tmp_path / "all.npy"]
+    done = subprocess.run([str(word) for word in command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{ranks} processes" in done.stdout
+    assert np.array_equal(np.load(tmp_path / "all.npy"), temperatures)
+
+
+def test_heat_refuses_more_bands_than_rows():
+    done = python("-m", "examples.heat", "--size", 8, "--bands", 5)
+    assert done.returncode == 2
+    assert "8 rows are too few for 5 bands" in done.stderr
+
+
+def test_bodies_attract_each_other_in_steps(tmp_path):
+    pytest.importorskip("matplotlib")
+    output = checked("-m", "examples.nbody", "--groups", 4, "--steps", 60, "--output", tmp_path / "nbody.png")
+    assert "60 steps" in output
+    picture_at(tmp_path / "nbody.png")
+
+
+@pytest.mark.parametrize("queues", [32, 1])
+def test_small_products_on_many_queues(queues):
+    output = checked("-m", "examples.products", "--queues", queues, "--length", 7)
+    assert "0 waits between queues" in output
