@@ -325,6 +325,8 @@ class MixedPlayer(Player):
     def repeat(self, slot, numbers):
         """The same operations several times, each time in the same step."""
         draw, queue = random.Random(numbers), self.queues[slot]
+        if queue.is_null and not self.alone:
+            return  # another thread may have a step on it
         body, step = [drawn(draw, NOT_IN_STEPS) for _ in range(draw.randint(1, 6))], queue.step()
         for turn in range(draw.randint(2, 4)):
             if queue.closed or self.queues[slot] is not queue:
