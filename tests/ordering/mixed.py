@@ -104,7 +104,7 @@ class MixedProgram(Program):
 
     def __init__(self, device, built, careful):
         super().__init__(device, built)
-        self.careful = careful  # it may be held by more than HIP's rules say, so the host opens all gates before it waits
+        self.careful = careful  # more may hold it than HIP's rules say, so the host opens all gates before it waits
         self.ends = {}  # by handle, of queues that are closed or gone: a point at which all was submitted
 
     # -- what commands do
@@ -312,8 +312,8 @@ class MixedPlayer(Player):
         if not steps:
             return
         made = self.program.capture(queues, steps)
-        for _ in range(draw.randrange(3)):
-            made.launched.append(made.graph.instantiate())
+        if draw.random() < 0.5:
+            made.launched = [made.graph.instantiate() for _ in range(draw.choice([1, 1, 2]))]
         self.graphs = [*self.graphs[-3:], made]
 
     def lose(self, memory):
@@ -386,16 +386,19 @@ def drawn(draw, without=()):
 
 
 class Bench:
-    """Devices of one name to run programs on: as they are, one that debugs, and one whose pool rather waits."""
+    """Devices of one name to run programs on: as they are, one that debugs, and one whose pool rather waits.
+
+    On OpenCL the steps of every other program collect launches, into the recordings of the tests.
+    """
 
     def __init__(self, name=None):
         self.devices = [ps.Device(name), ps.Device(name, debug=True), ps.Device(name)]
         self.devices[2].pool.growth_limit = 0
-        self.programs = []
+        self.built = []
         for device in self.devices:
             program = device.program(SOURCE)
             program["tally"].scratch("room", 4 * ps.MaxOver("rows"))
-            self.programs.append(program)
+            self.built.append(program)
 
     def __enter__(self):
         return self
@@ -417,32 +420,54 @@ class Bench:
         draw = random.Random(seed)
         (kind,) = draw.choices(range(3), [7, 1, 2])
         count = 2 if draw.random() < 0.15 else 1
-        device, built = self.devices[kind], self.programs[kind]
         operations = [[drawn(draw) for _ in range(draw.randint(1, 60))] for _ in range(count)]
-        players, failed = [], []
+        with recording(self.devices[kind], seed % 2 == 1):
+            return run(self.devices[kind], self.built[kind], operations, careful=count > 1 or kind != 0)
 
-        def work(operations):
-            program = MixedProgram(device, built, careful=count > 1 or kind != 0)
-            try:
-                player = MixedPlayer(program, alone=count == 1)
-                players.append(player)
-                for each in operations:
-                    player.play_one(*each)
-            except BaseException as error:
-                failed.append(error)
-            finally:
-                program.open()
 
-        if count == 1:
-            work(operations[0])
-        else:
-            threads = [threading.Thread(target=work, args=(each,)) for each in operations]
-            [thread.start() for thread in threads]
-            [thread.join() for thread in threads]
-        device.finish()
-        if failed:
-            raise failed[0]
-        return sum(map(compared, players))
+@contextlib.contextmanager
+def recording(device, wanted):
+    """Give steps of OpenCL recordings until the block ends, which must not misuse them."""
+    if device.info.backend != "opencl" or not wanted:
+        yield
+        return
+    from forebay.queues.opencl import operations
+    from tests.observers import recordings
+
+    misused = recordings.counts()[0]
+    recordings.install(operations.table_address(), False)
+    try:
+        yield
+    finally:
+        recordings.uninstall()
+    if recordings.counts()[0] != misused:
+        raise WrongError("a recording of a step was used as it must not be")
+
+
+def run(device, built, operations, careful):
+    """Run these operations, those of each thread. Returns the number of bytes that were compared."""
+    players, failed = [], []
+
+    def work(own):
+        program = MixedProgram(device, built, careful)
+        try:
+            player = MixedPlayer(program, alone=len(operations) == 1)
+            players.append(player)
+            for each in own:
+                player.play_one(*each)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            program.open()
+
+    threads = [threading.Thread(target=work, args=(own,)) for own in operations[1:]]
+    [thread.start() for thread in threads]
+    work(operations[0])
+    [thread.join() for thread in threads]
+    device.finish()
+    if failed:
+        raise failed[0]
+    return sum(map(compared, players))
 
 
 def compared(player):
@@ -457,6 +482,6 @@ def compared(player):
             wrong = np.flatnonzero(got != memory.model)
             first = wrong[0]
             raise WrongError(
-                f"{what}: {len(wrong)} of {len(got)} wrong, the first at {first}: {got[first]}, not {memory.model[first]}"
+                f"{what}: {len(wrong)} of {len(got)} wrong, at {first} first: {got[first]}, not {memory.model[first]}"
             )
     return nbytes
