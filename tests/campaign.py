@@ -135,7 +135,7 @@ def main(programs, seed, processes, step, worker):
     console.print(f"programs a second   {campaign.done / seconds:.0f}, of processor time {rate(campaign):.0f}")
     for first, last in campaign.resident:
         if first:
-            console.print(f"resident memory     {first / 1e6:.1f} MB after {WARM} programs, at the end {last / 1e6:.1f} MB")
+            console.print(f"resident memory     {first / 1e6:.1f} MB after {WARM} programs, {last / 1e6:.1f} at end")
     sys.exit(bool(campaign.wrong))
 
 
