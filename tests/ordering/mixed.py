@@ -21,7 +21,7 @@ from .program import SIZE, Action, Memory, Program
 from .test_programs import QUEUES, Player
 
 ROWS, MOST = 8, 300  # elements that a size is read from, and the most elements of scratch
-PASSES = 20  # over the scratch by every fourth launch, so that launches side by side really overlap
+PASSES = 40  # over the scratch by every fourth launch, so that launches side by side really overlap
 BLOCK = 60  # elements of an array passed by value
 SOURCE = f"""{simple.SOURCE}
 kernel void tally(global uint *a, global const uint *rows, global volatile uint *room, uint k)
@@ -191,7 +191,7 @@ class MixedProgram(Program):
 
         with origin.capture("relaxed") as graph:
             for number, (at, action) in enumerate(steps):
-                queue = queues[at % len(queues)]
+                queue = queues[at % min(3, len(queues))]
                 if queue not in done:
                     wait(queue, origin)
                 before = 0
@@ -312,12 +312,14 @@ class MixedPlayer(Player):
         queues = [queue for queue, kind in zip(self.queues, QUEUES, strict=True) if kind in kinds]
         queues = queues[slot % len(queues) :] + queues[: slot % len(queues)]
         draw, steps = random.Random(numbers), []
-        names = IN_GRAPHS if draw.random() < 0.7 else ["scratch"]  # side by side, as far as memory allows
-        for _ in range(draw.randint(1, 8)):
-            what, i, j, k = draw.choice(names), draw.randrange(99), draw.randrange(99), draw.randrange(99)
+        beside = draw.random() < 0.3  # long launches with scratch, side by side
+        for number in range(draw.randint(1, 8)):
+            what, i, j, k = draw.choice(IN_GRAPHS), draw.randrange(99), draw.randrange(99), draw.randrange(99)
+            if beside:
+                what, i, k = "scratch", number, 4 * k
             action = self.action(what, i, j, k, late=True)
             if action is not None:
-                steps.append((draw.randrange(3), action))
+                steps.append((number if beside else draw.randrange(3), action))
         if not steps:
             return
         made = self.program.capture(queues, steps)
