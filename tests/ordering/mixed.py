@@ -49,12 +49,13 @@ kernel void rewrite(global uint *rows, uint k) {{ rows[get_global_id(0)] = k + g
 WEIGHTS = {
     "advance": 8, "combine": 4, "scratch": 6, "by value": 3, "take": 2, "bound": 2, "copy": 3, "fill": 2, "part": 1,
     "upload": 2, "download": 3, "compute": 2, "rows": 2, "rewrite rows": 1, "alloc": 4, "free": 3, "make": 1,
-    "close memory": 1, "capture": 3, "graph": 8, "close graph": 1, "step": 1, "record": 2, "wait": 3, "wait queue": 2,
+    "close memory": 1, "capture": 3, "graph": 8, "close graph": 1, "step": 2, "record": 2, "wait": 3, "wait queue": 2,
     "gate": 2, "open": 2, "query": 1, "query point": 1, "finish": 1, "finish point": 1, "finish within": 1,
     "finish device": 1, "close": 1, "drop": 1,
 }  # fmt: skip
 ACTIONS = list(WEIGHTS)[: list(WEIGHTS).index("alloc")]
 IN_GRAPHS = [each for each in ACTIONS if not each.endswith("rows")] + ["scratch", "scratch", "advance", "graph"]
+COLLECTED = ["advance", "advance", "combine", "take"]
 NOT_IN_STEPS = {"capture", "step"}
 
 
@@ -63,7 +64,7 @@ class WrongError(AssertionError):
 
 
 class HostMemory(Memory):
-    """An array of the host that commands write to."""
+    """An array of the host that copies and host functions write to."""
 
     def __init__(self, array):
         super().__init__(array, 0)
@@ -149,12 +150,6 @@ class MixedProgram(Program):
 
         return self.advancing(memory, k)._replace(submit=submit)
 
-    def downloading(self, to, source):
-        def effect():
-            to.model[:] = source.model
-
-        return Action(lambda queue: queue.copy(to.buffer, source.buffer), effect, [to], [source])
-
     def computing(self, host, k):
         """A host function."""
 
@@ -182,7 +177,7 @@ class MixedProgram(Program):
             rows.measured = rows.writers
 
     def capture(self, queues, steps):
-        """Capture (number of the queue, Action)s with the edges that they need, and no others."""
+        """Capture (number of the queue, Action)s. A queue waits for another where memory asks for it."""
         origin, done, own, last = queues[0], {queues[0]: 0}, {}, {}
 
         def wait(queue, other):
@@ -300,7 +295,7 @@ class MixedPlayer(Player):
             "fill": lambda: program.filling(a, k),
             "part": lambda: program.filling(a, k, first=SIZE // 4 * (j % 4)),
             "upload": lambda: program.uploading(a, k, late),
-            "download": lambda: program.downloading(host, a),
+            "download": lambda: program.copying(host, a),
             "compute": lambda: program.computing(host, k),
             "rows": lambda: program.filling(rows, 1 + k * 7 % MOST, first=j % 3),
             "rewrite rows": lambda: program.rewriting(rows, 1 + k * 5 % MOST),
@@ -338,13 +333,18 @@ class MixedPlayer(Player):
         draw, queue = random.Random(numbers), self.queues[slot]
         if queue.is_null and not self.alone:
             return  # another thread may have a step on it
-        body, step = [drawn(draw, NOT_IN_STEPS) for _ in range(draw.randint(1, 6))], queue.step()
-        for turn in range(draw.randint(2, 4)):
+        body, step = [], queue.step()
+        for _ in range(draw.randint(1, 8)):
+            what, at, *rest = drawn(draw, NOT_IN_STEPS)
+            if draw.random() < 0.8:  # else there is no run of launches to be collected
+                what, at = draw.choice(COLLECTED), slot
+            body.append((what, at, *rest))
+        for turn in range(draw.randint(2, 6)):
             if queue.closed or self.queues[slot] is not queue:
                 break
             with self.program.in_step(step):
                 for what, at, i, j, k, insist in body:
-                    self.play_one(what, draw.choice([slot, at]), i, j, k + turn // 2, insist)
+                    self.play_one(what, at, i, j, k + turn // 2, insist)  # every other time with other numbers
 
     def play_one(self, what, slot, i, j, k, insist):
         program, queue = self.program, self.queues[slot]
@@ -362,7 +362,7 @@ class MixedPlayer(Player):
             memory = next((each for each in self.memories if each in self.pooled), None)
             if memory and len(self.memories) > 3:
                 if k % 2:
-                    self.attempt(queue, program.downloading(self.hosts[j % 2], memory), True)
+                    self.attempt(queue, program.copying(self.hosts[j % 2], memory), True)
                 freed = Action(lambda queue: queue.free(memory.buffer), lambda: None, [memory])
                 if self.attempt(queue, freed, True):
                     self.lose(memory)
@@ -370,7 +370,7 @@ class MixedPlayer(Player):
             if len(self.memories) > 3:
                 memory = self.memories[i % len(self.memories)]
                 if k % 2:
-                    self.attempt(queue, program.downloading(self.hosts[j % 2], memory), True)
+                    self.attempt(queue, program.copying(self.hosts[j % 2], memory), True)
                 memory.buffer.close()
                 self.lose(memory)
         elif what == "capture":
