@@ -67,7 +67,7 @@ class Campaign:
         self.device, self.resident = None, []
 
     def run(self, seeds):
-        """Run programs in a process, and in another one from there on when it ends before all are done."""
+        """Run programs in a process. When it ends in the middle of one, that was wrong; another process goes on."""
         left, chosen = deque(seeds), {VARIABLE: os.environ.get(VARIABLE)}
         while left:
             step = left[1] - left[0] if len(left) > 1 else 1
@@ -84,9 +84,10 @@ class Campaign:
             errors = deque(maxlen=30)
             reader = threading.Thread(target=errors.extend, args=(process.stderr,))
             reader.start()
-            first = last = 0
+            first, last, began = 0, 0, False
             for line in process.stdout:
                 told = json.loads(line)
+                began = began or "begun" in told
                 self.device = told.get("device", self.device)
                 first, last = told.get("first", first), told.get("last", last)
                 self.processor += told.get("processor", 0)
@@ -95,6 +96,10 @@ class Campaign:
             process.wait()
             reader.join()
             self.resident.append((first, last))
+            if not began:  # nor would the next one
+                self.wrong[left[0]] = "".join(errors)
+                self.progress.console.print(*errors, sep="", markup=False)
+                return
             if process.returncode and left:
                 self.note(left.popleft(), {"wrong": f"exit status {process.returncode}: {''.join(errors)}"})
 
