@@ -44,3 +44,13 @@ def uses_of(Buffer buffer not None):
 def reductions_of(Buffer buffer not None):
     """How many reductions of parts of the allocation are remembered."""
     return len(buffer.allocation.reductions or ())
+
+
+def devices_of(Queue queue not None):
+    """How many Devices the queue's context keeps counters of."""
+    cdef size_t found
+    with nogil:
+        queue.state.device.registry_lock.lock()
+        found = queue.state.device.retired.size()
+        queue.state.device.registry_lock.unlock()
+    return found
