@@ -14,7 +14,7 @@ from tests.helpers import kernels as sources
 from tests.observers.internals import devices_of
 
 MANY = 10_000
-MOST_GROWTH = 3 << 19  # bytes: 170 for each Device that comes and goes
+MOST_GROWTH = 4 << 20  # bytes, of 9,000 Devices that come and go; without them the driver grows, too
 
 
 @pytest.fixture(params=DEVICES, ids=str)
