@@ -184,7 +184,8 @@ cdef Status finish_queue(QueueState* queue) noexcept nogil:
             if reached == 1:
                 note_done(marker)
             elif reached == 0:  # NVIDIA's driver says so a little later; a failure is not this queue's
-                await_event(queue.device, marker)
+                if await_event(queue.device, marker) == INTERRUPTED:
+                    status = INTERRUPTED
         release_marker(marker)
     return status
 
@@ -236,13 +237,15 @@ cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) 
     return status
 
 
-cdef void finish_each(vector[QueueState*]& queues) noexcept nogil:
+cdef bint finish_each(vector[QueueState*]& queues) noexcept nogil:
     """Finish each queue after a command failed. The driver may not have waited for the others, nor does it say which
-    command failed.
+    command failed. Return True if a signal handler has raised: that ends the wait at once.
     """
     cdef size_t i
     for i in range(queues.size()):
-        finish_queue(queues[i])
+        if finish_queue(queues[i]) == INTERRUPTED:
+            return True
+    return False
 
 
 cdef void keep_busy(vector[QueueState*]& queues) noexcept nogil:
@@ -293,8 +296,8 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
         waits.events = events.data()
         count_synchronize(device)
         status = device.driver.wait_events(device.context, waits, interrupted)
-        if status != 0 and status != INTERRUPTED:
-            finish_each(queues)
+        if status != 0 and status != INTERRUPTED and finish_each(queues):
+            status = INTERRUPTED  # before the failure, which the next finish reports again
     for i in range(markers.size()):
         if status == 0:
             note_done(markers[i])

@@ -350,7 +350,10 @@ cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation
 
 
 cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapshot last) except -1:
-    """Allocate the scratch. Scratch of the last snapshot is used again where it is large enough."""
+    """Allocate the scratch. Scratch of the last snapshot is used again where it is large enough.
+
+    On a debugging device only if the size is the same: another thread may be about to check the guard behind it.
+    """
     cdef PackedPointer pointer
     cdef size_t i, nbytes
     cdef size_t guard = GUARD if kernel.device.debug else 0
@@ -362,7 +365,7 @@ cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapsh
             pointer = last.scratch[i]
         else:
             native = None
-        if native is None or native.nbytes < nbytes + guard:
+        if native is None or native.nbytes < nbytes + guard or guard and last.sizes[i] != nbytes:
             # an eighth more, so that scratch that grows slowly is not allocated at every launch
             native = device._allocate(nbytes + (nbytes // 8 if last is not None else 0) + guard, "device")
             pointer = new_pointer(native)

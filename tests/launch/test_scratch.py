@@ -469,6 +469,33 @@ def test_debugging_names_kernel_and_scratch_that_overflow(device):
         assert out.get().tolist() == [99]
 
 
+@pytest.mark.threads
+@pytest.mark.executes(run=False)
+def test_debugging_takes_no_scratch_of_another_thread_for_an_overflow(device):
+    """Two threads launch on one queue, and need scratch of different sizes."""
+    failed = []
+    with ps.Device(device.name, debug=True, private=True) as debugging:
+        kernel = debugging.program(SOURCE)["use"]
+        kernel.scratch("stack", ps.MaxOver("rows"))
+        queue = debugging.queue()
+
+        def work(n):
+            rows, out = debugging.array(np.array([n], "i4")), debugging.zeros(1, "i4")
+            try:
+                for _ in range(200):
+                    queue.launch(kernel, 1, 1, rows, n, out)
+            except ps.Error as error:
+                failed.append(error)
+
+        debugging.finish()
+        threads = [threading.Thread(target=work, args=(n,)) for n in (100, 1000)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        with refused(ps.ScratchOverflowError, RuntimeError, "'stack'", "1000 bytes"):
+            queue.launch(kernel, 1, 1, debugging.array(np.array([1000], "i4")), 1001, debugging.zeros(1, "i4"))
+    assert failed == []
+
+
 # Bad input
 
 

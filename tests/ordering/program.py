@@ -6,6 +6,7 @@ ordered, by the rules, after all earlier ones that conflict with it; its memory 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -35,9 +36,9 @@ def holds(buffer, expected, queue=None):
 class Memory:
     """A buffer, its model, and which operations touched it."""
 
-    def __init__(self, device, initial):
-        self.buffer = device.empty(SIZE, "u4")
-        self.model = np.full(SIZE, initial, "u4")
+    def __init__(self, buffer, initial):
+        self.buffer = buffer
+        self.model = np.full(len(buffer), initial, "u4")
         self.writers = 0
         self.readers = 0
 
@@ -58,16 +59,53 @@ class Collected(NamedTuple):
     may: int
 
 
-class Program:
-    """Runs operations one after the other, from one thread, and checks each. Use it by `program_on`."""
+class Action(NamedTuple):
+    """What a command does: to a queue, which may be captured, and to the model whenever it runs."""
 
-    def __init__(self, device, built, calls, strict=True):
+    submit: Callable
+    effect: Callable
+    writes: Sequence[Memory] = ()
+    reads: Sequence[Memory] = ()
+    launches: bool = False
+    measures: Sequence[Memory] = ()  # what sizes of scratch are read from
+
+
+class Unobserved(Recorded):
+    """Stands for the calls of a program and for what they say, where nobody observes the driver."""
+
+    def __init__(self):
+        super().__init__(None)
+
+    def __len__(self):
+        return 0
+
+    def since(self, first):
+        return []
+
+    def handle_of(self, queue):
+        return queue.id
+
+    def wait(self, handle, operation):
+        pass
+
+    def read(self, calls, handle, operation=None, may=None, needs_marker=False):
+        return 0, 0
+
+
+class Program:
+    """Runs operations one after the other, from one thread, and checks each. Use it by `program_on`.
+
+    Without `calls` nothing is observed: only the results are checked, and that no gate is forgotten.
+    """
+
+    def __init__(self, device, built, calls=None, strict=True):
         self.device = device
         self.kernels = built
-        self.calls = calls
-        self.strict = strict
+        self.observed = calls is not None
+        self.calls = calls if self.observed else Unobserved()
+        self.strict = strict and self.observed
         self.rules = Rules()
-        self.recorded = Recorded(calls.kind, calls.driver.GATE_MARKERS)
+        self.recorded = Recorded(calls.kind, calls.driver.GATE_MARKERS) if self.observed else self.calls
         self.operations = 0
         self.owners = {}  # operation -> handle of its queue
         self.gates = {}  # operation -> Gate, those that are closed
@@ -75,7 +113,7 @@ class Program:
         self.hosts = []
         self.collected = {}  # by handle, of the queues in an open step: what was not submitted yet
         self.memories = []
-        self.read = len(calls)
+        self.read = len(self.calls)
         self.of = {}
         self.aside = None
         self.null = self.adopt(device.null_queue)
@@ -107,7 +145,7 @@ class Program:
 
     def memory(self, initial=1):
         """Filled and finished on a queue of its own, whatever is held."""
-        memory = Memory(self.device, initial)
+        memory = Memory(self.device.empty(SIZE, "u4"), initial)
         if self.aside is None:
             self.aside = self.queue(blocking=False)
         self.fill(self.aside, memory, initial)
@@ -216,34 +254,75 @@ class Program:
             self.wait(queue, self.of[handle][0])
         return True
 
+    # -- what commands do
+
+    def launching(self, name, memory, *arguments, becomes, reads=(), grid=(SIZE // 16, 16), measures=()):
+        """Launch a kernel whose first argument is changed. `becomes()` is its new value in the model."""
+        arguments = [each.buffer if isinstance(each, Memory) else each for each in (memory, *arguments)]
+
+        def effect():
+            memory.model[:] = becomes()
+
+        return Action(
+            lambda queue: queue.launch(self.kernels[name], *grid, *arguments), effect, [memory], reads, True, measures
+        )
+
+    def advancing(self, memory, k):
+        return self.launching("advance", memory, k, becomes=lambda: memory.model * np.uint32(3) + np.uint32(k))
+
+    def combining(self, memory, other, k):
+        def becomes():
+            return memory.model * np.uint32(5) + other.model + np.uint32(k)
+
+        return self.launching("combine", memory, other, k, becomes=becomes, reads=[other])
+
+    def copying(self, to, source):
+        def effect():
+            to.model[:] = source.model
+
+        return Action(lambda queue: queue.copy(to.buffer, source.buffer), effect, [to], [source])
+
+    def uploading(self, to, value, late=False):
+        """`late`: the host's memory is read when the command runs, as in a graph, and not when it is submitted."""
+        host = np.full(len(to.model), value, "u4")
+
+        def submit(queue):
+            queue.copy(to.buffer, host)
+            if not late:
+                host[:] = 0  # it was staged
+
+        def effect():
+            to.model[:] = value
+
+        return Action(submit, effect, [to])
+
+    def filling(self, memory, value, first=0):
+        def effect():
+            memory.model[first:] = value
+
+        return Action(lambda queue: queue.fill(memory.buffer[first:], value), effect, [memory])
+
     # -- operations
 
+    def perform(self, queue, action):
+        with self.command(queue, action.writes, action.reads, launches=action.launches):
+            action.submit(queue)
+        action.effect()
+
     def step(self, queue, memory, k):
-        with self.command(queue, writes=[memory], launches=True):
-            queue.launch(self.kernels["advance"], SIZE // 16, 16, memory.buffer, k)
-        memory.model[:] = memory.model * np.uint32(3) + np.uint32(k)
+        self.perform(queue, self.advancing(memory, k))
 
     def mix(self, queue, memory, other, k):
-        with self.command(queue, writes=[memory], reads=[other], launches=True):
-            queue.launch(self.kernels["combine"], SIZE // 16, 16, memory.buffer, other.buffer, k)
-        memory.model[:] = memory.model * np.uint32(5) + other.model + np.uint32(k)
+        self.perform(queue, self.combining(memory, other, k))
 
     def copy(self, queue, to, source):
-        with self.command(queue, writes=[to], reads=[source]):
-            queue.copy(to.buffer, source.buffer)
-        to.model[:] = source.model
+        self.perform(queue, self.copying(to, source))
 
     def upload(self, queue, to, value):
-        host = np.full(SIZE, value, "u4")
-        with self.command(queue, writes=[to]):
-            queue.copy(to.buffer, host)
-        to.model[:] = host
-        host[:] = 0  # it was staged
+        self.perform(queue, self.uploading(to, value))
 
     def fill(self, queue, memory, value):
-        with self.command(queue, writes=[memory]):
-            queue.fill(memory.buffer, value)
-        memory.model[:] = value
+        self.perform(queue, self.filling(memory, value))
 
     def host(self, queue):
         """A host function that notes its number."""
@@ -260,7 +339,7 @@ class Program:
     @contextmanager
     def in_step(self, step):
         """What is launched in the block, on the step's queue and on those that join it, may be collected."""
-        self.collected = {handle: [] for handle in self.of}
+        self.collected = {handle: [] for handle in self.of} if self.observed else {}
         with step:
             yield
         self.recorded.read(self.submitted(), 0)

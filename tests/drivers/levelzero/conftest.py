@@ -6,6 +6,7 @@ import pytest
 import forebay as ps
 from forebay.queues import selection
 from forebay.queues.device import open_devices
+from tests.helpers.observer import observe
 from tests.ordering.program import SOURCE
 
 from . import validation
@@ -79,3 +80,16 @@ def device(opened):
 @pytest.fixture
 def kernels(device):
     return device.program(SOURCE)
+
+
+@pytest.fixture
+def calls(device, kernels):
+    with observe(device) as calls:
+        yield calls
+
+
+@pytest.fixture
+def buffer(device):
+    buffer = device.zeros(64, "u4")
+    device.finish()
+    return buffer

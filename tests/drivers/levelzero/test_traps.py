@@ -6,7 +6,6 @@ made in each of the three possible ways.
 
 import contextlib
 import gc
-import signal
 import threading
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 
 import forebay as ps
 from forebay.events.event import wait_for_all
-from tests.helpers.observer import observe
 from tests.ordering.program import SOURCE, program_on
 from tests.ordering.test_programs import OPERATIONS, QUEUES, Player
 
@@ -22,19 +20,6 @@ pytestmark = pytest.mark.needs("null hardware")
 
 NOT_READY = 1
 LISTS = "zeCommandListDestroy"
-
-
-@pytest.fixture
-def calls(device, kernels):
-    with observe(device) as calls:
-        yield calls
-
-
-@pytest.fixture
-def buffer(device):
-    buffer = device.zeros(64, "u4")
-    device.finish()
-    return buffer
 
 
 def launch(queue, kernels, buffer, k=1):
@@ -155,62 +140,6 @@ def test_host_waits_share_lists_when_they_do_not_overlap(device, kernels, buffer
         for waiter in waiters:
             waiter.join()
     assert emulated.alive()["lists"] == before + 3
-
-
-WAITS = {
-    "queue.finish": lambda device, queue, events: queue.finish(),
-    "device.finish": lambda device, queue, events: device.finish(),
-    "event.wait": lambda device, queue, events: events[0].wait(),
-    "wait for events": lambda device, queue, events: wait_for_all(events),
-    "get": lambda device, queue, events: device.zeros(4).get(queue=queue),
-}
-
-
-class RangError(Exception):
-    """Raised by the handler of a signal."""
-
-
-@pytest.fixture
-def ring():
-    """``with ring():`` a signal comes soon, whose handler raises `RangError`."""
-
-    def rang(*_):
-        raise RangError
-
-    @contextlib.contextmanager
-    def ring():
-        signal.setitimer(signal.ITIMER_REAL, 0.02)
-        try:
-            with pytest.raises(RangError):
-                yield
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-    before = signal.signal(signal.SIGALRM, rang)
-    yield ring
-    signal.signal(signal.SIGALRM, before)
-
-
-@pytest.mark.parametrize("what", WAITS)
-def test_a_signal_handler_may_end_a_wait(device, kernels, buffer, calls, hold, ring, what):
-    """The wait itself would go on until the gate is opened, which only this thread does."""
-    queue, other = device.queue(blocking=False), device.queue(blocking=False)
-    for _ in range(3):
-        gates = [hold(queue), hold(other)]
-        launch(queue, kernels, buffer)
-        launch(other, kernels, buffer)
-        events = [queue.record(), other.record()]
-        with ring():
-            WAITS[what](device, queue, events)
-        assert not queue.empty
-        [gate.open() for gate in gates]
-        WAITS[what](device, queue, events)
-        queue.finish()
-        other.finish()
-        assert queue.empty
-    first = len(calls)
-    device.finish()
-    assert calls.names(first) == []
 
 
 def test_events_that_are_done_need_no_list(device, kernels, buffer, calls):

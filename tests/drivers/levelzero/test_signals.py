@@ -1,0 +1,122 @@
+"""A signal's handler that raises ends a wait at once, and leaves everything as it was."""
+
+import contextlib
+import signal
+
+import pytest
+
+import forebay as ps
+from forebay.events.event import wait_for_all
+from tests.helpers.observer import observe
+from tests.ordering.program import SOURCE
+
+pytestmark = pytest.mark.needs("null hardware")
+
+
+def launch(queue, kernels, buffer):
+    queue.launch(kernels["advance"], 4, 16, buffer, 1)
+
+
+WAITS = {
+    "queue.finish": lambda device, queue, events: queue.finish(),
+    "device.finish": lambda device, queue, events: device.finish(),
+    "event.wait": lambda device, queue, events: events[0].wait(),
+    "wait for events": lambda device, queue, events: wait_for_all(events),
+    "get": lambda device, queue, events: device.zeros(4).get(queue=queue),
+}
+
+
+class RangError(Exception):
+    """Raised by the handler of a signal."""
+
+
+@pytest.fixture
+def ring():
+    """``with ring():`` a signal comes soon, whose handler raises `RangError`."""
+
+    def rang(*_):
+        raise RangError
+
+    @contextlib.contextmanager
+    def ring():
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        try:
+            with pytest.raises(RangError):
+                yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    before = signal.signal(signal.SIGALRM, rang)
+    yield ring
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("what", WAITS)
+def test_a_signal_handler_may_end_a_wait(device, kernels, buffer, calls, hold, ring, what):
+    """The wait itself would go on until the gate is opened, which only this thread does."""
+    queue, other = device.queue(blocking=False), device.queue(blocking=False)
+    for _ in range(3):
+        gates = [hold(queue), hold(other)]
+        launch(queue, kernels, buffer)
+        launch(other, kernels, buffer)
+        events = [queue.record(), other.record()]
+        with ring():
+            WAITS[what](device, queue, events)
+        assert not queue.empty
+        [gate.open() for gate in gates]
+        WAITS[what](device, queue, events)
+        queue.finish()
+        other.finish()
+        assert queue.empty
+    first = len(calls)
+    device.finish()
+    assert calls.names(first) == []
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_a_signal_handler_may_end_the_close_of_a_device(left, opened, ring, failing):
+    """The device is closed all the same. What its queues still do goes on, and is given back after it.
+
+    When the driver fails to wait for all queues at once, they are finished one after the other.
+    """
+    device = opened()
+    kernels, buffer = device.program(SOURCE), device.zeros(64, "u4")
+    queues = [device.queue(blocking=False) for _ in range(2)]
+    gates = [queue._gate() for queue in queues]
+    try:
+        for queue in queues:
+            launch(queue, kernels, buffer)
+        with observe(device) as calls, ring():
+            if failing:
+                calls.fail(calls.driver.BARRIER, calls.driver.FAILURE[0])
+            device.close()
+        assert any(call.injected for call in calls.log) == failing
+        assert device.closed
+        assert buffer.closed
+        assert all(queue.closed for queue in queues)
+        device.close()
+        with pytest.raises(ps.ClosedError):
+            launch(queues[0], kernels, buffer)
+    finally:
+        for gate in gates:
+            gate.open()
+    opened.close_all()
+    del device, kernels, buffer, queue, queues, gate, gates, calls
+    assert left() == {}
+
+
+def test_a_signal_handler_may_end_the_wait_for_one_queue_after_another(device, kernels, buffer, calls, hold, ring):
+    """That is how queues are finished when the driver fails to wait for all of them."""
+    queues = [device.queue(blocking=False) for _ in range(2)]
+    gates = [hold(queue) for queue in queues]
+    for queue in queues:
+        launch(queue, kernels, buffer)
+    calls.fail(calls.driver.BARRIER, calls.driver.FAILURE[0])
+    with ring():
+        device.finish()
+    assert [call.name for call in calls.log if call.injected] == [calls.driver.BARRIER]
+    assert not any(queue.empty for queue in queues)
+    for gate in gates:
+        gate.open()
+    device.finish()
+    assert all(queue.empty for queue in queues)

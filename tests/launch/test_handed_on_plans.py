@@ -1,0 +1,156 @@
+"""The kernels of a queue that is gone serve the next queue, with the driver's queue. Their arguments do not."""
+
+import threading
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from forebay.queues.kernels import kernel as making
+from tests.helpers import kernels as sources
+from tests.observers.internals import uses_of
+
+N = 16
+
+
+@pytest.fixture
+def device(device):
+    """One of its own, on which no other test has left a queue."""
+    with ps.Device(device.name, private=True) as fresh:
+        yield fresh
+
+
+@pytest.fixture
+def fill(device):
+    return device.program(sources.SOURCE)["fill"]
+
+
+@pytest.fixture
+def handed_on(device):
+    """Whether queues are handed out again."""
+    return device.info.backend != "sycl"
+
+
+def launch_and_go(device, kernel, buffer, value):
+    """Launch on a queue that is gone and done afterwards. Returns how many bytes of arguments were set."""
+    queue = device.queue(blocking=False)
+    queue.launch(kernel, 1, N, buffer, value)
+    queue.finish()
+    return queue.stats.arg_bytes_set
+
+
+@pytest.mark.executes
+def test_the_next_queue_uses_the_kernel(device, fill, handed_on):
+    """And knows none of its arguments."""
+    buffer = device.zeros(N, "i4")
+    device.finish()
+    with mock.patch.object(making, "finished_before_exit", wraps=making.finished_before_exit) as make:
+        for turn in range(10):
+            assert launch_and_go(device, fill, buffer, 1 + turn // 5) == 12
+    assert make.call_count <= 2 if handed_on else make.call_count == 10  # 2: queues may take turns
+    assert buffer.get().tolist() == [2] * N
+
+
+@pytest.mark.executes
+def test_an_argument_that_is_closed_is_not_used(device, fill):
+    """The next buffer may have the same address, and even the same memory."""
+    for _ in range(100):
+        buffer = device.empty(N, "i4")
+        assert launch_and_go(device, fill, buffer, 7) == 12
+        queue = device.queue(blocking=False)
+        assert uses_of(buffer)[1] == 0  # no kernel that is handed on has it
+        assert buffer.get(queue=queue).tolist() == [7] * N
+        queue.fill(buffer, 0)
+        queue.finish()
+        del queue
+        buffer.close()
+        with pytest.raises(ps.ClosedError):
+            launch_and_go(device, fill, buffer, 7)
+
+
+@pytest.mark.executes
+def test_memory_of_the_pool_that_was_freed_is_set_again(device, fill):
+    for turn in range(100):
+        queue = device.queue(blocking=False)
+        buffer = queue.alloc(N, "i4")
+        queue.launch(fill, 1, N, buffer, turn % 3)
+        assert buffer.get(queue=queue).tolist() == [turn % 3] * N
+        queue.fill(buffer, 9)
+        queue.free(buffer)
+        queue.finish()
+        del queue
+
+
+@pytest.mark.executes
+def test_a_kernel_that_is_closed_leaves_no_plan(device):
+    """The next program is the same, and so are the arguments."""
+    buffer = device.zeros(N, "i4")
+    device.finish()
+    for turn in range(20):
+        with device.program(sources.SOURCE) as program:
+            assert launch_and_go(device, program["fill"], buffer, turn // 4) == 12
+            kernel = program["add"]
+            launch_and_go(device, kernel, buffer, 1)
+        with pytest.raises(ps.ClosedError):
+            launch_and_go(device, kernel, buffer, 1)
+        assert buffer.get().tolist() == [turn // 4 + 1] * N
+
+
+@pytest.mark.executes
+def test_a_launch_that_failed_leaves_a_plan_that_works(device, fill):
+    buffer, double = device.zeros(N, "i4"), device.zeros(N, "f8")
+    device.finish()
+    for turn in range(20):
+        queue = device.queue(blocking=False)
+        with pytest.raises(ps.Error, match="values"):
+            queue.launch(fill, 1, N, double, turn)
+        queue.finish()
+        del queue
+        launch_and_go(device, fill, buffer, turn)
+        assert buffer.get().tolist() == [turn] * N
+
+
+@pytest.mark.executes
+def test_scratch_of_a_queue_that_is_gone(device):
+    """A plan takes its scratch along."""
+    source = """
+    kernel void use(global const int *rows, global uchar *stack, int n, global int *out) {
+        for (int i = 0; i < n; i++) stack[i] = (uchar)i;
+        out[0] = n ? stack[n - 1] : -1;
+    }"""
+    with device.program(source) as program:
+        use = program["use"]
+        use.scratch("stack", ps.MaxOver("rows"))
+        for turn in range(60):
+            queue = device.queue(blocking=False)
+            rows, out, n = device.empty(8, "i4"), device.empty(1, "i4"), 10 + 4000 * (turn % 5)
+            queue.fill(rows, n)
+            queue.launch(use, 1, 1, rows, n, out)
+            assert out.get(queue=queue)[0] == (n - 1) % 256
+            rows.close()
+            del queue
+
+
+@pytest.mark.threads
+@pytest.mark.executes
+def test_threads_whose_queues_come_and_go(device, fill):
+    wrong = []
+
+    def work(number):
+        try:
+            for turn in range(200):
+                queue, buffer = device.queue(blocking=False), device.empty(N, "i4")
+                value = 1000 * number + turn // 8
+                queue.launch(fill, 1, N, buffer, value)
+                if not np.all(buffer.get(queue=queue) == value):
+                    wrong.append((number, turn))
+                buffer.close()
+                del queue
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert wrong == []

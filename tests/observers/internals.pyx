@@ -1,0 +1,56 @@
+"""Shows what forebay remembers of queues and allocations, and how much of it: no public name tells."""
+
+from libc.stdint cimport uintptr_t
+
+from forebay.core.clock cimport Clock, release_clock, retain_clock
+from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.queue cimport Queue
+
+
+cdef class KeptClock:
+    """The clock that a queue has now, or None; kept, so that addresses of its chunks are not used again.
+
+    `chunks` are the addresses of its chunks, each with the number of its entries.
+    """
+
+    cdef Clock* clock
+    cdef readonly dict chunks
+
+    def __cinit__(self, Queue queue not None):
+        cdef size_t i
+        with nogil:
+            queue.state.lock.lock()
+            self.clock = retain_clock(queue.state.clock)
+            queue.state.lock.unlock()
+        self.chunks = {}
+        for i in range(0 if self.clock == NULL else self.clock.chunks.size()):
+            self.chunks[<uintptr_t> self.clock.chunks[i]] = self.clock.chunks[i].entries.size()
+
+    def __dealloc__(self):
+        release_clock(self.clock)
+
+
+def uses_of(Buffer buffer not None):
+    """How many uses of the allocation are remembered: points of the past, and plans that have it as an argument."""
+    cdef size_t past, holders
+    with nogil:
+        buffer.allocation.uses.lock.lock()
+        past = buffer.allocation.uses.past.size()
+        holders = buffer.allocation.uses.holders.size()
+        buffer.allocation.uses.lock.unlock()
+    return past, holders
+
+
+def reductions_of(Buffer buffer not None):
+    """How many reductions of parts of the allocation are remembered."""
+    return len(buffer.allocation.reductions or ())
+
+
+def devices_of(Queue queue not None):
+    """How many Devices the queue's context keeps counters of."""
+    cdef size_t found
+    with nogil:
+        queue.state.device.registry_lock.lock()
+        found = queue.state.device.retired.size()
+        queue.state.device.registry_lock.unlock()
+    return found

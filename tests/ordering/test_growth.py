@@ -1,0 +1,180 @@
+"""What a wait copies, and what is remembered of an allocation, does not grow with the queues there have been."""
+
+import pytest
+
+import forebay as ps
+from tests.observers.internals import KeptClock, reductions_of, uses_of
+
+CHUNK = 32  # entries of a clock
+FEW = 16  # uses that are done, before they are looked for
+
+
+def behind(device, holder, buffer, kernels, count):
+    """Queues with work that waits for another one's."""
+    queues = [device.queue(blocking=False) for _ in range(count)]
+    for queue in queues:
+        queue.wait(holder)
+        queue.launch(kernels["advance"], 4, 16, buffer, 1)
+    return queues
+
+
+@pytest.fixture
+def buffer(device):
+    buffer = device.zeros(64, "u4")
+    device.finish()
+    return buffer
+
+
+@pytest.fixture
+def holder(device, buffer, hold):
+    queue = device.queue(blocking=False)
+    hold(queue)
+    return queue
+
+
+@pytest.fixture
+def waiter(device, kernels, buffer, holder):
+    """A queue that is ordered after many others, all at work."""
+    waiter = device.queue(blocking=False)
+    for queue in behind(device, holder, buffer, kernels, 8 * CHUNK):
+        waiter.wait(queue)
+    return waiter
+
+
+# What a wait copies
+
+
+def test_a_wait_copies_one_chunk_of_a_clock_that_others_have(device, kernels, buffer, holder, waiter):
+    before = KeptClock(waiter)
+    assert sum(before.chunks.values()) > 8 * CHUNK
+    assert max(before.chunks.values()) <= CHUNK
+    for queue in behind(device, holder, buffer, kernels, 3):
+        waiter.wait(queue)
+        after = KeptClock(waiter)
+        assert len(after.chunks.keys() - before.chunks.keys()) == 1
+        assert len(after.chunks) >= len(before.chunks) >= 8
+        before = after
+
+
+def test_who_waits_for_it_shares_the_chunks(device, holder, waiter):
+    """A queue that waited for nothing before, and one that did."""
+    waiter.record()
+    given = KeptClock(waiter)
+    fresh, other = (device.queue(blocking=False) for _ in range(2))
+    other.wait(holder)
+    for queue in (fresh, other):
+        queue.wait(waiter)
+        assert len(KeptClock(queue).chunks.keys() - given.chunks.keys()) <= 2  # the holder's, and the waiter's own
+
+
+def test_chunks_that_are_done_are_dropped(device, kernels, buffer):
+    """Queues that come and go, each waited for, while the waiter never ends."""
+    waiter = device.queue(blocking=False)
+    for _ in range(10 * CHUNK):
+        queue = device.queue(blocking=False)
+        queue.launch(kernels["advance"], 4, 16, buffer, 1)
+        event = queue.record()
+        waiter.wait(event)
+        waiter.launch(kernels["advance"], 4, 16, buffer, 2)
+        event.wait()
+        assert len(KeptClock(waiter).chunks) <= 3
+
+
+# What is remembered of an allocation
+
+
+WAYS = {
+    "fill": lambda queue, buffer, other, kernel: queue.fill(buffer, 1),
+    "copy": lambda queue, buffer, other, kernel: queue.copy(buffer, other),
+    "launch": lambda queue, buffer, other, kernel: queue.launch(kernel, 4, 16, buffer, 1),
+}
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["alone", "beside a running kernel"])
+@pytest.mark.parametrize("way", WAYS)
+def test_uses_that_are_done_are_forgotten(device, kernels, buffer, hold, way, busy):
+    """Of queues that come and go, and of queues that stay."""
+    kernel, other = kernels["advance"], device.zeros(64, "u4")
+    device.finish()
+    if busy:
+        running = device.queue(blocking=False)
+        hold(running)
+        WAYS[way](running, buffer, other, kernel)
+    staying = [device.queue(blocking=False) for _ in range(4)]
+    for turn in range(300):
+        queue = device.queue(blocking=False)
+        for each in (queue, staying[turn % 4]):
+            WAYS[way](each, buffer, other, kernel)
+            each.finish()
+    past, holders = uses_of(buffer)
+    assert past <= FEW
+    assert holders <= FEW
+    assert uses_of(other)[0] <= FEW
+
+
+def test_uses_of_many_queues_at_once_are_forgotten_when_they_are_done(device, kernels, buffer, hold):
+    holder, other = device.queue(blocking=False), device.zeros(64, "u4")
+    gate = hold(holder)
+    queues = behind(device, holder, other, kernels, 100)
+    for queue in queues:
+        queue.fill(buffer, 1)
+    assert uses_of(buffer)[0] >= 100  # each is still to come
+    gate.open()
+    device.finish()
+    for _ in range(200):
+        queue = device.queue(blocking=False)
+        queue.fill(buffer, 1)
+        queue.finish()
+    assert uses_of(buffer)[0] <= FEW
+
+
+def test_arguments_that_were_replaced_are_not_held(device, kernels, buffer):
+    queue, others = device.queue(blocking=False), [device.zeros(64, "u4") for _ in range(100)]
+    for other in others:
+        queue.launch(kernels["advance"], 4, 16, buffer, 1)
+        queue.launch(kernels["advance"], 4, 16, other, 1)
+    assert uses_of(buffer) == (2, 0)  # the null queue wrote the zeros
+    assert [uses_of(other)[1] for other in others] == [0] * 99 + [1]
+    queue.finish()
+
+
+# What is remembered of the values of an allocation
+
+SCRATCH = """
+kernel void use(global const int *rows, global uchar *stack) { stack[0] = (uchar)rows[0]; }
+"""
+MANY = 1024
+
+
+@pytest.fixture
+def use(device):
+    with device.program(SCRATCH) as program:
+        kernel = program["use"]
+        kernel.scratch("stack", ps.MaxOver("rows") + 1)
+        yield kernel
+
+
+def test_sizes_are_remembered_of_the_last_values_only(device, use):
+    queue, rows = device.queue(blocking=False), device.zeros(64, "i4")
+    device.finish()
+    for turn in range(100):
+        queue.fill(rows, turn)
+        for first in range(3):
+            before = queue.stats.reductions
+            queue.launch(use, 1, 1, rows[first:])
+            queue.launch(use, 1, 1, rows[first:])
+            assert queue.stats.reductions == before + 1
+        assert reductions_of(rows) == 3
+
+
+def test_sizes_of_many_parts_are_not_all_remembered(device, use):
+    queue, rows = device.queue(blocking=False), device.zeros(MANY + 100, "i4")
+    device.finish()
+    for first in range(MANY + 50):
+        queue.launch(use, 1, 1, rows[first:])
+    assert reductions_of(rows) == 50
+    before = queue.stats.reductions
+    queue.launch(use, 1, 1, rows[MANY + 49 :])
+    assert queue.stats.reductions == before
+    queue.launch(use, 1, 1, rows)  # forgotten, so it is measured again
+    assert queue.stats.reductions == before + 1

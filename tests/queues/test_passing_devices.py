@@ -1,0 +1,208 @@
+"""Devices that come and go beside others of the same name: in a loop, in a capture, in a step, in threads."""
+
+import gc
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from forebay.queues import context
+from tests.conftest import DEVICES
+from tests.helpers import kernels as sources
+from tests.observers.internals import devices_of
+
+MANY = 10_000
+MOST_GROWTH = 4 << 20  # bytes, of 9,000 Devices that come and go; without them the driver grows, too
+
+
+@pytest.fixture(params=DEVICES, ids=str)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def nobody_else(monkeypatch):
+    """Other tests may have left Devices open."""
+    monkeypatch.setattr("forebay.queues.context._shared", [])
+
+
+@pytest.fixture
+def staying(name):
+    with ps.Device(name) as device:
+        yield device
+
+
+@pytest.fixture
+def fill(staying):
+    return staying.program(sources.SOURCE)["fill"]
+
+
+def resident():
+    """Bytes of physical memory of this process."""
+    try:
+        return 4096 * int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        pytest.skip("the system does not say")
+
+
+def pass_by(name, value=1):
+    """Open a Device, use it a little, and close it."""
+    with ps.Device(name) as device:
+        queue, buffer = device.queue(blocking=False), device.empty(16, "i4")
+        queue.fill(buffer, value)
+        return device._context
+
+
+def test_many_one_after_the_other_beside_one_that_stays(name, staying):
+    for turn in range(MANY):
+        if turn == MANY // 10:
+            gc.collect()
+            before = resident()
+        assert pass_by(name) is staying._context
+        assert len(context._shared) == 1
+    gc.collect()
+    if staying.info.backend != "sycl":  # whose runtime makes each queue anew
+        assert resident() - before < MOST_GROWTH
+    assert devices_of(staying.null_queue) == 1
+    assert not staying.closed
+    assert pass_by(name) is staying._context
+
+
+def test_a_context_goes_with_the_last(name):
+    """Several at a time, closed in turns: whoever comes before the last is closed joins it."""
+    for _ in range(20):
+        devices = [ps.Device(name) for _ in range(4)]
+        (shared,) = {device._context for device in devices}
+        for device in devices:
+            assert context._shared == [shared]
+            device.close()
+            device.close()
+        assert context._shared == []
+        assert all(device.closed for device in devices)
+
+
+def test_one_inside_a_capture_of_another(name, staying):
+    queue, buffer = staying.queue(), staying.zeros(16, "i4")
+    staying.finish()
+    with queue.capture() as graph:
+        queue.fill(buffer[:8], 3)
+        with ps.Device(name) as device:
+            device.queue()
+        dropped = ps.Device(name)
+        del dropped
+        queue.fill(buffer[8:], 4)
+    assert len(graph.nodes) == 2
+    with queue.capture("relaxed") as relaxed:
+        queue.fill(buffer[:8], 5)
+        pass_by(name)
+        queue.fill(buffer[4:], 6)
+    assert len(relaxed.nodes) == 2
+    graph.launch(queue)
+    first = buffer.get(queue=queue).tolist()
+    relaxed.launch(queue)
+    second = buffer.get(queue=queue).tolist()
+    if staying.info.backend != "level_zero":  # whose null hardware executes nothing
+        assert first == [3] * 8 + [4] * 8
+        assert second == [5] * 4 + [6] * 12
+
+
+def test_one_that_takes_part_in_a_capture_ends_it_by_closing(name, staying):
+    """And leaves the queues of the other as they were."""
+    queue, buffer = staying.queue(), staying.zeros(16, "i4")
+    device = ps.Device(name)
+    other = device.queue(blocking=False)
+    queue.begin_capture()
+    queue.fill(buffer, 1)
+    other.wait(queue)
+    other.fill(buffer, 2)
+    device.close()
+    assert other.closed
+    assert not queue.capturing
+    with pytest.raises(ps.CaptureError):
+        queue.end_capture()
+    queue.fill(buffer, 3)
+    queue.finish()
+
+
+@pytest.mark.executes
+def test_one_inside_a_step_of_another(name, staying, fill):
+    queue, buffer = staying.queue(), staying.zeros(16, "i4")
+    step = queue.step()
+    for turn in range(6):
+        with step:
+            queue.launch(fill, 1, 8, buffer, turn)
+            for _ in range(2):
+                pass_by(name)
+            queue.launch(fill, 1, 8, buffer[8:], turn + 1)
+        assert buffer.get(queue=queue).tolist() == [turn] * 8 + [turn + 1] * 8
+
+
+@pytest.mark.executes
+def test_one_that_closes_has_its_part_of_a_step_submitted(name, staying, fill):
+    """Its queue joined the step of the other's by a wait."""
+    queue, buffer = staying.queue(blocking=False), staying.zeros(16, "i4")
+    staying.finish()
+    for turn in range(4):
+        device = ps.Device(name)
+        other = device.queue(blocking=False)
+        with queue.step():
+            queue.launch(fill, 1, 16, buffer, turn)
+            other.wait(queue)
+            other.launch(fill, 1, 8, buffer, turn + 1)
+            device.close()
+            assert other.empty
+        assert buffer.get(queue=queue).tolist() == [turn + 1] * 8 + [turn] * 8
+
+
+@pytest.mark.threads
+def test_threads_that_open_and_close_them_beside_work(name, staying, fill):
+    """Some hold the context for a moment only; one launches with what belongs to the one that stays."""
+    failed, done = [], threading.Event()
+
+    def work(number):
+        try:
+            for turn in range(200):
+                with ps.Device(name) as device:
+                    queue, buffer = device.queue(blocking=turn % 2 == 0), device.empty(16, "i4")
+                    queue.launch(fill, 1, 16, buffer, number)
+                    queue.finish()
+                    assert device._context is staying._context
+        except BaseException as error:
+            failed.append(error)
+
+    def launch():
+        try:
+            queue, buffer = staying.queue(), staying.zeros(16, "i4")
+            while not done.is_set():
+                queue.launch(fill, 1, 16, buffer, 9)
+                queue.finish()
+        except BaseException as error:
+            failed.append(error)
+
+    launcher = threading.Thread(target=launch)
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    launcher.start()
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    done.set()
+    launcher.join()
+    assert failed == []
+    assert context._shared == [staying._context]
+
+
+@pytest.mark.executes
+def test_a_plan_of_one_that_was_closed_is_used_by_another(name, staying, fill):
+    """A queue of the driver is handed on with its plans, whose arguments belonged to the one that was closed."""
+    for turn in range(50):
+        with ps.Device(name) as device:
+            queue, buffer = device.queue(blocking=False), device.empty(16, "i4")
+            queue.launch(fill, 1, 16, buffer, turn)
+            queue.finish()
+            del queue
+        queue, buffer = staying.queue(blocking=False), staying.empty(16, "i4")
+        queue.launch(fill, 1, 16, buffer, turn)
+        assert buffer.get(queue=queue).tolist() == [turn] * 16
+        assert np.all(buffer.get(queue=queue) == turn)
+        assert queue.stats.launches == 1
