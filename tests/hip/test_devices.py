@@ -90,7 +90,7 @@ def test_attributes(device, number):
     ):
         assert ok(hip.hipDeviceGetAttribute(attribute, number)) == expected
         assert ok(hip.hipDeviceGetAttribute(int(attribute), number)) == expected
-    for wrong in (A.hipDeviceAttributeMaxTexture1DWidth, -1, 123456):
+    for wrong in (A.hipDeviceAttributeUnused1, -1, 123456):
         assert code(hip.hipDeviceGetAttribute(wrong, number)) == E.hipErrorInvalidValue
 
 

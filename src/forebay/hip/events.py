@@ -137,7 +137,8 @@ def hipEventDestroy(event: Any) -> None:
     known.event = None
 
 
-def _record(event: Any, stream: Any, external: bool = False) -> None:
+def record_event(event: Any, stream: Any, external: bool = False) -> None:
+    """Record an event; errors as for `hipEventRecord`."""
     known = event_of(event)
     queue = queue_of(stream)
     assert known.event is not None
@@ -154,7 +155,7 @@ def hipEventRecord(event: Any, stream: Any = None) -> None:
 
     hipErrorInvalidHandle without an event, or when its device is not the stream's.
     """
-    _record(event, stream)
+    record_event(event, stream)
 
 
 @api()
@@ -165,7 +166,7 @@ def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> N
     """
     if flags not in (0, hipEventRecordExternal):
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipEventRecordWithFlags: flags {flags:#x}")
-    _record(event, stream, external=flags == hipEventRecordExternal)
+    record_event(event, stream, external=flags == hipEventRecordExternal)
 
 
 @api()

@@ -28,6 +28,7 @@ __all__ = [
     "hipGraphDestroy",
     "hipGraphExec",
     "hipGraphExecDestroy",
+    "hipGraphExecGetFlags",
     "hipGraphExecUpdate",
     "hipGraphExec_t",
     "hipGraphInstantiate",
@@ -77,6 +78,7 @@ class ihipGraph(Number):
         self.address = int(address)
         self.graph: Graph | None = None
         self._by_node: dict[Node, hipGraphNode] = {}
+        self.copies: dict[Node, Node] = {}  # by the nodes of the graph that it was cloned from
 
     def handle_of(self, node: Node) -> hipGraphNode:
         """Return the object for a node."""
@@ -93,6 +95,7 @@ class ihipGraph(Number):
         for handle in self._by_node.values():
             handle.node = handle.params = handle.child = None
         self._by_node.clear()
+        self.copies.clear()
 
     @property
     def nodes(self) -> list[hipGraphNode]:
@@ -227,7 +230,7 @@ def copy_of(original: ihipGraph) -> ihipGraph:
         raise HipError(hipError_t.hipErrorNotSupported, "a graph with nodes that allocate or free memory has no copies")
     copy = original.graph.device.graph()
     handle = handle_of_graph(copy)
-    copies: dict[Node, Node] = {}
+    copies = handle.copies
     for node in original.graph.nodes:  # a dependency may have been added to a node that is older than what it is on
         copies[node] = copy._append(node.work, ())
     for node, copied in copies.items():
@@ -279,6 +282,13 @@ def hipGraphInstantiateWithFlags(graph: Any, flags: int = 0) -> hipGraphExec:
     no difference; hipErrorInvalidValue for others.
     """
     return _instantiate(graph, flags)
+
+
+@api(outputs=1)
+def hipGraphExecGetFlags(graphExec: Any) -> int:
+    """Return ``(hipError_t, flags)`` that it was instantiated with; hipErrorInvalidValue when it was destroyed."""
+    executable = executable_of(graphExec)
+    return next((each.flags for each in list(_executables.values()) if each.executable is executable), 0)
 
 
 @api()

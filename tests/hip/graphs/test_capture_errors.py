@@ -7,8 +7,8 @@ import pytest
 
 from forebay import hip
 
-from .conftest import ok
-from .helpers import E, K, code, fork, in_thread, ints, launch
+from ..conftest import ok
+from ..helpers import E, K, code, fork, in_thread, ints, launch
 
 MODES = list(hip.hipStreamCaptureMode)
 GLOBAL, THREAD_LOCAL, RELAXED = MODES
