@@ -1,6 +1,7 @@
 """HIP's graphs: handles, and the functions that make, ask and change nodes of each kind."""
 
-from forebay.hip.graphs import handles, memory, node_params, nodes, params, symbols
+from forebay.hip.graphs import event_nodes, handles, memory, node_params, nodes, params, symbols
+from forebay.hip.graphs.event_nodes import *  # noqa: F403
 from forebay.hip.graphs.handles import *  # noqa: F403
 from forebay.hip.graphs.memory import *  # noqa: F403
 from forebay.hip.graphs.node_params import *  # noqa: F403
@@ -8,4 +9,6 @@ from forebay.hip.graphs.nodes import *  # noqa: F403
 from forebay.hip.graphs.params import *  # noqa: F403
 from forebay.hip.graphs.symbols import *  # noqa: F403
 
-__all__ = sorted({name for part in (handles, memory, node_params, nodes, params, symbols) for name in part.__all__})
+__all__ = sorted(
+    {name for part in (event_nodes, handles, memory, node_params, nodes, params, symbols) for name in part.__all__}
+)

@@ -16,6 +16,7 @@ from forebay.core.errors import ArgumentTypeError, ClosedError, GraphUpdateError
 from forebay.hip.devices import _on_reset, current_device, number_of
 from forebay.hip.enums import hipError_t, hipGraphExecUpdateResult, hipGraphInstantiateFlags
 from forebay.hip.errors import HipError, Result, api, code_of, record, record_success
+from forebay.hip.graphs.parts import PartedGraph, has_marks, instantiate
 from forebay.hip.pointers import Number, address_of
 from forebay.hip.streams import queue_of
 from forebay.queues.graphs.executable import ExecutableGraph
@@ -109,7 +110,7 @@ class hipGraphExec(Number):
 
     def __init__(self, address: Any = 0) -> None:
         self.address = int(address)
-        self.executable: ExecutableGraph | None = None
+        self.executable: ExecutableGraph | PartedGraph | None = None
         self.flags = 0
 
 
@@ -178,7 +179,7 @@ def node_of(thing: Any) -> hipGraphNode:
     return known
 
 
-def executable_of(thing: Any) -> ExecutableGraph:
+def executable_of(thing: Any) -> ExecutableGraph | PartedGraph:
     """Return the executable graph of this object or number; hipErrorInvalidValue as for `graph_of`."""
     if type(thing) is hipGraphExec and thing.executable is not None and not thing.executable.closed:
         return thing.executable  # closed when it is destroyed
@@ -258,7 +259,7 @@ def _instantiate(graph: Any, flags: int) -> hipGraphExec:
     assert known.graph is not None
     handle = hipGraphExec(FIRST_EXECUTABLE + 16 * next(_numbers))
     with invalid_values():
-        handle.executable = known.graph.instantiate(bool(flags & Flags.hipGraphInstantiateFlagAutoFreeOnLaunch))
+        handle.executable = instantiate(known.graph, bool(flags & Flags.hipGraphInstantiateFlagAutoFreeOnLaunch))
     handle.flags = flags
     _executables[handle.address] = handle
     return handle
@@ -366,8 +367,11 @@ def hipGraphExecUpdate(hGraphExec: Any, hGraph: Any, hErrorNode_out: Any) -> Res
         if hErrorNode_out is None:
             raise HipError(hipError_t.hipErrorInvalidValue, "hErrorNode_out is None")
         _put_node(hErrorNode_out, None)
+        assert known.graph is not None
         with invalid_values():
-            executable.update(known.graph)  # type: ignore[arg-type]
+            if has_marks(known.graph) != isinstance(executable, PartedGraph):
+                raise GraphUpdateError("only one of the two graphs has nodes for events", "kind", None)
+            executable.update(known.graph)
     except Exception as error:
         if isinstance(error, ArgumentTypeError):
             raise

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from forebay.hip.enums import hipGraphNodeType
-from forebay.hip.errors import api
+from forebay.hip.enums import hipError_t, hipGraphNodeType
+from forebay.hip.errors import HipError, api
 from forebay.hip.graphs.handles import copy_of, graph_of, hipGraphNode, ihipGraph, node_of, nodes_in
+from forebay.hip.graphs.parts import has_marks, mark_of
 from forebay.hip.graphs.works import copy_params, copy_work, host_work, invalid, kernel_work, memset_work
 from forebay.hip.transfers.copies import CopyOnHost
 from forebay.queues.graphs.graph import Graph, Node
@@ -42,6 +43,8 @@ TYPES = {
     "alloc": hipGraphNodeType.hipGraphNodeTypeMemAlloc,
     "free": hipGraphNodeType.hipGraphNodeTypeMemFree,
     "graph": hipGraphNodeType.hipGraphNodeTypeGraph,
+    "record": hipGraphNodeType.hipGraphNodeTypeEventRecord,
+    "wait": hipGraphNodeType.hipGraphNodeTypeWaitEvent,
 }
 
 
@@ -152,12 +155,13 @@ def hipGraphAddEmptyNode(graph: Any, pDependencies: Any, numDependencies: int) -
 def hipGraphAddChildGraphNode(graph: Any, pDependencies: Any, numDependencies: int, childGraph: Any) -> hipGraphNode:
     """Add all that another graph's nodes do now; ``(hipError_t, node)``. What changes there later does not change it.
 
-    hipErrorNotSupported for a graph with nodes that allocate or free memory; hipErrorInvalidValue for one of another
-    device, or with nodes that depend on each other in a circle, and as for `hipGraphAddKernelNode`.
+    hipErrorNotSupported for a graph with nodes for memory or events; hipErrorInvalidValue for one of another device, or with nodes that depend on each other in a circle, and as for `hipGraphAddKernelNode`.
     """
     known, made, after = begin_node(graph, pDependencies, numDependencies)
     child = graph_of(childGraph)
     assert child.graph is not None
+    if has_marks(child.graph):
+        raise HipError(hipError_t.hipErrorNotSupported, "a child graph has no nodes for events")
     copy = copy_of(child)
     handle = known.handle_of(made.add_graph(child.graph, after=after))
     handle.child = copy
@@ -276,6 +280,9 @@ def hipGraphNodeGetType(node: Any) -> hipGraphNodeType:
     """Return ``(hipError_t, hipGraphNodeType)``."""
     known = node_of(node)
     assert known.node is not None
+    mark = mark_of(known.node.work)
+    if mark is not None:
+        return TYPES[mark.kind]
     return TYPES["copy" if copies_on_host(known.node.work) else known.node.kind]
 
 
