@@ -67,6 +67,7 @@ def test_properties(device, number):
     assert properties.maxThreadsDim[0] == known.block_axis
     assert all(extent > 0 for extent in [*properties.maxGridSize, properties.maxThreadsPerBlock, properties.warpSize])
     other = ok(hip.hipGetDeviceProperties(number))
+    assert ok(hip.hipGetDeviceProperties(deviceId=number)).name == other.name
     assert {name: other[name] for name in other.PROPERTIES()} == vars(properties)
     assert properties.name == device.info.description
     uuids = [ok(hip.hipGetDeviceProperties(each)).uuid for each in range(ok(hip.hipGetDeviceCount()))]

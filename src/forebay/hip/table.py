@@ -148,6 +148,7 @@ CONDITIONS = {
     **dict.fromkeys(("hipDeviceCanAccessPeer", "hipDeviceEnablePeerAccess", "hipDeviceDisablePeerAccess"),
                     ("no device can",) * 3),
     **dict.fromkeys((name for subject in SUBJECTS for name, _ in subject.outputs()), NO),
+    **dict.fromkeys(("hipGraphAddEventRecordNode", "hipGraphAddEventWaitNode"), ("cuts the graph",) * 3),
     "hipGraphLaunch": ("one driver call, up to a host function", "a compiled loop", "a compiled loop"),
 }  # fmt: skip
 MISSING = ("–", "–", "–")

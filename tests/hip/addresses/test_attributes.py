@@ -34,6 +34,7 @@ def test_either_way_to_ask(device):
     pointer, into = ok(hip.hipMalloc(100)), hip.hipPointerAttribute_t()
     assert hip.hipPointerGetAttributes(into, pointer + 10) == (E.hipSuccess,)
     found = ok(hip.hipPointerGetAttributes(pointer + 10))
+    assert ok(hip.hipPointerGetAttributes(ptr=pointer)).devicePointer == pointer
     assert isinstance(found, hip.hipPointerAttribute_t)
     assert {name: found[name] for name in found.PROPERTIES()} == {name: into[name] for name in into.PROPERTIES()}
     assert found.devicePointer == pointer + 10

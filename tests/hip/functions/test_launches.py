@@ -45,7 +45,7 @@ def test_as_in_cplusplus(function, streams, dimensions):
     assert read(memory) == [5] * N
 
 
-@pytest.mark.executes
+@pytest.mark.executes(run=False)
 def test_with_events(function, streams):
     memory, (stream,), before, after = ints(), streams(1), ok(hip.hipEventCreate()), ok(hip.hipEventCreate())
     given = addresses(keep := values(memory, 5))

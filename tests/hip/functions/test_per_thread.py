@@ -26,6 +26,7 @@ def test_they_use_the_threads_own_stream(device):
     assert read(memory, 2) == [0x02020202, 0x01010101]
 
 
+@pytest.mark.executes(run=False)
 def test_a_wait_concerns_the_threads_own_stream(hold, device):
     gate, event = hold(PER_THREAD), ok(hip.hipEventCreate())
     ok(hip.hipEventRecord_spt(event))

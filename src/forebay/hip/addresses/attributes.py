@@ -101,13 +101,15 @@ def _attributes(ptr: Any) -> hipPointerAttribute_t:
 _NOT_GIVEN = object()
 
 
-def hipPointerGetAttributes(attributes: Any, ptr: Any = _NOT_GIVEN) -> Result:
+def hipPointerGetAttributes(attributes: Any = _NOT_GIVEN, ptr: Any = _NOT_GIVEN) -> Result:
     """Find out what a pointer points to: with one argument, or as in older versions with two.
 
     ``hipPointerGetAttributes(ptr)`` returns ``(hipError_t, hipPointerAttribute_t)``, and
     ``hipPointerGetAttributes(attributes, ptr)`` fills in a hipPointerAttribute_t and returns ``(hipError_t,)``.
     hipErrorInvalidValue for memory that is not from here.
     """
+    if attributes is _NOT_GIVEN:
+        return _attributes(ptr)
     return _attributes(attributes) if ptr is _NOT_GIVEN else _attributes_into(attributes, ptr)
 
 

@@ -8,6 +8,5 @@ from forebay.hip.functions.per_thread import *  # noqa: F403
 from forebay.hip.functions.unavailable import *  # noqa: F403
 from forebay.hip.functions.vectors import *  # noqa: F403
 
-__all__ = sorted(
-    {name for part in (attributes, launches, occupancy, per_thread, unavailable, vectors) for name in part.__all__}
-)
+_PARTS = (attributes, launches, occupancy, per_thread, unavailable, vectors)
+__all__ = sorted({name for part in _PARTS for name in part.__all__})

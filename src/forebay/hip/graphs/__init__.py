@@ -9,6 +9,5 @@ from forebay.hip.graphs.nodes import *  # noqa: F403
 from forebay.hip.graphs.params import *  # noqa: F403
 from forebay.hip.graphs.symbols import *  # noqa: F403
 
-__all__ = sorted(
-    {name for part in (event_nodes, handles, memory, node_params, nodes, params, symbols) for name in part.__all__}
-)
+_PARTS = (event_nodes, handles, memory, node_params, nodes, params, symbols)
+__all__ = sorted({name for part in _PARTS for name in part.__all__})

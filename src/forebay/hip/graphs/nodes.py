@@ -155,7 +155,8 @@ def hipGraphAddEmptyNode(graph: Any, pDependencies: Any, numDependencies: int) -
 def hipGraphAddChildGraphNode(graph: Any, pDependencies: Any, numDependencies: int, childGraph: Any) -> hipGraphNode:
     """Add all that another graph's nodes do now; ``(hipError_t, node)``. What changes there later does not change it.
 
-    hipErrorNotSupported for a graph with nodes for memory or events; hipErrorInvalidValue for one of another device, or with nodes that depend on each other in a circle, and as for `hipGraphAddKernelNode`.
+    hipErrorNotSupported for a graph with nodes for memory or events; hipErrorInvalidValue for one of another device, or
+    with nodes that depend on each other in a circle, and as for `hipGraphAddKernelNode`.
     """
     known, made, after = begin_node(graph, pDependencies, numDependencies)
     child = graph_of(childGraph)

@@ -168,6 +168,10 @@ class PartedGraph:
             raise InvalidArgumentError(f"{node!r} is for an event")
         part._set(own, kind, make)
 
+    def set_graph(self, node: Node, graph: Graph) -> None:
+        """As `ExecutableGraph.set_graph`."""
+        self._set(node, "graph", lambda: graph._as_work(self.device))
+
     def set_event(self, node: Node, mark: Mark) -> None:
         """Let a node for an event use another one, from the next launch on.
 

@@ -223,13 +223,18 @@ def _properties(deviceId: int) -> hipDeviceProp_t:
     return made
 
 
-def hipGetDeviceProperties(prop: Any, deviceId: int | None = None) -> Result:
+_NOT_GIVEN = object()
+
+
+def hipGetDeviceProperties(prop: Any = _NOT_GIVEN, deviceId: Any = _NOT_GIVEN) -> Result:
     """Find out what a device is like: ``hipGetDeviceProperties(prop, device)`` or ``hipGetDeviceProperties(device)``.
 
     The first fills in a `hipDeviceProp_t` and returns ``(hipError_t,)``, the second returns ``(hipError_t, prop)``.
     ``gcnArchName`` is the device's name in forebay, as a `CString`. hipErrorInvalidDevice for an unknown device.
     """
-    return _properties(prop) if deviceId is None else _properties_into(prop, deviceId)
+    if prop is _NOT_GIVEN or deviceId is _NOT_GIVEN:
+        return _properties(deviceId if prop is _NOT_GIVEN else prop)
+    return _properties_into(prop, deviceId)
 
 
 @api(outputs=2)
