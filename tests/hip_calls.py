@@ -3,9 +3,9 @@
     git clone https://github.com/KernelTuner/kernel_tuner
     python -m tests.hip_calls kernel_tuner
 
-A call is ``hip.hipMalloc(…)``, or ``hipMalloc(…)`` in a file with ``from hip.hip import hipMalloc``, in each Python file
-below the folders that imports from hip-python. A function that returns hipErrorNotSupported for every device does not
-count as one that is there. The exit status is 1 when calls are missing that the hardware could do.
+A call is ``hip.hipMalloc(…)``, or ``hipMalloc(…)`` in a file with ``from hip.hip import hipMalloc``, in each Python
+file below the folders that imports from hip-python. A function that returns hipErrorNotSupported for every device does
+not count as one that is there. The exit status is 1 when calls are missing that the hardware could do.
 """
 
 from __future__ import annotations
