@@ -1,7 +1,9 @@
+import ctypes
 import gc
 import threading
 import weakref
 
+import numpy as np
 import pytest
 
 import forebay as ps
@@ -120,7 +122,14 @@ def test_a_reset_device_is_gone_at_once(device):
     ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal))
     launch(fill, stream, memory, 6)
     graph = ok(hip.hipStreamEndCapture(stream))
+    ok(hip.hipGraphAddEventRecordNode(graph, None, 0, event))
     ok(hip.hipGraphLaunch(ok(hip.hipGraphInstantiateWithFlags(graph, 0)), stream))
+    array, number, value = np.zeros(4, "i4"), ctypes.c_void_p(int(memory)), ctypes.c_int(5)
+    ok(hip.hipHostRegister(array, array.nbytes))
+    ok(hip.hipCtxCreate(0, ok(hip.hipGetDevice())))
+    given = [ctypes.addressof(number), ctypes.addressof(value)]
+    ok(hip.hipLaunchCooperativeKernel(fill, 1, 1, given, 0, stream))
+    ok(hip.hipCtxPopCurrent())
     ok(hip.hipDeviceSynchronize())
     gc.collect()
     gc.disable()

@@ -47,7 +47,6 @@ from forebay.hip.memory import *  # noqa: F403
 from forebay.hip.modules import *  # noqa: F403
 from forebay.hip.pointers import *  # noqa: F403
 from forebay.hip.streams import *  # noqa: F403
-from forebay.hip.table import chapter_of
 from forebay.hip.transfers import *  # noqa: F403
 from forebay.hip.values import *  # noqa: F403
 
@@ -62,17 +61,12 @@ __all__ = sorted(
 
 
 class NotThereError(NotSupportedError, AttributeError):
-    """A function of HIP that this package does not have."""
+    """A name of HIP that this package does not have."""
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("hiprtc"):  # hip-python's examples call some of hiprtc's functions by this module's name
         return getattr(importlib.import_module("forebay.hiprtc"), name)
-    chapter = chapter_of(name)
-    if chapter is not None:
-        raise NotThereError(f"forebay.hip has no {name} ({chapter}); `forebay hip` prints what there is")
     if name.startswith(("hip", "HIP")):
-        raise NotThereError(
-            f"forebay.hip has no {name}: no driver of forebay could do it, or HIP does not have it either"
-        )
+        raise NotThereError(f"forebay.hip has no {name}, and neither has HIP 7.2; `forebay hip` prints what there is")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

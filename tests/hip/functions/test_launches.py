@@ -90,10 +90,24 @@ def test_all_groups_run_at_once(meet, device):
     ok(hip.hipStreamDestroy(other))
 
 
+@pytest.mark.executes(run=False)
+def test_they_run_one_after_the_other(function, streams, hold):
+    """Half of the groups of two that run at once would wait for the others for ever."""
+    stream, other = streams(2, hip.hipStreamNonBlocking)
+    given = addresses(keep := values(ints(), 5))
+    gate = hold(stream)
+    ok(hip.hipLaunchCooperativeKernel(function("fill"), 1, 1, given, 0, stream))
+    ok(hip.hipLaunchCooperativeKernel(function("fill"), 1, 1, given, 0, other))
+    assert code(hip.hipStreamQuery(other)) == E.hipErrorNotReady
+    gate.open()
+    ok(hip.hipStreamSynchronize(other))
+    ok(hip.hipStreamQuery(stream))
+    del keep
+
+
 @pytest.mark.executes
 @pytest.mark.threads
-def test_two_streams_take_turns(meet):
-    """Half of the groups of each would wait for the others for ever."""
+def test_two_streams_at_the_same_time(meet):
     number, most = ok(hip.hipGetDevice()), meet.kernel.groups_at_once(1)
 
     def run():

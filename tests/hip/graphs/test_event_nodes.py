@@ -161,6 +161,20 @@ def test_update(device, function, events, stream):
     assert read(memory) == [2] * N
 
 
+@pytest.mark.executes(run=False)
+def test_launches_come_one_after_the_other(graph, events, streams, hold):
+    stream, other = streams(2, hip.hipStreamNonBlocking)
+    record(graph, events[0])
+    executable = instantiate(graph)
+    gate = hold(stream)
+    ok(hip.hipGraphLaunch(executable, stream))
+    ok(hip.hipGraphLaunch(executable, other))
+    assert code(hip.hipStreamQuery(other)) == E.hipErrorNotReady
+    gate.open()
+    ok(hip.hipStreamSynchronize(other))
+    ok(hip.hipStreamQuery(stream))
+
+
 @pytest.mark.executes
 @pytest.mark.threads
 def test_two_threads_launch(graph, function, events):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from typing import Any
 
 from forebay.events.event import Event
+from forebay.hip.devices import _on_reset, number_of
 from forebay.hip.enums import hipError_t
 from forebay.hip.errors import OK, HipError, Result, api
 from forebay.hip.events import record_event
@@ -25,7 +25,14 @@ __all__ = [
 ]
 
 _lock = threading.Lock()
-_last: weakref.WeakKeyDictionary[Any, Event] = weakref.WeakKeyDictionary()  # by device: the last cooperative launch
+_last: dict[int, Event] = {}  # by device: the last cooperative launch
+
+
+def _forget(number: int) -> None:
+    _last.pop(number, None)
+
+
+_on_reset.append(_forget)
 
 
 def _launch_plain(
@@ -95,7 +102,7 @@ def _begin(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, q
             hipError_t.hipErrorCooperativeLaunchTooLarge,
             f"{groups} groups that wait for each other: {kernel.device.name} runs {most} of this size at once",
         )
-    last = _last.get(queue.device)
+    last = _last.get(number_of(queue.device))
     if last is not None and not queue.capturing:
         queue.wait(last)
 
@@ -103,7 +110,8 @@ def _begin(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, q
 @api()
 def _end(queue: Queue) -> None:
     if not queue.capturing:
-        _last[queue.device] = queue.record(_last.get(queue.device))
+        number = number_of(queue.device)
+        _last[number] = queue.record(_last.get(number))
 
 
 @api(outputs=1)

@@ -125,6 +125,7 @@ def _forget(number: int) -> None:
     for graph in list(_graphs.values()):
         if graph.graph is None or number_of(graph.graph.device) == number:
             _graphs.pop(graph.address, None)
+            graph.forget_nodes()  # they know their graph, so nothing would go before the collector comes
     for executable in list(_executables.values()):
         if executable.executable is None or number_of(executable.executable.device) == number:
             _executables.pop(executable.address, None)

@@ -9,7 +9,6 @@ from forebay.hip.graphs.handles import hipGraphNode
 from forebay.hip.graphs.node_params import set_copy_in, set_node
 from forebay.hip.graphs.nodes import add_node
 from forebay.hip.graphs.works import copy_params, copy_work
-from forebay.hip.memory import size_of
 from forebay.hip.transfers.params import hipMemcpy3DParms
 from forebay.hip.transfers.symbols import FROM, TO, check_symbol_kind, within
 
@@ -25,12 +24,12 @@ __all__ = [
 
 def _to(symbol: Any, src: Any, count: Any, offset: Any, kind: Any) -> hipMemcpy3DParms:
     check_symbol_kind(kind, TO)
-    return copy_params(within(symbol, offset, size_of(count)), src, count, kind)
+    return copy_params(within(symbol, offset), src, count, kind)
 
 
 def _from(dst: Any, symbol: Any, count: Any, offset: Any, kind: Any) -> hipMemcpy3DParms:
     check_symbol_kind(kind, FROM)
-    return copy_params(dst, within(symbol, offset, size_of(count)), count, kind)
+    return copy_params(dst, within(symbol, offset), count, kind)
 
 
 @api(outputs=1)

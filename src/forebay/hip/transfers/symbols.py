@@ -50,14 +50,9 @@ def variable_of(symbol: Any) -> Allocation:
     return found
 
 
-def within(symbol: Any, offset: Any, nbytes: int) -> Pointer:
-    """Return where so many bytes of a variable begin; hipErrorInvalidValue when it has fewer."""
-    variable, at = variable_of(symbol), size_of(offset)
-    if at + nbytes > variable.nbytes:
-        raise HipError(
-            hipError_t.hipErrorInvalidValue, f"{nbytes} bytes from byte {at} on: the variable has {variable.nbytes}"
-        )
-    return pointer_to(variable) + at
+def within(symbol: Any, offset: Any) -> Pointer:
+    """Return the pointer to a byte of a variable. A copy finds out whether the variable has as many from there on."""
+    return pointer_to(variable_of(symbol)) + size_of(offset)
 
 
 def check_symbol_kind(kind: Any, kinds: tuple[Kind, ...]) -> None:
@@ -68,7 +63,7 @@ def check_symbol_kind(kind: Any, kinds: tuple[Kind, ...]) -> None:
 
 def _copy(symbol: Any, other: Any, size: Any, offset: Any, kind: Any, kinds: tuple[Kind, ...], stream: Any) -> None:
     nbytes = size_of(size)
-    inside = within(symbol, offset, nbytes)
+    inside = within(symbol, offset)
     check_symbol_kind(kind, kinds)
     queue = queue_of(stream)
     if nbytes:
