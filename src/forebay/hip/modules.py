@@ -182,7 +182,8 @@ def hipModuleLoad(fname: Any) -> ihipModule_t:
     return _load(image)
 
 
-def _module_of(module: Any) -> ihipModule_t:
+def module_of(module: Any) -> ihipModule_t:
+    """Return the module of this object or number; hipErrorInvalidHandle for None, hipErrorNotFound for no module."""
     if module is None:
         raise HipError(hipError_t.hipErrorInvalidHandle, "the module is None")
     number = handle_number(module, "a module")
@@ -198,7 +199,7 @@ def hipModuleUnload(module: Any) -> None:
 
     hipErrorInvalidHandle for None, hipErrorNotFound for one that was unloaded before. Does not block.
     """
-    known = _module_of(module)
+    known = module_of(module)
     if _modules.pop(known.address, None) is not None and known.program is not None:
         for variable in known.variables.values():
             allocations.take(variable.base)
@@ -221,7 +222,7 @@ def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
     """
     if not kname:
         raise HipError(hipError_t.hipErrorInvalidValue, "the name is empty")
-    known, name = _module_of(module), _text_of(kname)
+    known, name = module_of(module), _text_of(kname)
     program, kernel = known.program, known.code.find(name) if known.code is not None else None
     symbol = name if kernel is None else kernel.symbol
     assert program is not None
@@ -241,7 +242,7 @@ def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
 @api(outputs=1)
 def hipModuleGetFunctionCount(mod: Any) -> int:
     """Return ``(hipError_t, count)`` of a module's functions."""
-    program = _module_of(mod).program
+    program = module_of(mod).program
     return len(program) if program is not None else 0
 
 
@@ -258,7 +259,7 @@ def hipModuleGetGlobal(hmod: Any, name: Any) -> tuple[DeviceArray, int]:
     """
     if not name:
         raise HipError(hipError_t.hipErrorInvalidValue, "the name is empty")
-    known, text = _module_of(hmod), _text_of(name)
+    known, text = module_of(hmod), _text_of(name)
     if text not in known.variables:
         symbol: str | None = text
         if known.code is not None and known.code.language == HIP_CPP:

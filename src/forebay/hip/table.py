@@ -70,6 +70,11 @@ _CHAPTERS = {
         OccupancyMaxActiveBlocksPerMultiprocessor OccupancyMaxActiveBlocksPerMultiprocessorWithFlags
         OccupancyMaxPotentialBlockSize
     """,
+    "libraries": """
+        KernelGetAttribute KernelGetFunction KernelGetLibrary KernelGetName KernelGetParamInfo KernelSetAttribute
+        LibraryEnumerateKernels LibraryGetGlobal LibraryGetKernel LibraryGetKernelCount LibraryLoadData
+        LibraryLoadFromFile LibraryUnload
+    """,
     "graphs": """
         DeviceGetGraphMemAttribute DeviceGraphMemTrim DeviceSetGraphMemAttribute DrvGraphAddMemFreeNode
         GraphAddChildGraphNode GraphAddDependencies GraphAddEmptyNode GraphAddEventRecordNode
@@ -106,7 +111,8 @@ CHAPTERS = {chapter: tuple(f"hip{name}" for name in names.split()) for chapter, 
 
 NO = ("no", "no", "no")
 _SYMBOLS = (
-    *(name for name in CHAPTERS["variables"]),
+    *CHAPTERS["variables"],
+    "hipLibraryGetGlobal",
     *(name for name in CHAPTERS["graphs"] if name.endswith("Symbol")),
 )
 EVERYWHERE = ("yes", "yes", "yes")
@@ -117,7 +123,8 @@ CONDITIONS = {
     **dict.fromkeys(("hipHostMalloc", "hipHostAlloc", "hipMallocHost", "hipMemAllocHost"),
                     ("yes", f"{FINE_GRAINED}; else for copies only", "yes")),
     "hipStreamCreateWithPriority": ("yes", "with cl_khr_priority_hints, else one priority", "one priority"),
-    **dict.fromkeys(("hipModuleLoad", "hipModuleLoadData", "hipModuleLoadDataEx", "hipModuleLoadFatBinary"),
+    **dict.fromkeys(("hipModuleLoad", "hipModuleLoadData", "hipModuleLoadDataEx", "hipModuleLoadFatBinary",
+                     "hipLibraryLoadData", "hipLibraryLoadFromFile"),
                     ("OpenCL C with libocloc; SPIR-V", "SPIR-V with cl_khr_il_program", "yes")),
     "hipModuleLaunchKernel": ("yes", "yes", "structures and local memory with a newer dpctl"),
     "hipModuleGetGlobal": ("yes", "with clGetDeviceGlobalVariablePointerINTEL", "no"),

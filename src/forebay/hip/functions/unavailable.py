@@ -83,13 +83,11 @@ SUBJECTS = (
         """,
     ),
     Subject(
-        "libraries",
-        "a library is a module that is loaded wherever it is used, and a module is of one device",
-        "hipModuleLoadData on each device",
+        "managed variables",
+        "the compilers of the drivers have none",
+        "hipLibraryGetGlobal, or memory of hipMallocManaged as an argument",
         """
-        KernelGetAttribute:1 KernelGetFunction:1 KernelGetLibrary:1 KernelGetName:1 KernelGetParamInfo:2
-        KernelSetAttribute LibraryEnumerateKernels:1 LibraryGetGlobal:2 LibraryGetKernel:1 LibraryGetKernelCount:1
-        LibraryGetManaged:2 LibraryLoadData:3 LibraryLoadFromFile:3 LibraryUnload
+        LibraryGetManaged:2
         """,
     ),
     Subject(
