@@ -214,17 +214,6 @@ def test_an_event_from_outside(streams, events, invalid):
     invalid(stream)
 
 
-def test_graphs_have_no_nodes_for_events(stream, events, works):
-    ok(hip.hipEventRecordWithFlags(events[0], stream, hip.hipEventRecordExternal))
-    ok(hip.hipStreamWaitEvent(stream, events[0], hip.hipEventWaitExternal))
-    ok(hip.hipStreamBeginCapture(stream, GLOBAL))
-    assert code(hip.hipStreamWaitEvent(stream, events[0], hip.hipEventWaitExternal)) == E.hipErrorNotSupported
-    record = hip.hipEventRecordWithFlags(events[0], stream, hip.hipEventRecordExternal)
-    assert code(record) == E.hipErrorNotSupported
-    ok(hip.hipStreamEndCapture(stream))
-    works(stream)
-
-
 def test_the_graph_of_a_capture_that_failed_is_gone(stream, invalid):
     ok(hip.hipStreamBeginCapture(stream, GLOBAL))
     graph = ok(hip.hipStreamGetCaptureInfo_v2(stream))[2]

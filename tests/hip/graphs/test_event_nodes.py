@@ -7,7 +7,7 @@ import pytest
 from forebay import hip
 
 from ..conftest import ok
-from ..helpers import E, N, add, code, instantiate, ints, kernel, memset, read, together
+from ..helpers import E, N, add, code, instantiate, ints, kernel, launch, memset, read, together
 
 T = hip.hipGraphNodeType
 
@@ -96,6 +96,33 @@ def test_a_wait_is_for_what_was_recorded_last(graph, function, events, streams, 
     gate.open()
     ok(hip.hipStreamSynchronize(stream))
     assert read(memory) == [11] * N
+
+
+@pytest.mark.executes
+def test_captured(function, events, streams):
+    """With the flags for it; without them they are dependencies of the capture."""
+    stream, other = streams(2, hip.hipStreamNonBlocking)
+    memory, copied = ints(), ints()
+    ok(hip.hipEventRecordWithFlags(events[0], stream, hip.hipEventRecordExternal))
+    ok(hip.hipStreamWaitEvent(stream, events[0], hip.hipEventWaitExternal))
+    ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed))
+    ok(hip.hipStreamWaitEvent(stream, events[1], hip.hipEventWaitExternal))
+    launch(function("fill"), stream, memory, 7)
+    ok(hip.hipEventRecordWithFlags(events[0], stream, hip.hipEventRecordExternal))
+    graph = ok(hip.hipStreamEndCapture(stream))
+    nodes, _ = ok(hip.hipGraphGetNodes(graph))
+    kinds = [ok(hip.hipGraphNodeGetType(node)) for node in nodes]
+    assert kinds == [T.hipGraphNodeTypeWaitEvent, T.hipGraphNodeTypeKernel, T.hipGraphNodeTypeEventRecord]
+    assert ok(hip.hipGraphEventWaitNodeGetEvent(nodes[0])) == events[1]
+    assert ok(hip.hipGraphGetEdges(graph))[2] == 2
+    executable = instantiate(graph)
+    ok(hip.hipMemsetD32Async(memory, 1, N, other))
+    ok(hip.hipEventRecord(events[1], other))
+    ok(hip.hipGraphLaunch(executable, stream))
+    ok(hip.hipStreamWaitEvent(other, events[0], 0))
+    ok(hip.hipMemcpyDtoDAsync(copied, memory, 4 * N, other))
+    ok(hip.hipStreamSynchronize(other))
+    assert read(copied) == [7] * N
 
 
 @pytest.mark.executes

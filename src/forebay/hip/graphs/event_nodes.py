@@ -12,6 +12,7 @@ from forebay.hip.graphs.handles import executable_of, hipGraphNode, node_of
 from forebay.hip.graphs.nodes import begin_node
 from forebay.hip.graphs.parts import Mark, PartedGraph, event_work, mark_of
 from forebay.hip.graphs.works import invalid
+from forebay.queues.graphs.work import Work
 
 __all__ = [
     "hipGraphAddEventRecordNode",
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 
-def _mark(kind: str, event: Any, device: Any) -> Mark:
+def _work(kind: str, event: Any, device: Any) -> Work:
     try:
         handle = event_of(event)
     except HipError as error:
@@ -33,12 +34,12 @@ def _mark(kind: str, event: Any, device: Any) -> Mark:
     assert handle.event is not None
     if handle.event.device._context is not device._context:
         raise invalid("the event and the graph are of two devices")
-    return Mark(kind, handle, handle.event)
+    return event_work(kind, handle)
 
 
 def _add(kind: str, graph: Any, dependencies: Any, count: Any, event: Any) -> hipGraphNode:
     known, made, after = begin_node(graph, dependencies, count)
-    return known.handle_of(made._insert(event_work(_mark(kind, event, made.device)), after))
+    return known.handle_of(made._insert(_work(kind, event, made.device), after))
 
 
 def _known(node: Any, kind: str) -> tuple[hipGraphNode, Mark]:
@@ -55,13 +56,14 @@ def _set(node: Any, kind: str, event: Any) -> None:
     assert known.node is not None
     graph = known.node.graph
     assert graph is not None
-    graph._replace({known.node: event_work(_mark(kind, event, graph.device))})
+    graph._replace({known.node: _work(kind, event, graph.device)})
 
 
 def _set_in(executable: Any, node: Any, kind: str, event: Any) -> None:
     made, (known, _) = executable_of(executable), _known(node, kind)
     assert known.node is not None
-    mark = _mark(kind, event, made.device)
+    mark = mark_of(_work(kind, event, made.device))
+    assert mark is not None
     if not isinstance(made, PartedGraph):
         raise HipError(hipError_t.hipErrorInvalidValue, "this executable graph has no nodes for events")
     try:

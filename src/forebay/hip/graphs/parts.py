@@ -15,6 +15,7 @@ from typing import Any
 
 from forebay.core.errors import ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
 from forebay.events.event import Event
+from forebay.hip import events
 from forebay.hip.events import ihipEvent_t
 from forebay.queues.graphs.executable import ExecutableGraph, serial_order, shape_of
 from forebay.queues.graphs.graph import Graph, Node
@@ -41,11 +42,15 @@ class Mark:
 _marks: weakref.WeakKeyDictionary[Work, Mark] = weakref.WeakKeyDictionary()
 
 
-def event_work(mark: Mark) -> Work:
+def event_work(kind: str, handle: ihipEvent_t) -> Work:
     """Return the work of a node that records an event or waits for it."""
+    assert handle.event is not None
     work = make_empty()
-    _marks[work] = mark
+    _marks[work] = Mark(kind, handle, handle.event)
     return work
+
+
+events.connect(event_work)
 
 
 def mark_of(work: Work) -> Mark | None:
