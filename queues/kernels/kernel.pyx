@@ -150,7 +150,7 @@ cdef class Kernel:
     def groups_at_once(self, block: Grid) -> int:
         """Return how many groups of so many work-items the device runs at the same time, at least.
 
-        Level Zero's driver tells. Elsewhere it is one for each compute unit.
+        Level Zero's driver tells. Elsewhere it is one for each compute unit, and on CPUs one less.
         """
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")

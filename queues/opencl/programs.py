@@ -77,8 +77,12 @@ class OpenCLKernel:
         self.static_local_bytes = info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
 
     def groups_at_once(self, block: tuple[int, int, int]) -> int:
-        """As `DriverKernel.groups_at_once`: OpenCL does not tell, so one for each compute unit."""
-        return int(self._device.max_compute_units)
+        """As `DriverKernel.groups_at_once`: OpenCL does not tell, so one for each compute unit.
+
+        One less on CPUs: Intel's runtime counts the thread of the program that may wait.
+        """
+        is_cpu = bool(self._device.type & cl.device_type.CPU)
+        return max(int(self._device.max_compute_units) - is_cpu, 1)
 
     def _size_of_value(self, kernel: cl.Kernel, index: int, type_name: str) -> int:
         limit = self._device.max_parameter_size

@@ -101,7 +101,7 @@ def test_they_run_one_after_the_other(function, streams, hold):
     assert code(hip.hipStreamQuery(other)) == E.hipErrorNotReady
     gate.open()
     ok(hip.hipStreamSynchronize(other))
-    ok(hip.hipStreamQuery(stream))
+    ok(hip.hipStreamSynchronize(stream))
     del keep
 
 

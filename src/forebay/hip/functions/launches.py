@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from forebay.events.event import Event
 from forebay.hip.devices import _on_reset, number_of
 from forebay.hip.enums import hipError_t
 from forebay.hip.errors import OK, HipError, Result, api
@@ -25,11 +24,11 @@ __all__ = [
 ]
 
 _lock = threading.Lock()
-_last: dict[int, Event] = {}  # by device: the last cooperative launch
+_queues: dict[int, Queue] = {}  # by device: its cooperative launches, one after the other
 
 
 def _forget(number: int) -> None:
-    _last.pop(number, None)
+    _queues.pop(number, None)
 
 
 _on_reset.append(_forget)
@@ -89,10 +88,10 @@ def hipExtLaunchKernel(
 # -- launches whose groups wait for each other
 
 
-@api()
-def _begin(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, queue: Queue) -> None:
-    """Check that all groups run at once, and wait for the last such launch: two of them could wait for each other."""
-    kernel = kernel_of(f)
+@api(outputs=1)
+def _check(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, stream: Any) -> Queue:
+    """Check that all groups run at once, and return the queue of the stream."""
+    queue, kernel = queue_of(stream), kernel_of(f)
     items, groups = block[0] * block[1] * block[2], grid[0] * grid[1] * grid[2]
     if not groups_per_unit(kernel, items, shared):
         raise HipError(hipError_t.hipErrorInvalidConfiguration, f"groups of {items} work-items, {shared} bytes")
@@ -102,32 +101,37 @@ def _begin(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, q
             hipError_t.hipErrorCooperativeLaunchTooLarge,
             f"{groups} groups that wait for each other: {kernel.device.name} runs {most} of this size at once",
         )
-    last = _last.get(number_of(queue.device))
-    if last is not None and not queue.capturing:
-        queue.wait(last)
-
-
-@api()
-def _end(queue: Queue) -> None:
-    if not queue.capturing:
-        number = number_of(queue.device)
-        _last[number] = queue.record(_last.get(number))
+    return queue
 
 
 @api(outputs=1)
-def _queue(stream: Any) -> Queue:
-    return queue_of(stream)
+def _begin(queue: Queue) -> Queue:
+    """Return the queue for cooperative launches of its device, once it comes after this one."""
+    number = number_of(queue.device)
+    with _lock:
+        own = _queues.get(number)
+        if own is None or own.closed:
+            own = _queues[number] = queue.device.queue(blocking=False)
+    own.wait(queue)
+    return own
+
+
+@api()
+def _end(queue: Queue, own: Queue) -> None:
+    queue.wait(own)
 
 
 def _launch(f: Any, grid: tuple[int, ...], block: tuple[int, ...], shared: int, stream: Any, params: Any) -> Result:
-    code, queue = _queue(stream)
+    code, queue = _check(f, grid, block, shared, stream)
     if code != OK:
         return (code,)
-    with _lock:
-        result = _begin(f, grid, block, shared, queue)
-        if result[0] == OK:
-            result = _launch_plain(f, grid, block, shared, queue, params)
-        return _end(queue) if result[0] == OK else result
+    if queue.capturing:
+        return _launch_plain(f, grid, block, shared, queue, params)
+    code, own = _begin(queue)  # half of the groups of two that run at once could wait for the others for ever
+    if code != OK:
+        return (code,)
+    result = _launch_plain(f, grid, block, shared, own, params)
+    return _end(queue, own) if result[0] == OK else result
 
 
 def hipModuleLaunchCooperativeKernel(
@@ -144,9 +148,9 @@ def hipModuleLaunchCooperativeKernel(
 ) -> Result:
     """Launch a function all of whose groups run at the same time; ``(hipError_t,)``. Does not block.
 
-    How many groups that can be, Level Zero's driver tells; elsewhere it is one for each compute unit. Such launches of
-    a device run one after the other, as on AMD's devices, whatever their streams are; other work beside them only
-    delays them. In a capture it becomes a node like that of any launch, and graphs are not ordered so.
+    How many groups that can be, Level Zero's driver tells; elsewhere it is one for each compute unit, on CPUs one less.
+    Such launches of a device run one after the other, as on AMD's devices, whatever their streams are; other work
+    beside them only delays them. In a capture it becomes a node like that of any launch, and graphs are not ordered so.
 
     hipErrorCooperativeLaunchTooLarge for more groups, hipErrorInvalidDeviceFunction for anything but a function,
     hipErrorInvalidConfiguration for groups that the kernel cannot have; otherwise as `hipModuleLaunchKernel`.
