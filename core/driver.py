@@ -217,6 +217,13 @@ class DriverKernel(Protocol):
     def local_bytes(self) -> int:
         """Local memory that a group can have."""
 
+    @property
+    def static_local_bytes(self) -> int:
+        """Local memory that a group has by the kernel's own declarations; 0 where the driver does not tell."""
+
+    def groups_at_once(self, block: tuple[int, int, int]) -> int:
+        """Return how many groups of this size the device runs at the same time, at least."""
+
     def create(self, memory: tuple[int, ...] | None) -> int:
         """Make a kernel object and return its handle, which the caller gives to `release_kernel` of driver.pxd.
 
@@ -327,6 +334,12 @@ class DriverDevice(Protocol):
     def allocate(self, nbytes: int, usm_type: str) -> DriverMemory:
         """Make memory of at least one byte. Raises `NotSupportedError` where there is none of this kind, and
         `OutOfMemoryError`.
+        """
+
+    def system_memory(self, address: int, nbytes: int) -> DriverMemory | None:
+        """Return the program's own memory as memory of the device, which does not keep it.
+
+        None where kernels cannot use it.
         """
 
     def part(self, memory: Any, offset: int, nbytes: int) -> tuple[object, int] | None:

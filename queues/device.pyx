@@ -362,6 +362,14 @@ cdef class Device:
         allocation = new_allocation(self, self.state, memory, usm_type == "device")
         return new_buffer(allocation, 0, shape, dtype)
 
+    def _over_host_memory(self, address: int, nbytes: int) -> Buffer | None:
+        """Return a buffer over the program's own memory, which must outlive it; None where kernels cannot use that."""
+        self._check_open()
+        memory = self.driver.system_memory(address, nbytes)
+        if memory is None:
+            return None
+        return new_buffer(new_allocation(self, self.state, memory), 0, (nbytes,), read_dtype("u1"))
+
     def _lend(self, queue: Queue, shape: ShapeLike, dtype: DTypeLike) -> Buffer:
         """Return memory for the commands of a launch. ``queue.free`` gives it back, for use by later launches."""
         queue._check_open()

@@ -234,6 +234,22 @@ class Graph:
             later.dependencies = (*later.dependencies, earlier)
             self._own = None
 
+    def remove_dependency(self, earlier: Node, later: Node) -> None:
+        """Let `later` no longer come after `earlier`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When it does not, or when one of them is not of this graph.
+        """
+        self._check_complete()
+        earlier, later = self._own_nodes((earlier, later))
+        with self._lock:
+            if earlier not in later.dependencies:
+                raise InvalidArgumentError(f"{later!r} does not come after {earlier!r}")
+            later.dependencies = tuple(node for node in later.dependencies if node is not earlier)
+            self._own = None
+
     def _own_nodes(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
         found = tuple(dict.fromkeys(nodes)) if not isinstance(nodes, tuple) else nodes
         for node in found:

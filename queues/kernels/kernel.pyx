@@ -140,6 +140,23 @@ cdef class Kernel:
         """Work-items that a group of this kernel can have on its device."""
         return self.max_block
 
+    @property
+    def static_local_bytes(self) -> int:
+        """Local memory of a group by the kernel's own declarations, in bytes; 0 where the driver does not tell."""
+        if self.closed:
+            raise ClosedError(f"kernel {self.name!r} is closed")
+        return self.native.static_local_bytes
+
+    def groups_at_once(self, block: Grid) -> int:
+        """Return how many groups of so many work-items the device runs at the same time, at least.
+
+        Level Zero's driver tells. Elsewhere it is one for each compute unit, and on CPUs one less.
+        """
+        if self.closed:
+            raise ClosedError(f"kernel {self.name!r} is closed")
+        extents = (block,) if isinstance(block, int) else tuple(block)
+        return self.native.groups_at_once((*extents, 1, 1)[:3])
+
     def _create(self) -> int:
         """Return the handle of a new driver kernel, which the caller owns."""
         if self.closed:

@@ -58,6 +58,9 @@ cdef class Local:
 local = Local  # ps.local(nbytes)
 
 
+cdef object structure = ctypes.Structure
+
+
 cdef object argument_error(Kernel kernel, Py_ssize_t index, str problem, object kind):
     parameter = kernel.parameters[index]
     return kind(
@@ -240,11 +243,14 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
 
 
 cdef int pack_bytes(Kernel kernel, Py_ssize_t i, object value, char* slot) except -1:
-    """Pack a vector, half or struct: the right number of bytes of anything with a buffer, or numbers for a vector."""
+    """Pack a vector, half or struct: the right number of bytes of anything with a buffer, or numbers for a vector.
+
+    A ctypes.Structure is bytes for a vector, too: `hip.float4`.
+    """
     cdef Parameter* parameter = &kernel.layout[i]
     cdef Py_buffer view
     dtype = kernel.parameters[i].dtype
-    if dtype is not None and not isinstance(value, (bytes, bytearray, memoryview)):
+    if dtype is not None and not isinstance(value, (bytes, bytearray, memoryview, structure)):
         lanes = dtype.shape[0] if dtype.shape else 1
         try:
             value = np.ascontiguousarray(convert(value, dtype.base))

@@ -81,6 +81,7 @@ struct KernelTimestamps { Timestamps global, context; };
     X(Result, KernelSetIndirectAccess, (void *kernel, uint32_t flags)) \
     X(Result, KernelDestroy, (void *kernel)) \
     X(Result, KernelGetProperties, (void *kernel, KernelProperties *properties)) \
+    X(Result, KernelSuggestMaxCooperativeGroupCount, (void *kernel, uint32_t *count)) \
     X(Result, EventCounterBasedCreate, (void *context, void *device, const CounterDesc *desc, void **event)) \
     X(Result, EventPoolCreate, (void *context, const EventPoolDesc *desc, uint32_t count, void **devices, \
         void **pool)) \

@@ -54,7 +54,7 @@ cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
     cdef struct KernelDesc:
         const char* name
     cdef struct KernelProperties:
-        uint32_t arguments
+        uint32_t arguments, local_bytes
         void* next
         uint32_t* required_group
     cdef struct GroupLimits:
@@ -71,7 +71,7 @@ cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
         CALL_CommandListImmediateAppendCommandListsExp
         CALL_CommandListGetNextCommandIdExp, CALL_CommandListUpdateMutableCommandsExp
         CALL_KernelSetArgumentValue, CALL_KernelSetGroupSize, CALL_KernelCreate, CALL_KernelSetIndirectAccess
-        CALL_KernelGetProperties
+        CALL_KernelGetProperties, CALL_KernelSuggestMaxCooperativeGroupCount
         CALL_EventCounterBasedCreate, CALL_EventPoolCreate, CALL_EventCreate, CALL_EventHostSynchronize
         CALL_EventHostSignal, CALL_EventHostReset, CALL_EventQueryKernelTimestamp
         CALL_MemAllocDevice, CALL_MemAllocHost, CALL_MemAllocShared
@@ -84,6 +84,7 @@ cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
         Function CommandListHostSynchronize, CommandListCreateImmediate, CommandListCreate, CommandListClose
         Function CommandListImmediateAppendCommandListsExp, CommandListDestroy
         Function CommandListGetNextCommandIdExp, CommandListUpdateMutableCommandsExp
+        Function KernelSuggestMaxCooperativeGroupCount
         Function KernelSetArgumentValue, KernelSetGroupSize, KernelCreate, KernelSetIndirectAccess, KernelDestroy
         Function KernelGetProperties
         Function EventCounterBasedCreate, EventPoolCreate, EventPoolDestroy, EventCreate, EventDestroy

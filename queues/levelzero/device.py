@@ -38,10 +38,15 @@ class LevelZeroKernel:
             read_parameter(name, index, facts, partial(self._refuse, facts)) for index, facts in enumerate(declared)
         ]
         self._check_size(native)
-        items, self.required_block = module.limits(name)
+        items, self.required_block, self.static_local_bytes = module.limits(name)
         self.max_block = items or native.max_group_items
         self.max_block_axis = native.max_group_size
         self.local_bytes = native.max_local_bytes
+
+    def groups_at_once(self, block: tuple[int, int, int]) -> int:
+        """As `DriverKernel.groups_at_once`."""
+        count: int = self._module.cooperative_groups(self.name, block)
+        return count
 
     def _refuse(self, facts: spirv.Declared) -> int:
         raise errors.NotSupportedError(
@@ -123,6 +128,9 @@ class LevelZeroDevice:
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
         return ZeMemory(self.handle, max(nbytes, 1), usm_type)
+
+    def system_memory(self, address: int, nbytes: int) -> None:
+        """As `DriverDevice.system_memory`: no driver was found that allows it."""
 
     def followable_memory(self) -> tuple[int, ...]:
         """Empty: the driver itself makes the memory behind a kernel's pointers available."""

@@ -6,9 +6,10 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 
 from forebay.core.driver cimport Status
 from forebay.queues.levelzero.calls cimport (
-    CALL_KernelCreate, CALL_KernelGetProperties, CALL_KernelSetIndirectAccess, CALL_MemAllocDevice, CALL_MemAllocHost,
-    CALL_MemAllocShared, CALL_ModuleCreate, CALL_ModuleGetGlobalPointer, CALL_ModuleGetNativeBinary, DeviceAllocDesc,
-    GroupLimits, HostAllocDesc, KernelDesc, KernelProperties, ModuleDesc, ze
+    CALL_KernelCreate, CALL_KernelGetProperties, CALL_KernelSetGroupSize, CALL_KernelSetIndirectAccess,
+    CALL_KernelSuggestMaxCooperativeGroupCount, CALL_MemAllocDevice, CALL_MemAllocHost, CALL_MemAllocShared,
+    CALL_ModuleCreate, CALL_ModuleGetGlobalPointer, CALL_ModuleGetNativeBinary, DeviceAllocDesc, GroupLimits,
+    HostAllocDesc, KernelDesc, KernelProperties, ModuleDesc, ze
 )
 from forebay.queues.levelzero.handles cimport (
     COUNTER_BASED, COUNTER_BASED_POOL, RESET, ZeKernel, ZeModule, ZeQueue, close_device, new_device, new_module,
@@ -221,8 +222,10 @@ cdef class ZeProgram:
         variable.nbytes = nbytes
         return variable
 
-    def limits(self, str name) -> tuple[int, tuple[int, int, int]]:
-        """A kernel's (largest number of work-items in a group, or 0; required group size, or zeros)."""
+    def limits(self, str name) -> tuple[int, tuple[int, int, int], int]:
+        """A kernel's (largest number of work-items in a group, or 0; required group size, or zeros; bytes of its own
+        local memory).
+        """
         cdef void* kernel = self.new_kernel(name)
         cdef KernelProperties properties
         cdef GroupLimits group
@@ -231,7 +234,20 @@ cdef class ZeProgram:
         status = outcome(CALL_KernelGetProperties, ze.KernelGetProperties(kernel, &properties))
         ze.KernelDestroy(kernel)
         check(status, f"properties of kernel {name!r}")
-        return group.items, tuple(properties.required_group[i] for i in range(3))
+        return group.items, tuple(properties.required_group[i] for i in range(3)), properties.local_bytes
+
+    def cooperative_groups(self, str name, tuple block) -> int:
+        """How many groups of this size a device runs at once, as the driver suggests it."""
+        cdef void* kernel = self.new_kernel(name)
+        cdef uint32_t count = 0
+        cdef uint32_t x = block[0], y = block[1], z = block[2]
+        cdef Status status = outcome(CALL_KernelSetGroupSize, ze.KernelSetGroupSize(kernel, x, y, z))
+        if status == 0:
+            status = outcome(
+                CALL_KernelSuggestMaxCooperativeGroupCount, ze.KernelSuggestMaxCooperativeGroupCount(kernel, &count))
+        ze.KernelDestroy(kernel)
+        check(status, f"kernel {name!r} in groups of {block}")
+        return count
 
     cdef void* new_kernel(self, str name) except NULL:
         cdef KernelDesc desc

@@ -55,6 +55,7 @@ class OpenCLDevice:
             svm = 0
         self.has_addresses = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
         self.has_shared = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
+        self.has_system = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
         # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so there forebay uses only
         # one kind. On CPUs both work on the same parameter (measured), and setting the memory object is cheaper.
         self.has_memory_objects = is_cpu or not self.has_addresses
@@ -116,6 +117,12 @@ class OpenCLDevice:
             self._memory.add(memory)
             self._allocated += 1
         return memory
+
+    def system_memory(self, address: int, nbytes: int) -> ClMemory | None:
+        """As `DriverDevice.system_memory`: with fine-grained system SVM."""
+        if not self.has_system:
+            return None
+        return ClMemory(self.context, nbytes, True, False, "shared", address)
 
     def followable_memory(self) -> tuple[int, ...]:
         """As `DriverDevice.followable_memory`. OpenCL needs the list for clSetKernelExecInfo."""

@@ -26,7 +26,8 @@ cdef class ClMemory:
     With addresses, the memory is a coarse-grained SVM allocation. Memory that the host shares is fine-grained and has
     the buffer protocol. On CPU devices a memory object lies over the same memory, because setting a memory object as an
     argument is three times cheaper there (OpenCL 3.0: clCreateBuffer with CL_MEM_USE_HOST_PTR of an SVM pointer shares
-    the memory).
+    the memory). With the address of borrowed memory nothing is allocated: a device with fine-grained system SVM uses
+    any memory of the program as it is (OpenCL 3.0, 3.3.1).
     """
 
     cdef readonly uintptr_t handle
@@ -34,17 +35,22 @@ cdef class ClMemory:
     cdef readonly size_t nbytes
     cdef readonly str usm_type
     cdef object context  # a pyopencl.Context: must outlive what is allocated in it
+    cdef bint borrowed  # the program's own memory, which is not freed here
     cdef object __weakref__
 
     def __init__(
-        self, context: pyopencl.Context, size_t nbytes, bint addresses, bint memory_object, str usm_type
+        self, context: pyopencl.Context, size_t nbytes, bint addresses, bint memory_object, str usm_type,
+        uintptr_t borrowed=0
     ) -> None:
         cdef void* native = <void*> <uintptr_t> context.int_ptr
         cdef cl_int error = 0
         self.context = context
         self.nbytes = nbytes
         self.usm_type = usm_type
-        if addresses:
+        if borrowed:
+            self.borrowed = True
+            self.address = borrowed
+        elif addresses:
             # alignment 0 means that of the device's largest type, which is enough for every element type
             self.address = <uintptr_t> cl.SVMAlloc(
                 native, CL_MEM_READ_WRITE | (CL_MEM_SVM_FINE_GRAIN_BUFFER if usm_type == "shared" else 0), nbytes, 0)
@@ -65,5 +71,5 @@ cdef class ClMemory:
     def __dealloc__(self):
         if self.handle:
             cl.ReleaseMemObject(<void*> self.handle)
-        if self.address:
+        if self.address and not self.borrowed:
             cl.SVMFree(<void*> <uintptr_t> self.context.int_ptr, <void*> <uintptr_t> self.address)

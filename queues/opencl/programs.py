@@ -74,6 +74,15 @@ class OpenCLKernel:
         self.max_block_axis = [*device.max_work_item_sizes, 1, 1][:3]
         self.required_block = tuple(info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
         self.local_bytes = device.local_mem_size
+        self.static_local_bytes = info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
+
+    def groups_at_once(self, block: tuple[int, int, int]) -> int:
+        """As `DriverKernel.groups_at_once`: OpenCL does not tell, so one for each compute unit.
+
+        One less on CPUs: Intel's runtime counts the thread of the program that may wait.
+        """
+        is_cpu = bool(self._device.type & cl.device_type.CPU)
+        return max(int(self._device.max_compute_units) - is_cpu, 1)
 
     def _size_of_value(self, kernel: cl.Kernel, index: int, type_name: str) -> int:
         limit = self._device.max_parameter_size

@@ -70,6 +70,12 @@ class SyclProgramKernel:
         self.max_block_axis = list(reversed(native.max_work_item_sizes3d))
         self.required_block = required_block
         self.local_bytes = native.local_mem_size
+        self.static_local_bytes = 0  # dpctl does not tell
+        self._compute_units = max(native.max_compute_units - native.is_cpu, 1)  # see the one of OpenCL
+
+    def groups_at_once(self, block: tuple[int, int, int]) -> int:
+        """As `DriverKernel.groups_at_once`: dpctl does not tell, so one for each compute unit."""
+        return int(self._compute_units)
 
     def create(self, memory: tuple[int, ...] | None) -> int:
         """A new kernel with its own arguments; the caller owns the handle. SYCL kernels always follow pointers."""
@@ -159,6 +165,9 @@ class SyclDevice:
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
         return OwnMemory(self.handle, max(nbytes, 1), usm_type)
+
+    def system_memory(self, address: int, nbytes: int) -> None:
+        """As `DriverDevice.system_memory`: no driver was found that allows it."""
 
     def followable_memory(self) -> tuple[int, ...]:
         """Empty: SYCL itself makes the memory behind a kernel's pointers available (SYCL 2020, 4.8.2)."""

@@ -95,13 +95,15 @@ def show_default() -> None:
 
 @commands.command("hip")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--all", "all_functions", is_flag=True, help="List the functions that are missing, too.")
+@click.option("--all", "all_functions", is_flag=True, help="List the functions that no driver has, too, and why.")
 def show_hip(as_json: bool, all_functions: bool) -> None:
     """List the functions of HIP, and what is there on which driver."""
     from forebay import hip
+    from forebay.hip.functions.unavailable import SUBJECTS
     from forebay.hip.table import DRIVERS, table
 
     rows = table(hip.__all__)
+    reasons = {subject.name: subject.reason for subject in SUBJECTS}
     if as_json:
         listed = [
             {"chapter": row.chapter, "name": row.name} | dict(zip(DRIVERS, row.drivers, strict=True)) for row in rows
@@ -114,7 +116,7 @@ def show_hip(as_json: bool, all_functions: bool) -> None:
         if row.there or all_functions:
             if row.chapter != chapter:
                 chapter = row.chapter
-                console.print(f"[bold]{chapter}[/]")
+                console.print(f"[bold]{chapter}[/]{': ' * (chapter in reasons)}{reasons.get(chapter, '')}")
             console.print(f"  {row.name:<40} {on_drivers(dict(zip(DRIVERS, row.drivers, strict=True)))}")
     there = sum(row.there for row in rows)
     print(f"{there} of the {len(rows)} functions of these chapters; --all lists the others too. hiprtc: forebay.hiprtc")

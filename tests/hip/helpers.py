@@ -69,6 +69,23 @@ def in_thread(function, *args):
     return returned[0]
 
 
+def together(*functions):
+    """What each returns, all of them called at the same time by threads of their own."""
+    returned = [None] * len(functions)
+    begin = threading.Barrier(len(functions))
+
+    def run(i):
+        begin.wait()
+        returned[i] = functions[i]()
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(functions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return returned
+
+
 def fork(event, origin, *others):
     ok(hip.hipEventRecord(event, origin))
     for other in others:

@@ -1,7 +1,9 @@
+import ctypes
 import gc
 import threading
 import weakref
 
+import numpy as np
 import pytest
 
 import forebay as ps
@@ -67,6 +69,7 @@ def test_properties(device, number):
     assert properties.maxThreadsDim[0] == known.block_axis
     assert all(extent > 0 for extent in [*properties.maxGridSize, properties.maxThreadsPerBlock, properties.warpSize])
     other = ok(hip.hipGetDeviceProperties(number))
+    assert ok(hip.hipGetDeviceProperties(deviceId=number)).name == other.name
     assert {name: other[name] for name in other.PROPERTIES()} == vars(properties)
     assert properties.name == device.info.description
     uuids = [ok(hip.hipGetDeviceProperties(each)).uuid for each in range(ok(hip.hipGetDeviceCount()))]
@@ -90,7 +93,7 @@ def test_attributes(device, number):
     ):
         assert ok(hip.hipDeviceGetAttribute(attribute, number)) == expected
         assert ok(hip.hipDeviceGetAttribute(int(attribute), number)) == expected
-    for wrong in (A.hipDeviceAttributeMaxTexture1DWidth, -1, 123456):
+    for wrong in (A.hipDeviceAttributeUnused1, -1, 123456):
         assert code(hip.hipDeviceGetAttribute(wrong, number)) == E.hipErrorInvalidValue
 
 
@@ -119,7 +122,14 @@ def test_a_reset_device_is_gone_at_once(device):
     ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal))
     launch(fill, stream, memory, 6)
     graph = ok(hip.hipStreamEndCapture(stream))
+    ok(hip.hipGraphAddEventRecordNode(graph, None, 0, event))
     ok(hip.hipGraphLaunch(ok(hip.hipGraphInstantiateWithFlags(graph, 0)), stream))
+    array, number, value = np.zeros(4, "i4"), ctypes.c_void_p(int(memory)), ctypes.c_int(5)
+    ok(hip.hipHostRegister(array, array.nbytes))
+    ok(hip.hipCtxCreate(0, ok(hip.hipGetDevice())))
+    given = [ctypes.addressof(number), ctypes.addressof(value)]
+    ok(hip.hipLaunchCooperativeKernel(fill, 1, 1, given, 0, stream))
+    ok(hip.hipCtxPopCurrent())
     ok(hip.hipDeviceSynchronize())
     gc.collect()
     gc.disable()

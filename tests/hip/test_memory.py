@@ -188,8 +188,6 @@ NOT_MAPPED = {
     "a memset": lambda f, p: hip.hipMemset(p, 0, 4),
     "a memset of rows": lambda f, p: hip.hipMemset2DAsync(p, 4, 0, 2, 2, None),
     "a node of a memset": lambda f, p: hip.hipGraphAddMemsetNode(ok(hip.hipGraphCreate(0)), [], 0, memset(p, 0, 4)),
-    "a value that is waited for": lambda f, p: hip.hipStreamWaitValue32(None, p, 0, 0),
-    "a value that is written": lambda f, p: hip.hipStreamWriteValue64(None, p, 0),
     "its address there": lambda f, p: hip.hipHostGetDevicePointer(p, 0),
 }
 

@@ -403,31 +403,6 @@ def test_unloading(module, function):
 # What functions are like
 
 
-def test_attributes_of_functions(function, device):
-    fill, F = function("fill"), hip.hipFunction_attribute
-    most = ok(hip.hipFuncGetAttribute(F.HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, fill))
-    assert most == fill.kernel.max_block_size
-    shared = ok(hip.hipFuncGetAttribute(F.HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, fill))
-    assert shared == limits(device.info).local_memory
-    assert code(hip.hipFuncGetAttribute(F.HIP_FUNC_ATTRIBUTE_NUM_REGS, fill)) == E.hipErrorNotSupported
-    assert code(hip.hipFuncGetAttribute(99, fill)) == E.hipErrorInvalidValue
-    assert code(hip.hipFuncGetAttribute(F.HIP_FUNC_ATTRIBUTE_MAX, fill)) == E.hipErrorInvalidValue
-    assert code(hip.hipFuncGetAttribute(0, None)) == E.hipErrorInvalidResourceHandle
-
-
-@pytest.mark.parametrize("name", ["hipOccupancyMaxPotentialBlockSize", "hipModuleOccupancyMaxPotentialBlockSize"])
-def test_occupancy(function, device, name):
-    find, fill = getattr(hip, name), function("nothing")
-    grid, block = ok(find(fill, 0, 0))
-    assert grid == device.info.compute_units
-    assert 0 < block <= fill.kernel.max_block_size
-    ok(hip.hipModuleLaunchKernel(fill, grid, 1, 1, block, 1, 1, 0, None, None, (ctypes.c_int(1),)))
-    assert ok(find(fill, 0, 1))[1] == 1
-    assert ok(find(fill, 0, 10**9))[1] == block
-    assert code(find(None, 0, 0)) == E.hipErrorInvalidValue
-    assert code(find(fill, 1 << 40, 0)) == E.hipErrorInvalidValue
-
-
 @pytest.mark.threads
 @pytest.mark.executes
 def test_many_threads_launch_one_function(function, device):

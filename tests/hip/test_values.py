@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import forebay as ps
 from forebay import hip
 
 from .conftest import ok
@@ -10,7 +11,7 @@ from .helpers import CANNOT_MAP, E, K, can_map, code
 
 pytestmark = pytest.mark.executes(run=False)
 BITS = {32: "u4", 64: "u8"}
-MEMORY = {"device": "hipMalloc", "host": "hipHostMalloc", "managed": "hipMallocManaged"}
+MEMORY = {"device": "hipMalloc", "host": "hipHostMalloc", "managed": "hipMallocManaged", "copies": "hipHostMalloc"}
 GTE, EQ, AND, NOR = (
     hip.hipStreamWaitValueGte,
     hip.hipStreamWaitValueEq,
@@ -20,13 +21,19 @@ GTE, EQ, AND, NOR = (
 
 
 @pytest.fixture(params=MEMORY)
-def memory(request, device):
+def memory(request, device, monkeypatch):
+    """With "copies", as on a device that cannot map memory of the host."""
+    if request.param == "copies":
+        monkeypatch.setattr(hip.memory, "_host_memory", lambda device, nbytes: ps.host_empty(nbytes, "u1", device))
     made = getattr(hip, MEMORY[request.param])(1024)
     if made[0] == E.hipErrorNotSupported:
         pytest.skip("the device has no such memory")
     pointer = ok(made)
     if request.param == "host" and not can_map(device):
         pytest.skip(CANNOT_MAP)
+    if request.param == "copies":
+        np.asarray(pointer)[:] = 0
+        return pointer
     ok(hip.hipMemset(pointer, 0, 1024))
     ok(hip.hipDeviceSynchronize())
     return pointer

@@ -16,44 +16,43 @@ from typing import Any
 
 from forebay.core.errors import NotSupportedError
 from forebay.hip import (
+    addresses,
     callbacks,
     capture,
-    copies,
     devices,
     enums,
     errors,
     events,
+    functions,
     graphs,
+    hardware,
     memory,
-    memsets,
     modules,
     pointers,
-    pools,
-    properties,
     streams,
+    transfers,
     values,
 )  # fmt: skip
+from forebay.hip.addresses import *  # noqa: F403
 from forebay.hip.callbacks import *  # noqa: F403
 from forebay.hip.capture import *  # noqa: F403
-from forebay.hip.copies import *  # noqa: F403
 from forebay.hip.devices import *  # noqa: F403
 from forebay.hip.enums import *  # noqa: F403
 from forebay.hip.errors import *  # noqa: F403
 from forebay.hip.events import *  # noqa: F403
+from forebay.hip.functions import *  # noqa: F403
 from forebay.hip.graphs import *  # noqa: F403
+from forebay.hip.hardware import *  # noqa: F403
 from forebay.hip.memory import *  # noqa: F403
-from forebay.hip.memsets import *  # noqa: F403
 from forebay.hip.modules import *  # noqa: F403
 from forebay.hip.pointers import *  # noqa: F403
-from forebay.hip.pools import *  # noqa: F403
-from forebay.hip.properties import *  # noqa: F403
 from forebay.hip.streams import *  # noqa: F403
-from forebay.hip.table import chapter_of
+from forebay.hip.transfers import *  # noqa: F403
 from forebay.hip.values import *  # noqa: F403
 
 _PARTS = (
-    callbacks, capture, copies, devices, errors, events, graphs, memory, memsets, modules, pointers, pools, properties,
-    streams, values,
+    addresses, callbacks, capture, devices, errors, events, functions, graphs, hardware, memory,
+    modules, pointers, streams, transfers, values,
 )  # fmt: skip
 __all__ = sorted(
     {name for part in _PARTS for name in part.__all__}
@@ -62,17 +61,12 @@ __all__ = sorted(
 
 
 class NotThereError(NotSupportedError, AttributeError):
-    """A function of HIP that this package does not have."""
+    """A name of HIP that this package does not have."""
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("hiprtc"):  # hip-python's examples call some of hiprtc's functions by this module's name
         return getattr(importlib.import_module("forebay.hiprtc"), name)
-    chapter = chapter_of(name)
-    if chapter is not None:
-        raise NotThereError(f"forebay.hip has no {name} ({chapter}); `forebay hip` prints what there is")
     if name.startswith(("hip", "HIP")):
-        raise NotThereError(
-            f"forebay.hip has no {name}: no driver of forebay could do it, or HIP does not have it either"
-        )
+        raise NotThereError(f"forebay.hip has no {name}, and neither has HIP 7.2; `forebay hip` prints what there is")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

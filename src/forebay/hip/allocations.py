@@ -77,6 +77,8 @@ class Allocation:
             pages = -(-max(self.nbytes, 1) // ALIGNMENT) + 1
             self.base = next(itertools.islice(_numbers, pages - 1, None)) * ALIGNMENT - (pages - 1) * ALIGNMENT
         self._parts: dict[int, Buffer] = {}
+        self.registered = False  # the program's own memory
+        self.hints: Any = None  # what the program has said of managed memory, see `hip.addresses.managed`
         self.graph_memory = graph_memory_of(memory) if isinstance(memory, Buffer) else None
         self._node: Callable[[], Work | None] = lambda: None
         if self.graph_memory is not None and (work := self.graph_memory.work()) is not None:
@@ -164,6 +166,13 @@ def find(address: int) -> tuple[Allocation, int] | None:
         allocation = _by_base[_bases[at]]
     offset = address - allocation.base
     return (allocation, offset) if offset < max(allocation.nbytes, 1) else None
+
+
+def overlaps(address: int, nbytes: int) -> bool:
+    """Return whether any allocation has bytes in this range."""
+    with _lock:
+        at = bisect.bisect_left(_bases, address + nbytes) - 1
+        return at >= 0 and _by_base[_bases[at]].base + _by_base[_bases[at]].nbytes > address
 
 
 def base_of(memory: GraphMemory) -> int:
@@ -274,6 +283,11 @@ class Place:
         if self.buffer is not None:
             return self.buffer.host
         return np.frombuffer(self.host, np.uint8) if self.host is not None else np.empty(0, np.uint8)
+
+    @property
+    def nbytes(self) -> int:
+        """How many there are."""
+        return self.buffer.nbytes if self.buffer is not None else self.bytes().nbytes
 
     @property
     def end(self) -> Any:

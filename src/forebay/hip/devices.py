@@ -24,7 +24,6 @@ from forebay.queues.device import Device
 
 __all__ = [
     "current_device",
-    "hipDeviceCanAccessPeer",
     "hipDeviceGet",
     "hipDeviceGetName",
     "hipDeviceGetStreamPriorityRange",
@@ -139,6 +138,41 @@ def _note_null_queue() -> None:
     set_null_queue(first.null_queue if _only_first and first is not None and not first.closed else None)
 
 
+def set_current(number: int) -> None:
+    """Make the device of this number the thread's current one."""
+    global _only_first
+    _current.number = number
+    if number and _only_first:
+        _only_first = False
+        _note_null_queue()
+
+
+def check_schedule(flags: Any) -> None:
+    """Raise for flags that HIP does not have, or that do not go together; hipErrorInvalidValue."""
+    if operator.index(flags) & ~0x1F or bin(flags & 7).count("1") > 1:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"a device has no flags {flags:#x}")
+
+
+def is_open(number: int) -> bool:
+    """Whether the device of this number was used, and not reset since."""
+    device = _devices.get(number)
+    return device is not None and not device.closed
+
+
+def reset(number: int) -> None:
+    """Close the device of this number, and forget what was made on it. Blocks."""
+    refuse_on_host_thread("hipDeviceReset()")
+    with _lock:
+        device = _devices.pop(number, None)
+        _note_null_queue()
+    if device is not None:
+        try:
+            device.close()
+        finally:
+            for forget in _on_reset:
+                forget(number)
+
+
 @api()
 def hipInit(flags: int) -> None:
     """Do nothing but check; ``(hipError_t,)``: hipErrorInvalidValue for flags, hipErrorNoDevice without a device."""
@@ -159,12 +193,7 @@ def hipGetDeviceCount() -> int:
 @api()
 def hipSetDevice(deviceId: int) -> None:
     """Make it this thread's current device; ``(hipError_t,)``: hipErrorInvalidDevice when no device has this number."""
-    global _only_first
-    number = device_number(deviceId)
-    _current.number = number
-    if number and _only_first:
-        _only_first = False
-        _note_null_queue()
+    set_current(device_number(deviceId))
 
 
 @api(outputs=1)
@@ -184,8 +213,7 @@ def hipDeviceGet(ordinal: int) -> int:
 @api()
 def hipSetDeviceFlags(flags: int) -> None:
     """Accept scheduling flags, which forebay has no use for; ``(hipError_t,)``: hipErrorInvalidValue for others."""
-    if operator.index(flags) & ~0x1F or bin(flags & 7).count("1") > 1:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipSetDeviceFlags: {flags:#x}")
+    check_schedule(flags)
 
 
 @api(outputs=1)
@@ -209,17 +237,7 @@ def hipDeviceReset() -> None:
 
     hipErrorNotSupported in a callback, which changes nothing.
     """
-    refuse_on_host_thread("hipDeviceReset()")
-    number = _current.number
-    with _lock:
-        device = _devices.pop(number, None)
-        _note_null_queue()
-    if device is not None:
-        try:
-            device.close()
-        finally:
-            for forget in _on_reset:
-                forget(number)
+    reset(_current.number)
 
 
 @api(outputs=2)
@@ -242,14 +260,6 @@ def hipDeviceGetName(len: int, device: int) -> bytes:
 def hipDeviceTotalMem(device: int) -> int:
     """Return ``(hipError_t, bytes)`` of the device's memory."""
     return infos()[device_number(device)].memory
-
-
-@api(outputs=1)
-def hipDeviceCanAccessPeer(deviceId: int, peerDeviceId: int) -> int:
-    """Return ``(hipError_t, 0)``: kernels use the memory of their own device only; hipMemcpyPeer goes by the host."""
-    device_number(deviceId)
-    device_number(peerDeviceId)
-    return 0
 
 
 @api(outputs=1)

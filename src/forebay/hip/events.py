@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from forebay.events.event import Event
@@ -21,6 +22,7 @@ from forebay.hip.enums import (
 from forebay.hip.errors import HipError, api
 from forebay.hip.pointers import Number, handle_number
 from forebay.hip.streams import queue_of
+from forebay.queues.queue import Queue
 
 __all__ = [
     "hipEventCreate",
@@ -137,15 +139,30 @@ def hipEventDestroy(event: Any) -> None:
     known.event = None
 
 
-def _record(event: Any, stream: Any, external: bool = False) -> None:
+def record_event(event: Any, stream: Any, external: bool = False) -> None:
+    """Record an event; errors as for `hipEventRecord`."""
     known = event_of(event)
     queue = queue_of(stream)
     assert known.event is not None
     if queue.device._context is not known.event.device._context:
         raise HipError(hipError_t.hipErrorInvalidHandle, "the event and the stream are of two devices")
-    if external and queue.capturing:
-        raise HipError(hipError_t.hipErrorNotSupported, "a graph does not record events")
-    queue.record(known.event)
+    if not (external and _captured("record", known, queue)):
+        queue.record(known.event)
+
+
+_make_work: Callable[[str, ihipEvent_t], Any]
+
+
+def connect(make_work: Callable[[str, ihipEvent_t], Any]) -> None:
+    """Set what makes the work of a node that does something ("record", "wait") with an event: `graphs.parts`."""
+    global _make_work
+    _make_work = make_work
+
+
+def _captured(what: str, event: ihipEvent_t, queue: Queue) -> bool:
+    """Add a node for an event to a queue's capture; False when there is none."""
+    capture = queue._capture
+    return capture is not None and capture.add(queue, _make_work(what, event)) is not None
 
 
 @api()
@@ -154,18 +171,19 @@ def hipEventRecord(event: Any, stream: Any = None) -> None:
 
     hipErrorInvalidHandle without an event, or when its device is not the stream's.
     """
-    _record(event, stream)
+    record_event(event, stream)
 
 
 @api()
 def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> None:
     """Do what `hipEventRecord` does; ``(hipError_t,)``: hipErrorInvalidValue for unknown flags.
 
-    hipErrorNotSupported for hipEventRecordExternal in a capture; elsewhere it changes nothing.
+    With hipEventRecordExternal a capture gets a node that records the event whenever the graph runs, see
+    `hipGraphAddEventRecordNode`; elsewhere the flag changes nothing.
     """
     if flags not in (0, hipEventRecordExternal):
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipEventRecordWithFlags: flags {flags:#x}")
-    _record(event, stream, external=flags == hipEventRecordExternal)
+    record_event(event, stream, external=flags == hipEventRecordExternal)
 
 
 @api()
@@ -211,13 +229,13 @@ def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
     """Let what comes next on the stream wait for the event as it was last recorded; ``(hipError_t,)``.
 
     Nothing is waited for if the event was never recorded. hipErrorInvalidHandle without an event, hipErrorInvalidValue
-    for unknown flags, hipErrorNotSupported for hipEventWaitExternal in a capture. Does not block.
+    for unknown flags. With hipEventWaitExternal a capture gets a node that waits for the event whenever the graph runs,
+    see `hipGraphAddEventWaitNode`; elsewhere the flag changes nothing. Does not block.
     """
     queue = queue_of(stream)
     recorded = event_of(event)
     if flags not in (0, hipEventWaitExternal):
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipStreamWaitEvent: flags {flags:#x}")
-    if flags == hipEventWaitExternal and queue.capturing:
-        raise HipError(hipError_t.hipErrorNotSupported, "a graph does not wait for events")
     assert recorded.event is not None
-    queue.wait(recorded.event)
+    if not (flags == hipEventWaitExternal and _captured("wait", recorded, queue)):
+        queue.wait(recorded.event)

@@ -11,6 +11,9 @@ from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
 from forebay.hip.devices import current_device, current_number, device_of, infos
 from forebay.hip.enums import (
+    hipDeviceMallocDefault,
+    hipDeviceMallocFinegrained,
+    hipDeviceMallocUncached,
     hipError_t,
     hipHostMallocCoherent,
     hipHostMallocMapped,
@@ -18,12 +21,13 @@ from forebay.hip.enums import (
     hipHostMallocNumaUser,
     hipHostMallocPortable,
     hipHostMallocWriteCombined,
+    hipMallocSignalMemory,
     hipMemAttachGlobal,
     hipMemAttachHost,
     hipMemoryType,
 )
 from forebay.hip.errors import HipError, api
-from forebay.hip.pointers import DeviceArray, HostArray, Pointer, address_of
+from forebay.hip.pointers import DeviceArray, HostArray, address_of
 from forebay.hip.streams import queue_of
 from forebay.queues.capture_rules import refuse_unsafe
 from forebay.queues.device import Device
@@ -33,26 +37,27 @@ from forebay.queues.memory.pinned import host_empty
 from forebay.queues.queue import Queue
 
 __all__ = [
+    "hipExtMallocWithFlags",
     "hipFree",
     "hipFreeAsync",
     "hipFreeHost",
     "hipHostAlloc",
     "hipHostFree",
-    "hipHostGetDevicePointer",
-    "hipHostGetFlags",
     "hipHostMalloc",
     "hipMalloc",
     "hipMallocAsync",
     "hipMallocHost",
     "hipMallocManaged",
     "hipMemAllocHost",
-    "hipMemGetAddressRange",
     "hipMemGetInfo",
-    "hipMemPtrGetInfo",
-    "hipPointerAttribute_t",
-    "hipPointerGetAttributes",
 ]
 
+DEVICE_FLAGS = (
+    hipDeviceMallocDefault,
+    hipDeviceMallocFinegrained,
+    hipDeviceMallocUncached,
+    hipMallocSignalMemory,
+)
 HOST_FLAGS = (
     hipHostMallocPortable
     | hipHostMallocMapped
@@ -91,17 +96,33 @@ def pointer_to(allocation: Allocation) -> DeviceArray:
     return pointer
 
 
+def allocate(nbytes: int) -> DeviceArray:
+    """Allocate memory of the current device; a null pointer for 0 bytes."""
+    if nbytes == 0:
+        return DeviceArray(None, (0,))
+    result: DeviceArray = hand_out(DeviceArray, current_device().empty(nbytes, "u1"), hipMemoryType.hipMemoryTypeDevice)
+    return result
+
+
 @api(outputs=1)
 def hipMalloc(size: int) -> DeviceArray:
     """Allocate memory of the current device; ``(hipError_t, pointer)``.
 
     A null pointer for 0 bytes; hipErrorOutOfMemory when there is not enough.
     """
-    nbytes = size_of(size)
-    if nbytes == 0:
-        return DeviceArray(None, (0,))
-    result: DeviceArray = hand_out(DeviceArray, current_device().empty(nbytes, "u1"), hipMemoryType.hipMemoryTypeDevice)
-    return result
+    return allocate(size_of(size))
+
+
+@api(outputs=1)
+def hipExtMallocWithFlags(sizeBytes: int, flags: int) -> DeviceArray:
+    """Do what `hipMalloc` does; the flags of HIP make no difference.
+
+    hipErrorInvalidValue for others, and for hipMallocSignalMemory with other than 8 bytes.
+    """
+    nbytes = size_of(sizeBytes)
+    if flags not in DEVICE_FLAGS or (flags == hipMallocSignalMemory and nbytes != 8):
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipExtMallocWithFlags({nbytes}, {flags:#x})")
+    return allocate(nbytes)
 
 
 def _host_memory(device: Device, nbytes: int) -> Any:
@@ -175,6 +196,8 @@ def _take(ptr: Any, *kinds: hipMemoryType) -> Allocation | None:
         raise HipError(hipError_t.hipErrorInvalidValue, f"no allocation of this kind begins at {address:#x}")
     if allocation.variable:
         raise HipError(hipError_t.hipErrorInvalidValue, f"a variable begins at {address:#x}: its module frees it")
+    if allocation.registered:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"the program's own memory begins at {address:#x}")
     return allocation
 
 
@@ -281,92 +304,3 @@ def hipMemGetInfo() -> tuple[int, int]:
     own = [a for a in there if not (a.pooled or a.variable) and a.kind in of_the_device]
     used = sum(a.nbytes for a in own) + device.pool.reserved + figures_of(device).reserved
     return max(total - used, 0), total
-
-
-class hipPointerAttribute_t:
-    """What `hipPointerGetAttributes` returns.
-
-    Attributes
-    ----------
-    type : hipMemoryType
-    device : int
-    devicePointer, hostPointer : Pointer
-    isManaged : int
-    allocationFlags : int
-    """
-
-    def __init__(self) -> None:
-        self.type = hipMemoryType.hipMemoryTypeUnregistered
-        self.device = -1
-        self.devicePointer, self.hostPointer = Pointer(None), Pointer(None)
-        self.isManaged = self.allocationFlags = 0
-
-    @staticmethod
-    def PROPERTIES() -> list[str]:
-        """Return the names of the attributes."""
-        return ["type", "device", "devicePointer", "hostPointer", "isManaged", "allocationFlags"]
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
-
-
-@api()
-def hipPointerGetAttributes(attributes: hipPointerAttribute_t, ptr: Any) -> None:
-    """Fill in what is known of a pointer; ``(hipError_t,)``: hipErrorInvalidValue for memory that is not from here."""
-    if not isinstance(attributes, hipPointerAttribute_t):
-        raise ArgumentTypeError(f"attributes is a hipPointerAttribute_t, not {type(attributes).__name__}")
-    address, _ = address_of(ptr)
-    found = allocations.find(address) if address else None
-    if found is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"{address:#x} is in no allocation")
-    allocation, _ = found
-    attributes.type, attributes.device = allocation.kind, allocation.device
-    attributes.isManaged = int(allocation.kind == hipMemoryType.hipMemoryTypeManaged)
-    attributes.allocationFlags = allocation.flags
-    attributes.devicePointer = Pointer(address if isinstance(allocation.memory, Buffer) else None)
-    on_device = allocation.kind == hipMemoryType.hipMemoryTypeDevice
-    attributes.hostPointer = Pointer(None if on_device else address)
-
-
-def _found(ptr: Any) -> tuple[Allocation, int]:
-    address, _ = address_of(ptr)
-    found = allocations.find(address) if address else None
-    if found is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"{address:#x} is in no allocation")
-    return found
-
-
-@api(outputs=2)
-def hipMemGetAddressRange(dptr: Any) -> tuple[Pointer, int]:
-    """Return ``(hipError_t, base, bytes)`` of the allocation that the pointer is in."""
-    allocation, _ = _found(dptr)
-    return Pointer(allocation.base), allocation.nbytes
-
-
-@api(outputs=1)
-def hipMemPtrGetInfo(ptr: Any) -> int:
-    """Return ``(hipError_t, bytes)`` of the allocation that the pointer is in."""
-    return _found(ptr)[0].nbytes
-
-
-@api(outputs=1)
-def hipHostGetDevicePointer(hstPtr: Any, flags: int = 0) -> Pointer:
-    """Return ``(hipError_t, pointer)`` for kernels to memory of `hipHostMalloc`: the same address.
-
-    hipErrorInvalidValue for other memory, hipErrorNotSupported where the device cannot map it.
-    """
-    allocation, _ = _found(hstPtr)
-    if flags or allocation.kind != hipMemoryType.hipMemoryTypeHost:
-        raise HipError(hipError_t.hipErrorInvalidValue)
-    if not isinstance(allocation.memory, Buffer):
-        raise allocation.for_copies_only()
-    return Pointer(hstPtr)
-
-
-@api(outputs=1)
-def hipHostGetFlags(hostPtr: Any) -> int:
-    """Return ``(hipError_t, flags)`` that `hipHostMalloc` was called with."""
-    allocation, _ = _found(hostPtr)
-    if allocation.kind != hipMemoryType.hipMemoryTypeHost:
-        raise HipError(hipError_t.hipErrorInvalidValue, "this memory is not from hipHostMalloc")
-    return allocation.flags

@@ -22,7 +22,6 @@ from forebay.hip.enums import (
     HIP_LAUNCH_PARAM_BUFFER_SIZE,
     HIP_LAUNCH_PARAM_END,
     hipError_t,
-    hipFunction_attribute,
     hipMemoryType,
 )
 from forebay.hip.errors import SUCCESS, HipError, Result, api, code_of, record
@@ -37,7 +36,6 @@ from forebay.queues.kernels.program import Program
 
 __all__ = [
     "dim3",
-    "hipFuncGetAttribute",
     "hipFunction_t",
     "hipModuleGetFunction",
     "hipModuleGetFunctionCount",
@@ -46,10 +44,9 @@ __all__ = [
     "hipModuleLoad",
     "hipModuleLoadData",
     "hipModuleLoadDataEx",
-    "hipModuleOccupancyMaxPotentialBlockSize",
+    "hipModuleLoadFatBinary",
     "hipModuleUnload",
     "hipModule_t",
-    "hipOccupancyMaxPotentialBlockSize",
     "ihipModuleSymbol_t",
     "ihipModule_t",
 ]
@@ -167,6 +164,12 @@ def hipModuleLoadDataEx(image: Any, numOptions: int = 0, options: Any = None, op
 
 
 @api(outputs=1)
+def hipModuleLoadFatBinary(fatbin: Any) -> ihipModule_t:
+    """Do what `hipModuleLoadData` does."""
+    return _load(fatbin)
+
+
+@api(outputs=1)
 def hipModuleLoad(fname: Any) -> ihipModule_t:
     """Build a module from a file, see `hipModuleLoadData`; hipErrorFileNotFound when no file has this name."""
     if not fname:
@@ -179,7 +182,8 @@ def hipModuleLoad(fname: Any) -> ihipModule_t:
     return _load(image)
 
 
-def _module_of(module: Any) -> ihipModule_t:
+def module_of(module: Any) -> ihipModule_t:
+    """Return the module of this object or number; hipErrorInvalidHandle for None, hipErrorNotFound for no module."""
     if module is None:
         raise HipError(hipError_t.hipErrorInvalidHandle, "the module is None")
     number = handle_number(module, "a module")
@@ -195,7 +199,7 @@ def hipModuleUnload(module: Any) -> None:
 
     hipErrorInvalidHandle for None, hipErrorNotFound for one that was unloaded before. Does not block.
     """
-    known = _module_of(module)
+    known = module_of(module)
     if _modules.pop(known.address, None) is not None and known.program is not None:
         for variable in known.variables.values():
             allocations.take(variable.base)
@@ -218,7 +222,7 @@ def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
     """
     if not kname:
         raise HipError(hipError_t.hipErrorInvalidValue, "the name is empty")
-    known, name = _module_of(module), _text_of(kname)
+    known, name = module_of(module), _text_of(kname)
     program, kernel = known.program, known.code.find(name) if known.code is not None else None
     symbol = name if kernel is None else kernel.symbol
     assert program is not None
@@ -238,7 +242,7 @@ def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
 @api(outputs=1)
 def hipModuleGetFunctionCount(mod: Any) -> int:
     """Return ``(hipError_t, count)`` of a module's functions."""
-    program = _module_of(mod).program
+    program = module_of(mod).program
     return len(program) if program is not None else 0
 
 
@@ -255,7 +259,7 @@ def hipModuleGetGlobal(hmod: Any, name: Any) -> tuple[DeviceArray, int]:
     """
     if not name:
         raise HipError(hipError_t.hipErrorInvalidValue, "the name is empty")
-    known, text = _module_of(hmod), _text_of(name)
+    known, text = module_of(hmod), _text_of(name)
     if text not in known.variables:
         symbol: str | None = text
         if known.code is not None and known.code.language == HIP_CPP:
@@ -296,9 +300,15 @@ def function_of(function: Any) -> Function:
     return known
 
 
+def _given_bytes(parameter: Parameter) -> int:
+    """How many bytes of a value there are: HIP's float3 has 12, and the kernel's 16."""
+    return parameter.nbytes if parameter.dtype is None else parameter.dtype.itemsize
+
+
 def _value_at(parameter: Parameter, address: int) -> Any:
     """The value for a parameter that is at this address."""
-    return _value_of(parameter, ctypes.string_at(address, parameter.nbytes))
+    nbytes = parameter.nbytes if parameter.kind == "pointer" else _given_bytes(parameter)
+    return _value_of(parameter, ctypes.string_at(address, nbytes))
 
 
 def _value_of(parameter: Parameter, data: bytes) -> Any:
@@ -327,7 +337,8 @@ def _words(of: Any, count: int) -> Any:
 def _value_from(parameter: Parameter, item: Any) -> Any:
     """The value for a parameter from an entry of a list of ``kernelParams``, which says where its bytes are."""
     what = f"kernelParams, parameter {parameter.name!r}"
-    place = Place(np.asarray(item) if isinstance(item, np.generic) else item, parameter.nbytes, what)
+    nbytes = parameter.nbytes if parameter.kind == "pointer" else _given_bytes(parameter)
+    place = Place(np.asarray(item) if isinstance(item, np.generic) else item, nbytes, what)
     if not place.in_host_memory:
         raise HipError(
             hipError_t.hipErrorInvalidValue,
@@ -393,59 +404,3 @@ def _launch_failed(error: Exception, function: Any, stream: Any) -> Result:
 
 
 hip_launch.connect(SUCCESS, _launch_failed, function_of, queue_of, buffer_of, read_params, read_extra)
-
-
-# -- what a function is like
-
-
-@api(outputs=1)
-def hipFuncGetAttribute(attrib: Any, hfunc: Any) -> int:
-    """Return ``(hipError_t, value)``.
-
-    hipErrorInvalidHandle without a function, hipErrorInvalidValue for an unknown attribute,
-    hipErrorNotSupported for one that no driver tells: registers and versions.
-    """
-    kernel = function_of(hfunc).kernel
-    try:
-        attribute = hipFunction_attribute(attrib)
-    except ValueError:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"a function has no attribute {attrib!r}") from None
-    if attribute == hipFunction_attribute.HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-        return kernel.max_block_size
-    if attribute == hipFunction_attribute.HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        return int(kernel.device.driver.limits.local_bytes)
-    if attribute == hipFunction_attribute.HIP_FUNC_ATTRIBUTE_MAX:
-        raise HipError(hipError_t.hipErrorInvalidValue, "HIP_FUNC_ATTRIBUTE_MAX is not an attribute")
-    raise HipError(hipError_t.hipErrorNotSupported, f"no driver tells {attribute.name}")
-
-
-def _block_size(f: Any, shared: Any, limit: Any) -> tuple[int, int]:
-    if f is None:
-        raise HipError(hipError_t.hipErrorInvalidValue, "the function is None")
-    kernel = function_of(f).kernel
-    limits = kernel.device.driver.limits
-    if shared > limits.local_bytes:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"{shared} bytes of local memory")
-    largest = min(kernel.max_block_size, limits.group_size[0])
-    block = min(largest, limit) if limit > 0 else largest
-    if block >= limits.lockstep:
-        block -= block % limits.lockstep
-    return max(kernel.device.info.compute_units, 1), block
-
-
-@api(outputs=2)
-def hipOccupancyMaxPotentialBlockSize(f: Any, dynSharedMemPerBlk: int = 0, blockSizeLimit: int = 0) -> tuple[int, int]:
-    """Return ``(hipError_t, gridSize, blockSize)``: as many groups as there are compute units, the largest that may be.
-
-    No driver tells how many groups a compute unit runs at once, so one is assumed. hipErrorInvalidValue without a
-    function.
-    """
-    return _block_size(f, dynSharedMemPerBlk, blockSizeLimit)
-
-
-@api(outputs=2)
-def hipModuleOccupancyMaxPotentialBlockSize(
-    f: Any, dynSharedMemPerBlk: int = 0, blockSizeLimit: int = 0
-) -> tuple[int, int]:
-    """Do what `hipOccupancyMaxPotentialBlockSize` does."""
-    return _block_size(f, dynSharedMemPerBlk, blockSizeLimit)

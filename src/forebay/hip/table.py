@@ -5,108 +5,116 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from forebay.hip.functions.unavailable import SUBJECTS
+
 __all__ = ["Row", "chapter_of", "table"]
 
 DRIVERS = ("level_zero", "opencl", "sycl")
 
-# The functions of HIP 7.2 by chapter, without "hip": textures and surfaces, arrays in texture memory, contexts, links,
-# libraries and profiling are left out, because no driver here could have them.
+# The functions of HIP 7.2 by chapter, without "hip". The chapters of those in `functions.unavailable` are its subjects.
 _CHAPTERS = {
     "devices": """
-        ChooseDevice DeviceCanAccessPeer DeviceComputeCapability DeviceDisablePeerAccess DeviceEnablePeerAccess
-        DeviceGet DeviceGetAttribute DeviceGetByPCIBusId DeviceGetCacheConfig DeviceGetLimit DeviceGetName
-        DeviceGetP2PAttribute DeviceGetPCIBusId DeviceGetSharedMemConfig DeviceGetTexture1DLinearMaxWidth
-        DeviceGetUuid DeviceReset DeviceSetCacheConfig DeviceSetLimit DeviceSetSharedMemConfig DeviceSynchronize
-        DeviceTotalMem DriverGetVersion ExtGetLinkTypeAndHopCount GetDevice GetDeviceCount GetDeviceFlags
-        GetDeviceProperties Init RuntimeGetVersion SetDevice SetDeviceFlags SetValidDevices
+        ChooseDevice DeviceCanAccessPeer DeviceComputeCapability DeviceDisablePeerAccess
+        DeviceEnablePeerAccess DeviceGet DeviceGetAttribute DeviceGetCacheConfig DeviceGetLimit
+        DeviceGetName DeviceGetP2PAttribute DeviceGetSharedMemConfig DeviceGetUuid DeviceReset
+        DeviceSetCacheConfig DeviceSetLimit DeviceSetSharedMemConfig DeviceSynchronize DeviceTotalMem
+        DriverGetVersion ExtGetLinkTypeAndHopCount GetDevice GetDeviceCount GetDeviceFlags
+        GetDeviceProperties Init RuntimeGetVersion SetDevice SetDeviceFlags
+    """,
+    "contexts": """
+        CtxCreate CtxDestroy CtxDisablePeerAccess CtxEnablePeerAccess CtxGetApiVersion CtxGetCacheConfig
+        CtxGetCurrent CtxGetDevice CtxGetFlags CtxGetSharedMemConfig CtxPopCurrent CtxPushCurrent
+        CtxSetCacheConfig CtxSetCurrent CtxSetSharedMemConfig CtxSynchronize DevicePrimaryCtxGetState
+        DevicePrimaryCtxRelease DevicePrimaryCtxReset DevicePrimaryCtxRetain DevicePrimaryCtxSetFlags
     """,
     "streams": """
-        DeviceGetStreamPriorityRange ExtStreamCreateWithCUMask ExtStreamGetCUMask GetStreamDeviceId LaunchHostFunc
-        LaunchHostFunc_spt StreamAddCallback StreamAddCallback_spt StreamAttachMemAsync StreamBatchMemOp
-        StreamCopyAttributes StreamCreate StreamCreateWithFlags StreamCreateWithPriority StreamDestroy
-        StreamGetAttribute StreamGetDevice StreamGetFlags StreamGetFlags_spt StreamGetId StreamGetPriority
-        StreamGetPriority_spt StreamQuery StreamQuery_spt StreamSetAttribute StreamSynchronize StreamSynchronize_spt
-        StreamWaitEvent StreamWaitEvent_spt StreamWaitValue32 StreamWaitValue64 StreamWriteValue32
-        StreamWriteValue64
+        DeviceGetStreamPriorityRange GetStreamDeviceId LaunchHostFunc LaunchHostFunc_spt StreamAddCallback
+        StreamAddCallback_spt StreamAttachMemAsync StreamCreate StreamCreateWithFlags
+        StreamCreateWithPriority StreamDestroy StreamGetDevice StreamGetFlags StreamGetFlags_spt StreamGetId
+        StreamGetPriority StreamGetPriority_spt StreamQuery StreamQuery_spt StreamSynchronize
+        StreamSynchronize_spt StreamWaitEvent StreamWaitEvent_spt StreamWaitValue32 StreamWaitValue64
+        StreamWriteValue32 StreamWriteValue64
     """,
     "events": """
-        EventCreate EventCreateWithFlags EventDestroy EventElapsedTime EventQuery EventRecord EventRecordWithFlags
-        EventRecord_spt EventSynchronize
+        EventCreate EventCreateWithFlags EventDestroy EventElapsedTime EventQuery EventRecord
+        EventRecordWithFlags EventRecord_spt EventSynchronize
     """,
     "memory": """
-        DeviceGetDefaultMemPool DeviceGetMemPool DeviceSetMemPool DrvMemcpy2DUnaligned DrvMemcpy3D DrvMemcpy3DAsync
-        DrvPointerGetAttributes ExtMallocWithFlags Free FreeAsync FreeHost HostAlloc HostFree HostGetDevicePointer
+        DeviceGetDefaultMemPool DeviceGetMemPool DeviceSetMemPool DrvMemcpy2DUnaligned DrvMemcpy3D
+        DrvMemcpy3DAsync ExtMallocWithFlags Free FreeAsync FreeHost HostAlloc HostFree HostGetDevicePointer
         HostGetFlags HostMalloc HostRegister HostUnregister Malloc Malloc3D MallocAsync MallocFromPoolAsync
-        MallocHost MallocManaged MallocPitch MemAddressFree MemAddressReserve MemAdvise MemAdvise_v2 MemAllocHost
-        MemAllocPitch MemCreate MemExportToShareableHandle MemGetAccess MemGetAddressRange
-        MemGetAllocationGranularity MemGetAllocationPropertiesFromHandle MemGetHandleForAddressRange MemGetInfo
-        MemImportFromShareableHandle MemMap MemPoolCreate MemPoolDestroy MemPoolExportPointer
-        MemPoolExportToShareableHandle MemPoolGetAccess MemPoolGetAttribute MemPoolImportFromShareableHandle
-        MemPoolImportPointer MemPoolSetAccess MemPoolSetAttribute MemPoolTrimTo MemPrefetchAsync MemPrefetchAsync_v2
-        MemPtrGetInfo MemRangeGetAttribute MemRangeGetAttributes MemRelease MemRetainAllocationHandle MemSetAccess
-        MemUnmap Memcpy Memcpy2D Memcpy2DAsync Memcpy2DAsync_spt Memcpy2D_spt Memcpy3D Memcpy3DAsync
-        Memcpy3DAsync_spt Memcpy3DBatchAsync Memcpy3DPeer Memcpy3DPeerAsync Memcpy3D_spt MemcpyAsync MemcpyAsync_spt
-        MemcpyBatchAsync MemcpyDtoD MemcpyDtoDAsync MemcpyDtoH MemcpyDtoHAsync MemcpyHtoD MemcpyHtoDAsync
-        MemcpyParam2D MemcpyParam2DAsync MemcpyPeer MemcpyPeerAsync MemcpyWithStream Memcpy_spt Memset Memset2D
-        Memset2DAsync Memset2DAsync_spt Memset2D_spt Memset3D Memset3DAsync Memset3DAsync_spt Memset3D_spt
-        MemsetAsync MemsetAsync_spt MemsetD16 MemsetD16Async MemsetD2D16 MemsetD2D16Async MemsetD2D32
-        MemsetD2D32Async MemsetD2D8 MemsetD2D8Async MemsetD32 MemsetD32Async MemsetD8 MemsetD8Async Memset_spt
-        PointerGetAttribute PointerGetAttributes PointerSetAttribute
+        MallocHost MallocManaged MallocPitch MemAdvise MemAdvise_v2 MemAllocHost MemAllocPitch
+        MemGetAddressRange MemGetInfo MemPoolGetAccess MemPoolGetAttribute MemPoolSetAttribute MemPoolTrimTo
+        MemPrefetchAsync MemPrefetchAsync_v2 MemPtrGetInfo MemRangeGetAttribute Memcpy Memcpy2D
+        Memcpy2DAsync Memcpy2DAsync_spt Memcpy2D_spt Memcpy3D Memcpy3DAsync Memcpy3DAsync_spt Memcpy3DPeer
+        Memcpy3DPeerAsync Memcpy3D_spt MemcpyAsync MemcpyAsync_spt MemcpyDtoD MemcpyDtoDAsync MemcpyDtoH
+        MemcpyDtoHAsync MemcpyHtoD MemcpyHtoDAsync MemcpyParam2D MemcpyParam2DAsync MemcpyPeer
+        MemcpyPeerAsync MemcpyWithStream Memcpy_spt Memset Memset2D Memset2DAsync Memset2DAsync_spt
+        Memset2D_spt Memset3D Memset3DAsync Memset3DAsync_spt Memset3D_spt MemsetAsync MemsetAsync_spt
+        MemsetD16 MemsetD16Async MemsetD2D16 MemsetD2D16Async MemsetD2D32 MemsetD2D32Async MemsetD2D8
+        MemsetD2D8Async MemsetD32 MemsetD32Async MemsetD8 MemsetD8Async Memset_spt PointerGetAttribute
+        PointerGetAttributes PointerSetAttribute
+    """,
+    "variables": """
+        GetSymbolAddress GetSymbolSize MemcpyFromSymbol MemcpyFromSymbolAsync MemcpyFromSymbolAsync_spt
+        MemcpyFromSymbol_spt MemcpyToSymbol MemcpyToSymbolAsync MemcpyToSymbolAsync_spt MemcpyToSymbol_spt
     """,
     "modules": """
-        ExtLaunchKernel ExtLaunchMultiKernelMultiDevice FuncGetAttribute FuncGetAttributes FuncSetAttribute
-        FuncSetCacheConfig FuncSetSharedMemConfig LaunchCooperativeKernel LaunchCooperativeKernelMultiDevice
-        LaunchCooperativeKernel_spt LaunchKernel LaunchKernelExC LaunchKernel_spt ModuleGetFunction
-        ModuleGetFunctionCount ModuleGetGlobal ModuleGetTexRef ModuleLaunchCooperativeKernel
-        ModuleLaunchCooperativeKernelMultiDevice ModuleLaunchKernel ModuleLoad ModuleLoadData ModuleLoadDataEx
+        ExtLaunchKernel FuncGetAttribute FuncGetAttributes FuncSetAttribute FuncSetCacheConfig
+        FuncSetSharedMemConfig LaunchCooperativeKernel LaunchCooperativeKernel_spt LaunchKernel
+        LaunchKernel_spt ModuleGetFunction ModuleGetFunctionCount ModuleGetGlobal
+        ModuleLaunchCooperativeKernel ModuleLaunchKernel ModuleLoad ModuleLoadData ModuleLoadDataEx
         ModuleLoadFatBinary ModuleOccupancyMaxActiveBlocksPerMultiprocessor
         ModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags ModuleOccupancyMaxPotentialBlockSize
         ModuleOccupancyMaxPotentialBlockSizeWithFlags ModuleUnload OccupancyAvailableDynamicSMemPerBlock
         OccupancyMaxActiveBlocksPerMultiprocessor OccupancyMaxActiveBlocksPerMultiprocessorWithFlags
         OccupancyMaxPotentialBlockSize
     """,
+    "libraries": """
+        KernelGetAttribute KernelGetFunction KernelGetLibrary KernelGetName KernelGetParamInfo KernelSetAttribute
+        LibraryEnumerateKernels LibraryGetGlobal LibraryGetKernel LibraryGetKernelCount LibraryLoadData
+        LibraryLoadFromFile LibraryUnload
+    """,
     "graphs": """
         DeviceGetGraphMemAttribute DeviceGraphMemTrim DeviceSetGraphMemAttribute DrvGraphAddMemFreeNode
-        DrvGraphAddMemcpyNode DrvGraphAddMemsetNode DrvGraphExecMemcpyNodeSetParams DrvGraphExecMemsetNodeSetParams
-        DrvGraphMemcpyNodeGetParams DrvGraphMemcpyNodeSetParams GraphAddBatchMemOpNode GraphAddChildGraphNode
-        GraphAddDependencies GraphAddEmptyNode GraphAddEventRecordNode GraphAddEventWaitNode
-        GraphAddExternalSemaphoresSignalNode GraphAddExternalSemaphoresWaitNode GraphAddHostNode GraphAddKernelNode
-        GraphAddMemAllocNode GraphAddMemFreeNode GraphAddMemcpyNode GraphAddMemcpyNode1D
-        GraphAddMemcpyNodeFromSymbol GraphAddMemcpyNodeToSymbol GraphAddMemsetNode GraphAddNode
-        GraphBatchMemOpNodeGetParams GraphBatchMemOpNodeSetParams GraphChildGraphNodeGetGraph GraphClone GraphCreate
-        GraphDebugDotPrint GraphDestroy GraphDestroyNode GraphEventRecordNodeGetEvent GraphEventRecordNodeSetEvent
-        GraphEventWaitNodeGetEvent GraphEventWaitNodeSetEvent GraphExecBatchMemOpNodeSetParams
-        GraphExecChildGraphNodeSetParams GraphExecDestroy GraphExecEventRecordNodeSetEvent
-        GraphExecEventWaitNodeSetEvent GraphExecExternalSemaphoresSignalNodeSetParams
-        GraphExecExternalSemaphoresWaitNodeSetParams GraphExecGetFlags GraphExecHostNodeSetParams
-        GraphExecKernelNodeSetParams GraphExecMemcpyNodeSetParams GraphExecMemcpyNodeSetParams1D
-        GraphExecMemcpyNodeSetParamsFromSymbol GraphExecMemcpyNodeSetParamsToSymbol GraphExecMemsetNodeSetParams
-        GraphExecNodeSetParams GraphExecUpdate GraphExternalSemaphoresSignalNodeGetParams
-        GraphExternalSemaphoresSignalNodeSetParams GraphExternalSemaphoresWaitNodeGetParams
-        GraphExternalSemaphoresWaitNodeSetParams GraphGetEdges GraphGetNodes GraphGetRootNodes
-        GraphHostNodeGetParams GraphHostNodeSetParams GraphInstantiate GraphInstantiateWithFlags
-        GraphInstantiateWithParams GraphKernelNodeCopyAttributes GraphKernelNodeGetAttribute
-        GraphKernelNodeGetParams GraphKernelNodeSetAttribute GraphKernelNodeSetParams GraphLaunch GraphLaunch_spt
-        GraphMemAllocNodeGetParams GraphMemFreeNodeGetParams GraphMemcpyNodeGetParams GraphMemcpyNodeSetParams
-        GraphMemcpyNodeSetParams1D GraphMemcpyNodeSetParamsFromSymbol GraphMemcpyNodeSetParamsToSymbol
-        GraphMemsetNodeGetParams GraphMemsetNodeSetParams GraphNodeFindInClone GraphNodeGetDependencies
-        GraphNodeGetDependentNodes GraphNodeGetEnabled GraphNodeGetType GraphNodeSetEnabled GraphNodeSetParams
-        GraphReleaseUserObject GraphRemoveDependencies GraphRetainUserObject GraphUpload GraphicsMapResources
-        GraphicsResourceGetMappedPointer GraphicsSubResourceGetMappedArray GraphicsUnmapResources
-        GraphicsUnregisterResource StreamBeginCapture StreamBeginCaptureToGraph StreamBeginCapture_spt
-        StreamEndCapture StreamEndCapture_spt StreamGetCaptureInfo StreamGetCaptureInfo_spt StreamGetCaptureInfo_v2
-        StreamGetCaptureInfo_v2_spt StreamIsCapturing StreamIsCapturing_spt StreamUpdateCaptureDependencies
-        ThreadExchangeStreamCaptureMode UserObjectCreate UserObjectRelease UserObjectRetain
+        GraphAddChildGraphNode GraphAddDependencies GraphAddEmptyNode GraphAddEventRecordNode
+        GraphAddEventWaitNode GraphAddHostNode GraphAddKernelNode GraphAddMemAllocNode GraphAddMemFreeNode
+        GraphAddMemcpyNode GraphAddMemcpyNode1D GraphAddMemcpyNodeFromSymbol GraphAddMemcpyNodeToSymbol
+        GraphAddMemsetNode GraphChildGraphNodeGetGraph GraphClone GraphCreate GraphDebugDotPrint
+        GraphDestroy GraphEventRecordNodeGetEvent GraphEventRecordNodeSetEvent GraphEventWaitNodeGetEvent
+        GraphEventWaitNodeSetEvent GraphExecChildGraphNodeSetParams GraphExecDestroy
+        GraphExecEventRecordNodeSetEvent GraphExecEventWaitNodeSetEvent GraphExecGetFlags
+        GraphExecHostNodeSetParams GraphExecKernelNodeSetParams GraphExecMemcpyNodeSetParams
+        GraphExecMemcpyNodeSetParams1D GraphExecMemcpyNodeSetParamsFromSymbol
+        GraphExecMemcpyNodeSetParamsToSymbol GraphExecMemsetNodeSetParams GraphExecUpdate GraphGetEdges
+        GraphGetNodes GraphGetRootNodes GraphHostNodeGetParams GraphHostNodeSetParams GraphInstantiate
+        GraphInstantiateWithFlags GraphKernelNodeGetParams GraphKernelNodeSetParams GraphLaunch
+        GraphLaunch_spt GraphMemAllocNodeGetParams GraphMemFreeNodeGetParams GraphMemcpyNodeGetParams
+        GraphMemcpyNodeSetParams GraphMemcpyNodeSetParams1D GraphMemcpyNodeSetParamsFromSymbol
+        GraphMemcpyNodeSetParamsToSymbol GraphMemsetNodeGetParams GraphMemsetNodeSetParams
+        GraphNodeFindInClone GraphNodeGetDependencies GraphNodeGetDependentNodes GraphNodeGetType
+        GraphRemoveDependencies GraphUpload StreamBeginCapture StreamBeginCapture_spt StreamEndCapture
+        StreamEndCapture_spt StreamGetCaptureInfo StreamGetCaptureInfo_spt StreamGetCaptureInfo_v2
+        StreamGetCaptureInfo_v2_spt StreamIsCapturing StreamIsCapturing_spt ThreadExchangeStreamCaptureMode
     """,
     "errors": """
-        DrvGetErrorName DrvGetErrorString ExtGetLastError GetErrorName GetErrorString GetLastError PeekAtLastError
+        DrvGetErrorName DrvGetErrorString ExtGetLastError GetErrorName GetErrorString GetLastError
+        PeekAtLastError
     """,
     "forebay's own": """
         StreamStepBegin StreamStepEnd
     """,
 }
-CHAPTERS = {chapter: tuple(f"hip{name}" for name in names.split()) for chapter, names in _CHAPTERS.items()}
+CHAPTERS = {chapter: tuple(f"hip{name}" for name in names.split()) for chapter, names in _CHAPTERS.items()} | {
+    subject.name: tuple(name for name, _ in subject.outputs()) for subject in SUBJECTS
+}
 
+NO = ("no", "no", "no")
+_SYMBOLS = (
+    *CHAPTERS["variables"],
+    "hipLibraryGetGlobal",
+    *(name for name in CHAPTERS["graphs"] if name.endswith("Symbol")),
+)
 EVERYWHERE = ("yes", "yes", "yes")
 FINE_GRAINED = "with fine-grained SVM"
 # What a driver or a device may lack; level_zero, opencl, sycl.
@@ -115,7 +123,8 @@ CONDITIONS = {
     **dict.fromkeys(("hipHostMalloc", "hipHostAlloc", "hipMallocHost", "hipMemAllocHost"),
                     ("yes", f"{FINE_GRAINED}; else for copies only", "yes")),
     "hipStreamCreateWithPriority": ("yes", "with cl_khr_priority_hints, else one priority", "one priority"),
-    **dict.fromkeys(("hipModuleLoad", "hipModuleLoadData", "hipModuleLoadDataEx"),
+    **dict.fromkeys(("hipModuleLoad", "hipModuleLoadData", "hipModuleLoadDataEx", "hipModuleLoadFatBinary",
+                     "hipLibraryLoadData", "hipLibraryLoadFromFile"),
                     ("OpenCL C with libocloc; SPIR-V", "SPIR-V with cl_khr_il_program", "yes")),
     "hipModuleLaunchKernel": ("yes", "yes", "structures and local memory with a newer dpctl"),
     "hipModuleGetGlobal": ("yes", "with clGetDeviceGlobalVariablePointerINTEL", "no"),
@@ -123,7 +132,8 @@ CONDITIONS = {
                     ("one driver call for a run of launches", "each launch at once", "each launch at once")),
     **dict.fromkeys(("hipStreamWaitValue32", "hipStreamWaitValue64"), ("by the host",) * 3),
     **dict.fromkeys(("hipMemcpyPeer", "hipMemcpyPeerAsync"), ("through the host",) * 3),
-    **dict.fromkeys(("hipMemcpy2D", "hipMemcpy2DAsync", "hipMemset2D", "hipMemset2DAsync"),
+    **dict.fromkeys(("hipMemcpy2D", "hipMemcpy2DAsync", "hipMemset2D", "hipMemset2DAsync", "hipMemcpy3D",
+                     "hipMemcpy3DAsync", "hipMemset3D", "hipMemset3DAsync", "hipMemcpyParam2D"),
                     ("one command a row",) * 3),
     **dict.fromkeys(("hipGraphAddMemcpyNode", "hipGraphAddMemsetNode", "hipGraphMemcpyNodeSetParams",
                      "hipGraphMemsetNodeSetParams"), ("one command a row",) * 3),
@@ -131,6 +141,21 @@ CONDITIONS = {
                      "hipGraphHostNodeGetParams"), ("of nodes that were not captured",) * 3),
     "hipGraphChildGraphNodeGetGraph": ("a copy",) * 3,
     "hipDeviceGraphMemTrim": ("nothing to do",) * 3,
+    **dict.fromkeys(("hipHostRegister", "hipHostGetDevicePointer"),
+                    ("for copies only", "on CPUs; else for copies only", "for copies only")),
+    **dict.fromkeys(("hipFuncGetAttributes", "hipFuncGetAttribute"), ("yes", "yes", "no sizes of shared memory")),
+    **dict.fromkeys(("hipLaunchCooperativeKernel", "hipModuleLaunchCooperativeKernel"),
+                    ("as many groups as the driver says", "a group for each compute unit, on CPUs one less",
+                     "a group for each compute unit, on CPUs one less")),
+    **dict.fromkeys(_SYMBOLS, ("yes", "with clGetDeviceGlobalVariablePointerINTEL", "no")),
+    **dict.fromkeys(("hipMemPrefetchAsync", "hipMemPrefetchAsync_v2", "hipMemAdvise", "hipMemAdvise_v2",
+                     "hipStreamAttachMemAsync"), ("remembered",) * 3),
+    **dict.fromkeys(("hipDeviceSetLimit", "hipDeviceSetCacheConfig", "hipDeviceSetSharedMemConfig",
+                     "hipFuncSetAttribute", "hipFuncSetCacheConfig", "hipFuncSetSharedMemConfig"), ("ignored",) * 3),
+    **dict.fromkeys(("hipDeviceCanAccessPeer", "hipDeviceEnablePeerAccess", "hipDeviceDisablePeerAccess"),
+                    ("no device can",) * 3),
+    **dict.fromkeys((name for subject in SUBJECTS for name, _ in subject.outputs()), NO),
+    **dict.fromkeys(("hipGraphAddEventRecordNode", "hipGraphAddEventWaitNode"), ("cuts the graph",) * 3),
     "hipGraphLaunch": ("one driver call, up to a host function", "a compiled loop", "a compiled loop"),
 }  # fmt: skip
 MISSING = ("–", "–", "–")

@@ -1,8 +1,9 @@
 """Streams that wait for a value in memory, or write one.
 
-A write is a fill of 4 or 8 bytes. Only HIP's own driver has a command for a wait. A kernel that spins would keep the
-other streams of a CPU from writing the value. So forebay holds the stream. When the stream gets there, a thread of the
-host reads the value again and again, and then releases the stream: up to a millisecond after the write.
+A write is a fill of 4 or 8 bytes; in memory of the host that the device cannot map, the host writes it. Only HIP's own
+driver has a command for a wait. A kernel that spins would keep the other streams of a CPU from writing the value. So
+forebay holds the stream. When the stream gets there, a thread of the host reads the value again and again, and then
+releases the stream: up to a millisecond after the write.
 """
 
 from __future__ import annotations
@@ -75,10 +76,12 @@ def _let_go(reader: _Reader, is_there: Callable[[int], bool], arrived: threading
 
 
 def _place(ptr: Any, element: np.dtype[Any]) -> Place:
+    """Return memory of the device, or of the host that was allocated or registered here."""
     if ptr is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "the pointer is None")
     place = Place(ptr, element.itemsize, "ptr")
-    place.for_device()
+    if place.allocation is None:
+        place.for_device()
     return place
 
 
@@ -114,8 +117,8 @@ def hipStreamWaitValue32(stream: Any, ptr: Any, value: int, flags: int, mask: in
     mask : int, optional
         Bits that count; all.
 
-    The host looks, up to a millisecond late (see this module). hipErrorInvalidValue without memory, or for other flags;
-    hipErrorNotSupported for memory of the host that the device cannot map.
+    The host looks, up to a millisecond late (see this module), also at memory of the host that the device cannot map.
+    hipErrorInvalidValue without memory that is from here, or for other flags.
     """
     _wait(stream, ptr, value, flags, mask, "u4")
 
@@ -131,16 +134,23 @@ def _write(stream: Any, ptr: Any, value: int, flags: int, dtype: str) -> None:
     queue = queue_of(stream)
     if flags:
         raise HipError(hipError_t.hipErrorInvalidValue, f"flags have to be 0, not {flags}")
-    buffer = _place(ptr, element).for_device()
-    number = value & ((1 << 8 * element.itemsize) - 1)
-    queue.fill(buffer.view(element), number)
+    place, number = _place(ptr, element), value & ((1 << 8 * element.itemsize) - 1)
+    if place.buffer is not None:
+        queue.fill(place.buffer.view(element), number)
+        return
+    there = place.bytes().view(element)
+
+    def write() -> None:
+        there[0] = number
+
+    queue.host(write)
 
 
 @api()
 def hipStreamWriteValue32(stream: Any, ptr: Any, value: int, flags: int = 0) -> None:
     """Write 32 bits when the stream gets there; ``(hipError_t,)``: hipErrorInvalidValue without memory, or for flags.
 
-    hipErrorNotSupported for memory of the host that the device cannot map. Does not block.
+    In memory of the host that the device cannot map, the host writes it, and the stream waits for that. Does not block.
     """
     _write(stream, ptr, value, flags, "u4")
 

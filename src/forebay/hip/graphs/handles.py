@@ -16,6 +16,7 @@ from forebay.core.errors import ArgumentTypeError, ClosedError, GraphUpdateError
 from forebay.hip.devices import _on_reset, current_device, number_of
 from forebay.hip.enums import hipError_t, hipGraphExecUpdateResult, hipGraphInstantiateFlags
 from forebay.hip.errors import HipError, Result, api, code_of, record, record_success
+from forebay.hip.graphs.parts import PartedGraph, has_marks, instantiate
 from forebay.hip.pointers import Number, address_of
 from forebay.hip.streams import queue_of
 from forebay.queues.graphs.executable import ExecutableGraph
@@ -28,6 +29,7 @@ __all__ = [
     "hipGraphDestroy",
     "hipGraphExec",
     "hipGraphExecDestroy",
+    "hipGraphExecGetFlags",
     "hipGraphExecUpdate",
     "hipGraphExec_t",
     "hipGraphInstantiate",
@@ -77,6 +79,7 @@ class ihipGraph(Number):
         self.address = int(address)
         self.graph: Graph | None = None
         self._by_node: dict[Node, hipGraphNode] = {}
+        self.copies: dict[Node, Node] = {}  # by the nodes of the graph that it was cloned from
 
     def handle_of(self, node: Node) -> hipGraphNode:
         """Return the object for a node."""
@@ -93,6 +96,7 @@ class ihipGraph(Number):
         for handle in self._by_node.values():
             handle.node = handle.params = handle.child = None
         self._by_node.clear()
+        self.copies.clear()
 
     @property
     def nodes(self) -> list[hipGraphNode]:
@@ -106,7 +110,7 @@ class hipGraphExec(Number):
 
     def __init__(self, address: Any = 0) -> None:
         self.address = int(address)
-        self.executable: ExecutableGraph | None = None
+        self.executable: ExecutableGraph | PartedGraph | None = None
         self.flags = 0
 
 
@@ -121,6 +125,7 @@ def _forget(number: int) -> None:
     for graph in list(_graphs.values()):
         if graph.graph is None or number_of(graph.graph.device) == number:
             _graphs.pop(graph.address, None)
+            graph.forget_nodes()  # they know their graph, so nothing would go before the collector comes
     for executable in list(_executables.values()):
         if executable.executable is None or number_of(executable.executable.device) == number:
             _executables.pop(executable.address, None)
@@ -175,7 +180,7 @@ def node_of(thing: Any) -> hipGraphNode:
     return known
 
 
-def executable_of(thing: Any) -> ExecutableGraph:
+def executable_of(thing: Any) -> ExecutableGraph | PartedGraph:
     """Return the executable graph of this object or number; hipErrorInvalidValue as for `graph_of`."""
     if type(thing) is hipGraphExec and thing.executable is not None and not thing.executable.closed:
         return thing.executable  # closed when it is destroyed
@@ -227,7 +232,7 @@ def copy_of(original: ihipGraph) -> ihipGraph:
         raise HipError(hipError_t.hipErrorNotSupported, "a graph with nodes that allocate or free memory has no copies")
     copy = original.graph.device.graph()
     handle = handle_of_graph(copy)
-    copies: dict[Node, Node] = {}
+    copies = handle.copies
     for node in original.graph.nodes:  # a dependency may have been added to a node that is older than what it is on
         copies[node] = copy._append(node.work, ())
     for node, copied in copies.items():
@@ -255,7 +260,7 @@ def _instantiate(graph: Any, flags: int) -> hipGraphExec:
     assert known.graph is not None
     handle = hipGraphExec(FIRST_EXECUTABLE + 16 * next(_numbers))
     with invalid_values():
-        handle.executable = known.graph.instantiate(bool(flags & Flags.hipGraphInstantiateFlagAutoFreeOnLaunch))
+        handle.executable = instantiate(known.graph, bool(flags & Flags.hipGraphInstantiateFlagAutoFreeOnLaunch))
     handle.flags = flags
     _executables[handle.address] = handle
     return handle
@@ -279,6 +284,13 @@ def hipGraphInstantiateWithFlags(graph: Any, flags: int = 0) -> hipGraphExec:
     no difference; hipErrorInvalidValue for others.
     """
     return _instantiate(graph, flags)
+
+
+@api(outputs=1)
+def hipGraphExecGetFlags(graphExec: Any) -> int:
+    """Return ``(hipError_t, flags)`` that it was instantiated with; hipErrorInvalidValue when it was destroyed."""
+    executable = executable_of(graphExec)
+    return next((each.flags for each in list(_executables.values()) if each.executable is executable), 0)
 
 
 @api()
@@ -356,8 +368,11 @@ def hipGraphExecUpdate(hGraphExec: Any, hGraph: Any, hErrorNode_out: Any) -> Res
         if hErrorNode_out is None:
             raise HipError(hipError_t.hipErrorInvalidValue, "hErrorNode_out is None")
         _put_node(hErrorNode_out, None)
+        assert known.graph is not None
         with invalid_values():
-            executable.update(known.graph)  # type: ignore[arg-type]
+            if has_marks(known.graph) != isinstance(executable, PartedGraph):
+                raise GraphUpdateError("only one of the two graphs has nodes for events", "kind", None)
+            executable.update(known.graph)
     except Exception as error:
         if isinstance(error, ArgumentTypeError):
             raise

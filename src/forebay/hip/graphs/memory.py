@@ -22,9 +22,10 @@ from forebay.hip.enums import (
 from forebay.hip.errors import HipError, api
 from forebay.hip.graphs.handles import hipGraphNode, node_of
 from forebay.hip.graphs.nodes import begin_node
-from forebay.hip.graphs.params import check_params, hipMemAllocNodeParams, hipMemLocation, hipMemPoolProps
+from forebay.hip.graphs.params import hipMemAllocNodeParams
 from forebay.hip.memory import hand_out, size_of
 from forebay.hip.pointers import DeviceArray, address_of
+from forebay.hip.transfers.params import check_params, hipMemLocation, hipMemPoolProps
 from forebay.queues.graphs.memory import figures_of
 
 __all__ = [

@@ -14,14 +14,9 @@ from forebay.hip.enums import hipMemcpyKind
 from forebay.hip.errors import api
 from forebay.hip.graphs.handles import executable_of, graph_of, hipGraphNode, invalid_values, node_of
 from forebay.hip.graphs.nodes import copies_on_host
-from forebay.hip.graphs.params import (
-    check_params,
-    hipHostNodeParams,
-    hipKernelNodeParams,
-    hipMemcpy3DParms,
-    hipMemsetParams,
-)
+from forebay.hip.graphs.params import hipHostNodeParams, hipKernelNodeParams, hipMemsetParams
 from forebay.hip.graphs.works import copy_params, copy_work, has_rows, host_work, invalid, kernel_work, memset_work
+from forebay.hip.transfers.params import check_params, hipMemcpy3DParms
 from forebay.queues.graphs.work import Work
 
 __all__ = [
@@ -61,7 +56,8 @@ def _get(node: Any, kind: str) -> Any:
     return known.params.copy()
 
 
-def _set(node: Any, kind: str, params: Any, make: Callable[[Any, Any], Work]) -> None:
+def set_node(node: Any, kind: str, params: Any, make: Callable[[Any, Any], Work]) -> None:
+    """Let a node of this kind do what `make` makes from a structure, of which it keeps a copy."""
     known = _node(node, kind)
     assert known.node is not None
     graph = known.node.graph
@@ -97,7 +93,7 @@ def hipGraphKernelNodeSetParams(node: Any, pNodeParams: Any) -> None:
 
     hipErrorInvalidValue when it is not a kernel node, and as for `hipGraphAddKernelNode`.
     """
-    _set(node, "kernel", pNodeParams, kernel_work)
+    set_node(node, "kernel", pNodeParams, kernel_work)
 
 
 @api()
@@ -129,16 +125,17 @@ def hipGraphMemcpyNodeSetParams(node: Any, pNodeParams: Any) -> None:
 
     hipErrorInvalidValue when it copies nothing, and as for `hipGraphAddMemcpyNode`.
     """
-    _set(node, "copy", pNodeParams, copy_work)
+    set_node(node, "copy", pNodeParams, copy_work)
 
 
 @api()
 def hipGraphMemcpyNodeSetParams1D(node: Any, dst: Any, src: Any, count: int, kind: Any) -> None:
     """Do what `hipGraphMemcpyNodeSetParams` does, for bytes in one row; ``(hipError_t,)``."""
-    _set(node, "copy", copy_params(dst, src, count, kind), copy_work)
+    set_node(node, "copy", copy_params(dst, src, count, kind), copy_work)
 
 
-def _set_copy_in(executable: Any, node: Any, params: Any) -> None:
+def set_copy_in(executable: Any, node: Any, params: Any) -> None:
+    """Let a copy node of an executable graph copy something else."""
     known = _node(node, "copy")
     check_params(params, hipMemcpy3DParms)
     if has_rows(params) or (known.params is not None and has_rows(known.params)):
@@ -160,13 +157,13 @@ def hipGraphExecMemcpyNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any
     hipErrorInvalidValue for a copy of more than one row, before or now; for another kind than the node was made with,
     and between other kinds of memory; and as for `hipGraphExecKernelNodeSetParams` and `hipGraphAddMemcpyNode`.
     """
-    _set_copy_in(hGraphExec, node, pNodeParams)
+    set_copy_in(hGraphExec, node, pNodeParams)
 
 
 @api()
 def hipGraphExecMemcpyNodeSetParams1D(hGraphExec: Any, node: Any, dst: Any, src: Any, count: int, kind: Any) -> None:
     """Do what `hipGraphExecMemcpyNodeSetParams` does, for bytes in one row; ``(hipError_t,)``."""
-    _set_copy_in(hGraphExec, node, copy_params(dst, src, count, kind))
+    set_copy_in(hGraphExec, node, copy_params(dst, src, count, kind))
 
 
 # -- memsets
@@ -185,7 +182,7 @@ def hipGraphMemsetNodeSetParams(node: Any, pNodeParams: Any) -> None:
 
     hipErrorInvalidValue when it is not a memset node, and as for `hipGraphAddMemsetNode`.
     """
-    _set(node, "fill", pNodeParams, memset_work)
+    set_node(node, "fill", pNodeParams, memset_work)
 
 
 @api()
@@ -222,7 +219,7 @@ def hipGraphHostNodeSetParams(node: Any, pNodeParams: Any) -> None:
 
     hipErrorInvalidValue when it is not a host node, and without a function.
     """
-    _set(node, "host", pNodeParams, _host_work)
+    set_node(node, "host", pNodeParams, _host_work)
 
 
 @api()

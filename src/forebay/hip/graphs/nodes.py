@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from forebay.hip.copies import CopyOnHost
-from forebay.hip.enums import hipGraphNodeType
-from forebay.hip.errors import api
+from forebay.hip.enums import hipError_t, hipGraphNodeType
+from forebay.hip.errors import HipError, api
 from forebay.hip.graphs.handles import copy_of, graph_of, hipGraphNode, ihipGraph, node_of, nodes_in
+from forebay.hip.graphs.parts import has_marks, mark_of
 from forebay.hip.graphs.works import copy_params, copy_work, host_work, invalid, kernel_work, memset_work
+from forebay.hip.transfers.copies import CopyOnHost
 from forebay.queues.graphs.graph import Graph, Node
 from forebay.queues.graphs.work import Work
 
@@ -26,9 +27,11 @@ __all__ = [
     "hipGraphGetEdges",
     "hipGraphGetNodes",
     "hipGraphGetRootNodes",
+    "hipGraphNodeFindInClone",
     "hipGraphNodeGetDependencies",
     "hipGraphNodeGetDependentNodes",
     "hipGraphNodeGetType",
+    "hipGraphRemoveDependencies",
 ]
 
 TYPES = {
@@ -40,6 +43,8 @@ TYPES = {
     "alloc": hipGraphNodeType.hipGraphNodeTypeMemAlloc,
     "free": hipGraphNodeType.hipGraphNodeTypeMemFree,
     "graph": hipGraphNodeType.hipGraphNodeTypeGraph,
+    "record": hipGraphNodeType.hipGraphNodeTypeEventRecord,
+    "wait": hipGraphNodeType.hipGraphNodeTypeWaitEvent,
 }
 
 
@@ -59,7 +64,7 @@ def begin_node(graph: Any, dependencies: Any, count: Any) -> tuple[ihipGraph, Gr
 # -- adding
 
 
-def _add(graph: Any, dependencies: Any, count: Any, params: Any, make: Callable[[Any, Any], Work]) -> hipGraphNode:
+def add_node(graph: Any, dependencies: Any, count: Any, params: Any, make: Callable[[Any, Any], Work]) -> hipGraphNode:
     """Add what `make` makes for a device from this structure, of which the node keeps a copy."""
     known, made, after = begin_node(graph, dependencies, count)
     work = make(made.device, params)
@@ -83,7 +88,7 @@ def hipGraphAddKernelNode(graph: Any, pDependencies: Any, numDependencies: int, 
     hipErrorInvalidValue for nodes of other graphs, a dependency given twice, and what
     `hipModuleLaunchKernel` would refuse; hipErrorInvalidDeviceFunction for anything but a function.
     """
-    return _add(graph, pDependencies, numDependencies, pNodeParams, kernel_work)
+    return add_node(graph, pDependencies, numDependencies, pNodeParams, kernel_work)
 
 
 @api(outputs=1)
@@ -95,7 +100,7 @@ def hipGraphAddMemcpyNode1D(
     See `hipMemcpyAsync` for what is copied and `hipGraphAddKernelNode` for dependencies. hipErrorInvalidValue for 0
     bytes.
     """
-    return _add(graph, pDependencies, numDependencies, copy_params(dst, src, count, kind), copy_work)
+    return add_node(graph, pDependencies, numDependencies, copy_params(dst, src, count, kind), copy_work)
 
 
 @api(outputs=1)
@@ -109,7 +114,7 @@ def hipGraphAddMemcpyNode(graph: Any, pDependencies: Any, numDependencies: int, 
     One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for an empty extent and for
     arrays in texture memory; hipErrorInvalidPitchValue for a pitch below the width.
     """
-    return _add(graph, pDependencies, numDependencies, pCopyParams, copy_work)
+    return add_node(graph, pDependencies, numDependencies, pCopyParams, copy_work)
 
 
 @api(outputs=1)
@@ -123,7 +128,7 @@ def hipGraphAddMemsetNode(graph: Any, pDependencies: Any, numDependencies: int, 
     One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for memory that is not from
     here or too small, an empty extent, elements of other than 1, 2 or 4 bytes, and a pitch below the width.
     """
-    return _add(graph, pDependencies, numDependencies, pMemsetParams, memset_work)
+    return add_node(graph, pDependencies, numDependencies, pMemsetParams, memset_work)
 
 
 @api(outputs=1)
@@ -136,7 +141,7 @@ def hipGraphAddHostNode(graph: Any, pDependencies: Any, numDependencies: int, pN
 
     See `hipLaunchHostFunc`. hipErrorInvalidValue without a function.
     """
-    return _add(graph, pDependencies, numDependencies, pNodeParams, lambda _, params: host_work(params))
+    return add_node(graph, pDependencies, numDependencies, pNodeParams, lambda _, params: host_work(params))
 
 
 @api(outputs=1)
@@ -150,12 +155,14 @@ def hipGraphAddEmptyNode(graph: Any, pDependencies: Any, numDependencies: int) -
 def hipGraphAddChildGraphNode(graph: Any, pDependencies: Any, numDependencies: int, childGraph: Any) -> hipGraphNode:
     """Add all that another graph's nodes do now; ``(hipError_t, node)``. What changes there later does not change it.
 
-    hipErrorNotSupported for a graph with nodes that allocate or free memory; hipErrorInvalidValue for one of another
-    device, or with nodes that depend on each other in a circle, and as for `hipGraphAddKernelNode`.
+    hipErrorNotSupported for a graph with nodes for memory or events; hipErrorInvalidValue for one of another device, or
+    with nodes that depend on each other in a circle, and as for `hipGraphAddKernelNode`.
     """
     known, made, after = begin_node(graph, pDependencies, numDependencies)
     child = graph_of(childGraph)
     assert child.graph is not None
+    if has_marks(child.graph):
+        raise HipError(hipError_t.hipErrorNotSupported, "a child graph has no nodes for events")
     copy = copy_of(child)
     handle = known.handle_of(made.add_graph(child.graph, after=after))
     handle.child = copy
@@ -183,20 +190,40 @@ def hipGraphAddDependencies(graph: Any, from_: Any, to: Any, numDependencies: in
     """
     known = graph_of(graph)
     assert known.graph is not None
+    edges = _edges_in(known, from_, to, numDependencies)
+    for i, (earlier, later) in enumerate(edges):
+        if earlier is later or (earlier, later) in edges[:i] or earlier in later.dependencies:
+            raise invalid("a node comes after itself, or after another one already")
+    for edge in edges:
+        known.graph.add_dependency(*edge)
+
+
+def _edges_in(known: ihipGraph, from_: Any, to: Any, count: Any) -> list[tuple[Node, Node]]:
     edges = []
-    for earlier, later in zip(
-        nodes_in(from_, numDependencies, "dependencies"), nodes_in(to, numDependencies, "dependencies"), strict=True
-    ):
+    for earlier, later in zip(nodes_in(from_, count, "dependencies"), nodes_in(to, count, "dependencies"), strict=True):
         assert earlier.node is not None
         assert later.node is not None
         if earlier.graph is not known or later.graph is not known:
             raise invalid("a node belongs to another graph")
-        edge = (earlier.node, later.node)
-        if earlier == later or edge in edges or earlier.node in later.node.dependencies:
-            raise invalid("a node comes after itself, or after another one already")
-        edges.append(edge)
+        edges.append((earlier.node, later.node))
+    return edges
+
+
+@api()
+def hipGraphRemoveDependencies(graph: Any, from_: Any, to: Any, numDependencies: int) -> None:
+    """Let no node of `to` come after the one of `from_` at the same place any more; ``(hipError_t,)``.
+
+    Nothing has changed after hipErrorInvalidValue: for nodes of another graph, and a dependency that does not exist or
+    is given twice.
+    """
+    known = graph_of(graph)
+    assert known.graph is not None
+    edges = _edges_in(known, from_, to, numDependencies)
+    for i, (earlier, later) in enumerate(edges):
+        if (earlier, later) in edges[:i] or earlier not in later.dependencies:
+            raise invalid("a dependency does not exist")
     for edge in edges:
-        known.graph.add_dependency(*edge)
+        known.graph.remove_dependency(*edge)
 
 
 # -- asking
@@ -254,7 +281,24 @@ def hipGraphNodeGetType(node: Any) -> hipGraphNodeType:
     """Return ``(hipError_t, hipGraphNodeType)``."""
     known = node_of(node)
     assert known.node is not None
+    mark = mark_of(known.node.work)
+    if mark is not None:
+        return TYPES[mark.kind]
     return TYPES["copy" if copies_on_host(known.node.work) else known.node.kind]
+
+
+@api(outputs=1)
+def hipGraphNodeFindInClone(originalNode: Any, clonedGraph: Any) -> hipGraphNode:
+    """Return ``(hipError_t, node)`` of a graph that `hipGraphClone` made: the copy of this node.
+
+    hipErrorInvalidValue when it has none.
+    """
+    original, clone = node_of(originalNode), graph_of(clonedGraph)
+    assert original.node is not None
+    copied = clone.copies.get(original.node)
+    if copied is None:
+        raise invalid("this graph has no copy of this node")
+    return clone.handle_of(copied)
 
 
 def copies_on_host(work: Work) -> bool:

@@ -11,6 +11,7 @@ from forebay.hip.enums import hipError_t
 from forebay.hip.errors import HipError, api
 from forebay.hip.memory import size_of
 from forebay.hip.streams import queue_of
+from forebay.hip.transfers.copies import rows_of
 from forebay.queues.capture_rules import refuse_synchronous
 from forebay.queues.memory.shapes import whole_number
 
@@ -19,6 +20,12 @@ __all__ = [
     "hipMemset2D",
     "hipMemset2DAsync",
     "hipMemsetAsync",
+    "hipMemsetD2D8",
+    "hipMemsetD2D8Async",
+    "hipMemsetD2D16",
+    "hipMemsetD2D16Async",
+    "hipMemsetD2D32",
+    "hipMemsetD2D32Async",
     "hipMemsetD8",
     "hipMemsetD8Async",
     "hipMemsetD16",
@@ -97,25 +104,47 @@ def hipMemsetD32Async(dst: Any, value: int, count: int, stream: Any = None) -> N
     _set(dst, value, count, "u4", stream, False)
 
 
-def _set_2d(dst: Any, pitch: Any, value: Any, width: Any, height: Any, stream: Any, blocks: bool) -> None:
-    gap, columns, rows = map(size_of, (pitch, width, height))
+def set_rows(
+    dst: Any, pitches: tuple[int, int], value: Any, extent: tuple[Any, Any, Any], dtype: str, stream: Any, blocks: bool
+) -> None:
+    """Set planes of rows of elements; the pitches are those of rows and planes in bytes, the extent's width elements.
+
+    One command for each row, or one for all that have no gaps between them.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidValue when rows or planes overlap, and as for `hipMemset`.
+    """
+    element = np.dtype(dtype)
+    columns, height, depth = map(size_of, extent)
+    width = columns * element.itemsize
     queue = queue_of(stream)
-    if columns > gap:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"rows of {columns} bytes, {gap} apart")
-    if columns == 0 or rows == 0:
+    if 0 in (width, height, depth):
         return
-    place = Place(dst, (rows - 1) * gap + columns, "dst")
+    if (height > 1 or depth > 1) and (width > pitches[0] or pitches[0] % element.itemsize):
+        raise HipError(
+            hipError_t.hipErrorInvalidValue,
+            f"rows of {columns} elements of {element.itemsize} bytes, {pitches[0]} bytes apart",
+        )
+    if depth > 1 and pitches[1] < pitches[0] * height:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"planes of {height} rows, {pitches[1]} bytes apart")
+    place = Place(dst, (depth - 1) * pitches[1] + (height - 1) * pitches[0] + width, "dst")
     buffer = place.for_device()
     if blocks:
-        refuse_synchronous("hipMemset2D")
-    byte = whole_number(value) & 0xFF
-    if gap == columns:
-        queue.fill(buffer, byte)
-    else:
-        for row in range(rows):
-            queue.fill(buffer[row * gap : row * gap + columns], byte)
+        refuse_synchronous("a synchronous memset")
+    pattern = whole_number(value) & ((1 << 8 * element.itemsize) - 1)
+    for at, _, nbytes in rows_of(width, height, depth, pitches, pitches):
+        queue.fill(buffer[at : at + nbytes].view(element), pattern)
     if blocks and place.in_host_memory:
         queue.finish()
+
+
+def _set_2d(dst: Any, pitch: Any, value: Any, width: Any, height: Any, stream: Any, blocks: bool) -> None:
+    gap = size_of(pitch)
+    if size_of(width) > gap:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"rows of {width} bytes, {gap} apart")
+    set_rows(dst, (gap, 0), value, (width, height, 1), "u1", stream, blocks)
 
 
 @api()
@@ -128,3 +157,39 @@ def hipMemset2D(dst: Any, pitch: int, value: int, width: int, height: int) -> No
 def hipMemset2DAsync(dst: Any, pitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
     """Set rows in the order of the stream; ``(hipError_t,)``. See `hipMemset2D`."""
     _set_2d(dst, pitch, value, width, height, stream, False)
+
+
+@api()
+def hipMemsetD2D8(dst: Any, dstPitch: int, value: int, width: int, height: int) -> None:
+    """Set `height` rows of `width` bytes on the null stream; ``(hipError_t,)``. See `hipMemset2D`."""
+    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u1", None, True)
+
+
+@api()
+def hipMemsetD2D8Async(dst: Any, dstPitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
+    """Set `height` rows of `width` bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset2D`."""
+    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u1", stream, False)
+
+
+@api()
+def hipMemsetD2D16(dst: Any, dstPitch: int, value: int, width: int, height: int) -> None:
+    """Set `height` rows of `width` words of 16 bits on the null stream; ``(hipError_t,)``. See `hipMemset2D`."""
+    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u2", None, True)
+
+
+@api()
+def hipMemsetD2D16Async(dst: Any, dstPitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
+    """Set rows of words of 16 bits in the order of the stream; ``(hipError_t,)``. See `hipMemsetD2D16`."""
+    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u2", stream, False)
+
+
+@api()
+def hipMemsetD2D32(dst: Any, dstPitch: int, value: int, width: int, height: int) -> None:
+    """Set `height` rows of `width` words of 32 bits on the null stream; ``(hipError_t,)``. See `hipMemset2D`."""
+    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u4", None, True)
+
+
+@api()
+def hipMemsetD2D32Async(dst: Any, dstPitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
+    """Set rows of words of 32 bits in the order of the stream; ``(hipError_t,)``. See `hipMemsetD2D32`."""
+    set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u4", stream, False)

@@ -8,8 +8,8 @@ import pytest
 
 from forebay import hip
 
-from .conftest import ok
-from .helpers import E, K, N, add, code, instantiate, launch, memset, read
+from ..conftest import ok
+from ..helpers import E, K, N, add, code, instantiate, launch, memset, read
 
 RELAXED = hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed
 GLOBAL = hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal

@@ -5,8 +5,8 @@ import pytest
 
 from forebay import hip
 
-from .conftest import ok
-from .helpers import E, K, N, add, code, instantiate, ints, kernel, memset, read, run
+from ..conftest import ok
+from ..helpers import E, K, N, add, code, instantiate, ints, kernel, memset, read, run
 
 NBYTES = 4 * N
 

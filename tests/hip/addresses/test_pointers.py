@@ -6,7 +6,7 @@ import pytest
 import forebay as ps
 from forebay import hip
 
-from .conftest import ok
+from ..conftest import ok
 
 
 class CudaArray:

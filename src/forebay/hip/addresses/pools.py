@@ -8,15 +8,20 @@ from typing import Any
 from forebay.core.errors import ArgumentTypeError
 from forebay.hip.allocations import Place
 from forebay.hip.devices import device_number, device_of
-from forebay.hip.enums import hipError_t, hipMemPoolAttr
+from forebay.hip.enums import hipError_t, hipMemAccessFlags, hipMemoryType, hipMemPoolAttr
 from forebay.hip.errors import HipError, Result, api
-from forebay.hip.memory import size_of
-from forebay.hip.pointers import Number, handle_number
+from forebay.hip.memory import hand_out, size_of
+from forebay.hip.pointers import DeviceArray, Number, handle_number
+from forebay.hip.streams import queue_of
+from forebay.hip.transfers.params import check_params, hipMemLocation
 from forebay.queues.memory.pool import MemoryPool
 
 __all__ = [
     "hipDeviceGetDefaultMemPool",
     "hipDeviceGetMemPool",
+    "hipDeviceSetMemPool",
+    "hipMallocFromPoolAsync",
+    "hipMemPoolGetAccess",
     "hipMemPoolGetAttribute",
     "hipMemPoolSetAttribute",
     "hipMemPoolTrimTo",
@@ -141,3 +146,38 @@ def hipMemPoolTrimTo(mem_pool: Any, min_bytes_to_hold: int) -> None:
     if not isinstance(min_bytes_to_hold, int):
         raise ArgumentTypeError(f"min_bytes_to_hold is an int, not {type(min_bytes_to_hold).__name__}")
     pool.trim(size_of(min_bytes_to_hold))
+
+
+@api()
+def hipDeviceSetMemPool(device: int, mem_pool: Any) -> None:
+    """Accept the one pool that a device has; ``(hipError_t,)``: hipErrorInvalidDevice for another device's."""
+    number = device_number(device)
+    if _pool_of(mem_pool) is not device_of(number).pool:
+        raise HipError(hipError_t.hipErrorInvalidDevice, f"this is not the pool of device {number}")
+
+
+@api(outputs=1)
+def hipMallocFromPoolAsync(size: int, mem_pool: Any, stream: Any = None) -> DeviceArray:
+    """Do what `hipMallocAsync` does, with the pool of the stream's device; hipErrorInvalidValue for another pool."""
+    nbytes, pool, queue = size_of(size), _pool_of(mem_pool), queue_of(stream)
+    if pool is not queue.device.pool:
+        raise HipError(hipError_t.hipErrorInvalidValue, "the pool and the stream are of two devices")
+    if nbytes == 0:
+        return DeviceArray(None, (0,))
+    made: DeviceArray = hand_out(DeviceArray, queue.alloc(nbytes, "u1"), hipMemoryType.hipMemoryTypeDevice, pooled=True)
+    return made
+
+
+@api(outputs=1)
+def hipMemPoolGetAccess(mem_pool: Any, location: Any) -> hipMemAccessFlags:
+    """Return ``(hipError_t, hipMemAccessFlags)`` for a hipMemLocation: kernels of the pool's own device read and write.
+
+    hipErrorInvalidValue for another pool and for anything but a device.
+    """
+    pool = _pool_of(mem_pool)
+    check_params(location, hipMemLocation)
+    try:
+        own = device_of(device_number(location.id)).pool is pool
+    except HipError as error:
+        raise HipError(hipError_t.hipErrorInvalidValue, str(error)) from error
+    return hipMemAccessFlags.hipMemAccessFlagsProtReadWrite if own else hipMemAccessFlags.hipMemAccessFlagsProtNone

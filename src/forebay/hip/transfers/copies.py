@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,8 @@ DEVICE_SIDES = {
 }
 
 
-def _sides(kind: Any) -> tuple[bool, bool]:
+def check_kind(kind: Any) -> tuple[bool, bool]:
+    """Return whether destination and source have to be the device's; hipErrorInvalidMemcpyDirection for no kind."""
     try:
         return DEVICE_SIDES[Kind(kind)]
     except ValueError:
@@ -61,7 +62,7 @@ def places(dst: Any, src: Any, nbytes: int, kind: Any) -> tuple[Place, Place]:
     HipError
         hipErrorInvalidValue when memory is not what `kind` says, or there is less; hipErrorInvalidMemcpyDirection.
     """
-    to_device, from_device = _sides(kind)
+    to_device, from_device = check_kind(kind)
     if dst is None or src is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "a copy to or from a null pointer")
     try:
@@ -76,6 +77,23 @@ def places(dst: Any, src: Any, nbytes: int, kind: Any) -> tuple[Place, Place]:
     if to.buffer is None and isinstance(to.host, np.ndarray) and not to.host.flags.writeable:
         raise HipError(hipError_t.hipErrorInvalidValue, "dst cannot be written to")
     return to, source
+
+
+def rows_of(
+    width: int, height: int, depth: int, to: tuple[int, int], source: tuple[int, int]
+) -> list[tuple[int, int, int]]:
+    """Return rows as `enqueue` takes them, those without gaps between them as one.
+
+    Parameters
+    ----------
+    to, source : (int, int)
+        Bytes from one row to the next, and from one plane to the next.
+    """
+    if to[0] == source[0] == width:
+        width, height = width * height, 1
+        if height == 1 and to[1] == source[1] == width:
+            width, depth = width * depth, 1
+    return [(z * to[1] + y * to[0], z * source[1] + y * source[0], width) for z in range(depth) for y in range(height)]
 
 
 class CopyOnHost:
@@ -99,19 +117,39 @@ def _on_host(queue: Queue, copy: CopyOnHost) -> None:
         copy()
 
 
-def enqueue(queue: Queue, to: Place, source: Place) -> None:
-    """Submit a copy; from the memory of another device in the order of the queue as well."""
+def parts_of(to: Place, source: Place, spans: Sequence[tuple[int, int, int]]) -> Iterator[tuple[Any, Any]]:
+    """Yield the two ends of each row, as `Queue.copy` takes them: whole places where one row is all there is."""
+    if spans == [(0, 0, nbytes := spans[0][2])] and to.nbytes == source.nbytes == nbytes:
+        yield to.end, source.end
+        return
+    ends: list[Any] = [place.end if place.buffer is not None else place.bytes() for place in (to, source)]
+    for at, of, nbytes in spans:
+        yield ends[0][at : at + nbytes], ends[1][of : of + nbytes]
+
+
+def enqueue(queue: Queue, to: Place, source: Place, spans: Sequence[tuple[int, int, int]] | None = None) -> None:
+    """Submit a copy; from the memory of another device in the order of the queue as well.
+
+    Parameters
+    ----------
+    spans : sequence of (int, int, int), optional
+        Rows: where each begins in either place, and its bytes. All of both places, in one.
+    """
+    if spans is None:
+        spans = [(0, 0, to.nbytes)]
     if to.buffer is None and source.buffer is None:
-        _on_host(queue, CopyOnHost(to, source, [(0, 0, source.bytes().nbytes)]))
+        _on_host(queue, CopyOnHost(to, source, spans))
         return
     if all(place.buffer is None or place.buffer.device._context is queue.device._context for place in (to, source)):
-        queue.copy(to.end, source.end)
+        for at, of in parts_of(to, source, spans):
+            queue.copy(at, of)
         return
     other = _peer(to.buffer if to.buffer is not None else source.buffer)
     if source.buffer is not None and source.buffer.device._context is not other.device._context:
         source.buffer.device.null_queue.wait(queue)
     other.wait(queue)
-    other.copy(to.end, source.end)
+    for at, of in parts_of(to, source, spans):
+        other.copy(at, of)
     queue.wait(other)
 
 
@@ -124,7 +162,7 @@ def _copy(dst: Any, src: Any, size: Any, kind: Any, stream: Any, blocks: bool) -
     nbytes = size_of(size)
     queue = queue_of(stream)
     if nbytes == 0:
-        _sides(kind)
+        check_kind(kind)
         return
     to, source = places(dst, src, nbytes, kind)
     if blocks:
@@ -242,7 +280,7 @@ def hipMemcpyPeerAsync(
 def _copy_2d(dst: Any, dpitch: Any, src: Any, spitch: Any, width: Any, height: Any, kind: Any, stream: Any) -> Queue:
     to_pitch, source_pitch, columns, rows = map(size_of, (dpitch, spitch, width, height))
     queue = queue_of(stream)
-    _sides(kind)
+    check_kind(kind)
     if columns > min(to_pitch, source_pitch):
         raise HipError(
             hipError_t.hipErrorInvalidPitchValue, f"rows of {columns} bytes, {min(to_pitch, source_pitch)} apart"
@@ -250,17 +288,9 @@ def _copy_2d(dst: Any, dpitch: Any, src: Any, spitch: Any, width: Any, height: A
     if columns == 0 or rows == 0:
         return queue
     extents = [(rows - 1) * pitch + columns for pitch in (to_pitch, source_pitch)]
-    to, source = Place(dst, extents[0], "dst"), Place(src, extents[1], "src")
     places(dst, src, columns, kind)
-    if to_pitch == source_pitch == columns:
-        enqueue(queue, to, source)
-    elif to.buffer is None and source.buffer is None:
-        _on_host(queue, CopyOnHost(to, source, [(row * to_pitch, row * source_pitch, columns) for row in range(rows)]))
-    else:
-        ends: list[Any] = [place.end if place.buffer is not None else place.bytes() for place in (to, source)]
-        for row in range(rows):
-            at, of = row * to_pitch, row * source_pitch
-            queue.copy(ends[0][at : at + columns], ends[1][of : of + columns])
+    spans = rows_of(columns, rows, 1, (to_pitch, 0), (source_pitch, 0))
+    enqueue(queue, Place(dst, extents[0], "dst"), Place(src, extents[1], "src"), spans)
     return queue
 
 

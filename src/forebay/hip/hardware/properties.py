@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 from forebay.c_string import CString
 from forebay.core.errors import ArgumentTypeError
 from forebay.hip.devices import device_number, device_of, infos
-from forebay.hip.enums import HIP_VERSION_MAJOR, HIP_VERSION_MINOR, hipDeviceAttribute_t, hipError_t
+from forebay.hip.enums import HIP_VERSION_MAJOR, HIP_VERSION_MINOR, hipError_t
 from forebay.hip.errors import HipError, Result, api
 
 __all__ = [
+    "hipChooseDevice",
     "hipDeviceComputeCapability",
-    "hipDeviceGetAttribute",
+    "hipDeviceGetUuid",
     "hipDeviceProp_t",
     "hipGetDeviceProperties",
     "hipUUID",
@@ -180,7 +180,8 @@ class hipDeviceProp_t:
         return name in vars(self)
 
 
-def _fill_in(properties: Any, number: int) -> None:
+def fill_in(properties: Any, number: int) -> None:
+    """Find out what the device of this number is like."""
     info, driver = infos()[number], device_of(number).driver
     limits = driver.limits
     properties.name = CString(info.description.encode())
@@ -201,6 +202,9 @@ def _fill_in(properties: Any, number: int) -> None:
     properties.integrated = int(limits.shares_memory)
     properties.managedMemory = properties.canMapHostMemory = int(limits.has_shared)
     properties.unifiedAddressing = int(driver.has_addresses)
+    properties.hostRegisterSupported = properties.cooperativeLaunch = 1
+    properties.maxBlocksPerMultiProcessor = 1  # no driver tells; see `hipOccupancyMaxActiveBlocksPerMultiprocessor`
+    properties.sharedMemPerBlockOptin = limits.local_bytes
     properties.concurrentKernels = properties.asyncEngineCount = properties.memoryPoolsSupported = 1
     properties.streamPrioritiesSupported = int(len(driver.priorities) > 1)
 
@@ -209,83 +213,28 @@ def _fill_in(properties: Any, number: int) -> None:
 def _properties_into(prop: Any, deviceId: int) -> None:
     if not isinstance(prop, hipDeviceProp_t):
         raise ArgumentTypeError(f"prop is a hipDeviceProp_t, not {type(prop).__name__}")
-    _fill_in(prop, device_number(deviceId))
+    fill_in(prop, device_number(deviceId))
 
 
 @api(outputs=1)
 def _properties(deviceId: int) -> hipDeviceProp_t:
     made = hipDeviceProp_t()
-    _fill_in(made, device_number(deviceId))
+    fill_in(made, device_number(deviceId))
     return made
 
 
-def hipGetDeviceProperties(prop: Any, deviceId: int | None = None) -> Result:
+_NOT_GIVEN = object()
+
+
+def hipGetDeviceProperties(prop: Any = _NOT_GIVEN, deviceId: Any = _NOT_GIVEN) -> Result:
     """Find out what a device is like: ``hipGetDeviceProperties(prop, device)`` or ``hipGetDeviceProperties(device)``.
 
     The first fills in a `hipDeviceProp_t` and returns ``(hipError_t,)``, the second returns ``(hipError_t, prop)``.
     ``gcnArchName`` is the device's name in forebay, as a `CString`. hipErrorInvalidDevice for an unknown device.
     """
-    return _properties(prop) if deviceId is None else _properties_into(prop, deviceId)
-
-
-Attribute = hipDeviceAttribute_t
-# The attributes that have a meaning here, and where their value is found.
-ATTRIBUTES: dict[hipDeviceAttribute_t, Callable[[hipDeviceProp_t], int]] = {
-    Attribute.hipDeviceAttributeMaxBlockDimX: lambda p: p.maxThreadsDim[0],
-    Attribute.hipDeviceAttributeMaxBlockDimY: lambda p: p.maxThreadsDim[1],
-    Attribute.hipDeviceAttributeMaxBlockDimZ: lambda p: p.maxThreadsDim[2],
-    Attribute.hipDeviceAttributeMaxGridDimX: lambda p: p.maxGridSize[0],
-    Attribute.hipDeviceAttributeMaxGridDimY: lambda p: p.maxGridSize[1],
-    Attribute.hipDeviceAttributeMaxGridDimZ: lambda p: p.maxGridSize[2],
-    Attribute.hipDeviceAttributeMaxThreadsPerBlock: lambda p: p.maxThreadsPerBlock,
-    Attribute.hipDeviceAttributeMaxThreadsPerMultiProcessor: lambda p: p.maxThreadsPerMultiProcessor,
-    Attribute.hipDeviceAttributeMaxSharedMemoryPerBlock: lambda p: p.sharedMemPerBlock,
-    Attribute.hipDeviceAttributeSharedMemPerMultiprocessor: lambda p: p.sharedMemPerMultiprocessor,
-    Attribute.hipDeviceAttributeMaxSharedMemoryPerMultiprocessor: lambda p: p.maxSharedMemoryPerMultiProcessor,
-    Attribute.hipDeviceAttributeTotalConstantMemory: lambda p: p.totalConstMem,
-    Attribute.hipDeviceAttributeTotalGlobalMem: lambda p: p.totalGlobalMem,
-    Attribute.hipDeviceAttributeMultiprocessorCount: lambda p: p.multiProcessorCount,
-    Attribute.hipDeviceAttributePhysicalMultiProcessorCount: lambda p: p.multiProcessorCount,
-    Attribute.hipDeviceAttributeWarpSize: lambda p: p.warpSize,
-    Attribute.hipDeviceAttributeClockRate: lambda p: p.clockRate,
-    Attribute.hipDeviceAttributeL2CacheSize: lambda p: p.l2CacheSize,
-    Attribute.hipDeviceAttributeMaxPitch: lambda p: p.memPitch,
-    Attribute.hipDeviceAttributeIntegrated: lambda p: p.integrated,
-    Attribute.hipDeviceAttributeManagedMemory: lambda p: p.managedMemory,
-    Attribute.hipDeviceAttributeConcurrentManagedAccess: lambda p: p.concurrentManagedAccess,
-    Attribute.hipDeviceAttributePageableMemoryAccess: lambda p: p.pageableMemoryAccess,
-    Attribute.hipDeviceAttributeCanMapHostMemory: lambda p: p.canMapHostMemory,
-    Attribute.hipDeviceAttributeUnifiedAddressing: lambda p: p.unifiedAddressing,
-    Attribute.hipDeviceAttributeConcurrentKernels: lambda p: p.concurrentKernels,
-    Attribute.hipDeviceAttributeAsyncEngineCount: lambda p: p.asyncEngineCount,
-    Attribute.hipDeviceAttributeStreamPrioritiesSupported: lambda p: p.streamPrioritiesSupported,
-    Attribute.hipDeviceAttributeMemoryPoolsSupported: lambda p: p.memoryPoolsSupported,
-    Attribute.hipDeviceAttributeCooperativeLaunch: lambda p: 0,
-    Attribute.hipDeviceAttributeHostRegisterSupported: lambda p: 0,
-    Attribute.hipDeviceAttributeImageSupport: lambda p: 0,
-    Attribute.hipDeviceAttributeComputeMode: lambda p: p.computeMode,
-    Attribute.hipDeviceAttributeComputeCapabilityMajor: lambda p: p.major,
-    Attribute.hipDeviceAttributeComputeCapabilityMinor: lambda p: p.minor,
-    Attribute.hipDeviceAttributeCanUseStreamWaitValue: lambda p: 1,
-    Attribute.hipDeviceAttributeEccEnabled: lambda p: p.ECCEnabled,
-}
-
-
-@api(outputs=1)
-def hipDeviceGetAttribute(attr: Any, deviceId: int) -> int:
-    """Return ``(hipError_t, value)``.
-
-    hipErrorInvalidDevice for an unknown device; hipErrorInvalidValue for an unknown attribute, or one that has no
-    meaning here.
-    """
-    number = device_number(deviceId)
-    try:
-        find = ATTRIBUTES[Attribute(attr)]
-    except (KeyError, ValueError):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"the attribute {attr!r} has no meaning here") from None
-    found = hipDeviceProp_t()
-    _fill_in(found, number)
-    return int(find(found))
+    if prop is _NOT_GIVEN or deviceId is _NOT_GIVEN:
+        return _properties(deviceId if prop is _NOT_GIVEN else prop)
+    return _properties_into(prop, deviceId)
 
 
 @api(outputs=2)
@@ -293,3 +242,30 @@ def hipDeviceComputeCapability(device: int) -> tuple[int, int]:
     """Return ``(hipError_t, major, minor)``: the version of HIP, because no device here has one of its own."""
     device_number(device)
     return HIP_VERSION_MAJOR, HIP_VERSION_MINOR
+
+
+@api(outputs=1)
+def hipDeviceGetUuid(device: int) -> hipUUID_t:
+    """Return ``(hipError_t, hipUUID_t)``: no two devices have the same, and it stays while the machine is the same."""
+    found = hipDeviceProp_t()
+    fill_in(found, device_number(device))
+    return found.uuid
+
+
+@api(outputs=1)
+def hipChooseDevice(prop: Any) -> int:
+    """Return ``(hipError_t, number)`` of the device that has the most of what a `hipDeviceProp_t` asks for.
+
+    What is 0 or empty there is not asked for, otherwise each member that the device has at least is a point; the first
+    of those with the most points is chosen. hipErrorInvalidValue for anything but a structure.
+    """
+    if not isinstance(prop, hipDeviceProp_t):
+        raise HipError(hipError_t.hipErrorInvalidValue, f"prop is a hipDeviceProp_t, not {type(prop).__name__}")
+    wanted = [name for name in NUMBERS if getattr(prop, name)]
+
+    def points(number: int) -> int:
+        there = hipDeviceProp_t()
+        fill_in(there, number)
+        return sum(getattr(there, name) >= getattr(prop, name) for name in wanted)
+
+    return max(range(len(infos())), key=points)

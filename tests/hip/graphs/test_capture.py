@@ -8,8 +8,8 @@ import pytest
 
 from forebay import hip
 
-from .conftest import ok
-from .helpers import E, K, N, code, fork, in_thread, ints, launch, read, replay
+from ..conftest import ok
+from ..helpers import E, K, N, code, fork, in_thread, ints, launch, read, replay
 
 MODES = list(hip.hipStreamCaptureMode)
 GLOBAL, _, RELAXED = MODES

@@ -9,8 +9,8 @@ import forebay as ps
 from forebay import hip, hiprtc
 from forebay.hip_cpp.code import OPENCL_C, pack_code
 
-from .conftest import ok
-from .helpers import E, K, code, instantiate, ints, launch, read
+from ..conftest import ok
+from ..helpers import E, K, code, instantiate, ints, launch, read
 
 SOURCE = b"""
 __device__ int count = 5;

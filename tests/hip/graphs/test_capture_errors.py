@@ -7,8 +7,8 @@ import pytest
 
 from forebay import hip
 
-from .conftest import ok
-from .helpers import E, K, code, fork, in_thread, ints, launch
+from ..conftest import ok
+from ..helpers import E, K, code, fork, in_thread, ints, launch
 
 MODES = list(hip.hipStreamCaptureMode)
 GLOBAL, THREAD_LOCAL, RELAXED = MODES
@@ -212,17 +212,6 @@ def test_an_event_from_outside(streams, events, invalid):
     ok(hip.hipStreamBeginCapture(stream, GLOBAL))
     assert code(hip.hipStreamWaitEvent(stream, events[0], 0)) == E.hipErrorStreamCaptureIsolation
     invalid(stream)
-
-
-def test_graphs_have_no_nodes_for_events(stream, events, works):
-    ok(hip.hipEventRecordWithFlags(events[0], stream, hip.hipEventRecordExternal))
-    ok(hip.hipStreamWaitEvent(stream, events[0], hip.hipEventWaitExternal))
-    ok(hip.hipStreamBeginCapture(stream, GLOBAL))
-    assert code(hip.hipStreamWaitEvent(stream, events[0], hip.hipEventWaitExternal)) == E.hipErrorNotSupported
-    record = hip.hipEventRecordWithFlags(events[0], stream, hip.hipEventRecordExternal)
-    assert code(record) == E.hipErrorNotSupported
-    ok(hip.hipStreamEndCapture(stream))
-    works(stream)
 
 
 def test_the_graph_of_a_capture_that_failed_is_gone(stream, invalid):

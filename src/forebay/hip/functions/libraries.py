@@ -1,0 +1,160 @@
+"""Libraries and their kernels, HIP 7's names: a library is a module of the current device, a kernel a function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forebay.c_string import CString
+from forebay.hip.devices import device_number, number_of
+from forebay.hip.enums import hipError_t
+from forebay.hip.errors import OK, HipError, Result, api
+from forebay.hip.functions.attributes import hipFuncGetAttribute, hipFuncSetAttribute, kernel_of
+from forebay.hip.memory import size_of
+from forebay.hip.modules import (
+    function_of,
+    hipModuleGetFunction,
+    hipModuleGetFunctionCount,
+    hipModuleGetGlobal,
+    hipModuleLoad,
+    hipModuleLoadData,
+    hipModuleUnload,
+    ihipModule_t,
+    ihipModuleSymbol_t,
+    module_of,
+)
+
+__all__ = [
+    "hipKernelGetAttribute",
+    "hipKernelGetFunction",
+    "hipKernelGetLibrary",
+    "hipKernelGetName",
+    "hipKernelGetParamInfo",
+    "hipKernelSetAttribute",
+    "hipKernel_t",
+    "hipLibraryEnumerateKernels",
+    "hipLibraryGetGlobal",
+    "hipLibraryGetKernel",
+    "hipLibraryGetKernelCount",
+    "hipLibraryLoadData",
+    "hipLibraryLoadFromFile",
+    "hipLibraryUnload",
+    "hipLibrary_t",
+]
+
+hipLibrary_t, hipKernel_t = ihipModule_t, ihipModuleSymbol_t
+
+
+def hipLibraryLoadData(
+    code: Any,
+    jitOptionsValues: Any = None,
+    numJitOptions: int = 0,
+    libraryOptionValues: Any = None,
+    numLibraryOptions: int = 0,
+) -> Result:
+    """Build a library for the current device; ``(hipError_t, library, None, None)``. See `hipModuleLoadData`.
+
+    The options say how other compilers are to go about it, and are not looked at.
+    """
+    return (*hipModuleLoadData(code), None, None)
+
+
+def hipLibraryLoadFromFile(
+    fileName: Any,
+    jitOptionsValues: Any = None,
+    numJitOptions: int = 0,
+    libraryOptionValues: Any = None,
+    numLibraryOptions: int = 0,
+) -> Result:
+    """Build a library from a file; ``(hipError_t, library, None, None)``. See `hipModuleLoad`."""
+    return (*hipModuleLoad(fileName), None, None)
+
+
+def hipLibraryUnload(library: Any) -> Result:
+    """Do what `hipModuleUnload` does."""
+    return hipModuleUnload(library)
+
+
+def hipLibraryGetKernel(library: Any, name: Any) -> Result:
+    """Return ``(hipError_t, kernel)`` of this name, which is a function for any launch. See `hipModuleGetFunction`."""
+    return hipModuleGetFunction(library, name)
+
+
+def hipLibraryGetKernelCount(library: Any) -> Result:
+    """Return ``(hipError_t, count)`` of a library's kernels."""
+    return hipModuleGetFunctionCount(library)
+
+
+def hipLibraryGetGlobal(library: Any, name: Any) -> Result:
+    """Return ``(hipError_t, pointer, bytes)`` of a variable. See `hipModuleGetGlobal`."""
+    return hipModuleGetGlobal(library, name)
+
+
+@api(outputs=1)
+def hipLibraryEnumerateKernels(numKernels: int, library: Any) -> list[ihipModuleSymbol_t]:
+    """Return ``(hipError_t, kernels)``: a list of at most so many."""
+    program = module_of(library).program
+    assert program is not None
+    found = [hipModuleGetFunction(library, name) for name in list(program)[: size_of(numKernels)]]
+    return [kernel for code, kernel in found if code == OK]
+
+
+def _kernel(kernel: Any) -> ihipModuleSymbol_t:
+    function = function_of(kernel)
+    if not isinstance(function, ihipModuleSymbol_t):
+        raise HipError(hipError_t.hipErrorInvalidHandle, "this kernel is of no library")
+    return function
+
+
+@api(outputs=1)
+def hipKernelGetFunction(kernel: Any) -> ihipModuleSymbol_t:
+    """Return ``(hipError_t, function)``: the kernel itself. hipErrorInvalidHandle for anything but a kernel."""
+    return _kernel(kernel)
+
+
+@api(outputs=1)
+def hipKernelGetLibrary(kernel: Any) -> ihipModule_t:
+    """Return ``(hipError_t, library)``; hipErrorInvalidHandle for anything but a kernel."""
+    library = _kernel(kernel).module
+    assert library is not None
+    return library
+
+
+@api(outputs=1)
+def hipKernelGetName(kernel: Any) -> CString:
+    """Return ``(hipError_t, name)``; hipErrorInvalidHandle for anything but a kernel."""
+    return CString(_kernel(kernel).kernel.name.encode())
+
+
+@api(outputs=2)
+def hipKernelGetParamInfo(kernel: Any, paramIndex: int) -> tuple[int, int]:
+    """Return ``(hipError_t, offset, bytes)`` of a parameter among the packed arguments of HIP's ``extra``.
+
+    hipErrorInvalidHandle for anything but a kernel, hipErrorInvalidValue when it has no such parameter.
+    """
+    parameters = [each for each in _kernel(kernel).kernel.parameters if each.kind != "local"]
+    if not 0 <= paramIndex < len(parameters):
+        raise HipError(hipError_t.hipErrorInvalidValue, f"parameter {paramIndex}: there are {len(parameters)}")
+    at = end = 0
+    for parameter in parameters[: paramIndex + 1]:
+        alignment = min(parameter.nbytes & -parameter.nbytes, 8)
+        at = -(-end // alignment) * alignment
+        end = at + parameter.nbytes
+    return at, parameters[paramIndex].nbytes
+
+
+@api()
+def _check_device(kernel: Any, dev: Any) -> None:
+    if number_of(kernel_of(kernel).device) != device_number(dev):
+        raise HipError(hipError_t.hipErrorInvalidDevice, "the kernel is another device's")
+
+
+def hipKernelGetAttribute(attrib: Any, kernel: Any, dev: int) -> Result:
+    """Return ``(hipError_t, value)``. See `hipFuncGetAttribute`; hipErrorInvalidDevice for another device."""
+    code = _check_device(kernel, dev)[0]
+    return hipFuncGetAttribute(attrib, kernel) if code == OK else (code, None)
+
+
+def hipKernelSetAttribute(attrib: Any, value: int, kernel: Any, dev: int) -> Result:
+    """Check an attribute; ``(hipError_t,)``. See `hipFuncSetAttribute`; hipErrorInvalidDevice for another device."""
+    result = _check_device(kernel, dev)
+    return hipFuncSetAttribute(kernel, attrib, value) if result[0] == OK else result

@@ -1,0 +1,143 @@
+"""How many groups of a kernel a compute unit runs at once.
+
+OpenCL and SYCL do not tell, and a CPU runs one group on each of its threads. So one is assumed, of any size that the
+kernel can have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forebay.hip.enums import hipError_t, hipOccupancyDefault
+from forebay.hip.errors import HipError, api
+from forebay.hip.functions.attributes import kernel_of
+from forebay.hip.memory import size_of
+from forebay.hip.modules import function_of
+from forebay.queues.kernels.kernel import Kernel
+
+__all__ = [
+    "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor",
+    "hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+    "hipModuleOccupancyMaxPotentialBlockSize",
+    "hipModuleOccupancyMaxPotentialBlockSizeWithFlags",
+    "hipOccupancyAvailableDynamicSMemPerBlock",
+    "hipOccupancyMaxActiveBlocksPerMultiprocessor",
+    "hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+    "hipOccupancyMaxPotentialBlockSize",
+]
+
+DISABLE_CACHING_OVERRIDE = 1
+
+
+def _kernel(f: Any) -> Kernel:
+    """Return the kernel of a function, for the functions of modules; hipErrorInvalidValue for None."""
+    if f is None:
+        raise HipError(hipError_t.hipErrorInvalidValue, "the function is None")
+    return function_of(f).kernel
+
+
+def _check_flags(flags: Any) -> None:
+    if flags not in (hipOccupancyDefault, DISABLE_CACHING_OVERRIDE):
+        raise HipError(hipError_t.hipErrorInvalidValue, f"flags {flags!r}")
+
+
+def _dynamic_bytes(kernel: Kernel) -> int:
+    return max(int(kernel.device.driver.limits.local_bytes) - kernel.static_local_bytes, 0)
+
+
+def groups_per_unit(kernel: Kernel, block: int, shared: int) -> int:
+    """Return how many groups of so many work-items a compute unit runs at once: 1, or 0 when it can run none.
+
+    Raises
+    ------
+    HipError
+        hipErrorInvalidValue for less than one work-item.
+    """
+    if block <= 0:
+        raise HipError(hipError_t.hipErrorInvalidValue, f"groups of {block} work-items")
+    return int(block <= kernel.max_block_size and size_of(shared) <= _dynamic_bytes(kernel))
+
+
+def _block_size(kernel: Kernel, shared: Any, limit: Any) -> tuple[int, int]:
+    limits = kernel.device.driver.limits
+    if size_of(shared) > _dynamic_bytes(kernel):
+        raise HipError(hipError_t.hipErrorInvalidValue, f"{shared} bytes of local memory")
+    largest = min(kernel.max_block_size, limits.group_size[0])
+    block = min(largest, limit) if limit > 0 else largest
+    if block >= limits.lockstep:
+        block -= block % limits.lockstep
+    return max(kernel.device.info.compute_units, 1), block
+
+
+@api(outputs=1)
+def hipOccupancyMaxActiveBlocksPerMultiprocessor(f: Any, blockSize: int, dynSharedMemPerBlk: int = 0) -> int:
+    """Return ``(hipError_t, groups)`` that a compute unit runs at once.
+
+    That is 1, because no driver tells more, and 0 when the kernel cannot be launched with so many work-items or so much
+    local memory. hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for less than one
+    work-item.
+    """
+    return groups_per_unit(kernel_of(f), blockSize, dynSharedMemPerBlk)
+
+
+@api(outputs=1)
+def hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    f: Any, blockSize: int, dynSharedMemPerBlk: int = 0, flags: int = hipOccupancyDefault
+) -> int:
+    """Do what `hipOccupancyMaxActiveBlocksPerMultiprocessor` does; the flags are 0 or 1."""
+    _check_flags(flags)
+    return groups_per_unit(kernel_of(f), blockSize, dynSharedMemPerBlk)
+
+
+@api(outputs=1)
+def hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(f: Any, blockSize: int, dynSharedMemPerBlk: int = 0) -> int:
+    """Do what `hipOccupancyMaxActiveBlocksPerMultiprocessor` does; hipErrorInvalidValue for None."""
+    return groups_per_unit(_kernel(f), blockSize, dynSharedMemPerBlk)
+
+
+@api(outputs=1)
+def hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    f: Any, blockSize: int, dynSharedMemPerBlk: int = 0, flags: int = hipOccupancyDefault
+) -> int:
+    """Do what `hipModuleOccupancyMaxActiveBlocksPerMultiprocessor` does; the flags are 0 or 1."""
+    _check_flags(flags)
+    return groups_per_unit(_kernel(f), blockSize, dynSharedMemPerBlk)
+
+
+@api(outputs=1)
+def hipOccupancyAvailableDynamicSMemPerBlock(f: Any, numBlocks: int, blockSize: int) -> int:
+    """Return ``(hipError_t, bytes)`` of dynamic local memory with which `numBlocks` groups run at once on a unit.
+
+    Groups share what there is. hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for less
+    than one group or work-item, and for more work-items than the kernel can have.
+    """
+    kernel = kernel_of(f)
+    if numBlocks <= 0 or not groups_per_unit(kernel, blockSize, 0):
+        raise HipError(hipError_t.hipErrorInvalidValue, f"{numBlocks} groups of {blockSize} work-items")
+    return max(int(kernel.device.driver.limits.local_bytes) // numBlocks - kernel.static_local_bytes, 0)
+
+
+@api(outputs=2)
+def hipOccupancyMaxPotentialBlockSize(f: Any, dynSharedMemPerBlk: int = 0, blockSizeLimit: int = 0) -> tuple[int, int]:
+    """Return ``(hipError_t, gridSize, blockSize)``: as many groups as there are compute units, the largest that may be.
+
+    hipErrorInvalidValue without a function, and for more local memory than there is.
+    """
+    return _block_size(_kernel(f), dynSharedMemPerBlk, blockSizeLimit)
+
+
+@api(outputs=2)
+def hipModuleOccupancyMaxPotentialBlockSize(
+    f: Any, dynSharedMemPerBlk: int = 0, blockSizeLimit: int = 0
+) -> tuple[int, int]:
+    """Do what `hipOccupancyMaxPotentialBlockSize` does."""
+    return _block_size(_kernel(f), dynSharedMemPerBlk, blockSizeLimit)
+
+
+@api(outputs=2)
+def hipModuleOccupancyMaxPotentialBlockSizeWithFlags(
+    f: Any, dynSharedMemPerBlk: int = 0, blockSizeLimit: int = 0, flags: int = hipOccupancyDefault
+) -> tuple[int, int]:
+    """Do what `hipOccupancyMaxPotentialBlockSize` does; the flags are 0 or 1."""
+    _check_flags(flags)
+    return _block_size(_kernel(f), dynSharedMemPerBlk, blockSizeLimit)

@@ -1,0 +1,137 @@
+"""The program's own memory, registered."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from forebay import hip
+
+from ..conftest import ok
+from ..helpers import E, K, N, code, ints, launch, read, together
+
+
+@pytest.fixture
+def array(device):
+    made = np.arange(N, dtype="i4")
+    yield made
+    hip.hipHostUnregister(made)
+    hip.hipGetLastError()
+
+
+@pytest.fixture
+def usable(device):
+    """Whether kernels can use the program's own memory."""
+    return device.driver.system_memory(4096, 16) is not None
+
+
+@pytest.mark.executes
+def test_copies(array):
+    ok(hip.hipHostRegister(array, array.nbytes, hip.hipHostRegisterDefault))
+    memory, stream = ints(), ok(hip.hipStreamCreate())
+    ok(hip.hipMemcpyAsync(memory, array, array.nbytes, K.hipMemcpyHostToDevice, stream))
+    ok(hip.hipStreamSynchronize(stream))
+    assert read(memory) == list(range(N))
+    ok(hip.hipMemsetD32(memory, 3, N))
+    ok(hip.hipMemcpy(array.ctypes.data + 4, memory, 40, K.hipMemcpyDeviceToHost))
+    assert array[:12].tolist() == [0, *[3] * 10, 11]
+    ok(hip.hipHostUnregister(array))
+    ok(hip.hipMemcpy(memory, array, array.nbytes, K.hipMemcpyHostToDevice))
+    assert read(memory, 12) == array[:12].tolist()
+
+
+@pytest.mark.executes
+def test_kernels(array, function, usable, device):
+    ok(hip.hipHostRegister(array, array.nbytes, hip.hipHostRegisterMapped))
+    found = ok(hip.hipPointerGetAttributes(array))
+    assert (found.type, found.hostPointer) == (hip.hipMemoryType.hipMemoryTypeHost, array.ctypes.data)
+    if not usable:
+        assert found.devicePointer.is_ptr_null
+        assert code(hip.hipHostGetDevicePointer(array, 0)) == E.hipErrorNotSupported
+        assert "copies only" in str(hip.last_exception())
+        return
+    pointer = ok(hip.hipHostGetDevicePointer(array, 0))
+    assert pointer == found.devicePointer == array.ctypes.data
+    launch(function("add"), None, pointer, 5)
+    launch(function("add"), None, ctypes.c_void_p(array.ctypes.data + 40), 100, groups=1)
+    ok(hip.hipMemsetD32(pointer + 4 * (N - 1), 7, 1))
+    ok(hip.hipDeviceSynchronize())
+    expected = np.arange(N) + 5
+    expected[10:20] += 100
+    expected[-1] = 7
+    assert array.tolist() == expected.tolist()
+    ok(hip.hipHostUnregister(pointer))
+    assert array.tolist() == expected.tolist()  # it was not given back
+
+
+def test_what_is_known_of_it(array):
+    flags = hip.hipHostRegisterPortable | hip.hipHostRegisterMapped
+    ok(hip.hipHostRegister(array.ctypes.data, array.nbytes, flags))
+    assert ok(hip.hipHostGetFlags(array)) == flags
+    assert ok(hip.hipMemGetAddressRange(array.ctypes.data + 100)) == (array.ctypes.data, array.nbytes)
+    for free in (hip.hipFree, hip.hipHostFree, hip.hipFreeAsync):
+        assert code(free(array)) == E.hipErrorInvalidValue
+    ok(hip.hipHostUnregister(array))
+    assert code(hip.hipHostGetFlags(array)) == E.hipErrorInvalidValue
+
+
+def test_twice(array):
+    ok(hip.hipHostRegister(array, 400))
+    for again in (array, array.ctypes.data + 4, array.ctypes.data - 8):
+        assert code(hip.hipHostRegister(again, 16)) == E.hipErrorHostMemoryAlreadyRegistered
+    ok(hip.hipHostRegister(array.ctypes.data + 400, 400))
+    ok(hip.hipHostUnregister(array.ctypes.data + 400))
+    ok(hip.hipHostUnregister(array))
+    assert code(hip.hipHostUnregister(array)) == E.hipErrorHostMemoryNotRegistered
+    for _ in range(100):
+        ok(hip.hipHostRegister(array, array.nbytes))
+        ok(hip.hipHostUnregister(array))
+
+
+def test_wrong_memory(array, works):
+    for wrong in (
+        (None, 4), (0, 4), (array, 0), (array, -1), (array, array.nbytes + 1), (array, 4, 0x100), (b"bytes", 4),
+    ):  # fmt: skip
+        assert code(hip.hipHostRegister(*wrong)) == E.hipErrorInvalidValue
+    pinned, memory = ok(hip.hipHostMalloc(400)), ints(4)
+    assert code(hip.hipHostRegister(pinned, 400)) == E.hipErrorHostMemoryAlreadyRegistered
+    for wrong in (pinned, memory, array, array.ctypes.data + 4):
+        assert code(hip.hipHostUnregister(wrong)) == E.hipErrorHostMemoryNotRegistered
+    assert code(hip.hipHostUnregister(None)) == E.hipErrorInvalidValue
+    assert code(hip.hipHostGetDevicePointer(memory, 0)) == E.hipErrorInvalidValue
+    assert code(hip.hipHostGetDevicePointer(pinned, 1)) == E.hipErrorInvalidValue
+    with pytest.raises(TypeError):
+        hip.hipHostRegister(object(), 4)
+    works(None)
+
+
+def test_not_while_a_stream_is_captured(array, streams):
+    (stream,) = streams(1)
+    ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal))
+    assert code(hip.hipHostRegister(array, array.nbytes)) == E.hipErrorStreamCaptureUnsupported
+    assert code(hip.hipStreamEndCapture(stream)) == E.hipErrorStreamCaptureInvalidated
+    assert code(hip.hipHostUnregister(array)) == E.hipErrorHostMemoryNotRegistered
+
+
+@pytest.mark.executes
+@pytest.mark.threads
+def test_two_threads(array):
+    number, half = ok(hip.hipGetDevice()), array.nbytes // 2
+
+    def use(at):
+        ok(hip.hipSetDevice(number))
+        memory = ints()
+        for _ in range(20):
+            ok(hip.hipHostRegister(array.ctypes.data + at, half))
+            ok(hip.hipMemcpyAsync(memory, array.ctypes.data + at, half, K.hipMemcpyHostToDevice, None))
+            ok(hip.hipHostUnregister(array.ctypes.data + at))
+        return read(memory, N // 2)
+
+    assert together(lambda: use(0), lambda: use(half)) == [list(range(N // 2)), list(range(N // 2, N))]
+
+
+def test_reset_forgets_it(fresh, array):
+    ok(hip.hipHostRegister(array, array.nbytes))
+    ok(hip.hipDeviceReset())
+    assert code(hip.hipHostUnregister(array)) == E.hipErrorHostMemoryNotRegistered
+    ok(hip.hipHostRegister(array, array.nbytes))

@@ -1,0 +1,163 @@
+"""Other ways to launch: from C++'s interface, with events, and cooperatively."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from forebay import hip
+
+from ..conftest import ok
+from ..helpers import E, K, N, code, instantiate, ints, read, together
+
+# Each group waits until all are there, but not for ever: what it sees then is its result.
+MEETING = b"""
+kernel void meet(global int *arrived, global int *out, int groups) {
+    int tries = 0;
+    atomic_inc(arrived);
+    while (atomic_add(arrived, 0) < groups && tries < 50000000) tries++;
+    out[get_group_id(0)] = atomic_add(arrived, 0);
+}
+"""
+
+
+def values(*args):
+    """What ``kernelParams`` takes; keep it while it is used."""
+    return [ctypes.c_void_p(int(arg)) if hasattr(arg, "is_ptr_null") else ctypes.c_int(arg) for arg in args]
+
+
+def addresses(given):
+    return [ctypes.addressof(value) for value in given]
+
+
+@pytest.fixture
+def meet(device):
+    return ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(MEETING)), b"meet"))
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("dimensions", [(hip.dim3(N // 10), hip.dim3(10)), (N // 10, 10), ((N // 10, 1), (10,))])
+def test_as_in_cplusplus(function, streams, dimensions):
+    memory, (stream,) = ints(), streams(1)
+    given = values(memory, 5)
+    ok(hip.hipLaunchKernel(function("fill"), *dimensions, addresses(given), 0, stream))
+    ok(hip.hipStreamSynchronize(stream))
+    assert read(memory) == [5] * N
+
+
+@pytest.mark.executes(run=False)
+def test_with_events(function, streams):
+    memory, (stream,), before, after = ints(), streams(1), ok(hip.hipEventCreate()), ok(hip.hipEventCreate())
+    given = addresses(keep := values(memory, 5))
+    ok(hip.hipExtLaunchKernel(function("fill"), N // 10, 10, given, 0, stream, before, after, 0))
+    ok(hip.hipEventSynchronize(after))
+    ok(hip.hipEventQuery(before))
+    assert ok(hip.hipEventElapsedTime(before, after)) >= 0
+    assert read(memory) == [5] * N
+    ok(hip.hipExtLaunchKernel(function("fill"), N // 10, 10, given, 0, stream))
+    wrong = hip.hipExtLaunchKernel(function("fill"), N // 10, 10, given, 0, stream, 12345, after)
+    assert code(wrong) == E.hipErrorInvalidResourceHandle
+    del keep
+
+
+def test_wrong_launches(function, works):
+    memory = ints()
+    given = addresses(keep := values(memory, 5))
+    assert code(hip.hipLaunchKernel(None, 1, 1, given, 0, None)) == E.hipErrorInvalidResourceHandle
+    assert code(hip.hipLaunchKernel(function("fill"), 1, 1, given[:1], 0, None)) == E.hipErrorInvalidValue
+    assert code(hip.hipLaunchKernel(function("fill"), 0, 1, given, 0, None)) == E.hipErrorInvalidValue
+    assert code(hip.hipLaunchKernel(function("fill"), 1, 1, given, 0, 12345)) == E.hipErrorContextIsDestroyed
+    works(None)
+    del keep
+
+
+# Cooperative launches
+
+
+@pytest.mark.executes
+def test_all_groups_run_at_once(meet, device):
+    """As many as there may be; again and again, and beside other work."""
+    most = meet.kernel.groups_at_once(1)
+    assert most >= 1
+    arrived, out, busy = ints(1), ints(most), ints()
+    given = values(arrived, out, most)
+    other = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
+    for i in range(20):
+        ok(hip.hipMemsetD32(arrived, 0, 1))
+        ok(hip.hipMemsetD32Async(busy, i, N, other))
+        ok(hip.hipLaunchCooperativeKernel(meet, most, 1, addresses(given), 0, None))
+        assert read(out, most) == [most] * most
+    ok(hip.hipStreamDestroy(other))
+
+
+@pytest.mark.executes(run=False)
+def test_they_run_one_after_the_other(function, streams, hold):
+    """Half of the groups of two that run at once would wait for the others for ever."""
+    stream, other = streams(2, hip.hipStreamNonBlocking)
+    given = addresses(keep := values(ints(), 5))
+    gate = hold(stream)
+    ok(hip.hipLaunchCooperativeKernel(function("fill"), 1, 1, given, 0, stream))
+    ok(hip.hipLaunchCooperativeKernel(function("fill"), 1, 1, given, 0, other))
+    assert code(hip.hipStreamQuery(other)) == E.hipErrorNotReady
+    gate.open()
+    ok(hip.hipStreamSynchronize(other))
+    ok(hip.hipStreamSynchronize(stream))
+    del keep
+
+
+@pytest.mark.executes
+@pytest.mark.threads
+def test_two_streams_at_the_same_time(meet):
+    number, most = ok(hip.hipGetDevice()), meet.kernel.groups_at_once(1)
+
+    def run():
+        ok(hip.hipSetDevice(number))
+        stream = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
+        arrived, out, got = ok(hip.hipMalloc(4)), ok(hip.hipMalloc(4 * most)), np.zeros(most, "i4")
+        given = values(arrived, out, most)
+        results = []
+        for _ in range(10):
+            ok(hip.hipMemsetD32Async(arrived, 0, 1, stream))
+            ok(hip.hipModuleLaunchCooperativeKernel(meet, most, 1, 1, 1, 1, 1, 0, stream, addresses(given)))
+            ok(hip.hipMemcpyAsync(got, out, got.nbytes, K.hipMemcpyDeviceToHost, stream))
+            ok(hip.hipStreamSynchronize(stream))
+            results.append((got == most).all())
+        return all(results)
+
+    assert together(run, run) == [True, True]
+
+
+def test_too_many_groups(meet, device, works):
+    most = meet.kernel.groups_at_once(1)
+    given = addresses(keep := values(ints(1), ints(most + 1), most + 1))
+    for result in (
+        hip.hipLaunchCooperativeKernel(meet, most + 1, 1, given, 0, None),
+        hip.hipLaunchCooperativeKernel(meet, hip.dim3(most, 2), 1, given, 0, None),
+        hip.hipModuleLaunchCooperativeKernel(meet, 1, 1, most + 1, 1, 1, 1, 0, None, given),
+    ):
+        assert code(result) == E.hipErrorCooperativeLaunchTooLarge
+        assert str(most) in str(hip.last_exception())
+    largest = meet.kernel.max_block_size
+    too_large = hip.hipLaunchCooperativeKernel(meet, 1, largest + 1, given, 0, None)
+    assert code(too_large) == E.hipErrorInvalidConfiguration
+    assert code(hip.hipLaunchCooperativeKernel(meet, 1, 1, given, 1 << 40, None)) == E.hipErrorInvalidConfiguration
+    assert code(hip.hipLaunchCooperativeKernel(None, 1, 1, given, 0, None)) == E.hipErrorInvalidDeviceFunction
+    assert code(hip.hipLaunchCooperativeKernel(meet, 1, 1, given, 0, 123)) == E.hipErrorContextIsDestroyed
+    assert code(hip.hipLaunchCooperativeKernel(meet, 1, 1, given[:1], 0, None)) == E.hipErrorInvalidValue
+    works(None)
+    del keep
+
+
+@pytest.mark.executes
+def test_captured(function, streams):
+    memory, (stream,) = ints(), streams(1)
+    given = addresses(keep := values(memory, 5))
+    ok(hip.hipLaunchCooperativeKernel(function("fill"), 1, 10, given, 0, stream))
+    ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal))
+    keep[1].value = 7
+    ok(hip.hipLaunchCooperativeKernel(function("fill"), 1, 10, given, 0, stream))
+    executable = instantiate(ok(hip.hipStreamEndCapture(stream)))
+    assert read(memory, 10) == [5] * 10
+    ok(hip.hipGraphLaunch(executable, stream))
+    ok(hip.hipStreamSynchronize(stream))
+    assert read(memory, 10) == [7] * 10

@@ -1,0 +1,95 @@
+"""Libraries and their kernels, HIP 7's names for modules and functions."""
+
+import ctypes
+
+import pytest
+
+from forebay import hip
+
+from ..conftest import SOURCE, ok
+from ..helpers import E, N, code, ints, launch, read
+
+F = hip.hipFunction_attribute
+
+
+@pytest.fixture
+def library(device):
+    return ok(hip.hipLibraryLoadData(SOURCE.encode(), None, 0, None, 0))[0]
+
+
+@pytest.fixture
+def fill(library):
+    return ok(hip.hipLibraryGetKernel(library, b"fill"))
+
+
+@pytest.mark.executes
+def test_a_kernel_is_launched(fill, streams):
+    memory, (stream,) = ints(), streams(1)
+    launch(fill, stream, memory, 5)
+    launch(ok(hip.hipKernelGetFunction(fill)), stream, memory, 6, groups=1)
+    ok(hip.hipStreamSynchronize(stream))
+    assert read(memory) == [6] * 10 + [5] * (N - 10)
+
+
+def test_what_is_known(library, fill, device):
+    number = ok(hip.hipGetDevice())
+    assert ok(hip.hipLibraryGetKernelCount(library)) == SOURCE.count("kernel void")
+    every = ok(hip.hipLibraryEnumerateKernels(100, library))
+    assert len(every) == SOURCE.count("kernel void")
+    assert fill in every
+    assert len(ok(hip.hipLibraryEnumerateKernels(2, library))) == 2
+    assert ok(hip.hipKernelGetName(fill)) == b"fill"
+    assert ok(hip.hipKernelGetLibrary(fill)) == library
+    assert ok(hip.hipKernelGetParamInfo(fill, 0)) == (0, 8)
+    assert ok(hip.hipKernelGetParamInfo(fill, 1)) == (8, 4)
+    most = ok(hip.hipKernelGetAttribute(F.HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, fill, number))
+    assert most == fill.kernel.max_block_size
+    dynamic = hip.hipFuncAttribute.hipFuncAttributeMaxDynamicSharedMemorySize
+    ok(hip.hipKernelSetAttribute(dynamic, 16, fill, number))
+
+
+def test_offsets_are_those_of_a_structure(library):
+    class Arguments(ctypes.Structure):
+        _fields_ = (
+            ("a", ctypes.c_float), ("b", ctypes.c_int), ("c", ctypes.c_short), ("d", ctypes.c_int),
+            ("e", ctypes.c_double), ("f", ctypes.c_char), ("out", ctypes.c_void_p),
+        )  # fmt: skip
+
+    mixed = ok(hip.hipLibraryGetKernel(library, "mixed"))
+    for i, (name, kind) in enumerate(Arguments._fields_):
+        expected = getattr(Arguments, name).offset, ctypes.sizeof(kind)
+        assert ok(hip.hipKernelGetParamInfo(mixed, i)) == expected
+
+
+def test_a_file(tmp_path, device):
+    path = tmp_path / "fill.cl"
+    path.write_text(SOURCE)
+    library, *options = ok(hip.hipLibraryLoadFromFile(str(path), None, 0, None, 0))
+    assert options == [None, None]
+    ok(hip.hipLibraryGetKernel(library, "fill"))
+    assert code(hip.hipLibraryLoadFromFile(str(tmp_path / "none.cl"))) == E.hipErrorFileNotFound
+
+
+def test_mistakes(library, fill, works):
+    number = ok(hip.hipGetDevice())
+    assert code(hip.hipLibraryLoadData(b"\x7fELF")) == E.hipErrorNoBinaryForGpu
+    assert code(hip.hipLibraryLoadData(None)) == E.hipErrorInvalidValue
+    assert code(hip.hipLibraryGetKernel(library, b"none")) == E.hipErrorNotFound
+    assert code(hip.hipLibraryEnumerateKernels(-1, library)) == E.hipErrorInvalidValue
+    for index in (-1, 2):
+        assert code(hip.hipKernelGetParamInfo(fill, index)) == E.hipErrorInvalidValue
+    for wrong in (None, 12345, library):
+        for call in (hip.hipKernelGetFunction, hip.hipKernelGetName, hip.hipKernelGetLibrary):
+            assert code(call(wrong)) == E.hipErrorInvalidResourceHandle
+    assert code(hip.hipKernelGetAttribute(0, fill, 99)) == E.hipErrorInvalidDevice
+    assert code(hip.hipKernelSetAttribute(8, 16, fill, 99)) == E.hipErrorInvalidDevice
+    assert code(hip.hipKernelGetAttribute(77, fill, number)) == E.hipErrorInvalidValue
+    ok(hip.hipLibraryUnload(library))
+    for result in (
+        hip.hipLibraryUnload(library),
+        hip.hipLibraryGetKernelCount(library),
+        hip.hipLibraryEnumerateKernels(1, library),
+    ):
+        assert code(result) == E.hipErrorNotFound
+    assert code(hip.hipLibraryUnload(None)) == E.hipErrorInvalidResourceHandle
+    works(None)

@@ -1,0 +1,122 @@
+"""Contexts: devices under another name, and each thread's stack of them."""
+
+import ctypes
+
+import pytest
+
+from forebay import hip
+
+from ..conftest import ok
+from ..helpers import E, code, in_thread, ints, read
+
+
+@pytest.fixture
+def number(device):
+    """The current device's; every context that a test pushes is popped."""
+    yield ok(hip.hipGetDevice())
+    while hip.hipCtxPopCurrent()[0] == E.hipSuccess:
+        pass
+    hip.hipGetLastError()
+
+
+def test_a_context_is_a_device(device, number):
+    context = ok(hip.hipCtxCreate(0, number))
+    assert isinstance(context, hip.ihipCtx_t)
+    assert ok(hip.hipCtxGetCurrent()) == context == ok(hip.hipDevicePrimaryCtxRetain(number))
+    assert ok(hip.hipCtxGetDevice()) == number == ok(hip.hipGetDevice())
+    assert hip.current_device() is device
+    memory = ints(10, 3)
+    ok(hip.hipCtxSynchronize())
+    assert ok(hip.hipCtxGetApiVersion(context)) > 0
+    ok(hip.hipCtxDestroy(context))
+    assert code(hip.hipCtxPopCurrent()) == E.hipErrorInvalidContext
+    ok(hip.hipMemset(memory, 0, 40))  # the device is as it was
+
+
+def test_the_stack(number):
+    context = ok(hip.hipCtxCreate(hip.hipDeviceScheduleSpin, number))
+    assert ok(hip.hipCtxGetFlags()) == hip.hipDeviceScheduleSpin
+    ok(hip.hipCtxPushCurrent(int(context)))
+    ok(hip.hipCtxPushCurrent(ctypes.c_void_p(int(context))))
+    ok(hip.hipCtxSetCurrent(context))
+    for _ in range(3):
+        assert ok(hip.hipCtxPopCurrent()) == context
+    assert code(hip.hipCtxPopCurrent()) == E.hipErrorInvalidContext
+    ok(hip.hipCtxSetCurrent(context))
+    ok(hip.hipCtxSetCurrent(None))
+    assert code(hip.hipCtxPopCurrent()) == E.hipErrorInvalidContext
+    ok(hip.hipCtxSetCurrent(None))
+    for _ in range(100):
+        ok(hip.hipCtxDestroy(ok(hip.hipCtxCreate(0, number))))
+    assert code(hip.hipCtxPopCurrent()) == E.hipErrorInvalidContext
+
+
+@pytest.mark.needs("two devices")
+def test_the_top_is_the_current_device(device):
+    ok(hip.hipSetDevice(0))
+    first, second = ok(hip.hipCtxCreate(0, 0)), ok(hip.hipCtxCreate(0, 1))
+    assert first != second
+    assert ok(hip.hipGetDevice()) == 1
+    assert ok(hip.hipCtxPopCurrent()) == second
+    assert ok(hip.hipGetDevice()) == 0
+    ok(hip.hipCtxSetCurrent(second))
+    assert ok(hip.hipCtxGetDevice()) == 1
+    assert ok(hip.hipCtxPopCurrent()) == second
+
+
+def test_each_thread_has_its_own(number):
+    context = ok(hip.hipCtxCreate(0, number))
+    assert in_thread(hip.hipCtxPopCurrent)[0] == E.hipErrorInvalidContext
+    assert in_thread(lambda: ok(hip.hipCtxGetDevice())) == 0
+    assert ok(hip.hipCtxPopCurrent()) == context
+
+
+def test_wrong_contexts(number, works):
+    for wrong in (12345, None, ok(hip.hipStreamCreate()), (7 << 60) + 16 * 99):
+        assert code(hip.hipCtxPushCurrent(wrong)) == E.hipErrorInvalidContext
+        assert code(hip.hipCtxGetApiVersion(wrong)) == E.hipErrorInvalidContext
+        if wrong is not None:
+            assert code(hip.hipCtxSetCurrent(wrong)) == E.hipErrorInvalidContext
+            assert code(hip.hipCtxDestroy(wrong)) == E.hipErrorInvalidContext
+    assert code(hip.hipCtxDestroy(None)) == E.hipErrorInvalidValue
+    assert code(hip.hipCtxCreate(0x100, number)) == E.hipErrorInvalidValue
+    assert code(hip.hipCtxCreate(0, 99)) == E.hipErrorInvalidDevice
+    assert code(hip.hipCtxPopCurrent()) == E.hipErrorInvalidContext  # nothing was pushed
+    with pytest.raises(TypeError, match="context"):
+        hip.hipCtxPushCurrent("cpu")
+    works(None)
+
+
+def test_caches_and_peers(number):
+    context = ok(hip.hipCtxCreate(0, number))
+    assert ok(hip.hipCtxGetCacheConfig()) == hip.hipFuncCache_t.hipFuncCachePreferNone
+    ok(hip.hipCtxSetCacheConfig(hip.hipFuncCache_t.hipFuncCachePreferL1))
+    assert code(hip.hipCtxSetCacheConfig(9)) == E.hipErrorInvalidValue
+    assert ok(hip.hipCtxGetSharedMemConfig()) == hip.hipSharedMemConfig.hipSharedMemBankSizeFourByte
+    ok(hip.hipCtxSetSharedMemConfig(hip.hipSharedMemConfig.hipSharedMemBankSizeEightByte))
+    assert code(hip.hipCtxSetSharedMemConfig(9)) == E.hipErrorInvalidValue
+    assert code(hip.hipCtxEnablePeerAccess(context, 0)) == E.hipErrorInvalidDevice
+    assert code(hip.hipCtxDisablePeerAccess(context)) == E.hipErrorInvalidDevice
+    assert code(hip.hipCtxEnablePeerAccess(None, 0)) == E.hipErrorInvalidContext
+
+
+@pytest.mark.executes
+def test_primary_contexts(fresh, number):
+    ok(hip.hipDeviceReset())
+    assert ok(hip.hipDevicePrimaryCtxGetState(number)) == (0, 0)
+    ok(hip.hipDevicePrimaryCtxSetFlags(number, hip.hipDeviceScheduleYield))
+    ok(hip.hipDevicePrimaryCtxRetain(number))
+    assert ok(hip.hipDevicePrimaryCtxGetState(number)) == (hip.hipDeviceScheduleYield, 1)
+    assert code(hip.hipDevicePrimaryCtxSetFlags(number, 0)) == E.hipErrorContextAlreadyInUse
+    memory = ints(4, 5)
+    ok(hip.hipDevicePrimaryCtxRelease(number))
+    ok(hip.hipDevicePrimaryCtxRelease(number))
+    assert read(memory, 4) == [5] * 4
+    ok(hip.hipDevicePrimaryCtxReset(number))
+    assert ok(hip.hipDevicePrimaryCtxGetState(number)) == (0, 0)
+    assert code(hip.hipFree(memory)) == E.hipErrorInvalidValue
+    ok(hip.hipDevicePrimaryCtxReset(number))
+    for call in (hip.hipDevicePrimaryCtxRetain, hip.hipDevicePrimaryCtxRelease, hip.hipDevicePrimaryCtxReset,
+                 hip.hipDevicePrimaryCtxGetState, lambda n: hip.hipDevicePrimaryCtxSetFlags(n, 0)):  # fmt: skip
+        assert code(call(99)) == E.hipErrorInvalidDevice
+    assert code(hip.hipDevicePrimaryCtxSetFlags(number, 0x100)) == E.hipErrorInvalidValue
