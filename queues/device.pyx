@@ -37,6 +37,7 @@ from forebay.queues.queue cimport Queue, new_queue, new_queue_of
 from forebay.sync.finish cimport close_queues, finish_device
 from forebay.sync.ordering cimport enter_list
 
+from forebay.core.driver import Adopted
 from forebay.core.errors import (
     ArgumentTypeError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
@@ -50,6 +51,8 @@ from forebay.queues.host_functions import stop as stop_host_functions
 from forebay.queues.kernels.ids import identify
 from forebay.queues.kernels.program import Program, read_source
 from forebay.queues.launch.reductions import Reductions
+from forebay.queues.memory.bridges import bridges
+from forebay.queues.memory.foreign import host_array, name_of as name_of_type
 from forebay.queues.memory.pinned import is_pinned, remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
 from forebay.queues.steps.step import Step
@@ -153,6 +156,27 @@ cdef class Device:
             self._open(context_of(filter, private), timing)
         self.debug = debug
         self.private = private
+
+    @staticmethod
+    def from_pyopencl(thing: Any) -> Device:
+        """Return a Device over a context of pyopencl, to which queues and memory of pyopencl then belong.
+
+        Parameters
+        ----------
+        thing : pyopencl.Context or pyopencl.Device
+            A context of one device: the result is the same Device each time, until it is closed, and is in that
+            context. Or a device: then it is ``Device(name)`` of that device, in forebay's own context.
+
+        Blocks while the machine is examined, if nothing has done so before.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            When it is neither, or the context has several devices.
+        NotSupportedError
+            When the device cannot be used.
+        """
+        return bridges["Device.from_pyopencl"](thing)
 
     @staticmethod
     def _of(driver: DriverDevice) -> Device:
@@ -418,34 +442,60 @@ cdef class Device:
         return buffer
 
     def as_buffer(self, thing: object) -> Buffer:
-        """Make a buffer over memory that another object owns, without a copy. Only for SYCL devices.
+        """Make a buffer over memory that another object owns, without a copy.
+
+        A pointer parameter of a launch takes such objects, too, but then each launch makes a buffer anew.
 
         Parameters
         ----------
-        thing : object with ``__sycl_usm_array_interface__``
-            From dpctl or dpnp: writable, C-contiguous, in USM memory of this device's context. It is kept alive until
-            the buffer is closed or dropped and the work submitted by then is done.
+        thing : object
+            Writable and C-contiguous. On OpenCL: a `pyopencl.Buffer`, `pyopencl.array.Array` or SVM of pyopencl in this
+            device's context (see `from_pyopencl`); on CPUs also memory of the host: NumPy arrays and whatever has
+            ``__dlpack__``, ``__array_interface__`` or the buffer protocol. On SYCL: what has
+            ``__sycl_usm_array_interface__``, from dpctl or dpnp, in USM memory of this device's context. It is kept
+            alive until the buffer is closed or dropped and the work submitted by then is done.
+
+        Returns
+        -------
+        Buffer
+            With the shape and dtype of `thing`; bytes where it has none.
 
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError
             When `thing` is not such an object.
         NotSupportedError
-            On devices of other drivers.
+            When the device takes over no memory. `Device.array` copies it.
 
-        Nothing waits for work on `thing` that was submitted elsewhere: see `Queue.from_dpctl`.
+        Does not block. Nothing waits for work on `thing` that was submitted elsewhere: see `Queue.from_dpctl` and
+        `Queue.from_pyopencl`. Finish the queues here before the host reads `thing`.
         """
         self._check_open()
-        if self.driver.usm is None:
-            raise NotSupportedError(f"as_buffer: {self.info.name} takes over no memory; SYCL devices do")
-        memory, shape, dtype = self.driver.usm.adopt_memory(thing)
-        return self._over(memory, shape, dtype)
+        adopted = self.driver.adopt_memory(thing)
+        if adopted is None:
+            adopted = self._adopt_host(thing)
+        return self._over(*adopted)
 
-    def _over(self, memory: DriverMemory, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
+    def _adopt_host(self, thing: Any) -> Adopted:
+        if not self.driver.takes_over:
+            raise NotSupportedError(
+                f"as_buffer: {self.info.name} takes over no memory of other packages; Device.array copies what NumPy "
+                "can read")
+        array = host_array(thing) if self.driver.takes_host else None
+        if array is None:
+            raise ArgumentTypeError(
+                f"as_buffer: {self.info.name} takes over {self.driver.takes_over}, not {name_of_type(thing)}; "
+                "Device.array copies what NumPy can read")
+        memory = self.driver.adopt_host(array, array.ctypes.data, array.nbytes)
+        return Adopted(memory, array.shape, array.dtype)
+
+    def _over(self, memory: DriverMemory, shape: tuple[int, ...], dtype: DTypeLike, offset: int = 0) -> Buffer:
         """Make a buffer over memory that others may change without forebay's knowledge."""
         allocation = new_allocation(self, self.state, memory)
         expose(allocation)
-        return new_buffer(allocation, 0, shape, dtype)
+        if offset == 0:
+            return new_buffer(allocation, 0, shape, dtype)
+        return new_buffer(allocation, 0, (memory.nbytes,), np.dtype(np.uint8))._part(offset, shape, dtype)
 
     def _adapt_view(self, Buffer view, native: Any) -> None:
         part = self.driver.part(native, view.start, view.nbytes)

@@ -38,6 +38,8 @@ from forebay.core.errors import (
 from forebay.core.process import closed_error, refuse_on_host_thread
 from forebay.queues.capture_rules import captures_that_bar_null, refuse_null, refuse_unsafe
 from forebay.queues.launch.results import launch_for_result
+from forebay.queues.memory.bridges import bridges
+from forebay.queues.memory.foreign import is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,8 +60,6 @@ if TYPE_CHECKING:
     from forebay.queues.steps.step import Step
 
 _ids = itertools.count(1)
-# By package name: the function that makes a Queue of the package's queue. `forebay.queues.adoption` fills it in.
-adopters: dict[str, Callable[[Any, bool], Queue]] = {}
 
 
 cdef QueueState* new_queue_of(
@@ -104,15 +104,18 @@ cdef int join_step(Queue queue, object waited_for) except -1:
 cdef class Queue:
     """An in-order queue of one device; HIP calls it a stream.
 
-    `Device.queue` and `Queue.from_dpctl` make queues; calling the class raises. Any thread may use a queue: each
-    command is atomic. Two Queues are equal when they are the same queue, as the null queues of two Devices of one name.
-    ``with queue:`` makes it the thread's current queue and closes nothing.
+    `Device.queue`, `Queue.from_dpctl` and `Queue.from_pyopencl` make queues; calling the class raises. Any thread may
+    use a queue: each command is atomic. Two Queues are equal when they are the same queue, as the null queues of two
+    Devices of one name. ``with queue:`` makes it the thread's current queue and closes nothing.
 
     Attributes
     ----------
     device : Device
     priority : int
         The priority that the driver granted: lower is more urgent, 0 is normal.
+    native : object
+        The driver's own queue: a `pyopencl.CommandQueue`, a `dpctl.SyclQueue`, or Level Zero's handle of a command
+        list. forebay does not see what is submitted there directly, unless the queue is `adopted`.
     """
 
     device: Device
@@ -146,7 +149,33 @@ cdef class Queue:
         NotSupportedError
             When dpctl is not installed, or the device has no USM memory.
         """
-        return adopters["dpctl"](queue, blocking)
+        return bridges["Queue.from_dpctl"](queue, blocking)
+
+    @staticmethod
+    def from_pyopencl(queue: Any, blocking: bool = True) -> Queue:
+        """Adopt an in-order queue of pyopencl. Commands of forebay and of pyopencl on it run in submission order.
+
+        Its device is the `Device` of its context (`Device.from_pyopencl`). As with `from_dpctl`, the queue always
+        counts as having new work, and work that pyopencl submits waits only for those commands of forebay that were
+        submitted to this queue.
+
+        Parameters
+        ----------
+        queue : pyopencl.CommandQueue
+            In order, which is pyopencl's default. Closing the Queue does not change it.
+        blocking : bool
+            Whether it is ordered against its device's null queue.
+
+        Does not block.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            When it is not such a queue, or runs out of order, or its context has several devices.
+        NotSupportedError
+            When the device cannot be used.
+        """
+        return bridges["Queue.from_pyopencl"](queue, blocking)
 
     def __dealloc__(self):
         # The work goes on. The device's registry keeps the state until the work is done.
@@ -630,8 +659,8 @@ cdef bint captured_launch(object queue, Kernel kernel, PyObject* const* argument
     given = list_of(arguments + 3, count - 3)
     taking = [i for i in range(kernel.count) if not kernel.left_out[i]]
     for i, argument in zip(taking, given):
-        if isinstance(argument, np.ndarray) and kernel.layout[i].kind == POINTER:
-            return False  # the caller then copies the array around another launch, which comes here again
+        if kernel.layout[i].kind == POINTER and (isinstance(argument, np.ndarray) or is_foreign(argument)):
+            return False  # the caller then launches again with Buffers, and comes here again
     return capture.launch(queue, kernel, <object> arguments[1], <object> arguments[2], tuple(given))
 
 

@@ -22,6 +22,7 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.buffer cimport Buffer
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+from forebay.queues.memory.foreign import is_foreign, name_of
 from forebay.queues.memory.shapes import convert, element_code, whole_number
 
 if TYPE_CHECKING:
@@ -229,9 +230,13 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
         slot.memory.kind = kind_of(value)
         return 0
     if type(value) is not Buffer:
+        if is_foreign(value):
+            views.unusual |= HAS_ARRAYS
+            memset(slot, 0, sizeof(PackedPointer))
+            return 0
         raise argument_error(
             kernel, i, "needs a Buffer, None, an array, or bytes by value (forebay.by_value), not "
-            f"{type(value).__name__}", ArgumentTypeError)
+            f"{name_of(value)}", ArgumentTypeError)
     if value.closed:
         raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
     raise argument_error(

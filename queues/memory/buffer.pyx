@@ -18,6 +18,7 @@ from forebay.core.uses cimport generation_of, new_uses, release_uses, retain_use
 from forebay.events.anchors cimport retire_memory
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
+from forebay.queues.memory.bridges import bridges
 from forebay.queues.memory.shapes import element_code, read_dtype, read_shape
 
 if TYPE_CHECKING:
@@ -123,10 +124,10 @@ cdef class HostView:
     """The base of the arrays of `Buffer.host`, which keep it alive. When it goes, they can write no more."""
 
     cdef Allocation allocation
-    cdef object memory
+    cdef OwnedMemory memory  # which is therefore not handed out again when the allocation is closed
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyObject_GetBuffer(self.memory, view, flags)
+        PyObject_GetBuffer(self.memory.native, view, flags)
 
     def __dealloc__(self):
         self.allocation.exposed -= 1
@@ -134,7 +135,7 @@ cdef class HostView:
 
 cdef HostView new_host_view(Allocation allocation):
     cdef HostView view = HostView.__new__(HostView)
-    view.memory = allocation.memory.native
+    view.memory = allocation.memory
     view.allocation = allocation
     expose(allocation)
     return view
@@ -226,6 +227,41 @@ cdef class Buffer:
         self._check_open()
         expose(self.allocation)  # for good: forebay cannot know when the other use ends
         return usm.usm_interface(self.memory.address, self.shape, self.dtype)
+
+    def to_pyopencl(self, queue: Any) -> Any:
+        """Return an array of pyopencl over this same memory, without a copy. Only for buffers of OpenCL devices.
+
+        The array keeps the memory alive, also when this Buffer is closed. Its ``base_data`` is the `pyopencl.Buffer`.
+        Commands of pyopencl on it and of forebay are ordered if both go to `queue`: adopt that with
+        `Queue.from_pyopencl`. From now on the memory counts as changing all the time (see `generation`).
+
+        Parameters
+        ----------
+        queue : pyopencl.CommandQueue or Queue
+            The queue of the array, of the same `pyopencl.Context`; or the Queue that adopted it.
+
+        Returns
+        -------
+        pyopencl.array.Array
+
+        Does not block.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            When `queue` is no such queue, and for memory from `Queue.alloc`, which is handed out again.
+        NotSupportedError
+            On devices of other drivers, and on OpenCL devices where memory is addresses alone (NVIDIA's).
+        """
+        self._check_open()
+        return bridges["Buffer.to_pyopencl"](self, queue)
+
+    def _lend(self) -> tuple[Any, int]:
+        """Return the driver's memory and where this view begins. It is not handed out again, whoever has it."""
+        cdef OwnedMemory memory = hold_memory(self, "this Buffer")
+        memory.nbytes = 0
+        expose(self.allocation)  # for good: forebay cannot know when the other use ends
+        return memory.native, self.start
 
     @property
     def generation(self) -> int:
