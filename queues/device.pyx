@@ -31,7 +31,8 @@ from forebay.events.event cimport new_event
 from forebay.queues.context cimport Context, context_of, new_context
 from forebay.queues.host_functions cimport wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
-from forebay.queues.memory.buffer cimport Buffer, OpenAllocations, expose, new_allocation, new_buffer
+from forebay.queues.memory.allocation cimport OpenAllocations, expose, new_allocation
+from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, new_queue, new_queue_of
 from forebay.sync.finish cimport close_queues, finish_device
@@ -55,6 +56,7 @@ from forebay.queues.memory.bridges import bridges
 from forebay.queues.memory.foreign import host_array, name_of as name_of_type
 from forebay.queues.memory.pinned import is_pinned, remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
+from forebay.queues.memory.strided import Moves
 from forebay.queues.steps.step import Step
 from forebay.queues.thread_queues import ThreadQueues
 
@@ -138,6 +140,7 @@ cdef class Device:
     cdef readonly object _thread_queues
     cdef object _host_errors
     cdef object _reducing
+    cdef object _moving
     cdef object _allocations
     cdef object __weakref__
 
@@ -545,6 +548,12 @@ cdef class Device:
             self._reducing = Reductions(self)
         return self._reducing
 
+    @property
+    def _moves(self) -> Moves:
+        if self._moving is None:
+            self._moving = Moves(self)
+        return self._moving
+
     def _make_kernel(self, native: DriverKernel, identities: Identities) -> Kernel:
         return new_kernel(self, self.state, native, identities)
 
@@ -625,6 +634,7 @@ cdef class Device:
         self._null_queue = None  # its state stays, because other threads may be about to use the other queues
         self._open_allocations.close_all()
         self._reducing = None
+        self._moving = None
         self._thread_queues.close()
 
     cdef void leave_all_to_parent(self):

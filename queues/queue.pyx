@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from forebay.queues.launch.bound import BoundLaunch
     from forebay.queues.launch.results import Result
     from forebay.queues.memory.shapes import Grid, ShapeLike
+    from forebay.queues.memory.strided import StridedView
     from forebay.queues.steps.step import Step
 
 _ids = itertools.count(1)
@@ -289,13 +290,16 @@ cdef class Queue:
     @overload
     def launch(self, kernel: Kernel, grid: Grid, block: Grid, /, *args: Any, result: None = None) -> None: ...
 
-    def copy(self, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
+    def copy(self, dst: Buffer | StridedView | HostBuffer, src: Buffer | StridedView | HostBuffer) -> None:
         """Copy all of `src` to `dst`: buffers, or C-contiguous host memory (NumPy arrays, anything with a buffer).
 
         Both must have the same number of bytes; dtypes are ignored. A pageable source may be reused as soon as this
         returns, because its bytes are staged. A pageable destination holds the result once the copy is done, after
         `finish` or an event, and is kept alive until then. On Level Zero the call waits for that, as in CUDA. Pinned
         memory (`forebay.host_empty`) is not staged: do not read or write it before the copy is done.
+
+        A source in host memory may have any strides. If an end is a `StridedView`, both have one shape, and a kernel
+        copies; the other end may be host memory only as the source.
 
         Does not wait for the copy otherwise, but may block while the driver stages pageable memory.
 
@@ -316,9 +320,9 @@ cdef class Queue:
         Raises
         ------
         InvalidArgumentError
-            When the value does not fit the dtype, or the device cannot fill with it. It can with what repeats every 1,
-            2, 4, … or 128 bytes, in a part of the memory that begins at a multiple of that (OpenCL 3.0,
-            clEnqueueFillBuffer).
+            When the value does not fit the dtype. In a capture, also when the device cannot fill with it: it can with
+            what repeats every 1, 2, 4, … or 128 bytes, in a part of the memory that begins at a multiple of that
+            (OpenCL 3.0, clEnqueueFillBuffer). Elsewhere copies do what the device cannot.
         ClosedError, DriverError
         """
         if self._capture is None or not self._capture.fill(self, buf, value):

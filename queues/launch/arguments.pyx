@@ -24,6 +24,7 @@ from forebay.queues.memory.buffer cimport Buffer
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from forebay.queues.memory.foreign import is_foreign, name_of
 from forebay.queues.memory.shapes import convert, element_code, whole_number
+from forebay.queues.memory.strided import StridedView
 
 if TYPE_CHECKING:
     from typing import SupportsIndex
@@ -230,6 +231,10 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
         slot.memory.kind = kind_of(value)
         return 0
     if type(value) is not Buffer:
+        if isinstance(value, StridedView):
+            raise argument_error(
+                kernel, i, f"these elements do not lie one after another (shape {value.shape}, strides {value.strides} "
+                "bytes): pass view.copy(), a Buffer", InvalidArgumentError)
         if is_foreign(value):
             views.unusual |= HAS_ARRAYS
             memset(slot, 0, sizeof(PackedPointer))

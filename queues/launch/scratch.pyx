@@ -25,7 +25,8 @@ from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, RAN_PYTHON, Views, check_elements, pack_arguments, release_views
 )
 from forebay.queues.launch.launch cimport add_plan, find_plan, launch_packed, list_of, refuse_kernel
-from forebay.queues.memory.buffer cimport Allocation, Buffer, new_allocation, new_buffer, new_pointer
+from forebay.queues.memory.allocation cimport Allocation, new_allocation, new_pointer
+from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.sync.ordering cimport wait_for_point
 
 import numpy as np

@@ -14,6 +14,8 @@ ON_THE_HOST = 1  # DLPack's kDLCPU
 def is_foreign(value: object) -> bool:
     """Whether a pointer may get it as an argument because `Device.as_buffer` takes such things."""
     kind = type(value)
+    if kind.__module__.startswith(("forebay.", "numpy")):
+        return False
     return (
         hasattr(kind, "__dlpack__")
         or kind.__module__.startswith("pyopencl")

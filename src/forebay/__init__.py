@@ -42,6 +42,7 @@ from forebay.queues.launcher import Launcher
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.pinned import host_empty
 from forebay.queues.memory.pool import MemoryPool
+from forebay.queues.memory.strided import StridedView
 from forebay.queues.queue import Queue
 from forebay.queues.selection import devices
 from forebay.queues.steps.step import Step
@@ -90,6 +91,7 @@ __all__ = [
     "Stats",
     "Step",
     "StepError",
+    "StridedView",
     "SumOver",
     "TimeoutError",
     "__version__",
