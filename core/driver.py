@@ -236,13 +236,19 @@ class Natives(dict[str, DriverKernel]):
     variable
         ``variable(name)`` returns the memory of a variable, which keeps the program; None when no variable has this
         name. Raises `NotSupportedError` where the driver does not report the addresses of variables.
+    log
+        What the compiler said about the program, as users read it; empty for nothing.
     """
 
     def __init__(
-        self, kernels: Mapping[str, DriverKernel], variable: Callable[[str], DriverMemory | None] = lambda name: None
+        self,
+        kernels: Mapping[str, DriverKernel],
+        variable: Callable[[str], DriverMemory | None] = lambda name: None,
+        log: str = "",
     ) -> None:
         super().__init__(kernels)
         self.variable = variable
+        self.log = log
 
 
 class Adopted(NamedTuple):

@@ -481,6 +481,20 @@ cdef class Queue:
         collect_device(self.state.device)
         self.device._synchronized(self)
 
+    async def finished(self) -> None:
+        """Wait in an event loop of asyncio for everything submitted so far: ``await queue.finished()``.
+
+        What is submitted is noted when the coroutine starts. The loop's other tasks go on, and no thread waits.
+
+        Raises
+        ------
+        DriverError
+            When the driver reports a failure.
+        Exception
+            Whatever a host function of this queue raised.
+        """
+        await self.record()
+
     # -- capture
 
     def capture(self, mode: str = "global") -> Capturing:
@@ -668,16 +682,29 @@ cdef bint captured_launch(object queue, Kernel kernel, PyObject* const* argument
     return capture.launch(queue, kernel, <object> arguments[1], <object> arguments[2], tuple(given))
 
 
+cdef int refuse_without_grid(list given) except -1:
+    name, parameters = "kernel", "*args"
+    if given and isinstance(given[0], Kernel):
+        kernel = given[0]
+        name = f"program[{kernel.name!r}]"
+        parameters = ", ".join([each.name for each in kernel.parameters if each.name not in kernel.scratch_names])
+    raise ArgumentTypeError(
+        f"launch needs a kernel, grid and block, and then the kernel's arguments ({len(given)} given): "
+        f"queue.launch({name}, grid, block, {parameters}), where grid counts groups and block the work-items of each")
+
+
 cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords):
     cdef QueueState* state = (<Queue> self).state
     cdef PyObject* kernel  # borrowed, as the next two are: the caller keeps them
     cdef PyObject* grid
     cdef PyObject* block
     if count < 3:
-        raise ArgumentTypeError(f"launch(kernel, grid, block, *args) takes at least 3 arguments ({count} given)")
+        refuse_without_grid(list_of(arguments, count))
     kernel, grid, block = arguments[0], arguments[1], arguments[2]
     if type(<object> kernel) is not Kernel:
-        raise ArgumentTypeError(f"launch needs a Kernel, not {type(<object> kernel).__name__}")
+        raise ArgumentTypeError(
+            f"launch needs a Kernel, not {type(<object> kernel).__name__}: queue.launch(program['name'], grid, block, "
+            "*args)")
     if keywords != NULL:
         if <tuple> keywords != ("result",):
             raise ArgumentTypeError(f"launch takes the keyword result only, not {', '.join(<tuple> keywords)}")

@@ -348,7 +348,8 @@ cdef int pack_arguments(
     views.count = views.unusual = 0
     if count != kernel.count:
         raise ArgumentTypeError(
-            f"kernel {kernel.name!r} takes {kernel.count} arguments ({count} given): {kernel.signature}")
+            f"kernel {kernel.name!r} takes {kernel.count} arguments after grid and block ({count} given): "
+            f"{kernel.signature}")
     memset(packed + kernel.packed_size - 16, 0, 16)  # the last word may belong to no argument
     for i in range(count):
         slot = packed + layout[i].offset

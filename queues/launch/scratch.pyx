@@ -187,8 +187,8 @@ cdef void use_scratch(Snapshot snapshot, Kernel kernel, char* packed):
 cdef int check_count(Kernel kernel, Py_ssize_t count) except -1:
     if count != kernel.count - len(kernel.scratch_sizes):
         raise ArgumentTypeError(
-            f"kernel {kernel.name!r} takes {kernel.count - len(kernel.scratch_sizes)} arguments besides its scratch "
-            f"({count} given): {kernel.signature}")
+            f"kernel {kernel.name!r} takes {kernel.count - len(kernel.scratch_sizes)} arguments besides its scratch, "
+            f"after grid and block ({count} given): {kernel.signature}")
     return 0
 
 
