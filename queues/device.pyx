@@ -31,7 +31,8 @@ from forebay.events.event cimport new_event
 from forebay.queues.context cimport Context, context_of, new_context
 from forebay.queues.host_functions cimport wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
-from forebay.queues.memory.allocation cimport OpenAllocations, expose, new_allocation
+from forebay.queues.launch.guards cimport GUARD
+from forebay.queues.memory.allocation cimport Allocation, OpenAllocations, expose, new_allocation
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, new_queue, new_queue_of
@@ -98,9 +99,10 @@ cdef class Device:
         where that costs nothing (Level Zero), and off where each command costs more for it (OpenCL: 5 to 9 % of the
         driver's call; SYCL). The null queue always takes them, because it is shared.
     debug : bool
-        Whether each launch with scratch waits for the kernel, and raises `ScratchOverflowError` when the kernel wrote
-        behind its scratch. A launch of a graph with such nodes waits for the whole graph; there each node has scratch
-        of its own.
+        Whether each launch waits for the kernel, and raises `OutOfBoundsError` when the kernel wrote behind the memory
+        of a Buffer that was made by `empty`, `zeros` or `array` of this Device, or behind its scratch
+        (`ScratchOverflowError`). A launch of a graph looks at scratch only, a bound launch at nothing. What a kernel
+        reads, and what it writes within the memory of the Buffer that a view is part of, is not found.
     private : bool
         Whether it shares nothing with other Devices: a context and a null queue of its own, for tests.
         `Queue.from_dpctl` does not find it.
@@ -378,6 +380,7 @@ cdef class Device:
                 When there is no memory even after a wait for closed memory that is still in use, except by work that a
             gate or a host function holds up. That wait blocks. There is none in a host function or during a capture.
         """
+        cdef Allocation allocation
         self._check_open()
         if captures_under_way():
             refuse_unsafe(f"allocation on {self.info.name}")
@@ -385,8 +388,11 @@ cdef class Device:
         dtype = read_dtype(dtype)
         if usm_type not in USM_TYPES:
             raise InvalidArgumentError(f"empty: usm_type is one of {', '.join(USM_TYPES)}, not {usm_type!r}")
-        memory = self._allocate(math.prod(shape) * dtype.itemsize, usm_type)
+        nbytes = math.prod(shape) * dtype.itemsize
+        memory = self._allocate(nbytes + (GUARD if self.debug else 0), usm_type)
         allocation = new_allocation(self, self.state, memory, usm_type == "device")
+        allocation.guarded = self.debug
+        allocation.guard_at = nbytes
         return new_buffer(allocation, 0, shape, dtype)
 
     def _lend(self, queue: Queue, shape: ShapeLike, dtype: DTypeLike) -> Buffer:

@@ -56,7 +56,8 @@ INSTEAD: dict[type, dict[str, str]] = {
         "empty(shape, dtype)": "malloc mem_alloc alloc allocate empty_like",
         "array(host) copies to the device": "to_device asarray as_array put from_numpy",
         "empty(shape, dtype), and then fill(value) of the buffer": "ones full ones_like full_like",
-        "program(source) builds all kernels": "compile Module RawModule RawKernel SourceModule build load_module Program",
+        "program(source) builds all kernels":
+            "compile Module RawModule RawKernel SourceModule build load_module Program",
         "event()": "create_event Event",
         "buffer.close() gives memory back": "free mem_free",
         "info describes the device": "attributes get_info properties get_attribute",

@@ -33,6 +33,8 @@ cdef class Allocation:
     cdef readonly object device
     cdef readonly bint closed
     cdef int exposed  # how many holders may write to it without forebay's knowledge; only touched with the GIL
+    cdef bint guarded  # `guard_at` is where the guard of a debugging device begins
+    cdef size_t guard_at
     cdef dict reductions  # by (start, nbytes, dtype), for the values that `reductions_at` names; None before the first
     cdef tuple reductions_at
     cdef close(self)
