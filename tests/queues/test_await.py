@@ -8,7 +8,7 @@ import pytest
 
 import forebay as ps
 
-pytestmark = pytest.mark.executes
+pytestmark = pytest.mark.executes(run=False)  # on null hardware no event is ever reached by itself
 
 
 def test_an_event(device, queue, program):
