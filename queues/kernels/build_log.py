@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-# Intel counts the programs it has compiled before "line:column:"; PoCL puts the kind first, and then a file of its own.
-COUNTED = re.compile(r"^\d+:(\d+):(\d+): (.*)$")
+# PoCL puts the kind first, and then a file of its own. Intel puts the number of programs compiled where a file would be.
 PLAIN = re.compile(r"^(\d+):(\d+): (.*)$")
 IN_A_FILE = re.compile(r"^(fatal error|error|warning|note): \S*:(\d+):(\d+): (.*)$")
 FILE_FIRST = re.compile(r"^(?:<[^>]*>|[^:\s]+):(\d+):(\d+): ((?:fatal error|error|warning|note|remark): .*)$")
@@ -17,7 +16,7 @@ def read_position(line: str) -> tuple[int, int, str] | None:
     """Return (line, column, message) of the first line of a message; None for other lines."""
     if found := IN_A_FILE.match(line):
         return int(found[2]), int(found[3]), f"{found[1]}: {found[4]}"
-    for form in (COUNTED, PLAIN, FILE_FIRST):
+    for form in (PLAIN, FILE_FIRST):
         if (found := form.match(line)) and found[3].startswith(KINDS):
             return int(found[1]), int(found[2]), found[3]
     return None

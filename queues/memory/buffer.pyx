@@ -189,7 +189,8 @@ cdef class Buffer:
     def to_pyopencl(self, queue: Any) -> Any:
         """Return an array of pyopencl over this same memory, without a copy. Only for buffers of OpenCL devices.
 
-        The array keeps the memory alive, also when this Buffer is closed. Its ``base_data`` is the `pyopencl.Buffer`.
+        The array keeps the memory alive, also when this Buffer is closed. Its ``base_data`` is the `pyopencl.Buffer`;
+        keep that as long as a sub-region of it, which does not keep it on Intel's runtime (2026.2).
         Commands of pyopencl on it and of forebay are ordered if both go to `queue`: adopt that with
         `Queue.from_pyopencl`. From now on the memory counts as changing all the time (see `generation`).
 

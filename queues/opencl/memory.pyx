@@ -82,7 +82,7 @@ cdef class ClMemory:
 
     def lend(self) -> None:
         """Let others retain the memory object. The memory below it goes with the last reference (OpenCL 3.0,
-        clSetMemObjectDestructorCallback).
+        clSetMemObjectDestructorCallback). Intel's runtime (2026.2) does not count sub-buffers as such.
         """
         cdef Lent* lent
         cdef void* context = <void*> <uintptr_t> self.context.int_ptr

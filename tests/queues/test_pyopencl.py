@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import time
 
 import numpy as np
 import pyopencl as cl
@@ -9,6 +10,7 @@ import pyopencl.array as cl_array
 import pytest
 
 import forebay as ps
+from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
 
 pytestmark = [
@@ -416,7 +418,7 @@ def test_the_memory_lives_as_long_as_pyopencls_array(native, own, how):
     buffer = own.array(VALUES)
     own.finish()
     array = buffer.to_pyopencl(native)
-    part = array.data.get_sub_region(0, 4 * COUNT)  # holds only OpenCL's object
+    part = array.data  # knows nothing of forebay
     if how == "closed":
         buffer.close()
     del buffer, array
@@ -427,6 +429,26 @@ def test_the_memory_lives_as_long_as_pyopencls_array(native, own, how):
     assert np.array_equal(read(native, part), VALUES)
     cl.enqueue_copy(native, part, VALUES[::-1].copy()).wait()
     assert not any(other.get().any() for other in others)
+
+
+def test_the_memory_below_goes_with_the_last_memory_object(native, own):
+    memory_objects(own)
+    buffer = own.array(VALUES)
+    own.finish()
+    part = buffer.to_pyopencl(native).data
+    with observe(own) as calls:
+        buffer.close()
+        del buffer
+        gc.collect()
+        own.finish()
+        names = [call.name for call in calls.log]
+        assert "clReleaseMemObject" in names  # forebay's own reference
+        assert "clSVMFree" not in names
+        part.release()
+        end = time.monotonic() + 20
+        while "clSVMFree" not in [call.name for call in calls.log] and time.monotonic() < end:
+            own.finish()  # the driver may call back from a thread of its own
+        assert [call.name for call in calls.log].count("clSVMFree") == 1
 
 
 def test_the_memory_outlives_the_device(context, native):
