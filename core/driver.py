@@ -17,6 +17,7 @@ import numpy as np
 __all__ = [
     "KINDS",
     "MOST_GROUPS",
+    "Adopted",
     "DeviceInfo",
     "Discovery",
     "DriverDevice",
@@ -170,7 +171,7 @@ class Parameter:
 class DriverMemory(Protocol):
     """One allocation. Dropping the last reference frees it, so the device must be done with it by then.
 
-    Memory that the host can read in place, "shared" and "host", has the buffer protocol.
+    Memory that the host can read in place has the buffer protocol: "shared" and "host", and all of a CPU.
     """
 
     @property
@@ -242,24 +243,41 @@ class Natives(dict[str, DriverKernel]):
     variable
         ``variable(name)`` returns the memory of a variable, which keeps the program; None when no variable has this
         name. Raises `NotSupportedError` where the driver does not report the addresses of variables.
+    log
+        What the compiler said about the program, as users read it; empty for nothing.
     """
 
     def __init__(
-        self, kernels: Mapping[str, DriverKernel], variable: Callable[[str], DriverMemory | None] = lambda name: None
+        self,
+        kernels: Mapping[str, DriverKernel],
+        variable: Callable[[str], DriverMemory | None] = lambda name: None,
+        log: str = "",
     ) -> None:
         super().__init__(kernels)
         self.variable = variable
+        self.log = log
+
+
+class Adopted(NamedTuple):
+    """Memory that an object of another package owns, and what that object says is there.
+
+    Attributes
+    ----------
+    memory
+        It keeps its owner.
+    shape, dtype
+    offset
+        The byte at which the elements begin.
+    """
+
+    memory: DriverMemory
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int = 0
 
 
 class SharesUsm(Protocol):
     """The abilities of a driver whose memory is SYCL's unified shared memory."""
-
-    def adopt_memory(self, thing: object) -> tuple[DriverMemory, tuple[int, ...], np.dtype[Any]]:
-        """Memory that `thing` owns and which keeps `thing`; its shape and its element type.
-
-        Raises `ArgumentTypeError` when `thing` has no ``__sycl_usm_array_interface__``, and `InvalidArgumentError`
-        when it is read-only, not C-contiguous, or of another context.
-        """
 
     def usm_interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
         """``__sycl_usm_array_interface__`` of memory of this device."""
@@ -336,12 +354,6 @@ class DriverDevice(Protocol):
         `OutOfMemoryError`.
         """
 
-    def system_memory(self, address: int, nbytes: int) -> DriverMemory | None:
-        """Return the program's own memory as memory of the device, which does not keep it.
-
-        None where kernels cannot use it.
-        """
-
     def part(self, memory: Any, offset: int, nbytes: int) -> tuple[object, int] | None:
         """Make a memory object for a part of what `allocate` returned: its owner and its handle.
 
@@ -357,6 +369,23 @@ class DriverDevice(Protocol):
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Make host memory for the bytes of one copy, contents unspecified. Raises `OutOfMemoryError`."""
+
+    @property
+    def takes_over(self) -> str:
+        """What `adopt_memory` and `adopt_host` take, in words; empty for nothing."""
+
+    def adopt_memory(self, thing: object) -> Adopted | None:
+        """Take over memory of this driver that an object of another package owns. None when it is no such object.
+
+        Raises `InvalidArgumentError` when it is read-only, not C-contiguous, or of another context.
+        """
+
+    @property
+    def takes_host(self) -> bool:
+        """Whether the device reaches ordinary memory of the host by its address."""
+
+    def adopt_host(self, owner: object, address: int, nbytes: int) -> DriverMemory:
+        """Take over ordinary memory of the host, which `owner` keeps. Only with `takes_host`."""
 
     def followable_memory(self) -> tuple[int, ...]:
         """The addresses of all allocations, for kernels that follow pointers; the same tuple until there are others.

@@ -29,6 +29,7 @@ __all__ = [
     "GraphUpdateError",
     "InvalidArgumentError",
     "NotSupportedError",
+    "OutOfBoundsError",
     "OutOfMemoryError",
     "OutOfRangeError",
     "ScratchOverflowError",
@@ -104,7 +105,11 @@ class BuildError(Error, RuntimeError):
         self.log = log
 
 
-class ScratchOverflowError(Error, RuntimeError):
+class OutOfBoundsError(Error, RuntimeError):
+    """A kernel wrote behind memory that it was given; found by ``Device(debug=True)``."""
+
+
+class ScratchOverflowError(OutOfBoundsError):
     """A kernel wrote behind the end of its scratch; found by ``Device(debug=True)``."""
 
 

@@ -16,9 +16,11 @@ from forebay.sync.finish cimport wait_on_host, wait_on_host_for_all
 
 from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
 from forebay.core.process import closed_error, refuse_on_host_thread
+from forebay.events.polling import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
+    from typing import Any
 
     from typing_extensions import Never
 
@@ -204,6 +206,17 @@ cdef class Event:
         self.device._give_back_memory()
         if queue is not None:  # what host functions raised keeps their queue
             self.device._raise_host_error(queue)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Wait in an event loop of asyncio: ``await event``. The loop's other tasks go on, and no thread waits.
+
+        Raises what `wait` raises. Cancelling the task leaves the event as it is.
+        """
+        return self._reached().__await__()
+
+    async def _reached(self) -> None:
+        await until(self.query)
+        self.wait()  # it is done: this only raises what host functions raised, and gives memory back
 
     def elapsed(self, start: Event) -> float:
         """Return the milliseconds from `start` to this event, as a float.

@@ -31,12 +31,15 @@ from forebay.events.event cimport new_event
 from forebay.queues.context cimport Context, context_of, new_context
 from forebay.queues.host_functions cimport wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
-from forebay.queues.memory.buffer cimport Buffer, OpenAllocations, expose, new_allocation, new_buffer
+from forebay.queues.launch.guards cimport GUARD
+from forebay.queues.memory.allocation cimport Allocation, OpenAllocations, expose, new_allocation
+from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, new_queue, new_queue_of
 from forebay.sync.finish cimport close_queues, finish_device
 from forebay.sync.ordering cimport enter_list
 
+from forebay.core.driver import Adopted
 from forebay.core.errors import (
     ArgumentTypeError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
@@ -50,8 +53,11 @@ from forebay.queues.host_functions import stop as stop_host_functions
 from forebay.queues.kernels.ids import identify
 from forebay.queues.kernels.program import Program, read_source
 from forebay.queues.launch.reductions import Reductions
+from forebay.queues.memory.bridges import bridges
+from forebay.queues.memory.foreign import host_array, name_of as name_of_type
 from forebay.queues.memory.pinned import is_pinned, remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
+from forebay.queues.memory.strided import Moves
 from forebay.queues.steps.step import Step
 from forebay.queues.thread_queues import ThreadQueues
 
@@ -93,9 +99,10 @@ cdef class Device:
         where that costs nothing (Level Zero), and off where each command costs more for it (OpenCL: 5 to 9 % of the
         driver's call; SYCL). The null queue always takes them, because it is shared.
     debug : bool
-        Whether each launch with scratch waits for the kernel, and raises `ScratchOverflowError` when the kernel wrote
-        behind its scratch. A launch of a graph with such nodes waits for the whole graph; there each node has scratch
-        of its own.
+        Whether each launch waits for the kernel, and raises `OutOfBoundsError` when the kernel wrote behind the memory
+        of a Buffer that was made by `empty`, `zeros` or `array` of this Device, or behind its scratch
+        (`ScratchOverflowError`). A launch of a graph looks at scratch only, a bound launch at nothing. What a kernel
+        reads, and what it writes within the memory of the Buffer that a view is part of, is not found.
     private : bool
         Whether it shares nothing with other Devices: a context and a null queue of its own, for tests.
         `Queue.from_dpctl` does not find it.
@@ -135,6 +142,7 @@ cdef class Device:
     cdef readonly object _thread_queues
     cdef object _host_errors
     cdef object _reducing
+    cdef object _moving
     cdef object _allocations
     cdef object __weakref__
 
@@ -153,6 +161,27 @@ cdef class Device:
             self._open(context_of(filter, private), timing)
         self.debug = debug
         self.private = private
+
+    @staticmethod
+    def from_pyopencl(thing: Any) -> Device:
+        """Return a Device over a context of pyopencl, to which queues and memory of pyopencl then belong.
+
+        Parameters
+        ----------
+        thing : pyopencl.Context or pyopencl.Device
+            A context of one device: the result is the same Device each time, until it is closed, and is in that
+            context. Or a device: then it is ``Device(name)`` of that device, in forebay's own context.
+
+        Blocks while the machine is examined, if nothing has done so before.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            When it is neither, or the context has several devices.
+        NotSupportedError
+            When the device cannot be used.
+        """
+        return bridges["Device.from_pyopencl"](thing)
 
     @staticmethod
     def _of(driver: DriverDevice) -> Device:
@@ -351,6 +380,7 @@ cdef class Device:
                 When there is no memory even after a wait for closed memory that is still in use, except by work that a
             gate or a host function holds up. That wait blocks. There is none in a host function or during a capture.
         """
+        cdef Allocation allocation
         self._check_open()
         if captures_under_way():
             refuse_unsafe(f"allocation on {self.info.name}")
@@ -358,16 +388,19 @@ cdef class Device:
         dtype = read_dtype(dtype)
         if usm_type not in USM_TYPES:
             raise InvalidArgumentError(f"empty: usm_type is one of {', '.join(USM_TYPES)}, not {usm_type!r}")
-        memory = self._allocate(math.prod(shape) * dtype.itemsize, usm_type)
+        nbytes = math.prod(shape) * dtype.itemsize
+        memory = self._allocate(nbytes + (GUARD if self.debug else 0), usm_type)
         allocation = new_allocation(self, self.state, memory, usm_type == "device")
+        allocation.guarded = self.debug
+        allocation.guard_at = nbytes
         return new_buffer(allocation, 0, shape, dtype)
 
     def _over_host_memory(self, address: int, nbytes: int) -> Buffer | None:
         """Return a buffer over the program's own memory, which must outlive it; None where kernels cannot use that."""
         self._check_open()
-        memory = self.driver.system_memory(address, nbytes)
-        if memory is None:
+        if not self.driver.takes_host:
             return None
+        memory = self.driver.adopt_host(None, address, nbytes)
         return new_buffer(new_allocation(self, self.state, memory), 0, (nbytes,), read_dtype("u1"))
 
     def _lend(self, queue: Queue, shape: ShapeLike, dtype: DTypeLike) -> Buffer:
@@ -426,34 +459,60 @@ cdef class Device:
         return buffer
 
     def as_buffer(self, thing: object) -> Buffer:
-        """Make a buffer over memory that another object owns, without a copy. Only for SYCL devices.
+        """Make a buffer over memory that another object owns, without a copy.
+
+        A pointer parameter of a launch takes such objects, too, but then each launch makes a buffer anew.
 
         Parameters
         ----------
-        thing : object with ``__sycl_usm_array_interface__``
-            From dpctl or dpnp: writable, C-contiguous, in USM memory of this device's context. It is kept alive until
-            the buffer is closed or dropped and the work submitted by then is done.
+        thing : object
+            Writable and C-contiguous. On OpenCL: a `pyopencl.Buffer`, `pyopencl.array.Array` or SVM of pyopencl in this
+            device's context (see `from_pyopencl`); on CPUs also memory of the host: NumPy arrays and whatever has
+            ``__dlpack__``, ``__array_interface__`` or the buffer protocol. On SYCL: what has
+            ``__sycl_usm_array_interface__``, from dpctl or dpnp, in USM memory of this device's context. It is kept
+            alive until the buffer is closed or dropped and the work submitted by then is done.
+
+        Returns
+        -------
+        Buffer
+            With the shape and dtype of `thing`; bytes where it has none.
 
         Raises
         ------
         ArgumentTypeError, InvalidArgumentError
             When `thing` is not such an object.
         NotSupportedError
-            On devices of other drivers.
+            When the device takes over no memory. `Device.array` copies it.
 
-        Nothing waits for work on `thing` that was submitted elsewhere: see `Queue.from_dpctl`.
+        Does not block. Nothing waits for work on `thing` that was submitted elsewhere: see `Queue.from_dpctl` and
+        `Queue.from_pyopencl`. Finish the queues here before the host reads `thing`.
         """
         self._check_open()
-        if self.driver.usm is None:
-            raise NotSupportedError(f"as_buffer: {self.info.name} takes over no memory; SYCL devices do")
-        memory, shape, dtype = self.driver.usm.adopt_memory(thing)
-        return self._over(memory, shape, dtype)
+        adopted = self.driver.adopt_memory(thing)
+        if adopted is None:
+            adopted = self._adopt_host(thing)
+        return self._over(*adopted)
 
-    def _over(self, memory: DriverMemory, shape: tuple[int, ...], dtype: DTypeLike) -> Buffer:
+    def _adopt_host(self, thing: Any) -> Adopted:
+        if not self.driver.takes_over:
+            raise NotSupportedError(
+                f"as_buffer: {self.info.name} takes over no memory of other packages; Device.array copies what NumPy "
+                "can read")
+        array = host_array(thing) if self.driver.takes_host else None
+        if array is None:
+            raise ArgumentTypeError(
+                f"as_buffer: {self.info.name} takes over {self.driver.takes_over}, not {name_of_type(thing)}; "
+                "Device.array copies what NumPy can read")
+        memory = self.driver.adopt_host(array, array.ctypes.data, array.nbytes)
+        return Adopted(memory, array.shape, array.dtype)
+
+    def _over(self, memory: DriverMemory, shape: tuple[int, ...], dtype: DTypeLike, offset: int = 0) -> Buffer:
         """Make a buffer over memory that others may change without forebay's knowledge."""
         allocation = new_allocation(self, self.state, memory)
         expose(allocation)
-        return new_buffer(allocation, 0, shape, dtype)
+        if offset == 0:
+            return new_buffer(allocation, 0, shape, dtype)
+        return new_buffer(allocation, 0, (memory.nbytes,), np.dtype(np.uint8))._part(offset, shape, dtype)
 
     def _adapt_view(self, Buffer view, native: Any) -> None:
         part = self.driver.part(native, view.start, view.nbytes)
@@ -502,6 +561,12 @@ cdef class Device:
         if self._reducing is None:
             self._reducing = Reductions(self)
         return self._reducing
+
+    @property
+    def _moves(self) -> Moves:
+        if self._moving is None:
+            self._moving = Moves(self)
+        return self._moving
 
     def _make_kernel(self, native: DriverKernel, identities: Identities) -> Kernel:
         return new_kernel(self, self.state, native, identities)
@@ -583,6 +648,7 @@ cdef class Device:
         self._null_queue = None  # its state stays, because other threads may be about to use the other queues
         self._open_allocations.close_all()
         self._reducing = None
+        self._moving = None
         self._thread_queues.close()
 
     cdef void leave_all_to_parent(self):

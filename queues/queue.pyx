@@ -38,6 +38,8 @@ from forebay.core.errors import (
 from forebay.core.process import closed_error, refuse_on_host_thread
 from forebay.queues.capture_rules import captures_that_bar_null, refuse_null, refuse_unsafe
 from forebay.queues.launch.results import launch_for_result
+from forebay.queues.memory.bridges import bridges
+from forebay.queues.memory.foreign import is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,11 +57,10 @@ if TYPE_CHECKING:
     from forebay.queues.launch.bound import BoundLaunch
     from forebay.queues.launch.results import Result
     from forebay.queues.memory.shapes import Grid, ShapeLike
+    from forebay.queues.memory.strided import StridedView
     from forebay.queues.steps.step import Step
 
 _ids = itertools.count(1)
-# By package name: the function that makes a Queue of the package's queue. `forebay.queues.adoption` fills it in.
-adopters: dict[str, Callable[[Any, bool], Queue]] = {}
 
 
 cdef QueueState* new_queue_of(
@@ -104,15 +105,18 @@ cdef int join_step(Queue queue, object waited_for) except -1:
 cdef class Queue:
     """An in-order queue of one device; HIP calls it a stream.
 
-    `Device.queue` and `Queue.from_dpctl` make queues; calling the class raises. Any thread may use a queue: each
-    command is atomic. Two Queues are equal when they are the same queue, as the null queues of two Devices of one name.
-    ``with queue:`` makes it the thread's current queue and closes nothing.
+    `Device.queue`, `Queue.from_dpctl` and `Queue.from_pyopencl` make queues; calling the class raises. Any thread may
+    use a queue: each command is atomic. Two Queues are equal when they are the same queue, as the null queues of two
+    Devices of one name. ``with queue:`` makes it the thread's current queue and closes nothing.
 
     Attributes
     ----------
     device : Device
     priority : int
         The priority that the driver granted: lower is more urgent, 0 is normal.
+    native : object
+        The driver's own queue: a `pyopencl.CommandQueue`, a `dpctl.SyclQueue`, or Level Zero's handle of a command
+        list. forebay does not see what is submitted there directly, unless the queue is `adopted`.
     """
 
     device: Device
@@ -146,7 +150,33 @@ cdef class Queue:
         NotSupportedError
             When dpctl is not installed, or the device has no USM memory.
         """
-        return adopters["dpctl"](queue, blocking)
+        return bridges["Queue.from_dpctl"](queue, blocking)
+
+    @staticmethod
+    def from_pyopencl(queue: Any, blocking: bool = True) -> Queue:
+        """Adopt an in-order queue of pyopencl. Commands of forebay and of pyopencl on it run in submission order.
+
+        Its device is the `Device` of its context (`Device.from_pyopencl`). As with `from_dpctl`, the queue always
+        counts as having new work, and work that pyopencl submits waits only for those commands of forebay that were
+        submitted to this queue.
+
+        Parameters
+        ----------
+        queue : pyopencl.CommandQueue
+            In order, which is pyopencl's default. Closing the Queue does not change it.
+        blocking : bool
+            Whether it is ordered against its device's null queue.
+
+        Does not block.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            When it is not such a queue, or runs out of order, or its context has several devices.
+        NotSupportedError
+            When the device cannot be used.
+        """
+        return bridges["Queue.from_pyopencl"](queue, blocking)
 
     def __dealloc__(self):
         # The work goes on. The device's registry keeps the state until the work is done.
@@ -260,13 +290,16 @@ cdef class Queue:
     @overload
     def launch(self, kernel: Kernel, grid: Grid, block: Grid, /, *args: Any, result: None = None) -> None: ...
 
-    def copy(self, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
+    def copy(self, dst: Buffer | StridedView | HostBuffer, src: Buffer | StridedView | HostBuffer) -> None:
         """Copy all of `src` to `dst`: buffers, or C-contiguous host memory (NumPy arrays, anything with a buffer).
 
         Both must have the same number of bytes; dtypes are ignored. A pageable source may be reused as soon as this
         returns, because its bytes are staged. A pageable destination holds the result once the copy is done, after
         `finish` or an event, and is kept alive until then. On Level Zero the call waits for that, as in CUDA. Pinned
         memory (`forebay.host_empty`) is not staged: do not read or write it before the copy is done.
+
+        A source in host memory may have any strides. If an end is a `StridedView`, both have one shape, and a kernel
+        copies; the other end may be host memory only as the source.
 
         Does not wait for the copy otherwise, but may block while the driver stages pageable memory.
 
@@ -287,9 +320,9 @@ cdef class Queue:
         Raises
         ------
         InvalidArgumentError
-            When the value does not fit the dtype, or the device cannot fill with it. It can with what repeats every 1,
-            2, 4, … or 128 bytes, in a part of the memory that begins at a multiple of that (OpenCL 3.0,
-            clEnqueueFillBuffer).
+            When the value does not fit the dtype. In a capture, also when the device cannot fill with it: it can with
+            what repeats every 1, 2, 4, … or 128 bytes, in a part of the memory that begins at a multiple of that
+            (OpenCL 3.0, clEnqueueFillBuffer). Elsewhere copies do what the device cannot.
         ClosedError, DriverError
         """
         if self._capture is None or not self._capture.fill(self, buf, value):
@@ -447,6 +480,20 @@ cdef class Queue:
         collect_queue(self.state)
         collect_device(self.state.device)
         self.device._synchronized(self)
+
+    async def finished(self) -> None:
+        """Wait in an event loop of asyncio for everything submitted so far: ``await queue.finished()``.
+
+        What is submitted is noted when the coroutine starts. The loop's other tasks go on, and no thread waits.
+
+        Raises
+        ------
+        DriverError
+            When the driver reports a failure.
+        Exception
+            Whatever a host function of this queue raised.
+        """
+        await self.record()
 
     # -- capture
 
@@ -630,9 +677,20 @@ cdef bint captured_launch(object queue, Kernel kernel, PyObject* const* argument
     given = list_of(arguments + 3, count - 3)
     taking = [i for i in range(kernel.count) if not kernel.left_out[i]]
     for i, argument in zip(taking, given):
-        if isinstance(argument, np.ndarray) and kernel.layout[i].kind == POINTER:
-            return False  # the caller then copies the array around another launch, which comes here again
+        if kernel.layout[i].kind == POINTER and (isinstance(argument, np.ndarray) or is_foreign(argument)):
+            return False  # the caller then launches again with Buffers, and comes here again
     return capture.launch(queue, kernel, <object> arguments[1], <object> arguments[2], tuple(given))
+
+
+cdef int refuse_without_grid(list given) except -1:
+    name, parameters = "kernel", "*args"
+    if given and isinstance(given[0], Kernel):
+        kernel = given[0]
+        name = f"program[{kernel.name!r}]"
+        parameters = ", ".join([each.name for each in kernel.parameters if each.name not in kernel.scratch_names])
+    raise ArgumentTypeError(
+        f"launch needs a kernel, grid and block, and then the kernel's arguments ({len(given)} given): "
+        f"queue.launch({name}, grid, block, {parameters}), where grid counts groups and block the work-items of each")
 
 
 cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords):
@@ -641,10 +699,12 @@ cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t co
     cdef PyObject* grid
     cdef PyObject* block
     if count < 3:
-        raise ArgumentTypeError(f"launch(kernel, grid, block, *args) takes at least 3 arguments ({count} given)")
+        refuse_without_grid(list_of(arguments, count))
     kernel, grid, block = arguments[0], arguments[1], arguments[2]
     if type(<object> kernel) is not Kernel:
-        raise ArgumentTypeError(f"launch needs a Kernel, not {type(<object> kernel).__name__}")
+        raise ArgumentTypeError(
+            f"launch needs a Kernel, not {type(<object> kernel).__name__}: queue.launch(program['name'], grid, block, "
+            "*args)")
     if keywords != NULL:
         if <tuple> keywords != ("result",):
             raise ArgumentTypeError(f"launch takes the keyword result only, not {', '.join(<tuple> keywords)}")

@@ -38,6 +38,7 @@ from forebay.queues.graphs.work import (
     make_kernel,
 )
 from forebay.queues.memory.shapes import read_dtype, read_shape
+from forebay.queues.memory.strided import StridedView
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -131,7 +132,9 @@ class Capture:
         return self.add(bound.queue, make_bound(bound)) is not None
 
     def copy(self, queue: Queue, dst: Any, src: Any) -> bool:
-        """Capture a copy. Returns False when the capture has ended."""
+        """Capture a copy. Returns False when the capture has ended, and for strided memory, which a launch copies."""
+        if isinstance(dst, StridedView) or isinstance(src, StridedView):
+            return False
         return self.add(queue, make_copy(self.graph.device, dst, src)) is not None
 
     def fill(self, queue: Queue, buffer: Any, value: Any) -> bool:

@@ -29,8 +29,10 @@ from forebay.events.anchors cimport retire_after
 from forebay.queues.graphs.sizes cimport Sizes, is_still, works_with_scratch
 from forebay.queues.graphs.work cimport CopyWork, FillWork, HostWork, KernelWork, ListWork, Work
 from forebay.queues.host_functions cimport Call, submit_call
-from forebay.queues.launch.scratch cimport GUARD, new_guard
-from forebay.queues.memory.buffer cimport Buffer, new_pointer
+from forebay.queues.launch.guards cimport GUARD
+from forebay.queues.launch.scratch cimport new_guard
+from forebay.queues.memory.allocation cimport new_pointer
+from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.copies cimport host_memory_of
 from forebay.queues.queue cimport Queue
 from forebay.sync.ordering cimport (

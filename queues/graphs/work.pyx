@@ -204,7 +204,8 @@ cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object bl
         check_elements(kernel, work.packed.data())
         if views.unusual & HAS_ARRAYS:
             raise ArgumentTypeError(
-                f"kernel {kernel.name!r}: a graph takes no arrays of the host; pass Buffers, or by_value(array)")
+                f"kernel {kernel.name!r}: a graph takes no arrays of the host nor memory of other packages; "
+                "pass Buffers (Device.array, Device.as_buffer), or by_value(array)")
         work.geometry = read_geometry(kernel, grid, block)[0]
         work.by_value = spilled_bytes(kernel, work.packed.data()) if views.unusual & HAS_BYTES else []
     finally:

@@ -86,7 +86,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
     kernel.left_out.resize(kernel.count)
     kernel.scratch_sizes = ()
     kernel.scratch_ids = {}
-    kernel.plain = offset <= MOST_PACKED
+    kernel.plain = offset <= MOST_PACKED and not device.debug
     kernel.max_block = native.max_block
     kernel.local_bytes = native.local_bytes
     for i in range(3):

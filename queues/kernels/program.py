@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +23,18 @@ def read_source(source: Any, options: Any) -> tuple[str | bytes, tuple[str, ...]
 
     Raises
     ------
-    ArgumentTypeError
+    ArgumentTypeError, InvalidArgumentError
     """
+    if isinstance(source, os.PathLike):
+        raise ArgumentTypeError(
+            f"program: source is the text itself, not the path {os.fspath(source)!r}: pass path.read_text(), or "
+            "path.read_bytes() for SPIR-V"
+        )
+    if isinstance(source, str) and _is_file_name(source):
+        raise InvalidArgumentError(
+            f"program: {source!r} is the name of a file, not OpenCL C: pass pathlib.Path({source!r}).read_text(), or "
+            ".read_bytes() for SPIR-V"
+        )
     if not isinstance(source, (str, bytes, bytearray, memoryview)):
         raise ArgumentTypeError(f"program: source is OpenCL C as str or SPIR-V as bytes, not {type(source).__name__}")
     try:
@@ -34,6 +46,13 @@ def read_source(source: Any, options: Any) -> tuple[str | bytes, tuple[str, ...]
     return source if isinstance(source, str) else bytes(source), options
 
 
+def _is_file_name(source: str) -> bool:
+    """Whether this can be no source, because a kernel has parentheses and braces."""
+    if not source.strip() or any(each in source for each in "\n(){};"):
+        return False
+    return bool(re.fullmatch(r".*\.(cl|clh|c|cpp|h|hip|cu|spv|spirv|bc)", source.strip())) or os.path.isfile(source)
+
+
 class Program:
     """Kernels built from one source; made by `Device.program`.
 
@@ -43,6 +62,9 @@ class Program:
     Attributes
     ----------
     device : Device
+    log : str
+        What the compiler said about a program that it built: warnings, each with its line of the source. Empty if it
+        said nothing, and on Level Zero.
     """
 
     def __init__(
@@ -52,6 +74,7 @@ class Program:
             raise ArgumentTypeError("a Program is made by Device.program")
         self.device: Device = device
         self._natives: Natives = natives
+        self.log: str = natives.log
         self._identities = identities
         self._make_kernel = make_kernel
         self._kernels: dict[str, Kernel] = {}
@@ -62,6 +85,9 @@ class Program:
     def kernel_names(self) -> tuple[str, ...]:
         """The names of its kernels."""
         return tuple(self._natives)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._natives)
 
     def __getitem__(self, name: str) -> Kernel:
         if self.closed:

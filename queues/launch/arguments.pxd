@@ -13,7 +13,7 @@ cdef enum:
     # what is unusual about the arguments of a launch
     RAN_PYTHON = 1  # an argument was converted by Python code, which may have closed a Buffer that was packed before
     HAS_BYTES = 2  # bytes by value
-    HAS_ARRAYS = 4  # arrays of the host, for which nothing is packed
+    HAS_ARRAYS = 4  # arrays of the host and memory of other packages, for which nothing is packed
 
 
 cdef struct Views:

@@ -22,7 +22,9 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.buffer cimport Buffer
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+from forebay.queues.memory.foreign import is_foreign, name_of
 from forebay.queues.memory.shapes import convert, element_code, whole_number
+from forebay.queues.memory.strided import StridedView
 
 if TYPE_CHECKING:
     from typing import SupportsIndex
@@ -232,9 +234,17 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
         slot.memory.kind = kind_of(value)
         return 0
     if type(value) is not Buffer:
+        if isinstance(value, StridedView):
+            raise argument_error(
+                kernel, i, f"these elements do not lie one after another (shape {value.shape}, strides {value.strides} "
+                "bytes): pass view.copy(), a Buffer", InvalidArgumentError)
+        if is_foreign(value):
+            views.unusual |= HAS_ARRAYS
+            memset(slot, 0, sizeof(PackedPointer))
+            return 0
         raise argument_error(
             kernel, i, "needs a Buffer, None, an array, or bytes by value (forebay.by_value), not "
-            f"{type(value).__name__}", ArgumentTypeError)
+            f"{name_of(value)}", ArgumentTypeError)
     if value.closed:
         raise argument_error(kernel, i, "this Buffer is closed", ClosedError)
     raise argument_error(
@@ -344,7 +354,8 @@ cdef int pack_arguments(
     views.count = views.unusual = 0
     if count != kernel.count:
         raise ArgumentTypeError(
-            f"kernel {kernel.name!r} takes {kernel.count} arguments ({count} given): {kernel.signature}")
+            f"kernel {kernel.name!r} takes {kernel.count} arguments after grid and block ({count} given): "
+            f"{kernel.signature}")
     memset(packed + kernel.packed_size - 16, 0, 16)  # the last word may belong to no argument
     for i in range(count):
         slot = packed + layout[i].offset

@@ -1,4 +1,4 @@
-"""NumPy arrays as launch arguments: they are copied in before the launch, and out again after it."""
+"""NumPy arrays as launch arguments, which are copied in before the launch and out after it; and memory of others."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from forebay.core.errors import InvalidArgumentError
+from forebay.core.errors import Error, InvalidArgumentError
 from forebay.core.process import refuse_on_host_thread
+from forebay.queues.memory.buffer import Buffer
+from forebay.queues.memory.foreign import is_foreign, why_unfit
 
 if TYPE_CHECKING:
+    from forebay.core.driver import Parameter
     from forebay.queues.kernels.kernel import Kernel
-    from forebay.queues.memory.buffer import Buffer
     from forebay.queues.queue import Queue
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
@@ -26,13 +28,18 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
     """
     captured = queue.capturing
     given = [parameter for parameter in kernel.parameters if parameter.name not in kernel.scratch_names]
+    arguments = [
+        _taken_over(kernel, queue, i, given[i], each) if given[i].kind == "pointer" else each
+        for i, each in enumerate(arguments)
+    ]
     arrays: list[tuple[int, Any]] = [(i, each) for i, each in enumerate(arguments) if isinstance(each, np.ndarray)]
     written = [(i, array) for i, array in arrays if array.flags.writeable and not given[i].read_only]
     for i, array in arrays:
-        if not array.flags.c_contiguous or array.dtype.hasobject or array.size == 0:
+        problem = why_unfit(array) or ("" if array.size else f"it is empty (shape {array.shape})")
+        if problem:
             raise InvalidArgumentError(
-                f"kernel {kernel.name!r}, argument {i} ({given[i].type_name} {given[i].name}): an array is copied when "
-                "it is C-contiguous, not empty, and has no Python objects in it"
+                f"kernel {kernel.name!r}, argument {i} ({given[i].type_name} {given[i].name}): this array cannot be "
+                f"copied to the device: {problem}"
             )
         if captured and given[i].name in kernel._measured:
             raise InvalidArgumentError(
@@ -63,6 +70,18 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
             queue.free(buffer)
     if written and not captured:
         queue.record().wait()
+
+
+def _taken_over(kernel: Kernel, queue: Queue, i: int, parameter: Parameter, value: Any) -> Any:
+    """Return a Buffer over what another package owns, and everything else as it is."""
+    if isinstance(value, (np.ndarray, Buffer)) or not is_foreign(value):
+        return value
+    try:
+        return queue.device.as_buffer(value)
+    except Error as error:
+        raise type(error)(
+            f"kernel {kernel.name!r}, argument {i} ({parameter.type_name} {parameter.name}): {error}"
+        ) from None
 
 
 def _of_a_graph(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Buffer:

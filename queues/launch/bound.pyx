@@ -124,7 +124,8 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
         check_elements(kernel, packed)
         if views.unusual & HAS_ARRAYS:
             raise ArgumentTypeError(
-                f"kernel {kernel.name!r}: a bound launch takes no arrays of the host; launch it, or bind Buffers")
+                f"kernel {kernel.name!r}: a bound launch takes no arrays of the host nor memory of other "
+                "packages; launch it, or bind Buffers (Device.array, Device.as_buffer)")
         held = hold_arguments(kernel, (<PyTupleObject*> arguments).ob_item, written)
         owner.plan = create_plan(state, kernel)
     except BaseException:

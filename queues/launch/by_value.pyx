@@ -20,7 +20,7 @@ from forebay.core.plan cimport POINTER, SPILLED, PackedBytes, PackedPointer, Pla
 from forebay.core.state cimport QueueState
 from forebay.events.anchors cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.memory.buffer cimport new_pointer
+from forebay.queues.memory.allocation cimport new_pointer
 from forebay.queues.memory.copies cimport host_memory_of
 from forebay.sync.ordering cimport Order, apply_command, count_command
 

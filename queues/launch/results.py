@@ -11,6 +11,8 @@ from forebay.events.event import wait_for_all
 from forebay.queues.memory.shapes import element_code, read_dtype
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from numpy.typing import DTypeLike
 
     from forebay.events.event import Event
@@ -52,6 +54,11 @@ class Result:
         base, shape = self.dtype.base, self.dtype.shape
         value = np.frombuffer(self._staged, base, self.dtype.itemsize // base.itemsize)
         return value.reshape(shape).copy() if shape else value[0]
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Wait in an event loop of asyncio, and return the value: ``value = await result``. No thread waits."""
+        yield from self._event.__await__()
+        return self.get()
 
     def __repr__(self) -> str:
         return f"<forebay.Result of {self.dtype}, {'done' if self.done else 'on its way'}>"

@@ -35,10 +35,6 @@ cdef class Snapshot:
     cdef list dtypes
 
 
-cdef enum:
-    GUARD = 4096  # bytes behind scratch that a debugging device checks after each launch
-
-
 cdef class Guard:
     cdef Kernel kernel
     cdef tuple declared

@@ -24,8 +24,10 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, RAN_PYTHON, Views, check_elements, pack_arguments, release_views
 )
+from forebay.queues.launch.guards cimport GUARD, GUARD_BYTE, check_buffers, guard_buffers
 from forebay.queues.launch.launch cimport add_plan, find_plan, launch_packed, list_of, refuse_kernel
-from forebay.queues.memory.buffer cimport Allocation, Buffer, new_allocation, new_buffer, new_pointer
+from forebay.queues.memory.allocation cimport Allocation, new_allocation, new_pointer
+from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.sync.ordering cimport wait_for_point
 
 import numpy as np
@@ -39,7 +41,6 @@ cdef extern from "<alloca.h>":
     void* alloca(size_t size) nogil
 
 cdef enum:
-    GUARD_BYTE = 0xC5
     MANY = 1024
 
 
@@ -154,6 +155,8 @@ cdef int launch_with_scratch(
             release_views(&views)
             launch_with_arrays(queue, kernel, grid, block, list_of(arguments, count))
             return 0
+        if not kernel.scratch_sizes and kernel.device.debug:
+            return launch_with_guards(queue, state, kernel, grid, block, all_arguments, packed, &views)
         if not kernel.scratch_sizes:
             return launch_packed(
                 queue, state, kernel, grid, block, all_arguments, packed, &views, NULL, kernel.follows)
@@ -186,8 +189,8 @@ cdef void use_scratch(Snapshot snapshot, Kernel kernel, char* packed):
 cdef int check_count(Kernel kernel, Py_ssize_t count) except -1:
     if count != kernel.count - len(kernel.scratch_sizes):
         raise ArgumentTypeError(
-            f"kernel {kernel.name!r} takes {kernel.count - len(kernel.scratch_sizes)} arguments besides its scratch "
-            f"({count} given): {kernel.signature}")
+            f"kernel {kernel.name!r} takes {kernel.count - len(kernel.scratch_sizes)} arguments besides its scratch, "
+            f"after grid and block ({count} given): {kernel.signature}")
     return 0
 
 
@@ -416,16 +419,32 @@ cdef int check_guards(object queue, list guards) except -1:
     return 0
 
 
+cdef int launch_with_guards(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, Views* views
+) except -1:
+    """Launch, wait for the kernel, and raise OutOfBoundsError if it wrote behind a buffer."""
+    try:
+        guards = guard_buffers(queue, kernel, arguments)
+        views.unusual |= RAN_PYTHON  # the fills of the guards let other threads run
+    except BaseException:
+        release_views(views)
+        raise
+    launch_packed(queue, state, kernel, grid, block, arguments, packed, views, NULL, kernel.follows)
+    return check_buffers(queue, kernel, guards)
+
+
 cdef int launch_guarded(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, Snapshot snapshot
 ) except -1:
-    """Launch, wait for the kernel, and raise ScratchOverflowError if it wrote behind its scratch."""
+    """Launch, wait for the kernel, and raise ScratchOverflowError or OutOfBoundsError if it wrote behind memory."""
     try:
         guards = [
             new_guard(queue.device, kernel, native, declared, nbytes)
             for native, declared, nbytes in zip(snapshot.natives, snapshot.declared, snapshot.sizes, strict=True)]
         fill_guards(queue, guards)
+        behind = guard_buffers(queue, kernel, arguments)
     except BaseException:
         release_views(views)
         raise
@@ -433,4 +452,5 @@ cdef int launch_guarded(
         queue, state, kernel, grid, block, arguments, packed, views, &snapshot.basis, kernel.follows
     ):
         return 1
-    return check_guards(queue, guards)
+    check_guards(queue, guards)
+    return check_buffers(queue, kernel, behind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -129,8 +129,16 @@ class LevelZeroDevice:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
         return ZeMemory(self.handle, max(nbytes, 1), usm_type)
 
-    def system_memory(self, address: int, nbytes: int) -> None:
-        """As `DriverDevice.system_memory`: no driver was found that allows it."""
+    takes_over = ""
+
+    def adopt_memory(self, thing: object) -> None:
+        """Return None: no package of Python has memory of Level Zero that forebay could know."""
+
+    takes_host = False
+
+    def adopt_host(self, owner: object, address: int, nbytes: int) -> NoReturn:
+        """Raise: kernels reach only what the driver allocated, as far as is known."""
+        raise errors.NotSupportedError(f"{self.info.name} does not reach memory of the host by its address")
 
     def followable_memory(self) -> tuple[int, ...]:
         """Empty: the driver itself makes the memory behind a kernel's pointers available."""

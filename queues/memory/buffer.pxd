@@ -1,43 +1,7 @@
 """Device memory as Python sees it."""
 
-from cpython.object cimport PyObject
-from libc.stdint cimport uint64_t
-
 from forebay.core.driver cimport Memory
-from forebay.core.plan cimport PackedPointer
-from forebay.core.state cimport DeviceState
-from forebay.core.uses cimport Uses
-
-
-cdef class OwnedMemory:
-    # The driver's memory of an allocation. Who submits a command with it has a reference until the use is noted,
-    # because the allocation may be closed meanwhile. With the last reference the memory is given back after its uses.
-    cdef DeviceState* state  # retained
-    cdef Uses* uses  # retained
-    cdef object native
-    cdef size_t nbytes  # if it may be handed out again, else 0
-    cdef bint freed  # it went back to a pool in the order of a queue, so its uses do not matter any more
-
-
-cdef class OpenAllocations:
-    # Those of one Device, which closes them. Only touched with the GIL.
-    cdef PyObject* first
-    cdef close_all(self)
-
-
-cdef class Allocation:
-    cdef OpenAllocations siblings  # as long as it is open
-    cdef PyObject* before  # of these
-    cdef PyObject* after
-    cdef DeviceState* state  # retained
-    cdef Uses* uses  # retained
-    cdef OwnedMemory memory  # None once it is closed
-    cdef readonly object device
-    cdef readonly bint closed
-    cdef int exposed  # how many holders may write to it without forebay's knowledge; only touched with the GIL
-    cdef dict reductions  # by (start, nbytes, dtype), for the values that `reductions_at` names; None before the first
-    cdef tuple reductions_at
-    cdef close(self)
+from forebay.queues.memory.allocation cimport Allocation, OwnedMemory
 
 
 cdef class Buffer:
@@ -58,8 +22,4 @@ cdef inline void note_launch_write(Buffer buffer) noexcept:
 
 # The driver's memory, to be held while a command with the buffer is submitted. Raises ClosedError.
 cdef OwnedMemory hold_memory(Buffer buffer, object what)
-cdef Allocation new_allocation(object device, DeviceState* state, object native, bint reusable=*)
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype)
-cdef void expose(Allocation allocation) noexcept
-# An argument that points to the driver's memory `native`, and that differs from every other one
-cdef PackedPointer new_pointer(object native)

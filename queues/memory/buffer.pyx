@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 cimport cython
 from cpython.buffer cimport PyObject_GetBuffer
-from cpython.object cimport PyObject
-from libc.stdint cimport uintptr_t
-from libcpp.atomic cimport memory_order_relaxed
+from libc.stdint cimport uint64_t, uintptr_t
+from libcpp.vector cimport vector
 
-from forebay.core.driver cimport ELEMENT_AT, PART_AT
-from forebay.core.state cimport DeviceState, release_device_state
-from forebay.core.uses cimport generation_of, new_uses, release_uses, retain_uses
+from forebay.core.driver cimport ELEMENT_AT, FOR_HOST, PART_AT, Status
+from forebay.core.marker cimport Marker, release_marker
+from forebay.core.state cimport DeviceState, QueueState, captures_under_way, find_queue, release_queue_state
+from forebay.core.uses cimport Point, generation_of, points_of, release_points
 from forebay.events.anchors cimport retire_memory
+from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose
+from forebay.sync.finish cimport wait_on_host_for_all
+from forebay.sync.ordering cimport take_point
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
+from forebay.core.process import refuse_on_host_thread
+from forebay.queues.capture_rules import refuse_unsafe
+from forebay.queues.memory.bridges import bridges
 from forebay.queues.memory.shapes import element_code, read_dtype, read_shape
+from forebay.queues.memory.strided import StridedView, part_of
 
 if TYPE_CHECKING:
     from typing import Any, SupportsIndex
@@ -30,85 +37,7 @@ if TYPE_CHECKING:
     from forebay.queues.memory.shapes import ShapeLike
     from forebay.queues.queue import Queue
 
-_ids = itertools.count(1, 2)  # odd, as addresses are not, and never used again
-_part_ids = itertools.count(1)  # as little, while the driver gives a new part the handle of one that is gone
-
-
-@cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has retired it
-cdef class OwnedMemory:
-    """The driver's memory of an allocation."""
-
-    def __dealloc__(self):
-        if self.state == NULL:
-            return
-        if not self.freed:
-            retire_memory(self.state, self.native, self.uses, self.nbytes)
-        release_uses(self.uses)
-        release_device_state(self.state)
-
-
-cdef class OpenAllocations:
-    """The allocations of a Device that are open. They are linked by themselves, so none is kept alive."""
-
-    cdef close_all(self):
-        while self.first != NULL:
-            (<Allocation> self.first).close()
-
-
-cdef void link(OpenAllocations siblings, Allocation allocation):
-    allocation.siblings = siblings
-    allocation.after = siblings.first
-    if siblings.first != NULL:
-        (<Allocation> siblings.first).before = <PyObject*> allocation
-    siblings.first = <PyObject*> allocation
-
-
-cdef void unlink(Allocation allocation):
-    if allocation.siblings is None:
-        return
-    if allocation.after != NULL:
-        (<Allocation> allocation.after).before = allocation.before
-    if allocation.before != NULL:
-        (<Allocation> allocation.before).after = allocation.after
-    else:
-        allocation.siblings.first = allocation.after
-    allocation.siblings = None
-
-
-@cython.no_gc_clear
-cdef class Allocation:
-    """One piece of device memory, shared by the buffers that view it."""
-
-    device: Device
-
-    def __dealloc__(self):
-        unlink(self)
-        if self.state != NULL:
-            release_uses(self.uses)
-            release_device_state(self.state)
-
-    cdef close(self):
-        if not self.closed:
-            self.closed = True
-            unlink(self)
-            self.state.closings.fetch_add(1)
-            self.memory = None
-
-
-cdef Allocation new_allocation(object device, DeviceState* state, object native, bint reusable=False):
-    """Make an allocation over the driver's memory. `reusable`: it may be handed out again once it is done."""
-    cdef Allocation allocation = Allocation.__new__(Allocation)
-    cdef OwnedMemory memory = OwnedMemory.__new__(OwnedMemory)
-    state.references.fetch_add(2, memory_order_relaxed)
-    allocation.state = memory.state = state
-    allocation.uses = new_uses()
-    memory.uses = retain_uses(allocation.uses)
-    memory.native = native
-    memory.nbytes = native.nbytes if reusable else 0
-    allocation.memory = memory
-    allocation.device = device
-    link(device._open_allocations, allocation)
-    return allocation
+_part_ids = itertools.count(1)  # never used again, while the driver gives a new part the handle of one that is gone
 
 
 cdef OwnedMemory hold_memory(Buffer buffer, object what):
@@ -123,10 +52,10 @@ cdef class HostView:
     """The base of the arrays of `Buffer.host`, which keep it alive. When it goes, they can write no more."""
 
     cdef Allocation allocation
-    cdef object memory
+    cdef OwnedMemory memory  # which is therefore not handed out again when the allocation is closed
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyObject_GetBuffer(self.memory, view, flags)
+        PyObject_GetBuffer(self.memory.native, view, flags)
 
     def __dealloc__(self):
         self.allocation.exposed -= 1
@@ -134,26 +63,56 @@ cdef class HostView:
 
 cdef HostView new_host_view(Allocation allocation):
     cdef HostView view = HostView.__new__(HostView)
-    view.memory = allocation.memory.native
+    view.memory = allocation.memory
     view.allocation = allocation
     expose(allocation)
     return view
 
 
-cdef PackedPointer new_pointer(object native):
-    cdef PackedPointer pointer
-    pointer.allocation = next(_ids)
-    pointer.memory.handle = <void*> <uintptr_t> native.handle
-    pointer.memory.address = native.address
-    pointer.memory.offset = 0
-    pointer.memory.kind = 0
-    return pointer
+cdef int wait_for_uses(Buffer buffer) except -1:
+    """Block until everything submitted by now that uses the memory is done, and nothing that comes later."""
+    cdef DeviceState* device = buffer.allocation.state
+    cdef QueueState* queue
+    cdef Marker* marker
+    cdef vector[Point] points
+    cdef vector[Marker*] markers
+    cdef Status status = 0
+    cdef size_t i
+    refuse_on_host_thread("A wait for the uses of a Buffer")
+    if captures_under_way():
+        refuse_unsafe("waiting for the uses of a Buffer")
+    points_of(buffer.allocation.uses, points)
+    with nogil:
+        for i in range(points.size()):
+            queue = find_queue(device, points[i].queue.queue_id)
+            if queue == NULL or status != 0:
+                continue
+            marker = NULL
+            queue.lock.lock()
+            status = take_point(queue, points[i].epoch, FOR_HOST, &marker)
+            queue.lock.unlock()
+            if marker != NULL:
+                markers.push_back(marker)
+            release_queue_state(queue)
+        release_points(points)
+        if status == 0:
+            status = wait_on_host_for_all(device, markers)
+        for i in range(markers.size()):
+            release_marker(markers[i])
+    if status != 0:
+        buffer.device._raise(status, "wait for the uses of a Buffer")
+    return 0
 
 
-cdef void expose(Allocation allocation) noexcept:
-    """Note that a holder outside forebay may write to it at any time. What was known of the data is out of date."""
-    allocation.exposed += 1
-    allocation.uses.generation += 1
+cdef object view_in_place(Buffer buffer):
+    """Return an array on the memory itself; None where the host cannot read it."""
+    if buffer.nbytes == 0:
+        return np.empty(buffer.shape, buffer.dtype)
+    try:
+        memoryview(hold_memory(buffer, "this Buffer").native)
+    except (TypeError, BufferError):
+        return None
+    return np.ndarray(buffer.shape, buffer.dtype, new_host_view(buffer.allocation), buffer.start)
 
 
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype):
@@ -227,6 +186,42 @@ cdef class Buffer:
         expose(self.allocation)  # for good: forebay cannot know when the other use ends
         return usm.usm_interface(self.memory.address, self.shape, self.dtype)
 
+    def to_pyopencl(self, queue: Any) -> Any:
+        """Return an array of pyopencl over this same memory, without a copy. Only for buffers of OpenCL devices.
+
+        The array keeps the memory alive, also when this Buffer is closed. Its ``base_data`` is the `pyopencl.Buffer`;
+        keep that as long as a sub-region of it, which does not keep it on Intel's runtime (2026.2).
+        Commands of pyopencl on it and of forebay are ordered if both go to `queue`: adopt that with
+        `Queue.from_pyopencl`. From now on the memory counts as changing all the time (see `generation`).
+
+        Parameters
+        ----------
+        queue : pyopencl.CommandQueue or Queue
+            The queue of the array, of the same `pyopencl.Context`; or the Queue that adopted it.
+
+        Returns
+        -------
+        pyopencl.array.Array
+
+        Does not block.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            When `queue` is no such queue, and for memory from `Queue.alloc`, which is handed out again.
+        NotSupportedError
+            On devices of other drivers, and on OpenCL devices where memory is addresses alone (NVIDIA's).
+        """
+        self._check_open()
+        return bridges["Buffer.to_pyopencl"](self, queue)
+
+    def _lend(self) -> tuple[Any, int]:
+        """Return the driver's memory and where this view begins. It is not handed out again, whoever has it."""
+        cdef OwnedMemory memory = hold_memory(self, "this Buffer")
+        memory.nbytes = 0
+        expose(self.allocation)  # for good: forebay cannot know when the other use ends
+        return memory.native, self.start
+
     @property
     def generation(self) -> int:
         """How often something may have written to the memory. All views share this number, and it only rises.
@@ -292,10 +287,13 @@ cdef class Buffer:
             raise ArgumentTypeError("len() of a 0-dimensional Buffer")
         return self.shape[0]
 
-    def __getitem__(self, key: SupportsIndex | slice) -> Buffer:
-        """Return a view of part of the first axis: ``buf[i]`` or ``buf[a:b]``. Steps other than 1 are refused."""
+    def __getitem__(self, key: SupportsIndex | slice | tuple[Any, ...]) -> Any:
+        """Return a view of part of the memory, by NumPy's basic indexing: ``buf[i]``, ``buf[a:b]``, ``buf[::2, 1]``.
+
+        The view is a `StridedView` where the elements do not lie one after another. Rows are made fastest.
+        """
         self._check_open()
-        if not self.shape:
+        if not self.shape and not isinstance(key, tuple):
             raise ArgumentTypeError("a 0-dimensional Buffer cannot be sliced")
         row = self.nbytes // self.shape[0] if self.shape[0] else 0
         if isinstance(key, slice):
@@ -304,23 +302,107 @@ cdef class Buffer:
             except (TypeError, ValueError) as error:
                 raise ArgumentTypeError(f"a slice of a Buffer: {error}") from None
             if step != 1:
-                raise InvalidArgumentError(f"a Buffer is contiguous: slices have step 1, not {step}")
+                return part_of(self, key)
             return self._part(start * row, (max(stop - start, 0), *self.shape[1:]), self.dtype)
         try:
             index = operator.index(key)
         except TypeError:
-            raise ArgumentTypeError(
-                f"a Buffer is indexed by an int or a slice of its first axis, not {type(key).__name__}") from None
+            return part_of(self, key)
         if not -self.shape[0] <= index < self.shape[0]:
             raise OutOfRangeError(f"index {index} is out of range for a Buffer of {self.shape[0]} rows")
         return self._part(index % self.shape[0] * row, self.shape[1:], self.dtype)
 
-    def __setitem__(self, key: SupportsIndex | slice, host: ArrayLike) -> None:
+    def __setitem__(self, key: SupportsIndex | slice | tuple[Any, ...], host: ArrayLike | Buffer) -> None:
         """Implement ``buf[a:b] = host``: `set` that part."""
         self[key].set(host)
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Never:
-        raise ArgumentTypeError("a Buffer is device memory: copy it to the host with .get()")
+    def copy(self, queue: Queue | None = None) -> Buffer:
+        """Return a new Buffer with the same elements. The thread's current queue, or `queue`, copies; does not block.
+        """
+        self._check_open()
+        queue = self._queue(queue)
+        made = self.device.empty(self.shape, self.dtype)
+        queue.copy(made, self)
+        return made
+
+    def fill(self, value: Any, queue: Queue | None = None) -> None:
+        """Set every element to `value`: ``queue.fill(self, value)`` on the thread's current queue, or on `queue`."""
+        self._check_open()
+        self._queue(queue).fill(self, value)
+
+    def item(self, *index: SupportsIndex) -> Any:
+        """Copy one element to the host, as a Python number: ``buf.item(3)``, ``buf.item(0, 1)``. Blocks, as `get`.
+
+        Without an index the Buffer must have one element, as in NumPy.
+        """
+        self._check_open()
+        if not index:
+            if self.size != 1:
+                raise InvalidArgumentError(f"item: a Buffer of {self.size} elements needs an index")
+            return self.get().item()
+        flat = self.reshape(-1) if len(index) == 1 else self
+        if len(index) != flat.ndim:
+            raise InvalidArgumentError(f"item: {len(index)} indices for a Buffer of shape {self.shape}")
+        return flat[index[0] if len(index) == 1 else index].get().item()
+
+    def _overlaps(self, Buffer other) -> bool:
+        """Whether both have bytes of one allocation in common."""
+        return self.allocation is other.allocation and (
+            self.start < other.start + other.nbytes and other.start < self.start + self.nbytes)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Copy to the host and wait, as `get`: ``numpy.asarray(buffer)``.
+
+        With ``copy=False`` the array lies over the memory itself, where the host can read that, and this waits for the
+        uses of the memory that were submitted by now.
+        """
+        self._check_open()
+        if copy is not False:
+            return np.asarray(self.get(), dtype)
+        array = view_in_place(self)
+        if array is None or dtype is not None and np.dtype(dtype) != self.dtype:
+            raise InvalidArgumentError(f"copy=False: the host cannot read this memory of {self.device.name} in place")
+        wait_for_uses(self)
+        return array
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None
+    ) -> object:
+        """Hand the memory to another package without a copy: ``numpy.from_dlpack(buffer)``, ``torch.from_dlpack``.
+
+        The host must be able to read it in place: all memory of a CPU, and "shared" and "host" memory (`Device.empty`).
+        For other memory, whoever asks for an array on the host (``device="cpu"``) gets a copy. The memory is kept until
+        the other package drops it, also when this Buffer is closed. Until then it counts as changing (`generation`).
+
+        Blocks until the uses of the memory that were submitted by now are done, because memory of the host has no
+        stream in DLPack. Later commands are not ordered with what the other package does.
+
+        Raises
+        ------
+        BufferError
+            When the host cannot read the memory in place and a copy is not wanted, or `stream` is given; and for
+            elements that DLPack does not know.
+        """
+        self._check_open()
+        if stream is not None:
+            raise BufferError("this memory is the host's, which has no stream: stream is None")
+        array = None if copy else view_in_place(self)
+        if array is not None:
+            wait_for_uses(self)
+        elif copy or dl_device == (1, 0) and copy is None:
+            array = self.get()
+        else:
+            raise BufferError(
+                f"the host cannot read this memory of {self.device.name} in place: copy it with .get(), or "
+                "with from_dlpack(…, device='cpu')")
+        given = {"max_version": max_version, "dl_device": dl_device}
+        return array.__dlpack__(**{name: value for name, value in given.items() if value is not None})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's device: the host, (1, 0), for what the host reads in place; else (12, 0), some device."""
+        self._check_open()
+        return (12, 0) if view_in_place(self) is None else (1, 0)
 
     def reshape(self, *shape: ShapeLike) -> Buffer:
         """Return a view of the same memory with another shape of equal size. One dimension may be -1."""
@@ -366,8 +448,8 @@ cdef class Buffer:
 
         Parameters
         ----------
-        out : writable C-contiguous array of the same dtype and size, optional
-            The array to copy to; by default a new one is made.
+        out : writable array of the same dtype and size, optional
+            The array to copy to; by default a new one is made. Elements go in C order to any strides.
         queue : Queue, optional
             The queue that copies; by default the thread's current queue, else the null queue.
 
@@ -386,6 +468,9 @@ cdef class Buffer:
         elif out.dtype != self.dtype or out.size != self.size:
             raise InvalidArgumentError(
                 f"get: out has {out.size} elements of {out.dtype}, this Buffer {self.size} of {self.dtype}")
+        elif not out.flags.c_contiguous and out.flags.writeable:
+            out[...] = self.get(queue=queue).reshape(out.shape)
+            return out
         queue.copy(out, self)
         queue.finish()
         return out
@@ -394,9 +479,17 @@ cdef class Buffer:
         """Copy from the host: ``queue.copy(self, host)`` on the thread's current queue, else the null queue.
 
         `host` is converted to this buffer's dtype and broadcast to its shape. It may be reused as soon as this returns.
+        A Buffer or a `StridedView` of the same shape and element size is copied on the device.
         """
         self._check_open()
         queue = self._queue(queue)
+        if isinstance(host, (Buffer, StridedView)):
+            if host.shape != self.shape or host.dtype != self.dtype:
+                raise InvalidArgumentError(
+                    f"set: a copy on the device converts nothing: {host.shape} of {host.dtype} to {self.shape} of "
+                    f"{self.dtype}")
+            queue.copy(self, host)
+            return
         try:
             host = np.asarray(host, self.dtype)
         except (TypeError, ValueError, OverflowError) as error:

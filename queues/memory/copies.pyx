@@ -25,12 +25,16 @@ from forebay.sync.ordering cimport Order, abort_command, apply_command, begin_co
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from forebay.core.process import refuse_on_host_thread
+from forebay.queues.memory.strided import StridedView, copy_strided
 
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
     """Implement `Queue.copy`."""
     if isinstance(dst, Buffer) and isinstance(src, Buffer):
         copy_buffers(queue, state, dst, src)
+    elif type(dst) is StridedView or type(src) is StridedView:
+        queue._check_open()
+        copy_strided(queue, dst, src)
     elif isinstance(dst, Buffer):
         upload(queue, state, dst, src)
     elif isinstance(src, Buffer):
@@ -103,7 +107,13 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
     cdef Py_buffer view
     cdef Memory memory
     queue._check_buffer(dst, "dst")
-    open_view(src, &view, False)
+    try:
+        open_view(src, &view, False)
+    except ArgumentTypeError:
+        if not isinstance(src, np.ndarray) or src.flags.c_contiguous or src.dtype.hasobject:
+            raise
+        src = np.ascontiguousarray(src)
+        open_view(src, &view, False)
     try:
         check_size(dst.nbytes, view.len)
         if queue.device._is_pinned(src):
@@ -242,6 +252,11 @@ cdef int open_view(object host, Py_buffer* view, bint writable) except -1:
     try:
         PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))
     except (TypeError, BufferError, ValueError) as error:
+        if isinstance(host, np.ndarray) and not host.flags.c_contiguous:
+            instead = "buffer.get(out=array) waits and then writes to it" if writable else "np.ascontiguousarray(array)"
+            raise ArgumentTypeError(
+                f"copy: this array is not C-contiguous (shape {host.shape}, strides {host.strides} bytes): {instead}"
+            ) from None
         raise ArgumentTypeError(
             f"copy needs a Buffer or {'writable, ' if writable else ''}C-contiguous host memory, "
             f"not this {type(host).__name__} ({error})") from None

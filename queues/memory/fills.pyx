@@ -7,6 +7,8 @@ from forebay.core.uses cimport Uses, note_use
 from forebay.queues.memory.buffer cimport Buffer, hold_memory
 from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 
+import numpy as np
+
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.queues.memory.shapes import convert
 
@@ -19,7 +21,10 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
         raise ArgumentTypeError(f"fill() needs a Buffer, not {type(buf).__name__}")
     cdef Buffer buffer = buf
     queue._check_buffer(buffer, "buf")
-    pattern = fill_pattern(buffer, value)
+    element = element_bytes(buffer, value)
+    pattern = repeated_bytes(buffer, element)
+    if pattern is None:
+        return fill_by_copies(queue, buffer, element)
     cdef const unsigned char[::1] view = pattern
     cdef size_t size = len(pattern)
     cdef Uses* uses = buffer.allocation.uses
@@ -43,23 +48,49 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
 
 
 cdef bytes fill_pattern(Buffer buf, object value):
-    """Return the bytes to repeat. OpenCL wants them to begin at a multiple of their number, and so do all."""
-    cdef Py_ssize_t size
+    """Return the bytes that a node of a graph repeats."""
+    pattern = repeated_bytes(buf, element_bytes(buf, value))
+    if pattern is None:
+        raise InvalidArgumentError(
+            f"fill: elements of {buf.itemsize} bytes from byte {buf.start} on; in a graph the device fills with 1, 2, "
+            "4, … 128 bytes at multiples of these")
+    return pattern
+
+
+cdef int fill_by_copies(object queue, Buffer buffer, bytes element) except -1:
+    """Fill with what the device cannot repeat by itself: each copy doubles the part that is done."""
+    cdef size_t done = len(element)
+    flat = buffer.reshape(-1).view(np.uint8)
+    if buffer.nbytes:
+        queue.copy(flat[:done], element)
+    while done < buffer.nbytes:
+        more = min(done, buffer.nbytes - done)
+        queue.copy(flat[done:done + more], flat[:more])
+        done += more
+    return 0
+
+
+cdef bytes element_bytes(Buffer buf, object value):
     try:
         element = convert(value, buf.dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidArgumentError(f"fill: {value!r} does not fit {buf.dtype} ({error})") from None
     if element.ndim:
         raise InvalidArgumentError(f"fill needs one value, not an array of shape {element.shape}")
-    pattern = element.tobytes()
+    return element.tobytes()
+
+
+cdef bytes repeated_bytes(Buffer buf, bytes pattern):
+    """Return the bytes to repeat. OpenCL wants them to begin at a multiple of their number, and so do all.
+
+    None where the device fills with no such bytes.
+    """
+    cdef Py_ssize_t size
     for size in (1, 2, 4, 8, 16, 32, 64, 128):
         if len(pattern) % size == 0 and pattern == pattern[:size] * (len(pattern) // size):
             break
     else:
-        raise InvalidArgumentError(
-            f"fill: an element of {len(pattern)} bytes; the device fills with 1, 2, 4, … 128")
+        return None
     if buf.nbytes and (buf.memory.offset | buf.memory.address) % <size_t> size:
-        raise InvalidArgumentError(
-            f"fill: elements of {buf.itemsize} bytes from byte {buf.start} on; the device fills with {size} bytes at "
-            f"multiples of {size}")
+        return None
     return pattern[:size]

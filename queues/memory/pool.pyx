@@ -23,7 +23,8 @@ from forebay.core.epochs cimport (
 )
 from forebay.core.state cimport DeviceState, QueueState, release_device_state
 from forebay.events.anchors cimport reach_point, retire_after
-from forebay.queues.memory.buffer cimport Allocation, Buffer, new_allocation, new_buffer
+from forebay.queues.memory.allocation cimport Allocation, new_allocation
+from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, wait_for_point
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError

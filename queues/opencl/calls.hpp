@@ -48,7 +48,11 @@ typedef void (*EventCallback)(void *event, cl_int status, void *data);
     X(cl_int, ReleaseCommandQueue, (void *queue)) \
     X(cl_int, RetainKernel, (void *kernel)) \
     X(cl_int, ReleaseKernel, (void *kernel)) \
+    X(cl_int, RetainMemObject, (void *memory)) \
     X(cl_int, ReleaseMemObject, (void *memory)) \
+    X(cl_int, SetMemObjectDestructorCallback, (void *memory, void *callback, void *data)) \
+    X(cl_int, RetainContext, (void *context)) \
+    X(cl_int, ReleaseContext, (void *context)) \
     X(void *, CreateUserEvent, (void *context, cl_int *error)) \
     X(void *, SVMAlloc, (void *context, uint64_t flags, size_t size, cl_uint alignment)) \
     X(void, SVMFree, (void *context, void *pointer)) \

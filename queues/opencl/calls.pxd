@@ -28,7 +28,7 @@ cdef extern from "queues/opencl/calls.hpp" namespace "forebay_cl":
         Function SetKernelArg, SetKernelArgSVMPointer, SetKernelExecInfo, Flush, Finish, WaitForEvents
         Function GetEventInfo, GetEventProfilingInfo, SetEventCallback, SetUserEventStatus
         Function RetainEvent, ReleaseEvent, RetainCommandQueue, ReleaseCommandQueue, RetainKernel, ReleaseKernel
-        Function ReleaseMemObject
+        Function RetainMemObject, ReleaseMemObject, SetMemObjectDestructorCallback, RetainContext, ReleaseContext
         Maker CreateUserEvent, SVMAlloc, CreateBuffer
         void (*SVMFree)(...) noexcept nogil
 

@@ -11,9 +11,9 @@ import numpy as np
 import pyopencl as cl
 
 from forebay.core import errors
-from forebay.core.driver import MOST_GROUPS, DeviceInfo, Limits, Natives
+from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, Limits, Natives
 from forebay.queues.opencl import calls, operations
-from forebay.queues.opencl.memory import ClMemory
+from forebay.queues.opencl.memory import AdoptedMemory, ClMemory
 from forebay.queues.opencl.programs import Builder
 from forebay.queues.opencl.variables import options_for
 
@@ -31,19 +31,26 @@ PRIORITIES = {-1: 1 << 0, 0: 1 << 1, 1: 1 << 2}
 
 
 class OpenCLDevice:
-    """A `DriverDevice` for one OpenCL device. Its context handle is a cl_context."""
+    """A `DriverDevice` for one OpenCL device. Its context handle is a cl_context.
 
-    def __init__(self, info: DeviceInfo) -> None:
+    Parameters
+    ----------
+    info : DeviceInfo
+    context : pyopencl.Context, optional
+        A context of this device alone; by default a new one.
+    """
+
+    def __init__(self, info: DeviceInfo, context: cl.Context | None = None) -> None:
         calls.load()
         self.info = info
         self.native: cl.Device = info.native
         self._memory_lock = threading.Lock()
-        self._memory: weakref.WeakSet[ClMemory] = weakref.WeakSet()
+        self._memory: weakref.WeakSet[ClMemory | AdoptedMemory] = weakref.WeakSet()
         self._allocated = 0
         self._known: tuple[int, int] | None = None
         self._addresses: tuple[int, ...] = ()
         self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once and stays mapped
-        self.context = cl.Context([self.native])
+        self.context = context or cl.Context([self.native])
         self.context_handle = self.context.int_ptr
         self.table = operations.table_address()
         is_cpu = bool(self.native.type & cl.device_type.CPU)
@@ -55,7 +62,8 @@ class OpenCLDevice:
             svm = 0
         self.has_addresses = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
         self.has_shared = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
-        self.has_system = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
+        self.takes_host = is_cpu and bool(svm & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
+        self.is_in_place = is_cpu and self.has_addresses
         # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so there forebay uses only
         # one kind. On CPUs both work on the same parameter (measured), and setting the memory object is cheaper.
         self.has_memory_objects = is_cpu or not self.has_addresses
@@ -112,17 +120,88 @@ class OpenCLDevice:
         limit = self.native.max_mem_alloc_size
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
-        memory = ClMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects, usm_type)
+        in_place = self.is_in_place or usm_type == "shared"
+        memory = ClMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects, usm_type, in_place)
+        self._can_be_followed(memory)
+        return memory
+
+    def _can_be_followed(self, memory: ClMemory | AdoptedMemory) -> None:
         with self._memory_lock:
             self._memory.add(memory)
             self._allocated += 1
-        return memory
 
-    def system_memory(self, address: int, nbytes: int) -> ClMemory | None:
-        """As `DriverDevice.system_memory`: with fine-grained system SVM."""
-        if not self.has_system:
-            return None
-        return ClMemory(self.context, nbytes, True, False, "shared", address)
+    @property
+    def takes_over(self) -> str:
+        """As `DriverDevice.takes_over`."""
+        host = ", and memory of the host (__dlpack__, __array_interface__)" if self.takes_host else ""
+        return f"memory of pyopencl in its context{host}"
+
+    def adopt_memory(self, thing: Any) -> Adopted | None:
+        """As `DriverDevice.adopt_memory`: a `pyopencl.Buffer`, a `pyopencl.array.Array`, or SVM of pyopencl."""
+        if isinstance(thing, cl.MemoryObjectHolder):
+            if not isinstance(thing, cl.Buffer) and thing.type != cl.mem_object_type.BUFFER:
+                raise errors.InvalidArgumentError("as_buffer: an image of OpenCL is no memory with an order of bytes")
+            self._check_context(thing, thing.context)
+            memory = AdoptedMemory(thing, thing.int_ptr, 0, thing.size)
+            return Adopted(memory, (thing.size,), np.dtype(np.uint8))
+        if isinstance(thing, (cl.SVMPointer, cl.SVM)):
+            address, nbytes = thing.svm_ptr, thing.size
+            if address is None or nbytes is None:
+                raise errors.InvalidArgumentError(
+                    "as_buffer: this memory of pyopencl was released, or has no known size"
+                )
+            memory = AdoptedMemory(thing, 0, address, nbytes)
+            self._can_be_followed(memory)
+            return Adopted(memory, (nbytes,), np.dtype(np.uint8))
+        if type(thing).__module__ == "pyopencl.array" and hasattr(thing, "base_data"):
+            return self._adopt_array(thing)
+        return None
+
+    def _adopt_array(self, array: Any) -> Adopted:
+        dtype = np.dtype(array.dtype)
+        if not array.flags.c_contiguous:
+            raise errors.InvalidArgumentError(
+                f"as_buffer: this pyopencl array is not C-contiguous (shape {array.shape}, strides {array.strides} "
+                "bytes): pass array.copy()"
+            )
+        if array.base_data is None:  # pyopencl has no memory for an empty array
+            return Adopted(AdoptedMemory(array, 0, 0, 0), array.shape, dtype)
+        base = self.adopt_memory(array.base_data)
+        if base is None:
+            raise errors.ArgumentTypeError(f"as_buffer: a pyopencl array over {type(array.base_data).__name__}")
+        return base._replace(shape=array.shape, dtype=dtype, offset=array.offset)
+
+    def _check_context(self, thing: object, context: cl.Context) -> None:
+        if context != self.context:
+            raise errors.InvalidArgumentError(
+                f"as_buffer: this {type(thing).__name__} is of another pyopencl.Context than {self.info.name}; "
+                "Device.from_pyopencl(context) makes a Device of a given context"
+            )
+
+    def adopt_host(self, owner: object, address: int, nbytes: int) -> AdoptedMemory:
+        """As `DriverDevice.adopt_host`."""
+        return AdoptedMemory(owner, 0, address, nbytes, "host")
+
+    def lend(self, memory: ClMemory | AdoptedMemory) -> int:
+        """The handle of a memory object, for others to retain: the memory lives as long as that.
+
+        Raises
+        ------
+        InvalidArgumentError
+            For memory of a pool, or of a program.
+        NotSupportedError
+            On devices where forebay's memory is addresses alone.
+        """
+        if not isinstance(memory, (ClMemory, AdoptedMemory)):
+            raise errors.InvalidArgumentError(
+                "to_pyopencl: this memory is handed out again (Queue.alloc), or is a variable of a program: no other "
+                "package can keep it"
+            )
+        if not memory.handle:
+            raise errors.NotSupportedError(f"memory of {self.info.name} is addresses alone, and no memory object")
+        if isinstance(memory, ClMemory):
+            memory.lend()
+        return memory.handle
 
     def followable_memory(self) -> tuple[int, ...]:
         """As `DriverDevice.followable_memory`. OpenCL needs the list for clSetKernelExecInfo."""
@@ -133,15 +212,15 @@ class OpenCLDevice:
                 self._known = known
             return self._addresses
 
-    def part(self, memory: ClMemory, offset: int, nbytes: int) -> tuple[cl.MemoryObject, int] | None:
-        """A memory object for part of an allocation; None if the device has addresses and needs no such object."""
-        if self.has_addresses or (offset == 0 and nbytes == memory.nbytes) or nbytes == 0:
+    def part(self, memory: ClMemory | AdoptedMemory, offset: int, nbytes: int) -> tuple[cl.MemoryObject, int] | None:
+        """A memory object for part of an allocation; None if the memory has an address and needs no such object."""
+        if memory.address or (offset == 0 and nbytes == memory.nbytes) or nbytes == 0:
             return None
         alignment = self.native.mem_base_addr_align // 8
         if offset % alignment:
             raise errors.NotSupportedError(
-                f"a slice that begins at byte {offset}: {self.info.name} has no addresses, and its parts of a buffer "
-                f"begin at multiples of {alignment} bytes"
+                f"a part that begins at byte {offset}: this memory of {self.info.name} has no address, and parts of "
+                f"it begin at multiples of {alignment} bytes"
             )
         parent: Any = cl.MemoryObject.from_int_ptr(memory.handle, retain=True)
         part: cl.MemoryObject = parent.get_sub_region(offset, nbytes)

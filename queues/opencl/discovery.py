@@ -103,6 +103,13 @@ def _describe(cl: Any, platform: Any, device: Any) -> DeviceInfo:
     )
 
 
+def describe(device: Any) -> DeviceInfo:
+    """Describe a device that `discover` does not list, such as a part of another. Its name is empty."""
+    import pyopencl as cl
+
+    return _describe(cl, device.platform, device)
+
+
 def why_unusable(device: Any, source: str = PROBE) -> str:
     """Build `source` on a `pyopencl.Device`. Return "" if that works, otherwise the reason in one line."""
     import pyopencl as cl

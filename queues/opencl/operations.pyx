@@ -69,10 +69,11 @@ cdef Status copy(
     if to.handle != NULL and source.handle != NULL:
         return outcome(CALL_EnqueueCopyBuffer, cl.EnqueueCopyBuffer(
             queue, source.handle, to.handle, source.offset, to.offset, nbytes, waits.count, events, event))
-    if source.handle != NULL and to.kind & HOST_MEMORY:
+    # Memory of pyopencl may have no address. Then the address of the other end is the host's, as all are on CPUs.
+    if source.handle != NULL and (to.kind & HOST_MEMORY or source.address == 0):
         return outcome(CALL_EnqueueReadBuffer, cl.EnqueueReadBuffer(
             queue, source.handle, False, source.offset, nbytes, to_address, waits.count, events, event))
-    if to.handle != NULL and source.kind & HOST_MEMORY:
+    if to.handle != NULL and (source.kind & HOST_MEMORY or to.address == 0):
         return outcome(CALL_EnqueueWriteBuffer, cl.EnqueueWriteBuffer(
             queue, to.handle, False, to.offset, nbytes, source_address, waits.count, events, event))
     return outcome(CALL_EnqueueSVMMemcpy, cl.EnqueueSVMMemcpy(

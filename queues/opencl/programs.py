@@ -19,6 +19,7 @@ import pyopencl as cl
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo, DriverKernel, Natives
 from forebay.queues.kernels import spirv
+from forebay.queues.kernels.build_log import readable
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.opencl import operations, variables
@@ -140,10 +141,11 @@ class Entry(NamedTuple):
 
     binary: bytes
     declared: Declared
+    log: str = ""
 
     def dumps(self) -> bytes:
         """The entry as bytes."""
-        facts = json.dumps(self.declared, separators=(",", ":")).encode()
+        facts = json.dumps({"kernels": self.declared, "log": self.log}, separators=(",", ":")).encode()
         return LENGTH.pack(len(facts)) + facts + self.binary
 
     @classmethod
@@ -153,10 +155,13 @@ class Entry(NamedTuple):
             (length,) = LENGTH.unpack_from(data)
             table, binary = data[LENGTH.size :][:length], data[LENGTH.size + length :]
             facts = json.loads(table)
-            declared = {name: [spirv.Declared(*each) for each in parameters] for name, parameters in facts.items()}
-        except (struct.error, ValueError, TypeError, AttributeError):
+            declared = {
+                name: [spirv.Declared(*each) for each in parameters] for name, parameters in facts["kernels"].items()
+            }
+            log = str(facts["log"])
+        except (struct.error, ValueError, TypeError, AttributeError, KeyError):
             return None
-        return cls(binary, declared)
+        return cls(binary, declared, log)
 
 
 class Builder:
@@ -205,7 +210,9 @@ class Builder:
             if restored is not None:
                 return restored
         program, kernels = self._compiled(declared)
-        entry = Entry(self._binary_of(program), {name: redeclared(kernel) for name, kernel in kernels.items()})
+        entry = Entry(
+            self._binary_of(program), {name: redeclared(kernel) for name, kernel in kernels.items()}, kernels.log
+        )
         cache.put(key, entry.dumps())
         return kernels
 
@@ -213,7 +220,18 @@ class Builder:
         program, reports = self._compile(self._source)
         if not reports and isinstance(self._source, str):
             declared = self._declared_elsewhere(program)
-        return program, self._kernels_of(program, declared)
+        kernels = self._kernels_of(program, declared)
+        kernels.log = self._log_of(program)
+        return program, kernels
+
+    def _log_of(self, program: cl.Program) -> str:
+        """What the compiler said about a program that it built."""
+        try:
+            built: Any = program  # pyopencl's method has no types
+            log = built.get_build_info(self._native, cl.program_build_info.LOG)
+        except cl.Error:
+            return ""
+        return readable(str(log), self._source)
 
     def _declared_in_source(self) -> Declared:
         if isinstance(self._source, str):
@@ -248,7 +266,9 @@ class Builder:
                 program, _ = self._compile(self._source)
             if set(names_in(program)) != set(entry.declared):
                 return None
-            return self._kernels_of(program, entry.declared, list(entry.declared))
+            kernels = self._kernels_of(program, entry.declared, list(entry.declared))
+            kernels.log = entry.log
+            return kernels
         except (cl.Error, errors.NotSupportedError):
             return None
 
@@ -273,6 +293,7 @@ class Builder:
             return self._build(self._program(source)), False
         except (cl.RuntimeError, cl.LogicError) as error:
             log = compiler_log(str(error))
+            log = readable(log, source) or log
             raise errors.BuildError(f"the program does not build on {self._info.name}\n{log}", log=log) from None
 
     def _program(self, source: str | bytes) -> cl.Program:

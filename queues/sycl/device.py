@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.driver import MOST_GROUPS, DeviceInfo, Limits, Natives, Parameter
+from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, Limits, Natives, Parameter
 from forebay.queues.kernels import spirv
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.opencl import discovery as opencl
@@ -166,8 +166,17 @@ class SyclDevice:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
         return OwnMemory(self.handle, max(nbytes, 1), usm_type)
 
-    def system_memory(self, address: int, nbytes: int) -> None:
-        """As `DriverDevice.system_memory`: no driver was found that allows it."""
+    takes_over = "USM memory of its context (__sycl_usm_array_interface__)"
+
+    def adopt_memory(self, thing: object) -> Adopted | None:
+        """As `DriverDevice.adopt_memory`."""
+        return self.usm.adopt_memory(thing)
+
+    takes_host = False
+
+    def adopt_host(self, owner: object, address: int, nbytes: int) -> NoReturn:
+        """Raise: kernels reach only what the driver allocated, as far as is known."""
+        raise errors.NotSupportedError(f"{self.info.name} does not reach memory of the host by its address")
 
     def followable_memory(self) -> tuple[int, ...]:
         """Empty: SYCL itself makes the memory behind a kernel's pointers available (SYCL 2020, 4.8.2)."""

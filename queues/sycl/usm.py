@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from forebay.core import errors
+from forebay.core.driver import Adopted
 from forebay.queues.sycl.objects import AdoptedMemory, ContextHandle
 
 
@@ -29,13 +30,11 @@ class SyclUsm:
         self._queue = queue
         self._name = name
 
-    def adopt_memory(self, thing: object) -> tuple[AdoptedMemory, tuple[int, ...], np.dtype[Any]]:
-        """As `SharesUsm.adopt_memory`."""
+    def adopt_memory(self, thing: object) -> Adopted | None:
+        """As `DriverDevice.adopt_memory`."""
         interface = getattr(thing, "__sycl_usm_array_interface__", None)
         if not isinstance(interface, dict):
-            raise errors.ArgumentTypeError(
-                f"as_buffer needs USM memory (__sycl_usm_array_interface__), not {type(thing).__name__}"
-            )
+            return None
         try:
             address, read_only = interface["data"]
             shape = tuple(int(extent) for extent in interface["shape"])
@@ -60,7 +59,7 @@ class SyclUsm:
                 f"as_buffer: the memory of this {type(thing).__name__} belongs to another SYCL context than "
                 f"{self._name}'s"
             )
-        return AdoptedMemory(thing, address, nbytes, usm_type), shape, dtype
+        return Adopted(AdoptedMemory(thing, address, nbytes, usm_type), shape, dtype)
 
     def usm_interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
         """As `SharesUsm.usm_interface`."""

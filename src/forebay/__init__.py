@@ -22,6 +22,7 @@ from forebay.core.errors import (
     GraphUpdateError,
     InvalidArgumentError,
     NotSupportedError,
+    OutOfBoundsError,
     OutOfMemoryError,
     OutOfRangeError,
     ScratchOverflowError,
@@ -30,7 +31,7 @@ from forebay.core.errors import (
 )
 from forebay.core.stats import Stats
 from forebay.events.event import Event
-from forebay.queues import adoption as _adoption  # noqa: F401 - Queue.from_dpctl asks it
+from forebay.queues import interop as _interop  # noqa: F401 - Queue.from_dpctl asks it
 from forebay.queues.device import Device
 from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.graphs.graph import Graph, Node
@@ -44,6 +45,7 @@ from forebay.queues.launcher import Launcher
 from forebay.queues.memory.buffer import Buffer
 from forebay.queues.memory.pinned import host_empty
 from forebay.queues.memory.pool import MemoryPool
+from forebay.queues.memory.strided import StridedView
 from forebay.queues.queue import Queue
 from forebay.queues.selection import devices
 from forebay.queues.steps.step import Step
@@ -93,6 +95,7 @@ __all__ = [
     "MinOver",
     "Node",
     "NotSupportedError",
+    "OutOfBoundsError",
     "OutOfMemoryError",
     "OutOfRangeError",
     "Program",
@@ -102,6 +105,7 @@ __all__ = [
     "Stats",
     "Step",
     "StepError",
+    "StridedView",
     "SumOver",
     "TimeoutError",
     "__version__",

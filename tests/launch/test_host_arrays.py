@@ -124,8 +124,13 @@ def test_steady_state_allocates_no_memory_of_the_device(device, queue, kernels):
 def test_what_is_refused(device, queue, kernels):
     good = np.zeros(64, "f4")
     before = queue.epoch
-    for bad in (np.zeros(128, "f4")[::2], np.zeros(0, "f4"), np.array([None])):
-        with refused(ps.InvalidArgumentError, ValueError, "'axpy'", "argument 2", "C-contiguous"):
+    reasons = {
+        "not C-contiguous (shape (64,), strides (8,) bytes): pass np.ascontiguousarray": np.zeros(128, "f4")[::2],
+        "it is empty (shape (0,))": np.zeros(0, "f4"),
+        "Python objects": np.array([None]),
+    }
+    for reason, bad in reasons.items():
+        with refused(ps.InvalidArgumentError, ValueError, "'axpy'", "argument 2", reason):
             queue.launch(kernels["axpy"], 64, 1, 2.0, good, bad)
     whole = np.zeros(100, "i4")
     with refused(ps.InvalidArgumentError, ValueError, "'swap'", "overlap"):

@@ -98,13 +98,11 @@ def test_parts_that_begin_anywhere(device, queue, start, dtype, value, how):
 @pytest.mark.parametrize(
     ("start", "dtype", "value"), [(1, "f4", 1.5), (2, "i4", 1), (4, "f8", 1.5), (1, "u2", 256), (8, "c16", 1 + 2j)]
 )
-def test_parts_that_drivers_cannot_fill_are_refused(device, queue, refuses, start, dtype, value):
+def test_parts_that_drivers_cannot_fill_are_refused_in_graphs(device, queue, refuses, start, dtype, value):
     memory = device.zeros(64, "u1")
     device.finish()
     part, size = of_bytes(memory, start, 2, dtype), np.dtype(dtype).itemsize
     words = "fill", f"{size} bytes", f"byte {start}"
-    with refuses(ps.InvalidArgumentError, ValueError, *words):
-        queue.fill(part, value)
     graph = device.graph()
     with refuses(ps.InvalidArgumentError, ValueError, *words):
         graph.add_fill(part, value)
@@ -120,14 +118,6 @@ def test_parts_that_drivers_cannot_fill_are_refused(device, queue, refuses, star
     captured.launch(queue)
     executable.launch(queue)
     queue.finish()
-
-
-@pytest.mark.parametrize("dtype", ["V3", "V12", "V256"])
-def test_other_bytes_of_a_size_that_drivers_do_not_fill_with_are_refused(device, queue, refuses, dtype):
-    buffer = device.empty(5, dtype)
-    value = np.frombuffer((np.arange(buffer.itemsize) % 251).astype("u1").tobytes(), dtype)[0]
-    with refuses(ps.InvalidArgumentError, ValueError, "fill", f"{buffer.itemsize} bytes"):
-        queue.fill(buffer, value)
 
 
 @pytest.mark.executes

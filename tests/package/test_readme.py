@@ -36,6 +36,16 @@ def program_of(page, start=""):
         pytest.param("docs/hip.md", marks=pytest.mark.executes),
         pytest.param("docs/tutorial.md", marks=pytest.mark.executes),
         "docs/hip-kernels.md",
+        pytest.param(
+            "docs/interop.md",
+            marks=[
+                pytest.mark.executes(run=False),
+                pytest.mark.needs("OpenCL"),
+                pytest.mark.skipif(
+                    not any(each.name == "opencl:cpu:0" and each.usable for each in devices()), reason="no OpenCL CPU"
+                ),
+            ],
+        ),
         pytest.param("docs/concepts.md", marks=pytest.mark.executes(run=False)),  # it asks for times
     ],
 )

@@ -33,7 +33,7 @@ assert_type(kernel[1, 1](buffer), None)
 assert_type(kernel[1, 1, queue](buffer, result="f4"), ps.Result)
 assert_type(kernel.bind(queue, 1, 1, buffer), ps.BoundLaunch)
 assert_type(kernel.device, ps.Device)
-assert_type(buffer[1:].shape, tuple[int, ...])
+assert_type(buffer.view("u1").shape, tuple[int, ...])
 assert_type(queue.record() - queue.record(), float)
 device.pool.release_threshold = 1 << 20
 with queue.capture() as graph:

@@ -22,7 +22,7 @@ def array(device):
 @pytest.fixture
 def usable(device):
     """Whether kernels can use the program's own memory."""
-    return device.driver.system_memory(4096, 16) is not None
+    return device.driver.takes_host
 
 
 @pytest.mark.executes

@@ -1,4 +1,4 @@
-"""Turns queues of other packages into Queues. Those packages may go on submitting to them."""
+"""Turns queues of dpctl into Queues."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo
 from forebay.queues.device import Device, open_devices
-from forebay.queues.queue import Queue, adopters
+from forebay.queues.queue import Queue
 from forebay.queues.sycl import discovery as platforms
 
 _lock = threading.Lock()  # makes sure that two queues of one context get one Device, also from two threads
@@ -64,6 +64,3 @@ def _info_of(native: Any) -> DeviceInfo:
         if info.native == native:
             return replace(info, native=native)
     return platforms.describe(native)  # a part of a device, which no list contains
-
-
-adopters["dpctl"] = adopt

@@ -1,0 +1,114 @@
+"""How devices, queues, graphs and counters show themselves in a notebook."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from forebay.core.stats import Stats
+from forebay.queues.device import Device
+from forebay.queues.graphs.graph import Graph
+from forebay.queues.interop.names import add
+from forebay.queues.queue import Queue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+WIDTH, HEIGHT, GAP = 150, 28, 24  # of a node in pixels, and the space between two
+
+
+def table(title: str, rows: Iterable[tuple[str, Any]]) -> str:
+    """Return a table of names and values."""
+    body = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(str(value))}</td></tr>"
+        for name, value in rows
+    )
+    return f"<table><caption style='text-align:left'>{escape(title)}</caption>{body}</table>"
+
+
+def device_html(device: Device) -> str:
+    """Return a table of what the device is."""
+    info = device.info
+    return table(
+        f"forebay.Device {info.name}",
+        [
+            ("device", info.description),
+            ("driver", f"{info.platform} {info.driver_version}"),
+            ("version", info.version),
+            ("compute units", info.compute_units),
+            ("memory", f"{info.memory / 2**30:.1f} GiB"),
+            ("state", "closed" if device.closed else "open"),
+        ],
+    )
+
+
+def queue_html(queue: Queue) -> str:
+    """Return a table of the queue's state. Asks no driver."""
+    kind = "null queue" if queue.is_null else "blocking" if queue.blocking else "non-blocking"
+    state = "closed" if queue.closed else "captured" if queue.capturing else "empty" if queue.empty else "has work"
+    stats = queue.stats
+    return table(
+        f"forebay.Queue {queue.id} of {queue.device.name}",
+        [
+            ("kind", kind + (", adopted" if queue.adopted else "")),
+            ("priority", queue.priority),
+            ("state", state),
+            ("epoch", f"{queue.epoch}, {queue.completed} known to be done"),
+            ("launches, copies, fills", f"{stats.launches}, {stats.copies}, {stats.fills}"),
+            ("host synchronizes", stats.host_syncs),
+        ],
+    )
+
+
+def stats_html(stats: Stats) -> str:
+    """Return a table of the counters that are not 0."""
+    counted = [(field.name.replace("_", " "), getattr(stats, field.name)) for field in fields(stats)]
+    return table("forebay.Stats", [(name, f"{count:,}") for name, count in counted if count])
+
+
+def graph_html(graph: Graph) -> str:
+    """Return a drawing of the graph: each node below all that it depends on."""
+    nodes = graph.nodes
+    level: dict[Any, int] = {}
+    for node in nodes:  # dependencies are nodes that were added before
+        level[node] = 1 + max((level[other] for other in node.dependencies), default=-1)
+    seats: dict[Any, tuple[int, int]] = {}
+    taken: dict[int, int] = {}
+    for node in nodes:
+        column = taken.get(level[node], 0)
+        taken[level[node]] = column + 1
+        seats[node] = (GAP + column * (WIDTH + GAP), GAP + level[node] * (HEIGHT + GAP))
+    lines, boxes = [], []
+    for node, (x, y) in seats.items():
+        for other in node.dependencies:
+            from_x, from_y = seats[other]
+            lines.append(
+                f"<line x1='{from_x + WIDTH // 2}' y1='{from_y + HEIGHT}' x2='{x + WIDTH // 2}' y2='{y}' "
+                "stroke='currentColor' marker-end='url(#forebay-arrow)'/>"
+            )
+        name = escape(_label(node))
+        boxes.append(
+            f"<g><title>{escape(repr(node))}</title><rect x='{x}' y='{y}' width='{WIDTH}' height='{HEIGHT}' rx='5' "
+            f"fill='none' stroke='currentColor'/><text x='{x + WIDTH // 2}' y='{y + HEIGHT // 2 + 4}' "
+            f"text-anchor='middle' font-size='12' fill='currentColor'>{name}</text></g>"
+        )
+    width = GAP + max(taken.values(), default=1) * (WIDTH + GAP)
+    height = GAP + max(len(taken), 1) * (HEIGHT + GAP)
+    arrow = (
+        "<defs><marker id='forebay-arrow' viewBox='0 0 8 8' refX='8' refY='4' markerWidth='7' markerHeight='7' "
+        "orient='auto'><path d='M0 0L8 4L0 8z' fill='currentColor'/></marker></defs>"
+    )
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' role='img' "
+        f"aria-label='a graph of {len(nodes)} nodes'>{arrow}{''.join(lines)}{''.join(boxes)}</svg>"
+    )
+
+
+def _label(node: Any) -> str:
+    name = node.work.kernel.name if node.kind == "kernel" else node.kind
+    return name if len(name) <= 20 else f"{name[:19]}…"
+
+
+for _kind, _shown in ((Device, device_html), (Queue, queue_html), (Stats, stats_html), (Graph, graph_html)):
+    add(_kind, "_repr_html_", _shown)

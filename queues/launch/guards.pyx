@@ -1,0 +1,48 @@
+"""Guards: bytes behind each buffer of a debugging device. A kernel that writes there is found out after its launch."""
+
+from cpython.object cimport PyObject
+
+from forebay.queues.kernels.kernel cimport Kernel
+from forebay.queues.memory.allocation cimport Allocation, new_allocation
+from forebay.queues.memory.buffer cimport Buffer, new_buffer
+
+import numpy as np
+
+from forebay.core.errors import OutOfBoundsError
+from forebay.core.process import refuse_on_host_thread
+
+
+cdef list guard_buffers(object queue, Kernel kernel, PyObject* const* arguments):
+    cdef Allocation allocation, own
+    cdef list guards = []
+    cdef Py_ssize_t i
+    refuse_on_host_thread("A launch of a debugging device")
+    for i in kernel.written:
+        argument = <object> arguments[i]
+        if type(argument) is not Buffer:
+            continue
+        allocation = (<Buffer> argument).allocation
+        memory = allocation.memory
+        if not allocation.guarded or memory is None or any([memory is known for _, _, _, known in guards]):
+            continue
+        # An allocation of its own, because a fill of the guard is no write to the buffer.
+        own = new_allocation(argument.device, kernel.state, allocation.memory.native)
+        own.memory.freed = True
+        guard = new_buffer(own, allocation.guard_at, (GUARD,), np.dtype(np.uint8))
+        queue.fill(guard, GUARD_BYTE)
+        guards.append((i, argument, guard, memory))
+    return guards
+
+
+cdef int check_buffers(object queue, Kernel kernel, list guards) except -1:
+    cdef Buffer buffer
+    for i, buffer, guard, _ in guards:
+        written = np.flatnonzero(guard.get(queue=queue) != GUARD_BYTE)
+        if written.size:
+            parameter = kernel.parameters[i]
+            at = buffer.allocation.guard_at
+            raise OutOfBoundsError(
+                f"kernel {kernel.name!r} wrote out of bounds, behind argument {i} ({parameter.type_name} "
+                f"{parameter.name}), a Buffer of shape {buffer.shape} and {buffer.dtype}: its memory has {at} bytes, "
+                f"and byte {at + written[0]} was written to")
+    return 0

@@ -1,0 +1,111 @@
+"""Allocations: pieces of device memory, and what keeps each until the device is done with it."""
+
+import itertools
+from typing import TYPE_CHECKING
+
+cimport cython
+from cpython.object cimport PyObject
+from libc.stdint cimport uintptr_t
+from libcpp.atomic cimport memory_order_relaxed
+
+from forebay.core.state cimport DeviceState, release_device_state
+from forebay.core.uses cimport new_uses, release_uses, retain_uses
+from forebay.events.anchors cimport retire_memory
+
+if TYPE_CHECKING:
+    from forebay.queues.device import Device
+
+_ids = itertools.count(1, 2)  # odd, as addresses are not, and never used again
+
+
+@cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has retired it
+cdef class OwnedMemory:
+    """The driver's memory of an allocation."""
+
+    def __dealloc__(self):
+        if self.state == NULL:
+            return
+        if not self.freed:
+            retire_memory(self.state, self.native, self.uses, self.nbytes)
+        release_uses(self.uses)
+        release_device_state(self.state)
+
+
+cdef class OpenAllocations:
+    """The allocations of a Device that are open. They are linked by themselves, so none is kept alive."""
+
+    cdef close_all(self):
+        while self.first != NULL:
+            (<Allocation> self.first).close()
+
+
+cdef void link(OpenAllocations siblings, Allocation allocation):
+    allocation.siblings = siblings
+    allocation.after = siblings.first
+    if siblings.first != NULL:
+        (<Allocation> siblings.first).before = <PyObject*> allocation
+    siblings.first = <PyObject*> allocation
+
+
+cdef void unlink(Allocation allocation):
+    if allocation.siblings is None:
+        return
+    if allocation.after != NULL:
+        (<Allocation> allocation.after).before = allocation.before
+    if allocation.before != NULL:
+        (<Allocation> allocation.before).after = allocation.after
+    else:
+        allocation.siblings.first = allocation.after
+    allocation.siblings = None
+
+
+@cython.no_gc_clear
+cdef class Allocation:
+    """One piece of device memory, shared by the buffers that view it."""
+
+    device: Device
+
+    def __dealloc__(self):
+        unlink(self)
+        if self.state != NULL:
+            release_uses(self.uses)
+            release_device_state(self.state)
+
+    cdef close(self):
+        if not self.closed:
+            self.closed = True
+            unlink(self)
+            self.state.closings.fetch_add(1)
+            self.memory = None
+
+
+cdef Allocation new_allocation(object device, DeviceState* state, object native, bint reusable=False):
+    """Make an allocation over the driver's memory. `reusable`: it may be handed out again once it is done."""
+    cdef Allocation allocation = Allocation.__new__(Allocation)
+    cdef OwnedMemory memory = OwnedMemory.__new__(OwnedMemory)
+    state.references.fetch_add(2, memory_order_relaxed)
+    allocation.state = memory.state = state
+    allocation.uses = new_uses()
+    memory.uses = retain_uses(allocation.uses)
+    memory.native = native
+    memory.nbytes = native.nbytes if reusable else 0
+    allocation.memory = memory
+    allocation.device = device
+    link(device._open_allocations, allocation)
+    return allocation
+
+
+cdef PackedPointer new_pointer(object native):
+    cdef PackedPointer pointer
+    pointer.allocation = next(_ids)
+    pointer.memory.handle = <void*> <uintptr_t> native.handle
+    pointer.memory.address = native.address
+    pointer.memory.offset = 0
+    pointer.memory.kind = 0
+    return pointer
+
+
+cdef void expose(Allocation allocation) noexcept:
+    """Note that a holder outside forebay may write to it at any time. What was known of the data is out of date."""
+    allocation.exposed += 1
+    allocation.uses.generation += 1

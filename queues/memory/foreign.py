@@ -1,0 +1,79 @@
+"""Memory of the host that objects of other packages own, and why it cannot be used as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
+
+ON_THE_HOST = 1  # DLPack's kDLCPU
+
+
+def is_foreign(value: object) -> bool:
+    """Whether a pointer may get it as an argument because `Device.as_buffer` takes such things."""
+    kind = type(value)
+    if kind.__module__.startswith(("forebay.", "numpy")):
+        return False
+    return (
+        hasattr(kind, "__dlpack__")
+        or kind.__module__.startswith("pyopencl")
+        or hasattr(value, "__sycl_usm_array_interface__")
+    )
+
+
+def name_of(value: object) -> str:
+    """Return the name of the value's type, with its package unless it is Python's own."""
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    return kind.__qualname__ if package == "builtins" else f"{package}.{kind.__qualname__}"
+
+
+def why_unfit(array: np.ndarray[Any, Any]) -> str:
+    """Return why the bytes of an array cannot be used as they stand in memory, and what to do; empty if they can."""
+    if array.dtype.hasobject:
+        return f"its elements are Python objects ({array.dtype}), which are no bytes that a device could use"
+    if not array.flags.c_contiguous:
+        return (
+            f"it is not C-contiguous (shape {array.shape}, strides {array.strides} bytes): pass "
+            "np.ascontiguousarray(array), which copies it"
+        )
+    return ""
+
+
+def host_array(thing: object) -> np.ndarray[Any, Any] | None:
+    """Return an array on the memory of `thing`, which it keeps alive; None when `thing` shows no memory of the host.
+
+    It is read from ``__dlpack__``, ``__array_interface__`` or the buffer protocol. DLPack's producers have finished
+    what they do with memory of the host before they hand it out.
+
+    Raises
+    ------
+    ArgumentTypeError
+        When the memory cannot be read as an array: it is on another device, or of a type that NumPy does not know.
+    InvalidArgumentError
+        When it is read-only, or cannot be used as it is: see `why_unfit`.
+    """
+    try:
+        if isinstance(thing, np.ndarray):
+            array = thing
+        elif hasattr(type(thing), "__dlpack__"):
+            device: Any = getattr(thing, "__dlpack_device__", None)
+            if device is not None and device()[0] != ON_THE_HOST:
+                raise ArgumentTypeError(f"as_buffer: the memory of this {name_of(thing)} is on another device")
+            array = np.from_dlpack(thing)  # type: ignore[arg-type]
+        elif hasattr(thing, "__array_interface__"):
+            array = np.asarray(thing)
+        else:
+            array = np.asarray(memoryview(thing))  # type: ignore[arg-type]
+    except ArgumentTypeError:
+        raise
+    except (TypeError, ValueError, BufferError, RuntimeError, AttributeError) as error:
+        if not hasattr(type(thing), "__dlpack__") and not hasattr(thing, "__array_interface__"):
+            return None
+        raise ArgumentTypeError(f"as_buffer: this {name_of(thing)} cannot be read as an array ({error})") from None
+    problem = why_unfit(array) or ("" if array.flags.writeable else "it is read-only: Device.array copies it")
+    if problem:
+        raise InvalidArgumentError(f"as_buffer: this {name_of(thing)}: {problem}")
+    return array

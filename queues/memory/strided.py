@@ -1,0 +1,299 @@
+"""Parts of a Buffer whose elements do not lie one after another. A kernel copies them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, OutOfRangeError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from forebay.queues.device import Device
+    from forebay.queues.kernels.kernel import Kernel
+    from forebay.queues.memory.buffer import Buffer
+    from forebay.queues.queue import Queue
+
+UNITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
+BLOCK = 64
+
+# `layout` has the extents, then the strides of each end, all in units; the dimension that varies fastest comes first.
+SOURCE = """
+kernel void move_UNIT(
+    global UNIT *to, const ulong to_start, global const UNIT *from, const ulong from_start,
+    global const long *layout, const uint dimensions, const ulong count)
+{
+    ulong rest = get_global_id(0);
+    long there = to_start, here = from_start;
+    if (rest >= count) return;
+    for (uint d = 0; d < dimensions; d++) {
+        long at = rest % layout[d];
+        rest /= layout[d];
+        there += at * layout[dimensions + d];
+        here += at * layout[2 * dimensions + d];
+    }
+    to[there] = from[here];
+}
+"""
+
+
+def read_key(
+    key: Any, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Return what NumPy's basic indexing selects: (the first byte, shape, strides in bytes).
+
+    Raises
+    ------
+    ArgumentTypeError
+        For what is no basic index: an array of indices, a mask.
+    OutOfRangeError
+    """
+    keys = key if isinstance(key, tuple) else (key,)
+    for each in keys:
+        if each is None or each is Ellipsis or isinstance(each, slice):
+            continue
+        if isinstance(each, (bool, np.bool_)) or not hasattr(type(each), "__index__") or np.ndim(each):
+            raise ArgumentTypeError(
+                f"a Buffer is indexed by ints, slices, ... and None, not by {type(each).__name__}; index the array of "
+                ".get(), or write a kernel"
+            )
+    # An array that nobody reads: NumPy computes where the elements would be.
+    whole = np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), shape, strides)
+    try:
+        part = whole[keys if Ellipsis in [each for each in keys if each is Ellipsis] else (*keys, ...)]
+    except IndexError as error:
+        if "too many" in str(error) or "ellipsis" in str(error):
+            raise ArgumentTypeError(f"a Buffer of {len(shape)} dimensions: {error}") from None
+        raise OutOfRangeError(f"{error} (a Buffer of shape {shape})") from None
+    except (TypeError, ValueError) as error:
+        raise ArgumentTypeError(f"a slice of a Buffer: {error}") from None
+    if part.size == 0:
+        return 0, part.shape, part.strides
+    start = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return start, part.shape, part.strides
+
+
+def strides_of(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return the strides of C-contiguous memory, in bytes."""
+    return tuple(itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def are_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    """Whether elements with these strides lie one after another, in C order."""
+    return 0 in shape or all(
+        extent == 1 or stride == expected
+        for extent, stride, expected in zip(shape, strides, strides_of(shape, itemsize), strict=True)
+    )
+
+
+class Moves:
+    """The kernels of a device that copy between strided memory."""
+
+    def __init__(self, device: Device) -> None:
+        program = device.program("".join(SOURCE.replace("UNIT", name) for name in UNITS.values()))
+        self._kernels: dict[int, Kernel] = {size: program[f"move_{name}"] for size, name in UNITS.items()}
+
+    def move(self, queue: Queue, to: StridedView, source: StridedView) -> None:
+        """Copy, in one launch. Both have one shape and element size, and do not overlap. Does not block."""
+        numbers = (to.start, source.start, to.dtype.itemsize, *to.strides, *source.strides)
+        unit = math.gcd(8, *numbers)
+        extents = [*reversed(to.shape), to.dtype.itemsize // unit]
+        layout = np.array(
+            [extents, [*reversed(to.strides), unit], [*reversed(source.strides), unit]], np.int64
+        )  # the units of an element are one more dimension
+        layout[1:] //= unit
+        layout = np.roll(layout, 1, axis=1)
+        count = math.prod(extents)
+        queue.launch(
+            self._kernels[unit], -(-count // BLOCK), BLOCK, to.memory, to.start // unit, source.memory,
+            source.start // unit, layout.tobytes(), len(extents), count,
+        )  # fmt: skip
+
+
+class StridedView:
+    """Part of a `Buffer` whose elements do not lie one after another: ``buf[::2]``, ``buf[:, 1]``.
+
+    Indexing makes such views; calling the class raises. A view shares the Buffer's memory. It can be read, written and
+    indexed like a Buffer, and `Queue.copy` takes it. A kernel cannot have it as an argument: `copy` makes a Buffer.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    strides : tuple of int
+        In bytes, as NumPy's.
+    dtype : numpy.dtype
+    """
+
+    def __init__(
+        self, base: Any = None, start: int = 0, shape: tuple[int, ...] = (), strides: tuple[int, ...] = ()
+    ) -> None:
+        if not hasattr(type(base), "to_pyopencl"):
+            raise ArgumentTypeError("a StridedView is part of a Buffer: buf[::2]")
+        self._base: Buffer = base
+        self._start = start
+        self.shape = shape
+        self.strides = strides
+        self.dtype: np.dtype[Any] = base.dtype
+
+    @property
+    def device(self) -> Device:
+        """The Device that the memory belongs to."""
+        return self._base.device
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements, without what lies between them."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def memory(self) -> Buffer:
+        """The bytes that it is part of."""
+        return self._base.reshape(-1).view(np.uint8)
+
+    @property
+    def start(self) -> int:
+        """The byte of `memory` where its first element begins."""
+        return self._start
+
+    @property
+    def closed(self) -> bool:
+        """Whether the memory was given back."""
+        return self._base.closed
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ArgumentTypeError("len() of a 0-dimensional view")
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Buffer | StridedView:
+        """Return a view of part of it, by NumPy's basic indexing."""
+        start, shape, strides = read_key(key, self.shape, self.strides)
+        return view_of(self._base, self._start + start, shape, strides)
+
+    def __setitem__(self, key: Any, host: ArrayLike) -> None:
+        """Implement ``view[key] = host``: `set` that part."""
+        self[key].set(host)
+
+    def get(self, out: NDArray[Any] | None = None, queue: Queue | None = None) -> NDArray[Any]:
+        """Copy to the host and wait for the copy: as `Buffer.get`."""
+        queue = self._base._queue(queue)
+        queue._refuse_in_capture("a copy of strided memory to the host")
+        packed = self.device._lend(queue, self.shape, self.dtype)
+        try:
+            copy_strided(queue, packed, self)
+            return packed.get(out, queue)
+        finally:
+            queue.free(packed)
+
+    def set(self, host: ArrayLike, queue: Queue | None = None) -> None:
+        """Copy from the host, converted and broadcast, or from a Buffer: as `Buffer.set`."""
+        queue = self._base._queue(queue)
+        if hasattr(type(host), "to_pyopencl") or isinstance(host, StridedView):
+            queue.copy(self, host)  # type: ignore[arg-type]
+            return
+        queue._refuse_in_capture("a copy of host memory to strided memory")
+        packed = self.device._lend(queue, self.shape, self.dtype)
+        try:
+            packed.set(host, queue)
+            copy_strided(queue, self, packed)
+        finally:
+            queue.free(packed)
+
+    def fill(self, value: Any, queue: Queue | None = None) -> None:
+        """Set every element to `value`, on the thread's current queue or the one given. Does not block."""
+        queue = self._base._queue(queue)
+        queue._refuse_in_capture("a fill of strided memory")
+        one = self.device._lend(queue, 1, self.dtype)
+        try:
+            queue.fill(one, value)
+            self.device._moves.move(queue, self, StridedView(one, 0, self.shape, (0,) * self.ndim))
+        finally:
+            queue.free(one)
+
+    def copy(self, queue: Queue | None = None) -> Buffer:
+        """Return a new Buffer with the same elements, which a kernel can take. Copied on the queue; does not block."""
+        queue = self._base._queue(queue)
+        made: Buffer = self.device.empty(self.shape, self.dtype)
+        queue.copy(made, self)
+        return made
+
+    def item(self, *index: int) -> Any:
+        """Return one element as a Python object: as `Buffer.item`."""
+        return self.get().item(*index)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Copy to the host and wait: ``numpy.asarray(view)``."""
+        if copy is False:
+            raise InvalidArgumentError("strided memory of a device is copied to the host: copy=False cannot be")
+        return np.asarray(self.get(), dtype)
+
+    def __repr__(self) -> str:
+        return f"<forebay.StridedView {self.shape} {self.dtype}, strides {self.strides}, of {self._base!r}>"
+
+
+def view_of(base: Buffer, start: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Buffer | StridedView:
+    """Return a Buffer where that can be."""
+    if are_contiguous(shape, strides, base.dtype.itemsize):
+        part: Buffer = base._part(start, shape, base.dtype)
+        return part
+    return StridedView(base, start, shape, strides)
+
+
+def part_of(base: Buffer, key: Any) -> Buffer | StridedView:
+    """Implement the rarer cases of ``buffer[key]``."""
+    return view_of(base, *read_key(key, base.shape, strides_of(base.shape, base.dtype.itemsize)))
+
+
+def copy_strided(queue: Queue, to: Any, source: Any) -> None:
+    """Implement `Queue.copy` between memory of which one end is strided, and host memory perhaps the other.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When shape or element size differ.
+    """
+    if not hasattr(type(to), "_check_open") and not isinstance(to, StridedView):
+        raise ArgumentTypeError("copy of strided memory to the host: use view.get(out=array), which waits")
+    if not hasattr(type(source), "_check_open") and not isinstance(source, StridedView):
+        to.set(source, queue)
+        return
+    to, source = _as_view(to), _as_view(source)
+    if to.shape != source.shape or to.dtype.itemsize != source.dtype.itemsize:
+        raise InvalidArgumentError(
+            f"copy of {source.shape} elements of {source.dtype} to {to.shape} of {to.dtype}: with strides both must be "
+            "the same"
+        )
+    if source.closed or to.closed:
+        queue._check_buffer(source._base, "src")
+        queue._check_buffer(to._base, "dst")
+    if to.size == 0:
+        return
+    if to._base._overlaps(source._base):
+        queue._refuse_in_capture("a copy between strided parts of one Buffer")
+        packed = to.device._lend(queue, to.shape, to.dtype)
+        try:
+            copy_strided(queue, packed, source)
+            copy_strided(queue, to, packed)
+        finally:
+            queue.free(packed)
+        return
+    to.device._moves.move(queue, to, source)
+
+
+def _as_view(memory: Any) -> StridedView:
+    if isinstance(memory, StridedView):
+        return memory
+    return StridedView(memory, 0, memory.shape, strides_of(memory.shape, memory.dtype.itemsize))

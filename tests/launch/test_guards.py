@@ -1,0 +1,145 @@
+"""Kernels that write behind a buffer are found out on a debugging device."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.refusals import refused
+
+pytestmark = pytest.mark.executes(run=False)  # null hardware does not fill the guards
+
+SOURCE = """
+kernel void put(global int *values, int at, int value) { values[at] = value; }
+kernel void both(global const int *from, global int *first, global int *second, int at) { second[at] = from[0]; }
+kernel void use(global int *values, int at, global int *room) { room[0] = 1; values[at] = room[0]; }
+"""
+
+
+@pytest.fixture
+def debugging(device):
+    with ps.Device(device.name, debug=True, private=True) as debugging:
+        yield debugging
+
+
+@pytest.fixture
+def kernels(debugging):
+    return debugging.program(SOURCE)
+
+
+@pytest.mark.parametrize("usm_type", ["device", "shared"])
+@pytest.mark.parametrize("at", [100, 101, 1000])
+def test_the_kernel_and_the_buffer_are_named(debugging, kernels, usm_type, at):
+    try:
+        buffer = debugging.zeros(100, "i4", usm_type)
+    except ps.NotSupportedError:
+        pytest.skip("there is no such memory")
+    queue = debugging.queue()
+    queue.launch(kernels["put"], 1, 1, buffer, 99, 7)
+    words = "'put'", "out of bounds", "argument 0", "int* values", "(100,) and int32", "400 bytes", f"byte {4 * at}"
+    with refused(ps.OutOfBoundsError, RuntimeError, *words):
+        queue.launch(kernels["put"], 1, 1, buffer, at, 7)
+    queue.launch(kernels["put"], 1, 1, buffer, 98, 8)
+    assert buffer.get(queue=queue)[97:].tolist() == [0, 8, 7]
+
+
+def test_the_right_one_of_several(debugging, kernels):
+    queue = debugging.queue()
+    source, first, second = (debugging.zeros(count, "i4") for count in (4, 5, 6))
+    queue.launch(kernels["both"], 1, 1, source, first, second, 5)
+    with refused(ps.OutOfBoundsError, RuntimeError, "argument 2", "int* second", "24 bytes"):
+        queue.launch(kernels["both"], 1, 1, source, first, second, 6)
+    with refused(ps.OutOfBoundsError, RuntimeError, "argument 1", "int* first"):  # the memory of both
+        queue.launch(kernels["both"], 1, 1, source, second, second[1:], 5)
+
+
+def test_behind_the_memory_of_a_part(debugging, kernels):
+    """A part's own end is within the memory, where forebay does not look."""
+    queue, buffer = debugging.queue(), debugging.zeros(100, "i4")
+    queue.launch(kernels["put"], 1, 1, buffer[:50], 60, 1)
+    with refused(ps.OutOfBoundsError, RuntimeError, "(50,)", "byte 400"):
+        queue.launch(kernels["put"], 1, 1, buffer[50:], 50, 1)
+
+
+def test_kernels_with_scratch(debugging, kernels):
+    kernels["use"].scratch("room", 4)
+    queue, buffer = debugging.queue(), debugging.zeros(10, "i4")
+    queue.launch(kernels["use"], 1, 1, buffer, 9)
+    with refused(ps.OutOfBoundsError, RuntimeError, "'use'", "argument 0"):
+        queue.launch(kernels["use"], 1, 1, buffer, 10)
+
+
+def test_arrays_results_and_memory_from_alloc_work(debugging, kernels):
+    queue, host = debugging.queue(), np.zeros(10, "i4")
+    queue.launch(kernels["put"], 1, 1, host, 9, 5)
+    assert host[9] == 5
+    memory = queue.alloc(10, "i4")
+    queue.launch(kernels["put"], 1, 1, memory, 9, 6)
+    assert memory.get(queue=queue)[9] == 6
+    kernel = debugging.program("kernel void one(int n, global int *to) { *to = n; }")["one"]
+    assert queue.launch(kernel, 1, 1, 3, result="i4").get() == 3
+
+
+def test_captures_and_steps_and_bound_launches_work(debugging, kernels):
+    queue, buffer = debugging.queue(), debugging.zeros(10, "i4")
+    debugging.finish()
+    with queue.capture() as graph:
+        queue.launch(kernels["put"], 1, 1, buffer, 1, 5)
+    graph.launch(queue)
+    step = queue.step()
+    for value in range(3):
+        with step:
+            queue.launch(kernels["put"], 1, 1, buffer, 2, value)
+            queue.launch(kernels["put"], 1, 1, buffer, 3, value)
+    kernels["put"].bind(queue, 1, 1, buffer, 4, 9)()
+    assert buffer.get(queue=queue)[:5].tolist() == [0, 5, 2, 2, 9]
+
+
+def test_many_launches_and_two_threads(debugging, kernels):
+    buffer = debugging.zeros(64, "i4")
+    debugging.finish()
+    failed = []
+
+    def run(start):
+        queue = debugging.queue()
+        try:
+            for i in range(100):
+                queue.launch(kernels["put"], 1, 1, buffer, start + i % 32, i)
+        except ps.Error as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(start,)) for start in (0, 32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert buffer.get()[32:].tolist() == buffer.get()[:32].tolist()
+
+
+def test_a_buffer_that_a_value_closes(debugging, kernels):
+    buffer = debugging.zeros(10, "i4")
+
+    class Closing:
+        def __index__(self):
+            buffer.close()
+            return 1
+
+    with refused(ps.ClosedError, RuntimeError, "closed"):
+        debugging.queue().launch(kernels["put"], 1, 1, buffer, Closing(), 1)
+
+
+def test_not_on_the_host_thread(debugging, kernels):
+    queue, buffer = debugging.queue(), debugging.zeros(10, "i4")
+    queue.host(lambda: debugging.queue().launch(kernels["put"], 1, 1, buffer, 1, 1))
+    with pytest.raises(ps.Error, match=r"debugging.*host function"):
+        queue.finish()
+
+
+def test_other_devices_have_no_guards(device, program):
+    buffer, queue = device.zeros(10, "i4"), device.queue()
+    before = queue.stats
+    queue.launch(program["fill"], 1, 1, buffer, 1)
+    assert (queue.stats - before).fills == 0
+    assert (queue.stats - before).host_syncs == 0

@@ -1,0 +1,289 @@
+"""Memory that the host and other packages use in place: DLPack, the array interface, ``as_buffer``."""
+
+import array
+import gc
+import mmap
+import threading
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.refusals import refused
+
+pytestmark = pytest.mark.executes
+
+COUNT = 1 << 10
+VALUES = np.arange(COUNT, dtype="i4")
+
+
+@pytest.fixture
+def in_place(device):
+    """Skips where the host cannot read the memory."""
+    if device.info.kind != "cpu" or device.info.backend != "opencl":
+        pytest.skip("the host cannot read the device's memory")
+
+
+@pytest.fixture
+def takes_host(device):
+    if not device.driver.takes_host:
+        pytest.skip("the device does not reach memory of the host")
+
+
+# -- memory of forebay
+
+
+def test_numpy_reads_and_writes_the_memory_itself(device, queue, program, in_place):
+    buffer = device.array(VALUES.reshape(32, 32))
+    view = np.from_dlpack(buffer)
+    assert np.array_equal(view, VALUES.reshape(32, 32))
+    queue.launch(program["add"], COUNT, 1, buffer, 5)
+    queue.finish()
+    assert np.array_equal(view, VALUES.reshape(32, 32) + 5)
+    assert buffer.__dlpack_device__() == (1, 0)
+
+
+def test_it_waits_for_the_uses_of_the_memory_alone(device, make_queue, hold, program, in_place):
+    """Another queue is held for good, and what comes after the last use is, too."""
+    using, other = make_queue(blocking=False), make_queue(blocking=False)
+    buffer = device.zeros(COUNT, "i4")
+    device.finish()
+    hold(other)
+    other.launch(program["fill"], 1, 1, device.empty(1, "i4"), 1)
+    for _ in range(200):
+        using.launch(program["add"], COUNT, 1, buffer, 1)
+    hold(using)
+    using.launch(program["fill"], 1, 1, device.empty(1, "i4"), 1)
+    assert (np.from_dlpack(buffer) == 200).all()
+
+
+def test_a_held_use_is_waited_for(device, make_queue, hold, program, in_place):
+    using, seen = make_queue(), []
+    buffer = device.zeros(COUNT, "i4")
+    device.finish()
+    gate = hold(using)
+    using.launch(program["fill"], COUNT, 1, buffer, 3)
+    thread = threading.Thread(target=lambda: seen.append(np.from_dlpack(buffer).copy()))
+    thread.start()
+    assert not using.query()
+    assert not seen
+    gate.open()
+    thread.join()
+    assert (seen[0] == 3).all()
+
+
+@pytest.mark.parametrize("how", ["closed", "dropped", "device closed"])
+def test_the_memory_lives_as_long_as_the_array(device, in_place, how):
+    own = ps.Device(device.name)
+    buffer = own.array(VALUES)
+    view = np.from_dlpack(buffer)
+    if how == "closed":
+        buffer.close()
+    elif how == "device closed":
+        own.close()
+    del buffer
+    gc.collect()
+    others = [] if how == "device closed" else [own.zeros(COUNT, "i4") for _ in range(8)]
+    if others:
+        own.finish()
+    assert np.array_equal(view, VALUES)
+    view[:] = 9
+    assert not any(other.get().any() for other in others)
+    own.close()
+
+
+def test_a_part_of_the_memory(device, in_place):
+    buffer = device.array(VALUES)
+    assert np.array_equal(np.from_dlpack(buffer[10:20]), VALUES[10:20])
+    np.from_dlpack(buffer[10:20])[:] = 0
+    assert np.array_equal(buffer.get()[8:22], [8, 9, *[0] * 10, 20, 21])
+
+
+def test_the_memory_counts_as_changing_while_the_array_lives(device, queue, program, in_place):
+    """A size of scratch is measured at each launch then."""
+    kernel = device.program(
+        "kernel void k(global const int *n, global int *room, global int *to) { for (int i = 0; i < n[0]; i++) "
+        "room[i] = i; to[0] = room[n[0] - 1]; }")["k"]  # fmt: skip
+    kernel.scratch("room", ps.MaxOver("n") * 4)
+    n, to = device.array(np.array([10], "i4")), device.zeros(1, "i4")
+    view = np.from_dlpack(n)
+    for size in (10, 1000, 100_000):
+        view[0] = size
+        queue.launch(kernel, 1, 1, n, to)
+        queue.finish()
+        assert to.get(queue=queue)[0] == size - 1
+
+
+def test_many_exports(device, in_place):
+    buffer = device.array(VALUES)
+    for _ in range(1000):
+        assert np.from_dlpack(buffer)[5] == 5
+
+
+def test_shared_memory_is_handed_out(device, queue, program):
+    try:
+        buffer = device.zeros(COUNT, "i4", "shared")
+    except ps.NotSupportedError:
+        pytest.skip("the device has no shared memory")
+    queue.launch(program["fill"], COUNT, 1, buffer, 3)
+    assert (np.from_dlpack(buffer) == 3).all()
+
+
+def test_a_copy_is_made_when_it_is_asked_for(device):
+    buffer = device.array(VALUES)
+    copied = np.from_dlpack(buffer, device="cpu", copy=True)
+    buffer.fill(0)
+    assert np.array_equal(copied, VALUES)
+
+
+def test_numpy_functions_take_buffers(device, queue):
+    buffer = device.array(VALUES)
+    device.finish()
+    assert np.asarray(buffer).sum() == VALUES.sum()
+    assert np.array_equal(np.asarray(buffer, "f8"), VALUES.astype("f8"))
+    assert np.array_equal(np.concatenate([buffer, buffer]), np.concatenate([VALUES, VALUES]))
+
+
+def test_asarray_without_a_copy(device, in_place):
+    buffer = device.array(VALUES)
+    np.asarray(buffer, copy=False)[3] = 77
+    assert buffer.item(3) == 77
+    with refused(ps.InvalidArgumentError, ValueError, "copy=False"):
+        np.asarray(buffer, "f8", copy=False)
+
+
+def test_what_cannot_be_handed_out(device, queue, in_place):
+    with pytest.raises(BufferError, match=r"\.get\(\)"):
+        np.from_dlpack(queue.alloc(COUNT, "i4"))
+    assert np.from_dlpack(queue.alloc(COUNT, "i4"), device="cpu").size == COUNT
+    with pytest.raises(BufferError, match="stream"):
+        device.empty(4).__dlpack__(stream=1)
+    with pytest.raises(BufferError):
+        np.from_dlpack(device.empty(4, [("a", "i4"), ("b", "f4")]))
+    buffer = device.empty(4)
+    buffer.close()
+    with refused(ps.ClosedError, RuntimeError, "closed"):
+        np.from_dlpack(buffer)
+
+
+def test_memory_of_a_device_that_the_host_cannot_read(device, hold, queue):
+    if device.info.kind == "cpu":
+        pytest.skip("the host reads it")
+    with pytest.raises(BufferError, match=r"\.get\(\)"):
+        np.from_dlpack(device.empty(4))
+
+
+def test_no_wait_in_a_capture_or_on_the_host_thread(device, queue, in_place):
+    buffer = device.zeros(4)
+    queue.host(lambda: np.from_dlpack(buffer))
+    with pytest.raises(ps.Error, match="host function"):
+        queue.finish()
+    with pytest.raises(ps.CaptureError), queue.capture():
+        np.from_dlpack(buffer)
+
+
+# -- memory of the host
+
+
+def owners():
+    """Objects with COUNT ints from 0 on."""
+    page = mmap.mmap(-1, 4 * COUNT)
+    np.frombuffer(page, "i4")[:] = VALUES
+    yield "NumPy", VALUES.copy()
+    yield "array.array", array.array("i", VALUES.tolist())
+    yield "bytearray", bytearray(VALUES.tobytes())
+    yield "mmap", page
+    yield "__array_interface__", type("Named", (), {"__array_interface__": VALUES.copy().__array_interface__})()
+    yield "DLPack", DLPack(VALUES.copy())
+
+
+class DLPack:
+    """A foreign array that shows nothing but DLPack."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack__(self, **options):
+        return self.values.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+
+@pytest.mark.parametrize("kind", ["NumPy", "array.array", "bytearray", "mmap", "DLPack"])
+def test_the_device_uses_memory_of_the_host(device, queue, program, takes_host, kind):
+    owner = dict(owners())[kind]
+    buffer = device.as_buffer(owner).view("i4")
+    for _ in range(20):
+        queue.launch(program["add"], COUNT, 1, buffer, 1)
+    queue.finish()
+    seen = np.from_dlpack(owner) if kind == "DLPack" else np.frombuffer(owner, "i4")
+    assert np.array_equal(seen, VALUES + 20)
+    assert np.array_equal(buffer.host, VALUES + 20)
+    other = device.array(VALUES[::-1].copy())
+    queue.copy(buffer, other)
+    queue.finish()
+    assert np.array_equal(seen, VALUES[::-1])
+
+
+def test_a_foreign_array_as_an_argument(device, queue, program, takes_host):
+    owner = DLPack(VALUES.copy())
+    for _ in range(20):
+        queue.launch(program["add"], COUNT, 1, owner, 1)
+    program["add"][COUNT, 1, queue](owner, 1)
+    queue.finish()
+    assert np.array_equal(owner.values, VALUES + 21)
+
+
+def test_the_owner_lives_until_the_work_is_done(device, queue, hold, program, takes_host):
+    values, out = VALUES.copy(), device.zeros(COUNT, "i4")
+    kept = np.frombuffer(memoryview(values), "i4")
+    device.finish()
+    gate = hold(queue)
+    queue.launch(program["copy"], COUNT, 1, out, DLPack(values))
+    before = len(gc.get_referrers(values))
+    del values
+    gc.collect()
+    gate.open()
+    assert np.array_equal(out.get(queue=queue), kept)
+    assert before
+
+
+def test_element_types_are_checked(device, queue, program, takes_host, refuses):
+    with refuses(ps.ArgumentTypeError, TypeError, "argument 0", "int32", ".view"):
+        queue.launch(program["fill"], 1, 1, DLPack(np.zeros(4, "f8")), 1)
+
+
+def test_what_as_buffer_refuses(device, takes_host):
+    frozen = VALUES.copy()
+    frozen.flags.writeable = False
+    for wrong, word in ((frozen, "read-only"), (VALUES[::2], "np.ascontiguousarray"), (np.array([None]), "Python")):
+        with refused(ps.InvalidArgumentError, ValueError, "as_buffer", word):
+            device.as_buffer(wrong)
+    for wrong in (3, None, "text", [1, 2]):
+        with refused(ps.ArgumentTypeError, TypeError, "as_buffer", type(wrong).__name__, "Device.array"):
+            device.as_buffer(wrong)
+
+
+def test_memory_on_another_device_is_refused(device, takes_host):
+    class Elsewhere(DLPack):
+        def __dlpack_device__(self):
+            return (2, 0)
+
+    with refused(ps.ArgumentTypeError, TypeError, "Elsewhere", "another device"):
+        device.as_buffer(Elsewhere(VALUES))
+
+
+def test_devices_that_do_not_reach_the_host(device):
+    if device.driver.takes_host:
+        pytest.skip("it does")
+    with refused(ps.Error, Exception, "as_buffer", "Device.array"):
+        device.as_buffer(VALUES.copy())
+
+
+def test_memory_of_forebay_comes_back(device, queue, in_place, takes_host):
+    buffer = device.array(VALUES)
+    again = device.as_buffer(np.from_dlpack(buffer))
+    queue.fill(again, 4)
+    assert (buffer.get(queue=queue) == 4).all()
+    assert again.address == buffer.address

@@ -1,0 +1,263 @@
+"""Indexing as NumPy's, strided copies, and what else NumPy's arrays can do."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import forebay as ps
+
+pytestmark = pytest.mark.executes
+
+CUBE = np.arange(5 * 6 * 7, dtype="i4").reshape(5, 6, 7)
+KEYS = [
+    np.s_[::2], np.s_[::-1], np.s_[1:4, 2], np.s_[:, 1], np.s_[..., 3], np.s_[1, 2, 3], np.s_[-1, ::2, ::-3],
+    np.s_[:, None, 2], np.s_[:, :, 1:1], np.s_[4:1:-1, 5:0:-2, -1], np.s_[()], np.s_[None], np.s_[2, 1:3],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_parts_are_those_of_numpy(device, key):
+    buffer = device.array(CUBE)
+    part = buffer[key]
+    assert part.shape == CUBE[key].shape
+    assert np.array_equal(part.get(), CUBE[key])
+    assert np.array_equal(np.asarray(part), CUBE[key])
+    assert np.array_equal(part.copy().get(), CUBE[key])
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_parts_are_set_like_those_of_numpy(device, key):
+    buffer, expected = device.array(CUBE), CUBE.copy()
+    buffer[key] = 7
+    expected[key] = 7
+    assert np.array_equal(buffer.get(), expected)
+    values = np.random.default_rng(1).integers(0, 100, CUBE[key].shape, "i4")
+    buffer[key] = values
+    expected[key] = values
+    assert np.array_equal(buffer.get(), expected)
+
+
+def test_contiguous_parts_are_buffers(device):
+    buffer = device.array(CUBE)
+    for key in (np.s_[2], np.s_[1:3], np.s_[2, 1:3], np.s_[2, 1], np.s_[:, :, :], np.s_[None, 2], np.s_[1, 2, 3]):
+        assert isinstance(buffer[key], ps.Buffer), key
+    assert isinstance(buffer[:, 1], ps.StridedView)
+    assert buffer[:, 1].strides == CUBE[:, 1].strides
+
+
+def test_parts_of_parts(device):
+    buffer = device.array(CUBE)
+    assert np.array_equal(buffer[::2, 1:][1, ::2].get(), CUBE[::2, 1:][1, ::2])
+    assert np.array_equal(buffer[:, ::2][..., ::3][:, 1].get(), CUBE[:, ::2][..., ::3][:, 1])
+    assert np.array_equal(buffer[3][::-1, 2:5].get(), CUBE[3][::-1, 2:5])
+
+
+@pytest.mark.parametrize("dtype", ["u1", "V3", "f2", "f4", "V6", "f8", "c16", "V12", "V129"])
+@pytest.mark.parametrize("start", [0, 1, 4])
+def test_elements_of_any_size_that_begin_anywhere(device, dtype, start):
+    itemsize = np.dtype(dtype).itemsize
+    raw = np.random.default_rng(2).integers(0, 256, start + 30 * itemsize, "u1")
+    if start and not device.driver.has_addresses:
+        pytest.skip("its parts begin at multiples of some bytes")
+    part = device.array(raw)[start:].view(dtype).reshape(5, 6)
+    host = raw[start:].view(dtype).reshape(5, 6)
+    assert part[::2, 1::3].get().tobytes() == host[::2, 1::3].tobytes()
+    assert part[:, ::-1].copy().get().tobytes() == host[:, ::-1].tobytes()
+
+
+def test_copies_between_strided_memory(device, queue):
+    first, second, expected = device.array(CUBE), device.zeros(CUBE.shape, "i4"), np.zeros_like(CUBE)
+    device.finish()
+    queue.copy(second[1::2, :, ::3], first[:2, :, 4:1:-1])
+    expected[1::2, :, ::3] = CUBE[:2, :, 4:1:-1]
+    assert np.array_equal(second.get(queue=queue), expected)
+    packed = device.empty((5, 7), "i4")
+    queue.copy(packed, first[:, 2])
+    queue.copy(second[:, 3], packed)
+    expected[:, 3] = CUBE[:, 2]
+    assert np.array_equal(second.get(queue=queue), expected)
+
+
+def test_overlapping_parts_are_copied_as_numpy_does(device):
+    buffer, expected = device.array(CUBE), CUBE.copy()
+    buffer[:, :, ::2] = buffer[:, :, ::-2]
+    expected[:, :, ::2] = CUBE[:, :, ::-2]
+    assert np.array_equal(buffer.get(), expected)
+    buffer[1:] = buffer[:-1].copy()
+    expected[1:] = expected[:-1].copy()
+    assert np.array_equal(buffer.get(), expected)
+
+
+def test_in_a_capture(device, queue):
+    first, second = device.array(CUBE), device.zeros((5, 7), "i4")
+    warm = device.empty((5, 7), "i4")
+    queue.copy(warm, first[:, 1])
+    device.finish()
+    with queue.capture() as graph:
+        queue.copy(second, first[:, 2])
+    graph.launch(queue)
+    assert np.array_equal(second.get(queue=queue), CUBE[:, 2])
+    for use in (first[:, 1].get, lambda: first[:, 1].set(3), lambda: first[:, 1].fill(3)):
+        with pytest.raises(ps.CaptureError, match="strided"), queue.capture(), queue:
+            use()
+
+
+def test_many_strided_copies(device, queue):
+    buffer = device.array(CUBE)
+    device.finish()
+    for i in range(300):
+        buffer[:, 1].fill(i, queue)
+        assert buffer[:, 1].get(queue=queue)[4, 3] == i
+
+
+def test_strided_and_fortran_arrays_are_sources(device, queue):
+    buffer = device.empty(CUBE.shape, "i4")
+    for host in (np.asfortranarray(CUBE), CUBE[::-1], np.repeat(CUBE, 2, axis=1)[:, ::2]):
+        queue.copy(buffer, host)
+        assert np.array_equal(buffer.get(queue=queue), host)
+        assert np.array_equal(device.array(host).get(), host)
+
+
+def test_strided_pinned_arrays_are_sources(device, queue, hold):
+    pinned = ps.host_empty((64, 2), "i4", device)
+    pinned[:] = np.arange(128).reshape(64, 2)
+    buffer, expected = device.empty(64, "i4"), pinned[:, 1].copy()
+    gate = hold(queue)
+    queue.copy(buffer, pinned[:, 1])
+    pinned[:] = 0
+    gate.open()
+    assert np.array_equal(buffer.get(queue=queue), expected)
+
+
+def test_strided_arrays_to_copy_to(device, queue):
+    buffer = device.array(CUBE)
+    device.finish()
+    for out in (np.zeros(CUBE.shape, "i4", order="F"), np.zeros((5, 12, 7), "i4")[:, ::2]):
+        assert buffer.get(out=out) is out
+        assert np.array_equal(out, CUBE)
+    out = np.zeros((5, 12), "i4")[:, ::2]
+    assert np.array_equal(buffer[..., 2].get(out=out), CUBE[..., 2])
+    with pytest.raises(ps.ArgumentTypeError, match=r"not C-contiguous .* buffer\.get\(out=array\)"):
+        queue.copy(out, device.empty((5, 6), "i4"))
+
+
+def test_memory_mapped_files_are_sources(device, queue, tmp_path):
+    path = tmp_path / "numbers"
+    CUBE.tofile(path)
+    for mode in ("r", "c"):
+        mapped = np.memmap(path, "i4", mode, shape=CUBE.shape)
+        assert np.array_equal(device.array(mapped).get(), CUBE)
+        buffer = device.empty(CUBE.shape, "i4")
+        queue.copy(buffer, mapped)
+        queue.copy(buffer[0], mapped[1])
+        assert np.array_equal(buffer.get(queue=queue)[0], CUBE[1])
+        assert np.array_equal(device.array(mapped[:, ::2]).get(), CUBE[:, ::2])
+
+
+def test_items(device):
+    buffer = device.array(CUBE)
+    assert buffer.item(1, 2, 3) == CUBE.item(1, 2, 3)
+    assert buffer.item(100) == CUBE.item(100)
+    assert buffer.item(-1) == CUBE.item(-1)
+    assert type(buffer.item(0)) is int
+    assert device.array(2.5).item() == 2.5
+    assert buffer[::2, 1].item(1, 2) == CUBE[::2, 1].item(1, 2)
+
+
+def test_copies_and_fills_of_buffers(device, queue):
+    buffer = device.array(CUBE)
+    other = buffer.copy()
+    buffer.fill(3)
+    assert np.array_equal(other.get(), CUBE)
+    assert (buffer.get() == 3).all()
+    device.finish()
+    other.fill(4, queue)
+    assert (other.copy(queue).get(queue=queue) == 4).all()
+
+
+def test_a_buffer_is_set_from_a_buffer(device):
+    buffer, other = device.zeros(CUBE.shape, "i4"), device.array(CUBE)
+    buffer.set(other)
+    assert np.array_equal(buffer.get(), CUBE)
+    buffer[1] = other[2]
+    buffer[2] = other[0:1].reshape(6, 7)
+    assert np.array_equal(buffer.get()[1:3], CUBE[[2, 0]])
+    buffer[3] = other[:, 1, :][::2, :1][0, 0].item()
+    assert (buffer.get()[3] == CUBE[0, 1, 0]).all()
+
+
+@pytest.mark.parametrize("dtype", ["V3", "V5", "V24", [("a", "u1"), ("b", "u1"), ("c", "u1")], "V257"])
+@pytest.mark.parametrize("count", [1, 2, 3, 1000])
+def test_fills_with_elements_of_any_size(device, queue, dtype, count):
+    itemsize = np.dtype(dtype).itemsize
+    element = np.frombuffer(bytes(i % 251 + 1 for i in range(itemsize)), dtype)[0]
+    buffer = device.empty(count, dtype)
+    queue.fill(buffer, element)
+    assert buffer.get(queue=queue).tobytes() == element.tobytes() * count
+
+
+def test_fills_of_nothing_with_elements_of_three_bytes(device, queue):
+    queue.fill(device.empty(0, "V3"), b"abc")
+    queue.finish()
+
+
+def test_fills_of_strided_parts_with_elements_of_three_bytes(device, queue):
+    buffer = device.zeros((4, 4), "V3")
+    buffer[:, 1].fill(np.void(b"abc"))
+    assert buffer.get()[2].tobytes() == b"\0\0\0abc\0\0\0\0\0\0"
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize("key", [[0, 1], np.array([0, 1]), np.s_[0, [1, 2]], "a", 1.0, np.s_["a":"b"], np.s_[..., ...],
+                                 np.s_[0, 0, 0, 0], np.s_[:, True]], ids=str)  # fmt: skip
+def test_what_is_no_basic_index(device, refuses, key):
+    with refuses(ps.ArgumentTypeError, TypeError):
+        device.array(CUBE)[key]
+
+
+@pytest.mark.parametrize("key", [np.s_[5, 0], np.s_[:, 6], np.s_[..., -8]], ids=str)
+def test_indices_out_of_range(device, refuses, key):
+    with refuses(ps.OutOfRangeError, IndexError, "out of bounds"):
+        device.array(CUBE)[key]
+
+
+def test_a_launch_with_strided_memory(device, queue, program, refuses):
+    with refuses(ps.InvalidArgumentError, ValueError, "argument 0", "int* values", "strides", ".copy()"):
+        queue.launch(program["fill"], 1, 1, device.array(CUBE)[::2], 1)
+
+
+@pytest.mark.parametrize(
+    ("to", "source"), list(itertools.product([np.s_[:, 1], np.s_[0]], [np.s_[:, :2], np.s_[::2, 1]]))
+)
+def test_copies_that_do_not_fit(device, queue, refuses, to, source):
+    buffer, other = device.array(CUBE), device.array(CUBE)
+    with refuses(ps.InvalidArgumentError, ValueError, "copy"):
+        queue.copy(buffer[to], other[source])
+
+
+def test_closed_memory(device, queue):
+    buffer, other = device.array(CUBE), device.zeros((5, 7), "i4")
+    part = buffer[:, 1]
+    buffer.close()
+    for use in (part.get, part.copy, lambda: part.set(1), lambda: part.fill(1), lambda: queue.copy(other, part)):
+        with pytest.raises(ps.ClosedError, match="closed"):
+            use()
+    assert part.closed
+
+
+def test_items_that_are_not_there(device, refuses):
+    buffer = device.array(CUBE)
+    with refuses(ps.InvalidArgumentError, ValueError, "210 elements", "index"):
+        buffer.item()
+    with refuses(ps.InvalidArgumentError, ValueError, "2 indices"):
+        buffer.item(0, 0)
+    with refuses(ps.OutOfRangeError, IndexError, "1000"):
+        buffer.item(1000)
+
+
+def test_strided_memory_to_the_host_says_get(device, queue, refuses):
+    with refuses(ps.ArgumentTypeError, TypeError, "view.get(out=array)"):
+        queue.copy(np.zeros((5, 7), "i4"), device.array(CUBE)[:, 1])

@@ -1,0 +1,222 @@
+"""The commonest mistakes of newcomers. Each error names the thing that is wrong and the way out."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import forebay as ps
+
+SOURCE = """
+kernel void fill(global int *values, int value) { values[get_global_id(0)] = value; }
+kernel void scale(global float *values, float by) { values[get_global_id(0)] *= by; }
+"""
+
+
+class Setting:
+    """What a mistake is made with."""
+
+    def __init__(self, device, queue, program):
+        self.device, self.queue = device, queue
+        self.fill, self.scale, self.program = program["fill"], program["scale"], program
+        self.ints, self.floats = device.zeros((8, 8), "i4"), device.zeros(8, "f4")
+
+
+# What is done; the exception and the built-in that it derives from; what the message must have: the thing, and the way
+# out.
+MISTAKES = {
+    "a launch of the kernel alone": (
+        lambda s: s.queue.launch(s.fill),
+        ps.ArgumentTypeError, TypeError, ("1 given", "queue.launch(program['fill'], grid, block, values, value)")),
+    "a launch without grid and block": (
+        lambda s: s.queue.launch(s.fill, s.ints, 3),
+        ps.ArgumentTypeError, TypeError, ("'fill'", "2 arguments after grid and block", "int* values, int value")),
+    "a kernel called as a function": (
+        lambda s: s.fill(s.ints, 3),
+        ps.ArgumentTypeError, TypeError, ("grid and block", "fill[grid, block](...)")),
+    "a kernel's name instead of the kernel": (
+        lambda s: s.queue.launch("fill", 1, 1, s.ints, 3),
+        ps.ArgumentTypeError, TypeError, ("str", "program['name']")),
+    "a grid that is a float": (
+        lambda s: s.queue.launch(s.fill, 64 / 8, 8, s.ints, 3),
+        ps.ArgumentTypeError, TypeError, ("'fill'", "grid", "float", "tuple of 1 to 3 ints")),
+    "a block that is too large": (
+        lambda s: s.queue.launch(s.fill, 1, 1 << 30, s.ints, 3),
+        ps.InvalidArgumentError, ValueError, ("'fill'", "block", str(1 << 30), "allows")),
+    "too few arguments": (
+        lambda s: s.queue.launch(s.fill, 1, 1, s.ints),
+        ps.ArgumentTypeError, TypeError, ("'fill'", "takes 2", "1 given", "int* values, int value")),
+    "a float for an integer": (
+        lambda s: s.queue.launch(s.fill, 1, 1, s.ints, 1.5),
+        ps.ArgumentTypeError, TypeError, ("argument 1", "int value", "integer", "float")),
+    "float64 for float32": (
+        lambda s: s.queue.launch(s.scale, 1, 1, np.zeros(8), 2.0),
+        ps.ArgumentTypeError, TypeError, ("argument 0", "float* values", "float32", ".view")),
+    "a list instead of an array": (
+        lambda s: s.queue.launch(s.fill, 1, 1, [1, 2, 3], 3),
+        ps.ArgumentTypeError, TypeError, ("argument 0", "list", "Buffer", "array")),
+    "a strided array": (
+        lambda s: s.queue.launch(s.fill, 1, 1, np.zeros((8, 8), "i4")[:, 0], 3),
+        ps.InvalidArgumentError, ValueError, ("argument 0", "not C-contiguous", "np.ascontiguousarray")),
+    "an empty array": (
+        lambda s: s.queue.launch(s.fill, 1, 1, np.zeros(0, "i4"), 3),
+        ps.InvalidArgumentError, ValueError, ("argument 0", "empty (shape (0,))")),
+    "an array of Python objects": (
+        lambda s: s.queue.launch(s.fill, 1, 1, np.array([1, None]), 3),
+        ps.InvalidArgumentError, ValueError, ("argument 0", "Python objects")),
+    "a strided part of a buffer": (
+        lambda s: s.queue.launch(s.fill, 1, 1, s.ints[:, 0], 3),
+        ps.InvalidArgumentError, ValueError, ("argument 0", "one after another", ".copy()")),
+    "synchronize, as in CUDA": (
+        lambda s: s.queue.synchronize(),
+        AttributeError, AttributeError, ("Queue", "'synchronize'", "finish()")),
+    "to_device, as in Numba": (
+        lambda s: s.device.to_device([1.0]),
+        AttributeError, AttributeError, ("Device", "'to_device'", "array(host)")),
+    "astype, as in NumPy": (
+        lambda s: s.ints.astype("f4"),
+        AttributeError, AttributeError, ("Buffer", "'astype'", "get().astype(dtype)")),
+    "elapsed_time, as in CUDA": (
+        lambda s: s.queue.record().elapsed_time(s.queue.record()),
+        AttributeError, AttributeError, ("Event", "'elapsed_time'", "end - start")),
+    "get_function, as in PyCUDA": (
+        lambda s: s.program.get_function("fill"),
+        AttributeError, AttributeError, ("Program", "'get_function'", "program['name']")),
+    "a kernel that is not there": (
+        lambda s: s.program["fil"],
+        ps.InvalidArgumentError, ValueError, ("'fil'", "'fill', 'scale'")),
+    "the name of a file as the source": (
+        lambda s: s.device.program("kernels/fill.cl"),
+        ps.InvalidArgumentError, ValueError, ("'kernels/fill.cl'", "name of a file", "read_text()")),
+    "a copy of another size": (
+        lambda s: s.queue.copy(s.ints, np.zeros(64)),
+        ps.InvalidArgumentError, ValueError, ("512 bytes", "256 bytes")),
+    "a copy from host to host": (
+        lambda s: s.queue.copy(np.zeros(4), np.zeros(4)),
+        ps.ArgumentTypeError, TypeError, ("Buffer", "ndarray")),
+    "a copy to a strided array": (
+        lambda s: s.queue.copy(np.zeros((8, 16), "i4")[:, ::2], s.ints),
+        ps.ArgumentTypeError, TypeError, ("not C-contiguous", "get(out=array)")),
+    "a buffer that is closed": (
+        lambda s: (s.ints.close(), s.queue.fill(s.ints, 1)),
+        ps.ClosedError, RuntimeError, ("buf is closed",)),
+    "a buffer in a pickle": (
+        lambda s: pickle.dumps(s.ints),
+        ps.ArgumentTypeError, TypeError, ("forebay.Buffer", "not pickled", "get()", "Device.array")),
+    "a queue in a pickle, as a process pool makes it": (
+        lambda s: pickle.dumps([s.queue]),
+        ps.ArgumentTypeError, TypeError, ("forebay.Queue", "not pickled", "Device.queue", "other process")),
+    "a device in a pickle": (
+        lambda s: pickle.dumps(s.device),
+        ps.ArgumentTypeError, TypeError, ("forebay.Device", "not pickled", "Device(name)")),
+    "memory of nobody": (
+        lambda s: s.device.as_buffer([1, 2, 3]),
+        ps.Error, Exception, ("as_buffer", "Device.array")),
+    "a class called": (
+        lambda s: ps.Queue(s.device),
+        ps.ArgumentTypeError, TypeError, ("Queue", "Device.queue")),
+    "a backend that is not there": (
+        lambda s: ps.Device("cuda"),
+        ps.InvalidArgumentError, ValueError, ("'cuda'", "level_zero, opencl, sycl")),
+}  # fmt: skip
+
+
+@pytest.fixture
+def setting(device, queue):
+    return Setting(device, queue, device.program(SOURCE))
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_message_names_the_thing_and_the_way_out(setting, mistake):
+    do, kind, builtin, words = MISTAKES[mistake]
+    before = setting.queue.epoch
+    with pytest.raises(kind) as caught:
+        do(setting)
+    assert isinstance(caught.value, builtin)
+    for word in words:
+        assert word in str(caught.value), str(caught.value)
+    if "record" not in mistake and "elapsed" not in mistake:
+        assert setting.queue.epoch == before
+
+
+def test_there_are_twenty_five():
+    assert len(MISTAKES) >= 25
+
+
+@pytest.mark.parametrize(("source", "line", "caret"), [
+    ("kernel void f(global int *x) { x[0] = y; }", "kernel void f(global int *x) { x[0] = y; }", 38),
+    ("kernel void f(global int *x)\n{\n\tx[0] = missing + 1;\n}", "\tx[0] = missing + 1;", 8),
+])  # fmt: skip
+def test_what_does_not_build_shows_the_line_and_a_caret_below(device, source, line, caret):
+    """No number of the compiler stands before line and column, and no line of its own around the messages."""
+    with pytest.raises(ps.BuildError) as caught:
+        device.program(source)
+    first, *log = str(caught.value).splitlines()
+    assert device.name in first
+    row = source.splitlines().index(line) + 1
+    assert log[0].startswith(f"{row}:{caret + 1}: error: "), log
+    assert log[1].endswith(f" | {line}") or log[1].endswith(line.strip()), log
+    if "\t" not in line:
+        assert log[2].index("^") - log[1].index(line) == caret, log
+    assert "Compilation" not in caught.value.log
+    assert caught.value.log == "\n".join(log)
+
+
+@pytest.mark.needs("OpenCL")
+def test_warnings_are_kept_also_when_the_program_comes_from_the_cache(device, tmp_path, monkeypatch):
+    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
+    source = "#warning look here\nkernel void f(global int *x) { x[0] = 1; }"
+    for _ in range(2):
+        log = device.program(source).log
+        assert "1:2: warning: " in log
+        assert "look here" in log
+    assert device.program("kernel void g(global int *x) { x[0] = 1; }").log == ""
+
+
+def test_paths_are_not_sources(device, tmp_path):
+    path = tmp_path / "fill"
+    path.write_text(SOURCE)
+    with pytest.raises(ps.ArgumentTypeError, match=r"read_text\(\)"):
+        device.program(path)
+    with pytest.raises(ps.InvalidArgumentError, match="name of a file"):
+        device.program(str(path))
+    assert list(device.program(path.read_text())) == ["fill", "scale"]
+
+
+def test_other_names_are_not_listed_and_not_there(setting):
+    for thing in (setting.queue, setting.device, setting.ints, setting.queue.record(), setting.fill, setting.program):
+        kind = type(thing)
+        assert "synchronize" not in dir(thing)
+        assert not hasattr(thing, "synchronize")
+        assert not hasattr(thing, "no_such_name")
+        assert "__class__" in dir(thing)
+        with pytest.raises(AttributeError, match="no_such_name"):
+            thing.no_such_name  # noqa: B018
+        assert kind.__getattribute__ is object.__getattribute__
+
+
+def test_no_name_of_ours_is_hidden(setting):
+    """A name in the table must not be one that forebay has."""
+    from forebay.queues.interop.names import INSTEAD, OtherName
+
+    for kind, advice in INSTEAD.items():
+        for name in " ".join(advice.values()).split():
+            assert isinstance(kind.__dict__[name], OtherName)
+            assert not any(name in base.__dict__ for base in kind.__mro__[1:])
+    assert setting.queue.native is not None
+
+
+def test_nothing_of_a_process_is_pickled_or_copied_by_accident(device, queue, program):
+    buffer = device.zeros((4, 4), "i4")
+    device.finish()
+    with queue.capture() as graph:
+        queue.launch(program["fill"], 1, 1, buffer, 1)
+    things = [device, queue, queue.record(), buffer, buffer[:, 1], program, program["fill"], graph,
+              graph.instantiate(), queue.step(), device.pool,
+              program["fill"].bind(queue, 1, 1, buffer, 1)]  # fmt: skip
+    for thing in things:
+        for how in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(ps.ArgumentTypeError, match=f"forebay.{type(thing).__name__} .*not pickled"):
+                how(thing)
+    pickle.loads(pickle.dumps((queue.stats, ps.ClosedError("x"))))

@@ -1,0 +1,77 @@
+"""What notebooks show: tables, a drawing of a graph, and the names of kernels after ``program["``."""
+
+from xml.etree import ElementTree
+
+import pytest
+
+import forebay as ps
+
+
+def shown(thing):
+    """The elements of what a notebook shows, which must be well-formed."""
+    return ElementTree.fromstring(thing._repr_html_())
+
+
+def texts(element):
+    return " ".join(element.itertext())
+
+
+def test_a_device(device):
+    assert device.name in texts(shown(device))
+    assert device.info.description.split()[0] in texts(shown(device))
+    assert "open" in texts(shown(device))
+
+
+def test_a_queue_says_its_state_and_asks_no_driver(device, make_queue, hold):
+    queue = make_queue(blocking=False)
+    assert "non-blocking" in texts(shown(queue))
+    assert "empty" in texts(shown(queue))
+    hold(queue)
+    queue.fill(device.empty(4), 1)
+    before = queue.stats
+    assert "has work" in texts(shown(queue))
+    assert queue.stats == before
+    with queue.capture():
+        assert "captured" in texts(shown(queue))
+    queue.close()
+    assert "closed" in texts(shown(queue))
+
+
+def test_counters(device, queue):
+    before = queue.stats
+    assert "fills" not in texts(shown(queue.stats - before))
+    queue.fill(device.empty(4), 1)
+    assert "fills 1" in " ".join(texts(shown(queue.stats - before)).split())
+
+
+def test_a_graph_is_drawn(device, make_queue, program):
+    queue, other = make_queue(), make_queue()
+    x, y = device.zeros(4, "i4"), device.zeros(4, "i4")
+    device.finish()
+    with queue.capture() as graph:
+        queue.launch(program["fill"], 1, 1, x, 1)
+        other.wait(queue)
+        queue.fill(x, 2)
+        other.copy(y, x)
+        queue.wait(other)
+        queue.launch(program["add"], 1, 1, x, 1)
+    drawing = shown(graph)
+    svg = "{http://www.w3.org/2000/svg}"
+    boxes = {each.find(f"{svg}text").text: each.find(f"{svg}rect") for each in drawing.iter(f"{svg}g")}
+    assert sorted(boxes) == ["add", "copy", "fill"]
+    kinds = [each.find(f"{svg}text").text for each in drawing.iter(f"{svg}g")]
+    assert sorted(kinds) == ["add", "copy", "fill", "fill"]
+    assert len(list(drawing.iter(f"{svg}line"))) == sum(len(node.dependencies) for node in graph.nodes) == 4
+    assert all(int(line.get("y1")) < int(line.get("y2")) for line in drawing.iter(f"{svg}line"))
+    places = [(each.find(f"{svg}rect").get("x"), each.find(f"{svg}rect").get("y")) for each in drawing.iter(f"{svg}g")]
+    assert len(set(places)) == 4
+
+
+def test_an_empty_graph(device):
+    assert "0 nodes" in shown(device.graph()).get("aria-label")
+
+
+@pytest.mark.parametrize("name", ["fill", "add"])
+def test_kernels_are_completed(program, name):
+    assert name in program._ipython_key_completions_()
+    assert isinstance(program[name], ps.Kernel)

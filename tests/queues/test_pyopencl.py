@@ -1,0 +1,500 @@
+"""pyopencl's queues, contexts and memory, used by forebay and by pyopencl in turn."""
+
+import gc
+import threading
+import time
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
+import pytest
+
+import forebay as ps
+from tests.helpers.observer import observe
+from tests.helpers.refusals import refused
+
+pytestmark = [
+    pytest.mark.needs("OpenCL"),
+    pytest.mark.filterwarnings("ignore::pyopencl.CompilerWarning"),
+]
+
+COUNT = 1 << 12
+SOURCE = "kernel void advance(global uint *x, uint n) { for (uint i = 0; i < n; i++) x[get_global_id(0)] += i % 2; }"
+VALUES = np.arange(COUNT, dtype="u4")
+
+
+@pytest.fixture
+def context(device):
+    return cl.Context([device.info.native])
+
+
+@pytest.fixture
+def native(context):
+    return cl.CommandQueue(context)
+
+
+@pytest.fixture
+def own(context):
+    """The Device of pyopencl's context."""
+    with ps.Device.from_pyopencl(context) as own:
+        yield own
+
+
+@pytest.fixture
+def queue(native, own):
+    with_it = ps.Queue.from_pyopencl(native)
+    yield with_it
+    with_it.close()
+
+
+@pytest.fixture
+def step(own):
+    return own.program(SOURCE)["advance"]
+
+
+@pytest.fixture
+def theirs(context):
+    return cl.Program(context, SOURCE).build().advance
+
+
+def cl_buffer(context, values=VALUES):
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    return cl.Buffer(context, flags, hostbuf=values)
+
+
+def read(native, memory):
+    out = np.zeros(COUNT, "u4")
+    cl.enqueue_copy(native, out, memory)
+    return out
+
+
+# -- devices
+
+
+def test_a_context_has_one_device(context, own):
+    assert ps.Device.from_pyopencl(context) is own
+    assert own.null_queue.native.context == context
+    assert ps.Queue.from_pyopencl(cl.CommandQueue(context)).device is own
+
+
+def test_two_threads_get_one_device(context):
+    found, barrier = [], threading.Barrier(2)
+
+    def ask():
+        barrier.wait()
+        found.append(ps.Device.from_pyopencl(context))
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] is found[1]
+
+
+def test_a_closed_device_is_made_anew(context):
+    first = ps.Device.from_pyopencl(context)
+    first.close()
+    with ps.Device.from_pyopencl(context) as second:
+        assert second is not first
+        assert second.array(VALUES).get()[5] == 5
+
+
+def test_a_pyopencl_device_is_the_one_of_that_name(device):
+    with ps.Device.from_pyopencl(device.info.native) as same:
+        assert same.name == device.name
+        assert same.array(VALUES).get()[5] == 5
+
+
+def test_a_part_of_a_device(device):
+    if device.info.kind != "cpu" or device.info.compute_units < 2:
+        pytest.skip("it has no parts")
+    (part, *_) = device.info.native.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
+    with ps.Device.from_pyopencl(part) as own:
+        assert own.info.compute_units == 1
+        assert own.array(VALUES).get()[5] == 5
+    with ps.Device.from_pyopencl(cl.Context([part])) as own:
+        assert own.array(VALUES).get()[5] == 5
+
+
+def test_private_devices_are_not_found(device):
+    assert ps.Queue.from_pyopencl(cl.CommandQueue(device.null_queue.native.context)).device is not device
+
+
+def test_contexts_of_several_devices(device):
+    if device.info.kind != "cpu" or device.info.compute_units < 2:
+        pytest.skip("it has no parts")
+    parts = device.info.native.create_sub_devices([cl.device_partition_property.EQUALLY, 1])[:2]
+    if len(cl.Context(parts).devices) != 2:
+        pytest.skip("the driver counts the parts as one")
+    with refused(ps.InvalidArgumentError, ValueError, "2 devices", "pyopencl.Context([device])"):
+        ps.Device.from_pyopencl(cl.Context(parts))
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "opencl:cpu"])
+def test_what_is_no_context(wrong):
+    with refused(ps.ArgumentTypeError, TypeError, "from_pyopencl", "pyopencl.Context", type(wrong).__name__):
+        ps.Device.from_pyopencl(wrong)
+
+
+# -- queues
+
+
+def test_kernels_of_both_in_turn(native, queue, context, step, theirs):
+    memory = cl_buffer(context)
+    buffer = queue.device.as_buffer(memory).view("u4")
+    bound = step.bind(queue, COUNT // 64, 64, buffer, 4)
+    for _ in range(50):
+        theirs(native, (COUNT,), (64,), memory, np.uint32(6))
+        bound()
+        queue.launch(step, COUNT // 64, 64, buffer, 2)
+    assert np.array_equal(read(native, memory), VALUES + 50 * (3 + 2 + 1))
+
+
+def test_another_queue_waits_for_what_only_pyopencl_submitted(native, queue, context, step):
+    memory = cl_buffer(context)
+    buffer, out = queue.device.as_buffer(memory).view("u4"), queue.device.zeros(COUNT, "u4")
+    queue.device.finish()
+    gate, other = cl.UserEvent(context), queue.device.queue(blocking=False)
+    source = cl_buffer(context, VALUES[::-1].copy())
+    cl.enqueue_copy(native, memory, source, wait_for=[gate])
+    other.wait(queue)
+    other.copy(out, buffer)
+    native.flush()
+    assert not other.query()
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    assert np.array_equal(out.get(queue=other), VALUES[::-1])
+
+
+def test_the_null_queue_waits_for_what_only_pyopencl_submitted(native, queue, context):
+    memory, source = cl_buffer(context), cl_buffer(context, VALUES[::-1].copy())
+    buffer = queue.device.as_buffer(memory).view("u4")
+    gate, null = cl.UserEvent(context), queue.device.null_queue
+    for _ in range(3):
+        cl.enqueue_copy(native, memory, source, wait_for=[gate])
+    out = np.zeros(COUNT, "u4")
+    null.copy(out, buffer)
+    assert not null.query()
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    null.finish()
+    assert np.array_equal(out, VALUES[::-1])
+
+
+def test_pyopencl_comes_after_what_forebay_submitted(native, queue, context, step, theirs):
+    memory = cl_buffer(context)
+    buffer = queue.device.as_buffer(memory).view("u4")
+    gate = queue._gate()
+    queue.launch(step, COUNT // 64, 64, buffer, 4)
+    done = theirs(native, (COUNT,), (64,), memory, np.uint32(2))
+    native.flush()
+    assert done.command_execution_status != cl.command_execution_status.COMPLETE
+    gate.open()
+    assert np.array_equal(read(native, memory), VALUES + 3)
+
+
+def test_host_functions_hold_pyopencls_commands(native, queue, context, theirs):
+    memory, may_return, seen = cl_buffer(context), threading.Event(), []
+
+    def function():
+        may_return.wait(20)
+        seen.append(done.command_execution_status)
+
+    queue.host(function)
+    done = theirs(native, (COUNT,), (64,), memory, np.uint32(2))
+    may_return.set()
+    queue.finish()
+    assert seen[0] != cl.command_execution_status.COMPLETE
+    assert np.array_equal(read(native, memory), VALUES + 1)
+
+
+def test_it_is_never_empty_and_makes_a_marker_each_time(native, queue):
+    other, before = queue.device.queue(), queue.stats
+    for _ in range(3):
+        other.wait(queue)
+    other.finish()
+    assert (queue.stats - before).markers_made == 3
+    assert not queue.empty
+    assert queue.adopted
+    assert queue.native is native
+
+
+def test_closing_does_not_close_pyopencls(native, queue, context):
+    queue.close()
+    queue.close()
+    memory = cl_buffer(context)
+    assert np.array_equal(read(native, memory), VALUES)
+    with refused(ps.ClosedError, RuntimeError, "closed"):
+        queue.finish()
+
+
+def test_many_adoptions(native, own):
+    for _ in range(300):
+        ps.Queue.from_pyopencl(native).record()
+    own.finish()
+
+
+def test_timing_is_that_of_the_queue(context, own):
+    timed = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+    queue = ps.Queue.from_pyopencl(timed)
+    start, end = queue.record(timing=True), queue.record(timing=True)
+    end.wait()
+    assert end - start >= 0
+    assert not ps.Queue.from_pyopencl(cl.CommandQueue(context)).timing
+
+
+def test_queues_out_of_order(context, own):
+    properties = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    try:
+        native = cl.CommandQueue(context, properties=properties)
+    except cl.Error:
+        pytest.skip("the device has none")
+    with refused(ps.InvalidArgumentError, ValueError, "out of order", "OUT_OF_ORDER_EXEC_MODE_ENABLE"):
+        ps.Queue.from_pyopencl(native)
+
+
+def test_what_is_no_queue(native, own):
+    with refused(ps.ArgumentTypeError, TypeError, "pyopencl.CommandQueue", "int"):
+        ps.Queue.from_pyopencl(3)
+    with refused(ps.ArgumentTypeError, TypeError, "blocking", "str"):
+        ps.Queue.from_pyopencl(native, "yes")
+
+
+# -- memory of pyopencl
+
+
+def test_a_buffer_of_pyopencl_as_an_argument(native, queue, context, step):
+    memory = cl_buffer(context)
+    for _ in range(20):
+        queue.launch(step, COUNT // 64, 64, memory, 2)
+    assert np.array_equal(read(native, memory), VALUES + 20)
+
+
+def test_an_array_of_pyopencl(native, queue, step):
+    array = cl_array.to_device(native, VALUES.reshape(64, 64))
+    queue.launch(step, COUNT // 64, 64, array, 2)
+    assert np.array_equal((array + 1).get(), VALUES.reshape(64, 64) + 2)
+    buffer = queue.device.as_buffer(array)
+    assert (buffer.shape, buffer.dtype) == ((64, 64), np.dtype("u4"))
+    assert np.array_equal(buffer.get(queue=queue), VALUES.reshape(64, 64) + 1)
+
+
+def test_part_of_an_array_of_pyopencl(native, queue, step):
+    array = cl_array.to_device(native, VALUES)
+    half = array[COUNT // 2 :]
+    assert half.offset
+    queue.launch(step, COUNT // 128, 64, half, 2)
+    assert np.array_equal(array.get()[COUNT // 2 :], VALUES[COUNT // 2 :] + 1)
+    assert np.array_equal(array.get()[: COUNT // 2], VALUES[: COUNT // 2])
+
+
+def test_an_offset_that_no_memory_object_can_have(native, queue):
+    array = cl_array.to_device(native, VALUES)
+    with refused(ps.NotSupportedError, NotImplementedError, "byte 4", "multiples"):
+        queue.device.as_buffer(array[1:])
+
+
+def test_svm_of_pyopencl(native, queue, context, step):
+    if not queue.device.driver.has_addresses:
+        pytest.skip("the device has no SVM")
+    memory = cl.SVMAllocation(context, 4 * COUNT, 0, cl.svm_mem_flags.READ_WRITE)
+    cl.enqueue_copy(native, memory, VALUES)
+    buffer = queue.device.as_buffer(memory).view("u4")
+    queue.launch(step, COUNT // 64, 64, buffer, 2)
+    queue.launch(step, COUNT // 128, 64, buffer[COUNT // 2 :], 2)
+    queue.launch(step, COUNT // 64, 64, memory, 2)
+    expected = VALUES + 2 + (VALUES >= COUNT // 2)
+    assert np.array_equal(buffer.get(queue=queue), expected)
+    other = queue.device.as_buffer(cl_buffer(context)).view("u4")
+    queue.copy(other, buffer)  # from memory with an address to memory without
+    queue.fill(buffer, 1)
+    queue.copy(buffer[: COUNT // 2], other[COUNT // 2 :])
+    assert np.array_equal(other.get(queue=queue), expected)
+    assert np.array_equal(buffer.get(queue=queue)[: COUNT // 2], expected[COUNT // 2 :])
+
+
+def test_a_dropped_buffer_of_pyopencl_lives_until_the_work_is_done(native, queue, context, step):
+    """The array that the work writes to is read by pyopencl's own view of a part of the same memory."""
+    memory = cl_buffer(context)
+    whole = memory.get_sub_region(0, 4 * COUNT)
+    gate = queue._gate()
+    queue.launch(step, COUNT // 64, 64, memory, 2)
+    del memory
+    gc.collect()
+    gate.open()
+    assert np.array_equal(read(native, whole), VALUES + 1)
+
+
+def test_what_is_written_counts_as_changing(queue, context):
+    buffer = queue.device.as_buffer(cl_buffer(context))
+    before = buffer.generation
+    queue.fill(buffer, 0)
+    assert buffer.generation > before
+
+
+def test_memory_of_another_context(queue, device):
+    other = cl.Context([device.info.native])  # a memory object does not keep it on Intel's runtime
+    with refused(ps.InvalidArgumentError, ValueError, "another pyopencl.Context", "from_pyopencl"):
+        queue.device.as_buffer(cl_buffer(other))
+
+
+def test_arguments_of_another_context_name_the_argument(queue, device, step):
+    epoch, other = queue.epoch, cl.Context([device.info.native])
+    with refused(ps.InvalidArgumentError, ValueError, "argument 0", "uint* x", "another pyopencl.Context"):
+        queue.launch(step, 1, 1, cl_buffer(other), 2)
+    assert queue.epoch == epoch
+
+
+def test_strided_arrays_of_pyopencl(native, queue):
+    array = cl_array.to_device(native, VALUES)
+    with refused(ps.InvalidArgumentError, ValueError, "C-contiguous", "copy()"):
+        queue.device.as_buffer(array[::2])
+
+
+def test_images(queue, context):
+    try:
+        pixels = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.UNSIGNED_INT8)
+        image = cl.create_image(context, cl.mem_flags.READ_WRITE, pixels, shape=(8, 8))
+    except cl.Error:
+        pytest.skip("the device has no images")
+    with refused(ps.InvalidArgumentError, ValueError, "image"):
+        queue.device.as_buffer(image)
+
+
+def test_bound_launches_and_graphs_say_what_they_take(queue, context, own, step):
+    memory = cl_buffer(context)
+    with refused(ps.ArgumentTypeError, TypeError, "as_buffer"):
+        step.bind(queue, 1, 1, memory, 2)
+    with refused(ps.ArgumentTypeError, TypeError, "as_buffer"):
+        own.graph().add_kernel(step, 1, 1, memory, 2)
+
+
+def test_captured_launches_keep_the_memory(native, own, context, step):
+    memory, queue = cl_buffer(context), own.queue()
+    with queue.capture() as graph:
+        queue.launch(step, COUNT // 64, 64, memory, 2)
+    for _ in range(3):
+        graph.launch(queue)
+    queue.finish()
+    assert np.array_equal(read(native, memory), VALUES + 3)
+
+
+# -- memory of forebay
+
+
+def memory_objects(own):
+    if not own.driver.has_memory_objects:
+        pytest.skip("forebay's memory is addresses alone")
+
+
+def test_pyopencl_uses_memory_of_forebay(native, queue, own, step, theirs):
+    memory_objects(own)
+    buffer = own.array(VALUES.reshape(64, 64))
+    own.finish()
+    array = buffer.to_pyopencl(queue)
+    assert (array.shape, array.dtype) == ((64, 64), np.dtype("u4"))
+    theirs(native, (COUNT,), (64,), array.data, np.uint32(2))
+    queue.launch(step, COUNT // 64, 64, buffer, 2)
+    array += 1
+    assert np.array_equal(buffer.get(queue=queue), VALUES.reshape(64, 64) + 3)
+    assert np.array_equal(array.get(), VALUES.reshape(64, 64) + 3)
+
+
+def test_a_part_of_memory_of_forebay(native, queue, own):
+    memory_objects(own)
+    buffer = own.array(VALUES)
+    own.finish()
+    array = buffer[100:200].to_pyopencl(native)
+    array.fill(7)
+    queue.finish()
+    expected = VALUES.copy()
+    expected[100:200] = 7
+    assert np.array_equal(buffer.get(queue=queue), expected)
+
+
+@pytest.mark.parametrize("how", ["closed", "dropped"])
+def test_the_memory_lives_as_long_as_pyopencls_array(native, own, how):
+    """Memory that is done is handed out again for as many bytes, if nobody else has it."""
+    memory_objects(own)
+    buffer = own.array(VALUES)
+    own.finish()
+    array = buffer.to_pyopencl(native)
+    part = array.data  # knows nothing of forebay
+    if how == "closed":
+        buffer.close()
+    del buffer, array
+    gc.collect()
+    own.finish()
+    others = [own.zeros(COUNT, "u4") for _ in range(8)]
+    own.finish()
+    assert np.array_equal(read(native, part), VALUES)
+    cl.enqueue_copy(native, part, VALUES[::-1].copy()).wait()
+    assert not any(other.get().any() for other in others)
+
+
+def test_the_memory_below_goes_with_the_last_memory_object(native, own):
+    memory_objects(own)
+    buffer = own.array(VALUES)
+    own.finish()
+    part = buffer.to_pyopencl(native).data
+    with observe(own) as calls:
+        buffer.close()
+        del buffer
+        gc.collect()
+        own.finish()
+        names = [call.name for call in calls.log]
+        assert "clReleaseMemObject" in names  # forebay's own reference
+        assert "clSVMFree" not in names
+        part.release()
+        end = time.monotonic() + 20
+        while "clSVMFree" not in [call.name for call in calls.log] and time.monotonic() < end:
+            own.finish()  # the driver may call back from a thread of its own
+        assert [call.name for call in calls.log].count("clSVMFree") == 1
+
+
+def test_the_memory_outlives_the_device(context, native):
+    own = ps.Device.from_pyopencl(context)
+    memory_objects(own)
+    array = own.array(VALUES).to_pyopencl(native)
+    own.close()
+    del own
+    gc.collect()
+    assert np.array_equal(array.get(), VALUES)
+
+
+def test_memory_goes_round(queue, own):
+    memory_objects(own)
+    buffer = own.array(VALUES)
+    own.finish()
+    again = own.as_buffer(buffer.to_pyopencl(queue))
+    queue.fill(again, 3)
+    assert (buffer.get(queue=queue) == 3).all()
+    assert buffer.to_pyopencl(queue).base_data == buffer.to_pyopencl(queue).base_data
+
+
+def test_many_exports_of_one_buffer(native, own):
+    memory_objects(own)
+    buffer = own.array(VALUES)
+    own.finish()
+    for _ in range(500):
+        assert buffer.to_pyopencl(native).shape == (COUNT,)
+    assert np.array_equal(buffer.get(), VALUES)
+
+
+def test_empty_memory(native, own):
+    assert own.empty((0, 3), "f4").to_pyopencl(native).shape == (0, 3)
+
+
+def test_exports_that_are_refused(device, native, queue, own):
+    memory_objects(own)
+    buffer = own.array(VALUES)
+    with refused(ps.InvalidArgumentError, ValueError, "from_pyopencl", "would not see"):
+        buffer.to_pyopencl(own.queue())
+    with refused(ps.ArgumentTypeError, TypeError, "pyopencl.CommandQueue", "NoneType"):
+        buffer.to_pyopencl(None)
+    with refused(ps.InvalidArgumentError, ValueError, "another pyopencl.Context"):
+        device.array(VALUES).to_pyopencl(native)
+    with refused(ps.InvalidArgumentError, ValueError, "Queue.alloc"):
+        own.queue().alloc(COUNT, "u4").to_pyopencl(native)
+    buffer.close()
+    with refused(ps.ClosedError, RuntimeError, "closed"):
+        buffer.to_pyopencl(native)
