@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# PoCL puts the kind first, and then a file of its own. Intel puts the number of programs compiled where a file would be.
+# PoCL puts the kind first, and then a file of its own. Intel puts a number of its own where a file would be.
 PLAIN = re.compile(r"^(\d+):(\d+): (.*)$")
 IN_A_FILE = re.compile(r"^(fatal error|error|warning|note): \S*:(\d+):(\d+): (.*)$")
 FILE_FIRST = re.compile(r"^(?:<[^>]*>|[^:\s]+):(\d+):(\d+): ((?:fatal error|error|warning|note|remark): .*)$")
