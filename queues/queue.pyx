@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 _ids = itertools.count(1)
 # By package name: the function that makes a Queue of the package's queue. `forebay.queues.adoption` fills it in.
 adopters: dict[str, Callable[[Any, bool], Queue]] = {}
+# Called with each Queue that is made. A trace is among them, to know later whose the driver's handles were.
+watchers: list[Callable[[Queue], None]] = []
 
 
 cdef QueueState* new_queue_of(
@@ -83,6 +85,8 @@ cdef Queue new_queue(object device, QueueState* state, object native, object pri
     queue.device = device
     queue.priority = priority
     queue.native = native
+    for watcher in watchers:
+        watcher(queue)
     return queue
 
 

@@ -45,6 +45,8 @@ from forebay.queues.memory.pool import MemoryPool
 from forebay.queues.queue import Queue
 from forebay.queues.selection import devices
 from forebay.queues.steps.step import Step
+from forebay.tracing import begin_by_environment as _begin_by_environment
+from forebay.tracing import trace
 
 __version__ = "0.1.0"
 
@@ -98,4 +100,7 @@ __all__ = [
     "host_empty",
     "local",
     "results",
+    "trace",
 ]
+
+_begin_by_environment()

@@ -1,4 +1,4 @@
-"""The command line: ``forebay devices``, ``default``, ``hip``, ``cache``, ``bench``; also as ``python -m forebay``."""
+"""The command line: ``forebay devices``, ``hip``, ``cache``, ``trace``, ``bench`` …; also as ``python -m forebay``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from forebay import __version__
 from forebay.core.errors import Error
 from forebay.queues.kernels.cache import BinaryCache
 from forebay.queues.selection import VARIABLE, DeviceInfo, devices, inventory, select
+from forebay.tracing.program import run
 
 __all__ = ["main"]
 
@@ -156,6 +157,35 @@ def clear_cache() -> None:
     print(f"{before.entries - BinaryCache().info().entries} entries removed")
 
 
+RUNS_A_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+@commands.command("trace", context_settings=RUNS_A_PROGRAM)
+@click.option("-o", "--output", default="trace.json", show_default=True, help="The file to write; it is replaced.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def trace(output: str, command: tuple[str, ...]) -> None:
+    """Run a program, and write a trace of what its queues do.
+
+    For example: forebay trace -o trace.json -- python app.py. Open the file at https://ui.perfetto.dev, or in a Chrome
+    browser at chrome://tracing. Each process of the program that uses forebay writes a trace of its own, the later ones
+    with their number in the name. The exit status is the program's.
+    """
+    path = os.path.abspath(output)
+    try:
+        with open(path, "a"):
+            pass
+        os.remove(path)  # the first process of the program to make it has it
+    except OSError as error:
+        print(f"forebay: {output}: {error.strerror}", file=sys.stderr)
+        sys.exit(2)
+    status = run(command, {"FOREBAY_TRACE": path})
+    if os.path.exists(path):
+        print(f"forebay: the trace is in {output}", file=sys.stderr)
+    else:
+        print("forebay: no trace: the program did not import forebay, or was ended by force", file=sys.stderr)
+    sys.exit(status)
+
+
 @commands.command(
     "bench",
     add_help_option=False,
@@ -168,13 +198,13 @@ def bench(arguments: tuple[str, ...]) -> None:
     `forebay bench --help` lists the commands, and `forebay bench run --help` the cases and options.
     """
     try:
-        from forebay.bench.__main__ import main as run
+        from forebay.bench.__main__ import main as run_bench
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "forebay":
             raise
         print(f"forebay: bench needs {error.name}: pip install 'forebay[bench]'", file=sys.stderr)
         sys.exit(2)
-    run(list(arguments), prog_name="forebay bench")
+    run_bench(list(arguments), prog_name="forebay bench")
 
 
 def main() -> None:
