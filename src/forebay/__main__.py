@@ -1,4 +1,4 @@
-"""The command line: ``forebay devices``, ``hip``, ``cache``, ``trace``, ``bench`` …; also as ``python -m forebay``."""
+"""The command line: ``forebay devices``, ``hip``, ``trace``, ``stats``, ``bench`` …; also as ``python -m forebay``."""
 
 from __future__ import annotations
 
@@ -184,6 +184,20 @@ def trace(output: str, command: tuple[str, ...]) -> None:
     else:
         print("forebay: no trace: the program did not import forebay, or was ended by force", file=sys.stderr)
     sys.exit(status)
+
+
+@commands.command("stats", context_settings=RUNS_A_PROGRAM)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def stats(command: tuple[str, ...]) -> None:
+    """Run a program, and say what its queues did, and what it did without need.
+
+    For example: forebay stats -- python app.py. When the program ends, each of its processes that uses forebay prints
+    this on stderr: the counters of its devices, what was spared, and the costliest habits with the lines of the
+    program. These are waits for what was known to be done, queues that wait for each other because of the null queue,
+    bytes uploaded that were there already, programs built twice, and steps that do not repeat. The exit status is the
+    program's.
+    """
+    sys.exit(run(command, {"FOREBAY_STATS": "1"}))
 
 
 @commands.command(

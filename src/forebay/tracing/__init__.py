@@ -1,4 +1,4 @@
-"""Shows what queues do: traces for Perfetto and chrome://tracing."""
+"""Shows what queues do: traces for Perfetto and chrome://tracing, and what a program does without need."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import sys
 from typing import IO, TYPE_CHECKING
 
 from forebay.core.errors import ArgumentTypeError, Error
+from forebay.tracing import calls
 from forebay.tracing.chrome import write
+from forebay.tracing.habits import Habits, measure_ticks, report
 from forebay.tracing.recording import Recorder
 
 if TYPE_CHECKING:
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["begin_by_environment", "trace"]
 
-VARIABLE = "FOREBAY_TRACE"
+TRACE = "FOREBAY_TRACE"
+STATS = "FOREBAY_STATS"
 
 
 class trace:  # noqa: N801 - it is used like a function
@@ -87,14 +90,15 @@ class trace:  # noqa: N801 - it is used like a function
 
 
 def begin_by_environment() -> None:
-    """Begin the trace that FOREBAY_TRACE asks for, if it does. It is written when the interpreter ends.
+    """Begin what FOREBAY_TRACE and FOREBAY_STATS ask for. It is written when the interpreter ends."""
+    if path := os.environ.get(TRACE):
+        _begin_trace(path)
+    if os.environ.get(STATS):
+        _begin_stats()
 
-    The variable names the file. If that exists, another process of the same program writes it, and this one takes a
-    name of its own with its number in it.
-    """
-    path = os.environ.get(VARIABLE)
-    if not path:
-        return
+
+def _begin_trace(path: str) -> None:
+    """Begin a trace. If the file exists, another process of the program writes it, and this one writes another."""
     running = trace(path)
     try:
         running._begin("x")
@@ -103,6 +107,18 @@ def begin_by_environment() -> None:
         running.path = f"{stem}-{os.getpid()}{suffix}"
         running._begin("w")
     except OSError as error:
-        print(f"forebay: {VARIABLE}={path}: {error.strerror}", file=sys.stderr)
+        print(f"forebay: {TRACE}={path}: {error.strerror}", file=sys.stderr)
         sys.exit(2)
     atexit.register(running._end)
+
+
+def _begin_stats() -> None:
+    habits, process, begin = Habits(), os.getpid(), calls.now()
+    habits.begin()
+
+    def end() -> None:
+        if os.getpid() == process:
+            text = report(*habits.end(), measure_ticks(begin, calls.now()))
+            print(f"forebay: what process {process} did\n{text}", file=sys.stderr)
+
+    atexit.register(end)

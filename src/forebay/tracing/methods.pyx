@@ -1,6 +1,9 @@
 """Replaces methods of compiled classes while somebody watches them, so that nothing is added to them for that."""
 
 from cpython.object cimport PyObject
+from libc.stdint cimport uintptr_t
+
+from forebay.queues.memory.buffer cimport Buffer
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
@@ -18,3 +21,8 @@ def replace(owner: type, name: str, method: object) -> object:
     (<dict> kind.tp_dict)[name] = method
     PyType_Modified(kind)
     return old
+
+
+def place_of(Buffer buffer) -> tuple[int, int, int]:
+    """Where the bytes of a buffer lie, for as long as its memory is open: allocation, offset, number of bytes."""
+    return <uintptr_t> buffer.allocation.uses, buffer.start, buffer.nbytes

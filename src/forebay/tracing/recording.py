@@ -17,6 +17,7 @@ from forebay.queues import queue as queues
 from forebay.queues.kernels import kernel as kernels
 from forebay.queues.memory.buffer import Buffer
 from forebay.tracing import calls, watching
+from forebay.tracing.counters import Counters
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,8 +90,6 @@ class Recorder:
         self._kernels: list[tuple[int, int, str]] = []
         self._host_calls: deque[HostCall] = deque(maxlen=MOST_HOST_CALLS)
         self._threads: dict[int, str] = {}
-        self._earlier: dict[int, Stats] = {}
-        self._stats: list[tuple[str, Stats]] = []
         self._process = os.getpid()
 
     def begin(self) -> None:
@@ -111,10 +110,10 @@ class Recorder:
             self._began_at = time.time()
             self._begin = calls.now()
             self._kernels += [(0, handle, name) for handle, name in list(kernels.names.items())]
+            self._counters = Counters()
             watching.add(self)
             for device in list(devices._live):
                 if not device.closed:
-                    self._earlier[id(device)] = device.stats
                     self._add_device(device)
         except BaseException:
             self._stop()
@@ -123,9 +122,6 @@ class Recorder:
     def end(self) -> Recording:
         """Note no more. Returns what was noted."""
         self._stop()
-        for device in list(devices._live):
-            if not device.closed:
-                self._keep_stats(device)
         self._threads.update({each.native_id: each.name for each in threading.enumerate() if each.native_id})
         entries, lost = calls.entries(self._first)
         return Recording(
@@ -137,7 +133,7 @@ class Recorder:
             self._kernels,
             list(self._host_calls),
             self._threads,
-            self._stats,
+            self._counters.all(),
             self._began_at,
         )
 
@@ -157,18 +153,11 @@ class Recorder:
         for handle, name, number in calls.queues_of(device):
             self._queues.append(QueueMade(0, handle, name, number, device.name))
 
-    def _keep_stats(self, device: Device) -> None:
-        """Keep the counters of a device that is about to go."""
-        stats = device.stats
-        earlier = self._earlier.pop(id(device), None)
-        self._stats.append((device.name, stats if earlier is None else stats - earlier))
-
     # -- a listener
 
     def began(self, call: watching.Call) -> None:
         """Wrap a host function, so that its run is noted."""
-        if call.name == "Device._disband":
-            self._keep_stats(call.arguments[0])
+        self._counters.began(call)
         if call.name == "Queue.host" and len(call.arguments) == 2 and callable(call.arguments[1]):
             call.arguments = (call.arguments[0], self._noted(call.arguments[1], call.line))
 

@@ -26,7 +26,7 @@ from forebay.tracing.calls import ticks
 from forebay.tracing.methods import replace
 
 WATCHED: dict[type, tuple[str, ...]] = {
-    Queue: ("finish", "copy", "host"),
+    Queue: ("finish", "copy", "host", "step"),
     Event: ("wait",),
     Device: ("finish", "program", "_disband"),
     Buffer: ("get", "set"),
