@@ -85,7 +85,7 @@ cdef Queue new_queue(object device, QueueState* state, object native, object pri
     queue.device = device
     queue.priority = priority
     queue.native = native
-    for watcher in watchers:
+    for watcher in tuple(watchers):  # one may leave
         watcher(queue)
     return queue
 

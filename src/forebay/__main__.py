@@ -182,7 +182,7 @@ def trace(output: str, command: tuple[str, ...]) -> None:
     if os.path.exists(path):
         print(f"forebay: the trace is in {output}", file=sys.stderr)
     else:
-        print("forebay: no trace: the program did not import forebay, or was ended by force", file=sys.stderr)
+        print("forebay: no trace: the program opened no device, or was ended by force", file=sys.stderr)
     sys.exit(status)
 
 

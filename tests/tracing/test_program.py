@@ -101,7 +101,7 @@ def test_the_variable_names_a_file_that_cannot_be_written(tmp_path):
     done = python("-c", START + "print('ran')", FOREBAY_TRACE=tmp_path / "missing" / "t.json")
     assert done.returncode == 2
     assert "ran" not in done.stdout
-    assert "No such file" in done.stderr
+    assert "no such folder" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -119,7 +119,7 @@ class TestCommand:
         path.write_text("old")
         done = self.run("-o", path, sys.executable, "-c", "")
         assert done.returncode == 0
-        assert "did not import forebay" in done.stderr
+        assert "opened no device" in done.stderr
         assert not path.exists()
 
     def test_a_command_that_is_not_there(self, path):
@@ -141,7 +141,7 @@ class TestCommand:
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_is_the_programs_to_handle(self, path, number):
         source = (
-            "import signal, sys, forebay\n"
+            "import signal, sys, forebay\ndevice = forebay.Device()\n"
             f"signal.signal({int(number)}, lambda *_: sys.exit(5))\n"
             "print('ready', flush=True)\n"
             "while True: signal.pause()\n"

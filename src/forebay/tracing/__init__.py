@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import sys
 from typing import IO, TYPE_CHECKING
 
 from forebay.core.errors import ArgumentTypeError, Error
-from forebay.tracing import calls
 from forebay.tracing.chrome import write
-from forebay.tracing.habits import Habits, measure_ticks, report
 from forebay.tracing.recording import Recorder
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["begin_by_environment", "trace"]
-
-TRACE = "FOREBAY_TRACE"
-STATS = "FOREBAY_STATS"
+__all__ = ["trace"]
 
 
 class trace:  # noqa: N801 - it is used like a function
@@ -62,63 +55,21 @@ class trace:  # noqa: N801 - it is used like a function
         self._file: IO[str] | None = None
 
     def __enter__(self) -> Self:
-        self._begin("w")
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._end()
-
-    def _begin(self, mode: str) -> None:
         if self._recorder is not None:
             raise Error("this trace is running already")
         recorder = Recorder()
         recorder.begin()
         try:
-            self._file = open(self.path, mode, encoding="utf-8")  # noqa: SIM115 - it is closed when the trace ends
+            self._file = open(self.path, "w", encoding="utf-8")
         except BaseException:
             recorder.end()
             raise
         self._recorder = recorder
+        return self
 
-    def _end(self) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         recorder, file = self._recorder, self._file
         self._recorder = self._file = None
-        if recorder is None or file is None or recorder.is_forked:
-            return
-        with file:
-            write(recorder.end(), file)
-
-
-def begin_by_environment() -> None:
-    """Begin what FOREBAY_TRACE and FOREBAY_STATS ask for. It is written when the interpreter ends."""
-    if path := os.environ.get(TRACE):
-        _begin_trace(path)
-    if os.environ.get(STATS):
-        _begin_stats()
-
-
-def _begin_trace(path: str) -> None:
-    """Begin a trace. If the file exists, another process of the program writes it, and this one writes another."""
-    running = trace(path)
-    try:
-        running._begin("x")
-    except FileExistsError:
-        stem, suffix = os.path.splitext(path)
-        running.path = f"{stem}-{os.getpid()}{suffix}"
-        running._begin("w")
-    except OSError as error:
-        print(f"forebay: {TRACE}={path}: {error.strerror}", file=sys.stderr)
-        sys.exit(2)
-    atexit.register(running._end)
-
-
-def _begin_stats() -> None:
-    habits, process, begin = Habits(), os.getpid(), calls.now()
-    habits.begin()
-
-    def end() -> None:
-        if os.getpid() == process:
-            text = report(*habits.end(), measure_ticks(begin, calls.now()))
-            print(f"forebay: what process {process} did\n{text}", file=sys.stderr)
-
-    atexit.register(end)
+        if recorder is not None and file is not None and not recorder.is_forked:
+            with file:
+                write(recorder.end(), file)

@@ -7,19 +7,21 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
+from forebay.queues.device import Device
 from forebay.queues.kernels.program import read_source
 from forebay.queues.launch.launch import watch_waits
 from forebay.queues.memory.buffer import Buffer
+from forebay.queues.queue import Queue
 from forebay.tracing import watching
 from forebay.tracing.counters import Counters
 from forebay.tracing.methods import place_of
 
 if TYPE_CHECKING:
     from forebay.core.stats import Stats
-    from forebay.queues.device import Device
+    from forebay.events.event import Event
     from forebay.queues.kernels.kernel import Kernel
-    from forebay.queues.queue import Queue
 
 MOST_PLACES = 4096  # memory whose last upload is remembered
 SYNCHRONIZES = ("Queue.finish", "Device.finish", "Event.wait")
@@ -62,8 +64,8 @@ class _Thread:
     """What a thread is doing."""
 
     depth: int = 0  # calls that it is inside; only the outermost is the program's
-    synchronized: Queue | None = None  # by its last call
-    commands: int = 0  # submitted to the device by then
+    synchronized: Device | Queue | Event | None = None  # what it waited for last
+    commands: int = -1  # submitted to that one's device by then
 
 
 class Habits:
@@ -73,6 +75,7 @@ class Habits:
         self._found: dict[tuple[str, str], Habit] = {}
         self._threads = threading.local()
         self._uploads: OrderedDict[tuple[int, int, int], tuple[int, bytes]] = OrderedDict()
+        self._finished: WeakKeyDictionary[Queue, int] = WeakKeyDictionary()  # their epochs then
         self._built: set[tuple[str, Any, Any]] = set()
         self._stepping: dict[int, tuple[Queue, str]] = {}
         self._lock = threading.Lock()
@@ -129,8 +132,9 @@ class Habits:
         self._counters.began(call)
         here = self._here
         here.depth += 1
-        if here.depth == 1 and call.name in SYNCHRONIZES:
-            call.notes["habits"] = _device_of(call).stats
+        timed = len(call.arguments) > 1 or call.keywords  # asks again and again instead, which does not count
+        if call.name in SYNCHRONIZES and not timed:
+            call.notes["habits"] = _device_of(call).stats if here.depth == 1 else None
         elif call.name == "Queue.copy" and len(call.arguments) == 3:
             self._note_upload(call, *call.arguments[1:])
 
@@ -138,30 +142,37 @@ class Habits:
         """Judge what it was for."""
         here = self._here
         here.depth -= 1
-        outermost = here.depth == 0
-        if outermost and "habits" in call.notes and call.name in SYNCHRONIZES:
+        if call.raised:
+            return
+        if "habits" in call.notes and call.name in SYNCHRONIZES:
             self._judge_synchronize(call, call.notes["habits"], here)
         elif call.name == "Queue.copy" and "habits" in call.notes:
             self._judge_upload(call, *call.notes["habits"])
-        elif call.name == "Device.program" and call.result is not None:
+        elif call.name == "Device.program":
             self._judge_program(call, *call.arguments, **call.keywords)
-        elif call.name == "Queue.step" and call.result is not None:
+        elif call.name == "Queue.step":
             self._stepping.setdefault(call.arguments[0].id, (call.arguments[0], call.line))
 
     # -- each habit
 
-    def _judge_synchronize(self, call: watching.Call, before: Stats, here: _Thread) -> None:
+    def _judge_synchronize(self, call: watching.Call, before: Stats | None, here: _Thread) -> None:
+        """Look at what a thread waited for. Chance is no habit: what was done sooner than it could know does not count."""
         on = call.arguments[0]
         stats = _device_of(call).stats
-        commands = _commands(stats)
-        if stats.host_syncs == before.host_syncs:
-            self._add(NEEDLESS, call.line, spent=call.end - call.begin)
-        elif call.name == "Queue.finish":
-            if here.synchronized not in (None, on) and here.commands == commands:
+        unchanged = here.commands == _commands(stats)  # since it waited last
+        if before is not None:
+            if isinstance(on, Queue) and not (unchanged and isinstance(here.synchronized, Device)):
+                needless = self._finished.get(on, 0) == on.epoch
+            else:
+                needless = unchanged
+            after_another = isinstance(here.synchronized, Queue) and here.synchronized != on
+            if needless and stats.host_syncs == before.host_syncs:
+                self._add(NEEDLESS, call.line, spent=call.end - call.begin)
+            elif isinstance(on, Queue) and unchanged and after_another:
                 self._add(ONE_BY_ONE, call.line, spent=call.end - call.begin)
-            here.synchronized, here.commands = on, commands
-            return
-        here.synchronized = None
+        if isinstance(on, Queue):
+            self._finished[on] = on.epoch
+        here.synchronized, here.commands = on, _commands(stats)
 
     def _note_upload(self, call: watching.Call, to: object, source: object) -> None:
         if isinstance(to, Buffer) and not isinstance(source, Buffer) and not to.closed:
@@ -218,8 +229,6 @@ def report(stats: list[tuple[str, Stats]], habits: list[Habit], nanoseconds_a_ti
             f"  spared: {_of(each.waits_elided, asked)} waits, {_of(each.markers_shared, markers)} markers, "
             f"{_of(each.arg_bytes_skipped, argument_bytes)} bytes of arguments",
         ]
-    if not stats:
-        lines.append("no device was used")
     if habits:
         lines.append("costly habits, by the time that the calls took")
     for habit in habits[:20]:

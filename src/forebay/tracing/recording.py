@@ -164,7 +164,7 @@ class Recorder:
     def ended(self, call: watching.Call) -> None:
         """Note a call."""
         if call.name == "Kernel._create":
-            if call.result is not None:
+            if not call.raised:
                 self._kernels.append((call.end, call.result, call.arguments[0].name))
         elif call.name != "Device._disband":
             self._note(call.name, call.line, call.begin, call.end, _subject(call.arguments[0]))

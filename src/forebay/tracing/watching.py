@@ -62,7 +62,8 @@ class Call:
     thread: int
     begin: int
     end: int
-    result: Any
+    result: Any  # None as long as it has not returned
+    raised: bool
     notes: dict[str, Any]
 
 
@@ -73,7 +74,7 @@ class Listener(Protocol):
         """Note that a call begins."""
 
     def ended(self, call: Call) -> None:
-        """Note that it returned or raised; ``result`` is None then."""
+        """Note that it returned or raised."""
 
     def queue_made(self, queue: Queue) -> None:
         """Note a new Queue; there may be several of one queue."""
@@ -138,13 +139,16 @@ def _watched(owner: type, name: str) -> Callable[..., Any]:
     @functools.wraps(original)
     def method(*arguments: Any, **keywords: Any) -> Any:
         told = listeners
-        call = Call(full_name, arguments, keywords, line_of_program(), threading.get_native_id(), 0, 0, None, {})
+        call = Call(full_name, arguments, keywords, line_of_program(), threading.get_native_id(), 0, 0, None, False, {})
         for listener in told:
             listener.began(call)
         call.begin = ticks()
         try:
             call.result = original(*call.arguments, **call.keywords)
             return call.result
+        except BaseException:
+            call.raised = True
+            raise
         finally:
             call.end = ticks()
             for listener in told:
