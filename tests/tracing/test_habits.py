@@ -222,7 +222,7 @@ def test_each_thread_is_judged_for_itself(find, make_queue, program, device):
             with device.empty(100, "i4") as mine:
                 for value in range(20):
                     queue.launch(program["add"], 10, 10, mine, value)
-                    queue.finish(timeout=60)
+                    queue.finish()
 
         threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads:

@@ -156,7 +156,7 @@ class Habits:
     # -- each habit
 
     def _judge_synchronize(self, call: watching.Call, before: Stats | None, here: _Thread) -> None:
-        """Look at what a thread waited for. Chance is no habit: what was done sooner than it could know does not count."""
+        """Look at what a thread waited for. That it was done sooner than expected is chance, and no habit."""
         on = call.arguments[0]
         stats = _device_of(call).stats
         unchanged = here.commands == _commands(stats)  # since it waited last
