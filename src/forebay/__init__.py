@@ -45,8 +45,8 @@ from forebay.queues.memory.pool import MemoryPool
 from forebay.queues.queue import Queue
 from forebay.queues.selection import devices
 from forebay.queues.steps.step import Step
+from forebay.tracing import begin_by_environment as _begin_by_environment
 from forebay.tracing import trace
-from forebay.tracing.environment import begin_by_environment as _begin_by_environment
 
 __version__ = "0.1.0"
 

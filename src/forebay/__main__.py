@@ -166,9 +166,9 @@ RUNS_A_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": Fal
 def trace(output: str, command: tuple[str, ...]) -> None:
     """Run a program, and write a trace of what its queues do.
 
-    For example: forebay trace -o trace.json -- python app.py. Open the file at https://ui.perfetto.dev, or in a Chrome
-    browser at chrome://tracing. Each process of the program that uses forebay writes a trace of its own, the later ones
-    with their number in the name. The exit status is the program's.
+    For example: forebay trace -o trace.json -- python app.py. Open the file at https://ui.perfetto.dev. Each process of
+    the program that opens a device writes a trace of its own, the later ones with their number in the name. The exit
+    status is the program's.
     """
     path = os.path.abspath(output)
     try:

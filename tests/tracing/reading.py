@@ -28,6 +28,7 @@ class Trace:
         whole = json.loads(text)
         assert set(whole) == {"displayTimeUnit", "otherData", "traceEvents"}
         self.about = whole["otherData"]
+        assert self.about["commands of unknown queues"] == 0
         events = whole["traceEvents"]
         assert {event["ph"] for event in events} <= set("MXCsf")
         processes, names = {}, {}

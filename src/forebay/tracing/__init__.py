@@ -1,4 +1,4 @@
-"""Shows what queues do: traces for Perfetto and chrome://tracing, and what a program does without need."""
+"""Shows what queues do: traces for Perfetto, and what a program does without need."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import os
 from typing import IO, TYPE_CHECKING
 
 from forebay.core.errors import ArgumentTypeError, Error
-from forebay.tracing.chrome import write
-from forebay.tracing.recording import Recorder
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["trace"]
+    from forebay.tracing.recording import Recorder
+
+__all__ = ["begin_by_environment", "trace"]
+
+VARIABLES = ("FOREBAY_TRACE", "FOREBAY_STATS")
 
 
 class trace:  # noqa: N801 - it is used like a function
-    """Write a trace of what queues do in a ``with`` block, for https://ui.perfetto.dev or chrome://tracing.
+    """Write a trace of what queues do in a ``with`` block, to be opened at https://ui.perfetto.dev.
 
     The file has a track for each queue, with what it was given: launches by the kernels' names, copies, fills, markers,
     and host functions. Waits are arrows from the marker that the producer made to the command that carried the wait.
@@ -28,7 +30,7 @@ class trace:  # noqa: N801 - it is used like a function
 
     Queues and kernels of before are in the trace too, with what they do in the block. A child that is forked in the
     block writes nothing. The newest 1,048,576 calls are kept, in 64 MiB of memory, and ``"lost calls"`` in the file
-    says how many were not. A launch costs a twentieth more meanwhile; nothing is added outside the block.
+    says how many were not. A launch costs a twentieth more meanwhile; nothing is added to it outside the block.
 
     Parameters
     ----------
@@ -43,7 +45,7 @@ class trace:  # noqa: N801 - it is used like a function
     Error
         On entering, when another trace is running.
 
-    Does not wait for devices. Leaving writes the file, which takes some 10 µs for each call. An exception in the block
+    Does not wait for devices. Leaving writes the file, which takes some 20 µs for each call. An exception in the block
     does not keep the file from being written.
     """
 
@@ -57,6 +59,8 @@ class trace:  # noqa: N801 - it is used like a function
     def __enter__(self) -> Self:
         if self._recorder is not None:
             raise Error("this trace is running already")
+        from forebay.tracing.recording import Recorder  # late: most programs are never traced
+
         recorder = Recorder()
         recorder.begin()
         try:
@@ -71,5 +75,15 @@ class trace:  # noqa: N801 - it is used like a function
         recorder, file = self._recorder, self._file
         self._recorder = self._file = None
         if recorder is not None and file is not None and not recorder.is_forked:
+            from forebay.tracing.chrome import write
+
             with file:
                 write(recorder.end(), file)
+
+
+def begin_by_environment() -> None:
+    """Begin what the environment asks for: see `forebay.tracing.environment`."""
+    if any(os.environ.get(name) for name in VARIABLES):
+        from forebay.tracing.environment import begin
+
+        begin()

@@ -22,6 +22,7 @@ def write(recording: Recording, file: IO[str]) -> None:
         "began": recording.began_at,
         "lost calls": recording.lost,
         "waits for markers of before": timeline.unknown_waits,
+        "commands of unknown queues": timeline.unknown_queues,
         "stats": stats,
     }
     file.write(f'{{"displayTimeUnit": "ns",\n"otherData": {json.dumps(about)},\n"traceEvents": [')

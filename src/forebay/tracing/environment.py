@@ -20,7 +20,7 @@ TRACE = "FOREBAY_TRACE"
 STATS = "FOREBAY_STATS"
 
 
-def begin_by_environment() -> None:
+def begin() -> None:
     """Begin what FOREBAY_TRACE and FOREBAY_STATS ask for.
 
     Exits with status 2 when the file of FOREBAY_TRACE cannot be made.

@@ -72,7 +72,7 @@ class QueueTrack:
     def note_in_flight(self, time: int, done: int, given: int) -> None:
         """Note how many commands lie between two positions, if that number is new."""
         count = self.slices[given - 1].submitted - (self.slices[done - 1].submitted if done else 0)
-        if not self.in_flight or self.in_flight[-1][1] != count:
+        if count != (self.in_flight[-1][1] if self.in_flight else 0):
             self.in_flight.append((time, count))
 
 
@@ -88,12 +88,15 @@ class Timeline:
     arrows : list of Arrow
     unknown_waits : int
         Waits for markers that were made before the trace began, or of which nothing was kept.
+    unknown_queues : int
+        Commands of queues that the trace does not know; they are left out.
     """
 
     queues: list[QueueTrack]
     threads: dict[int, list[Slice]]
     arrows: list[Arrow]
     unknown_waits: int
+    unknown_queues: int
 
 
 class ByTime(Generic[T]):
@@ -145,7 +148,7 @@ class _Builder:
         self.recordings: ByTime[list[str]] = ByTime()
         self.threads: defaultdict[int, list[Slice]] = defaultdict(list)
         self.arrows: list[Arrow] = []
-        self.unknown_waits = 0
+        self.unknown_waits = self.unknown_queues = 0
         for made in sorted(recording.queues, key=lambda made: made.time):
             track = self.tracks.setdefault((made.device, made.id), QueueTrack(made))
             self.queues.add(made.time, made.handle, track)
@@ -166,7 +169,9 @@ class _Builder:
                 continue
             if entry.kind in COMMANDS:
                 track = self.queues.find(entry.begin, entry.object)
-                if track is not None:
+                if track is None:
+                    self.unknown_queues += 1
+                else:
                     piece = self._command(entry)
                     if track.slices:  # clocks of two cores may differ by some ticks
                         piece.begin = max(piece.begin, track.slices[-1].end)
@@ -197,7 +202,9 @@ class _Builder:
         self._count_in_flight()
         for slices in self.threads.values():
             slices.sort(key=lambda piece: (piece.begin, -piece.end))
-        return Timeline(list(self.tracks.values()), dict(self.threads), self.arrows, self.unknown_waits)
+        return Timeline(
+            list(self.tracks.values()), dict(self.threads), self.arrows, self.unknown_waits, self.unknown_queues
+        )
 
     def _read_recordings(self) -> None:
         for entry in self.entries:
