@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import sys
 from typing import IO, TYPE_CHECKING
@@ -16,15 +17,19 @@ from forebay.tracing.recording import Recorder
 if TYPE_CHECKING:
     from forebay.queues.queue import Queue
 
+LOG = "FOREBAY_LOG"
+LEVELS = ("debug", "info", "warning", "error")
 TRACE = "FOREBAY_TRACE"
 STATS = "FOREBAY_STATS"
 
 
 def begin() -> None:
-    """Begin what FOREBAY_TRACE and FOREBAY_STATS ask for.
+    """Begin what FOREBAY_LOG, FOREBAY_TRACE and FOREBAY_STATS ask for.
 
-    Exits with status 2 when the file of FOREBAY_TRACE cannot be made.
+    Exits with status 2 when there is no such level, or the file of FOREBAY_TRACE cannot be made.
     """
+    if level := os.environ.get(LOG):
+        begin_log(level)
     if path := os.environ.get(TRACE):
         folder = os.path.dirname(os.path.abspath(path))
         if not os.access(folder, os.W_OK):
@@ -34,6 +39,18 @@ def begin() -> None:
         ProcessTrace(path).begin()
     if os.environ.get(STATS):
         begin_stats()
+
+
+def begin_log(level: str) -> None:
+    """Print what forebay logs, from this level on, on stderr. Handlers of the program's own get it as well."""
+    if level.lower() not in LEVELS:
+        print(f"forebay: {LOG}={level}: the levels are {', '.join(LEVELS)}", file=sys.stderr)
+        sys.exit(2)
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+    logger = logging.getLogger("forebay")
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
 
 
 class ProcessTrace:
