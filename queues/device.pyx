@@ -493,7 +493,8 @@ cdef class Device:
         with finished_before_exit("program()"):
             natives = self.driver.build(source, options)
         program = Program(self, natives, identify(natives, source, options), self._make_kernel)
-        log.info("built a program (%s) for %s in %.1f ms", ", ".join(program), self.name, 1e3 * (time.perf_counter() - began))
+        spent = 1e3 * (time.perf_counter() - began)
+        log.info("built a program (%s) for %s in %.1f ms", ", ".join(program), self.name, spent)
         return program
 
     @property

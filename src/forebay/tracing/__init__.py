@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["begin_by_environment", "trace"]
 
-VARIABLES = ("FOREBAY_LOG", "FOREBAY_TRACE", "FOREBAY_STATS")
+VARIABLES = ("FOREBAY_LOG", "FOREBAY_TRACE", "FOREBAY_STATS", "FOREBAY_RANGES")
 
 
 class trace:  # noqa: N801 - it is used like a function

@@ -12,6 +12,7 @@ from forebay.queues import queue as queues
 from forebay.tracing import calls
 from forebay.tracing.chrome import write
 from forebay.tracing.habits import Habits, measure_ticks, report
+from forebay.tracing.ranges import LIBRARIES, Ranges
 from forebay.tracing.recording import Recorder
 
 if TYPE_CHECKING:
@@ -21,15 +22,18 @@ LOG = "FOREBAY_LOG"
 LEVELS = ("debug", "info", "warning", "error")
 TRACE = "FOREBAY_TRACE"
 STATS = "FOREBAY_STATS"
+RANGES = "FOREBAY_RANGES"
 
 
 def begin() -> None:
-    """Begin what FOREBAY_LOG, FOREBAY_TRACE and FOREBAY_STATS ask for.
+    """Begin what FOREBAY_LOG, FOREBAY_RANGES, FOREBAY_TRACE and FOREBAY_STATS ask for.
 
-    Exits with status 2 when there is no such level, or the file of FOREBAY_TRACE cannot be made.
+    Exits with status 2 when that cannot be: there is no such level or library, or the file cannot be made.
     """
     if level := os.environ.get(LOG):
         begin_log(level)
+    if libraries := os.environ.get(RANGES):
+        begin_ranges(libraries)
     if path := os.environ.get(TRACE):
         folder = os.path.dirname(os.path.abspath(path))
         if not os.access(folder, os.W_OK):
@@ -51,6 +55,19 @@ def begin_log(level: str) -> None:
     logger = logging.getLogger("forebay")
     logger.addHandler(handler)
     logger.setLevel(level.upper())
+
+
+def begin_ranges(libraries: str) -> None:
+    """Make ranges for profilers from now on, in these libraries, which commas divide."""
+    for library in libraries.split(","):
+        if library not in LIBRARIES:
+            print(f"forebay: {RANGES}={libraries}: the libraries are {', '.join(LIBRARIES)}", file=sys.stderr)
+            sys.exit(2)
+        try:
+            Ranges(library).begin()
+        except ImportError as error:
+            print(f"forebay: {RANGES}={libraries}: {error}: pip install {library}", file=sys.stderr)
+            sys.exit(2)
 
 
 class ProcessTrace:
