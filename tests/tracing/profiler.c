@@ -1,4 +1,4 @@
-/* A profiler that prints the ranges of a process: NVTX asks it for its functions, ITT hands it the list of its own. */
+/* A profiler that prints the ranges of NVTX, which asks it for its functions. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,21 +27,4 @@ int InitializeInjectionNvtx2(const struct callbacks *(*get_export)(unsigned))
     *table[5] = (void *)pop;
     *table[10] = (void *)register_string;
     return 1;
-}
-
-struct id { unsigned long long d1, d2, d3; };
-struct handle { const char *name; };
-struct api { const char *name; void **function; void *first, *none; int group; };
-
-static void task_begin(void *domain, struct id task, struct id parent, struct handle *name) { printf("push %s\n", name->name); }
-static void task_end(void *domain) { puts("pop"); }
-
-void __itt_api_init(char *global, int groups)
-{
-    static int calls;
-    if (calls++) return; /* Intel's OpenCL runtime has an ITT of its own, with another list; Python's comes first */
-    for (struct api *each = *(struct api **)(global + 120); each->name; each++) { /* __itt_global.api_list_ptr */
-        if (!strcmp(each->name, "__itt_task_begin")) *each->function = (void *)task_begin;
-        if (!strcmp(each->name, "__itt_task_end")) *each->function = (void *)task_end;
-    }
 }
