@@ -89,6 +89,32 @@ def test_the_finish_inside_another_call_is_not_the_programs(find, own, buffer):
     assert find(run) == {}
 
 
+def test_a_value_that_is_read_twice_is_no_habit(find, own, device):
+    last = device.program("kernel void last(global int *to) { to[0] = 3; }")["last"]
+
+    def run():
+        value = own.launch(last, 1, 1, result="i4")
+        value.get()
+        value.get()
+
+    assert find(run) == {}
+
+
+@pytest.mark.executes(run=False)
+def test_a_wait_that_is_needed_counts_however_little_was_submitted(find, make_queue, program, buffer, hold):
+    first, second = make_queue(blocking=False), make_queue(blocking=False)
+
+    def run():
+        gate = hold(second)
+        first.launch(program["add"], 10, 10, buffer, 1)
+        event = second.record()
+        first.finish()
+        gate.open()
+        event.wait()
+
+    assert find(run) == {}
+
+
 @pytest.mark.executes
 def test_queues_finished_one_after_another(find, make_queue, program, buffer):
     queues = [make_queue(blocking=False) for _ in range(4)]

@@ -8,6 +8,7 @@ import pytest
 import forebay as ps
 from forebay.core.errors import Error
 from forebay.tracing import calls, watching
+from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
 
 from .reading import Trace, check_one_after_the_other
@@ -399,6 +400,17 @@ def test_a_refused_launch_is_not_in_it(path, queue, program, buffer):
             queue.launch(program["fill"], 1, 1 << 30, buffer, 1)
         with pytest.raises(ps.Error):
             queue.launch(program["fill"], 10, 10, buffer)
+        queue.launch(program["fill"], 10, 10, buffer, 1)
+    assert Trace(path).launches() == 1
+
+
+def test_a_launch_that_the_driver_refuses_is_not_in_it(path, device, queue, program, buffer):
+    queue.launch(program["fill"], 10, 10, buffer, 1)
+    queue.finish()
+    with observe(device) as driver_calls, ps.trace(path):
+        driver_calls.fail(driver_calls.driver.LAUNCH, driver_calls.driver.FAILURE[0])
+        with pytest.raises(ps.DriverError):
+            queue.launch(program["fill"], 10, 10, buffer, 1)
         queue.launch(program["fill"], 10, 10, buffer, 1)
     assert Trace(path).launches() == 1
 

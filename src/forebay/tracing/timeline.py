@@ -140,7 +140,6 @@ class _Entry:
 
 class _Builder:
     def __init__(self, recording: Recording) -> None:
-        self.began = recording.begin[0]
         self.tracks: dict[tuple[str, int], QueueTrack] = {}
         self.queues: ByTime[QueueTrack] = ByTime()
         self.kernels: ByTime[str] = ByTime()
@@ -159,7 +158,7 @@ class _Builder:
             self.threads[call.thread].append(
                 Slice(call.name, "call", call.begin, call.end, {name: value for name, value in about.items() if value})
             )
-        self.entries = [entry for entry in _read(recording) if entry.begin >= self.began]
+        self.entries = _read(recording)
 
     def build(self) -> Timeline:
         shown: list[tuple[_Entry, QueueTrack | int, Slice]] = []
