@@ -7,6 +7,7 @@ folders against these classes.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ __all__ = [
     "numbered",
 ]
 
+log = logging.getLogger(__name__)
 KINDS = ("cpu", "gpu", "accelerator", "custom")  # of devices
 MOST_GROUPS = 0x7FFFFFFF  # of a launch in each dimension, where the driver sets no limit
 
@@ -460,9 +462,14 @@ class Discovery:
     def found(self) -> Found:
         """Return the result of the search. The first call blocks until the driver has started."""
         with self._lock:
-            if self._found is None:
-                self._found = self._look()
-            return self._found
+            if self._found is not None:
+                return self._found
+            found = self._found = self._look()
+        for device in found.devices:
+            log.info("found %s: %s", device.name, device.description if device.usable else device.reason)
+        if found.absence:
+            log.info("%s", found.absence)
+        return found
 
     def discover(self) -> list[DeviceInfo]:
         """See `DriverFolder.discover`."""

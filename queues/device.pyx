@@ -1,9 +1,11 @@
 """Devices, which own queues, buffers, programs and events."""
 
 import atexit
+import logging
 import math
 import operator
 import os
+import time
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import ShapeLike
 
+log = logging.getLogger(__name__)
 _live: weakref.WeakSet[Device] = weakref.WeakSet()  # closed ones, too
 
 USM_TYPES = ("device", "shared", "host")
@@ -425,6 +428,7 @@ cdef class Device:
 
     def _allocate_after_wait(self, nbytes: int, usm_type: str) -> DriverMemory | None:
         """Give back what nobody needs, wait for what will come free, and try again. None when that does not help."""
+        log.info("no room for %d bytes on %s: waiting for memory that is in use", nbytes, self.name)
         cdef Status status = 0
         cdef bint given_up = self.pool._give_up_idle() | self._launch_memory._give_up_idle()
         if not given_up and not has_retired(self.state):
@@ -552,9 +556,13 @@ cdef class Device:
         """
         self._check_open()
         source, options = read_source(source, options)
+        began = time.perf_counter()
         with finished_before_exit("program()"):
             natives = self.driver.build(source, options)
-        return Program(self, natives, identify(natives, source, options), self._make_kernel)
+        program = Program(self, natives, identify(natives, source, options), self._make_kernel)
+        spent = 1e3 * (time.perf_counter() - began)
+        log.info("built a program (%s) for %s in %.1f ms", ", ".join(program), self.name, spent)
+        return program
 
     @property
     def _reductions(self) -> Reductions:
@@ -637,6 +645,7 @@ cdef class Device:
             collect_all(self.state)
             if self._context.open_devices == 0:
                 release_idle_queues(self.state)
+            log.debug("closed %s", self.name)
 
     def _disband(self) -> None:
         """Close queues and buffers, and drop references that would keep the Device until the garbage collector runs."""

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from forebay.queues.steps.step import Step
 
 _ids = itertools.count(1)
+# Called with each Queue that is made. A trace is among them, to know later whose the driver's handles were.
+watchers: list[Callable[[Queue], None]] = []
 
 
 cdef QueueState* new_queue_of(
@@ -84,6 +86,8 @@ cdef Queue new_queue(object device, QueueState* state, object native, object pri
     queue.device = device
     queue.priority = priority
     queue.native = native
+    for watcher in tuple(watchers):  # one may leave
+        watcher(queue)
     return queue
 
 

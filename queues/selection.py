@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from forebay.queues import levelzero, opencl, sycl
 __all__ = ["DRIVERS", "DeviceInfo", "devices", "open_driver", "select"]
 
 VARIABLE = "FOREBAY_DEVICE"
+log = logging.getLogger(__name__)
 # The drivers by their filter word, in order of preference: a GPU's own driver before OpenCL on the same GPU; SYCL last,
 # as it drives the devices of the others. A new driver is one folder and one line here.
 DRIVERS: dict[str, DriverFolder] = {
@@ -84,6 +86,7 @@ def select(words: str | None = None) -> DeviceInfo:
 
 def open_driver(info: DeviceInfo) -> DriverDevice:
     """Open a usable device that `select` returned. Raises the errors of its driver."""
+    log.info("opening %s: %s, %s", info.name, info.description, info.platform)
     return DRIVERS[info.backend].open_device(info)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from forebay.queues.device import Device
     from forebay.queues.queue import Queue
 
+log = logging.getLogger(__name__)
 _ids = itertools.count(1)
 
 
@@ -355,7 +357,8 @@ class Graph:
                     )
             made = ExecutableGraph._of(self.device, self.nodes, auto_free)
             self._instance = ref(made)
-            return made
+        log.debug("instantiated a graph of %d nodes for %s", len(self.nodes), self.device.name)
+        return made
 
     def _executable(self) -> ExecutableGraph:
         """Return the executable graph of `launch`."""

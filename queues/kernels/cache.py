@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import re
 import struct
@@ -21,6 +22,7 @@ from forebay.core.errors import InvalidArgumentError
 
 __all__ = ["BinaryCache", "CacheInfo", "key_of", "reads_files"]
 
+log = logging.getLogger(__name__)
 LIMIT = 256 << 20
 MAGIC = b"forebay binary 1\n"
 HEADER = struct.Struct(f"<{len(MAGIC)}sQ32s")  # magic, length of what follows, checksum
@@ -111,9 +113,12 @@ class BinaryCache:
                 value = file.read()
                 used = os.fstat(file.fileno()).st_mtime
         except OSError:
+            log.debug("not there: %s", path)
             return None
         if header != _header(key, value):
+            log.debug("damaged: %s", path)
             return None
+        log.debug("read %d bytes: %s", len(value), path)
         if abs(time.time() - used) > HOUR:
             with contextlib.suppress(OSError):
                 os.utime(path)

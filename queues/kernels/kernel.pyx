@@ -39,6 +39,8 @@ cdef void set_configure(Configure given):
     configure = given
 
 
+# The names of the driver's kernels, for traces, by handle: that of one that was given back may be another's later.
+names: dict[int, str] = {}
 _ids = itertools.count(1)  # never used again, so a plan can never be taken for another kernel's
 
 
@@ -164,7 +166,9 @@ cdef class Kernel:
         # ask again, because memory may have been freed since `followed` was set
         memory = self.device.driver.followable_memory() if self.follows else None
         with finished_before_exit(f"kernel {self.name!r}"):
-            return self.native.create(memory)
+            handle = self.native.create(memory)
+        names[handle] = self.name
+        return handle
 
     def scratch(self, name: str, size: SupportsIndex | Size) -> None:
         """Declare that a pointer parameter is scratch: launches leave it out, and it gets memory of `size` bytes.

@@ -1,5 +1,7 @@
 """The uncommon launches: with waits, with bytes by value, the first launch of a kernel, and launches that fail."""
 
+from typing import TYPE_CHECKING
+
 from libc.stdint cimport uintptr_t
 
 from forebay.core.driver cimport NO_ROOM, QUEUE_CAPTURED, QUEUE_CLOSED, STALE
@@ -17,6 +19,11 @@ from forebay.sync.ordering cimport Order, begin_command, end_command, end_order,
 
 from forebay.core.errors import ClosedError, InvalidArgumentError
 from forebay.queues.launch.arrays import launch_with_arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from forebay.queues.queue import Queue
 
 
 cdef int refuse_kernel(object queue, Kernel kernel) except -1:
@@ -162,6 +169,18 @@ cdef int tell_step(
     return 0
 
 
+cdef object waits_watcher = None
+
+
+def watch_waits(watcher: Callable[[Queue, Kernel, int], None] | None) -> None:
+    """Have ``watcher(queue, kernel, waits)`` called after each launch that the null queue's rules made wait.
+
+    None ends that. Bound launches and launches of graphs do not tell.
+    """
+    global waits_watcher
+    waits_watcher = watcher
+
+
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
@@ -170,6 +189,7 @@ cdef int launch_uncommon(
     cdef vector[Uses*] written
     cdef bint spilled = views.unusual & HAS_BYTES != 0
     cdef Collecting answer = NOT_COLLECTED
+    cdef uint64_t waits = state.counts.waits_made  # the program's own were counted when it made them
     if state.barred & BY_STEP and basis == NULL and not views.unusual:
         answer = ask_step(state, kernel, read_geometry(kernel, grid, block), packed, &failed_at)
         if answer == COLLECTED:
@@ -211,6 +231,8 @@ cdef int launch_uncommon(
     if status != 0:
         raise_launch_error(queue, kernel, status, failed_at)
     tell_step(state, answer, kernel, &geometry, packed)
+    if waits_watcher is not None and state.counts.waits_made != waits:
+        waits_watcher(queue, kernel, state.counts.waits_made - waits)
     return 0
 
 

@@ -49,6 +49,8 @@ from forebay.queues.memory.strided import StridedView
 from forebay.queues.queue import Queue
 from forebay.queues.selection import devices
 from forebay.queues.steps.step import Step
+from forebay.tracing import begin_by_environment as _begin_by_environment
+from forebay.tracing import trace
 
 __version__: str
 
@@ -114,4 +116,7 @@ __all__ = [
     "host_empty",
     "local",
     "results",
+    "trace",
 ]
+
+_begin_by_environment()

@@ -1,4 +1,4 @@
-"""The command line: ``forebay devices``, ``default``, ``hip``, ``cache``, ``bench``; also as ``python -m forebay``."""
+"""The command line: ``forebay devices``, ``hip``, ``trace``, ``stats``, ``bench`` …; also as ``python -m forebay``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.markup import escape
 from forebay.core.errors import Error
 from forebay.queues.kernels.cache import BinaryCache
 from forebay.queues.selection import VARIABLE, DeviceInfo, devices, inventory, select
+from forebay.tracing.program import run
 
 __all__ = ["main"]
 
@@ -157,6 +158,49 @@ def clear_cache() -> None:
     print(f"{before.entries - BinaryCache().info().entries} entries removed")
 
 
+RUNS_A_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+@commands.command("trace", context_settings=RUNS_A_PROGRAM)
+@click.option("-o", "--output", default="trace.json", show_default=True, help="The file to write; it is replaced.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def trace(output: str, command: tuple[str, ...]) -> None:
+    """Run a program, and write a trace of what its queues do.
+
+    For example: forebay trace -o trace.json -- python app.py. Open the file at https://ui.perfetto.dev. Each process of
+    the program that opens a device writes a trace of its own, the later ones with their number in the name. The exit
+    status is the program's.
+    """
+    path = os.path.abspath(output)
+    try:
+        with open(path, "a"):
+            pass
+        os.remove(path)  # the first process of the program to make it has it
+    except OSError as error:
+        print(f"forebay: {output}: {error.strerror}", file=sys.stderr)
+        sys.exit(2)
+    status = run(command, {"FOREBAY_TRACE": path})
+    if os.path.exists(path):
+        print(f"forebay: the trace is in {output}", file=sys.stderr)
+    else:
+        print("forebay: no trace: the program opened no device, or was ended by force", file=sys.stderr)
+    sys.exit(status)
+
+
+@commands.command("stats", context_settings=RUNS_A_PROGRAM)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def stats(command: tuple[str, ...]) -> None:
+    """Run a program, and say what its queues did, and what it did without need.
+
+    For example: forebay stats -- python app.py. When the program ends, each of its processes that uses forebay prints
+    this on stderr: the counters of its devices, what was spared, and the costliest habits with the lines of the
+    program. These are waits for what was known to be done, queues that wait for each other because of the null queue,
+    bytes uploaded that were there already, programs built twice, and steps that do not repeat. The exit status is the
+    program's.
+    """
+    sys.exit(run(command, {"FOREBAY_STATS": "1"}))
+
+
 @commands.command(
     "bench",
     add_help_option=False,
@@ -169,13 +213,13 @@ def bench(arguments: tuple[str, ...]) -> None:
     `forebay bench --help` lists the commands, and `forebay bench run --help` the cases and options.
     """
     try:
-        from forebay.bench.__main__ import main as run
+        from forebay.bench.__main__ import main as run_bench
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "forebay":
             raise
         print(f"forebay: bench needs {error.name}: pip install 'forebay[bench]'", file=sys.stderr)
         sys.exit(2)
-    run(list(arguments), prog_name="forebay bench")
+    run_bench(list(arguments), prog_name="forebay bench")
 
 
 def main() -> None:

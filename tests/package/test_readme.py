@@ -47,6 +47,7 @@ def program_of(page, start=""):
             ],
         ),
         pytest.param("docs/concepts.md", marks=pytest.mark.executes(run=False)),  # it asks for times
+        pytest.param("docs/tracing.md", marks=pytest.mark.executes),
     ],
 )
 def test_what_a_page_shows_runs_and_prints_what_it_says(page, tmp_path):
@@ -55,7 +56,7 @@ def test_what_a_page_shows_runs_and_prints_what_it_says(page, tmp_path):
     script.write_text(program, encoding="utf-8")
     expected = PRINTS.findall(program)
     assert expected
-    assert output_of(script).splitlines() == expected
+    assert output_of(script, cwd=tmp_path).splitlines() == expected
 
 
 LAG = "import time; '{0}' in globals() and {0}.host(lambda: time.sleep(0.05))"

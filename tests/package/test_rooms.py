@@ -37,6 +37,7 @@ FLOORS = {
     "queues.interop": 9,
     "hip_cpp": 9,
     "c_string": 9,
+    "tracing": 9,
     "": 10,  # the face
     "hiprtc": 10,
     "hip": 11,

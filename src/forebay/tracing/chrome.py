@@ -1,0 +1,100 @@
+"""Writes a timeline in Chrome's trace event format, which Perfetto and chrome://tracing open."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+from forebay.tracing.recording import Recording
+from forebay.tracing.timeline import QueueTrack, Slice, build_timeline
+
+ABOVE_ALL_THREADS = 5_000_000  # Linux numbers threads and processes up to 2**22; no queue may look like one
+
+
+def write(recording: Recording, file: IO[str]) -> None:
+    """Write one JSON object to an open file, an event to a line. Times are microseconds since the trace began."""
+    timeline = build_timeline(recording)
+    stats = [{"device": name} | dataclasses.asdict(counts) for name, counts in recording.stats]
+    about = {
+        "began": recording.began_at,
+        "lost calls": recording.lost,
+        "waits for markers of before": timeline.unknown_waits,
+        "commands of unknown queues": timeline.unknown_queues,
+        "stats": stats,
+    }
+    file.write(f'{{"displayTimeUnit": "ns",\n"otherData": {json.dumps(about)},\n"traceEvents": [')
+    separator = "\n"
+    for event in _events(recording, timeline.queues, timeline.threads, timeline.arrows):
+        file.write(separator)
+        file.write(json.dumps(event, separators=(",", ":")))
+        separator = ",\n"
+    file.write("\n]}\n")
+
+
+def _clock(recording: Recording) -> Callable[[int], float]:
+    """Return the function from ticks to microseconds since the trace began, in whole nanoseconds."""
+    (first, began), (last, ended) = recording.begin, recording.end
+    unit = (ended - began) / max(last - first, 1)
+
+    def microseconds(ticks: int) -> float:
+        return max(round((ticks - first) * unit), 0) / 1000
+
+    return microseconds
+
+
+def _events(
+    recording: Recording, queues: list[QueueTrack], threads: dict[int, list[Slice]], arrows: list[Any]
+) -> Iterator[dict[str, Any]]:
+    at = _clock(recording)
+    process = os.getpid()
+    devices = sorted({track.queue.device for track in queues})
+    places: dict[int, tuple[int, int]] = {}
+    yield _named("process_name", process, 0, f"host: process {process}")
+    for thread in threads:
+        yield _named("thread_name", process, thread, recording.threads.get(thread, f"thread {thread}"))
+    for number, device in enumerate(devices):
+        yield _named("process_name", ABOVE_ALL_THREADS + number, 0, device)
+    for number, track in enumerate(queues):
+        places[id(track)] = ABOVE_ALL_THREADS + devices.index(track.queue.device), ABOVE_ALL_THREADS + number
+        yield _named("thread_name", *places[id(track)], track.queue.name)
+        for piece in track.slices:
+            yield _slice(piece, *places[id(track)], at)
+        for time, count in track.in_flight:
+            yield {
+                "ph": "C",
+                "name": f"in flight, {track.queue.name}",
+                "ts": at(time),
+                "pid": places[id(track)][0],
+                "args": {"commands": count},
+            }
+    for thread, slices in threads.items():
+        for piece in slices:
+            yield _slice(piece, process, thread, at)
+    for number, arrow in enumerate(arrows):
+        waiter = arrow.waiter
+        target = places[id(waiter)] if isinstance(waiter, QueueTrack) else (process, waiter)
+        kind = "wait" if isinstance(waiter, QueueTrack) else "host wait"
+        for phase, piece, (pid, tid) in (("s", arrow.source, places[id(arrow.producer)]), ("f", arrow.target, target)):
+            event = {"ph": phase, "name": kind, "cat": kind, "id": number, "ts": at(piece.begin)}
+            yield event | {"pid": pid, "tid": tid} | ({"bp": "e"} if phase == "f" else {})
+
+
+def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def _slice(piece: Slice, process: int, thread: int, at: Callable[[int], float]) -> dict[str, Any]:
+    begin = at(piece.begin)
+    return {
+        "ph": "X",
+        "name": piece.name,
+        "cat": piece.kind,
+        "ts": begin,
+        "dur": round(at(piece.end) - begin, 3),
+        "pid": process,
+        "tid": thread,
+        "args": piece.about,
+    }

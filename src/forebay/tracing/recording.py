@@ -1,0 +1,208 @@
+"""What is noted while a trace runs."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from forebay.core.errors import Error
+from forebay.queues import device as devices
+from forebay.queues import queue as queues
+from forebay.queues.kernels import kernel as kernels
+from forebay.queues.memory.buffer import Buffer
+from forebay.tracing import calls, watching
+from forebay.tracing.counters import Counters
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from forebay.core.stats import Stats
+    from forebay.queues.device import Device
+    from forebay.queues.queue import Queue
+
+MOST_HOST_CALLS = 1 << 20  # the newest are kept
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A call of a method, or a host function that ran. Times are in ticks."""
+
+    name: str
+    line: str
+    thread: int
+    begin: int
+    end: int
+    about: str  # the queue, buffer or file that it is about; may be empty
+
+
+@dataclass(frozen=True)
+class QueueMade:
+    """A queue. The driver's handle is its own from this time on."""
+
+    time: int
+    handle: int
+    name: str
+    id: int
+    device: str
+
+
+@dataclass(frozen=True)
+class Recording:
+    """All that was noted.
+
+    Attributes
+    ----------
+    begin, end : tuple of int
+        Ticks, and nanoseconds of `time.monotonic_ns`.
+    entries : numpy.ndarray
+        As `calls.entries` returns it; `lost` older ones are not in it.
+    kernels : list of (int, int, str)
+        When a driver's kernel was made, its handle and name.
+    threads : dict
+        The names of threads by the system's numbers.
+    stats : list of (str, Stats)
+        What each device did meanwhile.
+    """
+
+    begin: tuple[int, int]
+    end: tuple[int, int]
+    entries: NDArray[Any]
+    lost: int
+    queues: list[QueueMade]
+    kernels: list[tuple[int, int, str]]
+    host_calls: list[HostCall]
+    threads: dict[int, str]
+    stats: list[tuple[str, Stats]]
+    began_at: float  # seconds since 1970
+
+
+class Recorder:
+    """Notes from `begin` to `end`. There is one at a time in a process."""
+
+    def __init__(self) -> None:
+        self._queues: list[QueueMade] = []
+        self._kernels: list[tuple[int, int, str]] = []
+        self._host_calls: deque[HostCall] = deque(maxlen=MOST_HOST_CALLS)
+        self._threads: dict[int, str] = {}
+        self._process = os.getpid()
+
+    def begin(self) -> None:
+        """Begin to note. Queues and kernels that there are already are known too.
+
+        Raises
+        ------
+        Error
+            When another trace is running.
+        """
+        global _running
+        with _lock:
+            if _running is not None and not _running.is_forked:
+                raise Error("a trace is running already, and a process can have one at a time")
+            _running = self
+        try:
+            self._first = calls.begin()
+            self._began_at = time.time()
+            self._begin = calls.now()
+            self._kernels += [(0, handle, name) for handle, name in list(kernels.names.items())]
+            self._counters = Counters()
+            watching.add(self)
+            for device in list(devices._live):
+                if not device.closed:
+                    self._add_device(device)
+        except BaseException:
+            self._stop()
+            raise
+
+    def end(self) -> Recording:
+        """Note no more. Returns what was noted."""
+        self._stop()
+        self._threads.update({each.native_id: each.name for each in threading.enumerate() if each.native_id})
+        entries, lost = calls.entries(self._first)
+        return Recording(
+            self._begin,
+            calls.now(),
+            entries,
+            lost,
+            self._queues,
+            self._kernels,
+            list(self._host_calls),
+            self._threads,
+            self._counters.all(),
+            self._began_at,
+        )
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this process is a child of the one that the trace is of."""
+        return self._process != os.getpid()
+
+    def _stop(self) -> None:
+        global _running
+        watching.remove(self)
+        calls.unwatch()
+        _running = None
+
+    def _add_device(self, device: Device) -> None:
+        calls.watch(device.driver.table)
+        for handle, name, number in calls.queues_of(device):
+            self._queues.append(QueueMade(0, handle, name, number, device.name))
+
+    # -- a listener
+
+    def began(self, call: watching.Call) -> None:
+        """Wrap a host function, so that its run is noted."""
+        self._counters.began(call)
+        if call.name == "Queue.host" and len(call.arguments) == 2 and callable(call.arguments[1]):
+            call.arguments = (call.arguments[0], self._noted(call.arguments[1], call.line))
+
+    def ended(self, call: watching.Call) -> None:
+        """Note a call."""
+        if call.name == "Kernel._create":
+            if not call.raised:
+                self._kernels.append((call.end, call.result, call.arguments[0].name))
+        elif call.name != "Device._disband":
+            self._note(call.name, call.line, call.begin, call.end, _subject(call.arguments[0]))
+
+    def queue_made(self, queue: Queue) -> None:
+        """Note whose the driver's handle is from now on."""
+        calls.watch(queue.device.driver.table)
+        handle, name, number = calls.queue_of(queue)
+        self._queues.append(QueueMade(calls.ticks(), handle, name, number, queue.device.name))
+
+    def _note(self, name: str, line: str, begin: int, end: int, about: str) -> None:
+        thread = threading.get_native_id()
+        if thread not in self._threads:
+            self._threads[thread] = threading.current_thread().name
+        self._host_calls.append(HostCall(name, line, thread, begin, end, about))
+
+    def _noted(self, function: Callable[[], object], line: str) -> Callable[[], object]:
+        """Return a host function that does the same and is noted when it runs."""
+        name = str(getattr(function, "__qualname__", type(function).__qualname__))
+
+        @functools.wraps(function)
+        def noted() -> object:
+            begin = calls.ticks()
+            try:
+                return function()
+            finally:
+                self._note(f"host function {name}", line, begin, calls.ticks(), "")
+
+        noted.__qualname__ = name  # errors say it
+        return noted
+
+
+_running: Recorder | None = None
+_lock = threading.Lock()
+
+
+def _subject(thing: object) -> str:
+    """Return what a call is about, without asking a driver."""
+    if isinstance(thing, devices.Device):
+        return str(thing.name)
+    return repr(thing) if isinstance(thing, (queues.Queue, Buffer)) else ""

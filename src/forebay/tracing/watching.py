@@ -1,0 +1,157 @@
+"""Watches the calls of forebay's methods, other than launches: when, on which thread, and by which line of the program.
+
+The methods are replaced while somebody watches. Otherwise nothing is added to them.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Protocol
+
+from forebay.events.event import Event
+from forebay.queues import queue as queues
+from forebay.queues.device import Device
+from forebay.queues.graphs.executable import ExecutableGraph
+from forebay.queues.graphs.graph import Graph
+from forebay.queues.kernels.kernel import Kernel
+from forebay.queues.launch.results import Result
+from forebay.queues.memory.buffer import Buffer
+from forebay.queues.queue import Queue
+from forebay.tracing.calls import ticks
+from forebay.tracing.methods import replace
+
+WATCHED: dict[type, tuple[str, ...]] = {
+    Queue: ("finish", "copy", "host", "step"),
+    Event: ("wait",),
+    Device: ("finish", "program", "_disband"),
+    Buffer: ("get", "set"),
+    Result: ("get",),
+    Graph: ("instantiate", "launch"),
+    ExecutableGraph: ("launch",),
+    Kernel: ("_create",),
+}
+
+
+@dataclass(slots=True)
+class Call:
+    """A call of a method. Times are in ticks.
+
+    Attributes
+    ----------
+    name : str
+        Class and method.
+    arguments : tuple
+        The object itself is the first.
+    line : str
+        Of the program: ``file:line``; empty when no Python code outside forebay is below.
+    thread : int
+        As the system numbers it.
+    notes : dict
+        What the listeners remember between beginning and end; empty at first.
+    """
+
+    name: str
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    line: str
+    thread: int
+    begin: int
+    end: int
+    result: Any  # None as long as it has not returned
+    raised: bool
+    notes: dict[str, Any]
+
+
+class Listener(Protocol):
+    """Is told of calls, on the thread that makes them, and of queues."""
+
+    def began(self, call: Call) -> None:
+        """Note that a call begins."""
+
+    def ended(self, call: Call) -> None:
+        """Note that it returned or raised."""
+
+    def queue_made(self, queue: Queue) -> None:
+        """Note a new Queue; there may be several of one queue."""
+
+
+listeners: tuple[Listener, ...] = ()
+_originals: dict[tuple[type, str], Any] = {}
+_lock = threading.Lock()
+
+
+def line_of_program() -> str:
+    """Return the innermost line of this thread that is not forebay's own, as ``file:line``."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "forebay":
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def add(listener: Listener) -> None:
+    """Tell a listener of all calls that begin from now on."""
+    global listeners
+    with _lock:
+        listeners = (*listeners, listener)
+        if len(listeners) == 1:
+            queues.watchers.append(_queue_made)
+            for owner, names in WATCHED.items():
+                for name in names:
+                    _originals[owner, name] = _replace(owner, name, _watched(owner, name))
+
+
+def remove(listener: Listener) -> None:
+    """Tell it no more, except that calls end which it was told of."""
+    global listeners
+    with _lock:
+        listeners = tuple(each for each in listeners if each is not listener)
+        if not listeners and _originals:
+            queues.watchers.remove(_queue_made)
+            for (owner, name), original in _originals.items():
+                _replace(owner, name, original)
+            _originals.clear()
+
+
+def _queue_made(queue: Queue) -> None:
+    for listener in listeners:
+        listener.queue_made(queue)
+
+
+def _replace(owner: type, name: str, method: Any) -> Any:
+    old = vars(owner)[name]
+    try:
+        setattr(owner, name, method)
+    except TypeError:  # a compiled class
+        replace(owner, name, method)
+    return old
+
+
+def _watched(owner: type, name: str) -> Callable[..., Any]:
+    """Make what stands in for a method."""
+    original = vars(owner)[name]
+    full_name = f"{owner.__name__}.{name}"
+
+    @functools.wraps(original)
+    def method(*arguments: Any, **keywords: Any) -> Any:
+        told = listeners
+        call = Call(full_name, arguments, keywords, line_of_program(), threading.get_native_id(), 0, 0, None, False, {})
+        for listener in told:
+            listener.began(call)
+        call.begin = ticks()
+        try:
+            call.result = original(*call.arguments, **call.keywords)
+            return call.result
+        except BaseException:
+            call.raised = True
+            raise
+        finally:
+            call.end = ticks()
+            for listener in told:
+                listener.ended(call)
+
+    return method

@@ -1,0 +1,91 @@
+"""What the environment asks for: messages, and ranges for profilers."""
+
+import importlib.util
+import logging
+from pathlib import Path
+
+import pytest
+
+import forebay as ps
+from microbench.raw import compile_c
+from tests.conftest import DEVICES
+from tests.helpers.processes import python
+
+PROGRAM = """
+import forebay as ps
+with ps.Device() as device:
+    queue = device.queue()
+    queue.launch(device.program("kernel void one() { }")["one"], 1, 1)
+    queue.finish()
+"""
+
+
+def run(**environment):
+    return python("-c", PROGRAM, FOREBAY_DEVICE=DEVICES[0], PYTHONUNBUFFERED=1, **environment)
+
+
+# Messages
+
+
+def test_devices_and_programs_are_logged_under_forebay(device, caplog):
+    caplog.set_level(logging.DEBUG, "forebay")
+    device.program("kernel void logged() { }")
+    with ps.Device(device.name, private=True):
+        pass
+    messages = [record.getMessage() for record in caplog.records if record.name.startswith("forebay.")]
+    assert any(message.startswith("built a program (logged) for") for message in messages)
+    assert any(message.startswith(f"opening {device.name}") for message in messages)
+    assert f"closed {device.name}" in messages
+
+
+@pytest.mark.needs("no validation layer")
+class TestEnvironment:
+    def test_without_it_nothing_is_printed(self):
+        done = run()
+        assert (done.returncode, done.stderr) == (0, "")
+
+    def test_a_level(self):
+        done = run(FOREBAY_LOG="info")
+        assert done.returncode == 0
+        assert "forebay.queues.device: built a program (one)" in done.stderr
+        assert f"closed {DEVICES[0]}" not in done.stderr
+        assert f"closed {DEVICES[0]}" in run(FOREBAY_LOG="DEBUG").stderr
+
+    @pytest.mark.parametrize(
+        ("name", "value", "words"),
+        [
+            ("FOREBAY_LOG", "loud", "the levels are debug"),
+            ("FOREBAY_RANGES", "perf", "the libraries are nvtx, ittapi"),
+        ],
+    )
+    def test_what_there_is_not(self, name, value, words):
+        done = run(**{name: value})
+        assert (done.returncode, done.stdout) == (2, "")
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr
+
+    @pytest.mark.parametrize("library", ["nvtx", "ittapi"])
+    def test_ranges_of_a_library_that_is_not_there(self, library):
+        if importlib.util.find_spec(library):
+            pytest.skip(f"{library} is installed")
+        done = run(FOREBAY_RANGES=library)
+        assert done.returncode == 2
+        assert f"pip install {library}" in done.stderr
+
+    def test_a_profiler_sees_the_calls(self):
+        pytest.importorskip("nvtx")
+        done = run(
+            FOREBAY_RANGES="nvtx", NVTX_INJECTION64_PATH=compile_c(Path(__file__).with_name("profiler.c")).as_posix()
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        ranges = done.stdout.splitlines()
+        assert ranges.count("pop") * 2 == len(ranges)
+        place = ranges.index("push Queue.finish")
+        assert ranges[place + 1] == "pop"
+        assert ranges.index("push Device.program") < place
+
+    def test_ranges_without_a_profiler(self):
+        """ITT's own interface for profilers is not driven here: Intel's OpenCL runtime has an ITT of its own in it."""
+        pytest.importorskip("ittapi")
+        done = run(FOREBAY_RANGES="ittapi")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,448 @@
+import ctypes
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from forebay.core.errors import Error
+from forebay.tracing import calls, watching
+from tests.helpers.observer import observe
+from tests.helpers.refusals import refused
+
+from .reading import Trace, check_one_after_the_other
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "trace.json"
+
+
+@pytest.fixture
+def buffer(device):
+    with device.zeros(100, "i4") as buffer:
+        device.finish()
+        yield buffer
+
+
+@pytest.fixture
+def own(make_queue):
+    """``own()``: a queue that the null queue adds nothing to."""
+    return lambda: make_queue(blocking=False)
+
+
+def name_of(queue):
+    kind = "null queue" if queue.is_null else "queue" if queue.blocking else "non-blocking queue"
+    return f"{kind} {queue.id}"
+
+
+# What is in it
+
+
+def test_each_launch_is_there_on_its_queue_under_its_kernels_name(path, own, program, buffer):
+    first, second = own(), own()
+    with ps.trace(path):
+        for value in range(7):
+            first.launch(program["add"], 10, 10, buffer, value)
+        second.launch(program["fill"], (5, 2), (1, 10), buffer, 1)
+        bound = program["add"].bind(first, 10, 10, buffer, 3)
+        bound()
+        first.finish()
+        second.finish()
+    trace = Trace(path)
+    for queue, names in ((first, ["add"] * 8), (second, ["fill"])):
+        track = trace.queues[name_of(queue)]
+        assert [each["name"] for each in track if each["cat"] == "launch"] == names
+        check_one_after_the_other(track)
+    assert trace.launches() == first.stats.launches + second.stats.launches
+    assert [each["args"]["grid"] for each in trace.of_kind("launch") if each["name"] == "fill"] == [[5, 2, 1]]
+
+
+def test_copies_and_fills_are_there_with_their_bytes(path, device, own, buffer):
+    queue = own()
+    host = np.ones(100, "i4")
+    with ps.trace(path), device.empty(100, "i4") as other:
+        queue.copy(buffer, host)
+        queue.copy(other, buffer)
+        queue.fill(buffer[:50], 3)
+        queue.copy(host, other)
+        queue.finish()
+        stats = queue.stats
+    trace = Trace(path)
+    track = trace.queues[name_of(queue)]
+    assert [each["args"]["bytes"] for each in track if each["cat"] == "fill"] == [200]
+    assert len([each for each in track if each["cat"] == "copy"]) == stats.copies == 3
+    assert {each["args"]["bytes"] for each in track if each["cat"] == "copy"} == {400}
+
+
+def test_as_many_arrows_and_markers_as_the_counters_say(path, own, program, buffer):
+    queues = [own() for _ in range(4)]
+    before = [queue.stats for queue in queues]
+    with ps.trace(path):
+        for turn in range(5):
+            for producer, waiter in zip(queues, queues[1:] + queues[:1], strict=True):
+                producer.launch(program["add"], 10, 10, buffer, turn)
+                waiter.wait(producer.record())
+                waiter.wait(producer)  # it is ordered after that already
+                waiter.launch(program["add"], 10, 10, buffer, turn)
+        changes = [queue.stats - earlier for queue, earlier in zip(queues, before, strict=True)]
+    trace = Trace(path)
+    assert len(trace.waits) == sum(change.waits_made for change in changes) > 0
+    for queue, change in zip(queues, changes, strict=True):
+        markers = [each for each in trace.queues[name_of(queue)] if each["cat"] == "marker"]
+        assert len(markers) == change.markers_made
+    assert trace.launches("add") == 40
+    assert {producer["cat"] for producer, _ in trace.waits} == {"marker"}
+
+
+def test_an_arrow_leads_from_the_producer_to_the_waiter(path, own, program, buffer):
+    producer, waiter = own(), own()
+    with ps.trace(path):
+        producer.launch(program["fill"], 10, 10, buffer, 1)
+        waiter.wait(producer)
+        waiter.launch(program["add"], 10, 10, buffer, 1)
+    trace = Trace(path)
+    ((source, target),) = trace.waits
+    assert source in trace.queues[name_of(producer)]
+    assert target in trace.queues[name_of(waiter)]
+    assert target["name"] == "add"
+    assert target["args"]["waits"] == 1
+
+
+def test_the_null_queue_waits_for_each_blocking_queue(path, device, make_queue, program, buffer, hold):
+    queues = [make_queue() for _ in range(3)]
+    for queue in queues:
+        hold(queue)
+    device.null_queue.launch(program["add"], 10, 10, buffer, 1)
+    with ps.trace(path):
+        for queue in queues:
+            queue.launch(program["add"], 10, 10, buffer, 1)
+        before = device.null_queue.stats
+        device.null_queue.launch(program["fill"], 10, 10, buffer, 1)
+        made = device.null_queue.stats.waits_made - before.waits_made
+    trace = Trace(path)
+    into = [target for _, target in trace.waits if target in trace.queues[name_of(device.null_queue)]]
+    assert len(into) == made == 3
+
+
+@pytest.mark.executes
+def test_waits_of_the_host_have_durations_and_lines(path, device, own, program, buffer):
+    queue = own()
+    before = device.stats
+    with ps.trace(path):
+        queue.launch(program["add"], 10, 10, buffer, 1)
+        queue.finish()
+        queue.launch(program["add"], 10, 10, buffer, 1)
+        queue.record().wait()
+        buffer.get(queue=queue)
+        queue.finish()  # known to be done: makes no call of the driver
+        made = device.stats.host_syncs - before.host_syncs
+    trace = Trace(path)
+    named = [each for each in trace.host if each["cat"] == "call"]
+    assert [each["name"] for each in named] == [
+        "Queue.finish",
+        "Event.wait",
+        "Buffer.get",
+        "Queue.copy",
+        "Queue.finish",
+        "Queue.finish",
+    ]
+    assert all(each["args"]["line"].rpartition(":")[0].endswith("test_trace.py") for each in named)
+    lines = [int(each["args"]["line"].rpartition(":")[2]) for each in named]
+    assert lines[1] - lines[0] == 2
+    assert lines[5] - lines[4] == 1
+    waits = [each for each in trace.host if each["name"] == "wait in the driver"]
+    assert len(waits) == made  # a wait may find that the command was done before
+    assert 0 < made <= 3
+
+
+@pytest.mark.executes(run=False)
+def test_host_functions_run_on_their_thread(path, queue):
+    def here():
+        raise KeyError("mine")
+
+    with ps.trace(path):
+        queue.host(here)
+        with pytest.raises(KeyError, match="mine"):
+            queue.finish()
+    trace = Trace(path)
+    (ran,) = [each for each in trace.host if each["name"].startswith("host function")]
+    assert ran["name"].endswith("here")
+    assert ran in trace.slices[next(key for key in trace.slices if key[1] == "forebay host functions")]
+    assert [each["cat"] for each in trace.queues[name_of(queue)]].count("host function") == 1
+
+
+@pytest.mark.executes
+def test_commands_in_flight_go_up_with_each_and_down_when_they_are_known_done(path, own, program, buffer, hold):
+    first, second = own(), own()
+    gates = hold(first)
+    with ps.trace(path):
+        for _ in range(5):
+            first.launch(program["add"], 10, 10, buffer, 1)
+        second.wait(first)
+        second.launch(program["add"], 10, 10, buffer, 1)
+        gates.open()
+        second.finish()
+        assert first.empty  # known by the wait
+    trace = Trace(path)
+    assert [count for _, count in trace.counters[f"in flight, {name_of(first)}"]] == [1, 2, 3, 4, 5, 0]
+    assert [count for _, count in trace.counters[f"in flight, {name_of(second)}"]] == [1, 0]
+
+
+def test_a_handle_that_is_used_again_belongs_to_two_queues(path, device, program, buffer):
+    names = []
+    with ps.trace(path):
+        for _ in range(5):
+            queue = device.queue()
+            queue.launch(program["fill"], 10, 10, buffer, 1)
+            queue.finish()
+            names.append(name_of(queue))
+            queue.close()
+            del queue
+            gc.collect()
+    trace = Trace(path)
+    assert [[each["name"] for each in trace.queues[name] if each["cat"] == "launch"] for name in names] == [
+        ["fill"]
+    ] * 5
+
+
+def test_kernels_that_are_made_anew_keep_their_names(path, device, queue, buffer):
+    with ps.trace(path):
+        for number in range(5):
+            program = device.program(f"kernel void named{number}(global int *a) {{ a[0] = {number}; }}")
+            queue.launch(program[f"named{number}"], 1, 1, buffer)
+            queue.finish()
+            del program
+            gc.collect()
+    assert [each["name"] for each in Trace(path).of_kind("launch")] == [f"named{number}" for number in range(5)]
+
+
+def test_waits_for_markers_of_before_have_no_arrow(path, own, program, buffer, hold):
+    first, second = own(), own()
+    hold(first)
+    first.launch(program["add"], 10, 10, buffer, 1)
+    event = first.record()
+    with ps.trace(path):
+        second.wait(event)
+        second.launch(program["add"], 10, 10, buffer, 1)
+    trace = Trace(path)
+    if second.stats.waits_made:  # null hardware knows that it is done
+        assert trace.about["waits for markers of before"] == 1
+    assert trace.waits == []
+
+
+def test_a_graph_and_a_step(path, device, own, program, buffer):
+    queue = own()
+    with ps.trace(path):
+        with queue.capture() as graph:
+            for _ in range(3):
+                queue.launch(program["add"], 10, 10, buffer, 1)
+        for _ in range(2):
+            graph.launch(queue)
+        by_graph = 3 * 2
+        queue.finish()
+        step = queue.step()
+        for turn in range(4):
+            with step:
+                for _ in range(5):
+                    queue.launch(program["add"], 10, 10, buffer, turn)
+        queue.finish()
+        step.close()
+        stats = queue.stats
+    trace = Trace(path)
+    assert stats.launches == 20
+    assert trace.launches("add") == stats.launches + by_graph
+    assert len([each for each in trace.host if each["name"] == "Graph.launch"]) == stats.graph_launches == 2
+
+
+@pytest.mark.threads
+def test_threads_on_queues_of_their_own_and_on_one(path, own, program, device):
+    shared, queues = own(), [own() for _ in range(4)]
+    together = threading.Barrier(4)
+    buffers = [device.zeros(100, "i4") for _ in range(4)]
+    device.finish()
+
+    def run(queue, buffer):
+        together.wait()
+        for value in range(100):
+            queue.launch(program["add"], 10, 10, buffer, value)
+            shared.launch(program["add"], 10, 10, buffer, value)
+            if value % 10 == 0:
+                shared.wait(queue)
+                queue.finish()
+
+    before = shared.stats
+    with ps.trace(path):
+        threads = [
+            threading.Thread(target=run, args=each, name=f"worker {i}")
+            for i, each in enumerate(zip(queues, buffers, strict=True))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        device.finish()
+        made = shared.stats.waits_made - before.waits_made
+    trace = Trace(path)
+    assert trace.launches("add") == 800
+    assert len([each for each in trace.queues[name_of(shared)] if each["cat"] == "launch"]) == 400
+    assert len(trace.waits) <= made  # waits that are done when the next is added are dropped
+    assert {f"worker {i}" for i in range(4)} <= {name for _, name in trace.slices}
+    check_one_after_the_other(trace.queues[name_of(shared)])
+    for buffer in buffers:
+        buffer.close()
+
+
+def test_a_device_that_is_opened_and_closed_inside(path, device, queue, program, buffer):
+    with ps.trace(path):
+        queue.launch(program["fill"], 10, 10, buffer, 1)
+        with ps.Device(device.name, private=True) as another:
+            inner = another.queue()
+            inner.launch(another.program("kernel void mine() { }")["mine"], 1, 1)
+    trace = Trace(path)
+    assert trace.launches("mine") == trace.launches("fill") == 1
+    assert {"device": device.name, "launches": 1} in [
+        {name: each[name] for name in ("device", "launches")} for each in trace.about["stats"]
+    ]
+
+
+# Beginning and ending
+
+
+def bytes_of_table(device):
+    return ctypes.string_at(device.driver.table, 8 * 25)
+
+
+def test_nothing_is_left_when_it_has_ended(path, device, queue, works):
+    methods = {(owner, name): vars(owner)[name] for owner, names in watching.WATCHED.items() for name in names}
+    table = bytes_of_table(device)
+    for _ in range(3):
+        with ps.trace(path):
+            assert bytes_of_table(device) != table
+            assert vars(ps.Queue)["finish"] is not methods[ps.Queue, "finish"]
+            works(queue)
+        assert bytes_of_table(device) == table
+        assert {key: vars(key[0])[key[1]] for key in methods} == methods
+        works(queue)
+    assert watching.listeners == ()
+
+
+def test_a_second_one_is_refused_and_the_first_goes_on(path, tmp_path, queue, program, buffer):
+    other = tmp_path / "other.json"
+    with ps.trace(path) as running:
+        with pytest.raises(Error, match="running already"), ps.trace(other):
+            pass
+        with pytest.raises(Error, match="running already"), running:
+            pass
+        queue.launch(program["fill"], 10, 10, buffer, 1)
+    assert not other.exists()
+    assert Trace(path).launches("fill") == 1
+
+
+def test_a_trace_can_be_run_again_and_replaces_the_file(path, queue, program, buffer):
+    trace = ps.trace(path)
+    for count in (3, 1):
+        with trace:
+            for _ in range(count):
+                queue.launch(program["fill"], 10, 10, buffer, 1)
+        assert Trace(path).launches() == count
+
+
+def test_a_file_that_cannot_be_written_is_an_error_before_the_block(tmp_path, device):
+    table, ran = bytes_of_table(device), False
+    with pytest.raises(OSError, match="missing"), ps.trace(tmp_path / "missing" / "trace.json"):
+        ran = True
+    assert not ran
+    assert bytes_of_table(device) == table
+    with ps.trace(tmp_path / "trace.json"):
+        pass
+
+
+@pytest.mark.parametrize("path", [3, None, b"bytes"])
+def test_a_path_is_a_path(path):
+    with refused(ps.ArgumentTypeError, TypeError, "trace", type(path).__name__):
+        ps.trace(path)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, ValueError])
+def test_an_exception_leaves_a_file(path, queue, program, buffer, kind):
+    def fail():
+        queue.launch(program["fill"], 10, 10, buffer, 1)
+        raise kind
+
+    with pytest.raises(kind), ps.trace(path):
+        fail()
+    assert Trace(path).launches() == 1
+
+
+def test_a_call_that_is_under_way_when_it_ends_is_left_out(path, device, own, program, buffer, hold, really):
+    queue = own()
+    gate = hold(queue)
+    queue.launch(program["fill"], 10, 10, buffer, 1)
+    before = device.stats.host_syncs
+    trace = ps.trace(path)
+    trace.__enter__()
+    waiting = threading.Thread(target=queue.finish)
+    waiting.start()
+    while really and device.stats.host_syncs == before:
+        pass  # it is counted before it blocks
+    trace.__exit__()
+    gate.open()
+    waiting.join()
+    waits = [each for each in Trace(path).host if each["name"] in ("Queue.finish", "wait in the driver")]
+    assert waits == [] or not really
+    queue.launch(program["fill"], 10, 10, buffer, 1)
+    queue.finish()
+
+
+def test_a_refused_launch_is_not_in_it(path, queue, program, buffer):
+    with ps.trace(path):
+        with pytest.raises(ps.Error):
+            queue.launch(program["fill"], 1, 1 << 30, buffer, 1)
+        with pytest.raises(ps.Error):
+            queue.launch(program["fill"], 10, 10, buffer)
+        queue.launch(program["fill"], 10, 10, buffer, 1)
+    assert Trace(path).launches() == 1
+
+
+def test_a_launch_that_the_driver_refuses_is_not_in_it(path, device, queue, program, buffer):
+    queue.launch(program["fill"], 10, 10, buffer, 1)
+    queue.finish()
+    with observe(device) as driver_calls, ps.trace(path):
+        driver_calls.fail(driver_calls.driver.LAUNCH, driver_calls.driver.FAILURE[0])
+        with pytest.raises(ps.DriverError):
+            queue.launch(program["fill"], 10, 10, buffer, 1)
+        queue.launch(program["fill"], 10, 10, buffer, 1)
+    assert Trace(path).launches() == 1
+
+
+def test_a_wait_for_the_wrong_thing_is_the_same_error(path, queue):
+    with ps.trace(path):
+        with refused(ps.ArgumentTypeError, TypeError, "Event or a Queue"):
+            queue.wait(3)
+        with pytest.raises(TypeError):
+            queue.host()
+        with refused(ps.ArgumentTypeError, TypeError):
+            queue.host(3)
+
+
+# Much of it
+
+
+@pytest.mark.needs("no validation layer")
+def test_the_newest_calls_are_kept_when_there_are_more_than_fit(device, queue, program, buffer):
+    capacity, more = 1 << 20, 1000
+    go = program["fill"].bind(queue, 1, 1, buffer, 1)
+    first = calls.begin()
+    calls.watch(device.driver.table)
+    for number in range(capacity + more):
+        go()
+        if number % 1000 == 0:
+            queue.finish()
+    calls.unwatch()
+    found, lost = calls.entries(first)
+    assert len(found) == capacity
+    assert lost >= more
+    assert (np.diff(found["number"].astype("i8")) == 1).all()
+    assert (found["end"] >= found["begin"]).all()
