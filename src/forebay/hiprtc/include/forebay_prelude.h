@@ -18,6 +18,8 @@
 #endif
 
 #pragma clang force_cuda_host_device begin
+// Products of std::complex without the C library's functions for infinities, which no device has.
+#pragma STDC CX_LIMITED_RANGE ON
 #include <algorithm>
 #include <array>
 #include <cfloat>

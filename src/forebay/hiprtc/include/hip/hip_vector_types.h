@@ -4,6 +4,11 @@
 #include <hip/device/qualifiers.h>
 #include <type_traits>
 
+// As in the C libraries of GPUs' hosts.
+typedef unsigned int uint;
+typedef unsigned short ushort;
+typedef unsigned long ulong;
+
 namespace __forebay {
 
 template <class T, int N>
