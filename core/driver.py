@@ -308,6 +308,10 @@ class DriverDevice(Protocol):
         """Whether a copy from pageable host memory reads it when the copy runs; else when it is submitted."""
 
     @property
+    def takes_spirv(self) -> bool:
+        """Whether `build` takes SPIR-V."""
+
+    @property
     def variable_options(self) -> tuple[str, ...] | None:
         """Options with which the compiler takes variables in global memory; None where it takes none."""
 

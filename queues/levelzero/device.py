@@ -146,6 +146,7 @@ class LevelZeroDevice:
     # -- programs
 
     variable_options = ("-cl-std=CL3.0",)
+    takes_spirv = True
 
     def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
         """Kernels by name, and variables, from OpenCL C or SPIR-V.

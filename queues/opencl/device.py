@@ -14,7 +14,7 @@ from forebay.core import errors
 from forebay.core.driver import MOST_GROUPS, DeviceInfo, Limits, Natives
 from forebay.queues.opencl import calls, operations
 from forebay.queues.opencl.memory import ClMemory
-from forebay.queues.opencl.programs import Builder
+from forebay.queues.opencl.programs import Builder, takes_spirv
 from forebay.queues.opencl.variables import options_for
 
 CL_QUEUE_PROPERTIES = 0x1093
@@ -170,6 +170,11 @@ class OpenCLDevice:
         return np.empty(nbytes, np.uint8)
 
     # -- programs
+
+    @property
+    def takes_spirv(self) -> bool:
+        """As `DriverDevice.takes_spirv`."""
+        return takes_spirv(self.info.native)
 
     @property
     def variable_options(self) -> tuple[str, ...] | None:

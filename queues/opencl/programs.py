@@ -215,7 +215,7 @@ class Builder:
             raise errors.InvalidArgumentError(
                 f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
             ) from None
-        if "cl_khr_il_program" not in self._native.extensions and not getattr(self._native, "il_version", ""):
+        if not takes_spirv(self._native):
             raise errors.NotSupportedError(f"{self._info.name} takes no SPIR-V, only OpenCL C")
         return declared
 
@@ -328,6 +328,11 @@ class Builder:
             ) from None
         nbytes: int = kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self._native)[0]
         return nbytes
+
+
+def takes_spirv(device: cl.Device) -> bool:
+    """Whether a device takes SPIR-V."""
+    return "cl_khr_il_program" in device.extensions or bool(getattr(device, "il_version", ""))
 
 
 def names_in(program: cl.Program) -> list[str]:

@@ -1,4 +1,4 @@
-"""From OpenCL C, which may have variables, to a program; and the device that `forebay.hiprtc` builds it for."""
+"""From OpenCL C, which may have variables, or SPIR-V to a program; and the device that `forebay.hiprtc` builds for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def current_device() -> Device:
         return _default[0]
 
 
-def build(device: Device, text: str, options: Sequence[str] = (), variables: Sequence[Variable] = ()) -> Program:
+def build(
+    device: Device, text: str | bytes, options: Sequence[str] = (), variables: Sequence[Variable] = ()
+) -> Program:
     """Build a program; with variables in a version of OpenCL C that has them, unless the options choose one.
 
     Raises
@@ -45,7 +47,7 @@ def build(device: Device, text: str, options: Sequence[str] = (), variables: Seq
 
     Blocks while it compiles.
     """
-    if variables:
+    if variables and isinstance(text, str):
         more = device.driver.variable_options
         if more is None:
             for variable in variables:

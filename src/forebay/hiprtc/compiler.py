@@ -1,0 +1,326 @@
+"""From HIP C++ to SPIR-V: clang in child processes, and the disk cache of what it made.
+
+Clang runs twice. The first time it leaves its optimized LLVM module as text, from which `signatures` reads the kernels;
+the second time it makes SPIR-V of that, which takes a tenth of the time.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from forebay.core.errors import BuildError
+from forebay.hip_cpp.program import Variable
+from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
+from forebay.hiprtc import prelude
+from forebay.hiprtc.clang import FIXED, INCLUDE, TARGET, Clang
+from forebay.hiprtc.options import Options
+from forebay.hiprtc.signatures import SYMBOL, KernelSignature, Signatures, read_signatures, unquoted
+from forebay.hiprtc.spirv_passes import ModuleError, finish_module
+from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
+
+__all__ = ["Compiled", "NotNamedError", "compile_hip"]
+
+EXTENSIONS = "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_bit_instructions"
+FOR_LINES = ("SPV_KHR_non_semantic_info", "--spv-emit-nonsemantic-debug-info")
+EXPRESSION = "name expression"
+ASKED = "__forebay_name_"
+ASKED_LINE = re.compile(
+    rf"^@{ASKED}(\d+) = .*? global ptr addrspace\(4\) (?:addrspacecast \(ptr[^@]*)?@({SYMBOL})", re.M
+)
+NOT_FOR_DEVICES = re.compile(rf"^@(?:{ASKED}\d+|__hip_cuid_\w*|llvm\.(?:compiler\.)?used) = .*\n", re.M)
+FIXED_ROUNDING = re.compile(r" = f(?:mul|add|sub) (?!(?:\w+ )*(?:contract|fast) )")
+LENGTH = struct.Struct("<Q")
+LANGUAGE = re.compile(r"-(?!W|w$|ferror|ftemplate-backtrace|fdiagnostics|fno-diagnostics).*")
+BROKEN_HEADER = re.compile(
+    r"(malformed|corrupted|invalid|not a|unable to read) .*(precompiled|PCH|AST)|PCH file|AST file"
+)
+
+
+class NotNamedError(BuildError):
+    """A name expression names nothing of the program."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program in SPIR-V.
+
+    Attributes
+    ----------
+    spirv : bytes
+    kernels : tuple of KernelInfo
+    variables : tuple of Variable
+    lowered : dict
+        The symbol of each name expression.
+    log : str
+        Clang's warnings.
+    """
+
+    spirv: bytes
+    kernels: tuple[KernelInfo, ...]
+    variables: tuple[Variable, ...]
+    lowered: dict[str, str]
+    log: str
+
+    def dumps(self, files: Mapping[str, str]) -> bytes:
+        """Return it as bytes, with the files that it was made from."""
+        facts = asdict(replace(self, spirv=b"")) | {"spirv": "", "files": files}
+        text = json.dumps(facts).encode()
+        return LENGTH.pack(len(text)) + text + self.spirv
+
+    @classmethod
+    def loads(cls, data: bytes) -> Compiled | None:
+        """Return it from bytes; None if they are not whole, or a file that it was made from is another now."""
+        try:
+            (length,) = LENGTH.unpack_from(data)
+            facts = json.loads(data[LENGTH.size :][:length])
+            if any(_digest(path) != digest for path, digest in facts["files"].items()):
+                return None
+            kernels = tuple(
+                KernelInfo(**kernel | {"parameters": tuple(ParameterInfo(**each) for each in kernel["parameters"])})
+                for kernel in facts["kernels"]
+            )
+            variables = tuple(Variable(**variable) for variable in facts["variables"])
+            return cls(data[LENGTH.size + length :], kernels, variables, facts["lowered"], facts["log"])
+        except (struct.error, ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+
+def compile_hip(
+    clang: Clang,
+    source: str,
+    name: str,
+    headers: Mapping[str, str],
+    options: Options,
+    expressions: Sequence[str] = (),
+) -> Compiled:
+    """Compile HIP C++ to SPIR-V.
+
+    Parameters
+    ----------
+    clang
+        The compiler.
+    source
+        The program.
+    name
+        What messages call it.
+    headers
+        Files that it may include, by name.
+    options
+        Of the compiler.
+    expressions
+        Kernels, such as ``"scale<float>"``, that are instances of templates, and variables: ``"&count"``.
+
+    Raises
+    ------
+    BuildError
+        With clang's messages as ``log``; `NotNamedError` if they are about a name expression.
+
+    Blocks while it compiles. A program that any process has compiled before comes from the cache.
+    """
+    cache = BinaryCache()
+    reads = reads_files(source) or bool(options.includes) or any(word.startswith("-I") for word in options.macros)
+    key = key_of(
+        "HIP", own_version(), clang.identity, prelude.content_key(), name, source, json.dumps(dict(headers)),
+        repr(options), json.dumps(list(expressions)), os.getcwd() if reads else "",
+    )  # fmt: skip
+    kept = cache.get(key)
+    known = Compiled.loads(kept) if kept is not None else None
+    if known is not None:
+        return known
+    with tempfile.TemporaryDirectory(prefix="forebay-") as folder:
+        work = _Compilation(clang, options, name, Path(folder))
+        work.write_headers(headers)
+        compiled = work.compiled(source, expressions)
+        cache.put(key, compiled.dumps(work.files()))
+    return compiled
+
+
+@functools.cache
+def own_version() -> str:
+    """Return what differs when the code that makes what is kept has changed."""
+    return key_of(*(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
+
+
+class _Compilation:
+    """The compilation of one program, in a folder of its own."""
+
+    def __init__(self, clang: Clang, options: Options, name: str, folder: Path) -> None:
+        self.clang, self.options, self.folder = clang, options, folder
+        self.name = re.sub(r'[\\"\x00-\x1f]', "_", name) or "program.hip"
+        self.listed = folder / "read"
+        self.own = folder / "headers"
+
+    def write_headers(self, headers: Mapping[str, str]) -> None:
+        for name, text in headers.items():
+            path = self.own / os.path.normpath(name)
+            if not path.is_relative_to(self.own) or ".." in path.parts:
+                message = f"{self.name}: error: the header {name!r} is not the relative path of a file"
+                raise BuildError(message, log=message)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", errors="surrogateescape")
+
+    def compiled(self, source: str, expressions: Sequence[str]) -> Compiled:
+        module, log = self._llvm(self._whole(source, expressions))
+        symbols = {int(number): unquoted(symbol) for number, symbol in ASKED_LINE.findall(module)}
+        lowered = {text: symbols[number] for number, text in enumerate(expressions) if number in symbols}
+        module = NOT_FOR_DEVICES.sub("", module)
+        for symbol in lowered.values():  # a static variable that the program asks for is for the host, too
+            module = module.replace(f"@{symbol} = internal ", f"@{symbol} = ")
+        try:
+            signatures = read_signatures(module)
+        except (KeyError, ValueError, IndexError):  # a version of LLVM that writes its text in another way
+            signatures = Signatures((), ())
+        known = {each.symbol for part in signatures for each in part}
+        for expression, symbol in lowered.items():
+            if known and symbol not in known:
+                message = f"{EXPRESSION}:1: error: {expression!r} is neither a kernel nor a variable of the device"
+                raise NotNamedError(message, log=message)
+        spirv = self._spirv(module)
+        plain = _plain_names(signatures.kernels)
+        contracts = self.options.contraction and not FIXED_ROUNDING.search(module)
+        try:
+            spirv, dynamic = finish_module(spirv, signatures.kernels, plain, contracts)
+        except ModuleError as error:
+            message = f"{self.name}: error: {error}"
+            raise BuildError(message, log=message) from None
+        follows = any(variable.follows for variable in signatures.variables)
+        names = [kernel.name for kernel in signatures.kernels]
+        kernels = tuple(
+            _kernel_info(kernel, names.count(kernel.name) == 1, plain, dynamic, follows)
+            for kernel in signatures.kernels
+        )
+        variables = tuple(
+            Variable(each.name, each.symbol, each.type_name, each.nbytes, True, self.name, each.line)
+            for each in signatures.variables
+        )
+        return Compiled(spirv, kernels, variables, lowered, log)
+
+    def files(self) -> dict[str, str]:
+        """The files that were read and may change, with what they held."""
+        try:
+            listed = self.listed.read_text(errors="surrogateescape")
+        except OSError:
+            return {}
+        words = re.split(r"(?<!\\)\s+", listed.partition(":")[2].replace("\\\n", " "))
+        paths = [re.sub(r"\\([ #\\])", r"\1", word).replace("$$", "$") for word in words if word]
+        ours = (str(self.folder), str(INCLUDE), *(flag for flag in self.clang.flags if os.path.isabs(flag)))
+        return {path: _digest(path) for path in paths if path != "-" and not path.startswith(ours)}
+
+    def _whole(self, source: str, expressions: Sequence[str]) -> str:
+        """The program, after macros and before what asks for names.
+
+        Macros come after the prelude, precompiled or not: a name of the program's, such as T, is none of its business.
+        """
+        lines = []
+        for word in self.options.macros:
+            if word.startswith("-D"):
+                macro, _, value = word[2:].partition("=")
+                lines.append(f"#define {macro} {value if '=' in word else 1}")
+            elif word.startswith("-U"):
+                lines.append(f"#undef {word[2:]}")
+        included = zip(self.options.includes[::2], self.options.includes[1::2], strict=True)
+        lines += [f'#include "{path}"' for option, path in included if option == "-include"]
+        asked = [
+            f'#line 1 "{EXPRESSION}"\nextern "C" __attribute__((device)) const void* {ASKED}{number} = '
+            f"(const void*)&{text.strip().removeprefix('&')};"
+            for number, text in enumerate(expressions)
+        ]
+        return "\n".join([*lines, f'#line 1 "{self.name}"', source, *asked, ""])
+
+    def _llvm(self, text: str) -> tuple[str, str]:
+        """The optimized LLVM module, and the warnings."""
+        language = (
+            *(flag for flag in self.options.front_end if LANGUAGE.fullmatch(flag)),
+            "-I",
+            str(INCLUDE),
+            *self.clang.flags,
+        )
+        header = prelude.precompiled(self.clang, language)
+        first = (
+            ("-include-pch", str(header), "-fno-validate-pch")
+            if header
+            else ("-include", str(INCLUDE / prelude.HEADER))
+        )
+        folders = [f"-I{self.own}", *(word for word in self.options.macros if word.startswith("-I"))]
+        included = zip(self.options.includes[::2], self.options.includes[1::2], strict=True)
+        folders += [word for option, path in included if option != "-include" for word in (option, path)]
+        command = (
+            *self.clang.front_end, *FIXED, *self.options.front_end, *folders, "-I", str(INCLUDE), *self.clang.flags,
+            *first, "-main-file-name", self.name, "-dependency-file", str(self.listed), "-MT", "program",
+            "-emit-llvm", "-o", "-", "-",
+        )  # fmt: skip
+        status, module, log = self._run(command, text)
+        if status and header and BROKEN_HEADER.search(log):
+            prelude.forget(header)
+            return self._llvm(text)
+        if status:
+            kind = NotNamedError if f"{EXPRESSION}:1:" in log and f"{self.name}:" not in log else BuildError
+            raise kind(f"the program does not compile\n{log}", log=log)
+        return module.decode(errors="surrogateescape"), log
+
+    def _spirv(self, module: str) -> bytes:
+        level = next(flag for flag in self.options.front_end if flag.startswith("-O"))
+        command = (
+            *self.clang.front_end, "-triple", TARGET, level, "-disable-llvm-passes", "-w", "-mllvm",
+            *((f"{EXTENSIONS},+{FOR_LINES[0]}", "-mllvm", FOR_LINES[1]) if self.options.lines else (EXTENSIONS,)),
+            "-x", "ir", "-emit-obj", "-o", "-", "-",
+        )  # fmt: skip
+        status, spirv, log = self._run(command, module)
+        if status:
+            raise BuildError(f"clang makes no SPIR-V of the program\n{log}", log=log)
+        return spirv
+
+    def _run(self, command: Sequence[str], text: str) -> tuple[int, bytes, str]:
+        """The exit status, the output and the messages of clang; a clang that was killed says so in its messages."""
+        try:
+            done = subprocess.run(
+                command, input=text.encode(errors="surrogateescape"), capture_output=True, check=False
+            )
+        except OSError as error:
+            raise BuildError(f"clang does not run: {error}", log=f"{command[0]}: {error}") from None
+        log = done.stderr.decode(errors="replace").replace(f"{self.own}{os.sep}", "").strip()
+        if done.returncode < 0:
+            ended = f"{self.name}: error: clang was ended by {signal.Signals(-done.returncode).name}"
+            log = f"{ended}\n{log}"
+        return done.returncode, done.stdout, log
+
+
+def _digest(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _plain_names(kernels: Sequence[KernelSignature]) -> dict[str, str]:
+    """New names for the kernels that are no instances of templates and whose names in the source are unique."""
+    names = [kernel.name for kernel in kernels]
+    symbols = {kernel.symbol for kernel in kernels}
+    return {
+        kernel.symbol: kernel.name for kernel in kernels
+        if kernel.name.isidentifier() and names.count(kernel.name) == 1 and kernel.name not in symbols
+    }  # fmt: skip
+
+
+def _kernel_info(
+    kernel: KernelSignature, unique: bool, plain: Mapping[str, str], dynamic: set[str], follows: bool
+) -> KernelInfo:
+    symbol = plain.get(kernel.symbol, kernel.symbol)
+    parameters = tuple(
+        ParameterInfo(each.name, each.type_name, "pointer" if each.is_pointer else "value", each.nbytes, each.alignment)
+        for each in kernel.parameters
+    )
+    follows = follows or any(each.follows for each in kernel.parameters)
+    name = kernel.name if unique else symbol
+    return KernelInfo(name, symbol, parameters, symbol in dynamic, 0, kernel.line, kernel.symbol, follows)

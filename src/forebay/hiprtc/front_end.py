@@ -1,0 +1,95 @@
+"""Which compiler a program in HIP C++ goes to, and what comes out of it for a device.
+
+Where the device takes SPIR-V and a clang was found, that is clang. Elsewhere it is the translator to OpenCL C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from forebay.core.errors import BuildError
+from forebay.hip_cpp import KernelInfo, NotInstalledError, RefusedError, Variable, translate
+from forebay.hiprtc.clang import find_clang
+from forebay.hiprtc.compiler import NotNamedError, compile_hip
+from forebay.hiprtc.options import Options
+from forebay.queues.device import Device
+
+__all__ = ["Prepared", "prepare"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A program as a device takes it.
+
+    Attributes
+    ----------
+    text : str or bytes
+        OpenCL C, or SPIR-V.
+    options : tuple of str
+        For `forebay.Device.program`.
+    kernels : tuple of KernelInfo
+    variables : tuple of Variable
+    lowered : dict
+        The name by which a module finds what a name expression means.
+    log : str
+        Warnings.
+    """
+
+    text: str | bytes
+    options: tuple[str, ...]
+    kernels: tuple[KernelInfo, ...]
+    variables: tuple[Variable, ...]
+    lowered: dict[str, str] = field(default_factory=dict)
+    log: str = ""
+
+
+def prepare(
+    device: Device,
+    source: str,
+    name: str,
+    headers: Mapping[str, str],
+    options: Options,
+    expressions: Sequence[str] = (),
+) -> Prepared:
+    """Compile or translate HIP C++ for a device; the parameters are those of `compile_hip`.
+
+    Raises
+    ------
+    BuildError
+        With the messages as ``log``; `NotNamedError` for a name expression that names nothing.
+    NotInstalledError
+        When there is neither a clang nor pcpp: ``pip install 'forebay[hip]'``.
+
+    Blocks while it compiles.
+    """
+    why = f"{device.name} takes no SPIR-V"
+    if device.driver.takes_spirv:
+        clang, why = find_clang()
+        if clang is not None:
+            made = compile_hip(clang, source, name, headers, options, expressions)
+            return Prepared(made.spirv, options.opencl, made.kernels, made.variables, made.lowered, made.log)
+    try:
+        return translated(source, name, headers, options, expressions)
+    except NotInstalledError as error:
+        raise NotInstalledError(f"{error}; there is no clang either: {why}") from None
+    except RefusedError as error:
+        note = f"note: this is the translator to OpenCL C, which knows a part of HIP C++ only, because {why}"
+        log = f"{error.log}\n{note}"
+        kind = NotNamedError if error.place.file == "name expression" else BuildError
+        raise kind(log, log=log) from None
+
+
+def translated(
+    source: str, name: str, headers: Mapping[str, str], options: Options, expressions: Sequence[str]
+) -> Prepared:
+    """Translate HIP C++ to OpenCL C; the lowered names are those of the translation."""
+    made = translate(source, name, options.macros, headers, expressions)
+    symbols = {kernel.name: kernel.symbol for kernel in made.kernels}
+    symbols |= {variable.name: variable.symbol for variable in made.variables}
+    plain = {expression: expression.strip().lstrip("&") for expression in expressions}
+    lowered = {
+        expression: symbols[name] if name in symbols else symbols[expression] for expression, name in plain.items()
+    }
+    text = options.prelude + made.text
+    return Prepared(text, options.opencl, made.kernels, made.variables, lowered, "\n".join(made.warnings))
