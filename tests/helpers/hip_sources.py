@@ -22,8 +22,8 @@ ATTRIBUTES = re.compile(r"(?:__launch_bounds__|__attribute__|alignas|__align__|d
 
 KEPT_HEADERS = {
     "algorithm", "array", "assert.h", "cassert", "cfloat", "climits", "cmath", "complex", "cstddef", "cstdint", "cstdio",
-    "cstdlib", "cstring", "float.h", "functional", "limits", "limits.h", "math.h", "numeric", "stddef.h", "stdint.h",
-    "stdio.h", "stdlib.h", "string.h", "tuple", "type_traits", "utility",
+    "cstdlib", "cstring", "float.h", "functional", "limits", "limits.h", "math.h", "numeric", "ranges", "span", "stddef.h",
+    "stdint.h", "stdio.h", "stdlib.h", "string.h", "tuple", "type_traits", "utility",
 }  # fmt: skip
 """Headers of C and C++ that kernels may need."""
 
@@ -62,6 +62,24 @@ def name_of(head: str) -> str:
     return found[1] if found else ""
 
 
+def without_template(head: str) -> str:
+    """Return a declaration without the ``template <…>`` that it begins with."""
+    while found := re.match(r"\s*template\s*<", head):
+        depth, at = 1, found.end()
+        while at < len(head) and depth:
+            depth += (head[at] == "<") - (head[at] == ">")
+            at += 1
+        head = head[at:]
+    return head
+
+
+def is_function(head: str) -> bool:
+    """Whether what comes before a brace declares a function."""
+    plain = re.sub(r"operator\s*[^\s\w]+|[=!<>]=", "operator", without_template(head))
+    before = plain.split("(")[0]
+    return "(" in plain and "=" not in before and not re.search(r"\b(?:struct|class|union|enum)\s+\w+\s*$", before)
+
+
 def items(text: str) -> Iterator[Item]:
     """Yield the declarations of a source; namespaces and ``extern "C"`` are looked into."""
     bare = mask(text)
@@ -96,12 +114,7 @@ def items(text: str) -> Iterator[Item]:
                 kind = "bracket"
             else:
                 at = closing(bare, at - 1)
-                plain = re.sub(r"operator\s*\S+|[=!<>]=", "", head)
-                while inner := re.search(r"\([^()]*\)", plain):
-                    plain = plain[: inner.start()] + "¶" + plain[inner.end() :]
-                is_type = re.search(r"\b(?:struct|class|union|enum)\b[^¶]*$", re.sub(r"<[^<>]*>", "", plain))
-                if "¶" in plain and "=" not in re.sub(r"<.*?>", "", plain) and not is_type:
-                    kind = "function"
+                kind = "function" if is_function(head) else ""
         if not kind:
             at = len(bare)
             kind = "other"
