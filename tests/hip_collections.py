@@ -34,7 +34,9 @@ from .helpers.hip_sources import DEVICE, Collection, Item, guessed, items, launc
 
 SOURCES = (".hip", ".cu", ".cpp", ".cuh", ".hpp", ".h")
 ROUNDS = 12
-ERROR = re.compile(r"^[^\n:]*:(\d+):\d+: (?:fatal )?error: (.*)$", re.MULTILINE)
+NAME = "k.hip"
+ERROR = re.compile(r"^[^\n:]*:\d+:\d+: (?:fatal )?error: (.*)$", re.MULTILINE)
+ERROR_LINE = re.compile(rf"^{re.escape(NAME)}:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
 
 FAILURE = re.compile(r"error|not found|Invalid|ended|failed to", re.IGNORECASE)
 
@@ -81,7 +83,7 @@ def check(result: tuple) -> object:
 
 def compile_(source: str, expressions: list[str]) -> bytes:
     """Return the code of a program; raises `CompileError`."""
-    program = check(hiprtc.hiprtcCreateProgram(source.encode(), b"k.hip", 0, [], []))
+    program = check(hiprtc.hiprtcCreateProgram(source.encode(), NAME.encode(), 0, [], []))
     try:
         for expression in expressions:
             check(hiprtc.hiprtcAddNameExpression(program, expression.encode()))
@@ -170,10 +172,10 @@ def narrowed(choices: list[list[str]], log: str) -> list[list[str]]:
 
 def without_failing_host(text: str, log: str) -> str | None:
     """Return a source without its declarations of the host that do not compile; None when there are none."""
-    lines = {int(number) for number, _ in ERROR.findall(log)}
+    lines = set(map(int, ERROR_LINE.findall(log)))
     failing = []
     for item in items(text):
-        if item.kind == "other" and at_lines(text, item, lines):
+        if item.kind in ("other", "rest") and at_lines(text, item, lines):
             # Of a class that kernels use, functions that they do not.
             members = members_of(text, item) if item.on_device else [item]
             failing += [each for each in members if not each.on_device and at_lines(text, each, lines)]
@@ -205,7 +207,7 @@ def first_error(log: str) -> str:
     if not found:
         return next((line for line in log.split("\n") if FAILURE.search(line)), log.strip()[-160:])
     quoted = re.match(r"\n[^|\n]*\|([^\n]*)", log[found.end() :])
-    return found[2] + (f" | {quoted[1].strip()}" if quoted else "")
+    return found[1] + (f" | {quoted[1].strip()}" if quoted else "")
 
 
 # -- the command line

@@ -32,7 +32,7 @@ KEPT_HEADERS = {
 class Item:
     """A declaration at the outermost level, or a line of the preprocessor."""
 
-    kind: str  # "directive", "function", "kernel", "other", "bracket"
+    kind: str  # "directive", "function", "kernel", "other", "bracket", or "rest" of what a condition cut in two
     start: int
     end: int
     name: str = ""
@@ -109,7 +109,7 @@ def items(text: str) -> Iterator[Item]:
             elif sign == ";":
                 kind = "other"
             elif sign == "}":
-                kind = "bracket"
+                kind = "rest" if head.strip() else "bracket"
             elif re.search(r"\bnamespace\b[^()=;]*$", head) or re.search(r"\bextern\s*$", head):
                 kind = "bracket"
             else:
@@ -119,8 +119,9 @@ def items(text: str) -> Iterator[Item]:
             at = len(bare)
             kind = "other"
         whole = bare[start:at]
-        on_device = bool(device.search(whole)) or (kind == "function" and "constexpr" in whole.split("{")[0])
         head = whole.split("{")[0]
+        on_device = bool(device.search(head if kind == "function" else whole))
+        on_device |= kind == "function" and "constexpr" in head
         if kind == "function" and kernel.search(head):
             yield Item("kernel", start, at, name_of(kernel.sub("", head)), True)
         else:
@@ -205,5 +206,7 @@ def guessed(head: str, name: str) -> str:
             break
         words = parameter.split()
         is_type = words and words[0] in ("typename", "class")
-        values.append("float" if is_type else "true" if "bool" in words else "16")
+        is_function = is_type and re.fullmatch(r"(F|Fn|Func\w*|\w*Op|\w*Operat\w*|Pred\w*)", words[-1])
+        type_ = "std::plus<float>" if is_function else "float"
+        values.append(type_ if is_type else "true" if "bool" in words else "16")
     return f"{name}<{', '.join(values)}>"

@@ -2,6 +2,7 @@ import pytest
 
 import forebay as ps
 
+from .compiled import Compiled
 from .running import Built
 
 
@@ -9,6 +10,12 @@ from .running import Built
 def build(device, queue):
     """``build(source)``: see `Built`."""
     return lambda source, options=(), names=(): Built(device, queue, source, options, names)
+
+
+@pytest.fixture
+def compiled(device, queue):
+    """``compiled(source)``: see `Compiled`."""
+    return lambda source, options=(), names=(): Compiled(device, queue, source, options, names)
 
 
 @pytest.fixture
