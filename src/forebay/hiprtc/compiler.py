@@ -31,7 +31,9 @@ from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 
 __all__ = ["Compiled", "NotNamedError", "compile_hip"]
 
-EXTENSIONS = "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_bit_instructions"
+EXTENSIONS = (
+    "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_bit_instructions,+SPV_KHR_shader_clock"
+)
 # Strength reduction makes pointers that count up, of which Intel's CPU runtime writes an "invalid binary operator record";
 # and the device's own compiler sees better what an index is.
 NO_STRENGTH_REDUCTION = ("-mllvm", "-disable-lsr")
