@@ -1,0 +1,5 @@
+// Clocks.
+#pragma once
+
+#include <hip/device/atomics.h>
+

@@ -1,0 +1,196 @@
+"""Cutting a HIP or CUDA source file down to its kernels, as somebody does who moves to hiprtc.
+
+Headers of the same collection are put in their place if kernels may need them, headers of host libraries are left out, and
+functions of the host are left out by matching braces. Lines stay where they are within a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+DEVICE = re.compile(r"__(?:device|global)__\b")
+INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"][^\n]*')
+DEVICE_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)(?:\([^)]*\))?(?:[^\n\\]|\\\n)*__(?:device|global)__")
+GLOBAL_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)(?:[^\n\\(]|\\\n)*__global__")
+QUIET = re.compile(
+    r"//[^\n]*|/\*.*?\*/|R\"(\w*)\(.*?\)\1\"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'", re.DOTALL
+)
+ATTRIBUTES = re.compile(r"(?:__launch_bounds__|__attribute__|alignas|__align__|decltype|requires|noexcept)\s*\(")
+
+KEPT_HEADERS = {
+    "algorithm", "array", "assert.h", "cassert", "cfloat", "climits", "cmath", "complex", "cstddef", "cstdint", "cstdio",
+    "cstdlib", "cstring", "float.h", "functional", "limits", "limits.h", "math.h", "numeric", "stddef.h", "stdint.h",
+    "stdio.h", "stdlib.h", "string.h", "tuple", "type_traits", "utility",
+}  # fmt: skip
+"""Headers of C and C++ that kernels may need."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """A declaration at the outermost level, or a line of the preprocessor."""
+
+    kind: str  # "directive", "function", "kernel", "other", "bracket"
+    start: int
+    end: int
+    name: str = ""
+    on_device: bool = False
+
+
+def mask(text: str) -> str:
+    """Return a text whose comments and literals are blank, at the same places."""
+    return QUIET.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def closing(text: str, start: int) -> int:
+    """Return the place after the bracket that closes the one at `start`."""
+    depth = 0
+    for found in re.compile(r"[()\[\]{}]").finditer(text, start):
+        depth += 1 if found[0] in "([{" else -1
+        if depth == 0:
+            return found.end()
+    return len(text)
+
+
+def name_of(head: str) -> str:
+    """Return the name of the function whose declaration this is."""
+    while found := ATTRIBUTES.search(head):
+        head = head[: found.start()] + " " + head[closing(head, found.end() - 1) :]
+    found = re.search(r"(\w+)\s*\(", head)
+    return found[1] if found else ""
+
+
+def items(text: str) -> Iterator[Item]:
+    """Yield the declarations of a source; namespaces and ``extern "C"`` are looked into."""
+    bare = mask(text)
+    device = re.compile("|".join([DEVICE.pattern, *(rf"\b{name}\b" for name in DEVICE_MACRO.findall(text))]))
+    kernel = re.compile("|".join([r"__global__\b", *(rf"\b{name}\b" for name in GLOBAL_MACRO.findall(text))]))
+    directive = re.compile(r"[ \t]*#(?:[^\n\\]|\\.)*", re.DOTALL)
+    stop = re.compile(r"[;({}\[]|(?<=\n)[ \t]*#")
+    at = 0
+    while at < len(bare):
+        if bare[at].isspace():
+            at += 1
+            continue
+        start = at
+        if bare[at] == "#":
+            at = found.end() if (found := directive.match(bare, at)) else at + 1
+            yield Item("directive", start, at)
+            continue
+        kind = ""
+        while not kind and (found := stop.search(bare, at)):
+            at = found.end()
+            sign = found[0][-1]
+            head = bare[start : found.start()]
+            if sign == "#" and head.strip():  # within a declaration
+                at = directive.match(bare, found.start()).end()  # type: ignore[union-attr]
+            elif sign in "([":
+                at = closing(bare, at - 1)
+            elif sign == ";":
+                kind = "other"
+            elif sign == "}":
+                kind = "bracket"
+            elif re.search(r"\bnamespace\b[^()=;]*$", head) or re.search(r"\bextern\s*$", head):
+                kind = "bracket"
+            else:
+                at = closing(bare, at - 1)
+                plain = re.sub(r"operator\s*\S+|[=!<>]=", "", head)
+                while inner := re.search(r"\([^()]*\)", plain):
+                    plain = plain[: inner.start()] + "¶" + plain[inner.end() :]
+                is_type = re.search(r"\b(?:struct|class|union|enum)\b[^¶]*$", re.sub(r"<[^<>]*>", "", plain))
+                if "¶" in plain and "=" not in re.sub(r"<.*?>", "", plain) and not is_type:
+                    kind = "function"
+        if not kind:
+            at = len(bare)
+            kind = "other"
+        whole = bare[start:at]
+        on_device = bool(device.search(whole)) or (kind == "function" and "constexpr" in whole.split("{")[0])
+        head = whole.split("{")[0]
+        if kind == "function" and kernel.search(head):
+            yield Item("kernel", start, at, name_of(kernel.sub("", head)), True)
+        else:
+            yield Item(kind, start, at, name_of(head) if kind == "function" else "", on_device)
+
+
+def without(text: str, gone: list[Item]) -> str:
+    """Return a source without these items; its lines, and conditions of the preprocessor, stay where they are."""
+    for item in reversed(gone):
+        there = text[item.start : item.end]
+        lines = there.split("\n")
+        kept = [line if re.match(r"\s*#\s*(if|else|elif|endif)", line) else "" for line in lines]
+        text = text[: item.start] + "\n".join(kept) + text[item.end :]
+    return text
+
+
+class Collection:
+    """The files of a checkout, in which headers are found as a compiler with the right ``-I`` finds them."""
+
+    def __init__(self, folder: Path, own_headers: Path) -> None:
+        self._folder = folder
+        self._own = own_headers
+        self._by_name: dict[str, list[Path]] = {}
+        for path in folder.rglob("*"):
+            if path.suffix in (".h", ".hpp", ".cuh", ".inl", ".cu", ".hip", ".cpp"):
+                self._by_name.setdefault(path.name, []).append(path)
+
+    def find(self, name: str, near: Path) -> Path | None:
+        """Return the file that a ``#include`` in the folder `near` means."""
+        if (near / name).is_file():
+            return near / name
+        fitting = [path for path in self._by_name.get(Path(name).name, []) if path.as_posix().endswith("/" + name)]
+        return min(fitting, key=lambda path: -len(shared_parts(path, near)), default=None)
+
+    def flatten(self, path: Path, seen: set[Path] | None = None) -> str:
+        """Return a file with its collection's headers in it and those of host libraries left out."""
+        seen = seen if seen is not None else set()
+        seen.add(path)
+        text = path.read_text(errors="replace").replace("\r", "")
+        return INCLUDE.sub(lambda found: self._included(found, path, seen), text)
+
+    def _included(self, found: re.Match[str], path: Path, seen: set[Path]) -> str:
+        name = found[2]
+        if name in KEPT_HEADERS:
+            return found[0]
+        there = self.find(name, path.parent)
+        if there is None:
+            return found[0] if (self._own / name).is_file() else ""
+        if there in seen or not there.is_relative_to(self._folder):
+            return ""
+        text = self.flatten(there, seen)
+        needed = DEVICE.search(text) or not any(item.kind == "function" for item in items(text))
+        return text if needed else ""
+
+
+def shared_parts(one: Path, other: Path) -> list[str]:
+    """Return the folders that two paths have in common."""
+    return [a for a, b in zip(one.parts, other.parts, strict=False) if a == b]
+
+
+def launched(text: str) -> dict[str, list[str]]:
+    """Return the instances of kernel templates that a program launches: name -> ``name<arguments>``."""
+    result: dict[str, list[str]] = {}
+    bare = mask(text)
+    for found in re.finditer(r"\b(\w+)\s*<(?!<)", bare):
+        depth, at = 1, found.end()
+        while at < len(bare) and depth and bare[at] not in ";{}":
+            depth += (bare[at] == "<") - (bare[at] == ">")
+            at += 1
+        before, after = bare[max(0, found.start() - 80) : found.start()], bare[at : at + 30].lstrip(" \n\t)")
+        if depth == 0 and (after.startswith("<<<") or re.search(r"hipLaunchKernelGGL\s*\([\sA-Z_(]*$", before)):
+            result.setdefault(found[1], []).append(re.sub(r"\s+", " ", bare[found.start() : at]))
+    return result
+
+
+def guessed(head: str, name: str) -> str:
+    """Return an instance of the template that this declaration begins with."""
+    parameters = re.findall(r"template\s*<(.*?)>\s*(?:__|static|void|inline|extern|$)", head, re.DOTALL)
+    values = []
+    for parameter in re.split(r",(?![^<>]*>)", parameters[-1] if parameters else ""):
+        if "=" in parameter or "..." in parameter:
+            break
+        words = parameter.split()
+        is_type = words and words[0] in ("typename", "class")
+        values.append("float" if is_type else "true" if "bool" in words else "16")
+    return f"{name}<{', '.join(values)}>"
