@@ -11,7 +11,6 @@ import atexit
 import dataclasses
 import os
 import pickle
-import select
 import signal
 import struct
 import subprocess
@@ -23,10 +22,10 @@ from typing import IO, Any
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo
 
-__all__ = ["BuildProcessError", "build_apart", "serve"]
+__all__ = ["ACCEPTED", "BuildProcessError", "build_apart", "receive", "send"]
 
+SERVER = "forebay.queues.opencl.build_server"
 LENGTH = struct.Struct("<Q")
-IDLE = 60.0  # seconds without a program after which the process ends
 ACCEPTED = "accepted"
 LAST_WORDS = 2000  # characters of what a process that died had said
 
@@ -81,7 +80,7 @@ class _Process:
         self.owner = os.getpid()
         # A file, not a pipe that nobody reads until the end.
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
-        start = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+        start = f"import sys; sys.path[:] = {sys.path!r}; from {SERVER} import serve; serve()"
         try:
             self.child = subprocess.Popen(
                 [sys.executable, "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said,
@@ -93,13 +92,13 @@ class _Process:
     def accepts(self, request: object) -> bool:
         """Send a request; return whether it was received."""
         try:
-            _send(self.child.stdin, request)
-            return bool(_receive(self.child.stdout) == ACCEPTED)
+            send(self.child.stdin, request)
+            return bool(receive(self.child.stdout) == ACCEPTED)
         except (OSError, EOFError):
             return False
 
     def answer(self) -> Any:
-        return _receive(self.child.stdout)
+        return receive(self.child.stdout)
 
     def last_words(self) -> str:
         """How it ended, and the last that it said."""
@@ -137,72 +136,19 @@ def _end() -> None:
         _drop(_running[0])
 
 
-def _send(file: IO[bytes] | None, thing: object) -> None:
+def send(file: IO[bytes] | None, thing: object) -> None:
+    """Send to the other process."""
     assert file is not None
     data = pickle.dumps(thing)
     file.write(LENGTH.pack(len(data)) + data)
     file.flush()
 
 
-def _receive(file: IO[bytes] | None) -> Any:
+def receive(file: IO[bytes] | None) -> Any:
+    """Wait for what the other process sends; EOFError if that has ended."""
     assert file is not None
     header = file.read(LENGTH.size)
     if len(header) < LENGTH.size:
         raise EOFError
     data = file.read(LENGTH.unpack(header)[0])
     return pickle.loads(data)
-
-
-# -- in the other process
-
-
-def serve() -> None:
-    """Build what is asked for on the standard input until that ends, or nothing comes for a while."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a driver prints is no answer
-    contexts: dict[str, tuple[Any, DeviceInfo]] = {}
-    requests = sys.stdin.buffer
-    while select.select([requests], [], [], IDLE)[0]:
-        try:
-            info, source, options = _receive(requests)
-        except EOFError:
-            return
-        _send(answers, ACCEPTED)
-        _send(answers, _built(contexts, info, source, options))
-
-
-def _built(
-    contexts: dict[str, tuple[Any, DeviceInfo]], info: DeviceInfo, source: bytes, options: tuple[str, ...]
-) -> tuple[Any, ...]:
-    from forebay.queues.opencl.programs import Builder
-
-    try:
-        if info.name not in contexts:
-            contexts[info.name] = _opened(info)
-        return ("built", Builder(*contexts[info.name], source, options).compiled_entry().dumps())
-    except errors.BuildError as error:
-        return ("BuildError", str(error), error.log)
-    except errors.Error as error:
-        return (type(error).__name__, str(error))
-    except Exception as error:  # a driver's, which may not be known where it is unpickled
-        return ("BuildError", f"{type(error).__name__}: {error}", str(error))
-
-
-def _opened(info: DeviceInfo) -> tuple[Any, DeviceInfo]:
-    """A context of the device that the other process means; it is not tried out again."""
-    import pyopencl as cl
-
-    from forebay.queues.opencl.discovery import intel_cpu_runtime, shown_to_loader
-
-    with shown_to_loader(intel_cpu_runtime()):
-        platforms = cl.get_platforms()
-    found = [
-        device for platform in platforms if platform.name.strip() == info.platform for device in platform.get_devices()
-    ]
-    same = [
-        device for device in found
-        if (device.name.strip(), device.driver_version.strip()) == (info.description, info.driver_version)
-    ]  # fmt: skip
-    if not same:
-        raise errors.DeviceNotFoundError(f"the process for building does not find {info.name}")
-    return cl.Context([same[0]]), dataclasses.replace(info, native=same[0])

@@ -179,8 +179,9 @@ class _Compilation:
             module = module.replace(f"@{symbol} = internal ", f"@{symbol} = ")
         try:
             signatures = read_signatures(module)
-        except (KeyError, ValueError, IndexError):  # a version of LLVM that writes its text in another way
+        except (KeyError, ValueError, IndexError) as error:  # a version of LLVM that writes its text in another way
             signatures = Signatures((), ())
+            log = f"{log}\nwarning: the types of parameters are not known ({error!r})".strip()
         known = {each.symbol for part in signatures for each in part}
         for expression, symbol in lowered.items():
             if known and symbol not in known:

@@ -23,7 +23,9 @@ __all__ = [
 QUOTED = r'"(?:[^"\\]|\\[0-9A-Fa-f]{2})*"'
 SYMBOL = rf"(?:{QUOTED}|[-\w$.]+)"
 KERNEL = re.compile(rf"define [^@]*\bspir_kernel void @({SYMBOL})\(.*!dbg !(\d+)")
-VARIABLE = re.compile(rf"@({SYMBOL}) = (?![^=]*\bexternal\b)[^=]*addrspace\(1\)[^=]* (?:global|constant) .*!dbg !(\d+)")
+# Of those that are local to the module the host is told nothing.
+LOCAL = "external |private |internal "
+VARIABLE = re.compile(rf"@({SYMBOL}) = (?!{LOCAL})[\w() ]*addrspace\(1\)[\w() ]* (?:global|constant) .*!dbg !(\d+)")
 NODE = re.compile(r"!(\d+) = (?:distinct )?!(.*)")
 FIELD = re.compile(rf"(\w+): (?:!(\d+)|({QUOTED})|([^,()]+))")
 REFERENCE = re.compile(r"!(\d+)|null")
