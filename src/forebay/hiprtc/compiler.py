@@ -43,6 +43,8 @@ NOT_FOR_DEVICES = re.compile(rf"^@(?:{ASKED}\d+|__hip_cuid_\w*|llvm\.(?:compiler
 OWN_FUNCTION = re.compile(
     r"^define (?!linkonce|internal|private|available)(?:dso_local |hidden |protected )*(?=[^@]*\bspir_func )", re.M
 )
+# The host may write to it, so its first value is not to be taken for its only one.
+STATIC_VARIABLE = re.compile(rf"^(@{SYMBOL}) = internal (?=addrspace\(1\) (?:externally_initialized )?global )", re.M)
 FIXED_ROUNDING = re.compile(r" = f(?:mul|add|sub) (?!(?:\w+ )*(?:contract|fast) )")
 LENGTH = struct.Struct("<Q")
 LANGUAGE = re.compile(r"-(?!W|w$|ferror|ftemplate-backtrace|fdiagnostics|fno-diagnostics).*")
@@ -182,8 +184,7 @@ class _Compilation:
         symbols = {int(number): unquoted(symbol) for number, symbol in ASKED_LINE.findall(module)}
         lowered = {text: symbols[number] for number, text in enumerate(expressions) if number in symbols}
         module = NOT_FOR_DEVICES.sub("", module)
-        for symbol in lowered.values():  # a static variable that the program asks for is for the host, too
-            module = module.replace(f"@{symbol} = internal ", f"@{symbol} = ")
+        module = STATIC_VARIABLE.sub(r"\1 = ", module)
         try:
             signatures = read_signatures(module)
         except (KeyError, ValueError, IndexError) as error:  # a version of LLVM that writes its text in another way

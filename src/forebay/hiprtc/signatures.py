@@ -130,6 +130,8 @@ class _Module:
         tag, fields = self._stripped(node)
         if tag not in POINTERS:
             type = self._type(node)
+            if type.name[-1:] == "3":  # HIP's vectors of three have no fourth, as OpenCL's do
+                type = type._replace(name="struct")
             return ParameterSignature(name, type.name, False, False, type.nbytes, type.alignment, type.holds_pointers)
         target = fields.get("baseType", "")
         pointed = self._type(target)
