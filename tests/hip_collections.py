@@ -30,11 +30,15 @@ from rich.table import Table
 import forebay.hiprtc
 from forebay import hip, hiprtc
 
-from .helpers.hip_sources import Collection, Item, guessed, items, launched, without
+from .helpers.hip_sources import DEVICE, Collection, Item, guessed, items, launched, without
 
 SOURCES = (".hip", ".cu", ".cpp", ".cuh", ".hpp", ".h")
 ROUNDS = 12
-ERROR = re.compile(r"^[^\n:]*:(\d+):\d+: (?:fatal )?error: (.*)$", re.MULTILINE)
+NAME = "k.hip"
+ERROR = re.compile(r"^[^\n:]*:\d+:\d+: (?:fatal )?error: (.*)$", re.MULTILINE)
+ERROR_LINE = re.compile(rf"^{re.escape(NAME)}:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
+
+FAILURE = re.compile(r"error|not found|Invalid|ended|failed to", re.IGNORECASE)
 
 CAUSES = {
     "textures and surfaces": r"textures and surfaces|[tT]exture|surf[123]D|cudaSurface|tex[123]D",
@@ -42,6 +46,7 @@ CAUSES = {
     "a kernel that launches": r"<<<|kernel call|cudaLaunch|cudaStream\w*|named_type_kernel|cudaGraph|cudaGetParameterBuffer",
     "assembly of a GPU": r"\basm\b|inline asm|invalid (output|input) constraint|constraint '",
     "a GPU's own instructions": r"__builtin_amdgcn|amdgcn|__nv_|nvcuda|wmma|mma|rocwmma|cuda::(?:pipeline|barrier|ptx)|__pipeline|'cuda'",
+    "functions of another file": r"Symbols not found",
     "another library": r"thrust|cub\b|rocprim|hipcub|curand|hiprand|rocrand|cufft|boost|rocfft|libcu|cutlass|GL\w+|Kokkos",
     "memory from a kernel's heap": r"cannot be allocated in a kernel|operator new|operator delete",
     "pointers to functions, virtual functions": r"function pointer|virtual|vtable|indirect call",
@@ -78,11 +83,11 @@ def check(result: tuple) -> object:
 
 def compile_(source: str, expressions: list[str]) -> bytes:
     """Return the code of a program; raises `CompileError`."""
-    program = check(hiprtc.hiprtcCreateProgram(source.encode(), b"k.hip", 0, [], []))
+    program = check(hiprtc.hiprtcCreateProgram(source.encode(), NAME.encode(), 0, [], []))
     try:
         for expression in expressions:
             check(hiprtc.hiprtcAddNameExpression(program, expression.encode()))
-        options = [b"-ferror-limit=40"]
+        options = [b"-ferror-limit=40", b"-std=c++20"]
         if int(hiprtc.hiprtcCompileProgram(program, len(options), options)[0]):
             log = bytearray(check(hiprtc.hiprtcGetProgramLogSize(program)))
             hiprtc.hiprtcGetProgramLog(program, log)
@@ -149,7 +154,7 @@ class File:
                 log = str(error)
             else:
                 refusal = load(code)
-                return Outcome(self.path, "", "does not load" if refusal else "loads", refusal)
+                return Outcome(self.path, "", "does not load" if refusal else "loads", first_error(refusal))
             changed = without_failing_host(text, log)
             if changed is not None:
                 text = changed
@@ -167,10 +172,26 @@ def narrowed(choices: list[list[str]], log: str) -> list[list[str]]:
 
 def without_failing_host(text: str, log: str) -> str | None:
     """Return a source without its declarations of the host that do not compile; None when there are none."""
-    lines = {int(number) for number, _ in ERROR.findall(log)}
-    there = list(items(text))
-    failing = [item for item in there if not item.on_device and item.kind == "other" and at_lines(text, item, lines)]
+    lines = set(map(int, ERROR_LINE.findall(log)))
+    failing = []
+    for item in items(text):
+        if item.kind in ("other", "rest") and at_lines(text, item, lines):
+            # Of a class that kernels use, functions that they do not.
+            members = members_of(text, item) if item.on_device else [item]
+            failing += [each for each in members if not each.on_device and at_lines(text, each, lines)]
+        elif item.kind == "function" and "constexpr" in text[item.start : item.end] and at_lines(text, item, lines):
+            failing += [] if DEVICE.search(text[item.start : item.end]) else [item]
     return without(text, failing) if failing else None
+
+
+def members_of(text: str, item: Item) -> list[Item]:
+    """Return the functions of a class."""
+    start = text.find("{", item.start, item.end) + 1
+    if not start:
+        return []
+    inside = [dataclasses.replace(each, start=each.start + start, end=each.end + start)
+              for each in items(text[start : item.end - 1])]  # fmt: skip
+    return [each for each in inside if each.kind == "function"]
 
 
 def at_lines(text: str, item: Item, lines: set[int]) -> bool:
@@ -184,9 +205,9 @@ def first_error(log: str) -> str:
     """Return the first error of a log of clang with the line it is about, or the first line that says anything."""
     found = ERROR.search(log)
     if not found:
-        return next((line for line in log.split("\n") if "error" in line.lower()), log.strip()[:160])
+        return next((line for line in log.split("\n") if FAILURE.search(line)), log.strip()[-160:])
     quoted = re.match(r"\n[^|\n]*\|([^\n]*)", log[found.end() :])
-    return found[2] + (f" | {quoted[1].strip()}" if quoted else "")
+    return found[1] + (f" | {quoted[1].strip()}" if quoted else "")
 
 
 # -- the command line

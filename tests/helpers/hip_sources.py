@@ -22,8 +22,8 @@ ATTRIBUTES = re.compile(r"(?:__launch_bounds__|__attribute__|alignas|__align__|d
 
 KEPT_HEADERS = {
     "algorithm", "array", "assert.h", "cassert", "cfloat", "climits", "cmath", "complex", "cstddef", "cstdint", "cstdio",
-    "cstdlib", "cstring", "float.h", "functional", "limits", "limits.h", "math.h", "numeric", "stddef.h", "stdint.h",
-    "stdio.h", "stdlib.h", "string.h", "tuple", "type_traits", "utility",
+    "cstdlib", "cstring", "float.h", "functional", "limits", "limits.h", "math.h", "numeric", "ranges", "span", "stddef.h",
+    "stdint.h", "stdio.h", "stdlib.h", "string.h", "tuple", "type_traits", "utility",
 }  # fmt: skip
 """Headers of C and C++ that kernels may need."""
 
@@ -32,7 +32,7 @@ KEPT_HEADERS = {
 class Item:
     """A declaration at the outermost level, or a line of the preprocessor."""
 
-    kind: str  # "directive", "function", "kernel", "other", "bracket"
+    kind: str  # "directive", "function", "kernel", "other", "bracket", or "rest" of what a condition cut in two
     start: int
     end: int
     name: str = ""
@@ -60,6 +60,24 @@ def name_of(head: str) -> str:
         head = head[: found.start()] + " " + head[closing(head, found.end() - 1) :]
     found = re.search(r"(\w+)\s*\(", head)
     return found[1] if found else ""
+
+
+def without_template(head: str) -> str:
+    """Return a declaration without the ``template <…>`` that it begins with."""
+    while found := re.match(r"\s*template\s*<", head):
+        depth, at = 1, found.end()
+        while at < len(head) and depth:
+            depth += (head[at] == "<") - (head[at] == ">")
+            at += 1
+        head = head[at:]
+    return head
+
+
+def is_function(head: str) -> bool:
+    """Whether what comes before a brace declares a function."""
+    plain = re.sub(r"operator\s*[^\s\w]+|[=!<>]=", "operator", without_template(head))
+    before = plain.split("(")[0]
+    return "(" in plain and "=" not in before and not re.search(r"\b(?:struct|class|union|enum)\s+\w+\s*$", before)
 
 
 def items(text: str) -> Iterator[Item]:
@@ -91,23 +109,19 @@ def items(text: str) -> Iterator[Item]:
             elif sign == ";":
                 kind = "other"
             elif sign == "}":
-                kind = "bracket"
+                kind = "rest" if head.strip() else "bracket"
             elif re.search(r"\bnamespace\b[^()=;]*$", head) or re.search(r"\bextern\s*$", head):
                 kind = "bracket"
             else:
                 at = closing(bare, at - 1)
-                plain = re.sub(r"operator\s*\S+|[=!<>]=", "", head)
-                while inner := re.search(r"\([^()]*\)", plain):
-                    plain = plain[: inner.start()] + "¶" + plain[inner.end() :]
-                is_type = re.search(r"\b(?:struct|class|union|enum)\b[^¶]*$", re.sub(r"<[^<>]*>", "", plain))
-                if "¶" in plain and "=" not in re.sub(r"<.*?>", "", plain) and not is_type:
-                    kind = "function"
+                kind = "function" if is_function(head) else ""
         if not kind:
             at = len(bare)
             kind = "other"
         whole = bare[start:at]
-        on_device = bool(device.search(whole)) or (kind == "function" and "constexpr" in whole.split("{")[0])
         head = whole.split("{")[0]
+        on_device = bool(device.search(head if kind == "function" else whole))
+        on_device |= kind == "function" and "constexpr" in head
         if kind == "function" and kernel.search(head):
             yield Item("kernel", start, at, name_of(kernel.sub("", head)), True)
         else:
@@ -192,5 +206,7 @@ def guessed(head: str, name: str) -> str:
             break
         words = parameter.split()
         is_type = words and words[0] in ("typename", "class")
-        values.append("float" if is_type else "true" if "bool" in words else "16")
+        is_function = is_type and re.fullmatch(r"(F|Fn|Func\w*|\w*Op|\w*Operat\w*|Pred\w*)", words[-1])
+        type_ = "std::plus<float>" if is_function else "float"
+        values.append(type_ if is_type else "true" if "bool" in words else "16")
     return f"{name}<{', '.join(values)}>"

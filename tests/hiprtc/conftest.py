@@ -1,9 +1,9 @@
 import pytest
 
 import forebay as ps
-
 from forebay.hiprtc.clang import find_clang
 
+from .compiled import Compiled
 from .running import Built
 
 
@@ -19,6 +19,12 @@ def build_both(device, queue, request):
     if request.param == "clang" and not (device.driver.takes_spirv and find_clang()[0]):
         pytest.skip("no SPIR-V for this device")
     return lambda source, options=(), names=(): Built(device, queue, source, options, names, request.param)
+
+
+@pytest.fixture
+def compiled(device, queue):
+    """``compiled(source)``: see `Compiled`."""
+    return lambda source, options=(), names=(): Compiled(device, queue, source, options, names)
 
 
 @pytest.fixture

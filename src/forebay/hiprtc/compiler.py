@@ -33,6 +33,9 @@ from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 __all__ = ["Compiled", "NotNamedError", "compile_hip"]
 
 EXTENSIONS = "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_bit_instructions"
+# It makes pointers that count up, of which Intel's CPU runtime writes an "invalid binary operator record"; and the
+# device's own compiler sees better what an index is.
+NO_STRENGTH_REDUCTION = ("-mllvm", "-disable-lsr")
 FOR_LINES = ("SPV_KHR_non_semantic_info", "--spv-emit-nonsemantic-debug-info")
 EXPRESSION = "name expression"
 ASKED = "__forebay_name_"
@@ -283,7 +286,7 @@ class _Compilation:
     def _spirv(self, module: str) -> bytes:
         level = next(flag for flag in self.options.front_end if flag.startswith("-O"))
         command = (
-            *self.clang.front_end, "-triple", TARGET, level, "-w", "-mllvm",
+            *self.clang.front_end, "-triple", TARGET, level, "-w", *NO_STRENGTH_REDUCTION, "-mllvm",
             *((f"{EXTENSIONS},+{FOR_LINES[0]}", "-mllvm", FOR_LINES[1]) if self.options.lines else (EXTENSIONS,)),
             "-x", "ir", "-emit-obj", "-o", "-", "-",
         )  # fmt: skip

@@ -114,6 +114,10 @@ class thread_block_tile {
     static_assert(Size > 0 && Size <= 32 && (Size & (Size - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
 
   public:
+    thread_block_tile() = default;
+    template <class Other>
+    __DEVICE__ thread_block_tile(const thread_block_tile<Size, Other>&) {}
+
     static __DEVICE__ constexpr unsigned size() { return Size; }
     static __DEVICE__ constexpr unsigned num_threads() { return Size; }
     static __DEVICE__ unsigned thread_rank() { return __lane_id() & (Size - 1); }

@@ -80,10 +80,17 @@ __DEVICE__ double rnorm(int count, const double* x) { return rsqrt(__forebay::su
 __DEVICE__ float powif(float x, int n) { return pow(x, (float)n); }
 __DEVICE__ double powi(double x, int n) { return pow(x, (double)n); }
 
-// exp(x * x) * erfc(x); where the product of the two would be 0 * inf, the first terms of the series.
-FOREBAY_UNARY(
-    erfcx, if (x < (sizeof(T) == 4 ? 9 : 25)) return exp(x * x) * erfc(x);
-    T r = 1 / (2 * x * x); return T(0.56418958354775628695) / x * (1 - r * (1 - 3 * r * (1 - 5 * r)));)
+// exp(x * x) * erfc(x), the error of the square put right; where that is inf * 0, the first terms of the series.
+__DEVICE__ double erfcx(double x) {
+    if (x >= 25) {
+        double r = 1 / (2 * x * x);
+        return 0.56418958354775628695 / x * (1 - r * (1 - 3 * r * (1 - 5 * r)));
+    }
+    double square = x * x;
+    return exp(square) * (1 + fma(x, x, -square)) * erfc(x);
+}
+__DEVICE__ float erfcx(float x) { return (float)erfcx((double)x); }
+__DEVICE__ float erfcxf(float x) { return (float)erfcx((double)x); }
 
 // The inverse of erfc: Winitzki's approximation, then Halley's steps, each of which triples the right digits.
 namespace __forebay {
@@ -95,7 +102,7 @@ __DEVICE__ double inverse_erfc(double z) {
     double t = 4.3307467507756 + l / 2;
     double x = sqrt(sqrt(t * t - l / 0.147) - t);
     for (int i = 0; i < 3; i++) {
-        double error = (small - erfc(x)) / (-1.12837916709551257390 * exp(-x * x));
+        double error = (erfc(x) - small) / (-1.12837916709551257390 * exp(-x * x));
         x -= error / (1 + x * error);
     }
     return z < 1 ? x : -x;
