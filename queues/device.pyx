@@ -48,7 +48,7 @@ from forebay.queues.graphs.capture import Capturing, begin
 from forebay.queues.graphs.graph import Graph
 from forebay.queues.host_functions import stop as stop_host_functions
 from forebay.queues.kernels.ids import identify
-from forebay.queues.kernels.program import Program, read_source
+from forebay.queues.kernels.program import Program, compiled_source, read_source
 from forebay.queues.launch.reductions import Reductions
 from forebay.queues.memory.pinned import is_pinned, remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
@@ -467,9 +467,10 @@ cdef class Device:
         Parameters
         ----------
         source : str or bytes
-            OpenCL C, or SPIR-V.
+            OpenCL C, HIP C++ (what has a ``__global__``), or SPIR-V.
         options : str or sequence of str
-            Compiler options, such as ``"-cl-fast-relaxed-math"``.
+            Compiler options, such as ``"-cl-fast-relaxed-math"``; for HIP C++ those of clang, such as
+            ``"-std=c++20"``.
 
         Returns
         -------
@@ -479,6 +480,10 @@ cdef class Device:
         ------
         BuildError
             When the program does not build. The compiler's log is in the message and in ``.log``.
+        InvalidArgumentError
+            When an option for HIP C++ is unknown.
+        NotSupportedError
+            When the source is HIP C++ and no compiler for it is installed: ``pip install 'forebay[hip]'``.
 
         Blocks while it compiles. A program that was compiled before, by any process, is read from the disk instead,
         unless the source includes files.
@@ -486,8 +491,10 @@ cdef class Device:
         self._check_open()
         source, options = read_source(source, options)
         with finished_before_exit("program()"):
-            natives = self.driver.build(source, options)
-        return Program(self, natives, identify(natives, source, options), self._make_kernel)
+            compiled = compiled_source(self, source, options)
+            natives = self.driver.build(compiled.source, compiled.options)
+        identities = identify(natives, compiled.source, compiled.options)
+        return Program(self, natives, identities, self._make_kernel, compiled.symbols)
 
     @property
     def _reductions(self) -> Reductions:

@@ -135,7 +135,7 @@ values_of = st.fixed_dictionaries({
 @pytest.mark.executes(run=False)  # what differs each time is an error of hypothesis
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(expressions=st.lists(trees, min_size=10, max_size=10), values=values_of)
-def test_integer_expressions(build, expressions, values):
+def test_integer_expressions(build_both, expressions, values):
     wanted = {}
     for tree in expressions:
         try:
@@ -147,7 +147,7 @@ def test_integer_expressions(build, expressions, values):
         f"out[{index}] = {text}; out[{index + 10}] = sizeof({text});" for index, text in enumerate(wanted)
     )
     parameters = ", ".join(f"{kind} {name}" for name, kind in VARIABLES.items())
-    program = build(f"__global__ void k(long long* out, {parameters}) {{\n{lines}\n}}")
+    program = build_both(f"__global__ void k(long long* out, {parameters}) {{\n{lines}\n}}")
     out = np.zeros(20, "i8")
     program.run("k", 1, 1, out, *(values[name] for name in VARIABLES))
     for index, (text, (name, value)) in enumerate(wanted.items()):

@@ -10,7 +10,7 @@ from forebay.hip_cpp.program import Variable
 from forebay.queues.device import Device
 from forebay.queues.kernels.program import Program
 
-__all__ = ["build", "compile_for", "current_device"]
+__all__ = ["build", "compile_for", "current_device", "options_for"]
 
 _choose: Callable[[], Device] | None = None
 _default: list[Device] = []
@@ -47,6 +47,13 @@ def build(
 
     Blocks while it compiles.
     """
+    return device.program(text, options_for(device, text, options, variables))
+
+
+def options_for(
+    device: Device, text: str | bytes, options: Sequence[str], variables: Sequence[Variable]
+) -> tuple[str, ...]:
+    """Return the options with which the device has variables; raises as `build` does."""
     if variables and isinstance(text, str):
         more = device.driver.variable_options
         if more is None:
@@ -59,4 +66,4 @@ def build(
                     )
         elif not any(option.startswith("-cl-std=") for option in options):
             options = (*options, *more)
-    return device.program(text, options)
+    return tuple(options)

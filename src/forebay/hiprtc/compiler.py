@@ -1,7 +1,7 @@
 """From HIP C++ to SPIR-V: clang in child processes, and the disk cache of what it made.
 
-Clang runs twice. The first time it leaves its optimized LLVM module as text, from which `signatures` reads the kernels;
-the second time it makes SPIR-V of that, which takes a tenth of the time.
+Clang runs twice. The first time it leaves an LLVM module as text, from which `signatures` reads the kernels. The second
+time it optimizes that and makes SPIR-V of it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from forebay.hip_cpp.program import Variable
 from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
 from forebay.hiprtc import prelude
 from forebay.hiprtc.clang import FIXED, INCLUDE, TARGET, Clang
+from forebay.hiprtc.messages import explained
 from forebay.hiprtc.options import Options
 from forebay.hiprtc.signatures import SYMBOL, KernelSignature, Signatures, read_signatures, unquoted
 from forebay.hiprtc.spirv_passes import ModuleError, finish_module
@@ -34,8 +35,8 @@ __all__ = ["Compiled", "NotNamedError", "compile_hip"]
 EXTENSIONS = (
     "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_bit_instructions,+SPV_KHR_shader_clock"
 )
-# Strength reduction makes pointers that count up, of which Intel's CPU runtime writes an "invalid binary operator record";
-# and the device's own compiler sees better what an index is.
+# It makes pointers that count up, of which Intel's CPU runtime writes an "invalid binary operator record"; and the
+# device's own compiler sees better what an index is.
 NO_STRENGTH_REDUCTION = ("-mllvm", "-disable-lsr")
 FOR_LINES = ("SPV_KHR_non_semantic_info", "--spv-emit-nonsemantic-debug-info")
 EXPRESSION = "name expression"
@@ -44,6 +45,11 @@ ASKED_LINE = re.compile(
     rf"^@{ASKED}(\d+) = .*? global ptr addrspace\(4\) (?:addrspacecast \(ptr[^@]*)?@({SYMBOL})", re.M
 )
 NOT_FOR_DEVICES = re.compile(rf"^@(?:{ASKED}\d+|__hip_cuid_\w*|llvm\.(?:compiler\.)?used) = .*\n", re.M)
+OWN_FUNCTION = re.compile(
+    r"^define (?!linkonce|internal|private|available)(?:dso_local |hidden |protected )*(?=[^@]*\bspir_func )", re.M
+)
+# The host may write to it, so its first value is not to be taken for its only one.
+STATIC_VARIABLE = re.compile(rf"^(@{SYMBOL}) = internal (?=addrspace\(1\) (?:externally_initialized )?global )", re.M)
 FIXED_ROUNDING = re.compile(r" = f(?:mul|add|sub) (?!(?:\w+ )*(?:contract|fast) )")
 LENGTH = struct.Struct("<Q")
 LANGUAGE = re.compile(r"-(?!W|w$|ferror|ftemplate-backtrace|fdiagnostics|fno-diagnostics).*")
@@ -165,8 +171,10 @@ class _Compilation:
         self.name = re.sub(r'[\\"\x00-\x1f]', "_", name) or "program.hip"
         self.listed = folder / "read"
         self.own = folder / "headers"
+        self.sources: dict[str, str] = {}
 
     def write_headers(self, headers: Mapping[str, str]) -> None:
+        self.sources |= headers
         for name, text in headers.items():
             path = self.own / os.path.normpath(name)
             if not path.is_relative_to(self.own) or ".." in path.parts:
@@ -176,21 +184,24 @@ class _Compilation:
             path.write_text(text, encoding="utf-8", errors="surrogateescape")
 
     def compiled(self, source: str, expressions: Sequence[str]) -> Compiled:
+        self.sources[self.name] = source
         module, log = self._llvm(self._whole(source, expressions))
         symbols = {int(number): unquoted(symbol) for number, symbol in ASKED_LINE.findall(module)}
         lowered = {text: symbols[number] for number, text in enumerate(expressions) if number in symbols}
         module = NOT_FOR_DEVICES.sub("", module)
-        for symbol in lowered.values():  # a static variable that the program asks for is for the host, too
-            module = module.replace(f"@{symbol} = internal ", f"@{symbol} = ")
+        module = STATIC_VARIABLE.sub(r"\1 = ", module)
         try:
             signatures = read_signatures(module)
-        except (KeyError, ValueError, IndexError):  # a version of LLVM that writes its text in another way
+        except (KeyError, ValueError, IndexError) as error:  # a version of LLVM that writes its text in another way
             signatures = Signatures((), ())
+            log = f"{log}\nwarning: the types of parameters are not known ({error!r})".strip()
         known = {each.symbol for part in signatures for each in part}
         for expression, symbol in lowered.items():
             if known and symbol not in known:
                 message = f"{EXPRESSION}:1: error: {expression!r} is neither a kernel nor a variable of the device"
                 raise NotNamedError(message, log=message)
+        # Nothing else calls them, so those that are not used, or inlined, go.
+        module = OWN_FUNCTION.sub("define internal ", module)
         spirv = self._spirv(module)
         plain = _plain_names(signatures.kernels)
         contracts = self.options.contraction and not FIXED_ROUNDING.search(module)
@@ -244,7 +255,7 @@ class _Compilation:
         return "\n".join([*lines, f'#line 1 "{self.name}"', source, *asked, ""])
 
     def _llvm(self, text: str) -> tuple[str, str]:
-        """The optimized LLVM module, and the warnings."""
+        """The LLVM module, and the warnings."""
         language = (
             *(flag for flag in self.options.front_end if LANGUAGE.fullmatch(flag)),
             "-I",
@@ -263,7 +274,7 @@ class _Compilation:
         command = (
             *self.clang.front_end, *FIXED, *self.options.front_end, *folders, "-I", str(INCLUDE), *self.clang.flags,
             *first, "-main-file-name", self.name, "-dependency-file", str(self.listed), "-MT", "program",
-            "-emit-llvm", "-o", "-", "-",
+            "-disable-llvm-passes", "-emit-llvm", "-o", "-", "-",
         )  # fmt: skip
         status, module, log = self._run(command, text)
         if status and header and BROKEN_HEADER.search(log):
@@ -277,12 +288,13 @@ class _Compilation:
     def _spirv(self, module: str) -> bytes:
         level = next(flag for flag in self.options.front_end if flag.startswith("-O"))
         command = (
-            *self.clang.front_end, "-triple", TARGET, level, "-disable-llvm-passes", "-w", *NO_STRENGTH_REDUCTION, "-mllvm",
+            *self.clang.front_end, "-triple", TARGET, level, "-w", *NO_STRENGTH_REDUCTION, "-mllvm",
             *((f"{EXTENSIONS},+{FOR_LINES[0]}", "-mllvm", FOR_LINES[1]) if self.options.lines else (EXTENSIONS,)),
             "-x", "ir", "-emit-obj", "-o", "-", "-",
         )  # fmt: skip
         status, spirv, log = self._run(command, module)
         if status:
+            log = explained(log, module, self.sources)
             raise BuildError(f"clang makes no SPIR-V of the program\n{log}", log=log)
         return spirv
 

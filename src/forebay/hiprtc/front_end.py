@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forebay.core.errors import BuildError
+from forebay.core.errors import BuildError, InvalidArgumentError
 from forebay.hip_cpp import KernelInfo, NotInstalledError, RefusedError, Variable, translate
+from forebay.hip_cpp.building import options_for
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import NotNamedError, compile_hip
-from forebay.hiprtc.options import Options
+from forebay.hiprtc.options import Options, split_options
 from forebay.queues.device import Device
+from forebay.queues.kernels.program import Compiled
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["Prepared", "compile_for_device", "prepare"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,29 @@ def prepare(
         log = f"{error.log}\n{note}"
         kind = NotNamedError if error.place.file == "name expression" else BuildError
         raise kind(log, log=log) from None
+
+
+def compile_for_device(device: Device, source: str, words: tuple[str, ...]) -> Compiled:
+    """Compile HIP C++ for `Device.program`, with which it is registered; the options are those of clang.
+
+    Raises
+    ------
+    BuildError
+        With the compiler's log.
+    InvalidArgumentError
+        For an unknown option.
+
+    Blocks while it compiles.
+    """
+    try:
+        options = split_options(words)
+    except ValueError as error:
+        raise InvalidArgumentError(f"program: {error}") from None
+    made = prepare(device, source, "program.hip", {}, options)
+    symbols = {kernel.mangled: kernel.symbol for kernel in made.kernels if kernel.mangled}
+    symbols |= {variable.name: variable.symbol for variable in made.variables}
+    symbols |= {kernel.name: kernel.symbol for kernel in made.kernels}
+    return Compiled(made.text, options_for(device, made.text, made.options, made.variables), symbols)
 
 
 def translated(

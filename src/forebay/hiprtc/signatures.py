@@ -16,6 +16,8 @@ __all__ = [
     "ParameterSignature",
     "Signatures",
     "VariableSignature",
+    "fields_of",
+    "nodes_of",
     "read_signatures",
     "unquoted",
 ]
@@ -23,8 +25,10 @@ __all__ = [
 QUOTED = r'"(?:[^"\\]|\\[0-9A-Fa-f]{2})*"'
 SYMBOL = rf"(?:{QUOTED}|[-\w$.]+)"
 KERNEL = re.compile(rf"define [^@]*\bspir_kernel void @({SYMBOL})\(.*!dbg !(\d+)")
-VARIABLE = re.compile(rf"@({SYMBOL}) = (?![^=]*\bexternal\b)[^=]*addrspace\(1\)[^=]* (?:global|constant) .*!dbg !(\d+)")
-NODE = re.compile(r"!(\d+) = (?:distinct )?!(.*)")
+# Of those that are local to the module the host is told nothing.
+LOCAL = "external |private |internal "
+VARIABLE = re.compile(rf"@({SYMBOL}) = (?!{LOCAL})[\w() ]*addrspace\(1\)[\w() ]* (?:global|constant) .*!dbg !(\d+)")
+NODE = re.compile(r"^!(\d+) = (?:distinct )?!(.*)", re.MULTILINE)
 FIELD = re.compile(rf"(\w+): (?:!(\d+)|({QUOTED})|([^,()]+))")
 REFERENCE = re.compile(r"!(\d+)|null")
 VECTOR = re.compile(r"u?(?:char|short|int|long|longlong)[1234]|(?:float|double|half)[1234]")
@@ -92,24 +96,20 @@ class _Type(NamedTuple):
 
 class _Module:
     def __init__(self, module: str) -> None:
-        self.nodes: dict[str, str] = {}
+        self.nodes = nodes_of(module)
         self.kernels: list[tuple[str, str]] = []
         self.variables: list[tuple[str, str]] = []
         self.names: dict[tuple[str, int], str] = {}  # of parameters, by function and position
         self._looking: set[str] = set()
         for line in module.splitlines():
-            if line.startswith("!"):
-                match = NODE.match(line)
-                if match:
-                    self.nodes[match[1]] = match[2]
-            elif line.startswith("define ") and (match := KERNEL.match(line)):
+            if line.startswith("define ") and (match := KERNEL.match(line)):
                 self.kernels.append((unquoted(match[1]), match[2]))
             elif line.startswith("@") and (match := VARIABLE.match(line)):
                 self.variables.append((unquoted(match[1]), match[2]))
         wanted = {node for _, node in self.kernels}
         for text in self.nodes.values():
             if text.startswith("DILocalVariable(") and "arg: " in text:
-                fields = _fields(text)
+                fields = fields_of(text)
                 if fields.get("scope") in wanted and "name" in fields:
                     self.names[fields["scope"], int(fields["arg"])] = fields["name"]
 
@@ -130,6 +130,8 @@ class _Module:
         tag, fields = self._stripped(node)
         if tag not in POINTERS:
             type = self._type(node)
+            if type.name[-1:] == "3":  # HIP's vectors of three have no fourth, as OpenCL's do
+                type = type._replace(name="struct")
             return ParameterSignature(name, type.name, False, False, type.nbytes, type.alignment, type.holds_pointers)
         target = fields.get("baseType", "")
         pointed = self._type(target)
@@ -211,11 +213,16 @@ class _Module:
         return False
 
     def _fields(self, node: str) -> dict[str, str]:
-        return _fields(self.nodes.get(node, ""))
+        return fields_of(self.nodes.get(node, ""))
 
 
-def _fields(text: str) -> dict[str, str]:
-    """The fields of a node of debug information, references as bare numbers; its kind under the empty name."""
+def nodes_of(module: str) -> dict[str, str]:
+    """Return the numbered metadata of LLVM's text."""
+    return dict(NODE.findall(module))
+
+
+def fields_of(text: str) -> dict[str, str]:
+    """Return the fields of a node of debug information, references as bare numbers; its kind under the empty name."""
     fields = {
         name: reference or (unquoted(string) if string else word.strip().removeprefix("null"))
         for name, reference, string, word in FIELD.findall(text)
