@@ -232,4 +232,4 @@ def test_headers_warn_of_nothing(compiled):
         '#include <hip/hip_runtime.h>\nextern "C" __global__ void k(float* x) { x[0] = sinf(__shfl(x[1], 2)); }',
         ["-Wall", "-Wextra"],
     )
-    assert program.log == ""
+    assert program.translation.log == ""
