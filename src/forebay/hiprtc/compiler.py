@@ -281,7 +281,8 @@ class _Compilation:
             prelude.forget(header)
             return self._llvm(text)
         if status:
-            kind = NotNamedError if f"{EXPRESSION}:1:" in log and f"{self.name}:" not in log else BuildError
+            first = next((line for line in log.splitlines() if "error: " in line), "")
+            kind = NotNamedError if first.startswith(f"{EXPRESSION}:") else BuildError
             raise kind(f"the program does not compile\n{log}", log=log)
         return module.decode(errors="surrogateescape"), log
 

@@ -12,14 +12,14 @@ __all__ = ["Options", "split_options"]
 IGNORED = re.compile(
     r"--?(offload|gpu)-arch(itecture)?=.*|-m.*|-x|hip|--?cuda.*|--hip.*|--rocm-path=.*|--offload-.*|-pthread|-fPIC|-c"
     r"|-f(no-)?(gpu-rdc|hip-new-launch-api|gpu-rdc-.*|color-diagnostics|gpu-.*|hip-fp32-correctly-rounded-divide-sqrt)"
-    r"|-nogpulib|-nogpuinc|--amdgpu.*|-mllvm=.*|--gpu-max-threads-per-block=.*|-v|--save-temps|-save-temps.*"
+    r"|-nogpulib|-nogpuinc|--amdgpu.*|-mllvm=.*|-ferror-limit=.*|--gpu-max-threads-per-block=.*|-v|--save-temps|-save-temps.*"
 )
 FOR_FRONT_END = re.compile(
     r"-O[0123sz]?|-std=(c|gnu)\+\+\w+|-w|-W(?!l,|a,|p,).*|-pedantic|-ffp-contract=(off|on|fast|fast-honor-pragmas)"
     r"|-f(no-)?(exceptions|rtti|strict-aliasing|wrapv|inline|inline-functions|unroll-loops|char8_t|signed-char"
     r"|diagnostics-.*|caret-diagnostics|ms-extensions|relaxed-template-template-args|vectorize|slp-vectorize"
     r"|signed-zeros|finite-math-only|math-errno|trapping-math|associative-math|reciprocal-math|approx-func)"
-    r"|-ferror-limit=\d+|-ftemplate-(depth|backtrace-limit)=\d+|-fconstexpr-(depth|steps)=\d+|-fbracket-depth=\d+"
+    r"|-ftemplate-(depth|backtrace-limit)=\d+|-fconstexpr-(depth|steps)=\d+|-fbracket-depth=\d+"
 )
 # What the driver makes of these for its front end.
 SPELLED_OUT = {
@@ -134,7 +134,7 @@ def split_options(words: Sequence[str]) -> Options:
             elif re.fullmatch(r"-O[0123sz]?", word):
                 level = SPELLED_OUT.get(word, (word,))[0]
             elif FOR_FRONT_END.fullmatch(word):
-                others += SPELLED_OUT.get(word, re.split("(?<=-ferror-limit)=|(?<=-ftemplate-depth)=", word))
+                others += SPELLED_OUT.get(word, (word,))
             elif word and not IGNORED.fullmatch(word):
                 raise ValueError(f"unknown option {word!r}")
     if waiting:
