@@ -40,11 +40,14 @@ ERROR_LINE = re.compile(rf"^{re.escape(NAME)}:(\d+):\d+: (?:fatal )?error: ", re
 
 FAILURE = re.compile(r"error|not found|Invalid|ended|failed to", re.IGNORECASE)
 
+# An instance whose arguments are numbers and types of C.
+PLAIN = re.compile(r"\w+ ?< ?(?:(?:\d+u?|true|false|(?:unsigned |signed )?\w*(?:int|float|double|char|short|long))[, ]*)+ ?>")
+
 CAUSES = {
-    "textures and surfaces": r"textures and surfaces|[tT]exture|surf[123]D|cudaSurface|tex[123]D",
+    "textures and surfaces": r"textures and surfaces|[tT]exture|surf[123]D|cudaSurface|tex[123]D|CU(tex|surf)Object",
     "a barrier of the grid": r"no barrier across blocks|grid_group|multi_grid",
-    "a kernel that launches": r"<<<|kernel call|cudaLaunch|cudaStream\w*|named_type_kernel|cudaGraph|cudaGetParameterBuffer",
-    "assembly of a GPU": r"\basm\b|inline asm|invalid (output|input) constraint|constraint '",
+    "a kernel that launches": r"<<<|kernel call|cudaMalloc|cudaFree|cudaMemcpy|cudaLaunch|cudaStream\w*|named_type_kernel|cudaGraph|cudaGetParameterBuffer",
+    "assembly of a GPU": r"\basm\b|[iI]nline [Aa]ss?e?m|invalid (output|input) constraint|constraint '",
     "a GPU's own instructions": r"__builtin_amdgcn|amdgcn|__nv_|nvcuda|wmma|mma|rocwmma|cuda::(?:pipeline|barrier|ptx)|__pipeline|'cuda'",
     "functions of another file": r"Symbols not found",
     "another library": r"thrust|cub\b|rocprim|hipcub|curand|hiprand|rocrand|cufft|boost|rocfft|libcu|cutlass|GL\w+|Kokkos",
@@ -140,7 +143,9 @@ class File:
         for item in items(text):
             head = text[item.start : item.end].split("{")[0]
             if item.kind == "kernel" and item.name in names and re.match(r"\s*template\s*<\s*[^>\s]", head):
-                result.append([*dict.fromkeys([*self._instances.get(item.name, []), guessed(head, item.name)])])
+                launches = self._instances.get(item.name, [])
+                plain = [text for text in launches if PLAIN.fullmatch(text)]
+                result.append([*dict.fromkeys([*plain[:1], guessed(head, item.name), *launches])])
         return result
 
     def _try(self, text: str, names: list[str]) -> Outcome:

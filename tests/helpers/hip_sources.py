@@ -28,6 +28,10 @@ KEPT_HEADERS = {
 """Headers of C and C++ that kernels may need."""
 
 
+LONG = 250
+"""Lines of a header that is a library of the host's, if kernels have nothing from it."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Item:
     """A declaration at the outermost level, or a line of the preprocessor."""
@@ -160,7 +164,8 @@ class Collection:
         """Return a file with its collection's headers in it and those of host libraries left out."""
         seen = seen if seen is not None else set()
         seen.add(path)
-        text = path.read_text(errors="replace").replace("\r", "")
+        # As hipify does: what is only for a compiler of GPUs is for clang, too.
+        text = path.read_text(errors="replace").replace("\r", "").replace("__CUDACC__", "__HIPCC__")
         return INCLUDE.sub(lambda found: self._included(found, path, seen), text)
 
     def _included(self, found: re.Match[str], path: Path, seen: set[Path]) -> str:
@@ -173,8 +178,7 @@ class Collection:
         if there in seen or not there.is_relative_to(self._folder):
             return ""
         text = self.flatten(there, seen)
-        needed = DEVICE.search(text) or not any(item.kind == "function" for item in items(text))
-        return text if needed else ""
+        return text if DEVICE.search(text) or text.count("\n") < LONG else ""
 
 
 def shared_parts(one: Path, other: Path) -> list[str]:

@@ -32,7 +32,9 @@ from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 
 __all__ = ["Compiled", "NotNamedError", "compile_hip"]
 
-EXTENSIONS = "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_bit_instructions"
+EXTENSIONS = (
+    "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_bit_instructions,+SPV_KHR_shader_clock"
+)
 # It makes pointers that count up, of which Intel's CPU runtime writes an "invalid binary operator record"; and the
 # device's own compiler sees better what an index is.
 NO_STRENGTH_REDUCTION = ("-mllvm", "-disable-lsr")
@@ -49,6 +51,15 @@ OWN_FUNCTION = re.compile(
 # The host may write to it, so its first value is not to be taken for its only one.
 STATIC_VARIABLE = re.compile(rf"^(@{SYMBOL}) = internal (?=addrspace\(1\) (?:externally_initialized )?global )", re.M)
 FIXED_ROUNDING = re.compile(r" = f(?:mul|add|sub) (?!(?:\w+ )*(?:contract|fast) )")
+# A pointer that a kernel is passed points to global memory. Clang keeps it as a generic one without a cast that says so,
+# and then no compiler after it knows what the kernel reads and writes.
+GLOBAL_PARAMETER = re.compile(
+    r'^  store ptr addrspace\(1\) (%[\w.$-]+|%"[^"]*"), ptr addrspace\(4\) (%([\w.$-]+)|%"([^"]*)")(.*)$', re.M
+)
+GENERIC_PARAMETER = (
+    r'  %"\3\4.generic" = addrspacecast ptr addrspace(1) \1 to ptr addrspace(4)' "\n"
+    r'  store ptr addrspace(4) %"\3\4.generic", ptr addrspace(4) \2\5'
+)
 LENGTH = struct.Struct("<Q")
 LANGUAGE = re.compile(r"-(?!W|w$|ferror|ftemplate-backtrace|fdiagnostics|fno-diagnostics).*")
 BROKEN_HEADER = re.compile(
@@ -200,7 +211,7 @@ class _Compilation:
                 raise NotNamedError(message, log=message)
         # Nothing else calls them, so those that are not used, or inlined, go.
         module = OWN_FUNCTION.sub("define internal ", module)
-        spirv = self._spirv(module)
+        spirv = self._spirv(GLOBAL_PARAMETER.sub(GENERIC_PARAMETER, module))
         plain = _plain_names(signatures.kernels)
         contracts = self.options.contraction and not FIXED_ROUNDING.search(module)
         try:

@@ -22,6 +22,10 @@ LINE, NO_LINE = 8, 317
 WORKGROUP = 4
 MEMORY_MODEL, EXECUTION_MODE, EXECUTION_MODE_ID, CONTRACTION_OFF = 14, 16, 331, 31
 LINKAGE, IMPORTED = 41, 1
+BUILT_IN, SUB_GROUP_SIZE = 11, 35
+SUB_GROUP_VARIABLES = range(36, 42)  # from SubgroupSize to SubgroupLocalInvocationId
+SUB_GROUP_OPERATIONS = {*range(333, 367), *range(5571, 5582)}
+CONTROL_BARRIER, SUB_GROUP_SCOPE = 224, 3
 OPENCL_CPP, ITS_VERSION = 4, 100000
 
 Instruction = list[int]
@@ -56,6 +60,7 @@ def finish_module(
     if contracts:
         spirv.allow_contraction()
     spirv.widen_bools()
+    spirv.free_width()
     dynamic = spirv.pass_shared_memory()
     spirv.describe(kernels, dynamic, renamed)
     return spirv.dumps(), {renamed.get(name, name) for name in dynamic}
@@ -156,6 +161,31 @@ class _Module:
             each for each in self.instructions if not (_opcode(each) == EXECUTION_MODE and each[2] == CONTRACTION_OFF)
         ]
 
+    def free_width(self) -> None:
+        """Let kernels without warps be as wide as the device likes.
+
+        Where blocks are narrower than a warp along x, Intel's CPU runtime runs a kernel of a required width one thread
+        after another.
+        """
+        lanes = {
+            each[1] for each in self._all(DECORATE) if each[2] == BUILT_IN and each[3] in SUB_GROUP_VARIABLES
+        }  # fmt: skip
+        scopes = {each[2] for each in self._all(CONSTANT) if each[3:] == [SUB_GROUP_SCOPE]}
+        functions = self._functions()
+        users = self._with_callers({
+            number for number, body in functions.items()
+            if any(
+                _opcode(each) in SUB_GROUP_OPERATIONS
+                or (_opcode(each) == CONTROL_BARRIER and each[1] in scopes)
+                or any(word in lanes for word in each[1:])
+                for each in body
+            )
+        })  # fmt: skip
+        self.instructions = [
+            each for each in self.instructions
+            if not (_opcode(each) == EXECUTION_MODE and each[2] == SUB_GROUP_SIZE and each[1] not in users)
+        ]  # fmt: skip
+
     def widen_bools(self) -> None:
         """Make parameters of kernels that are of type bool bytes, as the host passes them: OpTypeBool has no size."""
         bools = {each[1] for each in self._all(TYPE_BOOL)}
@@ -193,17 +223,7 @@ class _Module:
             number for number, body in functions.items()
             if any(word in arrays or word in derived for each in body for word in each[1:])
         }  # fmt: skip
-        callers: dict[int, set[int]] = {}
-        for number, body in functions.items():
-            for each in body:
-                if _opcode(each) == CALL:
-                    callers.setdefault(each[3], set()).add(number)
-        waiting = list(users)
-        while waiting:
-            for caller in callers.get(waiting.pop(), ()):
-                if caller not in users:
-                    users.add(caller)
-                    waiting.append(caller)
+        users = self._with_callers(users)
         self._begin_declaring()
         # As wide as what is aligned most: drivers align local memory by the type that it is declared as.
         wide = self._declare(TYPE_VECTOR, self._declare(TYPE_INT, 32, 0), 4)
@@ -276,6 +296,21 @@ class _Module:
             if _opcode(each) == FUNCTION_END:
                 body = None
         return found
+
+    def _with_callers(self, users: set[int]) -> set[int]:
+        """These functions and those that call them, directly or not."""
+        callers: dict[int, set[int]] = {}
+        for number, body in self._functions().items():
+            for each in body:
+                if _opcode(each) == CALL:
+                    callers.setdefault(each[3], set()).add(number)
+        users, waiting = set(users), list(users)
+        while waiting:
+            for caller in callers.get(waiting.pop(), ()):
+                if caller not in users:
+                    users.add(caller)
+                    waiting.append(caller)
+        return users
 
     def _parameters(self) -> list[Instruction]:
         """OpFunctionParameter of each kernel."""

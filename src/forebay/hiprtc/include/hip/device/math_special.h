@@ -92,11 +92,22 @@ __DEVICE__ double erfcx(double x) {
 __DEVICE__ float erfcx(float x) { return (float)erfcx((double)x); }
 __DEVICE__ float erfcxf(float x) { return (float)erfcx((double)x); }
 
-// The inverse of erfc: Winitzki's approximation, then Halley's steps, each of which triples the right digits.
+// The inverses of erf and erfc: Winitzki's approximation, then Halley's steps, each of which triples the right digits.
 namespace __forebay {
+// Near 1 erfc is not exact enough, so these two share the work: |y| < 0.5 here, and z outside of 0.5 … 1.5 there.
+__DEVICE__ double inverse_erf_of_small(double y) {
+    double x = y * 0.88622692545275801365;
+    for (int i = 0; i < 4; i++) {
+        double error = (erf(x) - y) / (1.12837916709551257390 * exp(-x * x));
+        x -= error / (1 + x * error);
+    }
+    return x;
+}
 __DEVICE__ double inverse_erfc(double z) {
     if (!(z > 0 && z < 2))
         return z == 0 ? __builtin_inf() : z == 2 ? -__builtin_inf() : __builtin_nan("");
+    if (fabs(1 - z) < 0.5)
+        return inverse_erf_of_small(1 - z);
     double small = z < 1 ? z : 2 - z;
     double l = log(small * (2 - small));
     double t = 4.3307467507756 + l / 2;
@@ -107,17 +118,8 @@ __DEVICE__ double inverse_erfc(double z) {
     }
     return z < 1 ? x : -x;
 }
-
-// erfc is not exact enough near 1, where erf is.
 __DEVICE__ double inverse_erf(double y) {
-    if (!(fabs(y) < 0.5))
-        return y > 0 ? inverse_erfc(1 - y) : -inverse_erfc(1 + y);
-    double x = y * 0.88622692545275801365;
-    for (int i = 0; i < 4; i++) {
-        double error = (erf(x) - y) / (1.12837916709551257390 * exp(-x * x));
-        x -= error / (1 + x * error);
-    }
-    return x;
+    return fabs(y) < 0.5 ? inverse_erf_of_small(y) : y > 0 ? inverse_erfc(1 - y) : -inverse_erfc(1 + y);
 }
 }  // namespace __forebay
 

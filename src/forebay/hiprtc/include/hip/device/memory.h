@@ -53,7 +53,7 @@ __DEVICE__ void* memset(void* to, int value, size_t count) {
     return to;
 }
 
-#define FOREBAY_NO_HEAP __attribute__((error("memory cannot be allocated in a kernel: pass a buffer to it")))
+#define FOREBAY_NO_HEAP __attribute__((unavailable("memory cannot be allocated in a kernel: pass a buffer to it")))
 __device__ void* malloc(size_t) FOREBAY_NO_HEAP;
 __device__ void free(void*) FOREBAY_NO_HEAP;
 }
