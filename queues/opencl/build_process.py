@@ -8,6 +8,7 @@ about the kernels, which this process loads as if they came from the disk cache.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import dataclasses
 import os
 import pickle
@@ -114,7 +115,8 @@ class _Process:
         self.child.wait()
         for file in (self.child.stdin, self.child.stdout, self.said):
             if file is not None:
-                file.close()
+                with contextlib.suppress(OSError):  # what it was sent and never read
+                    file.close()
 
 
 def _process() -> _Process:

@@ -46,13 +46,13 @@ extern "C" __global__ void many(
 
 
 def test_names_types_and_constness_of_parameters(device):
-    """Those of an extern "C" kernel, too, whose name does not tell them."""
+    """Those of an extern "C" kernel, too, whose name does not tell them. Nothing is written through `n`."""
     made = compiled(MANY)
     expected = [
         ("a", "float4", 16, False), ("b", "float4*", 8, True), ("c", "float3*", 8, False), ("h", "half", 2, False),
         ("hp", "half*", 8, True), ("f", "uchar", 1, False), ("fp", "uchar*", 8, False), ("u", "ulong", 8, False),
         ("s", "ulong", 8, False), ("q", "long*", 8, False), ("e", "int", 4, False), ("small", "uchar", 1, False),
-        ("pp", "float**", 8, False), ("cpp", "float**", 8, True), ("n", "struct*", 8, False), ("p", "struct", 16, False),
+        ("pp", "float**", 8, False), ("cpp", "float**", 8, True), ("n", "struct*", 8, True), ("p", "struct", 16, False),
         ("w", "struct", 32, False), ("v", "void*", 8, False), ("cv", "void*", 8, True), ("m", "double*", 8, True),
         ("ch", "char", 1, False), ("uc", "uchar", 1, False), ("d", "struct", 12, False), ("r", "struct*", 8, True),
         ("three", "struct", 12, False),

@@ -6,14 +6,18 @@ AMD's device libraries. `FIXED` is what the driver would add.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
+import json
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
+
+from forebay.queues.kernels.cache import BinaryCache, key_of
 
 __all__ = ["OLDEST", "VARIABLE", "Clang", "describe", "find_clang"]
 
@@ -118,12 +122,27 @@ def _in_wheel() -> str:
 
 
 def _look_at(program: str) -> tuple[Clang | None, str]:
-    """The clang at this path, or None and why not."""
+    """The clang at this path, or None and why not. What was found is kept on the disk: trying one out takes 0.1 s."""
+    try:
+        status = os.stat(program)
+    except OSError as error:
+        return None, f"{program} does not run: {error}"
+    cache = BinaryCache()
+    key = key_of("clang", program, str(status.st_size), str(status.st_mtime_ns), *FIXED, *CONFIG_SITE)
+    with contextlib.suppress(ValueError, TypeError):
+        path, front_end, version, flags, identity = json.loads(cache.get(key) or b"[]")
+        return Clang(path, tuple(front_end), version, tuple(flags), identity), ""
+    found, why = _try_out(program, status)
+    if found is not None:
+        cache.put(key, json.dumps(found).encode())
+    return found, why
+
+
+def _try_out(program: str, status: os.stat_result) -> tuple[Clang | None, str]:
     is_zig = Path(program).stem == "zig"
     command = (program, "clang") if is_zig else (program,)
     try:
         version = _said((*command, "--version"))
-        status = os.stat(program)
     except (OSError, subprocess.SubprocessError) as error:
         return None, f"{program} does not run: {error}"
     match = re.search(r"clang version (\d+)([.\d]*)", version)
@@ -134,19 +153,18 @@ def _look_at(program: str) -> tuple[Clang | None, str]:
         return None, f"{program} is clang {number}; HIP C++ needs {OLDEST} or newer"
     try:
         flags = _of_zig(Path(program).parent / "lib") if is_zig else _of_clang(command)
-        # Asks for the target as well: a clang may be built without it.
-        _said((*command, "-cc1", "-triple", TARGET, "-x", "hip", "-fcuda-is-device", "-fsyntax-only", os.devnull))
+        # A clang may be built without the target, or installed without a C++ library.
+        _said((*command, "-cc1", *FIXED, *flags, "-emit-obj", "-o", os.devnull, "-"), "#include <cstddef>\n")
     except (OSError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
-        return None, f"{program} (clang {number}) does not compile for {TARGET}: {said[0] if said else error}"
+        lines = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
+        told = next((line for line in lines if "error" in line), str(error))
+        return None, f"{program} (clang {number}) does not compile for {TARGET}: {told}"
     identity = "\n".join([program, version, str(status.st_size), str(status.st_mtime_ns), *flags])
     return Clang(program, (*command, "-cc1"), number, flags, identity), ""
 
 
-def _said(command: tuple[str, ...]) -> str:
-    return subprocess.run(
-        command, capture_output=True, text=True, check=True, timeout=60, stdin=subprocess.DEVNULL
-    ).stdout
+def _said(command: tuple[str, ...], text: str = "") -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, input=text).stdout
 
 
 def _of_zig(lib: Path) -> tuple[str, ...]:

@@ -290,8 +290,8 @@ class _Compilation:
             prelude.forget(header)
             return self._llvm(text)
         if status:
-            first = next((line for line in log.splitlines() if "error: " in line), "")
-            kind = NotNamedError if first.startswith(f"{EXPRESSION}:") else BuildError
+            earliest = next((line for line in log.splitlines() if "error: " in line), "")
+            kind = NotNamedError if earliest.startswith(f"{EXPRESSION}:") else BuildError
             raise kind(f"the program does not compile\n{log}", log=log)
         return module.decode(errors="surrogateescape"), log
 
