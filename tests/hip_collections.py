@@ -31,7 +31,7 @@ from rich.table import Table
 import forebay.hiprtc
 from forebay import hip, hiprtc
 
-from .helpers.hip_sources import DEVICE, Collection, Item, guessed, items, launched, strings_of, without
+from .helpers.hip_sources import DEVICE, Collection, Item, guessed, host_functions, items, launched, strings_of, without
 
 SOURCES = (".hip", ".cu", ".cpp", ".cuh", ".hpp", ".h", ".py", ".rst")
 ROUNDS = 12
@@ -143,7 +143,7 @@ class Text:
     def attempt(self, text: str, names: list[str]) -> Outcome:
         """Compile, and drop what is left of the host and does not compile, until nothing more can go."""
         choices = self._expressions(text, names)
-        log = ""
+        log = of_best = ""
         for _ in range(ROUNDS):
             try:
                 code = compile_(text, [choice[0] for choice in choices])
@@ -155,9 +155,12 @@ class Text:
             changed = without_failing_host(text, log)
             if changed is not None:
                 text = changed
-            elif not (choices := narrowed(choices, log)):
-                break
-        return Outcome(self.path, "", "does not compile", first_error(log))
+            else:
+                of_best = of_best or log
+                choices = narrowed(choices)
+                if not choices:
+                    break
+        return Outcome(self.path, "", "does not compile", first_error(of_best or log))
 
 
 class File(Text):
@@ -167,8 +170,7 @@ class File(Text):
         self.parts: set[Path] = set()
         whole = collection.flatten(path, self.parts)
         super().__init__(whole, path)
-        host = [item for item in items(whole) if item.kind == "function" and not item.on_device]
-        self.text = without(whole, host)
+        self.text = without(whole, host_functions(whole))
         self.kernels = [item.name for item in items(self.text) if item.kind == "kernel"]
 
     def outcomes(self, done: set[Path]) -> list[Outcome]:
@@ -186,8 +188,8 @@ class File(Text):
         return without(self.text, [item for item in items(self.text) if item.kind == "kernel" and item.name != name])
 
 
-def narrowed(choices: list[list[str]], log: str) -> list[list[str]]:
-    """Return the choices without the instances that the program's own text cannot name; nothing if all is tried."""
+def narrowed(choices: list[list[str]]) -> list[list[str]]:
+    """Return the choices without the first of each, which did not compile; nothing when all are tried."""
     if all(len(choice) == 1 for choice in choices):
         return []
     return [choice[1:] or choice for choice in choices]

@@ -27,7 +27,7 @@ KEPT_HEADERS = {
 """Headers of C and C++ that kernels may need."""
 
 
-LONG = 250
+LONG = 600
 """Lines of a header that is a library of the host's, if kernels have nothing from it."""
 
 
@@ -131,12 +131,30 @@ def items(text: str) -> Iterator[Item]:
             yield Item(kind, start, at, name_of(head) if kind == "function" else "", on_device)
 
 
+def host_functions(text: str) -> list[Item]:
+    """Return the functions of a source that are for the host only, and their declarations."""
+    bare = mask(text)
+    return [
+        item for item in items(text)
+        if not item.on_device and (item.kind == "function" or (item.kind == "other" and is_declared(bare, item)))
+    ]  # fmt: skip
+
+
+def is_declared(bare: str, item: Item) -> bool:
+    """Whether an item declares a function without its body."""
+    there = bare[item.start : item.end]
+    return "{" not in there and is_function(there) and not re.search(r"\b(using|typedef)\b", there)
+
+
 def without(text: str, gone: list[Item]) -> str:
-    """Return a source without these items; its lines, and conditions of the preprocessor, stay where they are."""
+    """Return a source without these items; its lines, and what the preprocessor does, stay where they are."""
     for item in reversed(gone):
-        there = text[item.start : item.end]
-        lines = there.split("\n")
-        kept = [line if re.match(r"\s*#\s*(if|else|elif|endif)", line) else "" for line in lines]
+        kept: list[str] = []
+        goes_on = False
+        for line in text[item.start : item.end].split("\n"):
+            is_kept = goes_on or bool(re.match(r"\s*#\s*(if|elif|else|endif|define|undef)", line))
+            goes_on = is_kept and line.endswith("\\")
+            kept.append(line if is_kept else "")
         text = text[: item.start] + "\n".join(kept) + text[item.end :]
     return text
 
@@ -180,7 +198,8 @@ class Collection:
         if there in seen or not there.is_relative_to(self._folder):
             return ""
         text = self.flatten(there, seen)
-        return text if DEVICE.search(text) or text.count("\n") < LONG else ""
+        is_short = there.read_text(errors="replace").count("\n") < LONG
+        return text if is_short or DEVICE.search(text) else ""
 
 
 def strings_of(path: Path) -> list[str]:

@@ -3,6 +3,10 @@
 
 #include <hip/hip_runtime.h>
 
+// What programs compare with the version that brought a function.
+#define CUDART_VERSION 12000
+#define CUDA_VERSION 12000
+
 using cudaError_t = hipError_t;
 using cudaError = hipError_t;
 using cudaStream_t = hipStream_t;
