@@ -26,7 +26,7 @@ def test_layout_of_vectors(compiled):
         for name, size in SIZES.items()
         for n in (1, 2, 3, 4)
     )
-    compiled(checks + "static_assert(sizeof(dim3) == 12); extern \"C\" __global__ void k(int*) {}")
+    compiled(checks + 'static_assert(sizeof(dim3) == 12); extern "C" __global__ void k(int*) {}')
 
 
 def test_operators_of_vectors(compiled):
