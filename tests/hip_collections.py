@@ -4,10 +4,10 @@
     python -m tests.hip_collections rocm-examples
     python -m tests.hip_collections cuda-samples --device level_zero --only histogram
 
-Each file with kernels is cut down to them (`tests.helpers.hip_sources`), as somebody does who moves to hiprtc. What is left
-of the host and does not compile without it goes too, one declaration after another. Then the file is compiled with
-`hiprtc` for the device and loaded; if that fails, each kernel by itself. Of a template, the instances that the
-program launches, or else one for float.
+Each file with kernels is cut down to them (`tests.helpers.hip_sources`), as somebody does who moves to hiprtc. What is
+left of the host and does not compile without it goes too, one declaration after another. Then the file is compiled
+with `hiprtc` for the device and loaded; if that fails, each kernel by itself. Of a template, an instance that the
+program launches, or else one for float. Of a Python program, each string with kernels.
 
 Nothing is run. The exit status is 1 when less than `--at-least` of the kernels load.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -30,10 +31,12 @@ from rich.table import Table
 import forebay.hiprtc
 from forebay import hip, hiprtc
 
-from .helpers.hip_sources import DEVICE, Collection, Item, guessed, items, launched, without
+from .helpers.hip_sources import DEVICE, Collection, Item, guessed, items, launched, strings_of, without
 
-SOURCES = (".hip", ".cu", ".cpp", ".cuh", ".hpp", ".h")
+SOURCES = (".hip", ".cu", ".cpp", ".cuh", ".hpp", ".h", ".py", ".rst")
 ROUNDS = 12
+OPTIONS: list[str] = []
+"""More options of the compiler, from the command line."""
 NAME = "k.hip"
 ERROR = re.compile(r"^[^\n:]*:\d+:\d+: (?:fatal )?error: (.*)$", re.MULTILINE)
 ERROR_LINE = re.compile(rf"^{re.escape(NAME)}:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
@@ -41,19 +44,24 @@ ERROR_LINE = re.compile(rf"^{re.escape(NAME)}:(\d+):\d+: (?:fatal )?error: ", re
 FAILURE = re.compile(r"error|not found|Invalid|ended|failed to", re.IGNORECASE)
 
 # An instance whose arguments are numbers and types of C.
-PLAIN = re.compile(r"\w+ ?< ?(?:(?:\d+u?|true|false|(?:unsigned |signed )?\w*(?:int|float|double|char|short|long))[, ]*)+ ?>")
+PLAIN = re.compile(
+    r"\w+ ?< ?(?:(?:\d+u?|true|false|(?:unsigned |signed )?\w*(?:int|float|double|char|short|long))[, ]*)+ ?>"
+)
 
 CAUSES = {
     "textures and surfaces": r"textures and surfaces|[tT]exture|surf[123]D|cudaSurface|tex[123]D|CU(tex|surf)Object",
     "a barrier of the grid": r"no barrier across blocks|grid_group|multi_grid",
-    "a kernel that launches": r"<<<|kernel call|cudaMalloc|cudaFree|cudaMemcpy|cudaLaunch|cudaStream\w*|named_type_kernel|cudaGraph|cudaGetParameterBuffer",
+    "a kernel that launches":
+        r"<<<|kernel call|cuda(?:Malloc|Free|Memcpy|Launch|Stream\w*|Graph|GetParameterBuffer)|named_type_kernel",
     "assembly of a GPU": r"\basm\b|[iI]nline [Aa]ss?e?m|invalid (output|input) constraint|constraint '",
-    "a GPU's own instructions": r"__builtin_amdgcn|amdgcn|__nv_|nvcuda|wmma|mma|rocwmma|cuda::(?:pipeline|barrier|ptx)|__pipeline|'cuda'",
-    "functions of another file": r"Symbols not found",
-    "another library": r"thrust|cub\b|rocprim|hipcub|curand|hiprand|rocrand|cufft|boost|rocfft|libcu|cutlass|GL\w+|Kokkos",
+    "a GPU's own instructions":
+        r"amdgcn|__nv_|nvcuda|wmma|mma|cuda::(?:pipeline|barrier|ptx)|__pipeline|'cuda'|block_tile_memory",
+    "functions of another file": r"Symbols not found|unresolved|undefined reference",
+    "another library":
+        r"thrust|cub\b|rocprim|hipcub|curand|hiprand|rocrand|cufft|boost|rocfft|libcu|cutlass|GL\w+|Kokkos|\bVK_",
     "memory from a kernel's heap": r"cannot be allocated in a kernel|operator new|operator delete",
     "pointers to functions, virtual functions": r"function pointer|virtual|vtable|indirect call",
-}
+}  # fmt: skip
 """What a program needs that is missing -> a pattern of the message."""
 
 
@@ -90,7 +98,7 @@ def compile_(source: str, expressions: list[str]) -> bytes:
     try:
         for expression in expressions:
             check(hiprtc.hiprtcAddNameExpression(program, expression.encode()))
-        options = [b"-ferror-limit=40", b"-std=c++20"]
+        options = [b"-ferror-limit=40", b"-std=c++20", *(option.encode() for option in OPTIONS)]
         if int(hiprtc.hiprtcCompileProgram(program, len(options), options)[0]):
             log = bytearray(check(hiprtc.hiprtcGetProgramLogSize(program)))
             hiprtc.hiprtcGetProgramLog(program, log)
@@ -114,28 +122,12 @@ def load(code: bytes) -> str:
 # -- one file
 
 
-class File:
-    """A file with kernels, cut down to what compiles without the host."""
+class Text:
+    """A program, and the instances of kernels that it launches."""
 
-    def __init__(self, path: Path, collection: Collection) -> None:
+    def __init__(self, whole: str, path: Path) -> None:
         self.path = path
-        whole = collection.flatten(path)
         self._instances = launched(whole)
-        host = [item for item in items(whole) if item.kind == "function" and not item.on_device]
-        self.text = without(whole, host)
-        self.kernels = [item.name for item in items(self.text) if item.kind == "kernel"]
-        self.own = {item.name for item in items(path.read_text(errors="replace")) if item.kind == "kernel"}
-
-    def outcomes(self) -> list[Outcome]:
-        """Compile and load the file, or each kernel of it by itself."""
-        names = [name for name in dict.fromkeys(self.kernels) if name in self.own]
-        together = self._try(self.text, names)
-        if together.state == "loads" or len(names) == 1:
-            return [dataclasses.replace(together, kernel=name) for name in names]
-        return [dataclasses.replace(self._try(self._with_only(name), [name]), kernel=name) for name in names]
-
-    def _with_only(self, name: str) -> str:
-        return without(self.text, [item for item in items(self.text) if item.kind == "kernel" and item.name != name])
 
     def _expressions(self, text: str, names: list[str]) -> list[list[str]]:
         """Return for each template of these the instances to try, the best first."""
@@ -145,10 +137,10 @@ class File:
             if item.kind == "kernel" and item.name in names and re.match(r"\s*template\s*<\s*[^>\s]", head):
                 launches = self._instances.get(item.name, [])
                 plain = [text for text in launches if PLAIN.fullmatch(text)]
-                result.append([*dict.fromkeys([*plain[:1], guessed(head, item.name), *launches])])
+                result.append([*dict.fromkeys([*plain[:1], *guessed(head, item.name), *launches])])
         return result
 
-    def _try(self, text: str, names: list[str]) -> Outcome:
+    def attempt(self, text: str, names: list[str]) -> Outcome:
         """Compile, and drop what is left of the host and does not compile, until nothing more can go."""
         choices = self._expressions(text, names)
         log = ""
@@ -166,6 +158,32 @@ class File:
             elif not (choices := narrowed(choices, log)):
                 break
         return Outcome(self.path, "", "does not compile", first_error(log))
+
+
+class File(Text):
+    """A file with kernels, cut down to what compiles without the host."""
+
+    def __init__(self, path: Path, collection: Collection) -> None:
+        self.parts: set[Path] = set()
+        whole = collection.flatten(path, self.parts)
+        super().__init__(whole, path)
+        host = [item for item in items(whole) if item.kind == "function" and not item.on_device]
+        self.text = without(whole, host)
+        self.kernels = [item.name for item in items(self.text) if item.kind == "kernel"]
+
+    def outcomes(self, done: set[Path]) -> list[Outcome]:
+        """Compile and load the file, or each kernel of it by itself; kernels of headers that are done are left out."""
+        own = {name for part in self.parts - done for name in kernels_in(part)}
+        names = [name for name in dict.fromkeys(self.kernels) if name in own]
+        if not names:
+            return []
+        together = self.attempt(self.text, names)
+        if together.state == "loads" or len(names) == 1:
+            return [dataclasses.replace(together, kernel=name) for name in names]
+        return [dataclasses.replace(self.attempt(self._with_only(name), [name]), kernel=name) for name in names]
+
+    def _with_only(self, name: str) -> str:
+        return without(self.text, [item for item in items(self.text) if item.kind == "kernel" and item.name != name])
 
 
 def narrowed(choices: list[list[str]], log: str) -> list[list[str]]:
@@ -224,26 +242,56 @@ def outcomes_of(folder: Path, only: str, show: Callable[[list[Path]], object]) -
     paths = [
         path
         for path in sorted(folder.rglob("*"))
-        if path.suffix in SOURCES and path.is_file() and only in str(path) and "__global__" in path.read_text(errors="replace")
-    ]
+        if path.suffix in SOURCES and path.is_file() and only in str(path)
+        and (path.suffix in (".hip", ".cu") or "__global__" in path.read_text(errors="replace"))
+    ]  # fmt: skip
+    # A header belongs to what includes it, which may define its macros; by itself it is tried only if nothing does.
+    paths.sort(key=lambda path: (path.suffix not in (".hip", ".cu", ".cpp"), path))
     result: list[Outcome] = []
+    done: set[Path] = set()
     for path in show(paths):  # type: ignore[attr-defined]
-        file = File(path, collection)
-        result += file.outcomes() if file.own else []
+        if path.suffix in (".py", ".rst"):
+            result += in_python(path)
+        elif path not in done:
+            file = File(path, collection)
+            result += file.outcomes(done)
+            done |= file.parts
     return result
+
+
+def in_python(path: Path) -> list[Outcome]:
+    """Return what became of the sources in a Python program's strings; each counts as one."""
+    result = []
+    for number, source in enumerate(strings_of(path)):
+        names = [item.name for item in items(source) if item.kind == "kernel"]
+        file = Text(source, path)
+        outcome = file.attempt(source, names)
+        result.append(dataclasses.replace(outcome, kernel=f"{number}: {', '.join(names)[:60]}"))
+    return result
+
+
+def kernels_in(path: Path) -> list[str]:
+    """Return the names of the kernels that a file defines."""
+    return [item.name for item in items(path.read_text(errors="replace")) if item.kind == "kernel"]
+
+
+def of_others(found: list[Outcome]) -> float:
+    """Return the percentage that load of the kernels whose failure has no name in `CAUSES`."""
+    others = [outcome for outcome in found if outcome.state == "loads" or outcome.cause not in CAUSES]
+    return 100 * sum(outcome.state == "loads" for outcome in others) / max(len(others), 1)
 
 
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--device", help="As in FOREBAY_DEVICE.")
+@click.option("--option", multiple=True, help="An option of hiprtcCompileProgram, such as -DTILE=16.")
 @click.option("--only", default="", help="Only files whose path has this in it.")
 @click.option("--at-least", type=float, default=95, show_default=True, help="Percent of the kernels that must load.")
-def main(folder: Path, device: str | None, only: str, at_least: float) -> None:
+def main(folder: Path, device: str | None, option: tuple[str, ...], only: str, at_least: float) -> None:
     """Compile the kernels of the HIP and CUDA programs below FOLDER, and load them."""
     console = Console() if sys.stdout.isatty() else Console(width=180)
+    OPTIONS[:] = option
     if device:
-        import os
-
         os.environ["FOREBAY_DEVICE"] = device
     found = outcomes_of(folder, only, lambda paths: track(paths, console=Console(stderr=True)))
     table = Table("file", "kernel", "outcome", "cause")
@@ -259,7 +307,9 @@ def main(folder: Path, device: str | None, only: str, at_least: float) -> None:
     console.print(summary)
     states = collections.Counter(outcome.state for outcome in found)
     share = 100 * states["loads"] / max(len(found), 1)
-    print(f"{len(found)} kernels: {', '.join(f'{count} {state}' for state, count in states.items())}; {share:.1f} % load")
+    print(
+        f"{len(found)} kernels: {', '.join(f'{count} {state}' for state, count in states.items())}; {share:.1f} % load"
+    )
     sys.exit(0 if found and share >= at_least else 1)
 
 

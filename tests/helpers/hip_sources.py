@@ -1,11 +1,12 @@
 """Cutting a HIP or CUDA source file down to its kernels, as somebody does who moves to hiprtc.
 
-Headers of the same collection are put in their place if kernels may need them, headers of host libraries are left out, and
-functions of the host are left out by matching braces. Lines stay where they are within a file.
+Headers of the same collection are put in their place if kernels may need them. Headers of host libraries are left out,
+and so are functions of the host, by matching braces. Lines stay where they are within a file.
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import re
 from collections.abc import Iterator
@@ -15,15 +16,13 @@ DEVICE = re.compile(r"__(?:device|global)__\b")
 INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"][^\n]*')
 DEVICE_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)(?:\([^)]*\))?(?:[^\n\\]|\\\n)*__(?:device|global)__")
 GLOBAL_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)(?:[^\n\\(]|\\\n)*__global__")
-QUIET = re.compile(
-    r"//[^\n]*|/\*.*?\*/|R\"(\w*)\(.*?\)\1\"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'", re.DOTALL
-)
+QUIET = re.compile(r"//[^\n]*|/\*.*?\*/|R\"(\w*)\(.*?\)\1\"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'", re.DOTALL)
 ATTRIBUTES = re.compile(r"(?:__launch_bounds__|__attribute__|alignas|__align__|decltype|requires|noexcept)\s*\(")
 
 KEPT_HEADERS = {
-    "algorithm", "array", "assert.h", "cassert", "cfloat", "climits", "cmath", "complex", "cstddef", "cstdint", "cstdio",
-    "cstdlib", "cstring", "float.h", "functional", "limits", "limits.h", "math.h", "numeric", "ranges", "span", "stddef.h",
-    "stdint.h", "stdio.h", "stdlib.h", "string.h", "tuple", "type_traits", "utility",
+    "algorithm", "array", "assert.h", "cassert", "cfloat", "climits", "cmath", "complex", "cstddef", "cstdint",
+    "cstdio", "cstdlib", "cstring", "float.h", "functional", "limits", "limits.h", "math.h", "numeric", "ranges",
+    "span", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h", "tuple", "type_traits", "utility",
 }  # fmt: skip
 """Headers of C and C++ that kernels may need."""
 
@@ -161,7 +160,10 @@ class Collection:
         return min(fitting, key=lambda path: -len(shared_parts(path, near)), default=None)
 
     def flatten(self, path: Path, seen: set[Path] | None = None) -> str:
-        """Return a file with its collection's headers in it and those of host libraries left out."""
+        """Return a file with its collection's headers in it and those of host libraries left out.
+
+        The files that were read are added to `seen`; a file is read once.
+        """
         seen = seen if seen is not None else set()
         seen.add(path)
         # As hipify does: what is only for a compiler of GPUs is for clang, too.
@@ -179,6 +181,16 @@ class Collection:
             return ""
         text = self.flatten(there, seen)
         return text if DEVICE.search(text) or text.count("\n") < LONG else ""
+
+
+def strings_of(path: Path) -> list[str]:
+    """Return the kernels' sources that a Python program has as strings, or a page of documentation in its examples."""
+    text = path.read_text(errors="replace")
+    if path.suffix == ".rst":
+        found = re.findall(r"r?(\'\'\'|\"\"\")(.*?)\1", re.sub(r"^ *(?:>>>|\.\.\.) ?", "", text, flags=re.M), re.DOTALL)
+        return [source for _, source in found if "__global__" in source]
+    constants = (node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+    return [each for each in constants if isinstance(each, str) and "__global__" in each]
 
 
 def shared_parts(one: Path, other: Path) -> list[str]:
@@ -201,16 +213,26 @@ def launched(text: str) -> dict[str, list[str]]:
     return result
 
 
-def guessed(head: str, name: str) -> str:
-    """Return an instance of the template that this declaration begins with."""
+def guessed(head: str, name: str) -> list[str]:
+    """Return instances of the template that this declaration begins with: of float, and of int."""
     parameters = re.findall(r"template\s*<(.*?)>\s*(?:__|static|void|inline|extern|$)", head, re.DOTALL)
-    values = []
-    for parameter in re.split(r",(?![^<>]*>)", parameters[-1] if parameters else ""):
-        if "=" in parameter or "..." in parameter:
-            break
+    listed = re.split(r",(?![^<>]*>)", parameters[-1] if parameters else "")
+    return [f"{name}<{', '.join(values_for(listed, type_))}>" for type_ in ("float", "int")]
+
+
+def values_for(parameters: list[str], type_: str) -> list[str]:
+    """Return an argument for each parameter of a template, up to those that need none."""
+    values: list[str] = []
+    for parameter in parameters:
         words = parameter.split()
-        is_type = words and words[0] in ("typename", "class")
-        is_function = is_type and re.fullmatch(r"(F|Fn|Func\w*|\w*Op|\w*Operat\w*|Pred\w*)", words[-1])
-        type_ = "std::plus<float>" if is_function else "float"
-        values.append(type_ if is_type else "true" if "bool" in words else "16")
-    return f"{name}<{', '.join(values)}>"
+        if "=" in parameter or "..." in parameter or not words:
+            break
+        if words[0] in ("typename", "class"):
+            is_function = re.fullmatch(r"(F|Fn|Func\w*|\w*Op|\w*Operat\w*|Pred\w*)", words[-1])
+            values.append(f"std::plus<{type_}>" if is_function else type_)
+        else:
+            of = " ".join(word for word in words[:-1] if word != "const")
+            values.append(
+                {"bool": "true"}.get(of, "16" if re.search(r"int|size_t|unsigned|long|auto", of) else f"({of})1")
+            )
+    return values

@@ -20,6 +20,13 @@ FOREBAY_COMPLEX(float, cuFloatComplex, f)
 FOREBAY_COMPLEX(double, cuDoubleComplex, )
 #undef FOREBAY_COMPLEX
 
+// CuPy's programs use the names without f for both.
+__host__ __device__ inline cuFloatComplex cuCadd(cuFloatComplex a, cuFloatComplex b) { return hipCaddf(a, b); }
+__host__ __device__ inline cuFloatComplex cuCsub(cuFloatComplex a, cuFloatComplex b) { return hipCsubf(a, b); }
+__host__ __device__ inline cuFloatComplex cuCmul(cuFloatComplex a, cuFloatComplex b) { return hipCmulf(a, b); }
+__host__ __device__ inline cuFloatComplex cuCdiv(cuFloatComplex a, cuFloatComplex b) { return hipCdivf(a, b); }
+__host__ __device__ inline float cuCabs(cuFloatComplex z) { return hipCabsf(z); }
+
 __host__ __device__ inline cuFloatComplex make_cuFloatComplex(float x, float y) { return {x, y}; }
 __host__ __device__ inline cuDoubleComplex make_cuDoubleComplex(double x, double y) { return {x, y}; }
 __host__ __device__ inline cuComplex make_cuComplex(float x, float y) { return {x, y}; }

@@ -45,6 +45,8 @@
 #include <hip/hip_bf16.h>
 #include <hip/hip_complex.h>
 #include <hip/hip_cooperative_groups.h>
+#include <cuComplex.h>
+#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #endif
