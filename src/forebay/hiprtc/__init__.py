@@ -8,8 +8,6 @@ is its compiler's; the code that comes out can be loaded on any device that take
     from forebay import hip, hiprtc      # instead of: from hip import hip, hiprtc
 """
 
-from typing import Any
-
 from forebay.hiprtc.api import (
     hiprtcAddNameExpression,
     hiprtcCompileProgram,
@@ -25,15 +23,37 @@ from forebay.hiprtc.api import (
     hiprtcResult,
     hiprtcVersion,
 )
+from forebay.hiprtc.linking import (
+    hiprtcGetBitcode,
+    hiprtcGetBitcodeSize,
+    hiprtcJITInputType,
+    hiprtcLinkAddData,
+    hiprtcLinkAddFile,
+    hiprtcLinkComplete,
+    hiprtcLinkCreate,
+    hiprtcLinkDestroy,
+)
 
 __all__ = [
-    "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram",
-    "hiprtcGetCode", "hiprtcGetCodeSize", "hiprtcGetErrorString", "hiprtcGetLoweredName", "hiprtcGetProgramLog",
-    "hiprtcGetProgramLogSize", "hiprtcProgram", "hiprtcResult", "hiprtcVersion",
-]  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith(("hiprtcLink", "hiprtcGetBitcode", "hiprtcJIT")):
-        raise AttributeError(f"forebay.hiprtc has no {name}: forebay has no bitcode and no linker")
-    raise AttributeError(f"module 'forebay.hiprtc' has no attribute {name!r}")
+    "hiprtcAddNameExpression",
+    "hiprtcCompileProgram",
+    "hiprtcCreateProgram",
+    "hiprtcDestroyProgram",
+    "hiprtcGetBitcode",
+    "hiprtcGetBitcodeSize",
+    "hiprtcGetCode",
+    "hiprtcGetCodeSize",
+    "hiprtcGetErrorString",
+    "hiprtcGetLoweredName",
+    "hiprtcGetProgramLog",
+    "hiprtcGetProgramLogSize",
+    "hiprtcJITInputType",
+    "hiprtcLinkAddData",
+    "hiprtcLinkAddFile",
+    "hiprtcLinkComplete",
+    "hiprtcLinkCreate",
+    "hiprtcLinkDestroy",
+    "hiprtcProgram",
+    "hiprtcResult",
+    "hiprtcVersion",
+]

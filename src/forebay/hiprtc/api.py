@@ -14,8 +14,9 @@ from forebay.hip_cpp import NotInstalledError, build
 from forebay.hip_cpp.building import current_device as _current_device
 from forebay.hip_cpp.code import HIP_CPP, OPENCL_C, pack_code
 from forebay.hiprtc.compiler import NotNamedError
-from forebay.hiprtc.front_end import Prepared, prepare
+from forebay.hiprtc.front_end import Prepared, prepare, prepare_for_linking
 from forebay.hiprtc.options import Options, split_options
+from forebay.queues.device import Device
 
 __all__ = [
     "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram",
@@ -68,6 +69,7 @@ class hiprtcProgram:
         self._lowered: dict[str, str] = {}
         self._log = ""
         self._code: bytes | None = None
+        self._bitcode: bytes | None = None
         self._compiled = False
         self._destroyed = False
 
@@ -100,8 +102,8 @@ def _usable(prog: Any) -> bool:
     return isinstance(prog, hiprtcProgram) and not prog._destroyed
 
 
-def _write(target: Any, data: bytes) -> bool:
-    """Write to host memory of at least that size."""
+def write(target: Any, data: bytes) -> bool:
+    """Write to host memory of at least that size; return whether that was possible."""
     try:
         view = memoryview(target).cast("B")
     except (TypeError, BufferError, ValueError):
@@ -110,6 +112,11 @@ def _write(target: Any, data: bytes) -> bool:
         return False
     view[: len(data)] = data
     return True
+
+
+def device_to_compile_for() -> Device:
+    """Return the current device of `forebay.hip`, or the default one if that is not imported."""
+    return _current_device()
 
 
 # -- programs
@@ -156,7 +163,7 @@ def hiprtcDestroyProgram(prog: Any) -> tuple[hiprtcResult]:
     if not _usable(prog):
         return (INVALID_PROGRAM,)
     prog._destroyed = True
-    prog._code = None
+    prog._code = prog._bitcode = None
     return (SUCCESS,)
 
 
@@ -213,7 +220,8 @@ def hiprtcCompileProgram(prog: Any, numOptions: int, options: Any) -> tuple[hipr
     ----------
     options : list of bytes
         Those of clang: ``-D``, ``-U``, ``-I``, ``-include``; ``-std=c++20`` (C++17 without it), ``-O…``, ``-W…``;
-        ``-ffast-math`` and its like, ``-ffp-contract=…``; ``-g`` for lines in the device's code. For the device's own
+        ``-ffast-math`` and its like, ``-ffp-contract=…``; ``-g`` for lines in the device's code; ``-fgpu-rdc`` for
+        bitcode that is to be linked, and no code. For the device's own
         compiler any ``-cl-…``. Those that choose an architecture are ignored. The translator knows ``-D``, ``-U`` and
         ``-I``, and gives OpenCL C's compiler the options that mean the same.
 
@@ -236,7 +244,7 @@ def hiprtcCompileProgram(prog: Any, numOptions: int, options: Any) -> tuple[hipr
         return (INVALID_INPUT,)
     with prog._lock:
         prog._compiled = True
-        prog._code = None
+        prog._code = prog._bitcode = None
         try:
             split = split_options(words)
         except ValueError as error:
@@ -249,12 +257,15 @@ def _compile(prog: hiprtcProgram, options: Options) -> hiprtcResult:
     """Compile; what goes wrong is in the log."""
     log = ""
     try:
-        device = _current_device()
+        device = device_to_compile_for()
         if _is_opencl(prog._source):
             if prog._headers or prog._expressions:
                 prog._log = "headers and name expressions are for HIP C++: this program is OpenCL C"
                 return COMPILATION
             made = Prepared(options.prelude + prog._source, (*options.macros, *options.opencl), (), ())
+        elif options.links:
+            prog._bitcode, prog._log = prepare_for_linking(device, prog._source, prog._name, prog._headers, options)
+            return SUCCESS
         else:
             made = prepare(device, prog._source, prog._name, prog._headers, options, prog._expressions)
         log = made.log
@@ -305,7 +316,7 @@ def hiprtcGetProgramLog(prog: Any, log: Any) -> tuple[hiprtcResult]:
     """
     if not _usable(prog):
         return (INVALID_PROGRAM,)
-    return (SUCCESS if _write(log, prog._log.encode() + b"\0") else INVALID_INPUT,)
+    return (SUCCESS if write(log, prog._log.encode() + b"\0") else INVALID_INPUT,)
 
 
 def hiprtcGetCodeSize(prog: Any) -> tuple[hiprtcResult, int | None]:
@@ -326,7 +337,12 @@ def hiprtcGetCode(prog: Any, code: Any) -> tuple[hiprtcResult]:
     """
     if not _usable(prog) or prog._code is None:
         return (INVALID_PROGRAM,)
-    return (SUCCESS if _write(code, prog._code) else INVALID_INPUT,)
+    return (SUCCESS if write(code, prog._code) else INVALID_INPUT,)
+
+
+def bitcode_of(prog: Any) -> bytes | None:
+    """Return the bitcode of a program that was compiled to be linked; None if there is none."""
+    return prog._bitcode if _usable(prog) else None
 
 
 def hiprtcVersion() -> tuple[hiprtcResult, int, int]:

@@ -30,11 +30,9 @@ from forebay.hiprtc.signatures import SYMBOL, KernelSignature, Signatures, read_
 from forebay.hiprtc.spirv_passes import ModuleError, finish_module
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 
-__all__ = ["Compiled", "NotNamedError", "compile_hip"]
+__all__ = ["Compiled", "NotNamedError", "compile_bitcode", "compile_hip", "link_bitcode"]
 
-EXTENSIONS = (
-    "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_bit_instructions,+SPV_KHR_shader_clock"
-)
+EXTENSIONS = "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_bit_instructions,+SPV_KHR_shader_clock"
 # It makes pointers that count up, of which Intel's CPU runtime writes an "invalid binary operator record"; and the
 # device's own compiler sees better what an index is.
 NO_STRENGTH_REDUCTION = ("-mllvm", "-disable-lsr")
@@ -51,15 +49,17 @@ OWN_FUNCTION = re.compile(
 # The host may write to it, so its first value is not to be taken for its only one.
 STATIC_VARIABLE = re.compile(rf"^(@{SYMBOL}) = internal (?=addrspace\(1\) (?:externally_initialized )?global )", re.M)
 FIXED_ROUNDING = re.compile(r" = f(?:mul|add|sub) (?!(?:\w+ )*(?:contract|fast) )")
-# A pointer that a kernel is passed points to global memory. Clang keeps it as a generic one without a cast that says so,
-# and then no compiler after it knows what the kernel reads and writes.
+# A pointer that a kernel is passed points to global memory. Clang keeps it as a generic one without a cast that says
+# so, and then no compiler after it knows what the kernel reads and writes.
 GLOBAL_PARAMETER = re.compile(
     r'^  store ptr addrspace\(1\) (%[\w.$-]+|%"[^"]*"), ptr addrspace\(4\) (%([\w.$-]+)|%"([^"]*)")(.*)$', re.M
 )
 GENERIC_PARAMETER = (
-    r'  %"\3\4.generic" = addrspacecast ptr addrspace(1) \1 to ptr addrspace(4)' "\n"
+    r'  %"\3\4.generic" = addrspacecast ptr addrspace(1) \1 to ptr addrspace(4)'
+    "\n"
     r'  store ptr addrspace(4) %"\3\4.generic", ptr addrspace(4) \2\5'
 )
+BITCODE = b"BC\xc0\xde"
 LENGTH = struct.Struct("<Q")
 LANGUAGE = re.compile(r"-(?!W|w$|ferror|ftemplate-backtrace|fdiagnostics|fno-diagnostics).*")
 BROKEN_HEADER = re.compile(
@@ -161,9 +161,37 @@ def compile_hip(
     with tempfile.TemporaryDirectory(prefix="forebay-") as folder:
         work = _Compilation(clang, options, name, Path(folder))
         work.write_headers(headers)
-        compiled = work.compiled(source, expressions)
+        module, log = work.module_of(source, expressions)
+        compiled = work.finished(module, expressions, log)
         cache.put(key, compiled.dumps(work.files()))
     return compiled
+
+
+def compile_bitcode(
+    clang: Clang, source: str, name: str, headers: Mapping[str, str], options: Options
+) -> tuple[bytes, str]:
+    """Compile HIP C++ to LLVM's bitcode, for `link_bitcode`; return it and the warnings. As `compile_hip`, uncached."""
+    with tempfile.TemporaryDirectory(prefix="forebay-") as folder:
+        work = _Compilation(clang, options, name, Path(folder))
+        work.write_headers(headers)
+        module, log = work.module_of(source)
+        return work.bitcode_of(module), log
+
+
+def link_bitcode(clang: Clang, modules: Sequence[bytes], options: Options) -> Compiled:
+    """Link LLVM modules, in bitcode or text, to one program.
+
+    Raises
+    ------
+    BuildError
+        With clang's messages as ``log``.
+
+    Blocks while it compiles.
+    """
+    with tempfile.TemporaryDirectory(prefix="forebay-") as folder:
+        work = _Compilation(clang, options, "linked", Path(folder))
+        bitcode = [module if module.startswith(BITCODE) else work.bitcode_of(module) for module in modules]
+        return work.finished(work.linked(bitcode), [], "")
 
 
 @functools.cache
@@ -192,9 +220,34 @@ class _Compilation:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", errors="surrogateescape")
 
-    def compiled(self, source: str, expressions: Sequence[str]) -> Compiled:
+    def module_of(self, source: str, expressions: Sequence[str] = ()) -> tuple[str, str]:
+        """The LLVM module of a program, and the warnings."""
         self.sources[self.name] = source
-        module, log = self._llvm(self._whole(source, expressions))
+        return self._llvm(self._whole(source, expressions))
+
+    def bitcode_of(self, module: str | bytes) -> bytes:
+        """LLVM's bitcode of a module in either of its forms."""
+        command = ("-triple", TARGET, "-disable-llvm-passes", "-w", "-x", "ir", "-emit-llvm-bc", "-o", "-", "-")
+        text = NOT_FOR_DEVICES.sub("", module) if isinstance(module, str) else module
+        return self._made("bitcode", (*self.clang.front_end, *command), text)
+
+    def linked(self, modules: Sequence[bytes]) -> str:
+        """One module of several in bitcode."""
+        paths = [self.folder / f"{number}.bc" for number in range(len(modules))]
+        for path, module in zip(paths, modules, strict=True):
+            path.write_bytes(module)
+        others = (word for path in paths[1:] for word in ("-mlink-bitcode-file", str(path)))
+        command = ("-triple", TARGET, "-disable-llvm-passes", "-w", "-x", "ir", *others, "-emit-llvm", "-o", "-")
+        made = self._made("program of these modules", (*self.clang.front_end, *command, str(paths[0])), "")
+        return made.decode(errors="surrogateescape")
+
+    def _made(self, what: str, command: Sequence[str], text: str | bytes) -> bytes:
+        status, made, log = self._run(command, text)
+        if status:
+            raise BuildError(f"clang makes no {what}\n{log}", log=log)
+        return made
+
+    def finished(self, module: str, expressions: Sequence[str], log: str) -> Compiled:
         symbols = {int(number): unquoted(symbol) for number, symbol in ASKED_LINE.findall(module)}
         lowered = {text: symbols[number] for number, text in enumerate(expressions) if number in symbols}
         module = NOT_FOR_DEVICES.sub("", module)
@@ -308,12 +361,11 @@ class _Compilation:
             raise BuildError(f"clang makes no SPIR-V of the program\n{log}", log=log)
         return spirv
 
-    def _run(self, command: Sequence[str], text: str) -> tuple[int, bytes, str]:
+    def _run(self, command: Sequence[str], text: str | bytes) -> tuple[int, bytes, str]:
         """The exit status, the output and the messages of clang; a clang that was killed says so in its messages."""
         try:
-            done = subprocess.run(
-                command, input=text.encode(errors="surrogateescape"), capture_output=True, check=False
-            )
+            data = text.encode(errors="surrogateescape") if isinstance(text, str) else text
+            done = subprocess.run(command, input=data, capture_output=True, check=False)
         except OSError as error:
             raise BuildError(f"clang does not run: {error}", log=f"{command[0]}: {error}") from None
         log = done.stderr.decode(errors="replace").replace(f"{self.own}{os.sep}", "").strip()

@@ -12,12 +12,12 @@ from forebay.core.errors import BuildError, InvalidArgumentError
 from forebay.hip_cpp import KernelInfo, NotInstalledError, RefusedError, Variable, translate
 from forebay.hip_cpp.building import options_for
 from forebay.hiprtc.clang import find_clang
-from forebay.hiprtc.compiler import NotNamedError, compile_hip
+from forebay.hiprtc.compiler import NotNamedError, compile_bitcode, compile_hip
 from forebay.hiprtc.options import Options, split_options
 from forebay.queues.device import Device
 from forebay.queues.kernels.program import Compiled
 
-__all__ = ["Prepared", "compile_for_device", "prepare"]
+__all__ = ["Prepared", "compile_for_device", "prepare", "prepare_for_linking"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,25 @@ def prepare(
         log = f"{error.log}\n{note}"
         kind = NotNamedError if error.place.file == "name expression" else BuildError
         raise kind(log, log=log) from None
+
+
+def prepare_for_linking(
+    device: Device, source: str, name: str, headers: Mapping[str, str], options: Options
+) -> tuple[bytes, str]:
+    """Compile HIP C++ to LLVM's bitcode; return it and the warnings.
+
+    Raises
+    ------
+    BuildError
+        With the messages as ``log``; also where the device takes no SPIR-V.
+
+    Blocks while it compiles.
+    """
+    clang, why = find_clang()
+    if clang is None or not device.driver.takes_spirv:
+        message = f"-fgpu-rdc: only clang links, for devices that take SPIR-V: {why or device.name}"
+        raise BuildError(message, log=message)
+    return compile_bitcode(clang, source, name, headers, options)
 
 
 def compile_for_device(device: Device, source: str, words: tuple[str, ...]) -> Compiled:

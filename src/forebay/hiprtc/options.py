@@ -11,7 +11,7 @@ __all__ = ["Options", "split_options"]
 # Options of clang's driver that change nothing here: there is one architecture, and no host's code.
 IGNORED = re.compile(
     r"--?(offload|gpu)-arch(itecture)?=.*|-m.*|-x|hip|--?cuda.*|--hip.*|--rocm-path=.*|--offload-.*|-pthread|-fPIC|-c"
-    r"|-f(no-)?(gpu-rdc|hip-new-launch-api|gpu-rdc-.*|color-diagnostics|gpu-.*|hip-fp32-correctly-rounded-divide-sqrt)"
+    r"|-f(no-)?(hip-new-launch-api|gpu-rdc-.*|color-diagnostics|gpu-.*|hip-fp32-correctly-rounded-divide-sqrt)"
     r"|-nogpulib|-nogpuinc|--amdgpu.*|-mllvm=.*|-ferror-limit=.*|--gpu-max-threads-per-block=.*|-v|--save-temps|-save-temps.*"
 )
 FOR_FRONT_END = re.compile(
@@ -76,6 +76,8 @@ class Options:
         What goes before OpenCL C.
     lines : bool
         Whether the device's code tells lines of the source, for debuggers.
+    links : bool
+        Whether the program is to be linked with others: ``-fgpu-rdc``.
     contraction : bool
         Whether a multiplication and an addition may become one operation, as HIP has it unless told otherwise.
     """
@@ -86,6 +88,7 @@ class Options:
     opencl: tuple[str, ...] = ()
     prelude: str = ""
     lines: bool = False
+    links: bool = False
     contraction: bool = True
 
 
@@ -101,7 +104,7 @@ def split_options(words: Sequence[str]) -> Options:
     includes: list[str] = []
     opencl: list[str] = []
     standard, level, others = "-std=c++17", "-O2", list[str]()
-    lines, contraction = False, True
+    lines, links, contraction = False, False, True
     waiting = ""
     for word in map(str.strip, words):
         if waiting in SEPARATE:
@@ -115,6 +118,8 @@ def split_options(words: Sequence[str]) -> Options:
             macros.append(word)
         elif word.startswith("-cl-"):
             opencl.append(word)
+        elif word in ("-fgpu-rdc", "-fno-gpu-rdc"):
+            links = word == "-fgpu-rdc"
         elif word.startswith("-g") and not word.startswith("-gpu"):
             lines = word not in ("-g0", "-ggdb0")
         else:
@@ -147,5 +152,6 @@ def split_options(words: Sequence[str]) -> Options:
         tuple(opencl),
         prelude,
         lines,
+        links,
         contraction,
     )
