@@ -41,7 +41,7 @@ NAME = "k.hip"
 ERROR = re.compile(r"^[^\n:]*:\d+:\d+: (?:fatal )?error: (.*)$", re.MULTILINE)
 ERROR_LINE = re.compile(rf"^{re.escape(NAME)}:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
 
-FAILURE = re.compile(r"error|not found|Invalid|ended|failed to", re.IGNORECASE)
+FAILURE = re.compile(r"error:|not found|Invalid|UNLINKED|ended by")
 
 # An instance whose arguments are numbers and types of C.
 PLAIN = re.compile(
@@ -56,7 +56,7 @@ CAUSES = {
     "assembly of a GPU": r"\basm\b|[iI]nline [Aa]ss?e?m|invalid (output|input) constraint|constraint '",
     "a GPU's own instructions":
         r"amdgcn|__nv_|nvcuda|wmma|mma|cuda::(?:pipeline|barrier|ptx)|__pipeline|'cuda'|block_tile_memory",
-    "functions of another file": r"Symbols not found|unresolved|undefined reference",
+    "functions of another file": r"Symbols not found|MODULE_UNLINKED",
     "another library":
         r"thrust|cub\b|rocprim|hipcub|curand|hiprand|rocrand|cufft|boost|rocfft|libcu|cutlass|GL\w+|Kokkos|\bVK_",
     "memory from a kernel's heap": r"cannot be allocated in a kernel|operator new|operator delete",
