@@ -223,6 +223,7 @@ def test_warnings_of_what_succeeds_are_told():
         ("__global__ void k(int* x) {\n throw 3; }", 2, "throw"),
         ('#include "none.h"\n__global__ void k(int* x) { }', 1, "none.h"),
         ("__global__ void k(const int* x) {\n\n x[0] = 1; }", 3, "read-only"),
+        ("__device__ int elsewhere(int);\n__global__ void k(int* x) {\n x[0] = elsewhere(x[1]); }", 3, "_Z9elsewherei"),
         ("\n\nint host() { return 1; } __global__ void k(int* x) { x[0] = host(); }", 3, "__host__"),
     ],
 )  # fmt: skip
@@ -311,3 +312,19 @@ def test_a_multiplication_and_an_addition_may_become_one_operation():
 def test_functions_that_nobody_calls_are_left_out():
     source = '__device__ void never() { asm("nop"); } __global__ void k(int* x) { x[0] = 1; }'
     assert b"never" not in compiled(source).spirv
+
+
+@pytest.mark.executes
+def test_memory_is_compared_without_a_function_of_the_drivers(device, queue):
+    """Clang calls memcmp by itself, for atomic operations on floats too; Level Zero has none."""
+    source = """__global__ void k(int* x, const char* a, int n) {
+        x[0] = __builtin_memcmp(a, a + 8, 8); x[1] = __builtin_memcmp(a, a + 8, n); x[2] = __builtin_memcmp(a + 8, a, n);
+    }
+    __global__ void add(float* f) { atomicMax(f, 2.0f); }"""
+    program = device.program(source)
+    assert len([program[name].signature for name in ("k", "add")]) == 2
+    a = np.array([1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 250, 6, 7, 8], "u1")
+    x, there = device.zeros(3, "i4"), device.array(a)
+    for n, expected in ((4, 0), (5, -245), (0, 0)):
+        queue.launch(program["k"], 1, 1, x, there, n)
+        assert x.get(queue=queue).tolist() == [-245, expected, -expected]

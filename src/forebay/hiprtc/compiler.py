@@ -24,10 +24,11 @@ from forebay.hip_cpp.program import Variable
 from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
 from forebay.hiprtc import prelude
 from forebay.hiprtc.clang import FIXED, INCLUDE, TARGET, Clang
-from forebay.hiprtc.messages import explained
+from forebay.hiprtc.library import with_library
+from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
 from forebay.hiprtc.signatures import SYMBOL, KernelSignature, Signatures, read_signatures, unquoted
-from forebay.hiprtc.spirv_passes import ModuleError, finish_module
+from forebay.hiprtc.spirv_passes import ModuleError, finish_module, imported_functions
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 
 __all__ = ["Compiled", "NotNamedError", "compile_bitcode", "compile_hip", "link_bitcode"]
@@ -264,7 +265,11 @@ class _Compilation:
                 raise NotNamedError(message, log=message)
         # Nothing else calls them, so those that are not used, or inlined, go.
         module = OWN_FUNCTION.sub("define internal ", module)
-        spirv = self._spirv(GLOBAL_PARAMETER.sub(GENERIC_PARAMETER, module))
+        spirv = self._spirv(with_library(GLOBAL_PARAMETER.sub(GENERIC_PARAMETER, module)))
+        missing = imported_functions(spirv)
+        if missing:
+            log = without_definition(missing, module, self.sources)
+            raise BuildError(f"the program does not compile\n{log}", log=log)
         plain = _plain_names(signatures.kernels)
         contracts = self.options.contraction and not FIXED_ROUNDING.search(module)
         try:

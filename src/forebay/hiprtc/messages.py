@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from forebay.hiprtc.signatures import SYMBOL, fields_of, nodes_of, unquoted
 
-__all__ = ["explained"]
+__all__ = ["explained", "without_definition"]
 
 # What the back end says, what is looked for in the module, and what that is called in HIP.
 REASONS = (
@@ -46,11 +46,26 @@ def explained(log: str, module: str, sources: Mapping[str, str]) -> str:
             break
     else:
         place = _of_function(module, IN_FUNCTION.search(reason))
+    return _at(place, f"error: {reason}", sources)
+
+
+def without_definition(symbols: Sequence[str], module: str, sources: Mapping[str, str]) -> str:
+    """Return the messages about functions that are declared and called, and defined nowhere."""
+    messages = []
+    for symbol in symbols:
+        call = re.compile(rf'\b(?:call|invoke) [^@\n]*@"?{re.escape(symbol)}"?\(.*!dbg !(\d+)')
+        place = next(_places(module, call), None)
+        messages.append(_at(place, f"error: the function {symbol} is declared, and defined nowhere", sources))
+    return "\n".join(messages)
+
+
+def _at(place: tuple[str, int, int] | None, message: str, sources: Mapping[str, str]) -> str:
+    """A message with the line that it is about, and a caret."""
     if place is None:
-        return f"error: {reason}"
+        return message
     file, line, column = place
     lines = sources.get(file, "").splitlines()
-    text = f"{file}:{line}:{column}: error: {reason}"
+    text = f"{file}:{line}:{column}: {message}"
     if 0 < line <= len(lines):
         margin = f"{line:5} | "
         text += f"\n{margin}{lines[line - 1]}\n{' ' * (len(margin) - 2)}| {' ' * max(column - 1, 0)}^"

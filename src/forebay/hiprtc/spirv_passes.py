@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from forebay.hiprtc.signatures import KernelSignature
 
-__all__ = ["ModuleError", "finish_module"]
+__all__ = ["ModuleError", "finish_module", "imported_functions"]
 
 MAGIC, HEADER_WORDS = 0x07230203, 5
 SOURCE, SOURCE_EXTENSION, NAME, STRING, EXTENDED, ENTRY_POINT = 3, 4, 5, 7, 12, 15
@@ -64,6 +64,17 @@ def finish_module(
     dynamic = spirv.pass_shared_memory()
     spirv.describe(kernels, dynamic, renamed)
     return spirv.dumps(), {renamed.get(name, name) for name in dynamic}
+
+
+def imported_functions(module: bytes) -> list[str]:
+    """Return the names of the functions that a module calls and does not have."""
+    spirv = _Module(module)
+    functions = {each[2] for each in spirv._all(FUNCTION)}
+    return [
+        _text(each[3:-1])
+        for each in spirv._all(DECORATE)
+        if each[2] == LINKAGE and each[-1] == IMPORTED and each[1] in functions
+    ]
 
 
 def _text(words: Sequence[int]) -> str:
