@@ -171,6 +171,7 @@ def test_old_names_and_memory(compiled):
     assert (out == 0x01010101 + 1).all()
 
 
+@pytest.mark.executes(run=False)
 def test_printing(compiled, tmp_path):
     """In a process of its own, whose output is read when it has ended."""
     program = tmp_path / "printing.py"
