@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from forebay import __version__
 from forebay.core.errors import Error
+from forebay.hiprtc import prelude
 from forebay.hiprtc.clang import describe
 from forebay.queues.kernels.cache import BinaryCache
 from forebay.queues.selection import VARIABLE, DeviceInfo, devices, inventory, select
@@ -149,6 +150,9 @@ def show_cache() -> None:
         print("turned off by FOREBAY_NO_CACHE")
     else:
         print(f"{found.folder}\n{found.entries} entries, {found.nbytes / 2**20:.1f} of {found.limit / 2**20:.0f} MiB")
+        headers = prelude.kept()
+        nbytes = sum(header.stat().st_size for header in headers)
+        print(f"HIP's headers, precompiled: {len(headers)}, {nbytes / 2**20:.1f} MiB")
 
 
 @cache.command("clear")
@@ -156,6 +160,8 @@ def clear_cache() -> None:
     """Remove all of it."""
     before = BinaryCache().info()
     BinaryCache().clear()
+    for header in prelude.kept():
+        prelude.forget(header)
     print(f"{before.entries - BinaryCache().info().entries} entries removed")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from forebay.hiprtc.clang import FIXED, INCLUDE, Clang
 from forebay.queues.kernels.cache import folder_named, key_of
 
-__all__ = ["HEADER", "content_key", "forget", "precompiled"]
+__all__ = ["HEADER", "content_key", "forget", "kept", "precompiled"]
 
 HEADER = "forebay_prelude.h"
 SUFFIX = ".pch"
@@ -60,19 +60,25 @@ def precompiled(clang: Clang, flags: tuple[str, ...]) -> Path | None:
     return None
 
 
+def kept() -> list[Path]:
+    """Return the precompiled headers in the cache."""
+    folder = folder_named("headers")
+    return sorted(folder.glob(f"*{SUFFIX}")) if folder is not None else []
+
+
 def forget(path: Path) -> None:
-    """Remove a precompiled header that clang cannot read."""
+    """Remove a precompiled header."""
     with contextlib.suppress(OSError):
         path.unlink()
 
 
 def _folders() -> list[Path]:
     """The cache's, and one that this process removes, for when there is no cache or it cannot be written."""
-    kept = folder_named("headers")
+    cached = folder_named("headers")
     if not _temporary:
         with contextlib.suppress(OSError):
             _temporary.append(tempfile.TemporaryDirectory(prefix="forebay-"))
-    return [*([kept] if kept else []), *(Path(each.name) for each in _temporary)]
+    return [*([cached] if cached else []), *(Path(each.name) for each in _temporary)]
 
 
 def _make(clang: Clang, flags: tuple[str, ...], path: Path) -> None:
