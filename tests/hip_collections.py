@@ -56,10 +56,10 @@ CAUSES = {
     "assembly of a GPU": r"\basm\b|[iI]nline [Aa]ss?e?m|invalid (output|input) constraint|constraint '",
     "a GPU's own instructions":
         r"amdgcn|__nv_|nvcuda|wmma|mma|cuda::(?:pipeline|barrier|ptx)|__pipeline|'cuda'|block_tile_memory",
-    "functions of another file": r"Symbols not found|MODULE_UNLINKED",
     "another library":
-        r"thrust|cub\b|rocprim|hipcub|curand|hiprand|rocrand|cufft|boost|rocfft|libcu|cutlass|GL\w+|Kokkos|\bVK_",
-    "memory from a kernel's heap": r"cannot be allocated in a kernel|operator new|operator delete",
+        r"thrust|cub\b|rocprim|hipcub|curand|hiprand|rocrand|cufft|boost|rocfft|libcu|cutlass|GL\w+|Kokkos|\bVK_|'Vertex'",
+    "memory from a kernel's heap": r"cannot be allocated in a kernel|operator new|operator delete|_Zn[aw]m|_Zd[al]Pv",
+    "functions of another file": r"Symbols not found|MODULE_UNLINKED|defined nowhere",
     "pointers to functions, virtual functions": r"function pointer|virtual|vtable|indirect call",
 }  # fmt: skip
 """What a program needs that is missing -> a pattern of the message."""

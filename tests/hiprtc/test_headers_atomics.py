@@ -79,9 +79,10 @@ def test_shared_memory(compiled):
         if (threadIdx.x == 0) { sum[0] = total; sum[1] = f; }
     }"""
     x = np.random.default_rng(0).integers(0, 8, THREADS, dtype="i4")
+    expected = np.bincount(x, minlength=8)
     out, total = np.zeros(8, "i4"), np.zeros(2)
     compiled(source).run("count", 1, THREADS, x, out, total)
-    assert np.array_equal(out, np.bincount(x, minlength=8))
+    assert np.array_equal(out, expected)
     assert total.tolist() == [THREADS / 2, THREADS / 4]
 
 

@@ -125,6 +125,7 @@ def test_from_integers(compiled):
     x = np.random.default_rng(4).integers(0, 1 << 64, COUNT, dtype="u8")
     out = np.zeros((len(calls), COUNT), "f4")
     compiled(source).run("all", 1, COUNT, x, out)
+    assert np.isfinite(out).all()
     for (of, mode), row in zip(calls, out, strict=True):
         bits = 32 if "int" in of else 64
         for number, got in zip(x.tolist(), row, strict=True):

@@ -76,10 +76,10 @@ def test_binary(compiled, dtype, suffix, ctype):
     y = rng.uniform(0.5, 5, (len(BINARY), COUNT)).astype(dtype)
     names = list(BINARY)
     x[names.index("pow")] = np.abs(x[names.index("pow")])
+    expected = [f(a.astype("f8"), b.astype("f8")) for f, a, b in zip(BINARY.values(), x, y, strict=True)]
     calls = [f"{name}{suffix}(v, w)" for name in names]
     out = np.zeros_like(x)
     compiled(kernel(calls, ctype)).run("rows", COUNT // 64, 64, x, y, out, COUNT)
-    expected = [f(a.astype("f8"), b.astype("f8")) for f, a, b in zip(BINARY.values(), x, y, strict=True)]
     assert_close(names, out, expected, 16)
 
 

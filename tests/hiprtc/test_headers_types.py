@@ -171,6 +171,7 @@ def test_old_names_and_memory(compiled):
     assert (out == 0x01010101 + 1).all()
 
 
+@pytest.mark.executes(run=False)
 def test_printing(compiled, tmp_path):
     """In a process of its own, whose output is read when it has ended."""
     program = tmp_path / "printing.py"
@@ -233,3 +234,35 @@ def test_headers_warn_of_nothing(compiled):
         ["-Wall", "-Wextra"],
     )
     assert program.translation.log == ""
+
+
+@pytest.mark.parametrize("others", [0, 9, 17, 26])
+def test_numbers_in_instructions_are_no_names(compiled, others):
+    """``extern __shared__`` becomes a parameter; numbers of functions that equal its id in the module stay."""
+    calls = [
+        "sin", "cos", "tan", "exp", "log", "sqrt", "rsqrt", "cbrt", "floor", "ceil", "rint", "trunc", "round", "fabs",
+        "erf", "erfc", "sinh", "cosh", "tanh",
+    ]  # fmt: skip
+    calls += ["exp2", "exp10", "log2", "log10", "asinh", "atan", "expm1", "log1p", "sinpi", "cospi", "tgamma"]
+    source = f"""
+        {"".join(f"__device__ int variable{n};" for n in range(others))}
+        extern "C" __global__ void all(float* x, int* n) {{
+            extern __shared__ float own[];
+            own[threadIdx.x] = x[threadIdx.x]; __syncthreads();
+            float v = own[threadIdx.x], sum = 0;
+            {"".join(f"sum += {call}f(v);" for call in calls)}
+            x[threadIdx.x] = sum; n[0] = 0 {"".join(f" + variable{n}" for n in range(others))};
+        }}
+        extern "C" __global__ void plain(float* x) {{
+            float v = x[threadIdx.x], sum = 0;
+            {"".join(f"sum += {call}f(v);" for call in calls)}
+            x[threadIdx.x] = sum;
+        }}"""
+    program = compiled(source)
+    assert not program.kernels["plain"].dynamic_shared
+    x = np.linspace(0.5, 1.5, 32).astype("f4")
+    y, n = x.copy(), np.ones(1, "i4")
+    program.run("all", 1, 32, x, n, shared=128)
+    program.run("plain", 1, 32, y)
+    assert np.allclose(x, y, rtol=1e-5)
+    assert n[0] == 0

@@ -35,6 +35,7 @@ def program_of(page, start=""):
         pytest.param("README.md", marks=pytest.mark.executes),
         pytest.param("docs/hip.md", marks=pytest.mark.executes),
         "docs/hip-kernels.md",
+        pytest.param("docs/cupy.md", marks=pytest.mark.executes),
         pytest.param("docs/concepts.md", marks=pytest.mark.executes(run=False)),  # it asks for times
     ],
 )

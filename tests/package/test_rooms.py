@@ -39,6 +39,7 @@ FLOORS = {
     "c_string": 9,
     "": 10,  # the face
     "hiprtc": 10,
+    "cupy_style": 11,
     "hip": 11,
     "__main__": 12,
 }

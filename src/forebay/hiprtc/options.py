@@ -52,6 +52,7 @@ FOR_OPENCL = {
     "-ffinite-math-only": "-cl-finite-math-only", "-fno-signed-zeros": "-cl-no-signed-zeros",
     "-fhip-fp32-correctly-rounded-divide-sqrt": "-cl-fp32-correctly-rounded-divide-sqrt",
 }  # fmt: skip
+OLDER_STANDARD = re.compile(r"-std=(c|gnu)\+\+(?:98|03|0x|11|1y|14)$")
 NO_CONTRACTION = "-ffp-contract=off"
 JOINED = ("-D", "-U", "-I")
 SEPARATE = ("-include", "-isystem", "-idirafter", "-iquote")
@@ -135,7 +136,7 @@ def split_options(words: Sequence[str]) -> Options:
             elif word == "-funsafe-math-optimizations":
                 others += UNSAFE
             elif word.startswith("-std="):
-                standard = word
+                standard = OLDER_STANDARD.sub(r"-std=\1++17", word)  # the headers are C++17
             elif re.fullmatch(r"-O[0123sz]?", word):
                 level = SPELLED_OUT.get(word, (word,))[0]
             elif FOR_FRONT_END.fullmatch(word):

@@ -6,7 +6,7 @@ Numbers are from the SPIR-V specification: opcodes (3.32), storage classes (3.7)
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from forebay.hiprtc.signatures import KernelSignature
 from forebay.hiprtc.spinning import spinning
@@ -96,6 +96,21 @@ def _made(opcode: int, *operands: int) -> Instruction:
 
 def _opcode(instruction: Instruction) -> int:
     return instruction[0] & 0xFFFF
+
+
+# Where numbers begin that are no ids, in instructions of functions; OpExtInst has one between ids.
+LITERALS_FROM = {
+    61: 4, 62: 3, 63: 3, 64: 4,  # alignments, of OpLoad, OpStore, OpCopyMemory and OpCopyMemorySized
+    79: 5, 81: 4, 82: 5,  # OpVectorShuffle, OpCompositeExtract, OpCompositeInsert
+    246: 3, 247: 2, 250: 4, 251: 2,  # merges, OpBranchConditional, OpSwitch
+}  # fmt: skip
+
+
+def _ids(instruction: Instruction) -> Collection[int]:
+    """The places in an instruction that may be ids."""
+    opcode = _opcode(instruction)
+    places = range(1, LITERALS_FROM.get(opcode, len(instruction)))
+    return [at for at in places if at != 4] if opcode == EXTENDED else places
 
 
 class _Module:
@@ -191,7 +206,7 @@ class _Module:
             if any(
                 _opcode(each) in SUB_GROUP_OPERATIONS
                 or (_opcode(each) == CONTROL_BARRIER and each[1] in scopes)
-                or any(word in lanes for word in each[1:])
+                or any(each[at] in lanes for at in _ids(each))
                 for each in body
             )
         })  # fmt: skip
@@ -247,7 +262,7 @@ class _Module:
         functions = self._functions()
         users = {
             number for number, body in functions.items()
-            if any(word in arrays or word in derived for each in body for word in each[1:])
+            if any(each[at] in arrays or each[at] in derived for each in body for at in _ids(each))
         }  # fmt: skip
         users = self._with_callers(users)
         self._begin_declaring()
@@ -414,7 +429,7 @@ class _Module:
                     begin.append(_made(constant[3], constant[1], own[number], *operands))
                 added[parameter] = begin
             if function in users and parameter and opcode not in (LABEL, LINE, FUNCTION_END):
-                each = [each[0], *(own.get(word, word) for word in each[1:])]
+                each = [*(own.get(word, word) if at in _ids(each) else word for at, word in enumerate(each))]
                 if opcode == CALL and each[3] in users:
                     each = _made(CALL, *each[1:], parameter)
             made.append(each)
