@@ -14,6 +14,12 @@ __DEVICE__ int __ffsll(unsigned long long x) { return x ? __builtin_popcountll(x
 __DEVICE__ int __ctz(int x) { return x ? __ffs((unsigned)x) - 1 : 32; }
 __DEVICE__ int __ctzll(long long x) { return x ? __ffsll((unsigned long long)x) - 1 : 64; }
 
+// Those of stdlib.h, which declares them for the host.
+extern "C" {
+__DEVICE__ long labs(long x) { return x < 0 ? -x : x; }
+__DEVICE__ long long llabs(long long x) { return x < 0 ? -x : x; }
+}
+
 __DEVICE__ unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
 __DEVICE__ unsigned long long __brevll(unsigned long long x) { return __builtin_bitreverse64(x); }
 
