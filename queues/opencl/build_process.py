@@ -23,7 +23,7 @@ from typing import IO, Any
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo
 
-__all__ = ["ACCEPTED", "BuildProcessError", "build_apart", "receive", "send"]
+__all__ = ["ACCEPTED", "BuildProcessError", "build_apart", "expect", "receive", "send"]
 
 SERVER = "forebay.queues.opencl.build_server"
 LENGTH = struct.Struct("<Q")
@@ -52,26 +52,38 @@ def build_apart(info: DeviceInfo, source: bytes, options: tuple[str, ...]) -> by
     """
     request = (dataclasses.replace(info, native=None), source, options)
     with _lock:
-        for _ in range(2):  # the process may have ended since, because it was idle
-            process = _process()
-            if process.accepts(request):
-                break
-            _drop(process)
-        else:
-            raise BuildProcessError("the process for building ended when it was asked")
         try:
-            kind, *answer = process.answer()
+            kind, *answer = _asked(request)
         except EOFError:
-            how = process.last_words()
-            _drop(process)
+            how = _running[0].last_words()
+            _drop()
             message = f"the compiler of {info.name} ended its process: {how}"
             raise errors.BuildError(message, log=message) from None
         except BaseException:  # Ctrl-C: the answer would be taken for that to the next request
-            _drop(process)
+            _drop()
             raise
     if kind == "built":
         return bytes(answer[0])
     raise getattr(errors, kind, errors.BuildError)(answer[0], **({"log": answer[1]} if kind == "BuildError" else {}))
+
+
+def expect() -> None:
+    """Start the process, because a program for it is being made. Does not block."""
+    if _lock.acquire(blocking=False):  # else it is at work
+        try:
+            with contextlib.suppress(BuildProcessError):
+                _process()
+        finally:
+            _lock.release()
+
+
+def _asked(request: object) -> Any:
+    for _ in range(2):  # the process may have ended since, because it was idle
+        process = _process()
+        if process.accepts(request):
+            return process.answer()
+        _drop()
+    raise BuildProcessError("the process for building ended when it was asked")
 
 
 class _Process:
@@ -127,15 +139,15 @@ def _process() -> _Process:
     return _running[0]
 
 
-def _drop(process: _Process) -> None:
-    _running.remove(process)
-    process.end()
+def _drop() -> None:
+    if _running:
+        _running.pop().end()
 
 
 @atexit.register
 def _end() -> None:
     while _running and _running[0].owner == os.getpid():
-        _drop(_running[0])
+        _drop()
 
 
 def send(file: IO[bytes] | None, thing: object) -> None:

@@ -189,6 +189,11 @@ class SyclDevice:
         """As `DriverDevice.takes_spirv`."""
         return self._opencl().takes_spirv if self.native.backend.name == "opencl" else True
 
+    def expect_spirv(self) -> None:
+        """As `DriverDevice.expect_spirv`."""
+        if self.native.backend.name == "opencl":
+            self._opencl().expect_spirv()
+
     @property
     def variable_options(self) -> tuple[str, ...] | None:
         """As `DriverDevice.variable_options`."""

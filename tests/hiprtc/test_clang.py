@@ -329,3 +329,41 @@ def test_memory_is_compared_without_a_function_of_the_drivers(device, queue):
     for n, expected in ((4, 0), (5, -245), (0, 0)):
         queue.launch(program["k"], 1, 1, x, there, n)
         assert x.get(queue=queue).tolist() == [-245, expected, -expected]
+
+
+def asks_for_vectors(module):
+    """The kernels that say so: OpExecutionMode, VecTypeHint."""
+    words, at, found = np.frombuffer(module, "<u4"), 5, 0
+    while at < len(words):
+        found += words[at] & 0xFFFF == 16 and words[at + 2] == 30
+        at += words[at] >> 16
+    return found
+
+
+LOCKS = [
+    "__global__ void k(int* f) { while (atomicCAS(f, 0, 1) != 0) { } f[1] += 1; atomicExch(f, 0); }",
+    """__global__ void k(int* f) { bool done = false; while (!done) if (atomicCAS(f, 0, 1) == 0) {
+        f[1] += 1; atomicExch(f, 0); done = true; } }""",
+    "__global__ void k(int* f) { while (atomicExch(f, 1) != 0) { } f[1] += 1; atomicExch(f, 0); }",
+    """__device__ __attribute__((noinline)) void take(int* f) { while (atomicCAS(f, 0, 1) != 0) { } }
+    __global__ void k(int* f) { take(f); f[1] += 1; atomicExch(f, 0); }""",
+]
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("source", LOCKS)
+def test_threads_of_a_block_may_wait_for_a_lock(device, queue, source):
+    assert asks_for_vectors(compiled(source).spirv) == 1
+    f = device.zeros(2, "i4")
+    queue.launch(device.program(source)["k"], 2, 32, f)
+    assert f.get(queue=queue).tolist() == [0, 64]
+
+
+@pytest.mark.parametrize("body", [
+    "for (int i = 0; i < 10; i++) { atomicAdd(x + i, 1.f); atomicMax(x + i, 2.f); }",
+    "for (int i = threadIdx.x; i < n[9]; i += blockDim.x) atomicAdd(n + n[i], 1);",
+    "for (int i = 0; i < n[9]; i++) { atomicInc((unsigned*)n, 7u); atomicMin(n + i, i); }",
+    "atomicCAS(n, 0, 1); atomicExch(n, 0);",
+])  # fmt: skip
+def test_what_waits_for_nobody_is_no_lock(body):
+    assert asks_for_vectors(compiled(f"__global__ void k(float* x, int* n) {{ {body} }}").spirv) == 0

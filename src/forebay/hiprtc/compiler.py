@@ -15,7 +15,7 @@ import signal
 import struct
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -123,6 +123,7 @@ def compile_hip(
     headers: Mapping[str, str],
     options: Options,
     expressions: Sequence[str] = (),
+    on_miss: Callable[[], None] = lambda: None,
 ) -> Compiled:
     """Compile HIP C++ to SPIR-V.
 
@@ -140,6 +141,8 @@ def compile_hip(
         Of the compiler.
     expressions
         Kernels, such as ``"scale<float>"``, that are instances of templates, and variables: ``"&count"``.
+    on_miss
+        Called before clang is, when the program does not come from the cache.
 
     Raises
     ------
@@ -158,6 +161,7 @@ def compile_hip(
     known = Compiled.loads(kept) if kept is not None else None
     if known is not None:
         return known
+    on_miss()
     with tempfile.TemporaryDirectory(prefix="forebay-") as folder:
         work = _Compilation(clang, options, name, Path(folder))
         work.write_headers(headers)

@@ -69,7 +69,8 @@ def prepare(
     if device.driver.takes_spirv:
         clang, why = find_clang()
         if clang is not None:
-            made = compile_hip(clang, source, name, headers, options, expressions)
+            expect = device.driver.expect_spirv
+            made = compile_hip(clang, source, name, headers, options, expressions, expect)
             return Prepared(made.spirv, options.opencl, made.kernels, made.variables, made.lowered, made.log)
     try:
         return translated(source, name, headers, options, expressions)

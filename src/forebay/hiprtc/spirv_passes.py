@@ -9,6 +9,7 @@ import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from forebay.hiprtc.signatures import KernelSignature
+from forebay.hiprtc.spinning import spinning
 
 __all__ = ["ModuleError", "finish_module", "imported_functions"]
 
@@ -25,6 +26,7 @@ LINKAGE, IMPORTED = 41, 1
 BUILT_IN, SUB_GROUP_SIZE = 11, 35
 SUB_GROUP_VARIABLES = range(36, 42)  # from SubgroupSize to SubgroupLocalInvocationId
 SUB_GROUP_OPERATIONS = {*range(333, 367), *range(5571, 5582)}
+VECTOR_TYPE, FLOAT4 = 30, 4 << 16 | 5
 CONTROL_BARRIER, SUB_GROUP_SCOPE = 224, 3
 OPENCL_CPP, ITS_VERSION = 4, 100000
 
@@ -57,6 +59,7 @@ def finish_module(
     spirv.say_source()
     spirv.widen_bools()
     spirv.free_width()
+    spirv.part_threads()
     dynamic = spirv.pass_shared_memory()
     spirv.describe(kernels, dynamic, renamed)
     return spirv.dumps(), {renamed.get(name, name) for name in dynamic}
@@ -201,6 +204,18 @@ class _Module:
             each for each in self.instructions
             if not (_opcode(each) == EXECUTION_MODE and each[2] == SUB_GROUP_SIZE and each[1] not in users)
         ]  # fmt: skip
+
+    def part_threads(self) -> None:
+        """Say that kernels whose threads may wait for each other are not to be made into vectors, see `spinning`."""
+        constants = {each[2] for opcode in (CONSTANT, CONSTANT_NULL) for each in self._all(opcode)}
+        zeros = {each[2] for each in self._all(CONSTANT_NULL)}
+        zeros |= {each[2] for each in self._all(CONSTANT) if not any(each[3:])}
+        users = self._with_callers(spinning(self._functions(), constants, zeros))
+        warps = {each[1] for each in self._all(EXECUTION_MODE) if each[2] == SUB_GROUP_SIZE}
+        at = self._first_of_debug()
+        self.instructions[at:at] = [
+            _made(EXECUTION_MODE, number, VECTOR_TYPE, FLOAT4) for number in self.entries if number in users - warps
+        ]
 
     def widen_bools(self) -> None:
         """Make parameters of kernels that are of type bool bytes, as the host passes them: OpTypeBool has no size."""
