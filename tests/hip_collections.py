@@ -312,6 +312,7 @@ def main(folder: Path, device: str | None, option: tuple[str, ...], only: str, a
     print(
         f"{len(found)} kernels: {', '.join(f'{count} {state}' for state, count in states.items())}; {share:.1f} % load"
     )
+    print(f"of those that need nothing of the causes with a name {of_others(found):.1f} % load")
     sys.exit(0 if found and share >= at_least else 1)
 
 

@@ -291,22 +291,23 @@ def test_options_of_clang(device, options):
         assert list(program) == ["k"]
 
 
-def contraction_is_off(module):
-    words = np.frombuffer(module, "<u4")
-    at = 5
-    while at < len(words):
-        if words[at] & 0xFFFF == 16 and words[at + 2] == 31:  # OpExecutionMode, ContractionOff
-            return True
-        at += words[at] >> 16
-    return False
-
-
-def test_a_multiplication_and_an_addition_may_become_one_operation():
-    source = "__global__ void k(float* x) { x[0] = x[1] * x[2] + x[3]; }"
-    assert not contraction_is_off(compiled(source).spirv)
-    assert contraction_is_off(compiled(source, ["-ffp-contract=off"]).spirv)
+@pytest.mark.executes
+def test_a_multiplication_and_an_addition_may_become_one_operation(device, queue):
+    source = """extern "C" __global__ void k(const float* x, float* out) {
+        int i = threadIdx.x; out[i] = x[i] * x[i + 1] + x[i + 2]; }"""
+    x = np.random.default_rng(2).uniform(-1, 1, 66).astype("f4")
+    apart = x[:64] * x[1:65] + x[2:]
+    together = (x[:64].astype("f8") * x[1:65] + x[2:]).astype("f4")
+    assert not np.array_equal(apart, together)
     pragma = source.replace("{", '{ _Pragma("clang fp contract(off)")')
-    assert contraction_is_off(compiled(pragma).spirv)
+    for text, options, expected in (
+        (source, (), together), (source, ["-ffast-math"], together), (source, ["-ffp-contract=fast"], together),
+        (source, ["-ffp-contract=off"], apart), (pragma, (), apart),
+    ):  # fmt: skip
+        out = np.zeros(64, "f4")
+        with device.program(compiled(text, options).spirv) as program:
+            queue.launch(program["k"], 1, 64, x, out)
+        assert np.array_equal(out, expected), (text, options)
 
 
 def test_functions_that_nobody_calls_are_left_out():

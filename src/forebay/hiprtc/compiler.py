@@ -49,7 +49,6 @@ OWN_FUNCTION = re.compile(
 )
 # The host may write to it, so its first value is not to be taken for its only one.
 STATIC_VARIABLE = re.compile(rf"^(@{SYMBOL}) = internal (?=addrspace\(1\) (?:externally_initialized )?global )", re.M)
-FIXED_ROUNDING = re.compile(r" = f(?:mul|add|sub) (?!(?:\w+ )*(?:contract|fast) )")
 # A pointer that a kernel is passed points to global memory. Clang keeps it as a generic one without a cast that says
 # so, and then no compiler after it knows what the kernel reads and writes.
 GLOBAL_PARAMETER = re.compile(
@@ -275,9 +274,8 @@ class _Compilation:
             log = without_definition(missing, module, self.sources)
             raise BuildError(f"the program does not compile\n{log}", log=log)
         plain = _plain_names(signatures.kernels)
-        contracts = self.options.contraction and not FIXED_ROUNDING.search(module)
         try:
-            spirv, dynamic = finish_module(spirv, signatures.kernels, plain, contracts)
+            spirv, dynamic = finish_module(spirv, signatures.kernels, plain)
         except ModuleError as error:
             message = f"{self.name}: error: {error}"
             raise BuildError(message, log=message) from None

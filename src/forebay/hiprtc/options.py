@@ -15,7 +15,7 @@ IGNORED = re.compile(
     r"|-nogpulib|-nogpuinc|--amdgpu.*|-mllvm=.*|-ferror-limit=.*|--gpu-max-threads-per-block=.*|-v|--save-temps|-save-temps.*"
 )
 FOR_FRONT_END = re.compile(
-    r"-O[0123sz]?|-std=(c|gnu)\+\+\w+|-w|-W(?!l,|a,|p,).*|-pedantic|-ffp-contract=(off|on|fast|fast-honor-pragmas)"
+    r"-O[0123sz]?|-std=(c|gnu)\+\+\w+|-w|-W(?!l,|a,|p,).*|-pedantic"
     r"|-f(no-)?(exceptions|rtti|strict-aliasing|wrapv|inline|inline-functions|unroll-loops|char8_t|signed-char"
     r"|diagnostics-.*|caret-diagnostics|ms-extensions|relaxed-template-template-args|vectorize|slp-vectorize"
     r"|signed-zeros|finite-math-only|math-errno|trapping-math|associative-math|reciprocal-math|approx-func)"
@@ -41,9 +41,8 @@ SPELLED_OUT = {
     "-fcaret-diagnostics": (), "-fno-ms-extensions": (),
 }  # fmt: skip
 FAST = ("-menable-no-infs", "-menable-no-nans", "-fapprox-func", "-funsafe-math-optimizations", "-fno-signed-zeros",
-        "-mreassociate", "-freciprocal-math", "-ffp-contract=fast", "-ffast-math", "-ffinite-math-only")  # fmt: skip
-UNSAFE = ("-fapprox-func", "-funsafe-math-optimizations", "-fno-signed-zeros", "-mreassociate", "-freciprocal-math",
-          "-ffp-contract=fast")  # fmt: skip
+        "-mreassociate", "-freciprocal-math", "-ffast-math", "-ffinite-math-only")  # fmt: skip
+UNSAFE = ("-fapprox-func", "-funsafe-math-optimizations", "-fno-signed-zeros", "-mreassociate", "-freciprocal-math")
 FAST_MATH = {"-ffast-math", "--use_fast_math", "-use_fast_math"}
 
 FOR_OPENCL = {
@@ -53,7 +52,7 @@ FOR_OPENCL = {
     "-fhip-fp32-correctly-rounded-divide-sqrt": "-cl-fp32-correctly-rounded-divide-sqrt",
 }  # fmt: skip
 OLDER_STANDARD = re.compile(r"-std=(c|gnu)\+\+(?:98|03|0x|11|1y|14)$")
-NO_CONTRACTION = "-ffp-contract=off"
+CONTRACTION = re.compile(r"-ffp-contract=(off|on|fast|fast-honor-pragmas)")
 JOINED = ("-D", "-U", "-I")
 SEPARATE = ("-include", "-isystem", "-idirafter", "-iquote")
 
@@ -79,18 +78,15 @@ class Options:
         Whether the device's code tells lines of the source, for debuggers.
     links : bool
         Whether the program is to be linked with others: ``-fgpu-rdc``.
-    contraction : bool
-        Whether a multiplication and an addition may become one operation, as HIP has it unless told otherwise.
     """
 
     macros: tuple[str, ...] = ()
     includes: tuple[str, ...] = ()
-    front_end: tuple[str, ...] = ("-std=c++17", "-O2")
+    front_end: tuple[str, ...] = ("-std=c++17", "-O2", "-ffp-contract=on")
     opencl: tuple[str, ...] = ()
     prelude: str = ""
     lines: bool = False
     links: bool = False
-    contraction: bool = True
 
 
 def split_options(words: Sequence[str]) -> Options:
@@ -127,9 +123,9 @@ def split_options(words: Sequence[str]) -> Options:
             if word in FOR_OPENCL:
                 opencl.append(FOR_OPENCL[word])
             word = re.sub(r"^--(?=std=|W)", "-", word)
-            if word == NO_CONTRACTION:
-                contraction = False
-            if word in FAST_MATH:
+            if found := CONTRACTION.fullmatch(word):
+                contraction = found[1] != "off"
+            elif word in FAST_MATH:
                 others += FAST
             elif word == "-fno-fast-math":
                 others = [other for other in others if other not in FAST]
@@ -146,13 +142,7 @@ def split_options(words: Sequence[str]) -> Options:
     if waiting:
         raise ValueError(f"{waiting} without an argument")
     prelude = "" if contraction else "#pragma OPENCL FP_CONTRACT OFF\n#line 1\n"
-    return Options(
-        tuple(macros),
-        tuple(includes),
-        (standard, level, *dict.fromkeys(others)),
-        tuple(opencl),
-        prelude,
-        lines,
-        links,
-        contraction,
-    )
+    # "on": clang makes the operation itself. It leaves "fast" to the back end, which has it nowhere for SPIR-V.
+    others.append("-ffp-contract=on" if contraction else "-ffp-contract=off")
+    front_end = standard, level, *dict.fromkeys(others)
+    return Options(tuple(macros), tuple(includes), front_end, tuple(opencl), prelude, lines, links)

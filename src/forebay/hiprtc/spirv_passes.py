@@ -21,7 +21,7 @@ FUNCTION, PARAMETER, FUNCTION_END, CALL, VARIABLE = 54, 55, 56, 57, 59
 DECORATE, BITCAST, NOT_EQUAL, LABEL = 71, 124, 171, 248
 LINE, NO_LINE = 8, 317
 WORKGROUP = 4
-MEMORY_MODEL, EXECUTION_MODE, EXECUTION_MODE_ID, CONTRACTION_OFF = 14, 16, 331, 31
+MEMORY_MODEL, EXECUTION_MODE, EXECUTION_MODE_ID = 14, 16, 331
 LINKAGE, IMPORTED = 41, 1
 BUILT_IN, SUB_GROUP_SIZE = 11, 35
 SUB_GROUP_VARIABLES = range(36, 42)  # from SubgroupSize to SubgroupLocalInvocationId
@@ -38,7 +38,7 @@ class ModuleError(ValueError):
 
 
 def finish_module(
-    module: bytes, kernels: Sequence[KernelSignature], renamed: Mapping[str, str], contracts: bool
+    module: bytes, kernels: Sequence[KernelSignature], renamed: Mapping[str, str]
 ) -> tuple[bytes, set[str]]:
     """Return the module as drivers take it, and the kernels that have dynamic shared memory as a last parameter.
 
@@ -50,8 +50,6 @@ def finish_module(
         The kernels in it.
     renamed
         New names of kernels, by symbol.
-    contracts
-        Whether the driver may make one operation of a multiplication and an addition.
 
     Raises
     ------
@@ -59,8 +57,6 @@ def finish_module(
     """
     spirv = _Module(module)
     spirv.say_source()
-    if contracts:
-        spirv.allow_contraction()
     spirv.widen_bools()
     spirv.free_width()
     spirv.part_threads()
@@ -183,12 +179,6 @@ class _Module:
             each[1:3] = [OPENCL_CPP, ITS_VERSION]
         if not sources:
             self.instructions.insert(self._first_of_debug(), _made(SOURCE, OPENCL_CPP, ITS_VERSION))
-
-    def allow_contraction(self) -> None:
-        """Drop ContractionOff, which LLVM adds to every kernel whatever the flags of its operations say."""
-        self.instructions = [
-            each for each in self.instructions if not (_opcode(each) == EXECUTION_MODE and each[2] == CONTRACTION_OFF)
-        ]
 
     def free_width(self) -> None:
         """Let kernels without warps be as wide as the device likes.
