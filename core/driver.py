@@ -335,6 +335,13 @@ class DriverDevice(Protocol):
         """Whether a copy from pageable host memory reads it when the copy runs; else when it is submitted."""
 
     @property
+    def takes_spirv(self) -> bool:
+        """Whether `build` takes SPIR-V."""
+
+    def expect_spirv(self) -> None:
+        """Get ready to build SPIR-V, which is being made. Does not block."""
+
+    @property
     def variable_options(self) -> tuple[str, ...] | None:
         """Options with which the compiler takes variables in global memory; None where it takes none."""
 

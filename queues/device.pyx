@@ -53,7 +53,7 @@ from forebay.queues.graphs.capture import Capturing, begin
 from forebay.queues.graphs.graph import Graph
 from forebay.queues.host_functions import stop as stop_host_functions
 from forebay.queues.kernels.ids import identify
-from forebay.queues.kernels.program import Program, read_source
+from forebay.queues.kernels.program import Program, compiled_source, read_source
 from forebay.queues.launch.reductions import Reductions
 from forebay.queues.memory.bridges import bridges
 from forebay.queues.memory.foreign import host_array, name_of as name_of_type
@@ -538,9 +538,10 @@ cdef class Device:
         Parameters
         ----------
         source : str or bytes
-            OpenCL C, or SPIR-V.
+            OpenCL C, HIP C++ (what has a ``__global__``), or SPIR-V.
         options : str or sequence of str
-            Compiler options, such as ``"-cl-fast-relaxed-math"``.
+            Compiler options, such as ``"-cl-fast-relaxed-math"``; for HIP C++ those of clang, such as
+            ``"-std=c++20"``.
 
         Returns
         -------
@@ -550,6 +551,10 @@ cdef class Device:
         ------
         BuildError
             When the program does not build. The compiler's log is in the message and in ``.log``.
+        InvalidArgumentError
+            When an option for HIP C++ is unknown.
+        NotSupportedError
+            When the source is HIP C++ and no compiler for it is installed: ``pip install 'forebay[hip]'``.
 
         Blocks while it compiles. A program that was compiled before, by any process, is read from the disk instead,
         unless the source includes files.
@@ -558,8 +563,10 @@ cdef class Device:
         source, options = read_source(source, options)
         began = time.perf_counter()
         with finished_before_exit("program()"):
-            natives = self.driver.build(source, options)
-        program = Program(self, natives, identify(natives, source, options), self._make_kernel)
+            compiled = compiled_source(self, source, options)
+            natives = self.driver.build(compiled.source, compiled.options)
+        identities = identify(natives, compiled.source, compiled.options)
+        program = Program(self, natives, identities, self._make_kernel, compiled.symbols)
         spent = 1e3 * (time.perf_counter() - began)
         log.info("built a program (%s) for %s in %.1f ms", ", ".join(program), self.name, spent)
         return program

@@ -41,7 +41,7 @@ HERE = {"hip", "hiprtc"}
 """The modules of hip-python that forebay has."""
 
 IMPORT = re.compile(rb"from(\s+)(?:hip|rocm\.bindings)(?=[.\s])")
-LINKING = ("hiprtcLink", "hiprtcGetBitcode")
+AMD_TARGET = b"amdgcn-amd-amdhsa"
 OWN_CHECK = re.compile(r"(RuntimeError|ValueError|AssertionError)\b(?!.*(hipError|hiprtcResult|HIPRTC_))")
 
 COLOURS = {"ran": "green", "submitted": "yellow", "failed": "red", "out of scope": "bright_black"}
@@ -83,8 +83,8 @@ def why_not(source: bytes) -> str | None:
     needed = {of_hip_python(module) for module in modules} - {None}
     foreign = {str(name) for name in needed - HERE}
     foreign |= {m for m in modules if re.match(r"(cuda|rocm|hip)\b", m) and not of_hip_python(m)}
-    called = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    foreign |= {name for name in called if name.startswith(LINKING)}
+    if AMD_TARGET in source:
+        foreign.add("an AMD GPU: it has LLVM's text for one")
     if foreign:
         return f"needs {', '.join(sorted(foreign))}"
     return None if needed else "does not import hip"

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from forebay.core.errors import InvalidArgumentError
 
-__all__ = ["BinaryCache", "CacheInfo", "key_of", "reads_files"]
+__all__ = ["BinaryCache", "CacheInfo", "folder_named", "key_of", "reads_files"]
 
 log = logging.getLogger(__name__)
 LIMIT = 256 << 20
@@ -94,7 +94,7 @@ class BinaryCache:
 
     def __init__(self, folder: os.PathLike[str] | str | None = None, limit: int = LIMIT) -> None:
         self._limit = limit
-        self._folder = None if os.environ.get("FOREBAY_NO_CACHE") else _folder(folder)
+        self._folder = folder_named("programs", folder)
 
     def get(self, key: str) -> bytes | None:
         """Return the value of this key. None if it was never put there, was removed, or is incomplete.
@@ -192,7 +192,13 @@ class BinaryCache:
                 kept -= status.st_size
 
 
-def _folder(chosen: os.PathLike[str] | str | None) -> Path | None:
+def folder_named(name: str, chosen: os.PathLike[str] | str | None = None) -> Path | None:
+    """Return the folder of this name in the cache's, or the chosen one; None if there is to be no cache.
+
+    The folder need not exist.
+    """
+    if os.environ.get("FOREBAY_NO_CACHE"):
+        return None
     if chosen is None:
         root = os.environ.get("FOREBAY_CACHE")
         if not root:
@@ -201,7 +207,7 @@ def _folder(chosen: os.PathLike[str] | str | None) -> Path | None:
             root = platformdirs.user_cache_dir("forebay", appauthor=False)
             if not os.path.isabs(root):  # a user without a home
                 return None
-        chosen = Path(root, "programs")
+        chosen = Path(root, name)
     return Path(chosen).absolute()
 
 

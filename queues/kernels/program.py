@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,43 @@ if TYPE_CHECKING:
     from forebay.queues.device import Device
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.buffer import Buffer
+
+
+HIP = "HIP C++"
+NOT_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
+# A macro of this name makes a kernel of OpenCL C one of HIP elsewhere.
+KERNEL_OF_HIP = re.compile(r"\b__global__\b")
+OWN_MACRO = re.compile(r"^\s*#\s*define\s+__global__\b", re.MULTILINE)
+
+
+class Compiled(NamedTuple):
+    """What a front end makes of a source for a device: what the driver takes, its options, and the driver's name of
+    what has another in the source."""
+
+    source: str | bytes
+    options: tuple[str, ...]
+    symbols: Mapping[str, str]
+
+
+front_ends: dict[str, Callable[[Any, str, tuple[str, ...]], Compiled]] = {}
+"""What compiles the source of a language for a Device, by the language's name. The face, far above, adds them."""
+
+
+def compiled_source(device: Any, source: str | bytes, options: tuple[str, ...]) -> Compiled:
+    """Return what the driver takes, from HIP C++ too, which is what has a ``__global__``.
+
+    Raises
+    ------
+    BuildError
+        If a front end refuses the source.
+
+    Blocks while it compiles.
+    """
+    if isinstance(source, str) and "__global__" in source and HIP in front_ends:
+        code = NOT_CODE.sub(" ", source)
+        if KERNEL_OF_HIP.search(code) and not OWN_MACRO.search(code):
+            return front_ends[HIP](device, source, options)
+    return Compiled(source, options, {})
 
 
 def read_source(source: Any, options: Any) -> tuple[str | bytes, tuple[str, ...]]:
@@ -36,7 +73,9 @@ def read_source(source: Any, options: Any) -> tuple[str | bytes, tuple[str, ...]
             ".read_bytes() for SPIR-V"
         )
     if not isinstance(source, (str, bytes, bytearray, memoryview)):
-        raise ArgumentTypeError(f"program: source is OpenCL C as str or SPIR-V as bytes, not {type(source).__name__}")
+        raise ArgumentTypeError(
+            f"program: source is OpenCL C or HIP C++ as str, or SPIR-V as bytes, not {type(source).__name__}"
+        )
     try:
         options = tuple(options.split() if isinstance(options, str) else options)
         if not all(isinstance(option, str) for option in options):
@@ -57,7 +96,8 @@ class Program:
     """Kernels built from one source; made by `Device.program`.
 
     ``program["name"]`` is a `Kernel`, the same object each time. Iterating gives the names. `get_global` reaches the
-    variables that the kernels share.
+    variables that the kernels share. An instance of a template in HIP C++ has the driver's name, which is mangled, and
+    that of the source: ``program["scale<float>"]``.
 
     Attributes
     ----------
@@ -68,7 +108,12 @@ class Program:
     """
 
     def __init__(
-        self, device: Any = None, natives: Any = None, identities: Any = None, make_kernel: Any = None
+        self,
+        device: Any = None,
+        natives: Any = None,
+        identities: Any = None,
+        make_kernel: Any = None,
+        symbols: Mapping[str, str] | None = None,
     ) -> None:
         if not callable(make_kernel):
             raise ArgumentTypeError("a Program is made by Device.program")
@@ -77,6 +122,7 @@ class Program:
         self.log: str = natives.log
         self._identities = identities
         self._make_kernel = make_kernel
+        self._symbols = symbols or {}
         self._kernels: dict[str, Kernel] = {}
         self._globals: dict[str, Buffer] = {}
         self.closed = False
@@ -94,6 +140,7 @@ class Program:
             raise ClosedError("this Program is closed")
         if not isinstance(name, str):
             raise ArgumentTypeError(f"a kernel's name is a str, not {type(name).__name__}")
+        name = self._symbols.get(name, name)
         if name not in self._natives:
             raise InvalidArgumentError(
                 f"the program has no kernel {name!r}; it has {', '.join(map(repr, self._natives)) or 'none'}"
@@ -105,7 +152,8 @@ class Program:
     def get_global(self, name: str) -> Buffer:
         """Return the memory of a variable at file scope, as bytes: ``program.get_global("table").view("f4")``.
 
-        The variable must be declared in ``global`` memory and not ``static``. OpenCL C has such variables since 2.0, on
+        The variable must be declared in ``global`` memory and not ``static``; in HIP C++ it is a ``__device__`` or
+        ``__constant__`` one. OpenCL C has such variables since 2.0, on
         devices with ``__opencl_c_program_scope_global_variables``, and only on request: ``dev.program(source,
         "-cl-std=CL3.0")``. Each program has its own variables, which begin with their initial values. Does not block.
 
@@ -131,6 +179,7 @@ class Program:
             raise ClosedError("this Program is closed")
         if not isinstance(name, str):
             raise ArgumentTypeError(f"a variable's name is a str, not {type(name).__name__}")
+        name = self._symbols.get(name, name)
         known = self._globals.get(name)
         if known is not None and not known.closed:
             return known
@@ -147,7 +196,7 @@ class Program:
         return len(self._natives)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._natives
+        return name in self._natives or (isinstance(name, str) and self._symbols.get(name) in self._natives)
 
     def close(self) -> None:
         """Close its kernels and variables. Submitted launches still run. Closing twice is fine."""

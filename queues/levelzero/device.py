@@ -162,6 +162,10 @@ class LevelZeroDevice:
     # -- programs
 
     variable_options = ("-cl-std=CL3.0",)
+    takes_spirv = True
+
+    def expect_spirv(self) -> None:
+        """As `DriverDevice.expect_spirv`: there is nothing to do."""
 
     def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
         """Kernels by name, and variables, from OpenCL C or SPIR-V.

@@ -12,9 +12,10 @@ import pyopencl as cl
 
 from forebay.core import errors
 from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, Limits, Natives
-from forebay.queues.opencl import calls, operations
+from forebay.queues.opencl import build_process, calls, operations
+from forebay.queues.opencl.discovery import INTEL_CPU
 from forebay.queues.opencl.memory import AdoptedMemory, ClMemory
-from forebay.queues.opencl.programs import Builder
+from forebay.queues.opencl.programs import Builder, takes_spirv
 from forebay.queues.opencl.variables import options_for
 
 CL_QUEUE_PROPERTIES = 0x1093
@@ -256,6 +257,16 @@ class OpenCLDevice:
         return np.empty(nbytes, np.uint8)
 
     # -- programs
+
+    @property
+    def takes_spirv(self) -> bool:
+        """As `DriverDevice.takes_spirv`."""
+        return takes_spirv(self.info.native)
+
+    def expect_spirv(self) -> None:
+        """As `DriverDevice.expect_spirv`."""
+        if self.info.platform == INTEL_CPU:
+            build_process.expect()
 
     @property
     def variable_options(self) -> tuple[str, ...] | None:

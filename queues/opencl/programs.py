@@ -23,7 +23,8 @@ from forebay.queues.kernels.build_log import readable
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.opencl import operations, variables
-from forebay.queues.opencl.discovery import POCL
+from forebay.queues.opencl.build_process import BuildProcessError, build_apart
+from forebay.queues.opencl.discovery import INTEL_CPU, POCL
 
 # Without this option a driver may drop the names and types of parameters.
 REPORT_PARAMETERS = "-cl-kernel-arg-info"
@@ -209,12 +210,35 @@ class Builder:
             restored = self._restored(entry)
             if restored is not None:
                 return restored
+        if isinstance(self._source, bytes) and self._info.platform == INTEL_CPU:
+            restored = self._built_apart(self._source, cache, key)
+            if restored is not None:
+                return restored
         program, kernels = self._compiled(declared)
-        entry = Entry(
+        cache.put(key, self._entry_of(program, kernels).dumps())
+        return kernels
+
+    def compiled_entry(self) -> Entry:
+        """Compile, past the cache, and return what is to be kept. Raises as `build`."""
+        return self._entry_of(*self._compiled(self._declared_in_source()))
+
+    def _entry_of(self, program: cl.Program, kernels: Natives) -> Entry:
+        return Entry(
             self._binary_of(program), {name: redeclared(kernel) for name, kernel in kernels.items()}, kernels.log
         )
-        cache.put(key, entry.dumps())
-        return kernels
+
+    def _built_apart(self, source: bytes, cache: BinaryCache, key: str) -> Natives | None:
+        """The kernels, built in another process, because this compiler can end the one that it works in.
+
+        None if there can be no such process, or this one does not take the binary.
+        """
+        try:
+            data = build_apart(self._info, source, self._options)
+        except BuildProcessError:
+            return None
+        cache.put(key, data)
+        entry = Entry.loads(data)
+        return self._restored(entry) if entry is not None else None
 
     def _compiled(self, declared: Declared) -> tuple[cl.Program, Natives]:
         program, reports = self._compile(self._source)
@@ -242,7 +266,7 @@ class Builder:
             raise errors.InvalidArgumentError(
                 f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
             ) from None
-        if "cl_khr_il_program" not in self._native.extensions and not getattr(self._native, "il_version", ""):
+        if not takes_spirv(self._native):
             raise errors.NotSupportedError(f"{self._info.name} takes no SPIR-V, only OpenCL C")
         return declared
 
@@ -358,6 +382,11 @@ class Builder:
             ) from None
         nbytes: int = kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, self._native)[0]
         return nbytes
+
+
+def takes_spirv(device: cl.Device) -> bool:
+    """Whether a device takes SPIR-V."""
+    return "cl_khr_il_program" in device.extensions or bool(getattr(device, "il_version", ""))
 
 
 def names_in(program: cl.Program) -> list[str]:

@@ -203,6 +203,16 @@ class SyclDevice:
     # -- programs
 
     @property
+    def takes_spirv(self) -> bool:
+        """As `DriverDevice.takes_spirv`."""
+        return self._opencl().takes_spirv if self.native.backend.name == "opencl" else True
+
+    def expect_spirv(self) -> None:
+        """As `DriverDevice.expect_spirv`."""
+        if self.native.backend.name == "opencl":
+            self._opencl().expect_spirv()
+
+    @property
     def variable_options(self) -> tuple[str, ...] | None:
         """As `DriverDevice.variable_options`."""
         return self._opencl().variable_options if self.native.backend.name == "opencl" else None

@@ -35,6 +35,7 @@ from forebay.queues import interop as _interop  # noqa: F401 - Queue.from_dpctl 
 from forebay.queues.device import Device
 from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.graphs.graph import Graph, Node
+from forebay.queues.kernels import program as _program
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
 from forebay.queues.kernels.scratch_size import Argument, MaxOver, MinOver, SumOver
@@ -119,4 +120,12 @@ __all__ = [
     "trace",
 ]
 
+
+def _compile_hip(device: Device, source: str, options: tuple[str, ...]) -> _program.Compiled:
+    from forebay.hiprtc.front_end import compile_for_device  # imported late: most programs need no clang
+
+    return compile_for_device(device, source, options)
+
+
+_program.front_ends[_program.HIP] = _compile_hip
 _begin_by_environment()

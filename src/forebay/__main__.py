@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from forebay.core.errors import Error
+from forebay.hiprtc import prelude
+from forebay.hiprtc.clang import describe
 from forebay.queues.kernels.cache import BinaryCache
 from forebay.queues.selection import VARIABLE, DeviceInfo, devices, inventory, select
 from forebay.tracing.program import run
@@ -37,7 +39,7 @@ def plain_console() -> Console:
 @commands.command("devices")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_devices(as_json: bool) -> None:
-    """List the devices, and why some cannot be used.
+    """List the devices, and why some cannot be used; and the compiler of HIP C++.
 
     The default is the device that a program gets which names none. FOREBAY_DEVICE chooses it.
     """
@@ -52,13 +54,15 @@ def list_devices(as_json: bool) -> None:
             {field.name: getattr(device, field.name) for field in dataclasses.fields(device) if field.name != "native"}
             for device in there
         ]
-        print(json.dumps({"devices": listed, "default": default, "problem": problem}, indent=2, ensure_ascii=False))
+        facts = {"devices": listed, "default": default, "problem": problem, "clang": describe()}
+        print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
     console = plain_console()
     for device in there:
         console.print(described(device, device.name == default), end="\n\n")
     if problem:
         console.print(f"[red]no default:[/] {escape(problem)}" if there else escape(problem))
+    console.print(f"HIP C++: {escape(describe())}")
 
 
 def described(device: DeviceInfo, is_default: bool) -> str:
@@ -148,6 +152,9 @@ def show_cache() -> None:
         print("turned off by FOREBAY_NO_CACHE")
     else:
         print(f"{found.folder}\n{found.entries} entries, {found.nbytes / 2**20:.1f} of {found.limit / 2**20:.0f} MiB")
+        headers = prelude.kept()
+        nbytes = sum(header.stat().st_size for header in headers)
+        print(f"HIP's headers, precompiled: {len(headers)}, {nbytes / 2**20:.1f} MiB")
 
 
 @cache.command("clear")
@@ -155,6 +162,8 @@ def clear_cache() -> None:
     """Remove all of it."""
     before = BinaryCache().info()
     BinaryCache().clear()
+    for header in prelude.kept():
+        prelude.forget(header)
     print(f"{before.entries - BinaryCache().info().entries} entries removed")
 
 

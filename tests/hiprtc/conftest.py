@@ -1,14 +1,32 @@
 import pytest
 
 import forebay as ps
+from forebay.hiprtc.clang import find_clang
 
 from .running import Built
 
 
 @pytest.fixture
 def build(device, queue):
-    """``build(source)``: see `Built`."""
+    """``build(source)``: see `Built`; translated to OpenCL C."""
     return lambda source, options=(), names=(): Built(device, queue, source, options, names)
+
+
+@pytest.fixture(params=["translator", "clang"])
+def build_both(device, queue, request):
+    """``build_both(source)``: the same, in both ways that a device may take a program."""
+    if request.param == "clang" and not (device.driver.takes_spirv and find_clang()[0]):
+        pytest.skip("no SPIR-V for this device")
+    return lambda source, options=(), names=(): Built(device, queue, source, options, names, request.param)
+
+
+@pytest.fixture
+def compiled(device, queue):
+    """``compiled(source)``: see `Built`; compiled by clang."""
+    clang, why = find_clang()
+    if clang is None:
+        pytest.skip(why)
+    return lambda source, options=(), names=(): Built(device, queue, source, options, names, "clang")
 
 
 @pytest.fixture

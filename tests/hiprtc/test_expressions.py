@@ -100,6 +100,7 @@ def written(tree):
     return f"({written(parts[1])} {parts[0]} {written(parts[2])})"
 
 
+AT_ONCE = 24  # expressions in one program: compiling takes the time
 OPERATORS = "+ - * / % & | ^ << >> == != < > <= >= && || min max"
 literals = st.one_of(
     st.integers(0, 100).map(lambda n: ("literal", n, "int", str(n))),
@@ -133,9 +134,9 @@ values_of = st.fixed_dictionaries({
 
 
 @pytest.mark.executes(run=False)  # what differs each time is an error of hypothesis
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
-@given(expressions=st.lists(trees, min_size=10, max_size=10), values=values_of)
-def test_integer_expressions(build, expressions, values):
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@given(expressions=st.lists(trees, min_size=AT_ONCE, max_size=AT_ONCE), values=values_of)
+def test_integer_expressions(build_both, expressions, values):
     wanted = {}
     for tree in expressions:
         try:
@@ -144,12 +145,12 @@ def test_integer_expressions(build, expressions, values):
             continue
     assume(wanted)
     lines = "\n".join(
-        f"out[{index}] = {text}; out[{index + 10}] = sizeof({text});" for index, text in enumerate(wanted)
+        f"out[{index}] = {text}; out[{index + AT_ONCE}] = sizeof({text});" for index, text in enumerate(wanted)
     )
     parameters = ", ".join(f"{kind} {name}" for name, kind in VARIABLES.items())
-    program = build(f"__global__ void k(long long* out, {parameters}) {{\n{lines}\n}}")
-    out = np.zeros(20, "i8")
+    program = build_both(f"__global__ void k(long long* out, {parameters}) {{\n{lines}\n}}")
+    out = np.zeros(2 * AT_ONCE, "i8")
     program.run("k", 1, 1, out, *(values[name] for name in VARIABLES))
     for index, (text, (name, value)) in enumerate(wanted.items()):
         assert out[index] == convert(value, "long long"), text
-        assert out[index + 10] == max(TYPES[name][0] // 8, 1), text
+        assert out[index + AT_ONCE] == max(TYPES[name][0] // 8, 1), text

@@ -136,12 +136,17 @@ def test_the_cache_is_shown_and_cleared(tmp_path):
     cache = BinaryCache(tmp_path / "programs")
     for value in (b"one", b"two"):
         cache.put(key_of(value), value)
+    header = tmp_path / "headers" / "some.pch"
+    header.parent.mkdir()
+    header.write_bytes(bytes(1 << 20))
     shown = output_of("-m", "forebay", "cache", "info", FOREBAY_CACHE=tmp_path)
     assert str(tmp_path / "programs") in shown
+    assert "HIP's headers, precompiled: 1, 1.0 MiB" in shown
     assert "2 entries, 0.0 of 256 MiB" in shown
     assert "2 entries removed" in output_of("-m", "forebay", "cache", "clear", FOREBAY_CACHE=tmp_path)
     assert "0 entries" in output_of("-m", "forebay", "cache", "info", FOREBAY_CACHE=tmp_path)
     assert cache.get(key_of(b"one")) is None
+    assert not header.exists()
     assert "turned off" in output_of("-m", "forebay", "cache", "info", FOREBAY_NO_CACHE=1)
 
 

@@ -102,10 +102,14 @@ def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
     assert wheel.name.startswith("forebay-0.1.0-")
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
     assert {name.split("/")[0] for name in names} == {"forebay"}
-    assert {Path(name).suffix for name in names} == {".py", ".pyi", ".pxd", ".so", ".typed", ".c"}
+    assert {Path(name).suffix for name in names} == {".py", ".pyi", ".pxd", ".so", ".typed", ".c", ".h", ".cuh", ""}
     expected = {Path("forebay/py.typed")}
     bench = [path.relative_to(checkout / BENCH) for path in (checkout / BENCH).rglob("*.[pc]*")]
     expected |= {Path("forebay/bench", path) for path in bench if path.suffix in (".py", ".c")}
+    include = FACE / "hiprtc" / "include"
+    headers = [path for path in (checkout / include).rglob("*") if path.is_file()]
+    assert len(headers) > 20
+    expected |= {path.relative_to(checkout / "src") for path in headers}
     for pattern in ("**/*.py", "**/*.pyx", "**/*.pxd"):
         expected |= {path.relative_to(checkout / "src") for path in (checkout / FACE).glob(pattern)}
         for room in ROOMS:

@@ -46,6 +46,7 @@ def program_of(page, start=""):
                 ),
             ],
         ),
+        pytest.param("docs/cupy.md", marks=pytest.mark.executes),
         pytest.param("docs/concepts.md", marks=pytest.mark.executes(run=False)),  # it asks for times
         pytest.param("docs/tracing.md", marks=pytest.mark.executes),
     ],

@@ -40,6 +40,7 @@ FLOORS = {
     "tracing": 9,
     "": 10,  # the face
     "hiprtc": 10,
+    "cupy_style": 11,
     "hip": 11,
     "__main__": 12,
 }

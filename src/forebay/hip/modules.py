@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from forebay.core.driver import Parameter
-from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.hip import allocations
 from forebay.hip import launch as hip_launch
 from forebay.hip.allocations import Allocation, Place, buffer_of
@@ -132,7 +132,7 @@ def _load(image: Any) -> ihipModule_t:
             module.program = device.program(source, options)
         else:
             module.program = build(device, source, options, module.code.variables)
-    except RefusedError as error:
+    except (NotSupportedError, RefusedError) as error:
         raise HipError(hipError_t.hipErrorNoBinaryForGpu, str(error)) from error
     except InvalidArgumentError as error:
         raise HipError(hipError_t.hipErrorInvalidImage, str(error)) from error
@@ -151,8 +151,8 @@ def hipModuleLoadData(image: Any) -> ihipModule_t:
         What `hiprtcGetCode` gave, OpenCL C, or SPIR-V.
 
     hipErrorInvalidValue for None, hipErrorInvalidImage for anything else and for what does not compile
-    (`last_exception` has the compiler's log), hipErrorNoBinaryForGpu for AMD's code objects, and for code with
-    variables on a device that has none.
+    (`last_exception` has the compiler's log), hipErrorNoBinaryForGpu for AMD's code objects, for SPIR-V on a device
+    that takes none, and for code with variables on a device that has none.
     """
     return _load(image)
 
@@ -232,7 +232,9 @@ def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
         )
     if symbol not in known.functions:
         found = program[symbol]
-        follows = any("**" in parameter.type_name for parameter in found.parameters)
+        follows = any("**" in parameter.type_name for parameter in found.parameters) or (
+            kernel is not None and kernel.follows
+        )
         if follows and found.device.driver.has_addresses:
             found.follow_pointers()  # any kernel may, in HIP
         known.functions[symbol] = ihipModuleSymbol_t(found, known)

@@ -1,4 +1,4 @@
-"""From OpenCL C, which may have variables, to a program; and the device that `forebay.hiprtc` builds it for."""
+"""From OpenCL C, which may have variables, or SPIR-V to a program; and the device that `forebay.hiprtc` builds for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forebay.hip_cpp.program import Variable
 from forebay.queues.device import Device
 from forebay.queues.kernels.program import Program
 
-__all__ = ["build", "compile_for", "current_device"]
+__all__ = ["build", "compile_for", "current_device", "options_for"]
 
 _choose: Callable[[], Device] | None = None
 _default: list[Device] = []
@@ -33,7 +33,9 @@ def current_device() -> Device:
         return _default[0]
 
 
-def build(device: Device, text: str, options: Sequence[str] = (), variables: Sequence[Variable] = ()) -> Program:
+def build(
+    device: Device, text: str | bytes, options: Sequence[str] = (), variables: Sequence[Variable] = ()
+) -> Program:
     """Build a program; with variables in a version of OpenCL C that has them, unless the options choose one.
 
     Raises
@@ -45,7 +47,14 @@ def build(device: Device, text: str, options: Sequence[str] = (), variables: Seq
 
     Blocks while it compiles.
     """
-    if variables:
+    return device.program(text, options_for(device, text, options, variables))
+
+
+def options_for(
+    device: Device, text: str | bytes, options: Sequence[str], variables: Sequence[Variable]
+) -> tuple[str, ...]:
+    """Return the options with which the device has variables; raises as `build` does."""
+    if variables and isinstance(text, str):
         more = device.driver.variable_options
         if more is None:
             for variable in variables:
@@ -57,4 +66,4 @@ def build(device: Device, text: str, options: Sequence[str] = (), variables: Seq
                     )
         elif not any(option.startswith("-cl-std=") for option in options):
             options = (*options, *more)
-    return device.program(text, options)
+    return tuple(options)

@@ -1,4 +1,4 @@
-"""What ``hiprtcGetCode`` gives and ``hipModuleLoadData`` takes: a program in OpenCL C, its kernels and its variables.
+"""What ``hiprtcGetCode`` gives and ``hipModuleLoadData`` takes: OpenCL C or SPIR-V, its kernels and its variables.
 
 A code object of forebay is
 
@@ -6,14 +6,16 @@ A code object of forebay is
 bytes
 ===== ====================================================
 8     the magic ``FOREBAY``
-4     the version of the format, little-endian: 2
+4     the version of the format, little-endian: 3
 4     the length of what follows the checksum
 4     CRC-32 of that
+4     the length of the text that follows
 …     JSON in UTF-8
+…     SPIR-V, or nothing
 ===== ====================================================
 
-It is source, not machine code: the module loader compiles it for the device it loads it on. That is what lets a code
-object move between devices.
+It is no machine code: the module loader compiles it for the device it loads it on. That is what lets a code object move
+between devices; SPIR-V moves between those that take it.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["HIP_CPP", "MAGIC", "OPENCL_C", "Code", "is_code", "pack_code", "unpack_code"]
 
 MAGIC = b"FOREBAY"
-VERSION = 2
+VERSION = 3
 HEADER = struct.Struct("<8sIII")
+LENGTH = struct.Struct("<I")
 
 HIP_CPP = "HIP C++"
 OPENCL_C = "OpenCL C"
@@ -52,29 +55,30 @@ class Code:
         Of the program.
     language : str
         `HIP_CPP` or `OPENCL_C`: what the program was written in.
-    text : str
-        OpenCL C.
+    text : str or bytes
+        OpenCL C, or SPIR-V.
     options : tuple of str
         For ``Device.program``.
     kernels : tuple of KernelInfo
-        Of a translated program; empty for one that was OpenCL C, where the driver knows them.
+        Of a program in HIP C++; empty for one that was OpenCL C, where the driver knows them.
     variables : tuple of Variable
         Likewise.
     """
 
     name: str
     language: str
-    text: str
+    text: str | bytes
     options: tuple[str, ...] = ()
     kernels: tuple[KernelInfo, ...] = field(default=())
     variables: tuple[Variable, ...] = field(default=())
 
     def find(self, name: str) -> KernelInfo | None:
-        """Return the kernel of this name, name expression or symbol, or None."""
-        for kernel in self.kernels:
-            if kernel.name == name:
-                return kernel
-        return next((kernel for kernel in self.kernels if kernel.symbol == name), None)
+        """Return the kernel of this name, name expression, mangled name or symbol, or None."""
+        for what in ("name", "mangled", "symbol"):
+            for kernel in self.kernels:
+                if getattr(kernel, what) == name:
+                    return kernel
+        return None
 
     def find_variable(self, name: str) -> Variable | None:
         """Return the variable of this name or symbol, or None."""
@@ -87,16 +91,18 @@ class Code:
 def pack_code(
     name: str,
     language: str,
-    text: str,
+    text: str | bytes,
     options: Sequence[str] = (),
     kernels: Sequence[KernelInfo] = (),
     variables: Sequence[Variable] = (),
 ) -> bytes:
     """Return a code object; the parameters are the attributes of `Code`."""
-    content = json.dumps(
-        {"name": name, "language": language, "text": text, "options": list(options),
+    spirv = text if isinstance(text, bytes) else b""
+    facts = json.dumps(
+        {"name": name, "language": language, "text": "" if spirv else text, "options": list(options),
          "kernels": [asdict(kernel) for kernel in kernels], "variables": [asdict(each) for each in variables]}
     ).encode()  # fmt: skip
+    content = LENGTH.pack(len(facts)) + facts + spirv
     return HEADER.pack(MAGIC, VERSION, len(content), zlib.crc32(content)) + content
 
 
@@ -124,10 +130,12 @@ def unpack_code(data: Buffer) -> Code:
     content = bytes(view[HEADER.size : HEADER.size + length])
     if len(content) != length or zlib.crc32(content) != checksum:
         raise InvalidArgumentError("the code object is cut off or damaged")
-    found = json.loads(content)
+    (length,) = LENGTH.unpack_from(content)
+    spirv = content[LENGTH.size + length :]
+    found = json.loads(content[LENGTH.size :][:length])
     kernels = tuple(
         KernelInfo(**{**kernel, "parameters": tuple(ParameterInfo(**parameter) for parameter in kernel["parameters"])})
         for kernel in found["kernels"]
     )
     variables = tuple(Variable(**variable) for variable in found["variables"])
-    return Code(found["name"], found["language"], found["text"], tuple(found["options"]), kernels, variables)
+    return Code(found["name"], found["language"], spirv or found["text"], tuple(found["options"]), kernels, variables)

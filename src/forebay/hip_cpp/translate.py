@@ -39,20 +39,24 @@ class ParameterInfo:
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """A kernel of a translated program.
+    """A kernel of a program.
 
     Attributes
     ----------
     name : str
         Its name in the source, or its name expression: ``"scale<float>"``.
     symbol : str
-        Its name in the OpenCL program.
+        Its name in the OpenCL program, or in the SPIR-V module.
     parameters : tuple of ParameterInfo
     dynamic_shared : bool
-        Whether the OpenCL kernel has one more parameter, the last: local memory for ``extern __shared__``.
+        Whether what the driver has has one more parameter, the last: local memory for ``extern __shared__``.
     launch_bounds : int
         The largest block of ``__launch_bounds__``; 0 without.
     line : int
+    mangled : str
+        Its name by the rules of C++; empty when it was translated.
+    follows : bool
+        Whether it may reach memory by pointers that are themselves in memory.
     """
 
     name: str
@@ -61,6 +65,8 @@ class KernelInfo:
     dynamic_shared: bool = False
     launch_bounds: int = 0
     line: int = 0
+    mangled: str = ""
+    follows: bool = False
 
 
 @dataclass(frozen=True)

@@ -278,6 +278,7 @@ def test_reset_forgets_it(load):
 
 
 def test_a_driver_that_does_not_tell_says_so(device, monkeypatch):
+    monkeypatch.setenv("FOREBAY_CLANG", "none")
     constant = b'__constant__ int by = 2; extern "C" __global__ void step(int* out) { out[0] = by; }'
     if device.driver.variable_options is not None and device.info.backend != "sycl":
 
@@ -292,6 +293,7 @@ def test_a_driver_that_does_not_tell_says_so(device, monkeypatch):
 
 
 def test_code_with_variables_on_a_device_that_has_none(load, device, monkeypatch):
+    monkeypatch.setenv("FOREBAY_CLANG", "none")
     image = compiled(SOURCE)
     monkeypatch.setattr(type(device.driver), "variable_options", None)
     assert code(hip.hipModuleLoadData(image)) == E.hipErrorNoBinaryForGpu

@@ -1,12 +1,4 @@
-"""hiprtc: kernels compiled at run time, in the calling convention of AMD's hip-python package.
-
-Each function returns a tuple whose first element is a `hiprtcResult` (`hiprtcGetErrorString` returns the text only,
-as there). A program is HIP C++, of which a delimited subset is translated to OpenCL C (docs/hip-kernels.md), or OpenCL
-C as it is. It is compiled for the current device, so that the log is its compiler's; the code that comes out can be
-loaded on any device.
-
-    from forebay import hip, hiprtc      # instead of: from hip import hip, hiprtc
-"""
+"""The functions of hiprtc."""
 
 from __future__ import annotations
 
@@ -18,9 +10,13 @@ from typing import Any
 
 from forebay.c_string import CString
 from forebay.core.errors import BuildError, Error
-from forebay.hip_cpp import KernelInfo, NotInstalledError, RefusedError, Variable, build, translate
+from forebay.hip_cpp import NotInstalledError, build
 from forebay.hip_cpp.building import current_device as _current_device
 from forebay.hip_cpp.code import HIP_CPP, OPENCL_C, pack_code
+from forebay.hiprtc.compiler import NotNamedError
+from forebay.hiprtc.front_end import Prepared, prepare, prepare_for_linking
+from forebay.hiprtc.options import Options, split_options
+from forebay.queues.device import Device
 
 __all__ = [
     "hiprtcAddNameExpression", "hiprtcCompileProgram", "hiprtcCreateProgram", "hiprtcDestroyProgram",
@@ -32,20 +28,6 @@ VERSION = (9, 0)  # what HIP 5 to 7 say
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 KERNEL_OF_OPENCL = re.compile(r"\b(?:__)?kernel\b[^;{}]*\bvoid\b")
-
-# Options of clang that change nothing here.
-IGNORED = re.compile(
-    r"--?(offload|gpu)-arch(itecture)?=.*|--?std=.*|-O[123s]?|-g.*|-w|-W.*|-m.*|-x|hip|--?cuda.*|--hip.*|--rocm-path=.*"
-    r"|-f(no-)?(gpu-rdc-.*|hip-new-launch-api|exceptions|rtti|inline.*|unroll-loops|color-diagnostics|diagnostics.*)"
-    r"|-ffp-contract=(on|fast|fast-honor-pragmas)|-fno-fast-math|-fno-gpu-rdc|-nogpulib|-nogpuinc|--amdgpu.*|-mllvm=.*"
-)
-OPTIONS = {
-    "-O0": "-cl-opt-disable", "-ffast-math": "-cl-fast-relaxed-math", "--use_fast_math": "-cl-fast-relaxed-math",
-    "-use_fast_math": "-cl-fast-relaxed-math", "-funsafe-math-optimizations": "-cl-unsafe-math-optimizations",
-    "-ffinite-math-only": "-cl-finite-math-only", "-fno-signed-zeros": "-cl-no-signed-zeros",
-    "-fhip-fp32-correctly-rounded-divide-sqrt": "-cl-fp32-correctly-rounded-divide-sqrt",
-}  # fmt: skip
-NO_CONTRACTION = "-ffp-contract=off"
 
 
 class hiprtcResult(enum.IntEnum):
@@ -71,6 +53,7 @@ class hiprtcResult(enum.IntEnum):
 
 SUCCESS = hiprtcResult.HIPRTC_SUCCESS
 INVALID_INPUT = hiprtcResult.HIPRTC_ERROR_INVALID_INPUT
+COMPILATION = hiprtcResult.HIPRTC_ERROR_COMPILATION
 INVALID_PROGRAM = hiprtcResult.HIPRTC_ERROR_INVALID_PROGRAM
 
 
@@ -86,6 +69,7 @@ class hiprtcProgram:
         self._lowered: dict[str, str] = {}
         self._log = ""
         self._code: bytes | None = None
+        self._bitcode: bytes | None = None
         self._compiled = False
         self._destroyed = False
 
@@ -118,8 +102,8 @@ def _usable(prog: Any) -> bool:
     return isinstance(prog, hiprtcProgram) and not prog._destroyed
 
 
-def _write(target: Any, data: bytes) -> bool:
-    """Write to host memory of at least that size."""
+def write(target: Any, data: bytes) -> bool:
+    """Write to host memory of at least that size; return whether that was possible."""
     try:
         view = memoryview(target).cast("B")
     except (TypeError, BufferError, ValueError):
@@ -128,6 +112,11 @@ def _write(target: Any, data: bytes) -> bool:
         return False
     view[: len(data)] = data
     return True
+
+
+def device_to_compile_for() -> Device:
+    """Return the current device of `forebay.hip`, or the default one if that is not imported."""
+    return _current_device()
 
 
 # -- programs
@@ -174,7 +163,7 @@ def hiprtcDestroyProgram(prog: Any) -> tuple[hiprtcResult]:
     if not _usable(prog):
         return (INVALID_PROGRAM,)
     prog._destroyed = True
-    prog._code = None
+    prog._code = prog._bitcode = None
     return (SUCCESS,)
 
 
@@ -221,16 +210,20 @@ def hiprtcGetLoweredName(prog: Any, name_expression: bytes | str) -> tuple[hiprt
 
 
 def hiprtcCompileProgram(prog: Any, numOptions: int, options: Any) -> tuple[hiprtcResult]:
-    """Translate a program if it is HIP C++, and compile it for the current device.
+    """Compile a program for the current device.
 
-    Blocks while the device's compiler works. What that says, and what the translation refuses, is in the program's log.
+    HIP C++ goes to clang where the device takes SPIR-V, and elsewhere to the translator to OpenCL C; see
+    docs/hip-kernels.md. Blocks while the compilers work. What they say is in the program's log: errors, or the warnings
+    of what succeeded. A program that any process has compiled before comes from the cache.
 
     Parameters
     ----------
     options : list of bytes
-        ``-D``, ``-U``, ``-I``; ``-ffast-math`` and its like, and ``-O0``, as the OpenCL option that means the same;
-        ``-ffp-contract=off``; any ``-cl-…``. Those that choose an architecture, a standard, warnings or debug
-        information are ignored.
+        Those of clang: ``-D``, ``-U``, ``-I``, ``-include``; ``-std=c++20`` (C++17 without it), ``-O…``, ``-W…``;
+        ``-ffast-math`` and its like, ``-ffp-contract=…``; ``-g`` for lines in the device's code; ``-fgpu-rdc`` for
+        bitcode that is to be linked, and no code. For the device's own
+        compiler any ``-cl-…``. Those that choose an architecture are ignored. The translator knows ``-D``, ``-U`` and
+        ``-I``, and gives OpenCL C's compiler the options that mean the same.
 
     Returns
     -------
@@ -241,7 +234,7 @@ def hiprtcCompileProgram(prog: Any, numOptions: int, options: Any) -> tuple[hipr
     Raises
     ------
     NotInstalledError
-        If the program is HIP C++ and pcpp is not installed: ``pip install 'forebay[hip]'``.
+        If the program is HIP C++ and neither clang nor pcpp is installed: ``pip install 'forebay[hip]'``.
     """
     if not _usable(prog):
         return (INVALID_PROGRAM,)
@@ -251,90 +244,56 @@ def hiprtcCompileProgram(prog: Any, numOptions: int, options: Any) -> tuple[hipr
         return (INVALID_INPUT,)
     with prog._lock:
         prog._compiled = True
-        prog._code = None
+        prog._code = prog._bitcode = None
         try:
-            macros, flags, prelude = _split_options(words)
+            split = split_options(words)
         except ValueError as error:
             prog._log = str(error)
             return (hiprtcResult.HIPRTC_ERROR_INVALID_OPTION,)
-        return (_compile(prog, macros, flags, prelude),)
+        return (_compile(prog, split),)
 
 
-def _compile(prog: hiprtcProgram, macros: list[str], flags: list[str], prelude: str) -> hiprtcResult:
+def _compile(prog: hiprtcProgram, options: Options) -> hiprtcResult:
     """Compile; what goes wrong is in the log."""
-    language = OPENCL_C if _is_opencl(prog._source) else HIP_CPP
-    text = prog._source
-    kernels: tuple[KernelInfo, ...] = ()
-    variables: tuple[Variable, ...] = ()
-    warnings: tuple[str, ...] = ()
+    log = ""
     try:
-        if language == HIP_CPP:
-            translation = translate(prog._source, prog._name, macros, prog._headers, prog._expressions)
-            text, kernels, warnings = translation.text, translation.kernels, translation.warnings
-            variables = translation.variables
-        else:
-            flags = [*macros, *flags]
+        device = device_to_compile_for()
+        if _is_opencl(prog._source):
             if prog._headers or prog._expressions:
                 prog._log = "headers and name expressions are for HIP C++: this program is OpenCL C"
-                return hiprtcResult.HIPRTC_ERROR_COMPILATION
-        text = prelude + text
-        build(_current_device(), text, flags, variables).close()
+                return COMPILATION
+            made = Prepared(options.prelude + prog._source, (*options.macros, *options.opencl), (), ())
+        elif options.links:
+            prog._bitcode, prog._log = prepare_for_linking(device, prog._source, prog._name, prog._headers, options)
+            return SUCCESS
+        else:
+            made = prepare(device, prog._source, prog._name, prog._headers, options, prog._expressions)
+        log = made.log
+        build(device, made.text, made.options, made.variables).close()
     except NotInstalledError:  # the installation is wrong, not the program
         raise
-    except RefusedError as error:
+    except NotNamedError as error:
         prog._log = error.log
-        named = error.place.file == "name expression"
-        return hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID if named else hiprtcResult.HIPRTC_ERROR_COMPILATION
+        return hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID
     except BuildError as error:
-        prog._log = "\n".join([*warnings, error.log])
-        return hiprtcResult.HIPRTC_ERROR_COMPILATION
+        prog._log = "\n".join(filter(None, [log, error.log]))
+        return COMPILATION
     except MemoryError as error:
         prog._log = str(error)
         return hiprtcResult.HIPRTC_ERROR_OUT_OF_MEMORY
     except Error as error:  # no device, or one that takes no source
         prog._log = str(error)
-        return hiprtcResult.HIPRTC_ERROR_COMPILATION
-    prog._log = "\n".join(warnings)
-    prog._lowered = {expression: expression.strip().lstrip("&") for expression in prog._expressions}
-    symbols = {kernel.name: kernel.symbol for kernel in kernels}
-    symbols |= {variable.name: variable.symbol for variable in variables}
-    prog._lowered = {
-        expression: symbols[name] if name in symbols else symbols[expression]
-        for expression, name in prog._lowered.items()
-    }
-    prog._code = pack_code(prog._name, language, text, flags, kernels, variables)
+        return COMPILATION
+    prog._log = log
+    prog._lowered = made.lowered
+    language = OPENCL_C if not made.kernels and _is_opencl(prog._source) else HIP_CPP
+    prog._code = pack_code(prog._name, language, made.text, made.options, made.kernels, made.variables)
     return SUCCESS
 
 
 def _is_opencl(source: str) -> bool:
     bare = COMMENT.sub(" ", source)
     return "__global__" not in bare and KERNEL_OF_OPENCL.search(bare) is not None
-
-
-def _split_options(words: list[str]) -> tuple[list[str], list[str], str]:
-    """(for the preprocessor, for the OpenCL compiler, text before the program)."""
-    macros: list[str] = []
-    flags: list[str] = []
-    prelude = ""
-    waiting = ""
-    for word in words:
-        word = waiting + word.strip()
-        waiting = ""
-        if word in ("-D", "-U", "-I"):
-            waiting = word
-        elif word[:2] in ("-D", "-U", "-I"):
-            macros.append(word)
-        elif word in OPTIONS:
-            flags.append(OPTIONS[word])
-        elif word.startswith("-cl-"):
-            flags.append(word)
-        elif word == NO_CONTRACTION:
-            prelude = "#pragma OPENCL FP_CONTRACT OFF\n#line 1\n"
-        elif word and not IGNORED.fullmatch(word):
-            raise ValueError(f"unknown option {word!r}")
-    if waiting:
-        raise ValueError(f"{waiting} without an argument")
-    return macros, flags, prelude
 
 
 # -- results
@@ -357,7 +316,7 @@ def hiprtcGetProgramLog(prog: Any, log: Any) -> tuple[hiprtcResult]:
     """
     if not _usable(prog):
         return (INVALID_PROGRAM,)
-    return (SUCCESS if _write(log, prog._log.encode() + b"\0") else INVALID_INPUT,)
+    return (SUCCESS if write(log, prog._log.encode() + b"\0") else INVALID_INPUT,)
 
 
 def hiprtcGetCodeSize(prog: Any) -> tuple[hiprtcResult, int | None]:
@@ -378,7 +337,12 @@ def hiprtcGetCode(prog: Any, code: Any) -> tuple[hiprtcResult]:
     """
     if not _usable(prog) or prog._code is None:
         return (INVALID_PROGRAM,)
-    return (SUCCESS if _write(code, prog._code) else INVALID_INPUT,)
+    return (SUCCESS if write(code, prog._code) else INVALID_INPUT,)
+
+
+def bitcode_of(prog: Any) -> bytes | None:
+    """Return the bitcode of a program that was compiled to be linked; None if there is none."""
+    return prog._bitcode if _usable(prog) else None
 
 
 def hiprtcVersion() -> tuple[hiprtcResult, int, int]:
@@ -397,9 +361,3 @@ def hiprtcGetErrorString(result: hiprtcResult) -> tuple[bytes]:
     if not isinstance(result, hiprtcResult):
         raise TypeError(f"hiprtcGetErrorString: needs a hiprtcResult, not {type(result).__name__}")
     return (CString(result.name.encode()),)
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith(("hiprtcLink", "hiprtcGetBitcode", "hiprtcJIT")):
-        raise AttributeError(f"forebay.hiprtc has no {name}: forebay has no bitcode and no linker")
-    raise AttributeError(f"module 'forebay.hiprtc' has no attribute {name!r}")

@@ -1,0 +1,183 @@
+"""Finds the clang that compiles HIP C++, and what its front end (``-cc1``) must be told.
+
+The front end is called itself, because the driver of a clang that was not built for AMD's GPUs refuses HIP without
+AMD's device libraries. `FIXED` is what the driver would add.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from forebay.queues.kernels.cache import BinaryCache, key_of
+
+__all__ = ["OLDEST", "VARIABLE", "Clang", "describe", "find_clang"]
+
+VARIABLE = "FOREBAY_CLANG"
+OFF = "none"
+OLDEST = 20  # the first whose back end for SPIR-V is no experiment
+NEWEST_ON_PATH = 30
+TARGET = "spirv64"
+
+INCLUDE = Path(__file__).parent / "include"
+
+FIXED = (
+    "-triple", TARGET, "-aux-triple", "x86_64-unknown-linux-musl", "-fcuda-is-device", "-x", "hip",
+    "-fdeclspec", "-fgnuc-version=4.2.1", "-fno-threadsafe-statics", "-fcxx-exceptions", "-fexceptions",
+    "-nostdsysteminc", "-nobuiltininc", "-ferror-limit", "20",
+    # Types and names of parameters are read from the debug information of the kernels (signatures.py).
+    "-debug-info-kind=limited", "-dwarf-version=5",
+)  # fmt: skip
+
+# The wheel's libc++ has no __config_site; zig's own driver says this instead.
+CONFIG_SITE = (
+    "-D_LIBCPP_ABI_VERSION=1", "-D_LIBCPP_ABI_NAMESPACE=__1", "-D_LIBCPP_HAS_THREADS=0",
+    "-D_LIBCPP_HAS_MONOTONIC_CLOCK=1", "-D_LIBCPP_HAS_TERMINAL=0", "-D_LIBCPP_HAS_MUSL_LIBC=1",
+    "-D_LIBCPP_DISABLE_VISIBILITY_ANNOTATIONS", "-D_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=0",
+    "-D_LIBCPP_HAS_FILESYSTEM=0", "-D_LIBCPP_HAS_RANDOM_DEVICE=0", "-D_LIBCPP_HAS_LOCALIZATION=1",
+    "-D_LIBCPP_HAS_UNICODE=1", "-D_LIBCPP_HAS_WIDE_CHARACTERS=1", "-D_LIBCPP_HAS_NO_STD_MODULES",
+    "-D_LIBCPP_HAS_TIME_ZONE_DATABASE=0", "-D_LIBCPP_PSTL_BACKEND_SERIAL",
+    "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_NONE",
+    "-D_LIBCPP_ASSERTION_SEMANTIC_DEFAULT=_LIBCPP_ASSERTION_SEMANTIC_IGNORE", "-D_LIBCPP_HAS_FSTREAM=0",
+)  # fmt: skip
+
+
+class Clang(NamedTuple):
+    """A clang that compiles for SPIR-V.
+
+    Attributes
+    ----------
+    path : str
+        The program.
+    front_end : tuple of str
+        The command up to and with ``-cc1``.
+    version : str
+        As it says itself, such as ``"22.1.8"``.
+    flags : tuple of str
+        Where its C++ library is.
+    identity : str
+        Differs for another version or another file.
+    """
+
+    path: str
+    front_end: tuple[str, ...]
+    version: str
+    flags: tuple[str, ...]
+    identity: str
+
+
+def find_clang() -> tuple[Clang | None, str]:
+    """Return the clang to use, or None and the reason in words.
+
+    The environment variable ``FOREBAY_CLANG`` names one, or says ``none``. Without it the wheel ``ziglang`` is looked
+    for, then ``clang`` and ``clang-20`` and newer on the PATH. Runs each at most once in a process.
+    """
+    return _find(os.environ.get(VARIABLE, ""), os.environ.get("PATH", ""))
+
+
+def describe() -> str:
+    """Return the clang that was found, or why there is none, in one line."""
+    clang, why = find_clang()
+    return f"clang {clang.version} ({clang.path})" if clang is not None else why
+
+
+@functools.cache
+def _find(chosen: str, path: str) -> tuple[Clang | None, str]:
+    if chosen == OFF:
+        return None, f"{VARIABLE}={OFF} turns clang off"
+    if chosen:
+        found, why = _look_at(shutil.which(chosen, path=path) or chosen)
+        return found, f"{VARIABLE}: {why}" if why else ""
+    wheel = _in_wheel()
+    if wheel:
+        return _look_at(wheel)
+    reasons = []
+    for name in ("clang", *(f"clang-{version}" for version in range(NEWEST_ON_PATH, OLDEST - 1, -1))):
+        program = shutil.which(name, path=path)
+        if program:
+            found, why = _look_at(program)
+            if found is not None:
+                return found, ""
+            reasons.append(why)
+    advice = f"HIP C++ needs clang {OLDEST} or newer: pip install 'forebay[hip]', or name one in {VARIABLE}"
+    return None, "; ".join([*reasons, advice])
+
+
+def _in_wheel() -> str:
+    """The program of the wheel ziglang; importing the wheel would only tell its folder, too."""
+    spec = importlib.util.find_spec("ziglang")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        for name in ("zig", "zig.exe"):
+            if Path(folder, name).is_file():
+                return str(Path(folder, name))
+    return ""
+
+
+def _look_at(program: str) -> tuple[Clang | None, str]:
+    """The clang at this path, or None and why not. What was found is kept on the disk: trying one out takes 0.1 s."""
+    try:
+        status = os.stat(program)
+    except OSError as error:
+        return None, f"{program} does not run: {error}"
+    cache = BinaryCache()
+    key = key_of("clang", program, str(status.st_size), str(status.st_mtime_ns), *FIXED, *CONFIG_SITE)
+    with contextlib.suppress(ValueError, TypeError):
+        path, front_end, version, flags, identity = json.loads(cache.get(key) or b"[]")
+        return Clang(path, tuple(front_end), version, tuple(flags), identity), ""
+    found, why = _try_out(program, status)
+    if found is not None:
+        cache.put(key, json.dumps(found).encode())
+    return found, why
+
+
+def _try_out(program: str, status: os.stat_result) -> tuple[Clang | None, str]:
+    is_zig = Path(program).stem == "zig"
+    command = (program, "clang") if is_zig else (program,)
+    try:
+        version = _said((*command, "--version"))
+    except (OSError, subprocess.SubprocessError) as error:
+        return None, f"{program} does not run: {error}"
+    match = re.search(r"clang version (\d+)([.\d]*)", version)
+    if match is None:
+        return None, f"{program} is no clang"
+    number = match[1] + match[2]
+    if int(match[1]) < OLDEST:
+        return None, f"{program} is clang {number}; HIP C++ needs {OLDEST} or newer"
+    try:
+        flags = _of_zig(Path(program).parent / "lib") if is_zig else _of_clang(command)
+        # A clang may be built without the target, or installed without a C++ library.
+        _said((*command, "-cc1", *FIXED, *flags, "-emit-obj", "-o", os.devnull, "-"), "#include <cstddef>\n")
+    except (OSError, subprocess.SubprocessError) as error:
+        lines = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
+        told = next((line for line in lines if "error" in line), str(error))
+        return None, f"{program} (clang {number}) does not compile for {TARGET}: {told}"
+    identity = "\n".join([program, version, str(status.st_size), str(status.st_mtime_ns), *flags])
+    return Clang(program, (*command, "-cc1"), number, flags, identity), ""
+
+
+def _said(command: tuple[str, ...], text: str = "") -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, input=text).stdout
+
+
+def _of_zig(lib: Path) -> tuple[str, ...]:
+    folders = ("libcxx/include", "libcxxabi/include", "include", "libc/include/x86_64-linux-musl",
+               "libc/include/generic-musl")  # fmt: skip
+    return (*(word for folder in folders for word in ("-internal-isystem", str(lib / folder))), *CONFIG_SITE)
+
+
+def _of_clang(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The folders that the driver would search, with LLVM's C++ library if it is installed."""
+    search = (*command, "-stdlib=libc++", "-E", "-v", "-x", "c++", os.devnull)
+    said = subprocess.run(
+        search, capture_output=True, text=True, check=True, timeout=60, stdin=subprocess.DEVNULL
+    ).stderr
+    listed = said.partition("#include <...> search starts here:\n")[2].partition("End of search list.")[0]
+    return tuple(word for line in listed.splitlines() for word in ("-internal-isystem", line.strip()))

@@ -1,0 +1,412 @@
+"""From HIP C++ to SPIR-V: clang in child processes, and the disk cache of what it made.
+
+Clang runs twice. The first time it leaves an LLVM module as text, from which `signatures` reads the kernels. The second
+time it optimizes that and makes SPIR-V of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from forebay.core.errors import BuildError
+from forebay.hip_cpp.program import Variable
+from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
+from forebay.hiprtc import prelude
+from forebay.hiprtc.clang import FIXED, INCLUDE, TARGET, Clang
+from forebay.hiprtc.library import with_library
+from forebay.hiprtc.messages import explained, without_definition
+from forebay.hiprtc.options import Options
+from forebay.hiprtc.signatures import SYMBOL, KernelSignature, Signatures, read_signatures, unquoted
+from forebay.hiprtc.spirv_passes import ModuleError, finish_module, imported_functions
+from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
+
+__all__ = ["Compiled", "NotNamedError", "compile_bitcode", "compile_hip", "link_bitcode"]
+
+EXTENSIONS = "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_bit_instructions,+SPV_KHR_shader_clock"
+# It makes pointers that count up, of which Intel's CPU runtime writes an "invalid binary operator record"; and the
+# device's own compiler sees better what an index is.
+NO_STRENGTH_REDUCTION = ("-mllvm", "-disable-lsr")
+FOR_LINES = ("SPV_KHR_non_semantic_info", "--spv-emit-nonsemantic-debug-info")
+EXPRESSION = "name expression"
+ASKED = "__forebay_name_"
+ASKED_LINE = re.compile(
+    rf"^@{ASKED}(\d+) = .*? global ptr addrspace\(4\) (?:addrspacecast \(ptr[^@]*)?@({SYMBOL})", re.M
+)
+NOT_FOR_DEVICES = re.compile(rf"^@(?:{ASKED}\d+|__hip_cuid_\w*|llvm\.(?:compiler\.)?used) = .*\n", re.M)
+OWN_FUNCTION = re.compile(
+    r"^define (?!linkonce|internal|private|available)(?:dso_local |hidden |protected )*(?=[^@]*\bspir_func )", re.M
+)
+# The host may write to it, so its first value is not to be taken for its only one.
+STATIC_VARIABLE = re.compile(rf"^(@{SYMBOL}) = internal (?=addrspace\(1\) (?:externally_initialized )?global )", re.M)
+# A pointer that a kernel is passed points to global memory. Clang keeps it as a generic one without a cast that says
+# so, and then no compiler after it knows what the kernel reads and writes.
+GLOBAL_PARAMETER = re.compile(
+    r'^  store ptr addrspace\(1\) (%[\w.$-]+|%"[^"]*"), ptr addrspace\(4\) (%([\w.$-]+)|%"([^"]*)")(.*)$', re.M
+)
+GENERIC_PARAMETER = (
+    r'  %"\3\4.generic" = addrspacecast ptr addrspace(1) \1 to ptr addrspace(4)'
+    "\n"
+    r'  store ptr addrspace(4) %"\3\4.generic", ptr addrspace(4) \2\5'
+)
+BITCODE = b"BC\xc0\xde"
+LENGTH = struct.Struct("<Q")
+LANGUAGE = re.compile(r"-(?!W|w$|ferror|ftemplate-backtrace|fdiagnostics|fno-diagnostics).*")
+BROKEN_HEADER = re.compile(
+    r"(malformed|corrupted|invalid|not a|unable to read) .*(precompiled|PCH|AST)|PCH file|AST file"
+)
+
+
+class NotNamedError(BuildError):
+    """A name expression names nothing of the program."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program in SPIR-V.
+
+    Attributes
+    ----------
+    spirv : bytes
+    kernels : tuple of KernelInfo
+    variables : tuple of Variable
+    lowered : dict
+        The symbol of each name expression.
+    log : str
+        Clang's warnings.
+    """
+
+    spirv: bytes
+    kernels: tuple[KernelInfo, ...]
+    variables: tuple[Variable, ...]
+    lowered: dict[str, str]
+    log: str
+
+    def dumps(self, files: Mapping[str, str]) -> bytes:
+        """Return it as bytes, with the files that it was made from."""
+        facts = asdict(replace(self, spirv=b"")) | {"spirv": "", "files": files}
+        text = json.dumps(facts).encode()
+        return LENGTH.pack(len(text)) + text + self.spirv
+
+    @classmethod
+    def loads(cls, data: bytes) -> Compiled | None:
+        """Return it from bytes; None if they are not whole, or a file that it was made from is another now."""
+        try:
+            (length,) = LENGTH.unpack_from(data)
+            facts = json.loads(data[LENGTH.size :][:length])
+            if any(_digest(path) != digest for path, digest in facts["files"].items()):
+                return None
+            kernels = tuple(
+                KernelInfo(**kernel | {"parameters": tuple(ParameterInfo(**each) for each in kernel["parameters"])})
+                for kernel in facts["kernels"]
+            )
+            variables = tuple(Variable(**variable) for variable in facts["variables"])
+            return cls(data[LENGTH.size + length :], kernels, variables, facts["lowered"], facts["log"])
+        except (struct.error, ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+
+def compile_hip(
+    clang: Clang,
+    source: str,
+    name: str,
+    headers: Mapping[str, str],
+    options: Options,
+    expressions: Sequence[str] = (),
+    on_miss: Callable[[], None] = lambda: None,
+) -> Compiled:
+    """Compile HIP C++ to SPIR-V.
+
+    Parameters
+    ----------
+    clang
+        The compiler.
+    source
+        The program.
+    name
+        What messages call it.
+    headers
+        Files that it may include, by name.
+    options
+        Of the compiler.
+    expressions
+        Kernels, such as ``"scale<float>"``, that are instances of templates, and variables: ``"&count"``.
+    on_miss
+        Called before clang is, when the program does not come from the cache.
+
+    Raises
+    ------
+    BuildError
+        With clang's messages as ``log``; `NotNamedError` if they are about a name expression.
+
+    Blocks while it compiles. A program that any process has compiled before comes from the cache.
+    """
+    cache = BinaryCache()
+    reads = reads_files(source) or bool(options.includes) or any(word.startswith("-I") for word in options.macros)
+    key = key_of(
+        "HIP", own_version(), clang.identity, prelude.content_key(), name, source, json.dumps(dict(headers)),
+        repr(options), json.dumps(list(expressions)), os.getcwd() if reads else "",
+    )  # fmt: skip
+    kept = cache.get(key)
+    known = Compiled.loads(kept) if kept is not None else None
+    if known is not None:
+        return known
+    on_miss()
+    with tempfile.TemporaryDirectory(prefix="forebay-") as folder:
+        work = _Compilation(clang, options, name, Path(folder))
+        work.write_headers(headers)
+        module, log = work.module_of(source, expressions)
+        compiled = work.finished(module, expressions, log)
+        cache.put(key, compiled.dumps(work.files()))
+    return compiled
+
+
+def compile_bitcode(
+    clang: Clang, source: str, name: str, headers: Mapping[str, str], options: Options
+) -> tuple[bytes, str]:
+    """Compile HIP C++ to LLVM's bitcode, for `link_bitcode`; return it and the warnings. As `compile_hip`, uncached."""
+    with tempfile.TemporaryDirectory(prefix="forebay-") as folder:
+        work = _Compilation(clang, options, name, Path(folder))
+        work.write_headers(headers)
+        module, log = work.module_of(source)
+        return work.bitcode_of(module), log
+
+
+def link_bitcode(clang: Clang, modules: Sequence[bytes], options: Options) -> Compiled:
+    """Link LLVM modules, in bitcode or text, to one program.
+
+    Raises
+    ------
+    BuildError
+        With clang's messages as ``log``.
+
+    Blocks while it compiles.
+    """
+    with tempfile.TemporaryDirectory(prefix="forebay-") as folder:
+        work = _Compilation(clang, options, "linked", Path(folder))
+        bitcode = [module if module.startswith(BITCODE) else work.bitcode_of(module) for module in modules]
+        return work.finished(work.linked(bitcode), [], "")
+
+
+@functools.cache
+def own_version() -> str:
+    """Return what differs when the code that makes what is kept has changed."""
+    return key_of(*(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
+
+
+class _Compilation:
+    """The compilation of one program, in a folder of its own."""
+
+    def __init__(self, clang: Clang, options: Options, name: str, folder: Path) -> None:
+        self.clang, self.options, self.folder = clang, options, folder
+        self.name = re.sub(r'[\\"\x00-\x1f]', "_", name) or "program.hip"
+        self.listed = folder / "read"
+        self.own = folder / "headers"
+        self.sources: dict[str, str] = {}
+
+    def write_headers(self, headers: Mapping[str, str]) -> None:
+        self.sources |= headers
+        for name, text in headers.items():
+            path = self.own / os.path.normpath(name)
+            if not path.is_relative_to(self.own) or ".." in path.parts:
+                message = f"{self.name}: error: the header {name!r} is not the relative path of a file"
+                raise BuildError(message, log=message)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", errors="surrogateescape")
+
+    def module_of(self, source: str, expressions: Sequence[str] = ()) -> tuple[str, str]:
+        """The LLVM module of a program, and the warnings."""
+        self.sources[self.name] = source
+        return self._llvm(self._whole(source, expressions))
+
+    def bitcode_of(self, module: str | bytes) -> bytes:
+        """LLVM's bitcode of a module in either of its forms."""
+        command = ("-triple", TARGET, "-disable-llvm-passes", "-w", "-x", "ir", "-emit-llvm-bc", "-o", "-", "-")
+        text = NOT_FOR_DEVICES.sub("", module) if isinstance(module, str) else module
+        return self._made("bitcode", (*self.clang.front_end, *command), text)
+
+    def linked(self, modules: Sequence[bytes]) -> str:
+        """One module of several in bitcode."""
+        paths = [self.folder / f"{number}.bc" for number in range(len(modules))]
+        for path, module in zip(paths, modules, strict=True):
+            path.write_bytes(module)
+        others = (word for path in paths[1:] for word in ("-mlink-bitcode-file", str(path)))
+        command = ("-triple", TARGET, "-disable-llvm-passes", "-w", "-x", "ir", *others, "-emit-llvm", "-o", "-")
+        made = self._made("program of these modules", (*self.clang.front_end, *command, str(paths[0])), "")
+        return made.decode(errors="surrogateescape")
+
+    def _made(self, what: str, command: Sequence[str], text: str | bytes) -> bytes:
+        status, made, log = self._run(command, text)
+        if status:
+            raise BuildError(f"clang makes no {what}\n{log}", log=log)
+        return made
+
+    def finished(self, module: str, expressions: Sequence[str], log: str) -> Compiled:
+        symbols = {int(number): unquoted(symbol) for number, symbol in ASKED_LINE.findall(module)}
+        lowered = {text: symbols[number] for number, text in enumerate(expressions) if number in symbols}
+        module = NOT_FOR_DEVICES.sub("", module)
+        module = STATIC_VARIABLE.sub(r"\1 = ", module)
+        try:
+            signatures = read_signatures(module)
+        except (KeyError, ValueError, IndexError) as error:  # a version of LLVM that writes its text in another way
+            signatures = Signatures((), ())
+            log = f"{log}\nwarning: the types of parameters are not known ({error!r})".strip()
+        known = {each.symbol for part in signatures for each in part}
+        for expression, symbol in lowered.items():
+            if known and symbol not in known:
+                message = f"{EXPRESSION}:1: error: {expression!r} is neither a kernel nor a variable of the device"
+                raise NotNamedError(message, log=message)
+        # Nothing else calls them, so those that are not used, or inlined, go.
+        module = OWN_FUNCTION.sub("define internal ", module)
+        spirv = self._spirv(with_library(GLOBAL_PARAMETER.sub(GENERIC_PARAMETER, module)))
+        missing = imported_functions(spirv)
+        if missing:
+            log = without_definition(missing, module, self.sources)
+            raise BuildError(f"the program does not compile\n{log}", log=log)
+        plain = _plain_names(signatures.kernels)
+        try:
+            spirv, dynamic = finish_module(spirv, signatures.kernels, plain)
+        except ModuleError as error:
+            message = f"{self.name}: error: {error}"
+            raise BuildError(message, log=message) from None
+        follows = any(variable.follows for variable in signatures.variables)
+        names = [kernel.name for kernel in signatures.kernels]
+        kernels = tuple(
+            _kernel_info(kernel, names.count(kernel.name) == 1, plain, dynamic, follows)
+            for kernel in signatures.kernels
+        )
+        variables = tuple(
+            Variable(each.name, each.symbol, each.type_name, each.nbytes, True, self.name, each.line)
+            for each in signatures.variables
+        )
+        return Compiled(spirv, kernels, variables, lowered, log)
+
+    def files(self) -> dict[str, str]:
+        """The files that were read and may change, with what they held."""
+        try:
+            listed = self.listed.read_text(errors="surrogateescape")
+        except OSError:
+            return {}
+        words = re.split(r"(?<!\\)\s+", listed.partition(":")[2].replace("\\\n", " "))
+        paths = [re.sub(r"\\([ #\\])", r"\1", word).replace("$$", "$") for word in words if word]
+        ours = (str(self.folder), str(INCLUDE), *(flag for flag in self.clang.flags if os.path.isabs(flag)))
+        return {path: _digest(path) for path in paths if path != "-" and not path.startswith(ours)}
+
+    def _whole(self, source: str, expressions: Sequence[str]) -> str:
+        """The program, after macros and before what asks for names.
+
+        Macros come after the prelude, precompiled or not: a name of the program's, such as T, is none of its business.
+        """
+        lines = []
+        for word in self.options.macros:
+            if word.startswith("-D"):
+                macro, _, value = word[2:].partition("=")
+                lines.append(f"#define {macro} {value if '=' in word else 1}")
+            elif word.startswith("-U"):
+                lines.append(f"#undef {word[2:]}")
+        included = zip(self.options.includes[::2], self.options.includes[1::2], strict=True)
+        lines += [f'#include "{path}"' for option, path in included if option == "-include"]
+        asked = [
+            f'#line 1 "{EXPRESSION}"\nextern "C" __attribute__((device)) const void* {ASKED}{number} = '
+            f"(const void*)&{text.strip().removeprefix('&')};"
+            for number, text in enumerate(expressions)
+        ]
+        return "\n".join([*lines, f'#line 1 "{self.name}"', source, *asked, ""])
+
+    def _llvm(self, text: str) -> tuple[str, str]:
+        """The LLVM module, and the warnings."""
+        language = (
+            *(flag for flag in self.options.front_end if LANGUAGE.fullmatch(flag)),
+            "-I",
+            str(INCLUDE),
+            *self.clang.flags,
+        )
+        header = prelude.precompiled(self.clang, language)
+        first = (
+            ("-include-pch", str(header), "-fno-validate-pch")
+            if header
+            else ("-include", str(INCLUDE / prelude.HEADER))
+        )
+        folders = [f"-I{self.own}", *(word for word in self.options.macros if word.startswith("-I"))]
+        included = zip(self.options.includes[::2], self.options.includes[1::2], strict=True)
+        folders += [word for option, path in included if option != "-include" for word in (option, path)]
+        command = (
+            *self.clang.front_end, *FIXED, *self.options.front_end, *folders, "-I", str(INCLUDE), *self.clang.flags,
+            *first, "-main-file-name", self.name, "-dependency-file", str(self.listed), "-MT", "program",
+            "-disable-llvm-passes", "-emit-llvm", "-o", "-", "-",
+        )  # fmt: skip
+        status, module, log = self._run(command, text)
+        if status and header and BROKEN_HEADER.search(log):
+            prelude.forget(header)
+            return self._llvm(text)
+        if status:
+            earliest = next((line for line in log.splitlines() if "error: " in line), "")
+            kind = NotNamedError if earliest.startswith(f"{EXPRESSION}:") else BuildError
+            raise kind(f"the program does not compile\n{log}", log=log)
+        return module.decode(errors="surrogateescape"), log
+
+    def _spirv(self, module: str) -> bytes:
+        level = next(flag for flag in self.options.front_end if flag.startswith("-O"))
+        command = (
+            *self.clang.front_end, "-triple", TARGET, level, "-w", *NO_STRENGTH_REDUCTION, "-mllvm",
+            *((f"{EXTENSIONS},+{FOR_LINES[0]}", "-mllvm", FOR_LINES[1]) if self.options.lines else (EXTENSIONS,)),
+            "-x", "ir", "-emit-obj", "-o", "-", "-",
+        )  # fmt: skip
+        status, spirv, log = self._run(command, module)
+        if status:
+            log = explained(log, module, self.sources)
+            raise BuildError(f"clang makes no SPIR-V of the program\n{log}", log=log)
+        return spirv
+
+    def _run(self, command: Sequence[str], text: str | bytes) -> tuple[int, bytes, str]:
+        """The exit status, the output and the messages of clang; a clang that was killed says so in its messages."""
+        try:
+            data = text.encode(errors="surrogateescape") if isinstance(text, str) else text
+            done = subprocess.run(command, input=data, capture_output=True, check=False)
+        except OSError as error:
+            raise BuildError(f"clang does not run: {error}", log=f"{command[0]}: {error}") from None
+        log = done.stderr.decode(errors="replace").replace(f"{self.own}{os.sep}", "").strip()
+        if done.returncode < 0:
+            ended = f"{self.name}: error: clang was ended by {signal.Signals(-done.returncode).name}"
+            log = f"{ended}\n{log}"
+        return done.returncode, done.stdout, log
+
+
+def _digest(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _plain_names(kernels: Sequence[KernelSignature]) -> dict[str, str]:
+    """New names for the kernels that are no instances of templates and whose names in the source are unique."""
+    names = [kernel.name for kernel in kernels]
+    symbols = {kernel.symbol for kernel in kernels}
+    return {
+        kernel.symbol: kernel.name for kernel in kernels
+        if kernel.name.isidentifier() and names.count(kernel.name) == 1 and kernel.name not in symbols
+    }  # fmt: skip
+
+
+def _kernel_info(
+    kernel: KernelSignature, unique: bool, plain: Mapping[str, str], dynamic: set[str], follows: bool
+) -> KernelInfo:
+    symbol = plain.get(kernel.symbol, kernel.symbol)
+    parameters = tuple(
+        ParameterInfo(each.name, each.type_name, "pointer" if each.is_pointer else "value", each.nbytes, each.alignment)
+        for each in kernel.parameters
+    )
+    follows = follows or any(each.follows for each in kernel.parameters)
+    name = kernel.name if unique else symbol
+    return KernelInfo(name, symbol, parameters, symbol in dynamic, 0, kernel.line, kernel.symbol, follows)

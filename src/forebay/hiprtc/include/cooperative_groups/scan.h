@@ -1,0 +1,3 @@
+// What CUDA has in this header.
+#pragma once
+#include <hip/hip_cooperative_groups.h>

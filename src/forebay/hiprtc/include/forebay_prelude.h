@@ -1,0 +1,52 @@
+// What hiprtc includes in every program without being asked. It is precompiled once.
+#ifndef FOREBAY_PRELUDE_H
+#define FOREBAY_PRELUDE_H
+
+// Before the pragma: these stay functions of the host, and hip/device has its own for kernels. The macros make
+// libc++'s and libstdc++'s stdlib.h hand on the C library's, and nothing of C++.
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#define _LIBCPP_STDLIB_H
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS
+#include <stdlib.h>
+#undef _LIBCPP_STDLIB_H
+#undef _GLIBCXX_INCLUDE_NEXT_C_HEADERS
+#if __has_include(<__new/global_new_delete.h>)
+#include <__new/global_new_delete.h>
+#endif
+
+#pragma clang force_cuda_host_device begin
+// Products of std::complex without the C library's functions for infinities, which no device has.
+#pragma STDC CX_LIMITED_RANGE ON
+#include <algorithm>
+#include <array>
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#pragma clang force_cuda_host_device end
+
+#include <hip/hip_runtime.h>
+#include <hip/hip_fp16.h>
+#include <hip/hip_bf16.h>
+#include <hip/hip_complex.h>
+#include <hip/hip_cooperative_groups.h>
+#include <cuComplex.h>
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#endif

@@ -1,0 +1,125 @@
+// Atomic functions, for all numbers of 32 and 64 bits, relaxed as in HIP; `_block` and `_system` choose the scope.
+//
+// They are templates, so that a program's own atomicAdd(double*, double) goes before them, and a value is converted to
+// what the pointer points to. Compare-exchange has its own built-in: LLVM's breaks the back end. What SPIR-V has no
+// operation for is a loop around it.
+#pragma once
+
+#include <hip/device/spirv.h>
+
+namespace __forebay {
+
+template <size_t Size>
+using integer_of = std::conditional_t<Size == 4, int, long>;
+
+template <class T>
+__DEVICE__ T exchange_if_same(T* address, T compare, T value, int scope) {
+    static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8, "atomics are of 16, 32 or 64 bits");
+    if constexpr (sizeof(T) >= 4) {
+        using I = integer_of<sizeof(T)>;
+        I* place = (I*)address;
+        I value_bits = bits_as<I>(value), compare_bits = bits_as<I>(compare);
+        // SPIR-V wants the scope to be a constant.
+        if (scope == work_group)
+            return bits_as<T>(__spirv_AtomicCompareExchange(
+                place, work_group, all_memory, all_memory, value_bits, compare_bits));
+        if (scope == across_devices)
+            return bits_as<T>(__spirv_AtomicCompareExchange(
+                place, across_devices, all_memory, all_memory, value_bits, compare_bits));
+        return bits_as<T>(__spirv_AtomicCompareExchange(
+            place, across_device, all_memory, all_memory, value_bits, compare_bits));
+    } else {  // within its word
+        unsigned* word = (unsigned*)((size_t)address & ~(size_t)3);
+        unsigned shift = ((size_t)address & 3) * 8, mask = 0xffffu << shift;
+        unsigned wanted = (unsigned)bits_as<unsigned short>(compare) << shift;
+        unsigned found = *(volatile unsigned*)word;
+        while ((found & mask) == wanted) {
+            unsigned changed = (found & ~mask) | (unsigned)bits_as<unsigned short>(value) << shift;
+            unsigned before = exchange_if_same(word, found, changed, scope);
+            if (before == found)
+                break;
+            found = before;
+        }
+        return bits_as<T>((unsigned short)((found & mask) >> shift));
+    }
+}
+
+// Replaces what is at the address by a function of it; returns what was there.
+template <class T, class F>
+__DEVICE__ T replace(T* address, int scope, F function) {
+    T before = *(volatile T*)address;
+    for (;;) {
+        T found = exchange_if_same(address, before, function(before), scope);
+        if (__builtin_memcmp(&found, &before, sizeof(T)) == 0)
+            return before;
+        before = found;
+    }
+}
+
+template <class T>
+inline constexpr bool is_native_atomic = (std::is_integral_v<T> || std::is_enum_v<T>) && sizeof(T) >= 4;
+
+}  // namespace __forebay
+
+#define FOREBAY_NATIVE(name, operation, hip_scope, scope, EXPRESSION)                            \
+    template <class T, class U>                                                                  \
+    __DEVICE__ T name(T* address, U operand) {                                                   \
+        T value = (T)operand;                                                                    \
+        if constexpr (__forebay::is_native_atomic<T>)                                            \
+            return __hip_atomic_fetch_##operation(address, value, __ATOMIC_RELAXED, hip_scope);  \
+        else                                                                                     \
+            return __forebay::replace(address, __forebay::scope, [=](T before) -> T { return EXPRESSION; }); \
+    }
+
+#define FOREBAY_LOGICAL(name, operation, hip_scope)                                              \
+    template <class T, class U>                                                                  \
+    __DEVICE__ T name(T* address, U operand) {                                                   \
+        return __hip_atomic_fetch_##operation(address, (T)operand, __ATOMIC_RELAXED, hip_scope); \
+    }
+
+#define FOREBAY_ATOMICS(suffix, hip_scope, scope)                                                \
+    FOREBAY_NATIVE(atomicAdd##suffix, add, hip_scope, scope, before + value)                     \
+    FOREBAY_NATIVE(atomicSub##suffix, sub, hip_scope, scope, before - value)                     \
+    FOREBAY_NATIVE(atomicMin##suffix, min, hip_scope, scope, value < before ? value : before)    \
+    FOREBAY_NATIVE(atomicMax##suffix, max, hip_scope, scope, before < value ? value : before)    \
+    FOREBAY_LOGICAL(atomicAnd##suffix, and, hip_scope)                                           \
+    FOREBAY_LOGICAL(atomicOr##suffix, or, hip_scope)                                             \
+    FOREBAY_LOGICAL(atomicXor##suffix, xor, hip_scope)                                           \
+    template <class T, class U>                                                                  \
+    __DEVICE__ T atomicExch##suffix(T* address, U operand) {                                     \
+        using I = __forebay::integer_of<sizeof(T)>;                                              \
+        I value = __forebay::bits_as<I>((T)operand);                                             \
+        return __forebay::bits_as<T>(                                                            \
+            __hip_atomic_exchange((I*)address, value, __ATOMIC_RELAXED, hip_scope));             \
+    }                                                                                            \
+    template <class T, class U, class V>                                                         \
+    __DEVICE__ T atomicCAS##suffix(T* address, U compare, V value) {                             \
+        return __forebay::exchange_if_same(address, (T)compare, (T)value, __forebay::scope);     \
+    }                                                                                            \
+    __DEVICE__ unsigned atomicInc##suffix(unsigned* address, unsigned limit) {                   \
+        return __forebay::replace(address, __forebay::scope,                                     \
+                                  [=](unsigned n) { return n >= limit ? 0 : n + 1; });           \
+    }                                                                                            \
+    __DEVICE__ unsigned atomicDec##suffix(unsigned* address, unsigned limit) {                   \
+        return __forebay::replace(address, __forebay::scope,                                     \
+                                  [=](unsigned n) { return n == 0 || n > limit ? limit : n - 1; }); \
+    }
+FOREBAY_ATOMICS(, __HIP_MEMORY_SCOPE_AGENT, across_device)
+FOREBAY_ATOMICS(_block, __HIP_MEMORY_SCOPE_WORKGROUP, work_group)
+FOREBAY_ATOMICS(_system, __HIP_MEMORY_SCOPE_SYSTEM, across_devices)
+#undef FOREBAY_ATOMICS
+#undef FOREBAY_LOGICAL
+#undef FOREBAY_NATIVE
+
+template <class T, class U>
+__DEVICE__ T unsafeAtomicAdd(T* address, U value) {
+    return atomicAdd(address, value);
+}
+template <class T, class U>
+__DEVICE__ T safeAtomicAdd(T* address, U value) {
+    return atomicAdd(address, value);
+}
+template <class T, class U>
+__DEVICE__ void atomicAddNoRet(T* address, U value) {
+    atomicAdd(address, value);
+}

@@ -1,0 +1,3 @@
+// Types of the host.
+#pragma once
+#include <hip/hip_runtime_api.h>

@@ -1,0 +1,3 @@
+// What every header of HIP has.
+#pragma once
+#include <hip/device/qualifiers.h>

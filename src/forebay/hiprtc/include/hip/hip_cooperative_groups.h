@@ -1,0 +1,309 @@
+// Cooperative groups: the block, tiles of a warp, the threads that are together at a place.
+//
+// A grid has no barrier here: a device may run the blocks of a launch one after another.
+#pragma once
+
+#include <hip/hip_runtime.h>
+
+namespace cooperative_groups {
+
+class grid_group {
+  public:
+    __DEVICE__ unsigned long long size() const {
+        return (unsigned long long)gridDim.x * gridDim.y * gridDim.z * blockDim.x * blockDim.y * blockDim.z;
+    }
+    __DEVICE__ unsigned long long num_threads() const { return size(); }
+    __DEVICE__ unsigned long long block_rank() const {
+        return blockIdx.x + (unsigned long long)gridDim.x * (blockIdx.y + (unsigned long long)gridDim.y * blockIdx.z);
+    }
+    __DEVICE__ unsigned long long num_blocks() const {
+        return (unsigned long long)gridDim.x * gridDim.y * gridDim.z;
+    }
+    __DEVICE__ unsigned long long thread_rank() const {
+        return block_rank() * (blockDim.x * blockDim.y * blockDim.z) + threadIdx.x +
+               blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    }
+    __DEVICE__ dim3 group_dim() const { return gridDim; }
+    __DEVICE__ dim3 block_index() const { return blockIdx; }
+    __DEVICE__ bool is_valid() const { return false; }
+    __device__ void sync() const
+        __attribute__((unavailable("no barrier across blocks: the device may run them one after another; "
+                                   "end the kernel there and launch the rest as another")));
+};
+using multi_grid_group = grid_group;
+
+class thread_block {
+  public:
+    static __DEVICE__ void sync() { __syncthreads(); }
+    static __DEVICE__ unsigned thread_rank() {
+        return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    }
+    static __DEVICE__ unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }
+    static __DEVICE__ unsigned num_threads() { return size(); }
+    static __DEVICE__ dim3 group_index() { return blockIdx; }
+    static __DEVICE__ dim3 thread_index() { return threadIdx; }
+    static __DEVICE__ dim3 group_dim() { return blockDim; }
+    static __DEVICE__ dim3 dim_threads() { return blockDim; }
+    static __DEVICE__ bool is_valid() { return true; }
+};
+
+// Threads of one warp: those of a mask of its lanes.
+class coalesced_group {
+  public:
+    __DEVICE__ explicit coalesced_group(unsigned lanes) : lanes_(lanes) {}
+    __DEVICE__ unsigned size() const { return __popc(lanes_); }
+    __DEVICE__ unsigned num_threads() const { return size(); }
+    __DEVICE__ unsigned thread_rank() const { return __popc(lanes_ & ((1u << __lane_id()) - 1)); }
+    __DEVICE__ void sync() const { __syncwarp(); }
+    __DEVICE__ bool is_valid() const { return true; }
+    __DEVICE__ unsigned meta_group_size() const { return 1; }
+    __DEVICE__ unsigned meta_group_rank() const { return 0; }
+
+    template <class T>
+    __DEVICE__ T shfl(T value, int rank) const {
+        return __forebay::from_lane(value, lane_of((unsigned)rank % size()));
+    }
+    template <class T>
+    __DEVICE__ T shfl_down(T value, unsigned delta) const {
+        unsigned rank = thread_rank() + delta;
+        return __forebay::from_lane(value, rank < size() ? lane_of(rank) : __lane_id());
+    }
+    template <class T>
+    __DEVICE__ T shfl_up(T value, unsigned delta) const {
+        unsigned rank = thread_rank();
+        return __forebay::from_lane(value, rank >= delta ? lane_of(rank - delta) : __lane_id());
+    }
+    template <class T>
+    __DEVICE__ T shfl_xor(T value, unsigned mask) const {
+        unsigned rank = thread_rank() ^ mask;
+        return __forebay::from_lane(value, rank < size() ? lane_of(rank) : __lane_id());
+    }
+    __DEVICE__ unsigned long long ballot(int predicate) const {
+        unsigned votes = (unsigned)__ballot(predicate) & lanes_, result = 0, rank = 0;
+        for (unsigned left = lanes_; left; left &= left - 1)
+            result |= (votes >> __builtin_ctzg(left, 0) & 1) << rank++;
+        return result;
+    }
+    __DEVICE__ int any(int predicate) const { return ((unsigned)__ballot(predicate) & lanes_) != 0; }
+    __DEVICE__ int all(int predicate) const { return ((unsigned)__ballot(!predicate) & lanes_) == 0; }
+    template <class T>
+    __DEVICE__ unsigned long long match_any(T value) const {
+        unsigned long long same = 0;
+        for (unsigned rank = 0; rank < size(); rank++) {
+            T other = shfl(value, (int)rank);
+            same |= (unsigned long long)(__builtin_memcmp(&other, &value, sizeof(T)) == 0) << rank;
+        }
+        return same;
+    }
+
+  protected:
+    unsigned lanes_;
+
+    // The lane of the thread with this rank.
+    __DEVICE__ unsigned lane_of(unsigned rank) const {
+        unsigned left = lanes_;
+        while (rank-- > 0)
+            left &= left - 1;
+        return (unsigned)__builtin_ctzg(left, 0);
+    }
+};
+
+// `Size` neighbours in a warp.
+template <unsigned Size, class Parent = void>
+class thread_block_tile {
+    static_assert(Size > 0 && Size <= 32 && (Size & (Size - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
+
+  public:
+    thread_block_tile() = default;
+    template <class Other>
+    __DEVICE__ thread_block_tile(const thread_block_tile<Size, Other>&) {}
+
+    static __DEVICE__ constexpr unsigned size() { return Size; }
+    static __DEVICE__ constexpr unsigned num_threads() { return Size; }
+    static __DEVICE__ unsigned thread_rank() { return __lane_id() & (Size - 1); }
+    static __DEVICE__ unsigned meta_group_rank() { return thread_block::thread_rank() / Size; }
+    static __DEVICE__ unsigned meta_group_size() { return (thread_block::size() + Size - 1) / Size; }
+    static __DEVICE__ bool is_valid() { return true; }
+    static __DEVICE__ void sync() { __syncwarp(); }
+
+    template <class T>
+    __DEVICE__ T shfl(T value, int rank) const {
+        return __shfl(value, rank, Size);
+    }
+    template <class T>
+    __DEVICE__ T shfl_down(T value, unsigned delta) const {
+        return __shfl_down(value, delta, Size);
+    }
+    template <class T>
+    __DEVICE__ T shfl_up(T value, unsigned delta) const {
+        return __shfl_up(value, delta, Size);
+    }
+    template <class T>
+    __DEVICE__ T shfl_xor(T value, unsigned mask) const {
+        return __shfl_xor(value, (int)mask, Size);
+    }
+    __DEVICE__ unsigned long long ballot(int predicate) const {
+        unsigned all = Size == 32 ? ~0u : (1u << (Size & 31)) - 1;
+        return (unsigned)__ballot(predicate) >> (__lane_id() & ~(Size - 1)) & all;
+    }
+    __DEVICE__ int any(int predicate) const { return ballot(predicate) != 0; }
+    __DEVICE__ int all(int predicate) const { return ballot(!predicate) == 0; }
+    template <class T>
+    __DEVICE__ unsigned long long match_any(T value) const {
+        unsigned all = Size == 32 ? ~0u : (1u << (Size & 31)) - 1;
+        return (unsigned)__match_any_sync(~0ull, value) >> (__lane_id() & ~(Size - 1)) & all;
+    }
+    template <class T>
+    __DEVICE__ unsigned long long match_all(T value, int& same) const {
+        unsigned long long mask = match_any(value);
+        same = mask == ballot(1);
+        return same ? mask : 0;
+    }
+};
+
+// Any of these, for functions that take whatever they are given.
+class thread_group {
+  public:
+    __DEVICE__ thread_group(const thread_block&) : lanes_(0), size_(thread_block::size()) {}
+    template <unsigned Size, class Parent>
+    __DEVICE__ thread_group(const thread_block_tile<Size, Parent>&)
+        : lanes_((Size == 32 ? ~0u : (1u << (Size & 31)) - 1) << (__lane_id() & ~(Size - 1))), size_(Size) {}
+    __DEVICE__ thread_group(const coalesced_group& group) : lanes_((unsigned)__ballot(1)), size_(group.size()) {}
+    __DEVICE__ thread_group(unsigned lanes, unsigned size) : lanes_(lanes), size_(size) {}
+
+    __DEVICE__ unsigned size() const { return size_; }
+    __DEVICE__ unsigned num_threads() const { return size_; }
+    __DEVICE__ unsigned thread_rank() const {
+        return lanes_ ? __popc(lanes_ & ((1u << __lane_id()) - 1)) : thread_block::thread_rank();
+    }
+    __DEVICE__ bool is_valid() const { return true; }
+    __DEVICE__ void sync() const {
+        if (lanes_)
+            __syncwarp();
+        else
+            __syncthreads();
+    }
+    template <class T>
+    __DEVICE__ T shfl(T value, int rank) const {
+        return coalesced_group(lanes_).shfl(value, rank);
+    }
+    template <class T>
+    __DEVICE__ T shfl_down(T value, unsigned delta) const {
+        return coalesced_group(lanes_).shfl_down(value, delta);
+    }
+    template <class T>
+    __DEVICE__ T shfl_up(T value, unsigned delta) const {
+        return coalesced_group(lanes_).shfl_up(value, delta);
+    }
+    template <class T>
+    __DEVICE__ T shfl_xor(T value, unsigned mask) const {
+        return coalesced_group(lanes_).shfl_xor(value, mask);
+    }
+
+  private:
+    unsigned lanes_;  // 0: the whole block
+    unsigned size_;
+};
+
+// -- making groups
+
+__DEVICE__ thread_block this_thread_block() { return {}; }
+__DEVICE__ grid_group this_grid() { return {}; }
+__DEVICE__ multi_grid_group this_multi_grid() { return {}; }
+__DEVICE__ coalesced_group coalesced_threads() { return coalesced_group((unsigned)__ballot(1)); }
+
+template <unsigned Size, class Parent>
+__DEVICE__ thread_block_tile<Size, Parent> tiled_partition(const Parent&) {
+    return {};
+}
+template <class Parent>
+__DEVICE__ thread_group tiled_partition(const Parent&, unsigned size) {
+    unsigned all = size >= 32 ? ~0u : (1u << size) - 1;
+    return thread_group(all << (__lane_id() & ~(size - 1) & 31), size);
+}
+template <class Parent>
+__DEVICE__ coalesced_group binary_partition(const Parent&, bool predicate) {
+    unsigned votes = (unsigned)__ballot(predicate), here = (unsigned)__ballot(1);
+    return coalesced_group(predicate ? votes : here & ~votes);
+}
+template <class Parent>
+__DEVICE__ coalesced_group labeled_partition(const Parent&, int label) {
+    return coalesced_group((unsigned)__match_any(label));
+}
+
+// -- functions of groups
+
+template <class Group>
+__DEVICE__ void sync(const Group& group) {
+    group.sync();
+}
+template <class Group>
+__DEVICE__ unsigned group_size(const Group& group) {
+    return group.size();
+}
+template <class Group>
+__DEVICE__ unsigned thread_rank(const Group& group) {
+    return group.thread_rank();
+}
+
+#define FOREBAY_FUNCTOR(name, EXPRESSION)                           \
+    template <class T = void>                                       \
+    struct name {                                                   \
+        __DEVICE__ T operator()(T a, T b) const { return EXPRESSION; } \
+    };
+FOREBAY_FUNCTOR(plus, a + b)
+FOREBAY_FUNCTOR(less, b < a ? b : a)
+FOREBAY_FUNCTOR(greater, a < b ? b : a)
+FOREBAY_FUNCTOR(bit_and, a& b)
+FOREBAY_FUNCTOR(bit_or, a | b)
+FOREBAY_FUNCTOR(bit_xor, a ^ b)
+#undef FOREBAY_FUNCTOR
+
+template <class Group, class T, class Function>
+__DEVICE__ T reduce(const Group& group, T value, Function function) {
+    T result = group.shfl(value, 0);
+    for (unsigned rank = 1; rank < group.size(); rank++)
+        result = function(result, group.shfl(value, (int)rank));
+    return result;
+}
+template <class Group, class T, class Function>
+__DEVICE__ T inclusive_scan(const Group& group, T value, Function function) {
+    for (unsigned delta = 1; delta < group.size(); delta *= 2) {
+        T before = group.shfl_up(value, delta);
+        if (group.thread_rank() >= delta)
+            value = function(before, value);
+    }
+    return value;
+}
+template <class Group, class T>
+__DEVICE__ T inclusive_scan(const Group& group, T value) {
+    return inclusive_scan(group, value, plus<T>());
+}
+template <class Group, class T, class Function>
+__DEVICE__ T exclusive_scan(const Group& group, T value, Function function) {
+    T before = group.shfl_up(inclusive_scan(group, value, function), 1);
+    return group.thread_rank() ? before : T();
+}
+template <class Group, class T>
+__DEVICE__ T exclusive_scan(const Group& group, T value) {
+    return exclusive_scan(group, value, plus<T>());
+}
+
+template <class Group, class Function>
+__DEVICE__ void invoke_one(const Group& group, Function function) {
+    if (group.thread_rank() == 0)
+        function();
+}
+
+// Done at once; `wait` is a barrier.
+template <class Group, class T, class Size>
+__DEVICE__ void memcpy_async(const Group& group, T* to, const T* from, Size bytes) {
+    for (size_t i = group.thread_rank(); i < (size_t)bytes / sizeof(T); i += group.size())
+        to[i] = from[i];
+}
+template <class Group>
+__DEVICE__ void wait(const Group& group) {
+    group.sync();
+}
+
+}  // namespace cooperative_groups

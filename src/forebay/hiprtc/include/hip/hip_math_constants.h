@@ -1,0 +1,3 @@
+// HIP's names of CUDA's constants.
+#pragma once
+#include <math_constants.h>

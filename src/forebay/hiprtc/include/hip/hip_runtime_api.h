@@ -1,0 +1,101 @@
+// The host's names that stand beside kernels, so that a file cut down to its kernels compiles. Nothing here is called.
+#pragma once
+
+#include <hip/hip_vector_types.h>
+#include <stddef.h>
+
+typedef struct ihipStream_t* hipStream_t;
+typedef struct ihipEvent_t* hipEvent_t;
+typedef struct ihipCtx_t* hipCtx_t;
+typedef struct ihipModule_t* hipModule_t;
+typedef struct ihipModuleSymbol_t* hipFunction_t;
+typedef struct ihipGraph* hipGraph_t;
+typedef struct hipGraphExec* hipGraphExec_t;
+typedef struct hipGraphNode* hipGraphNode_t;
+typedef struct ihipMemPoolHandle_t* hipMemPool_t;
+typedef void* hipDeviceptr_t;
+typedef int hipDevice_t;
+typedef void (*hipHostFn_t)(void*);
+typedef void (*hipStreamCallback_t)(hipStream_t, int, void*);
+
+enum hipError_t {
+    hipSuccess = 0,
+    hipErrorInvalidValue = 1,
+    hipErrorOutOfMemory = 2,
+    hipErrorMemoryAllocation = 2,
+    hipErrorNotInitialized = 3,
+    hipErrorInvalidDevice = 101,
+    hipErrorNotFound = 500,
+    hipErrorNotReady = 600,
+    hipErrorLaunchFailure = 719,
+    hipErrorNotSupported = 801,
+    hipErrorUnknown = 999,
+};
+
+enum hipMemcpyKind {
+    hipMemcpyHostToHost = 0,
+    hipMemcpyHostToDevice = 1,
+    hipMemcpyDeviceToHost = 2,
+    hipMemcpyDeviceToDevice = 3,
+    hipMemcpyDefault = 4,
+};
+
+enum {
+    hipStreamDefault = 0,
+    hipStreamNonBlocking = 1,
+    hipEventDefault = 0,
+    hipEventBlockingSync = 1,
+    hipEventDisableTiming = 2,
+    hipHostMallocDefault = 0,
+    hipHostMallocPortable = 1,
+    hipHostMallocMapped = 2,
+    hipHostMallocCoherent = 0x40000000,
+};
+
+struct hipDeviceProp_t {
+    char name[256];
+    size_t totalGlobalMem, sharedMemPerBlock;
+    int regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], clockRate, multiProcessorCount;
+    int major, minor, maxThreadsPerMultiProcessor, concurrentKernels;
+    char gcnArchName[256];
+};
+
+struct hipPitchedPtr {
+    void* ptr;
+    size_t pitch, xsize, ysize;
+};
+struct hipExtent {
+    size_t width, height, depth;
+};
+struct hipPos {
+    size_t x, y, z;
+};
+
+__host__ hipError_t hipFree(void*);
+template <class T>
+__host__ hipError_t hipMalloc(T**, size_t);
+template <class T>
+__host__ hipError_t hipHostMalloc(T**, size_t, unsigned = 0);
+template <class T>
+__host__ hipError_t hipMallocManaged(T**, size_t, unsigned = 1);
+__host__ hipError_t hipHostFree(void*);
+__host__ hipError_t hipMemset(void*, int, size_t);
+__host__ hipError_t hipMemcpy(void*, const void*, size_t, hipMemcpyKind);
+__host__ hipError_t hipMemcpyAsync(void*, const void*, size_t, hipMemcpyKind, hipStream_t = nullptr);
+__host__ hipError_t hipDeviceSynchronize();
+__host__ hipError_t hipStreamSynchronize(hipStream_t);
+__host__ hipError_t hipStreamCreate(hipStream_t*);
+__host__ hipError_t hipStreamDestroy(hipStream_t);
+__host__ hipError_t hipEventCreate(hipEvent_t*);
+__host__ hipError_t hipEventRecord(hipEvent_t, hipStream_t = nullptr);
+__host__ hipError_t hipEventSynchronize(hipEvent_t);
+__host__ hipError_t hipEventElapsedTime(float*, hipEvent_t, hipEvent_t);
+__host__ hipError_t hipEventDestroy(hipEvent_t);
+__host__ hipError_t hipGetDevice(int*);
+__host__ hipError_t hipSetDevice(int);
+__host__ hipError_t hipGetDeviceCount(int*);
+__host__ hipError_t hipGetDeviceProperties(hipDeviceProp_t*, int);
+__host__ hipError_t hipGetLastError();
+__host__ hipError_t hipPeekAtLastError();
+__host__ const char* hipGetErrorString(hipError_t);
+__host__ const char* hipGetErrorName(hipError_t);

@@ -1,0 +1,3 @@
+// Of Thrust, the complex numbers.
+#pragma once
+#include <cupy/complex.cuh>

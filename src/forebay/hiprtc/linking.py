@@ -1,0 +1,181 @@
+"""hiprtc's linker: one program of several LLVM modules, made by the clang that compiles HIP C++."""
+
+from __future__ import annotations
+
+import enum
+import os
+from typing import Any
+
+from forebay.core.errors import BuildError, Error
+from forebay.hip_cpp import build
+from forebay.hip_cpp.code import HIP_CPP, pack_code
+from forebay.hiprtc import api
+from forebay.hiprtc.api import INVALID_INPUT, INVALID_PROGRAM, SUCCESS, hiprtcResult
+from forebay.hiprtc.clang import find_clang
+from forebay.hiprtc.compiler import link_bitcode
+from forebay.hiprtc.options import Options
+
+__all__ = [
+    "hiprtcGetBitcode", "hiprtcGetBitcodeSize", "hiprtcJITInputType", "hiprtcLinkAddData", "hiprtcLinkAddFile",
+    "hiprtcLinkComplete", "hiprtcLinkCreate", "hiprtcLinkDestroy", "ihiprtcLinkState",
+]  # fmt: skip
+
+
+class hiprtcJITInputType(enum.IntEnum):
+    """What the linker is given; only LLVM's bitcode and text are taken here."""
+
+    HIPRTC_JIT_INPUT_CUBIN = 0
+    HIPRTC_JIT_INPUT_PTX = 1
+    HIPRTC_JIT_INPUT_FATBINARY = 2
+    HIPRTC_JIT_INPUT_OBJECT = 3
+    HIPRTC_JIT_INPUT_LIBRARY = 4
+    HIPRTC_JIT_INPUT_NVVM = 5
+    HIPRTC_JIT_NUM_LEGACY_INPUT_TYPES = 6
+    HIPRTC_JIT_INPUT_LLVM_BITCODE = 100
+    HIPRTC_JIT_INPUT_LLVM_BUNDLED_BITCODE = 101
+    HIPRTC_JIT_INPUT_LLVM_ARCHIVES_OF_BUNDLED_BITCODE = 102
+
+
+class ihiprtcLinkState:
+    """What is to be linked; made by `hiprtcLinkCreate`.
+
+    Attributes
+    ----------
+    log : str
+        Why `hiprtcLinkComplete` failed; empty before.
+    """
+
+    def __init__(self) -> None:
+        self.log = ""
+        self._modules: list[bytes] = []
+        self._destroyed = False
+
+
+def hiprtcGetBitcodeSize(prog: Any) -> tuple[hiprtcResult, int | None]:
+    """Return the bytes of LLVM's bitcode; ``HIPRTC_ERROR_INVALID_PROGRAM`` unless compiled with ``-fgpu-rdc``."""
+    bitcode = api.bitcode_of(prog)
+    return (INVALID_PROGRAM, None) if bitcode is None else (SUCCESS, len(bitcode))
+
+
+def hiprtcGetBitcode(prog: Any, bitcode: Any) -> tuple[hiprtcResult]:
+    """Write LLVM's bitcode of a program that was compiled with ``-fgpu-rdc`` to host memory.
+
+    Returns
+    -------
+    tuple
+        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` when the memory is too small or cannot be written,
+        ``HIPRTC_ERROR_INVALID_PROGRAM`` when there is none.
+    """
+    made = api.bitcode_of(prog)
+    if made is None:
+        return (INVALID_PROGRAM,)
+    return (SUCCESS if api.write(bitcode, made) else INVALID_INPUT,)
+
+
+def hiprtcLinkCreate(
+    num_options: int = 0, option_ptr: Any = None, option_vals_pptr: Any = None
+) -> tuple[hiprtcResult, ihiprtcLinkState]:
+    """Return ``(HIPRTC_SUCCESS, state)``, to which modules are added; the options are for AMD's linker and ignored."""
+    return SUCCESS, ihiprtcLinkState()
+
+
+def hiprtcLinkAddData(
+    hiprtc_link_state: Any,
+    input_type: Any,
+    image: Any,
+    image_size: int,
+    name: Any = None,
+    num_options: int = 0,
+    options_ptr: Any = None,
+    option_values: Any = None,
+) -> tuple[hiprtcResult]:
+    """Add a module to what is linked.
+
+    Parameters
+    ----------
+    input_type : hiprtcJITInputType
+        ``HIPRTC_JIT_INPUT_LLVM_BITCODE``.
+    image : bytes-like or str
+        What `hiprtcGetBitcode` gave, or LLVM's text, for the target spirv64.
+    image_size : int
+        Its bytes.
+
+    Returns
+    -------
+    tuple
+        ``(HIPRTC_SUCCESS,)``; ``HIPRTC_ERROR_INVALID_INPUT`` for anything else.
+    """
+    if not _usable(hiprtc_link_state) or input_type != hiprtcJITInputType.HIPRTC_JIT_INPUT_LLVM_BITCODE:
+        return (INVALID_INPUT,)
+    try:
+        data = image.encode() if isinstance(image, str) else bytes(memoryview(image).cast("B"))
+    except (TypeError, BufferError):
+        return (INVALID_INPUT,)
+    if not 0 < image_size <= len(data):
+        return (INVALID_INPUT,)
+    hiprtc_link_state._modules.append(data[:image_size])
+    return (SUCCESS,)
+
+
+def hiprtcLinkAddFile(
+    hiprtc_link_state: Any,
+    input_type: Any,
+    file_path: Any,
+    num_options: int = 0,
+    options_ptr: Any = None,
+    option_values: Any = None,
+) -> tuple[hiprtcResult]:
+    """Add a module in a file to what is linked, see `hiprtcLinkAddData`.
+
+    Returns
+    -------
+    tuple
+        ``HIPRTC_ERROR_PROGRAM_CREATION_FAILURE`` when it cannot be read.
+    """
+    try:
+        with open(os.fsdecode(file_path), "rb") as file:
+            data = file.read()
+    except TypeError:
+        return (INVALID_INPUT,)
+    except OSError:
+        return (hiprtcResult.HIPRTC_ERROR_PROGRAM_CREATION_FAILURE,)
+    return hiprtcLinkAddData(hiprtc_link_state, input_type, data, len(data))
+
+
+def hiprtcLinkComplete(hiprtc_link_state: Any) -> tuple[hiprtcResult, bytes | None, int | None]:
+    """Link what was added, and compile it for the current device. Blocks while the compilers work.
+
+    Returns
+    -------
+    tuple
+        ``(HIPRTC_SUCCESS, code, bytes)``, for ``hipModuleLoadData``; ``HIPRTC_ERROR_INVALID_INPUT`` when nothing was
+        added; ``HIPRTC_ERROR_LINKING``, and the state's ``log`` says why.
+    """
+    if not _usable(hiprtc_link_state) or not hiprtc_link_state._modules:
+        return INVALID_INPUT, None, None
+    options = Options()
+    try:
+        device = api.device_to_compile_for()
+        clang, why = find_clang()
+        if clang is None or not device.driver.takes_spirv:
+            raise BuildError(log=why or f"{device.name} takes no SPIR-V, and linking makes nothing else")
+        made = link_bitcode(clang, hiprtc_link_state._modules, options)
+        build(device, made.spirv).close()
+    except Error as error:
+        hiprtc_link_state.log = getattr(error, "log", "") or str(error)
+        return hiprtcResult.HIPRTC_ERROR_LINKING, None, None
+    code = pack_code("linked", HIP_CPP, made.spirv, (), made.kernels, made.variables)
+    return SUCCESS, code, len(code)
+
+
+def hiprtcLinkDestroy(hiprtc_link_state: Any) -> tuple[hiprtcResult]:
+    """End a state; what was linked stays. ``HIPRTC_ERROR_INVALID_INPUT`` for anything but one that is not ended."""
+    if not _usable(hiprtc_link_state):
+        return (INVALID_INPUT,)
+    hiprtc_link_state._destroyed = True
+    hiprtc_link_state._modules.clear()
+    return (SUCCESS,)
+
+
+def _usable(state: Any) -> bool:
+    return isinstance(state, ihiprtcLinkState) and not state._destroyed

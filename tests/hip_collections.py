@@ -1,0 +1,320 @@
+"""Compile the kernels of a public collection of HIP or CUDA programs, and say what became of each.
+
+    git clone https://github.com/ROCm/rocm-examples
+    python -m tests.hip_collections rocm-examples
+    python -m tests.hip_collections cuda-samples --device level_zero --only histogram
+
+Each file with kernels is cut down to them (`tests.helpers.hip_sources`), as somebody does who moves to hiprtc. What is
+left of the host and does not compile without it goes too, one declaration after another. Then the file is compiled
+with `hiprtc` for the device and loaded; if that fails, each kernel by itself. Of a template, an instance that the
+program launches, or else one for float. Of a Python program, each string with kernels.
+
+Nothing is run. The exit status is 1 when less than `--at-least` of the kernels load.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import track
+from rich.table import Table
+
+import forebay.hiprtc
+from forebay import hip, hiprtc
+
+from .helpers.hip_sources import DEVICE, Collection, Item, guessed, host_functions, items, launched, strings_of, without
+
+SOURCES = (".hip", ".cu", ".cpp", ".cuh", ".hpp", ".h", ".py", ".rst")
+ROUNDS = 12
+OPTIONS: list[str] = []
+"""More options of the compiler, from the command line."""
+NAME = "k.hip"
+ERROR = re.compile(r"^[^\n:]*:\d+:\d+: (?:fatal )?error: (.*)$", re.MULTILINE)
+ERROR_LINE = re.compile(rf"^{re.escape(NAME)}:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
+
+FAILURE = re.compile(r"error:|not found|Invalid|UNLINKED|ended by")
+
+# An instance whose arguments are numbers and types of C.
+PLAIN = re.compile(
+    r"\w+ ?< ?(?:(?:\d+u?|true|false|(?:unsigned |signed )?\w*(?:int|float|double|char|short|long))[, ]*)+ ?>"
+)
+
+CAUSES = {
+    "textures and surfaces": r"textures and surfaces|[tT]exture|surf[123]D|cudaSurface|tex[123]D|CU(tex|surf)Object",
+    "a barrier of the grid": r"no barrier across blocks|grid_group|multi_grid",
+    "a kernel that launches":
+        r"<<<|kernel call|cuda(?:Malloc|Free|Memcpy|Launch|Stream\w*|Graph|GetParameterBuffer)|named_type_kernel",
+    "assembly of a GPU": r"\basm\b|[iI]nline [Aa]ss?e?m|invalid (output|input) constraint|constraint '",
+    "a GPU's own instructions":
+        r"amdgcn|__nv_|nvcuda|wmma|mma|cuda::(?:pipeline|barrier|ptx)|__pipeline|'cuda'|block_tile_memory",
+    "another library":
+        r"thrust|cub\b|rocprim|hipcub|curand|hiprand|rocrand|cufft|boost|rocfft|libcu|cutlass|GL\w+|Kokkos|\bVK_|'Vertex'",
+    "memory from a kernel's heap": r"cannot be allocated in a kernel|operator new|operator delete|_Zn[aw]m|_Zd[al]Pv",
+    "functions of another file": r"Symbols not found|MODULE_UNLINKED|defined nowhere",
+    "pointers to functions, virtual functions": r"function pointer|virtual|vtable|indirect call",
+}  # fmt: skip
+"""What a program needs that is missing -> a pattern of the message."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What became of a kernel: "loads", "does not load", "does not compile", and the first message."""
+
+    file: Path
+    kernel: str
+    state: str
+    message: str = ""
+
+    @property
+    def cause(self) -> str:
+        """What the program needs and does not find; the message when that is not known."""
+        found = (cause for cause, pattern in CAUSES.items() if re.search(pattern, self.message))
+        return next(found, self.message[:160])
+
+
+class CompileError(Exception):
+    """A program does not compile; the text is the log."""
+
+
+def check(result: tuple) -> object:
+    """Return what a function of HIP gave besides its status."""
+    if int(result[0]):
+        raise RuntimeError(str(result[0]))
+    return result[1] if len(result) > 1 else None
+
+
+def compile_(source: str, expressions: list[str]) -> bytes:
+    """Return the code of a program; raises `CompileError`."""
+    program = check(hiprtc.hiprtcCreateProgram(source.encode(), NAME.encode(), 0, [], []))
+    try:
+        for expression in expressions:
+            check(hiprtc.hiprtcAddNameExpression(program, expression.encode()))
+        options = [b"-ferror-limit=40", b"-std=c++20", *(option.encode() for option in OPTIONS)]
+        if int(hiprtc.hiprtcCompileProgram(program, len(options), options)[0]):
+            log = bytearray(check(hiprtc.hiprtcGetProgramLogSize(program)))
+            hiprtc.hiprtcGetProgramLog(program, log)
+            raise CompileError(log.rstrip(b"\0").decode(errors="replace"))
+        code = bytearray(check(hiprtc.hiprtcGetCodeSize(program)))
+        check(hiprtc.hiprtcGetCode(program, code))
+        return bytes(code)
+    finally:
+        hiprtc.hiprtcDestroyProgram(program)
+
+
+def load(code: bytes) -> str:
+    """Build a program's code for the device; return what the driver says against it."""
+    status, module = hip.hipModuleLoadData(code)
+    if int(status):
+        return str(status)
+    hip.hipModuleUnload(module)
+    return ""
+
+
+# -- one file
+
+
+class Text:
+    """A program, and the instances of kernels that it launches."""
+
+    def __init__(self, whole: str, path: Path) -> None:
+        self.path = path
+        self._instances = launched(whole)
+
+    def _expressions(self, text: str, names: list[str]) -> list[list[str]]:
+        """Return for each template of these the instances to try, the best first."""
+        result = []
+        for item in items(text):
+            head = text[item.start : item.end].split("{")[0]
+            if item.kind == "kernel" and item.name in names and re.match(r"\s*template\s*<\s*[^>\s]", head):
+                launches = self._instances.get(item.name, [])
+                plain = [text for text in launches if PLAIN.fullmatch(text)]
+                result.append([*dict.fromkeys([*plain[:1], *guessed(head, item.name), *launches])])
+        return result
+
+    def attempt(self, text: str, names: list[str]) -> Outcome:
+        """Compile, and drop what is left of the host and does not compile, until nothing more can go."""
+        choices = self._expressions(text, names)
+        log = of_best = ""
+        for _ in range(ROUNDS):
+            try:
+                code = compile_(text, [choice[0] for choice in choices])
+            except CompileError as error:
+                log = str(error)
+            else:
+                refusal = load(code)
+                return Outcome(self.path, "", "does not load" if refusal else "loads", first_error(refusal))
+            changed = without_failing_host(text, log)
+            if changed is not None:
+                text = changed
+            else:
+                of_best = of_best or log
+                choices = narrowed(choices)
+                if not choices:
+                    break
+        return Outcome(self.path, "", "does not compile", first_error(of_best or log))
+
+
+class File(Text):
+    """A file with kernels, cut down to what compiles without the host."""
+
+    def __init__(self, path: Path, collection: Collection) -> None:
+        self.parts: set[Path] = set()
+        whole = collection.flatten(path, self.parts)
+        super().__init__(whole, path)
+        self.text = without(whole, host_functions(whole))
+        self.kernels = [item.name for item in items(self.text) if item.kind == "kernel"]
+
+    def outcomes(self, done: set[Path]) -> list[Outcome]:
+        """Compile and load the file, or each kernel of it by itself; kernels of headers that are done are left out."""
+        own = {name for part in self.parts - done for name in kernels_in(part)}
+        names = [name for name in dict.fromkeys(self.kernels) if name in own]
+        if not names:
+            return []
+        together = self.attempt(self.text, names)
+        if together.state == "loads" or len(names) == 1:
+            return [dataclasses.replace(together, kernel=name) for name in names]
+        return [dataclasses.replace(self.attempt(self._with_only(name), [name]), kernel=name) for name in names]
+
+    def _with_only(self, name: str) -> str:
+        return without(self.text, [item for item in items(self.text) if item.kind == "kernel" and item.name != name])
+
+
+def narrowed(choices: list[list[str]]) -> list[list[str]]:
+    """Return the choices without the first of each, which did not compile; nothing when all are tried."""
+    if all(len(choice) == 1 for choice in choices):
+        return []
+    return [choice[1:] or choice for choice in choices]
+
+
+def without_failing_host(text: str, log: str) -> str | None:
+    """Return a source without its declarations of the host that do not compile; None when there are none."""
+    lines = set(map(int, ERROR_LINE.findall(log)))
+    failing = []
+    for item in items(text):
+        if item.kind in ("other", "rest") and at_lines(text, item, lines):
+            # Of a class that kernels use, functions that they do not.
+            members = members_of(text, item) if item.on_device else [item]
+            failing += [each for each in members if not each.on_device and at_lines(text, each, lines)]
+        elif item.kind == "function" and "constexpr" in text[item.start : item.end] and at_lines(text, item, lines):
+            failing += [] if DEVICE.search(text[item.start : item.end]) else [item]
+    return without(text, failing) if failing else None
+
+
+def members_of(text: str, item: Item) -> list[Item]:
+    """Return the functions of a class."""
+    start = text.find("{", item.start, item.end) + 1
+    if not start:
+        return []
+    inside = [dataclasses.replace(each, start=each.start + start, end=each.end + start)
+              for each in items(text[start : item.end - 1])]  # fmt: skip
+    return [each for each in inside if each.kind == "function"]
+
+
+def at_lines(text: str, item: Item, lines: set[int]) -> bool:
+    """Whether one of these lines is in an item."""
+    first = text.count("\n", 0, item.start) + 1
+    last = text.count("\n", 0, item.end) + 1
+    return any(first <= line <= last for line in lines)
+
+
+def first_error(log: str) -> str:
+    """Return the first error of a log of clang with the line it is about, or the first line that says anything."""
+    found = ERROR.search(log)
+    if not found:
+        return next((line for line in log.split("\n") if FAILURE.search(line)), log.strip()[-160:])
+    quoted = re.match(r"\n[^|\n]*\|([^\n]*)", log[found.end() :])
+    return found[1] + (f" | {quoted[1].strip()}" if quoted else "")
+
+
+# -- the command line
+
+
+def outcomes_of(folder: Path, only: str, show: Callable[[list[Path]], object]) -> list[Outcome]:
+    """Return what became of the kernels below a folder."""
+    collection = Collection(folder, Path(forebay.hiprtc.__file__).parent / "include")
+    paths = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in SOURCES and path.is_file() and only in str(path)
+        and (path.suffix in (".hip", ".cu") or "__global__" in path.read_text(errors="replace"))
+    ]  # fmt: skip
+    # A header belongs to what includes it, which may define its macros; by itself it is tried only if nothing does.
+    paths.sort(key=lambda path: (path.suffix not in (".hip", ".cu", ".cpp"), path))
+    result: list[Outcome] = []
+    done: set[Path] = set()
+    for path in show(paths):  # type: ignore[attr-defined]
+        if path.suffix in (".py", ".rst"):
+            result += in_python(path)
+        elif path not in done:
+            file = File(path, collection)
+            result += file.outcomes(done)
+            done |= file.parts
+    return result
+
+
+def in_python(path: Path) -> list[Outcome]:
+    """Return what became of the sources in a Python program's strings; each counts as one."""
+    result = []
+    for number, source in enumerate(strings_of(path)):
+        names = [item.name for item in items(source) if item.kind == "kernel"]
+        file = Text(source, path)
+        outcome = file.attempt(source, names)
+        result.append(dataclasses.replace(outcome, kernel=f"{number}: {', '.join(names)[:60]}"))
+    return result
+
+
+def kernels_in(path: Path) -> list[str]:
+    """Return the names of the kernels that a file defines."""
+    return [item.name for item in items(path.read_text(errors="replace")) if item.kind == "kernel"]
+
+
+def of_others(found: list[Outcome]) -> float:
+    """Return the percentage that load of the kernels whose failure has no name in `CAUSES`."""
+    others = [outcome for outcome in found if outcome.state == "loads" or outcome.cause not in CAUSES]
+    return 100 * sum(outcome.state == "loads" for outcome in others) / max(len(others), 1)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--device", help="As in FOREBAY_DEVICE.")
+@click.option("--option", multiple=True, help="An option of hiprtcCompileProgram, such as -DTILE=16.")
+@click.option("--only", default="", help="Only files whose path has this in it.")
+@click.option("--at-least", type=float, default=95, show_default=True, help="Percent of the kernels that must load.")
+def main(folder: Path, device: str | None, option: tuple[str, ...], only: str, at_least: float) -> None:
+    """Compile the kernels of the HIP and CUDA programs below FOLDER, and load them."""
+    console = Console() if sys.stdout.isatty() else Console(width=180)
+    OPTIONS[:] = option
+    if device:
+        os.environ["FOREBAY_DEVICE"] = device
+    found = outcomes_of(folder, only, lambda paths: track(paths, console=Console(stderr=True)))
+    table = Table("file", "kernel", "outcome", "cause")
+    for outcome in found:
+        if outcome.state != "loads":
+            place = str(outcome.file.relative_to(folder))
+            table.add_row(place, outcome.kernel, outcome.state, escape(f"{outcome.cause}: {outcome.message[:200]}"))
+    console.print(table)
+    causes = collections.Counter((outcome.state, outcome.cause) for outcome in found if outcome.state != "loads")
+    summary = Table("kernels", "outcome", "cause")
+    for (state, cause), count in causes.most_common():
+        summary.add_row(str(count), state, escape(cause))
+    console.print(summary)
+    states = collections.Counter(outcome.state for outcome in found)
+    share = 100 * states["loads"] / max(len(found), 1)
+    print(
+        f"{len(found)} kernels: {', '.join(f'{count} {state}' for state, count in states.items())}; {share:.1f} % load"
+    )
+    print(f"of those that need nothing of the causes with a name {of_others(found):.1f} % load")
+    sys.exit(0 if found and share >= at_least else 1)
+
+
+if __name__ == "__main__":
+    main()

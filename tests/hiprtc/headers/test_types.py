@@ -1,0 +1,268 @@
+"""Vector types, halves, bfloat16, complex numbers; printing; old names; what is refused."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import forebay.hiprtc
+from forebay.core.errors import BuildError
+
+pytestmark = [pytest.mark.executes, pytest.mark.needs("SPIR-V", "doubles", "halves")]
+
+INCLUDE = Path(forebay.hiprtc.__file__).parent / "include"
+
+SIZES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "long": 8, "ulong": 8, "longlong": 8,
+         "ulonglong": 8, "float": 4, "double": 8}  # fmt: skip
+
+
+def test_layout_of_vectors(compiled):
+    """As HIP has them: three are not padded, two and four are aligned to all of them."""
+    checks = "".join(
+        f"static_assert(sizeof({name}{n}) == {size * n} && alignof({name}{n}) == {size if n == 3 else size * n});\n"
+        for name, size in SIZES.items()
+        for n in (1, 2, 3, 4)
+    )
+    compiled(checks + 'static_assert(sizeof(dim3) == 12); extern "C" __global__ void k(int*) {}')
+
+
+def test_operators_of_vectors(compiled):
+    source = """
+        struct Body { float4 at; float3 v; };
+        __constant__ float4 weights[2] = {{1, 2, 3, 4}, {5, 6, 7, 8}};
+        __device__ float3 operator+(float3 a, int b) { return make_float3(a.x + 100 * b, a.y, a.z); }  // its own
+        extern "C" __global__ void all(const float4* x, float4* out, uchar4* bytes, int2* n, Body body) {
+            __shared__ float4 tile[4];
+            tile[threadIdx.x] = x[threadIdx.x]; __syncthreads();
+            float4 a = tile[threadIdx.x], b = weights[threadIdx.x & 1];
+            a += b * 2.0f; a = 1.f - a / make_float4(2, 4, 8, 16); a -= 1; b++; a = -a + b;
+            out[threadIdx.x] = a;
+            int r = threadIdx.x; bytes[threadIdx.x] = {r, r + 1, r + 2, 255};
+            int2 m = n[threadIdx.x]; m = (m << 2) | make_int2(1, 2); m ^= 8; m = ~m; n[threadIdx.x] = m % 5;
+            if (threadIdx.x == 0) {
+                float3 w = body.v + 2; w *= 3; out[4] = make_float4(w.x, w.y, w.z, body.at.w);
+                out[5] = make_float4(body.v == make_float3(1, 2, 3), body.v != body.v, float2(7).y, 0);
+            }
+        }"""
+    x = np.arange(16, dtype="f4").reshape(4, 4)
+    out, pixels, n = np.zeros((6, 4), "f4"), np.zeros((4, 4), "u1"), np.arange(8, dtype="i4").reshape(4, 2)
+    body = np.array([(range(4), (1, 2, 3), 0)], np.dtype([("at", "f4", 4), ("v", "f4", 3), ("pad", "f4")]))
+    before = n.copy()
+    compiled(source).run("all", 1, 4, x, out, pixels, n, body[0])
+    weights = np.array([[1, 2, 3, 4], [5, 6, 7, 8]], "f4")[[0, 1, 0, 1]]
+    a = 1 - (x + weights * 2) / np.array([2, 4, 8, 16], "f4") - 1
+    assert np.allclose(out[:4], -a + weights + 1)
+    assert out[4:].tolist() == [[603, 6, 9, 3], [1, 0, 7, 0]]
+    assert pixels.tolist() == [[r, r + 1, r + 2, 255] for r in range(4)]
+    assert np.array_equal(n, np.fmod(~(((before << 2) | [1, 2]) ^ 8), 5))
+
+
+def test_halves(compiled):
+    source = """extern "C" __global__ void all(const __half* x, const __half* y, __half* out, float* f, int* n, half2* p) {
+        int i = threadIdx.x; __half a = x[i], b = y[i]; __half* o = out + i * 10;
+        o[0] = __hadd(a, b); o[1] = a * b; o[2] = __hdiv(a, b); o[3] = __hfma(a, b, a); o[4] = hsqrt(__habs(a));
+        o[5] = hexp(b); o[6] = __hmax(a, b); o[7] = __float2half(__half2float(a) / 3); o[8] = __hneg(a) + __half(1.0f);
+        o[9] = __ushort_as_half(__half_as_ushort(a));
+        f[i] = __half2float(a) + (float)b; n[i] = __half2int_rn(a) + 100 * __hlt(a, b) + 1000 * __hisnan(a);
+        half2 v = __floats2half2_rn(1.5f, __low2float(__halves2half2(a, b)));
+        v = __hfma2(v, __half2half2(b), __hadd2(v, v)); p[i] = v * __float2half2_rn(2);
+    }"""
+    x, y = (np.random.default_rng(seed).uniform(-3, 3, 64).astype("f2") for seed in (1, 2))
+    out, f, n, p = np.zeros((64, 10), "f2"), np.zeros(64, "f4"), np.zeros(64, "i4"), np.zeros((64, 2), "f2")
+    compiled(source).run("all", 1, 64, x, y, out, f, n, p)
+    a, b = x.astype("f4"), y.astype("f4")
+    expected = [a + b, a * b, a / b, a * b + a, np.sqrt(np.abs(a)), np.exp(b), np.maximum(a, b), a / 3, 1 - a, a]
+    for row, theirs in zip(out.T, expected, strict=True):
+        assert np.array_equal(row[:0], theirs[:0])
+        assert (np.abs(row.astype("f4") - theirs) <= np.spacing(np.abs(theirs).astype("f2"))).all()
+    assert np.array_equal(f, a + b)
+    assert np.array_equal(n, np.rint(a) + 100 * (a < b))
+    pair = np.stack([np.full(64, 1.5, "f4"), a], 1)
+    assert np.allclose(p.astype("f4"), 2 * (pair * b[:, None] + 2 * pair), rtol=4e-3, atol=4e-3)
+
+
+def test_rounding_to_halves(compiled):
+    source = """extern "C" __global__ void all(const float* x, __half* out) {
+        int i = threadIdx.x; float v = x[i];
+        out[4 * i] = __float2half_rn(v); out[4 * i + 1] = __float2half_rz(v);
+        out[4 * i + 2] = __float2half_ru(v); out[4 * i + 3] = __float2half_rd(v);
+    }"""
+    x = np.random.default_rng(9).uniform(-70, 70, 64).astype("f4")
+    x[:4] = 0.1, -0.1, 1e-9, 1
+    out = np.zeros((64, 4), "f2")
+    compiled(source).run("all", 1, 64, x, out)
+    nearest = x.astype("f2")
+    up = np.where(nearest.astype("f4") < x, np.nextafter(nearest, np.float16(np.inf)), nearest)
+    down = np.where(nearest.astype("f4") > x, np.nextafter(nearest, np.float16(-np.inf)), nearest)
+    assert np.array_equal(out, np.stack([nearest, np.where(x > 0, down, up), up, down], 1))
+
+
+def test_bfloat16(compiled):
+    source = """
+        #include <hip/hip_bfloat16.h>
+        #include <cuda_bf16.h>
+        extern "C" __global__ void all(const float* x, __hip_bfloat16* out, float* f) {
+        int i = threadIdx.x; hip_bfloat16 a(x[i]); __nv_bfloat16 b = __float2bfloat16(2.5f);
+        out[3 * i] = a; out[3 * i + 1] = __hadd(a, b); out[3 * i + 2] = __hfma(a, b, a);
+        a *= b; f[i] = __bfloat162float(a) + (a < b);
+    }"""
+
+    def rounded(x):
+        bits = np.asarray(x, "f4").view("u4").astype("u8")
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("u2")
+
+    def wide(x):
+        return (x.astype("u4") << 16).view("f4")
+
+    x = np.random.default_rng(8).uniform(-9, 9, 64).astype("f4")
+    out, f = np.zeros((64, 3), "u2"), np.zeros(64, "f4")
+    compiled(source).run("all", 1, 64, x, out, f)
+    a = wide(rounded(x))
+    product = wide(rounded(a * np.float32(2.5)))
+    assert np.array_equal(out[:, 0], rounded(x))
+    assert np.array_equal(out[:, 1], rounded(a + np.float32(2.5)))
+    assert np.array_equal(out[:, 2], rounded(np.float32(a.astype("f8") * 2.5 + a)))
+    assert np.array_equal(f, product + (product < 2.5))
+
+
+def test_complex(compiled):
+    source = """
+        #include <cuComplex.h>
+        #include <thrust/complex.h>
+        extern "C" __global__ void all(const hipFloatComplex* x, const float2* y, cuComplex* out, double2* wide,
+                                       const std::complex<double>* z, complex<float>* t) {
+            int i = threadIdx.x; cuComplex* o = out + 5 * i;
+            o[0] = hipCmulf(x[i], y[i]); o[1] = cuCdivf(x[i], y[i]); o[2] = hipCfmaf(x[i], y[i], x[i]);
+            o[3] = make_cuComplex(cuCabsf(x[i]), hipCrealf(y[i])); o[4] = x[i] + hipConjf(y[i]);
+            std::complex<double> w = z[i] * z[i] + std::complex<double>(1, 2); wide[i] = make_double2(w.real(), w.imag());
+            thrust::complex<float> c(x[i].x, x[i].y); t[i] = exp(c) / (c + 1.0f) * conj(c);
+        }"""
+    rng = np.random.default_rng(6)
+    x, y = ((rng.normal(size=64) + 1j * rng.normal(size=64)).astype("c8") for _ in range(2))
+    z = rng.normal(size=64) + 1j * rng.normal(size=64)
+    out, wide, t = np.zeros((64, 5), "c8"), np.zeros(64, "c16"), np.zeros(64, "c8")
+    views = x.view("f4"), y.view("f4"), out.view("f4"), wide.view("f8"), z.view("f8"), t.view("f4")
+    compiled(source).run("all", 1, 64, *views)
+    expected = [x * y, x / y, x * y + x, np.abs(x) + 1j * y.real, x + np.conj(y)]
+    assert np.allclose(out, np.stack(expected, 1), rtol=1e-4, atol=1e-5)
+    assert np.allclose(wide, z * z + 1 + 2j)
+    assert np.allclose(t, np.exp(x) / (x + 1) * np.conj(x), rtol=1e-4, atol=1e-5)
+
+
+def test_old_names_and_memory(compiled):
+    source = """
+        #include "hip/hip_runtime.h"
+        __global__ void k(hipLaunchParm lp, int* out) {}
+        extern "C" __global__ __launch_bounds__(64, 2) void all(int* out, const float* __restrict__ x, float* y) {
+            HIP_DYNAMIC_SHARED(float, s)
+            int i = hipThreadIdx_x + hipBlockIdx_x * hipBlockDim_x;
+            s[hipThreadIdx_x] = __ldg(&x[i]); __syncthreads(); __threadfence(); __threadfence_block();
+            y[i] = s[hipBlockDim_x - 1 - hipThreadIdx_x];
+            long long from = clock64(); out[i] = clock64() >= from && hipGridDim_x == 2;
+            char copy[12]; memcpy(copy, &x[i], 4); memset(copy + 4, 1, 8); int n; memcpy(&n, copy + 4, 4); out[i] += n;
+        }"""
+    source = source.replace("__global__ void k(hipLaunchParm lp, int* out) {}", "")
+    x, y, out = np.arange(64, dtype="f4"), np.zeros(64, "f4"), np.zeros(64, "i4")
+    compiled(source).run("all", 2, 32, out, x, y, shared=128)
+    assert np.array_equal(y, x.reshape(2, 32)[:, ::-1].ravel())
+    assert (out == 0x01010101 + 1).all()
+
+
+@pytest.mark.executes(run=False)
+def test_printing(compiled, tmp_path):
+    """In a process of its own, whose output is read when it has ended."""
+    program = tmp_path / "printing.py"
+    program.write_text("""
+import forebay as ps
+device = ps.Device()
+program = device.program('''
+    #include <cassert>
+    extern "C" __global__ void say(int n, float x) {
+        printf("plain\\\\n"); printf("%d %.2f %s %c %llu\\\\n", n + threadIdx.x, x, "text", 'c', 1ull << 40);
+        assert(threadIdx.x < 1 && "too many"); if (n == 3) std::printf("%5.1e|%%\\\\n", 2.0);
+    }''')
+device.null_queue.launch(program["say"], 1, 2, 3, 1.5)
+device.finish()
+""")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=100, check=True)
+    lines = done.stdout.splitlines()
+    assert lines.count("plain") == 2
+    assert "3 1.50 text c 1099511627776" in lines
+    assert "4 1.50 text c 1099511627776" in lines
+    assert lines.count("2.0e+00|%") == 2
+    failed = [line for line in lines if "assertion" in line]
+    assert len(failed) == 1
+    assert re.search(r":5: block \(0, 0, 0\), thread \(1, 0, 0\): assertion `.*too many.*' failed", failed[0])
+
+
+REFUSED = {
+    "float4 v = tex2D<float4>(t, 1, 2); out[0] = v.x;": "textures and surfaces",
+    "surf2Dwrite(out[0], (hipSurfaceObject_t)0, 1, 2);": "textures and surfaces",
+    "cooperative_groups::this_grid().sync();": "no barrier across blocks",
+    "cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block()).sync();": "a tile has 1, 2, 4",
+    "int* p = (int*)malloc(n); p[n] = n; *where = p;": "memory cannot be allocated in a kernel",
+    "out[0] = j0f(out[1]);": "Bessel functions",
+    "char c[3]; atomicAdd((char (*)[3])out, 1);": "error:",
+}
+
+
+@pytest.mark.parametrize("statement", REFUSED)
+def test_refused_with_the_line(compiled, statement):
+    source = f"""extern "C" __global__ void k(float* out, hipTextureObject_t t, int n, int** where) {{
+        {statement}
+    }}"""
+    with pytest.raises(BuildError) as caught:
+        compiled(source)
+    assert REFUSED[statement] in caught.value.log
+    assert "program.hip:2:" in caught.value.log
+    assert "^" in caught.value.log
+
+
+def test_every_header_alone_and_twice(compiled):
+    names = sorted(str(path.relative_to(INCLUDE)) for path in INCLUDE.rglob("*") if path.is_file())
+    assert len(names) > 40
+    lines = "".join(f"#include <{name}>\n" for name in names * 2)
+    compiled(lines + 'extern "C" __global__ void k(int* out) { out[0] = 1; }')
+
+
+def test_headers_warn_of_nothing(compiled):
+    program = compiled(
+        '#include <hip/hip_runtime.h>\nextern "C" __global__ void k(float* x) { x[0] = sinf(__shfl(x[1], 2)); }',
+        ["-Wall", "-Wextra"],
+    )
+    assert program.translation.log == ""
+
+
+@pytest.mark.parametrize("others", [0, 9, 17, 26])
+def test_numbers_in_instructions_are_no_names(compiled, others):
+    """``extern __shared__`` becomes a parameter; numbers of functions that equal its id in the module stay."""
+    calls = [
+        "sin", "cos", "tan", "exp", "log", "sqrt", "rsqrt", "cbrt", "floor", "ceil", "rint", "trunc", "round", "fabs",
+        "erf", "erfc", "sinh", "cosh", "tanh",
+    ]  # fmt: skip
+    calls += ["exp2", "exp10", "log2", "log10", "asinh", "atan", "expm1", "log1p", "sinpi", "cospi", "tgamma"]
+    source = f"""
+        {"".join(f"__device__ int variable{n};" for n in range(others))}
+        extern "C" __global__ void all(float* x, int* n) {{
+            extern __shared__ float own[];
+            own[threadIdx.x] = x[threadIdx.x]; __syncthreads();
+            float v = own[threadIdx.x], sum = 0;
+            {"".join(f"sum += {call}f(v);" for call in calls)}
+            x[threadIdx.x] = sum; n[0] = 0 {"".join(f" + variable{n}" for n in range(others))};
+        }}
+        extern "C" __global__ void plain(float* x) {{
+            float v = x[threadIdx.x], sum = 0;
+            {"".join(f"sum += {call}f(v);" for call in calls)}
+            x[threadIdx.x] = sum;
+        }}"""
+    program = compiled(source)
+    assert not program.kernels["plain"].dynamic_shared
+    x = np.linspace(0.5, 1.5, 32).astype("f4")
+    y, n = x.copy(), np.ones(1, "i4")
+    program.run("all", 1, 32, x, n, shared=128)
+    program.run("plain", 1, 32, y)
+    assert np.allclose(x, y, rtol=1e-5)
+    assert n[0] == 0

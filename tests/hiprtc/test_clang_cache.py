@@ -1,0 +1,291 @@
+"""Which clang is found, and what is kept on the disk of what it made."""
+
+import os
+import shutil
+import stat
+import subprocess
+import threading
+
+import pytest
+
+import forebay as ps
+from forebay.hiprtc import compiler, prelude
+from forebay.hiprtc.clang import find_clang
+from forebay.hiprtc.compiler import compile_hip
+from forebay.hiprtc.options import split_options
+from tests.helpers.processes import command
+
+clang, reason = find_clang()
+if clang is None:
+    pytest.skip(reason, allow_module_level=True)
+
+pytestmark = pytest.mark.needs("no chosen device")
+
+KERNEL = "__global__ void k(int* x) { x[0] = NUMBER; }"
+OPTIONS = split_options(["-DNUMBER=1"])
+
+
+@pytest.fixture(scope="module")
+def header(tmp_path_factory):
+    """The precompiled header, made once for most tests."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FOREBAY_CACHE", str(folder))
+        patch.delenv("FOREBAY_NO_CACHE", raising=False)
+        compiled()
+    (path,) = files(folder, "headers")
+    return path
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch, header):
+    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("FOREBAY_NO_CACHE", raising=False)
+    (tmp_path / "cache" / "headers").mkdir(parents=True)
+    shutil.copy2(header, tmp_path / "cache" / "headers")
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """The commands of clang that run."""
+    seen = []
+
+    def run(command, **options):
+        seen.append(command)
+        return subprocess.run(command, **options)
+
+    for module in (compiler, prelude):
+        monkeypatch.setattr(module, "subprocess", type("Subprocess", (), {"run": staticmethod(run),
+                            "SubprocessError": subprocess.SubprocessError, "DEVNULL": subprocess.DEVNULL}))  # fmt: skip
+    return seen
+
+
+def compiled(source=KERNEL, options=OPTIONS, name="some.hip", headers=None, by=clang):
+    return compile_hip(by, source, name, headers or {}, options, [])
+
+
+def program(tmp_path, text, name="zig"):
+    """A program that can stand for clang; as zig it has the headers of the one that was found."""
+    path = tmp_path / name
+    if name == "zig":
+        (tmp_path / "lib").symlink_to(os.path.join(os.path.dirname(clang.path), "lib"))
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+ITSELF = f'exec {clang.path} "$@"'
+
+
+# -- finding it
+
+
+def test_the_environment_names_one(tmp_path, monkeypatch):
+    path = program(tmp_path, ITSELF)
+    monkeypatch.setenv("FOREBAY_CLANG", str(path))
+    found, why = find_clang()
+    assert (found.path, found.version, why) == (str(path), clang.version, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("echo clang version 19.1.7", "is clang 19.1.7; HIP C++ needs 20"),
+        ("echo some compiler", "is no clang"),
+        ("exit 3", "does not run"),
+        (
+            'case "$*" in *--version) echo clang version 22.1;; *) echo error: no target >&2; exit 1;; esac',
+            "error: no target",
+        ),
+    ],
+)
+def test_what_is_no_such_clang_is_named(tmp_path, monkeypatch, text, told):
+    path = program(tmp_path, text)
+    monkeypatch.setenv("FOREBAY_CLANG", str(path))
+    found, why = find_clang()
+    assert found is None
+    for words in ("FOREBAY_CLANG", str(path), told):
+        assert words in why
+
+
+def test_a_file_that_is_not_there_and_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("FOREBAY_CLANG", str(tmp_path / "nothing"))
+    assert "does not run" in find_clang()[1]
+    monkeypatch.setenv("FOREBAY_CLANG", "none")
+    assert find_clang() == (None, "FOREBAY_CLANG=none turns clang off")
+
+
+def test_the_path_is_searched_last(tmp_path, monkeypatch):
+    monkeypatch.setattr("forebay.hiprtc.clang._in_wheel", lambda: "")
+    monkeypatch.delenv("FOREBAY_CLANG", raising=False)
+    program(tmp_path, "echo clang version 14.0.6", "clang")
+    folders = [flag for flag in clang.flags if os.path.isabs(flag)]
+    listed = "".join(f" {folder}\\n" for folder in folders)
+    newer = program(
+        tmp_path,
+        f"""case "$*" in
+        *"-E -v"*) printf '#include <...> search starts here:\\n{listed}End of search list.\\n' >&2;;
+        *) exec {" ".join(clang.front_end[:-1])} "$@" {" ".join(flag for flag in clang.flags if flag[:2] == "-D")};;
+        esac""",
+        "clang-22",
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin")
+    found, _ = find_clang()
+    assert found.path == str(newer)
+    assert [flag for flag in found.flags if os.path.isabs(flag)] == folders
+    newer.unlink()
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}")
+    found, why = find_clang()
+    assert found is None
+    assert "clang 14.0.6" in why
+    assert "pip install 'forebay[hip]'" in why
+
+
+# -- what is kept
+
+
+def test_a_second_time_clang_does_not_run(runs, folder):
+    shutil.rmtree(folder)
+    first = compiled()
+    assert len(runs) == 3  # the header, the module, SPIR-V
+    assert compiled() == first
+    assert len(runs) == 3
+
+
+@pytest.mark.parametrize("change", [
+    {"source": KERNEL + " "}, {"name": "other.hip"}, {"headers": {"a.h": ""}}, {"options": split_options(["-DNUMBER=2"])},
+    {"options": split_options(["-DNUMBER=1", "-O1"])},
+])  # fmt: skip
+def test_what_makes_another_program(runs, change):
+    compiled()
+    count = len(runs)
+    compiled(**change)
+    assert len(runs) > count
+
+
+def test_an_included_file_that_changes(tmp_path, runs):
+    header = tmp_path / "number file.h"
+    header.write_text("#define NUMBER 1\n")
+    source, options = f'#include "number file.h"\n{KERNEL}', split_options([f"-I{tmp_path}"])
+    one = compiled(source, options)
+    count = len(runs)
+    assert compiled(source, options) == one
+    assert len(runs) == count
+    header.write_text("#define NUMBER 2\n")
+    assert compiled(source, options).spirv != one.spirv
+    assert len(runs) == count + 2
+    header.unlink()
+    with pytest.raises(ps.BuildError, match=r"number file\.h"):
+        compiled(source, options)
+
+
+def test_another_version_of_the_headers(tmp_path, monkeypatch, runs):
+    compiled()
+    count = len(runs)
+    monkeypatch.setattr(prelude, "content_key", lambda: "changed")
+    compiled()
+    assert len(runs) == count + 3
+
+
+def files(folder, kind):
+    return [path for path in (folder / kind).iterdir() if path.is_file()]
+
+
+@pytest.mark.parametrize("kind", ["programs", "headers"])
+@pytest.mark.parametrize("content", [b"", b"broken", None], ids=["empty", "broken", "half"])
+def test_a_broken_file_is_made_anew(folder, kind, content):
+    first = compiled()
+    (path,) = files(folder, kind)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    if kind == "headers":
+        for other in files(folder, "programs"):
+            other.unlink()
+    assert compiled() == first
+    (path,) = files(folder, kind)
+    assert abs(path.stat().st_size - len(whole)) < 1000
+
+
+def test_headers_of_other_flags_are_apart_and_the_oldest_go(folder, monkeypatch):
+    monkeypatch.setattr(prelude, "KEPT", 2)
+    for standard in ("c++17", "c++20", "gnu++17"):
+        compiled(options=split_options(["-DNUMBER=1", f"-std={standard}"]))
+    assert len(files(folder, "headers")) == 2
+
+
+@pytest.mark.parametrize("how", ["a file", "turned off"])
+def test_without_a_cache_it_compiles_all_the_same(folder, monkeypatch, runs, how):
+    if how == "a file":
+        shutil.rmtree(folder)
+        folder.write_text("in the way")
+    else:
+        monkeypatch.setenv("FOREBAY_NO_CACHE", "1")
+    first = compiled()
+    assert compiled() == first
+    assert len(runs) >= 4
+
+
+def test_a_full_disk(monkeypatch, runs, folder):
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    shutil.rmtree(folder)
+    monkeypatch.setattr(prelude.tempfile, "mkstemp", full)
+    made = compiled()
+    assert [kernel.name for kernel in made.kernels] == ["k"]
+    assert len(runs) == 2
+
+
+def test_threads_and_processes_at_once(folder):
+    shutil.rmtree(folder)
+    code = (
+        "from forebay.hiprtc.clang import find_clang; from forebay.hiprtc.compiler import compile_hip;"
+        "from forebay.hiprtc.options import split_options;"
+        f"made = compile_hip(find_clang()[0], {KERNEL!r}, 'some.hip', {{}}, split_options(['-DNUMBER=1']));"
+        "print(len(made.spirv))"
+    )
+    arguments, env = command("-c", code, FOREBAY_CACHE=folder)
+    others = [subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(compiled())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sizes = {int(other.communicate()[0]) for other in others} | {len(made.spirv) for made in results}
+    assert len(sizes) == 1
+    assert len(results) == 2
+    assert len(files(folder, "headers")) == 1
+    assert len(files(folder, "programs")) == 2  # and which clang it was
+
+
+# -- when clang ends
+
+
+def test_a_clang_that_dies_is_a_compile_error(tmp_path, monkeypatch):
+    path = program(tmp_path, f'case "$*" in *"-x ir"*) kill -SEGV $$;; esac\n{ITSELF}')
+    monkeypatch.setenv("FOREBAY_CLANG", str(path))
+    by, _ = find_clang()
+    with pytest.raises(ps.BuildError) as caught:
+        compiled(by=by)
+    assert "some.hip: error: clang was ended by SIGSEGV" in caught.value.log
+    path.unlink()
+    with pytest.raises(ps.BuildError, match="does not run"):
+        compiled(source=KERNEL + "\n", by=by)
+
+
+def test_nothing_is_left_in_the_temporary_folder(tmp_path):
+    code = (
+        "import os, tempfile\n"
+        "from forebay.hiprtc.clang import find_clang\nfrom forebay.hiprtc.compiler import compile_hip\n"
+        "from forebay.hiprtc.options import split_options\n"
+        "for source in ('__global__ void k(int* x) { }', 'nonsense'):\n"
+        "    try: compile_hip(find_clang()[0], source, 'some.hip', {'a.h': ''}, split_options([]))\n"
+        "    except Exception as error: print(error)\n"
+    )
+    (tmp_path / "tmp").mkdir()
+    arguments, env = command("-c", code, FOREBAY_CACHE=tmp_path / "c", TMPDIR=tmp_path / "tmp")
+    done = subprocess.run(arguments, env=env, capture_output=True, text=True, check=True)
+    assert "nonsense" in done.stdout
+    assert list((tmp_path / "tmp").iterdir()) == []

@@ -1,0 +1,97 @@
+"""HIP C++ given to Device.program."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.refusals import refused
+
+SCALE = "__global__ void scale(float* x, float by, int n) { int i = threadIdx.x; if (i < n) x[i] *= by; }"
+
+
+@pytest.fixture(params=["clang", "translator"])
+def way(request, device, monkeypatch):
+    """The device's own way, and the translator."""
+    if request.param == "translator":
+        monkeypatch.setenv("FOREBAY_CLANG", "none")
+
+
+@pytest.mark.executes
+@pytest.mark.usefixtures("way")
+def test_it_runs(device, queue):
+    program = device.program(SCALE)
+    assert list(program) == ["scale"]
+    x = device.array(np.arange(8, dtype="f4"))
+    queue.launch(program["scale"], 1, 8, x, 2.5, 6)
+    assert x.get(queue=queue).tolist() == [0, 2.5, 5, 7.5, 10, 12.5, 6, 7]
+    with refused(ps.Error, TypeError, "view"):
+        queue.launch(program["scale"], 1, 8, device.zeros(8, "f8"), 2.5, 6)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("source", [
+    "// __global__ void k(float* x) { }\nkernel void k(global float* x) { x[0] = 1; }",
+    "/* __global__\n */ kernel void k(global float* x) { x[0] = 1; }",
+    "#define __global__ kernel\n__global__ void k(global float* x) { x[0] = 1; }",
+    '#define TEXT "__global__"\nkernel void k(global float* x) { x[0] = sizeof(TEXT); }',
+    "kernel void k(global float* x) { int my__global__s = 1; x[0] = my__global__s; }",
+])  # fmt: skip
+def test_what_is_opencl_c(device, source):
+    with device.program(source) as program:
+        assert list(program) == ["k"]
+
+
+@pytest.mark.needs("SPIR-V")
+@pytest.mark.executes
+def test_instances_and_variables_by_their_names_in_the_source(device, queue):
+    source = """
+    namespace deep { __device__ int count = 3; }
+    template <class T> __global__ void scale(T* x) { x[0] *= deep::count; }
+    template __global__ void scale<float>(float*);
+    template __global__ void scale<int>(int*);"""
+    with device.program(source, "-std=c++20 -O3") as program:
+        assert set(program) == {"_Z5scaleIfEvPT_", "_Z5scaleIiEvPT_"}
+        for name in ("scale<float>", "_Z5scaleIfEvPT_"):
+            assert name in program
+        assert program["scale<float>"] is program["_Z5scaleIfEvPT_"]
+        assert "scale<double>" not in program
+        with refused(ps.InvalidArgumentError, ValueError, "scale<double>"):
+            program["scale<double>"]
+        x = device.array(np.full(1, 2, "i4"))
+        queue.launch(program["scale<int>"], 1, 1, x)
+        assert x.get(queue=queue).tolist() == [6]
+        if device.info.backend != "sycl":
+            assert program.get_global("count").view("i4").get(queue=queue).tolist() == [3]
+            assert program.get_global("_ZN4deep5countE") is program.get_global("count")
+
+
+@pytest.mark.usefixtures("way")
+def test_errors_have_the_line(device):
+    with pytest.raises(ps.BuildError) as caught:
+        device.program("__global__ void k(float* x) {\n  x[0] = nothing;\n}")
+    assert "program.hip:2" in caught.value.log
+    assert "nothing" in caught.value.log
+
+
+def test_an_unknown_option_is_named(device):
+    with refused(ps.InvalidArgumentError, ValueError, "--frobnicate"):
+        device.program(SCALE, ["--frobnicate"])
+
+
+def test_without_a_compiler_it_says_what_to_install(device, monkeypatch):
+    monkeypatch.setenv("FOREBAY_CLANG", "none")
+    monkeypatch.delitem(sys.modules, "forebay.hip_cpp.preprocessor", raising=False)
+    monkeypatch.setitem(sys.modules, "pcpp", None)
+    with refused(ps.NotSupportedError, RuntimeError, "pip install 'forebay[hip]'"):
+        device.program(SCALE)
+    with device.program("kernel void k(global float* x) { x[0] = 1; }") as program:
+        assert "k" in program
+
+
+def test_a_closed_device_is_refused_before_it_compiles(device):
+    other = ps.Device(device.name, private=True)
+    other.close()
+    with pytest.raises(ps.ClosedError):
+        other.program("__global__ nonsense")

@@ -1,0 +1,87 @@
+"""Cutting files down to their kernels, and the table of what became of them."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from forebay.hiprtc.clang import find_clang
+from tests import hip_collections
+from tests.helpers.hip_sources import Collection, guessed, host_functions, items, launched, strings_of, without
+
+PROGRAM = r"""
+#include <cstdio>
+#include <thrust/device_vector.h>
+#include "shared.h"
+
+struct Timer { std::chrono::steady_clock::time_point start; void stop(); };
+void prototype(Timer&);
+
+template <typename T, int N>
+__global__ void scale(T* x, T a) { x[threadIdx.x] = a * x[threadIdx.x] + twice(N); }
+
+__global__ __launch_bounds__(64) void textured(float* x, cudaTextureObject_t t) { x[0] = tex2D<float>(t, 1, 2); }
+
+int main() {
+    printf("}"); // {
+#ifdef FAST
+    scale<float, 4><<<1, 64>>>(x, 2.f);
+#endif
+    return 0;
+}
+"""
+HEADER = (
+    "#pragma once\n__device__ inline int twice(int n) { return 2 * n; }\n#define SIZE 3\nvoid host() { std::cout; }\n"
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "program.cu").write_text(PROGRAM)
+    (tmp_path / "shared.h").write_text(HEADER)
+    (tmp_path / "page.py").write_text(
+        'SOURCE = r"""extern "C" __global__ void k(int* x) { x[0] = 1; }"""\nOTHER = "x"\n'
+    )
+    return tmp_path
+
+
+def test_cutting(folder):
+    seen = set()
+    text = Collection(folder, Path()).flatten(folder / "program.cu", seen)
+    assert seen == {folder / "program.cu", folder / "shared.h"}
+    cut = without(text, host_functions(text))
+    assert [item.name for item in items(cut) if item.kind == "kernel"] == ["scale", "textured"]
+    for gone in ("main", "prototype", "host()", "thrust", "printf"):
+        assert gone not in cut
+    for kept in ("twice(int n)", "#define SIZE 3", "struct Timer", "#ifdef FAST", "#endif"):
+        assert kept in cut
+    assert cut.count("\n") == text.count("\n")
+
+
+def test_instances():
+    assert launched(PROGRAM) == {"scale": ["scale<float, 4>"]}
+    assert guessed("template <class T, unsigned N, bool B, int D = 1> __global__ void k(T*)", "k") == [
+        "k<float, 16, true>", "k<int, 16, true>",
+    ]  # fmt: skip
+    assert (
+        guessed("template <typename T, typename BinaryOp> __global__ void k(T*)", "k")[0]
+        == "k<float, std::plus<float>>"
+    )
+
+
+def test_strings(folder):
+    assert len(strings_of(folder / "page.py")) == 1
+
+
+@pytest.mark.needs("SPIR-V")
+def test_table(folder, device, monkeypatch):
+    if find_clang()[0] is None:
+        pytest.skip(find_clang()[1])
+    monkeypatch.setenv("FOREBAY_DEVICE", device.name)
+    done = CliRunner().invoke(hip_collections.main, [str(folder), "--device", device.name, "--at-least", "99"])
+    assert done.exit_code == 1
+    assert "3 kernels: 2 loads, 1 does not compile" in done.output
+    assert "textures and surfaces" in done.output
+    assert "of those that need nothing of the causes with a name 100.0 % load" in done.output
+    done = CliRunner().invoke(hip_collections.main, [str(folder), "--only", "page", "--device", device.name])
+    assert done.exit_code == 0, done.output
