@@ -160,6 +160,11 @@ cdef class Buffer:
         return self.allocation.device
 
     @property
+    def _begins_at(self) -> int:
+        """Its start, of which only the remainder by small powers of two says anything."""
+        return self.memory.address or self.memory.offset
+
+    @property
     def address(self) -> int:
         """Its start in the device's address space, for pointer arithmetic.
 

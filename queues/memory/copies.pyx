@@ -23,7 +23,7 @@ from forebay.queues.memory.buffer cimport Buffer, hold_memory
 from forebay.sync.finish cimport wait_on_host
 from forebay.sync.ordering cimport Order, abort_command, apply_command, begin_command, end_order, waits_of
 
-from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import refuse_on_host_thread
 from forebay.queues.memory.strided import StridedView, copy_strided
 
@@ -70,7 +70,29 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
         return copy_between_devices(queue, state, dst, src)
     queue._check_buffer(src, "src")
     check_overlap(dst, src)
+    if are_of_two_kinds(&dst.memory, &src.memory):
+        return copy_through_host(queue, state, dst, src)
     submit_copy(queue, state, dst, NULL, src, NULL, dst.nbytes, None, NULL)
+    return 0
+
+
+cdef bint are_of_two_kinds(const Memory* one, const Memory* other) noexcept:
+    """Return whether one is only a memory object and the other only an address, as pyopencl's and forebay's memory are
+    on NVIDIA's OpenCL. No call copies between these: addresses there are none of the host.
+    """
+    return (one.handle == NULL) != (other.handle == NULL) and (one.address == 0) != (other.address == 0)
+
+
+cdef int copy_through_host(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
+    cdef Memory memory
+    if queue.capturing:
+        raise NotSupportedError(
+            f"a captured copy between memory of forebay and of another package: {queue.device.name} has no command for "
+            "it; copy before the capture, or in a kernel")
+    staged = queue.device.driver.stage(src.nbytes)
+    memory = host_memory_of(staged)
+    copy_to_staging(queue, state, staged, src)
+    submit_copy(queue, state, dst, NULL, None, &memory, dst.nbytes, staged, NULL)
     return 0
 
 

@@ -99,7 +99,8 @@ class Moves:
     def move(self, queue: Queue, to: StridedView, source: StridedView) -> None:
         """Copy, in one launch. Both have one shape and element size, and do not overlap. Does not block."""
         numbers = (to.start, source.start, to.dtype.itemsize, *to.strides, *source.strides)
-        unit = math.gcd(8, *numbers)
+        # GPUs need units that lie at multiples of their size, so it matters where the memory itself begins.
+        unit = math.gcd(8, to.memory._begins_at, source.memory._begins_at, *numbers)
         extents = [*reversed(to.shape), to.dtype.itemsize // unit]
         layout = np.array(
             [extents, [*reversed(to.strides), unit], [*reversed(source.strides), unit]], np.int64

@@ -130,11 +130,33 @@ def test_a_buffer_that_a_value_closes(debugging, kernels):
         debugging.queue().launch(kernels["put"], 1, 1, buffer, Closing(), 1)
 
 
-def test_not_on_the_host_thread(debugging, kernels):
-    queue, buffer = debugging.queue(), debugging.zeros(10, "i4")
-    queue.host(lambda: debugging.queue().launch(kernels["put"], 1, 1, buffer, 1, 1))
-    with pytest.raises(ps.Error, match=r"debugging.*host function"):
-        queue.finish()
+def test_a_launch_is_not_waited_for_while_a_host_function_or_a_gate_holds_the_device(debugging, kernels):
+    """This thread is the one that ends what it would wait for."""
+    held, free, buffer = debugging.queue(blocking=False), debugging.queue(blocking=False), debugging.zeros(10, "i4")
+    debugging.finish()
+    may_return = threading.Event()
+    held.host(may_return.wait)
+    held.launch(kernels["put"], 1, 1, buffer, 1, 1)
+    assert not held.query()
+    free.launch(kernels["put"], 1, 1, buffer, 2, 2)
+    may_return.set()
+    held.finish()
+    gate = held._gate()
+    held.launch(kernels["put"], 1, 1, buffer, 3, 3)
+    gate.open()
+    debugging.finish()
+    assert buffer.get(queue=held).tolist()[:4] == [0, 1, 2, 3]
+    with pytest.raises(ps.OutOfBoundsError):  # and now launches are checked again
+        held.launch(kernels["put"], 1, 1, buffer, 10, 1)
+
+
+def test_a_host_function_launches(debugging, kernels):
+    queue, buffer = debugging.queue(blocking=False), debugging.zeros(10, "i4")
+    other = debugging.queue(blocking=False)
+    debugging.finish()
+    queue.host(lambda: other.launch(kernels["put"], 1, 1, buffer, 1, 7))
+    queue.finish()
+    assert buffer.get(queue=other).tolist()[:2] == [0, 7]
 
 
 def test_other_devices_have_no_guards(device, program):
