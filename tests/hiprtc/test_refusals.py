@@ -1,5 +1,6 @@
 """What is outside of the subset is refused with its line, its name and the line itself."""
 
+import re
 import pytest
 
 import forebay as ps
@@ -180,7 +181,7 @@ def test_the_compilers_errors_are_at_the_users_lines(device, needs_line_directiv
     source = "\n" * 60 + "__global__ void k(const int* p,\n  int n) {\n\n  if (n)\n    p[0]\n = 1; }"
     with pytest.raises(ps.BuildError) as caught:
         device.program(translate(source, "some.hip").text)
-    assert ":65:" in caught.value.log or ":66:" in caught.value.log
+    assert re.search(r"\b6[56]:", caught.value.log)
 
 
 def test_a_return_before_a_barrier_is_worth_a_warning():
