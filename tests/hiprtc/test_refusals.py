@@ -1,6 +1,7 @@
 """What is outside of the subset is refused with its line, its name and the line itself."""
 
 import re
+
 import pytest
 
 import forebay as ps
