@@ -157,7 +157,7 @@ cdef Status finish_queue(QueueState* queue) noexcept nogil:
         queue.lock.unlock()
         return 0
     queue.counts.host_syncs += 1
-    # Where the last poll found work outstanding, another is likely to be a driver call too many: a marker says the same.
+    # Where the last poll found work outstanding, another is likely to be one call too many: a marker says the same.
     if queue.driver.poll != NULL and not queue.found_busy:
         status = look(queue, &done)
         if status != 0 or done:

@@ -71,7 +71,9 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
     queue._check_buffer(src, "src")
     check_overlap(dst, src)
     if are_of_two_kinds(&dst.memory, &src.memory):
-        return copy_through_host(queue, state, dst, src)
+        raise NotSupportedError(
+            f"copy between memory of another package and memory of forebay: {queue.device.name} has no command for "
+            "that, as its OpenCL does not take addresses for memory objects; copy through a NumPy array")
     submit_copy(queue, state, dst, NULL, src, NULL, dst.nbytes, None, NULL)
     return 0
 
@@ -81,19 +83,6 @@ cdef bint are_of_two_kinds(const Memory* one, const Memory* other) noexcept:
     on NVIDIA's OpenCL. No call copies between these: addresses there are none of the host.
     """
     return (one.handle == NULL) != (other.handle == NULL) and (one.address == 0) != (other.address == 0)
-
-
-cdef int copy_through_host(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
-    cdef Memory memory
-    if queue.capturing:
-        raise NotSupportedError(
-            f"a captured copy between memory of forebay and of another package: {queue.device.name} has no command for "
-            "it; copy before the capture, or in a kernel")
-    staged = queue.device.driver.stage(src.nbytes)
-    memory = host_memory_of(staged)
-    copy_to_staging(queue, state, staged, src)
-    submit_copy(queue, state, dst, NULL, None, &memory, dst.nbytes, staged, NULL)
-    return 0
 
 
 cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffer src) except -1:

@@ -159,6 +159,11 @@ def test_another_queue_waits_for_what_only_pyopencl_submitted(native, queue, con
     source = cl_buffer(context, VALUES[::-1].copy())
     cl.enqueue_copy(native, memory, source, wait_for=[gate])
     other.wait(queue)
+    if not queue.device.driver.has_memory_objects:
+        with refused(ps.NotSupportedError, RuntimeError, "another package", "NumPy"):
+            other.copy(out, buffer)
+        gate.set_status(cl.command_execution_status.COMPLETE)
+        return
     other.copy(out, buffer)
     native.flush()
     assert not other.query()
