@@ -70,7 +70,7 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
         return copy_between_devices(queue, state, dst, src)
     queue._check_buffer(src, "src")
     check_overlap(dst, src)
-    if are_of_two_kinds(&dst.memory, &src.memory):
+    if are_of_two_kinds(&dst.memory, &src.memory) and queue.device.info.kind != "cpu":
         raise NotSupportedError(
             f"copy between memory of another package and memory of forebay: {queue.device.name} has no command for "
             "that, as its OpenCL does not take addresses for memory objects; copy through a NumPy array")
@@ -80,7 +80,7 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
 
 cdef bint are_of_two_kinds(const Memory* one, const Memory* other) noexcept:
     """Return whether one is only a memory object and the other only an address, as pyopencl's and forebay's memory are
-    on NVIDIA's OpenCL. No call copies between these: addresses there are none of the host.
+    on NVIDIA's OpenCL. No call copies between these on a GPU; on a CPU the address is one of the host.
     """
     return (one.handle == NULL) != (other.handle == NULL) and (one.address == 0) != (other.address == 0)
 
