@@ -62,7 +62,7 @@ def checkout(tmp_path_factory):
     checkout = tmp_path_factory.mktemp("types")
     for folder in ("core", "sync", "events", "queues", "src"):
         (checkout / folder).symlink_to(ROOT / folder)
-    for name in ("setup.py", "pyproject.toml"):
+    for name in ("setup.py", "pyproject.toml", "README.md"):
         shutil.copy2(ROOT / name, checkout)
     output_of("setup.py", "--quiet", "view", cwd=checkout)
     return checkout
