@@ -11,7 +11,7 @@ from forebay.queues.selection import devices
 from tests.helpers.processes import ROOT, python
 
 pytestmark = [
-    pytest.mark.executes,
+    pytest.mark.executes(run=False),
     pytest.mark.needs("no validation layer"),
     pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device"),
 ]

@@ -114,6 +114,7 @@ def test_results_through_pointers_norms_and_kinds(compiled):
         assert np.allclose(ours, theirs, rtol=3e-6, atol=3e-6), call
 
 
+@pytest.mark.executes(run=False)  # what is in the memory otherwise may be no number
 @pytest.mark.parametrize(("dtype", "letters"), [("f4", ("f", "f", "maf")), ("f8", ("d", "d", "ma"))])
 def test_rounding(compiled, dtype, letters):
     """Each result is the neighbour of the exact one in its direction."""
