@@ -53,13 +53,13 @@ def test_the_next_queue_uses_the_kernel(device, fill, handed_on):
 
 
 @pytest.mark.executes
-def test_an_argument_that_is_closed_is_not_used(device, fill):
+def test_an_argument_that_is_closed_is_not_used(device, fill, handed_on):
     """The next buffer may have the same address, and even the same memory."""
     for _ in range(100):
         buffer = device.empty(N, "i4")
         assert launch_and_go(device, fill, buffer, 7) == 12
         queue = device.queue(blocking=False)
-        assert uses_of(buffer)[1] == 0  # no kernel that is handed on has it
+        assert uses_of(buffer)[1] == 0 or not handed_on  # no kernel that is handed on has it
         assert buffer.get(queue=queue).tolist() == [7] * N
         queue.fill(buffer, 0)
         queue.finish()

@@ -14,6 +14,7 @@ def bench(request):
 
 
 @pytest.mark.threads
+@pytest.mark.needs("no validation layer")  # which looks for leaks after each test; the devices stay for all of them
 @pytest.mark.parametrize("first", range(0, 300, 30))
 def test_programs_leave_what_the_model_does(bench, first):
     assert sum(bench.run(seed) for seed in range(first, first + 30)) > 30 * 1000

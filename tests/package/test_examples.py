@@ -42,11 +42,14 @@ def temperatures(tmp_path_factory):
 
 @pytest.mark.parametrize("bands", [2, 5, 48])
 def test_heat_is_the_same_to_the_last_bit_on_any_number_of_queues(tmp_path, temperatures, bands):
-    checked(*HEAT, "--bands", bands, "--save", tmp_path / "some.npy", "--output", tmp_path / "heat.png")
+    draws = importlib.util.find_spec("matplotlib") is not None
+    picture = ("--output", tmp_path / "heat.png") if draws else ()
+    checked(*HEAT, "--bands", bands, "--save", tmp_path / "some.npy", *picture)
     assert np.array_equal(np.load(tmp_path / "some.npy"), temperatures)
     assert temperatures.min() < 1
     assert temperatures.max() > 90
-    picture_at(tmp_path / "heat.png")
+    if draws:
+        picture_at(tmp_path / "heat.png")
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
