@@ -37,6 +37,7 @@ ctypedef pair[size_t, PyObject*] SparePair
 
 cdef enum:
     AT_ONCE = 8  # queues that one collection looks at
+    BUSY_AT_ONCE = 2  # after so many on which nothing is done it stops: the others are likely younger
     SPARE_STAGING = 2  # pieces of staging memory that a parameter keeps
 
 
@@ -263,8 +264,8 @@ cdef QueueState* next_draining(DeviceState* device) noexcept nogil:
     return queue
 
 
-cdef void put_back(QueueState* queue) noexcept nogil:
-    """Return a queue to the list if something still waits there."""
+cdef bint put_back(QueueState* queue) noexcept nogil:
+    """Return a queue to the list if something still waits there. Returns whether it does."""
     cdef Marker* asked = NULL
     cdef bint waiting
     queue.device.registry_lock.lock()
@@ -280,28 +281,32 @@ cdef void put_back(QueueState* queue) noexcept nogil:
         release_marker(asked)
     if not waiting:
         release_queue_state(queue)
+    return waiting
 
 
-cdef void take_retired(DeviceState* device, size_t at_most, vector[Retired*]& done) noexcept nogil:
+cdef void take_retired(DeviceState* device, bint everything, vector[Retired*]& done) noexcept nogil:
     cdef vector[Retired*] fresh
     cdef QueueState* queue
+    cdef size_t at_most, busy = 0
     cdef size_t i
     drain_orphans(device)
     drop_dead_plans(device)
     device.registry_lock.lock()
     fresh.swap(device.fresh)
-    at_most = min(at_most, device.draining.size() + fresh.size())
+    at_most = device.draining.size() + fresh.size()
     device.registry_lock.unlock()
     for i in range(fresh.size()):
         if fresh[i].open:
             add_users_of_all(device, fresh[i])
         sort_in(device, fresh[i], done)
-    for _ in range(at_most):
+    for _ in range(at_most if everything else min(at_most, <size_t> AT_ONCE)):
         queue = next_draining(device)
         if queue == NULL:
             break
         look_at(queue, done)
-        put_back(queue)
+        busy += put_back(queue)
+        if busy == BUSY_AT_ONCE and not everything:
+            break
 
 
 # -- giving back
@@ -477,7 +482,7 @@ cdef void collect_device(DeviceState* device):
     cdef vector[Retired*] done
     if has_retired(device):
         with nogil:
-            take_retired(device, AT_ONCE, done)
+            take_retired(device, False, done)
         drop(device, done)
 
 
@@ -493,7 +498,7 @@ cdef void collect_all(DeviceState* device):
     while True:  # a queue that ends leaves plans behind
         done.clear()
         with nogil:
-            take_retired(device, <size_t> -1, done)
+            take_retired(device, True, done)
         if done.empty():
             break
         drop(device, done)
