@@ -11,6 +11,9 @@ from ..raw import Call, Sequence, Threads
 from . import AbsentError, Ground, Layer, Subject
 from .forebay import ARRAYS, ELEMENTS, turns
 
+SLOTS = 100
+"""Of pinned memory for bytes by value: as many launches as a sample has."""
+
 
 class CLoop(Layer):
     """What the others are compared with. It makes the calls that forebay has to make, and knows what they will be."""
@@ -179,19 +182,23 @@ class CLoop(Layer):
         return self.subject([null, other], calls, (kernel, memory, another, more, before, after))
 
     def by_value(self, nbytes: int, change: str) -> Subject:
-        """A launch; new bytes are put into pinned memory and copied from there."""
+        """A launch; new bytes are put into pinned memory and copied from there.
+
+        Each of the launches that wait together has a slot of its own: nobody has read it before the last is submitted.
+        """
         if not change:
             return self.launch()
-        native, stream, (kernel, memory) = self.native, self.streams(1)[0], self._kernel()
-        copied, kept = native.copy(stream, "up", nbytes)
+        native, stream = self.native, self.streams(1)[0]
+        memory = native.memory(nbytes)
+        kernel = native.kernel(2, memory)
+        first, pinned = native.pinned(SLOTS * nbytes)
         given, returned = ctypes.create_string_buffer(nbytes), ctypes.c_uint64()
-        put = Call(
-            ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value or 0,
-            (kept[-1].ctypes.data, ctypes.addressof(given), nbytes),
-            result=ctypes.addressof(returned),
-        )
-        calls = [put, *copied, *native.launch(stream, kernel)]
-        return self.subject([stream], calls, (kernel, memory, kept, given, returned), note="not compared")
+        put = ctypes.cast(ctypes.CDLL(None).memcpy, ctypes.c_void_p).value or 0
+        calls: list[Call] = []
+        for slot in range(first, first + SLOTS * nbytes, nbytes):
+            calls.append(Call(put, (slot, ctypes.addressof(given), nbytes), result=ctypes.addressof(returned)))
+            calls += [native.upload(stream, memory, slot, nbytes), *native.launch(stream, kernel)]
+        return self.subject([stream], calls, (kernel, memory, pinned, given, returned), operations=SLOTS)
 
     def finish_all(self, count: int) -> Subject:
         """Launches and markers, and one host wait for all markers."""

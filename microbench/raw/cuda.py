@@ -144,10 +144,18 @@ class Driver:
 
     # -- memory
 
+    def pinned(self, nbytes: int) -> tuple[int, object]:
+        """The address of pinned memory, which lives as long as the process."""
+        return self.make("cuMemHostAlloc", ctypes.c_size_t(nbytes), ctypes.c_uint(0)), None
+
+    def upload(self, stream: int, memory: int, source: int, nbytes: int) -> Call:
+        """A copy from an address of pinned memory."""
+        return self.call("cuMemcpyHtoDAsync_v2", memory, source, nbytes, stream)
+
     def copy(self, stream: int, direction: str, nbytes: int) -> tuple[list[Call], object]:
         """A copy "up", "down" or "across", the host's memory being pinned."""
         here, there = self.memory(nbytes), self.memory(nbytes)
-        host = self.make("cuMemHostAlloc", ctypes.c_size_t(nbytes), ctypes.c_uint(0))
+        host, _ = self.pinned(nbytes)
         name, to, source = {
             "up": ("cuMemcpyHtoDAsync_v2", here, host),
             "down": ("cuMemcpyDtoHAsync_v2", host, here),

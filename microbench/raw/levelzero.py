@@ -123,13 +123,23 @@ class Driver:
     def copy(self, stream: ps.Queue, direction: str, nbytes: int) -> tuple[list[Call], object]:
         """A copy "up", "down" or "across", the host's memory being pinned; and what has to be kept."""
         here, there = self.memory(nbytes), self.memory(nbytes)
-        host = ps.host_empty(nbytes, "u1", device=self.device)
-        at = host.ctypes.data
+        at, host = self.pinned(nbytes)
         to, source = {"up": (here.address, at), "down": (at, here.address), "across": (there.address, here.address)}[
             direction
         ]
-        call = self.call("zeCommandListAppendMemoryCopy", self.handle(stream), to, source, nbytes, 0, 0, 0)
-        return [call], (here, there, host)
+        return [self._copy(stream, to, source, nbytes)], (here, there, host)
+
+    def _copy(self, stream: ps.Queue, to: int, source: int, nbytes: int) -> Call:
+        return self.call("zeCommandListAppendMemoryCopy", self.handle(stream), to, source, nbytes, 0, 0, 0)
+
+    def pinned(self, nbytes: int) -> tuple[int, object]:
+        """The address of pinned memory, and what has to be kept."""
+        host = ps.host_empty(nbytes, "u1", device=self.device)
+        return host.ctypes.data, host
+
+    def upload(self, stream: ps.Queue, memory: Any, source: int, nbytes: int) -> Call:
+        """A copy from an address of pinned memory."""
+        return self._copy(stream, memory.address, source, nbytes)
 
     def alloc(self, stream: ps.Queue, nbytes: int) -> tuple[list[Call], object, str]:
         """Memory allocated and freed."""

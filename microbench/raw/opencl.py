@@ -122,21 +122,30 @@ class Driver:
     def copy(self, stream: ps.Queue, direction: str, nbytes: int) -> tuple[list[Call], object]:
         """A copy "up", "down" or "across", the host's memory being pinned; and what has to be kept."""
         queue, here, there = self.handle(stream), self.memory(nbytes), self.memory(nbytes)
-        host = ps.host_empty(nbytes, "u1", device=self.device)
-        at, kept = host.ctypes.data, (here, there, host)
-        if direction == "across" and here.handle:
+        at, host = self.pinned(nbytes)
+        kept = (here, there, host)
+        if direction == "up":
+            call = self.upload(stream, here, at, nbytes)
+        elif direction == "across" and here.handle:
             call = self.call("clEnqueueCopyBuffer", queue, here.handle, there.handle, 0, 0, nbytes, 0, 0, 0)
         elif here.handle:
-            name = "clEnqueueWriteBuffer" if direction == "up" else "clEnqueueReadBuffer"
-            call = self.call(name, queue, here.handle, 0, 0, nbytes, at, 0, 0, 0)
+            call = self.call("clEnqueueReadBuffer", queue, here.handle, 0, 0, nbytes, at, 0, 0, 0)
         else:
-            to, source = {
-                "up": (here.address, at),
-                "down": (at, here.address),
-                "across": (there.address, here.address),
-            }[direction]
+            to, source = (at, here.address) if direction == "down" else (there.address, here.address)
             call = self.call("clEnqueueSVMMemcpy", queue, 0, to, source, nbytes, 0, 0, 0)
         return [call], kept
+
+    def pinned(self, nbytes: int) -> tuple[int, object]:
+        """The address of pinned memory, and what has to be kept."""
+        host = ps.host_empty(nbytes, "u1", device=self.device)
+        return host.ctypes.data, host
+
+    def upload(self, stream: ps.Queue, memory: Any, source: int, nbytes: int) -> Call:
+        """A copy from an address of pinned memory."""
+        queue = self.handle(stream)
+        if memory.handle:
+            return self.call("clEnqueueWriteBuffer", queue, memory.handle, 0, 0, nbytes, source, 0, 0, 0)
+        return self.call("clEnqueueSVMMemcpy", queue, 0, memory.address, source, nbytes, 0, 0, 0)
 
     def alloc(self, stream: ps.Queue, nbytes: int) -> tuple[list[Call], object, str]:
         """Memory allocated and freed."""
