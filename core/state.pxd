@@ -154,6 +154,13 @@ cdef cppclass QueueState:
     Marker* asked  # the one marker that shows how far `retired` is done; only used by who took it off that list
 
 
+cdef struct Registered:
+    uint64_t queue_id
+    QueueState* queue  # retained
+    Epochs* epochs  # the queue's: to see that it has no work must not touch the queue itself, beside thousands
+    bint adopted
+
+
 cdef cppclass DeviceState:
     atomic[int32_t] references
     const Driver* driver
@@ -162,7 +169,7 @@ cdef cppclass DeviceState:
     QueueState* null_queue  # not retained: the Context that owns this state owns it too
     atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first
     Lock registry_lock  # guards all below; never held across a driver call, so it may be taken with the GIL
-    map[uint64_t, QueueState*] queues  # by id; each retained
+    vector[Registered] queues  # by ascending id
     vector[QueueState*] orphaned  # queues whose Queue is gone; with that one's reference
     vector[Retired*] fresh  # retired, and not looked at yet
     deque[QueueState*] draining  # queues that something retired waits for; retained
@@ -190,6 +197,8 @@ cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nog
 cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil
 cdef void release_queue_state(QueueState* queue) noexcept nogil
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil
+cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil
+cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& into) noexcept nogil
 cdef void drop_others(vector[QueueState*]& queues, uint64_t owner) noexcept nogil
 cdef void note_all_used(QueueState* queue, uint64_t epoch) noexcept nogil
 cdef void leave_to_parent(DeviceState* device) noexcept nogil

@@ -10,7 +10,7 @@ from cython.operator cimport dereference, preincrement
 
 from forebay.core.clock cimport release_clock
 from forebay.core.driver cimport Driver
-from forebay.core.epochs cimport new_epochs, release_epochs, retain_epochs, submitted_epoch
+from forebay.core.epochs cimport is_empty, new_epochs, release_epochs, retain_epochs, submitted_epoch
 from forebay.core.marker cimport Marker, release_marker
 from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.uses cimport Point
@@ -76,7 +76,8 @@ cdef QueueState* new_queue_state(
     queue.next_listed = NULL
     queue.last_plan = NULL
     device.registry_lock.lock()
-    device.queues[queue_id] = queue
+    device.queues.insert(
+        device.queues.begin() + place_of(device, queue_id), Registered(queue_id, queue, queue.epochs, adopted))
     if adopted:
         device.all_users.push_back(queue_id)
     device.registry_lock.unlock()
@@ -114,15 +115,47 @@ cdef void release_queue_state(QueueState* queue) noexcept nogil:
     del queue
 
 
+cdef size_t place_of(DeviceState* device, uint64_t queue_id) noexcept nogil:
+    """Return where the queue with this id is or would be. The registry is locked."""
+    cdef size_t first = 0, end = device.queues.size(), middle
+    while first < end:
+        middle = (first + end) // 2
+        if device.queues[middle].queue_id < queue_id:
+            first = middle + 1
+        else:
+            end = middle
+    return first
+
+
+cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil:
+    """Take a queue off, with the registry's reference left to the caller. The registry is locked."""
+    device.queues.erase(device.queues.begin() + place_of(device, queue_id))
+
+
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil:
     """Append all queues that may have work outstanding, each retained for the caller, by ascending id."""
-    cdef map[uint64_t, QueueState*].iterator each
+    cdef size_t i
     device.registry_lock.lock()
     into.reserve(device.queues.size())
-    each = device.queues.begin()
-    while each != device.queues.end():
-        into.push_back(retain_queue_state(dereference(each).second))
-        preincrement(each)
+    for i in range(device.queues.size()):
+        into.push_back(retain_queue_state(device.queues[i].queue))
+    device.registry_lock.unlock()
+
+
+cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& into) noexcept nogil:
+    """Append the queues with work that is not known to be done, and the adopted ones, each retained for the caller.
+
+    With an owner, its queues and the null queue.
+    """
+    cdef Registered* each
+    cdef size_t i
+    device.registry_lock.lock()
+    for i in range(device.queues.size()):
+        each = &device.queues[i]
+        if is_empty(each.epochs) and not (each.adopted and not is_closed(each.queue)):
+            continue
+        if owner == 0 or each.queue.owner == owner or each.queue.is_null:
+            into.push_back(retain_queue_state(each.queue))
     device.registry_lock.unlock()
 
 
@@ -141,11 +174,11 @@ cdef void drop_others(vector[QueueState*]& queues, uint64_t owner) noexcept nogi
 cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil:
     """Return the queue with this id, retained for the caller. NULL when it has ended: then all its work is done."""
     cdef QueueState* queue = NULL
-    cdef map[uint64_t, QueueState*].iterator found
+    cdef size_t place
     device.registry_lock.lock()
-    found = device.queues.find(queue_id)
-    if found != device.queues.end():
-        queue = retain_queue_state(dereference(found).second)
+    place = place_of(device, queue_id)
+    if place < device.queues.size() and device.queues[place].queue_id == queue_id:
+        queue = retain_queue_state(device.queues[place].queue)
     device.registry_lock.unlock()
     return queue
 
@@ -162,16 +195,16 @@ cdef void note_all_used(QueueState* queue, uint64_t epoch) noexcept nogil:
 
 cdef void leave_to_parent(DeviceState* device) noexcept nogil:
     """In a forked child: let the queues refuse commands. Threads that the child has not may have held the locks."""
-    cdef map[uint64_t, QueueState*].iterator each
+    cdef QueueState* queue
+    cdef size_t i
     device.registry_lock.unlock()
     if device.null_queue == NULL:
         return
-    each = device.queues.begin()
-    while each != device.queues.end():
-        dereference(each).second.lock.unlock()
-        dereference(each).second.barred |= BY_CLOSING
-        dereference(each).second.null_seen.store(submitted_epoch(device.null_queue.epochs))
-        preincrement(each)
+    for i in range(device.queues.size()):
+        queue = device.queues[i].queue
+        queue.lock.unlock()
+        queue.barred |= BY_CLOSING
+        queue.null_seen.store(submitted_epoch(device.null_queue.epochs))
 
 
 cdef Retired* new_retired() noexcept nogil:

@@ -26,7 +26,7 @@ from forebay.core.plan cimport Plan, Staging, can_be_handed_on, delete_plan, for
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
     DRAINING, ENDED, DeviceState, IdleQueue, QueueAnchor, QueueState, Retired, Statistics, add_statistics, find_queue,
-    is_closed, new_retired, registered_queues, release_queue_state, retain_queue_state, retire
+    is_closed, new_retired, registered_queues, release_queue_state, retain_queue_state, retire, unregister
 )
 from forebay.core.uses cimport Point, Uses, points_of
 from forebay.sync.finish cimport close_locked, wait_on_host_for_all
@@ -323,7 +323,7 @@ cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
     cdef size_t i
     queue.lock.lock()
     device.registry_lock.lock()
-    device.queues.erase(queue.epochs.queue_id)
+    unregister(device, queue.epochs.queue_id)
     queue.life = ENDED
     counts = device.retired.find(queue.owner)
     if counts != device.retired.end():
@@ -486,12 +486,27 @@ cdef void collect_device(DeviceState* device):
         drop(device, done)
 
 
+cdef inline bint holds_something(const QueueState* queue) noexcept nogil:
+    """This check may race, as that of `has_retired`."""
+    return not (queue.anchors.empty() and queue.retired.empty() and queue.marks.empty() and queue.staged == 0)
+
+
+cdef void queues_that_hold(DeviceState* device, vector[QueueState*]& into) noexcept nogil:
+    """Append the queues with something to give back, each retained for the caller. Others are only looked at."""
+    cdef size_t i
+    device.registry_lock.lock()
+    for i in range(device.queues.size()):
+        if holds_something(device.queues[i].queue):
+            into.push_back(retain_queue_state(device.queues[i].queue))
+    device.registry_lock.unlock()
+
+
 cdef void collect_all(DeviceState* device):
     """Give back everything that is done."""
     cdef vector[QueueState*] queues
     cdef vector[Retired*] done
     cdef size_t i
-    registered_queues(device, queues)
+    queues_that_hold(device, queues)
     for i in range(queues.size()):
         collect_queue(queues[i])
         release_queue_state(queues[i])
@@ -535,8 +550,7 @@ cdef void collect_queue(QueueState* queue):
     cdef vector[PyObject*] dropped
     cdef vector[Retired*] done
     cdef size_t i
-    # These checks may race, as those of `has_retired`.
-    if queue.anchors.empty() and queue.retired.empty() and queue.marks.empty() and queue.staged == 0:
+    if not holds_something(queue):
         return
     with nogil:
         queue.lock.lock()

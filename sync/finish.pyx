@@ -12,8 +12,8 @@ from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, r
 from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
-    BY_CLOSING, DeviceState, QueueState, drop_others, is_closed, refusal, registered_queues, release_queue_state,
-    retain_queue_state
+    BY_CLOSING, DeviceState, QueueState, busy_queues, drop_others, is_closed, refusal, registered_queues,
+    release_queue_state, retain_queue_state
 )
 from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, take_marker
 
@@ -76,9 +76,9 @@ cdef void queues_spoken_for(QueueState* queue, vector[QueueState*]& queues) noex
     queues.push_back(retain_queue_state(queue))
     if not queue.is_null:
         return
-    registered_queues(queue.device, all)
+    busy_queues(queue.device, 0, all)
     for i in range(all.size()):
-        if all[i].blocking and all[i] != queue and (not is_empty(all[i].epochs) or all[i].adopted):
+        if all[i].blocking and all[i] != queue:
             queues.push_back(all[i])
         else:
             release_queue_state(all[i])
@@ -248,18 +248,6 @@ cdef bint finish_each(vector[QueueState*]& queues) noexcept nogil:
     return False
 
 
-cdef void keep_busy(vector[QueueState*]& queues) noexcept nogil:
-    """Release and drop the queues that have no work outstanding."""
-    cdef vector[QueueState*] busy
-    cdef size_t i
-    for i in range(queues.size()):
-        if not is_empty(queues[i].epochs) or queues[i].adopted and not is_closed(queues[i]):
-            busy.push_back(queues[i])
-        else:
-            release_queue_state(queues[i])
-    queues.swap(busy)
-
-
 cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
     """Block until every queue is done; with an owner, its queues and the null queue.
 
@@ -273,10 +261,7 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
     cdef Waits waits
     cdef Status status = 0
     cdef size_t i
-    registered_queues(device, queues)
-    if owner != 0:
-        drop_others(queues, owner)
-    keep_busy(queues)
+    busy_queues(device, owner, queues)
     if queues.size() == 1:
         only = queues[0]
         status = finish_queue(only)
