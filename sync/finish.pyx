@@ -12,7 +12,7 @@ from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, r
 from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
-    BY_CLOSING, DeviceState, QueueState, busy_queues, drop_others, is_closed, refusal, registered_queues,
+    BY_CLOSING, DeviceState, QueueState, busy_queues, is_closed, refusal, registered_queues,
     release_queue_state, retain_queue_state
 )
 from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, take_marker
