@@ -1,11 +1,7 @@
-"""How Sphinx builds the site: ``make docs``, or ``python -m sphinx -W -b html docs build/docs`` once there is the view.
+"""How Sphinx builds the site: ``make docs``, or ``python -m sphinx -W -b html docs build/docs``."""
 
-What is compiled shows its docstrings and signatures by itself, but not what its classes are called with. That is read
-from the stubs that ``python setup.py view`` writes.
-"""
-
-import ast
 import inspect
+import re
 import sys
 from pathlib import Path
 
@@ -47,21 +43,17 @@ html_theme_options = {
     "source_directory": "docs/",
 }
 
-VIEW = ROOT / "build" / "view"
+MADE_BY_CALLING = {"Device", "by_value", "local", "trace", "Argument", "MaxOver", "MinOver", "SumOver"}
+CONSTRUCTOR = r"^cdef class {}\b(?:(?!^cdef class )[\s\S])*?^    def __init__\(\s*self\b,?([\s\S]*?)\) -> None:"
 
 
-def signature_in_stub(kind):
-    """What a compiled class is called with, by its stub."""
-    stub = VIEW.joinpath(*kind.__module__.split(".")).with_suffix(".pyi")
-    for node in ast.walk(ast.parse(stub.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
-            for method in node.body:
-                if getattr(method, "name", "") == "__init__":
-                    names = {}
-                    method.args.args = method.args.args[1:]
-                    exec(f"from __future__ import annotations\ndef made({ast.unparse(method.args)}): ...", names)
-                    return inspect.signature(names["made"])
-    return inspect.Signature()
+def signature_in_source(kind):
+    """What a compiled class is called with: compiled classes do not tell."""
+    source = ROOT.joinpath(*kind.__module__.split(".")[1:]).with_suffix(".pyx").read_text(encoding="utf-8")
+    found = re.search(CONSTRUCTOR.format(kind.__name__), source, re.MULTILINE)
+    names = {}
+    exec(f"from __future__ import annotations\ndef made({found[1] if found else ''}): ...", names)
+    return inspect.signature(names["made"])
 
 
 def give_signatures():
@@ -69,14 +61,11 @@ def give_signatures():
     for name in forebay.__all__:
         kind = getattr(forebay, name)
         if isinstance(kind, type) and not sys.modules[kind.__module__].__file__.endswith(".py"):
-            signature = signature_in_stub(kind)
+            signature = signature_in_source(kind)
             if kind.__name__ != name:
                 kind = type(name, (kind,), {"__doc__": kind.__doc__, "__module__": "forebay"})
                 setattr(forebay, name, kind)
             add(kind, "__signature__", signature)
-
-
-MADE_BY_CALLING = {"Device", "by_value", "local", "trace", "Argument", "MaxOver", "MinOver", "SumOver"}
 
 
 def hide_signature(app, what, name, thing, options, signature, returns):
@@ -91,15 +80,21 @@ def skip(app, what, name, thing, skip, options):
     return True if isinstance(thing, OtherName) else None
 
 
-def keep_whole(app, what, name, thing, options, lines):
+def hide_colons(app, what, name, thing, options, lines):
     """Keep Napoleon from taking what is before a colon in a property's docstring for its type."""
-    if what in ("attribute", "property") and lines and lines[0]:
-        lines.insert(0, "")
+    if what in ("attribute", "property") and lines:
+        lines[0] = lines[0].replace(":", "\ufffc")
+
+
+def show_colons(app, what, name, thing, options, lines):
+    """Put them back."""
+    lines[:] = [line.replace("\ufffc", ":") for line in lines]
 
 
 def setup(app):
     """Connect the functions above."""
-    app.connect("autodoc-process-docstring", keep_whole, priority=400)  # before Napoleon's 500
+    app.connect("autodoc-process-docstring", hide_colons, priority=400)  # Napoleon's is 500
+    app.connect("autodoc-process-docstring", show_colons, priority=600)
     give_signatures()
     app.connect("autodoc-process-signature", hide_signature)
     app.connect("autodoc-skip-member", skip)

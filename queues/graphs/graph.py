@@ -152,7 +152,10 @@ class Graph:
         return self._insert(make_kernel(self.device, kernel, grid, block, args), after)
 
     def add_copy(self, dst: Any, src: Any, *, after: Any = ()) -> Node:
-        """Add ``queue.copy(dst, src)``. Host memory is read or written each time the graph runs. `after` is as in `add_kernel`."""
+        """Add ``queue.copy(dst, src)``, with `after` as in `add_kernel`.
+
+        Host memory is read or written each time the graph runs.
+        """
         return self._insert(make_copy(self.device, dst, src), after)
 
     def add_fill(self, buf: Any, value: Any, *, after: Any = ()) -> Node:
@@ -164,7 +167,9 @@ class Graph:
         return self._insert(make_host(function), after)
 
     def add_alloc(self, shape: Any, dtype: Any = "f4", *, after: Any = ()) -> Node:
-        """Add ``queue.alloc(shape, dtype)``; the Buffer is the ``work.buffer`` of the node. `after` is as in `add_kernel`.
+        """Add ``queue.alloc(shape, dtype)``, with `after` as in `add_kernel`.
+
+        The Buffer is the ``work.buffer`` of the node.
 
         Raises
         ------

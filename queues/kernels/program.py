@@ -154,7 +154,9 @@ class Program:
 
         The variable must be declared in ``global`` memory and not ``static``; in HIP C++ it is a ``__device__`` or
         ``__constant__`` one. OpenCL C has such variables since 2.0, on devices with
-        ``__opencl_c_program_scope_global_variables``, and only on request: ``dev.program(source, "-cl-std=CL3.0")``. Each program has its own variables, which begin with their initial values. Does not block.
+        ``__opencl_c_program_scope_global_variables``, and only on request:
+        ``dev.program(source, "-cl-std=CL3.0")``. Each program has its own variables, which begin with their initial
+        values. Does not block.
 
         Kernels use a variable without taking it as an argument. So its `Buffer.generation` does not count their writes,
         and only waits order its uses on different queues. A variable that is ``const`` or in ``constant`` memory may be

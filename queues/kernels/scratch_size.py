@@ -18,7 +18,7 @@ class Size:
     """
 
     def evaluate(self, known: Mapping[Size, int]) -> int:
-        """Return its value, given the values of its leaves."""
+        """Return its value, given those of its leaves in `known`."""
         raise NotImplementedError
 
     def leaves(self) -> frozenset[Leaf]:
@@ -78,9 +78,11 @@ class Leaf(Size):
         self.name = name
 
     def evaluate(self, known: Mapping[Size, int]) -> int:
+        """Return its value, which `known` has."""
         return known[self]
 
     def leaves(self) -> frozenset[Leaf]:
+        """Return itself alone."""
         return frozenset((self,))
 
     def __eq__(self, other: object) -> bool:
@@ -98,9 +100,15 @@ class Argument(Leaf):
 
 
 class Over(Leaf):
-    """A reduction over all elements of a buffer argument of integers; 0 when it has no elements."""
+    """A reduction over all elements of a buffer argument of integers; 0 when it has no elements.
 
-    place = 0  # in the result of the device's reduction
+    Attributes
+    ----------
+    place : int
+        Where it is in the result of the device's reduction.
+    """
+
+    place = 0
 
 
 class MinOver(Over):
