@@ -1,5 +1,7 @@
 """The way of a launch: from the call in Python to the call of the driver."""
 
+import itertools
+
 from docs.pictures.svg import Drawing
 
 # What is done, by which function, where that is written, and the kind of box. The order is that of the calls.
@@ -28,7 +30,7 @@ def draw():
     drawing = Drawing(WIDTH, STEP * len(SHORT) + 8, "The way of a launch")
     tops = [8 + STEP * number for number in range(len(SHORT))]
     left, right, middle = 8, LEFT + 30, 8 + LEFT / 2
-    for upper, lower in zip(tops, tops[1:], strict=False):
+    for upper, lower in itertools.pairwise(tops):
         drawing.straight([(middle, upper + BOX), (middle, lower)])
     for top, (what, function, _, kind) in zip(tops, SHORT, strict=True):
         drawing.box(left, top, LEFT, BOX, kind)
@@ -44,7 +46,7 @@ def draw():
             drawing.straight([(left + LEFT, y), (right + wide / 2, y), (right + wide / 2, starts[0])])
         else:
             drawing.straight([(left + LEFT, y), (right, y)])
-    for upper, lower in zip(starts, starts[1:], strict=False):
+    for upper, lower in itertools.pairwise(starts):
         drawing.straight([(right + wide / 2, upper + 50), (right + wide / 2, lower)])
     for top, (one, two, function, _, kind) in zip(starts, LONG, strict=True):
         drawing.box(right, top, wide, 50, kind)

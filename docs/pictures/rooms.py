@@ -1,5 +1,7 @@
 """The rooms on their floors, and arrows to what each imports, as far as no other arrow implies it."""
 
+import itertools
+
 from docs.pictures.svg import Drawing
 from tests.helpers.rooms import FLOORS, read_rooms
 
@@ -54,7 +56,7 @@ def lay_out(rooms, imports):
             chain = [room, *((room, other, row) for row in range(at[room] + 1, at[other])), other]
             for row, lane in enumerate(chain[1:-1], at[room] + 1):
                 rows[row].append(lane)
-            pairs += zip(chain, chain[1:], strict=False)
+            pairs += itertools.pairwise(chain)
     near = {node: [] for row in rows for node in row}
     for upper, lower in pairs:
         near[upper].append(lower)
@@ -85,7 +87,7 @@ def draw():
     rows, place = lay_out(rooms, imports)
     at = rows_of(rooms)
     drawing = Drawing(WIDTH, ROW * len(rows) + 10, "The rooms of forebay, and what each imports")
-    for floor in sorted(set(FLOORS[room] for room in rooms)):
+    for floor in sorted({FLOORS[room] for room in rooms}):
         inside = [at[room] for room in rooms if FLOORS[room] == floor]
         top, height = 6 + ROW * min(inside), ROW * (max(inside) - min(inside) + 1) - 4
         drawing.box(3, top, WIDTH - 6, height, "floor")
