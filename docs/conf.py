@@ -5,6 +5,8 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
+
 import forebay
 from forebay.queues.interop.names import OtherName, add
 
@@ -91,6 +93,13 @@ def show_colons(app, what, name, thing, options, lines):
     lines[:] = [line.replace("\ufffc", ":") for line in lines]
 
 
+def drop_dashes(app, doctree):
+    """Leave out the dash behind exceptions of which nothing is said."""
+    for paragraph in doctree.findall(nodes.paragraph):
+        if len(paragraph) and paragraph.astext().endswith(" – "):
+            del paragraph[-1]
+
+
 def setup(app):
     """Connect the functions above."""
     app.connect("autodoc-process-docstring", hide_colons, priority=400)  # Napoleon's is 500
@@ -98,3 +107,4 @@ def setup(app):
     give_signatures()
     app.connect("autodoc-process-signature", hide_signature)
     app.connect("autodoc-skip-member", skip)
+    app.connect("doctree-read", drop_dashes)
