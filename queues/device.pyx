@@ -458,7 +458,10 @@ cdef class Device:
             return None
 
     def zeros(self, shape: ShapeLike, dtype: DTypeLike = "f4", usm_type: str = "device") -> Buffer:
-        """Make a buffer of zeros, filled on the thread's current queue: `shape`, `dtype` and `usm_type` as in `empty`."""
+        """Make a buffer of zeros, filled on the thread's current queue.
+
+        `shape`, `dtype` and `usm_type` are as in `empty`.
+        """
         buffer = self.empty(shape, dtype, usm_type)
         if buffer.nbytes:
             self.current_queue.fill(buffer.reshape(-1).view(np.uint8), 0)

@@ -358,7 +358,7 @@ cdef class Queue:
         return buffer
 
     def free(self, buf: Buffer) -> None:
-        """Free `buf`, memory of `alloc`, in the order of this queue, after everything submitted to it (HIP, hipFreeAsync).
+        """Free `buf`, memory of `alloc`, in this queue's order: after all that was submitted to it (HIP, hipFreeAsync).
 
         New commands can use neither the buffer nor a view of it; commands submitted before still do. The memory may
         come from another queue. This queue must first `wait` for its uses on other queues. Once memory that a graph

@@ -70,19 +70,19 @@ def numbers(output):
 @pytest.mark.executes
 @pytest.mark.parametrize("package", ["dpctl", "pyopencl"])
 def test_the_program_by_forebay_computes_the_temperatures(package):
-    np.testing.assert_allclose(numbers(output_of(FOLDER / package / "after.py")), rod(), atol=2e-3)
+    assert np.allclose(numbers(output_of(FOLDER / package / "after.py")), rod(), atol=2e-3)
 
 
 @pytest.mark.needs("OpenCL")
 def test_the_program_by_pyopencl_prints_the_same():
     before = output_of("-W", "ignore", "-c", WITH_DRIVERS, FOLDER / "pyopencl" / "before.py")
-    np.testing.assert_allclose(numbers(before), rod(), atol=2e-3)
+    assert np.allclose(numbers(before), rod(), atol=2e-3)
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("dpctl"), reason="dpctl is not installed")
 def test_the_program_by_dpctl_prints_the_same():
     before = output_of("-c", WITH_DRIVERS, FOLDER / "dpctl" / "before.py")
-    np.testing.assert_allclose(numbers(before), rod(), atol=2e-3)
+    assert np.allclose(numbers(before), rod(), atol=2e-3)
 
 
 @pytest.mark.executes
