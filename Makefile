@@ -15,7 +15,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-levelzero test-sycl test-on-sycl test-repeat check bench wheels clean
+.PHONY: help demo test test-levelzero test-sycl test-on-sycl test-repeat check bench docs wheels clean
 
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
@@ -25,6 +25,7 @@ help:
 	@echo "make test-repeat     run the tests N=10 times in varying order on a busy processor; ON=levelzero: there"
 	@echo "make check           check formatting, linting and types"
 	@echo "make bench           measure everything; ARGS='launch --quick' goes to forebay bench"
+	@echo "make docs            build the documentation as a site: build/docs/index.html"
 	@echo "make wheels          build and try a wheel for each Python that is found, and the source distribution"
 	@echo "make clean           remove everything that was built"
 
@@ -66,6 +67,10 @@ test-on-sycl: $(VENV)/with-sycl,pytest $(VENV)/observers
 
 bench: $(VENV)/with-cpu,bench $(VENV)/built
 	@$(BIN)/python -m microbench $(ARGS)
+
+docs: $(VENV)/with-docs $(VENV)/built
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs build/docs
+	@echo "build/docs/index.html"
 
 # PYTHONS='python3.12 python3.13' says for which; the default is each CPython from 3.10 on that is on the PATH.
 wheels:

@@ -114,7 +114,13 @@ class ScratchOverflowError(OutOfBoundsError):
 
 
 class StepError(Error, RuntimeError):
-    """A step cannot be opened, or a capture cannot begin, because a step is open."""
+    """A step cannot be opened, or a capture cannot begin, because a step is open.
+
+    Attributes
+    ----------
+    hip_name : str
+        HIP's name for the error.
+    """
 
     hip_name = "hipErrorIllegalState"
 
@@ -132,7 +138,7 @@ class CaptureError(Error, RuntimeError):
 
     Attributes
     ----------
-    hip_name
+    hip_name : str
         HIP's name for the error.
     """
 
@@ -203,6 +209,8 @@ class GraphUpdateError(Error, ValueError):
         device; or that there are nodes that allocate or free memory.
     node : Node
         The first node of the other graph that does not fit; None when no single one is to blame.
+    hip_name : str
+        HIP's name for the error.
     """
 
     hip_name = "hipErrorGraphExecUpdateFailure"

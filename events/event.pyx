@@ -231,6 +231,8 @@ cdef class Event:
         InvalidArgumentError
             When either has no timing, was never recorded, or is not done yet, and when they are of two devices (HIP,
             hipEventElapsedTime).
+        ArgumentTypeError
+            For a `start` that is no event.
         """
         if not isinstance(start, Event):
             raise ArgumentTypeError(f"elapsed() needs an Event, not {type(start).__name__}")

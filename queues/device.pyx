@@ -112,9 +112,13 @@ cdef class Device:
 
     Attributes
     ----------
-    name : str
-        Its full filter, ``backend:type:index``.
     info : DeviceInfo
+        What there was to know before it was opened: its names, its kind, its driver.
+    driver : DriverDevice
+        What its driver can do with it.
+    timing, debug, private : bool
+        The settings it was made with.
+    closed : bool
     pool : MemoryPool
         The pool from which `Queue.alloc` takes memory.
 
@@ -123,6 +127,8 @@ cdef class Device:
     DeviceNotFoundError
         When no usable device matches. The message lists the devices.
 
+    Notes
+    -----
     Closing a device, also by ``with``, first finishes the work of its queues and of the null queue. Objects made for it
     keep it alive. A closed device without such objects is gone at once; one that was never closed goes when the garbage
     collector finds it.
@@ -175,6 +181,8 @@ cdef class Device:
             A context of one device: the result is the same Device each time, until it is closed, and is in that
             context. Or a device: then it is ``Device(name)`` of that device, in forebay's own context.
 
+        Notes
+        -----
         Blocks while the machine is examined, if nothing has done so before.
 
         Raises
@@ -276,6 +284,10 @@ cdef class Device:
             cl_khr_priority_hints, else 0.
         timing : bool, optional
             Whether events recorded on it can be timed. The default is the device's setting.
+
+        Raises
+        ------
+        ArgumentTypeError, ClosedError, DriverError
         """
         cdef IdleQueue idle
         cdef Queue queue
@@ -350,7 +362,7 @@ cdef class Device:
         return Step._of(queue)
 
     def event(self, timing: bool = False) -> Event:
-        """Make an event, to be recorded later by ``queue.record(event)``."""
+        """Make an event, to be recorded later by ``queue.record(event)``; with `timing`, as a timed record."""
         self._check_open()
         return new_event(self, self.state, timing)
 
@@ -446,14 +458,27 @@ cdef class Device:
             return None
 
     def zeros(self, shape: ShapeLike, dtype: DTypeLike = "f4", usm_type: str = "device") -> Buffer:
-        """Make a buffer of zeros, filled on the thread's current queue (see `empty`)."""
+        """Make a buffer of zeros, filled on the thread's current queue.
+
+        `shape`, `dtype` and `usm_type` are as in `empty`.
+        """
         buffer = self.empty(shape, dtype, usm_type)
         if buffer.nbytes:
             self.current_queue.fill(buffer.reshape(-1).view(np.uint8), 0)
         return buffer
 
     def array(self, host: ArrayLike, dtype: DTypeLike | None = None, usm_type: str = "device") -> Buffer:
-        """Make a buffer with a copy of `host`, anything `numpy.asarray` takes. The thread's current queue copies it."""
+        """Make a buffer with a copy of `host`, anything `numpy.asarray` takes. The thread's current queue copies it.
+
+        `dtype` is that of the elements, by default that of `host`; `usm_type` is as in `empty`.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            For what is no array of numbers or structures.
+        OutOfMemoryError, ClosedError, DriverError
+            As in `empty`.
+        """
         try:
             host = np.asarray(host, dtype, order="C")
         except (TypeError, ValueError) as error:
@@ -488,6 +513,8 @@ cdef class Device:
         NotSupportedError
             When the device takes over no memory. `Device.array` copies it.
 
+        Notes
+        -----
         Does not block. Nothing waits for work on `thing` that was submitted elsewhere: see `Queue.from_dpctl` and
         `Queue.from_pyopencl`. Finish the queues here before the host reads `thing`.
         """
@@ -556,6 +583,8 @@ cdef class Device:
         NotSupportedError
             When the source is HIP C++ and no compiler for it is installed: ``pip install 'forebay[hip]'``.
 
+        Notes
+        -----
         Blocks while it compiles. A program that was compiled before, by any process, is read from the disk instead,
         unless the source includes files.
         """

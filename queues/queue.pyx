@@ -162,7 +162,7 @@ cdef class Queue:
 
         Its device is the `Device` of its context (`Device.from_pyopencl`). As with `from_dpctl`, the queue always
         counts as having new work, and work that pyopencl submits waits only for those commands of forebay that were
-        submitted to this queue.
+        submitted to this queue. Does not block.
 
         Parameters
         ----------
@@ -170,8 +170,6 @@ cdef class Queue:
             In order, which is pyopencl's default. Closing the Queue does not change it.
         blocking : bool
             Whether it is ordered against its device's null queue.
-
-        Does not block.
 
         Raises
         ------
@@ -346,6 +344,8 @@ cdef class Queue:
         shape : int or tuple of int
         dtype : numpy dtype, "f4" by default
 
+        Notes
+        -----
         Does not block, except where `Device.empty` does.
 
         Raises
@@ -358,7 +358,7 @@ cdef class Queue:
         return buffer
 
     def free(self, buf: Buffer) -> None:
-        """Free memory of `alloc` in the order of this queue, after everything submitted to it (HIP, hipFreeAsync).
+        """Free `buf`, memory of `alloc`, in this queue's order: after all that was submitted to it (HIP, hipFreeAsync).
 
         New commands can use neither the buffer nor a view of it; commands submitted before still do. The memory may
         come from another queue. This queue must first `wait` for its uses on other queues. Once memory that a graph
@@ -387,6 +387,11 @@ cdef class Queue:
         at a time.
 
         Does not block.
+
+        Raises
+        ------
+        ArgumentTypeError
+            For what cannot be called.
         """
         if not callable(function):
             raise ArgumentTypeError(f"host() needs something to call, not {type(function).__name__}")
@@ -421,6 +426,17 @@ cdef class Queue:
 
         Does not block. Makes no driver call for an event that was never recorded or is done, or that this queue is
         already ordered after.
+
+        Parameters
+        ----------
+        event_or_queue : Event or Queue
+            Of a device in the same context.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError, ClosedError
+        CaptureIsolationError, CaptureMergeError
+            When one of the two is captured and the other is not, or by another capture.
         """
         self._check_open()
         if isinstance(event_or_queue, Event):
@@ -535,7 +551,7 @@ cdef class Queue:
         return self.device._capturing(self, mode)
 
     def begin_capture(self, mode: str = "global") -> None:
-        """Begin a capture that lasts until `end_capture` (HIP, hipStreamBeginCapture). See `capture`."""
+        """Begin a capture that lasts until `end_capture` (HIP, hipStreamBeginCapture). `mode` is as in `capture`."""
         self.device._begin_capture(self, mode)
 
     def end_capture(self) -> Graph:
@@ -605,6 +621,11 @@ cdef class Queue:
         """Refuse further commands. Submitted commands still run in order, and events recorded here stay valid.
 
         Closing twice is fine.
+
+        Raises
+        ------
+        InvalidArgumentError
+            For the null queue, which is closed with its device.
         """
         cdef Status status
         if is_closed(self.state):
@@ -755,6 +776,8 @@ Returns
 Result or None
     With `result`, the value on its way to the host.
 
+Notes
+-----
 In a capture the launch becomes part of the graph. Arrays are read and written each time the graph runs. Scratch has the
 size that the data asks for at each launch of the graph.
 

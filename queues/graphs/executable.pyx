@@ -380,6 +380,8 @@ cdef class ExecutableGraph:
             When the graphs differ in more than the work of their nodes. Nothing has changed then.
         InvalidArgumentError
             As for `Graph.instantiate`. Nothing has changed then.
+        ArgumentTypeError
+            For what is no graph.
         """
         self._check_open()
         if not hasattr(graph, "debug_dot"):

@@ -152,19 +152,24 @@ class Graph:
         return self._insert(make_kernel(self.device, kernel, grid, block, args), after)
 
     def add_copy(self, dst: Any, src: Any, *, after: Any = ()) -> Node:
-        """Add ``queue.copy(dst, src)``. Host memory is read or written each time the graph runs."""
+        """Add ``queue.copy(dst, src)``, with `after` as in `add_kernel`.
+
+        Host memory is read or written each time the graph runs.
+        """
         return self._insert(make_copy(self.device, dst, src), after)
 
     def add_fill(self, buf: Any, value: Any, *, after: Any = ()) -> Node:
-        """Add ``queue.fill(buf, value)``."""
+        """Add ``queue.fill(buf, value)``. `after` is as in `add_kernel`."""
         return self._insert(make_fill(self.device, buf, value), after)
 
     def add_host(self, function: Any, *, after: Any = ()) -> Node:
-        """Add ``queue.host(function)``."""
+        """Add ``queue.host(function)``. `after` is as in `add_kernel`."""
         return self._insert(make_host(function), after)
 
     def add_alloc(self, shape: Any, dtype: Any = "f4", *, after: Any = ()) -> Node:
-        """Add ``queue.alloc(shape, dtype)``; the Buffer is the ``work.buffer`` of the node.
+        """Add ``queue.alloc(shape, dtype)``, with `after` as in `add_kernel`.
+
+        The Buffer is the ``work.buffer`` of the node.
 
         Raises
         ------
@@ -175,6 +180,8 @@ class Graph:
 
     def add_free(self, buf: Any, *, after: Any = ()) -> Node:
         """Add ``queue.free(buf)`` for memory that this graph allocates, or that another graph allocated in a launch.
+
+        `after` is as in `add_kernel`.
 
         Raises
         ------
@@ -191,10 +198,12 @@ class Graph:
     def add_graph(self, graph: Graph, *, after: Any = ()) -> Node:
         """Add the present work of another graph as one node (HIP, hipGraphAddChildGraphNode).
 
-        Branches of the added graph run one after the other.
+        Branches of the added graph run one after the other. `after` is as in `add_kernel`.
 
         Raises
         ------
+        ArgumentTypeError
+            For what is no graph.
         NotSupportedError
             When the added graph allocates or frees memory.
         InvalidArgumentError
@@ -215,7 +224,7 @@ class Graph:
         return make_list("graph", [node.work for node in serial_order(self._nodes)])
 
     def add_empty(self, *, after: Any = ()) -> Node:
-        """Add a node that does nothing, for other nodes to depend on."""
+        """Add a node that does nothing, for other nodes to depend on. `after` is as in `add_kernel`."""
         return self._insert(make_empty(), after)
 
     def add_dependency(self, earlier: Node, later: Node) -> None:

@@ -153,6 +153,17 @@ cdef class Kernel:
         """Return how many groups of so many work-items the device runs at the same time, at least.
 
         Level Zero's driver tells. Elsewhere it is one for each compute unit, and on CPUs one less.
+
+        Parameters
+        ----------
+        block : int or tuple of 1 to 3 int
+            Work-items per group.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            For a group that the kernel cannot have.
+        ClosedError
         """
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")
@@ -194,6 +205,7 @@ cdef class Kernel:
         ------
         ArgumentTypeError, InvalidArgumentError
             When there is no such parameter, when it is not a writable pointer, or when it is declared already.
+        ClosedError
 
         Examples
         --------
@@ -232,6 +244,7 @@ cdef class Kernel:
         ------
         NotSupportedError
             When the device's memory has no addresses.
+        ClosedError
         """
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")
@@ -261,8 +274,13 @@ cdef class Kernel:
             leaf.name for _, size in self.scratch_sizes for leaf in size.leaves() if not isinstance(leaf, Argument)}
 
     def scratch_id(self, name: str) -> int:
-        """Return the id of a scratch parameter. Like `content_id` it is the same in every process, and it is unique
-        in the program.
+        """Return the id of the scratch parameter `name`. Like `content_id` it is the same in every process, and it is
+        unique in the program.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When no parameter of this name is scratch.
         """
         if name not in self.scratch_ids:
             raise InvalidArgumentError(f"kernel {self.name!r} has no scratch {name!r}")

@@ -153,9 +153,10 @@ class Program:
         """Return the memory of a variable at file scope, as bytes: ``program.get_global("table").view("f4")``.
 
         The variable must be declared in ``global`` memory and not ``static``; in HIP C++ it is a ``__device__`` or
-        ``__constant__`` one. OpenCL C has such variables since 2.0, on
-        devices with ``__opencl_c_program_scope_global_variables``, and only on request: ``dev.program(source,
-        "-cl-std=CL3.0")``. Each program has its own variables, which begin with their initial values. Does not block.
+        ``__constant__`` one. OpenCL C has such variables since 2.0, on devices with
+        ``__opencl_c_program_scope_global_variables``, and only on request:
+        ``dev.program(source, "-cl-std=CL3.0")``. Each program has its own variables, which begin with their initial
+        values. Does not block.
 
         Kernels use a variable without taking it as an argument. So its `Buffer.generation` does not count their writes,
         and only waits order its uses on different queues. A variable that is ``const`` or in ``constant`` memory may be
@@ -170,7 +171,8 @@ class Program:
         Raises
         ------
         InvalidArgumentError
-            When there is no variable of this name.
+            When there is no variable of this `name`.
+        ArgumentTypeError, ClosedError
         NotSupportedError
             When the driver does not report the addresses of variables: OpenCL without
             clGetDeviceGlobalVariablePointerINTEL, and SYCL. Level Zero does (zeModuleGetGlobalPointer).

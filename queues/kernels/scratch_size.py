@@ -18,7 +18,7 @@ class Size:
     """
 
     def evaluate(self, known: Mapping[Size, int]) -> int:
-        """Return its value, given the values of its leaves."""
+        """Return its value, given those of its leaves in `known`."""
         raise NotImplementedError
 
     def leaves(self) -> frozenset[Leaf]:
@@ -78,9 +78,11 @@ class Leaf(Size):
         self.name = name
 
     def evaluate(self, known: Mapping[Size, int]) -> int:
+        """Return its value, which `known` has."""
         return known[self]
 
     def leaves(self) -> frozenset[Leaf]:
+        """Return itself alone."""
         return frozenset((self,))
 
     def __eq__(self, other: object) -> bool:
@@ -94,31 +96,37 @@ class Leaf(Size):
 
 
 class Argument(Leaf):
-    """The value of a scalar integer argument."""
+    """The value of the scalar integer argument of the parameter `name`."""
 
 
 class Over(Leaf):
-    """A reduction over all elements of a buffer argument of integers; 0 when it has no elements."""
+    """A reduction over all elements of a buffer argument of integers; 0 when it has no elements.
 
-    index = 0  # in the result of the device's reduction
+    Attributes
+    ----------
+    place : int
+        Where it is in the result of the device's reduction.
+    """
+
+    place = 0
 
 
 class MinOver(Over):
-    """The least element of a buffer argument; 0 when it has none."""
+    """The least element of the buffer that is the argument of the parameter `name`; 0 when it has none."""
 
-    index = 0
+    place = 0
 
 
 class MaxOver(Over):
-    """The greatest element of a buffer argument; 0 when it has none."""
+    """The greatest element of the buffer that is the argument of the parameter `name`; 0 when it has none."""
 
-    index = 1
+    place = 1
 
 
 class SumOver(Over):
-    """The sum of all elements of a buffer argument, in 64 bits."""
+    """The sum of all elements of the buffer that is the argument of the parameter `name`, in 64 bits."""
 
-    index = 2
+    place = 2
 
 
 OPERATIONS: dict[str, Callable[[int, int], int]] = {

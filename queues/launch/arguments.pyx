@@ -40,7 +40,12 @@ cdef extern from "Python.h":
 
 
 cdef class Local:
-    """An argument for a parameter in local memory: ``ps.local(nbytes)`` bytes for each group."""
+    """An argument for a parameter in local memory: ``ps.local(nbytes)`` bytes for each group.
+
+    Attributes
+    ----------
+    nbytes : int
+    """
 
     cdef readonly size_t nbytes
 

@@ -230,6 +230,13 @@ cdef class BoundLaunch:
     `Kernel.bind` makes it. A call still takes the queue's lock, obeys the null-queue rules and counts as a command. Any
     thread may call it. It keeps its queue, kernel and buffers alive.
 
+    Attributes
+    ----------
+    queue : Queue
+    kernel : Kernel
+    arguments : tuple
+        What it was bound with.
+
     Raises
     ------
     ClosedError

@@ -75,7 +75,7 @@ class ConfiguredLaunch(Protocol):
 
 
 def results(*futures: Result) -> list[Any]:
-    """Return the values of several results, with one host synchronize a device.
+    """Return the values of several results, `futures`, with one host synchronize a device.
 
     Blocks until the last one is here.
 

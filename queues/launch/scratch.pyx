@@ -236,7 +236,7 @@ cdef tuple read_leaves(Kernel kernel, tuple declared, PyObject* const* arguments
 
 cdef dict known_of(dict scalars, dict buffers, list reduced):
     """Return the value of each leaf, given the reductions of the buffers."""
-    return scalars | {leaf: found[leaf.index] for leaf, found in zip(buffers, reduced, strict=True)}
+    return scalars | {leaf: found[leaf.place] for leaf, found in zip(buffers, reduced, strict=True)}
 
 
 cdef list sizes_of(Kernel kernel, tuple declared, dict known):

@@ -198,6 +198,7 @@ cdef class Buffer:
         keep that as long as a sub-region of it, which does not keep it on Intel's runtime (2026.2).
         Commands of pyopencl on it and of forebay are ordered if both go to `queue`: adopt that with
         `Queue.from_pyopencl`. From now on the memory counts as changing all the time (see `generation`).
+        Does not block.
 
         Parameters
         ----------
@@ -207,8 +208,6 @@ cdef class Buffer:
         Returns
         -------
         pyopencl.array.Array
-
-        Does not block.
 
         Raises
         ------
@@ -338,7 +337,12 @@ cdef class Buffer:
     def item(self, *index: SupportsIndex) -> Any:
         """Copy one element to the host, as a Python number: ``buf.item(3)``, ``buf.item(0, 1)``. Blocks, as `get`.
 
-        Without an index the Buffer must have one element, as in NumPy.
+        Without an `index` the Buffer must have one element, as in NumPy.
+
+        Raises
+        ------
+        InvalidArgumentError, ArgumentTypeError
+            When the indices do not name one element.
         """
         self._check_open()
         if not index:
@@ -410,7 +414,13 @@ cdef class Buffer:
         return (12, 0) if view_in_place(self) is None else (1, 0)
 
     def reshape(self, *shape: ShapeLike) -> Buffer:
-        """Return a view of the same memory with another shape of equal size. One dimension may be -1."""
+        """Return a view of the same memory with another `shape` of equal size. One dimension may be -1.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the sizes differ.
+        """
         self._check_open()
         shape = read_shape(shape[0] if len(shape) == 1 else shape, -1)
         if -1 in shape:
@@ -422,7 +432,13 @@ cdef class Buffer:
         return self._part(0, shape, self.dtype)
 
     def view(self, dtype: DTypeLike) -> Buffer:
-        """Return a view of the same memory with another element type. Its size must divide that of the last axis."""
+        """Return a view of the same memory with another element type, `dtype`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When its size does not divide that of the last axis, and for types with Python objects.
+        """
         self._check_open()
         new = read_dtype(dtype)
         if not self.shape:
@@ -462,6 +478,13 @@ cdef class Buffer:
         -------
         numpy.ndarray
 
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            When `out` does not fit.
+
+        Notes
+        -----
         Blocks until the copy, and thus everything before it on that queue, is done.
         """
         self._check_open()
@@ -484,7 +507,13 @@ cdef class Buffer:
         """Copy from the host: ``queue.copy(self, host)`` on the thread's current queue, else the null queue.
 
         `host` is converted to this buffer's dtype and broadcast to its shape. It may be reused as soon as this returns.
-        A Buffer or a `StridedView` of the same shape and element size is copied on the device.
+        A Buffer or a `StridedView` of the same shape and element size is copied on the device. `queue` is another queue
+        for the copy.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            When `host` cannot be converted, or has another shape.
         """
         self._check_open()
         queue = self._queue(queue)

@@ -50,6 +50,7 @@ def host_empty(
     ------
     InvalidArgumentError
         Without a device, or for elements that hold Python objects.
+    ArgumentTypeError
     OutOfMemoryError
     """
     if device is None:

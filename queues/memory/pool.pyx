@@ -143,6 +143,8 @@ cdef class MemoryPool:
     reserved : int
         Bytes that were allocated from the driver and not given back.
 
+    Notes
+    -----
     The three settings are on at first, like HIP's attributes of these names.
     """
 

@@ -189,7 +189,7 @@ class StridedView:
         self[key].set(host)
 
     def get(self, out: NDArray[Any] | None = None, queue: Queue | None = None) -> NDArray[Any]:
-        """Copy to the host and wait for the copy: as `Buffer.get`."""
+        """Copy to the host and wait for the copy: `out` and `queue` are as in `Buffer.get`."""
         queue = self._base._queue(queue)
         queue._refuse_in_capture("a copy of strided memory to the host")
         packed = self.device._lend(queue, self.shape, self.dtype)
@@ -200,7 +200,7 @@ class StridedView:
             queue.free(packed)
 
     def set(self, host: ArrayLike, queue: Queue | None = None) -> None:
-        """Copy from the host, converted and broadcast, or from a Buffer: as `Buffer.set`."""
+        """Copy `host`, converted and broadcast, or a Buffer, to the device: `queue` is as in `Buffer.set`."""
         queue = self._base._queue(queue)
         if hasattr(type(host), "to_pyopencl") or isinstance(host, StridedView):
             queue.copy(self, host)  # type: ignore[arg-type]
@@ -232,7 +232,7 @@ class StridedView:
         return made
 
     def item(self, *index: int) -> Any:
-        """Return one element as a Python object: as `Buffer.item`."""
+        """Return one element as a Python object: `index` is as in `Buffer.item`. Blocks."""
         return self.get().item(*index)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:

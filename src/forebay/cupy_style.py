@@ -89,7 +89,7 @@ class RawModule:
         return kernel
 
     def get_global(self, name: str) -> Buffer:
-        """Return the memory of a ``__constant__`` or ``__device__`` variable.
+        """Return the memory of the ``__constant__`` or ``__device__`` variable `name`.
 
         Raises
         ------

@@ -1,5 +1,6 @@
 """What the pages show is run as it stands, and prints what the comments behind its prints say."""
 
+import importlib.util
 import re
 
 import pytest
@@ -29,28 +30,31 @@ def program_of(page, start=""):
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param("README.md", marks=pytest.mark.executes),
-        pytest.param("docs/hip.md", marks=pytest.mark.executes),
-        pytest.param("docs/tutorial.md", marks=pytest.mark.executes),
-        "docs/hip-kernels.md",
-        pytest.param(
-            "docs/interop.md",
-            marks=[
-                pytest.mark.executes(run=False),
-                pytest.mark.needs("OpenCL"),
-                pytest.mark.skipif(
-                    not any(each.name == "opencl:cpu:0" and each.usable for each in devices()), reason="no OpenCL CPU"
-                ),
-            ],
-        ),
-        pytest.param("docs/cupy.md", marks=pytest.mark.executes),
-        pytest.param("docs/concepts.md", marks=pytest.mark.executes(run=False)),  # it asks for times
-        pytest.param("docs/tracing.md", marks=pytest.mark.executes),
-    ],
+# What else a page needs, beside kernels that really run.
+WAITS = pytest.mark.executes(run=False)  # it asks for times, or waits for a host function
+OPENCL_CPU = pytest.mark.skipif(
+    not any(each.name == "opencl:cpu:0" and each.usable for each in devices()), reason="no OpenCL CPU"
 )
+MARKS = {
+    "docs/concepts.md": [WAITS],
+    "docs/hip-kernels.md": [],
+    "docs/how-to/null-hardware.md": [pytest.mark.needs("Level Zero")],
+    "docs/how-to/ordering-bugs.md": [WAITS],
+    "docs/how-to/overlap.md": [WAITS],
+    "docs/interop.md": [WAITS, pytest.mark.needs("OpenCL"), OPENCL_CPU],
+    "docs/several-processes.md": [
+        pytest.mark.executes,
+        pytest.mark.skipif(not importlib.util.find_spec("mpi4py"), reason="mpi4py is not installed"),
+    ],
+}
+PAGES = [
+    pytest.param(page, marks=MARKS.get(page, [pytest.mark.executes]))
+    for page in (path.relative_to(ROOT).as_posix() for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))))
+    if "```python" in (ROOT / page).read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_shows_runs_and_prints_what_it_says(page, tmp_path):
     program = program_of(ROOT / page)
     script = tmp_path / f"{page.replace('/', '_')}.py"
@@ -65,7 +69,7 @@ LAG = "import time; '{0}' in globals() and {0}.host(lambda: time.sleep(0.05))"
 
 @pytest.mark.executes(run=False)
 @pytest.mark.parametrize("queue", ["q1", "q2"])
-@pytest.mark.parametrize("page", ["README.md", "docs/concepts.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/concepts.md", "docs/how-to/graphs-and-steps.md"])
 def test_what_a_page_shows_does_not_depend_on_how_fast_a_queue_is(page, queue, tmp_path):
     script = tmp_path / f"{page.replace('/', '_')}.py"
     script.write_text(program_of(ROOT / page, start=LAG.format(queue)), encoding="utf-8")

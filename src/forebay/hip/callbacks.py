@@ -24,6 +24,8 @@ __all__ = ["hipHostFn_t", "hipLaunchHostFunc", "hipStreamAddCallback", "hipStrea
 
 hipStreamCallback_t = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
 hipHostFn_t = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+hipStreamCallback_t.__doc__ = "The type of a C function for `hipStreamAddCallback`."
+hipHostFn_t.__doc__ = "The type of a C function for `hipLaunchHostFunc`."
 
 
 def _is_c_function(function: Any) -> bool:

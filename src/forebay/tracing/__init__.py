@@ -45,6 +45,8 @@ class trace:  # noqa: N801 - it is used like a function
     Error
         On entering, when another trace is running.
 
+    Notes
+    -----
     Does not wait for devices. Leaving writes the file, which takes some 30 µs for each call. An exception in the block
     does not keep the file from being written.
     """

@@ -1,0 +1,28 @@
+"""Heat in a rod that is hot at one end."""
+
+import numpy as np
+import forebay as ps
+
+SOURCE = """
+kernel void step(global float* to, global const float* from, float rate, int last)
+{
+    int i = get_global_id(0);
+    to[i] = i == 0 || i == last ? from[i] : from[i] + rate * (from[i - 1] - 2 * from[i] + from[i + 1]);
+}
+"""
+COUNT = 1024
+rod = np.zeros(COUNT, "f4")
+rod[0] = 100
+
+device = ps.Device()
+queue = device.queue()
+program = device.program(SOURCE)
+step = program["step"]
+old = device.array(rod)
+new = device.array(rod)
+for _ in range(500):
+    queue.launch(step, COUNT // 64, 64, new, old, 0.25, COUNT - 1)
+    old, new = new, old
+queue.copy(rod, old)
+queue.finish()
+print(rod[:64:16].round(3))

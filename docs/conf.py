@@ -1,0 +1,110 @@
+"""How Sphinx builds the site: ``make docs``, or ``python -m sphinx -W -b html docs build/docs``."""
+
+import inspect
+import re
+import sys
+from pathlib import Path
+
+from docutils import nodes
+
+import forebay
+from forebay.queues.interop.names import OtherName, add
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs" / "extensions"))
+
+project = "forebay"
+author = "the authors of forebay"
+version = release = forebay.__version__.partition("+")[0]
+
+extensions = ["hip_functions", "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+nitpicky = False
+default_role = "py:obj"  # what docstrings have in single backticks
+highlight_language = "text"
+exclude_patterns = ["coming-from/*/**"]
+
+myst_heading_anchors = 4  # as on GitHub, where these pages are read, too
+myst_url_schemes = {"http": None, "https": None}
+suppress_warnings = ["myst.xref_ambiguous"]
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True}
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = False
+
+html_theme = "furo"
+html_title = "forebay"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
+html_show_copyright = False
+html_theme_options = {
+    "source_repository": "https://github.com/forebay/forebay/",
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
+
+MADE_BY_CALLING = {"Device", "by_value", "local", "trace", "Argument", "MaxOver", "MinOver", "SumOver"}
+CONSTRUCTOR = r"^cdef class {}\b(?:(?!^cdef class )[\s\S])*?^    def __init__\(\s*self\b,?([\s\S]*?)\) -> None:"
+
+
+def signature_in_source(kind):
+    """What a compiled class is called with: compiled classes do not tell."""
+    source = ROOT.joinpath(*kind.__module__.split(".")[1:]).with_suffix(".pyx").read_text(encoding="utf-8")
+    found = re.search(CONSTRUCTOR.format(kind.__name__), source, re.MULTILINE)
+    names = {}
+    exec(f"from __future__ import annotations\ndef made({found[1] if found else ''}): ...", names)
+    return inspect.signature(names["made"])
+
+
+def give_signatures():
+    """Give compiled classes a signature, and classes with two names the public one."""
+    for name in forebay.__all__:
+        kind = getattr(forebay, name)
+        if isinstance(kind, type) and not sys.modules[kind.__module__].__file__.endswith(".py"):
+            signature = signature_in_source(kind)
+            if kind.__name__ != name:
+                kind = type(name, (kind,), {"__doc__": kind.__doc__, "__module__": "forebay"})
+                setattr(forebay, name, kind)
+            add(kind, "__signature__", signature)
+
+
+def hide_signature(app, what, name, thing, options, signature, returns):
+    """Show no signature of classes that are made by their owner."""
+    if what == "class" and name.startswith("forebay.") and name.count(".") == 1:
+        return ("", None) if name.partition(".")[2] not in MADE_BY_CALLING else None
+    return None
+
+
+def skip(app, what, name, thing, skip, options):
+    """Leave out names that exist only to say what forebay calls the thing."""
+    return True if isinstance(thing, OtherName) else None
+
+
+def hide_colons(app, what, name, thing, options, lines):
+    """Keep Napoleon from taking what is before a colon in a property's docstring for its type."""
+    if what in ("attribute", "property") and lines:
+        lines[0] = lines[0].replace(":", "\ufffc")
+
+
+def show_colons(app, what, name, thing, options, lines):
+    """Put them back."""
+    lines[:] = [line.replace("\ufffc", ":") for line in lines]
+
+
+def drop_dashes(app, doctree):
+    """Leave out the dash behind exceptions of which nothing is said."""
+    for paragraph in doctree.findall(nodes.paragraph):
+        if len(paragraph) and paragraph.astext().endswith(" – "):
+            del paragraph[-1]
+
+
+def setup(app):
+    """Connect the functions above."""
+    app.connect("autodoc-process-docstring", hide_colons, priority=400)  # Napoleon's is 500
+    app.connect("autodoc-process-docstring", show_colons, priority=600)
+    give_signatures()
+    app.connect("autodoc-process-signature", hide_signature)
+    app.connect("autodoc-skip-member", skip)
+    app.connect("doctree-read", drop_dashes)

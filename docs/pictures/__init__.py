@@ -1,0 +1,1 @@
+"""Draws the pictures of the documentation: ``python -m docs.pictures`` in a checkout."""

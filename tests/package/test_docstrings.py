@@ -1,0 +1,142 @@
+"""Every public name has a docstring; it names the parameters, the exceptions, and says whether the call blocks.
+
+The parameters and codes of `forebay.hip` and `forebay.hiprtc` are HIP's, whose manual has them: of these the docstring
+is asked for, and what the function returns.
+"""
+
+import inspect
+import re
+
+import pytest
+
+import forebay as ps
+from forebay import cupy_style, hip, hiprtc
+from forebay.core import errors
+from forebay.queues.interop.names import OtherName
+from tests.helpers.processes import ROOT
+
+if not (ROOT / "setup.py").exists():
+    pytest.skip("only in a checkout", allow_module_level=True)
+
+pytestmark = pytest.mark.needs("no chosen device")
+
+FACES = {"forebay": ps, "forebay.cupy_style": cupy_style, "forebay.hiprtc": hiprtc, "forebay.hip": hip}
+OURS = ("forebay", "forebay.cupy_style")
+MADE_BY_CALLING = {"Device", "by_value", "local", "trace", "Argument", "MaxOver", "MinOver", "SumOver", "RawModule"}
+WAITS = re.compile(r"\b(?:finish|finish_within|finish_queue|wait|wait_for_all|wait_on_host|synchronize)\(")
+SAYS = re.compile(r"Return|hip\w*Error|HIPRTC_|`hip\w+`")  # what is returned, or which function says it
+
+
+def own_members(kind):
+    """Public attributes of a class, as they stand in it and in the private classes that it derives from."""
+    public = [base for base in kind.__mro__[1:] if base.__name__ in ps.__all__]
+    for base in kind.__mro__:
+        if base.__module__.startswith("forebay") and base not in public:
+            for name, value in vars(base).items():
+                if not name.startswith("_") and not isinstance(value, OtherName):
+                    yield name, value
+
+
+def described(kind, name):
+    """Whether the class's docstring, or that of a class it derives from, has the attribute among its Attributes."""
+    listed = re.compile(rf"^(?:\w+, )*{name}(?:, \w+)* :", re.MULTILINE)
+    return any(listed.search(inspect.cleandoc(base.__doc__ or "")) for base in kind.__mro__)
+
+
+def undocumented(face):
+    """The names of a face without a docstring. Numbers have none, and neither have the members of enumerations."""
+    module = FACES[face]
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if isinstance(thing, (int, str)):
+            continue
+        if not (thing.__doc__ or "").strip():
+            yield name
+        if face in OURS and inspect.isclass(thing):
+            for member, value in own_members(thing):
+                own = getattr(value, "__doc__", None) if not isinstance(value, (int, str)) else None
+                if not own and not described(thing, member):
+                    yield f"{name}.{member}"
+
+
+def functions():
+    """(name, function) of forebay's own functions and methods, and of what makes a class by calling it."""
+    for face in OURS:
+        for name in FACES[face].__all__:
+            thing = getattr(FACES[face], name)
+            if not inspect.isclass(thing):
+                yield name, thing
+            elif not issubclass(thing, BaseException):
+                for member, value in own_members(thing):
+                    value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+                    yield f"{name}.{member}", value
+    yield "Queue.launch", ps.Queue.launch
+
+
+FUNCTIONS = {name: function for name, function in functions() if callable(function)}
+WITH_CODE = {name: function for name, function in FUNCTIONS.items() if hasattr(function, "__code__")}
+
+
+def body(function):
+    """The source of a function below its docstring, of a compiled one too."""
+    code = function.__code__
+    lines = (ROOT / code.co_filename).read_text(encoding="utf-8").splitlines()[code.co_firstlineno - 1 :]
+    while not re.match(r" *(?:async )?def ", lines[0]):
+        del lines[0]
+    indent = re.match(" *", lines[0]).end()
+    end = next(
+        (at for at, line in enumerate(lines) if at and re.match(rf" {{0,{indent}}}[^ )]", line)),
+        len(lines),
+    )
+    return re.sub(r'"""(?:.|\n)*?"""', "", "\n".join(lines[:end]), count=1)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_every_public_name_has_a_docstring(face):
+    assert list(undocumented(face)) == []
+
+
+def test_every_function_of_hip_says_what_it_returns():
+    silent = [
+        name
+        for module in (hip, hiprtc)
+        for name in module.__all__
+        if inspect.isroutine(function := getattr(module, name)) and not SAYS.search(function.__doc__)
+    ]
+    assert silent == []
+
+
+def test_there_are_functions_to_look_at():
+    assert len(FUNCTIONS) > 100
+    assert len(WITH_CODE) > 90
+    assert "graph" in inspect.signature(FUNCTIONS["ExecutableGraph.update"]).parameters
+    assert "raise InvalidArgumentError" in body(FUNCTIONS["Buffer.view"])
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_parameters_are_named(name):
+    try:
+        parameters = inspect.signature(FUNCTIONS[name]).parameters
+    except ValueError:
+        parameters = ()  # a slot of a compiled type
+    text = FUNCTIONS[name].__doc__
+    assert [each for each in parameters if each != "self" and not re.search(rf"\b{each}\b", text)] == []
+
+
+@pytest.mark.parametrize("name", WITH_CODE)
+def test_what_is_raised_is_named(name):
+    text = WITH_CODE[name].__doc__
+    raised = {getattr(errors, each, None) for each in re.findall(r"\braise (\w+)", body(WITH_CODE[name]))} - {None}
+    unnamed = [each.__name__ for each in raised if not any(base.__name__ in text for base in each.__mro__[:-4])]
+    assert unnamed == []
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_CODE if WAITS.search(body(WITH_CODE[name]))])
+def test_what_waits_says_so(name):
+    assert re.search(r"\b(?:[Bb]locks?|[Ww]aits?)\b", WITH_CODE[name].__doc__)
+
+
+@pytest.mark.parametrize("name", sorted(MADE_BY_CALLING))
+def test_what_is_made_by_calling_it_names_its_parameters(name):
+    kind = getattr(ps, name, None) or getattr(cupy_style, name)
+    assert re.search(r"Parameters\n *-----|`name`|\(nbytes\)", kind.__doc__)

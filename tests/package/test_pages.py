@@ -1,0 +1,78 @@
+"""The names that the pages say are there: attributes of forebay's objects, functions of HIP, commands and variables."""
+
+import re
+
+import pytest
+
+import forebay as ps
+from forebay import hip
+from forebay.__main__ import commands
+from forebay.queues.interop.names import INSTEAD
+from tests.helpers.processes import ROOT
+
+if not (ROOT / "setup.py").exists():
+    pytest.skip("only in a checkout", allow_module_level=True)
+
+pytestmark = pytest.mark.needs("no chosen device")
+
+KINDS = {
+    "ps": ps, "forebay": ps, "device": ps.Device, "dev": ps.Device, "queue": ps.Queue, "other_queue": ps.Queue,
+    "buffer": ps.Buffer, "event": ps.Event, "kernel": ps.Kernel, "program": ps.Program, "graph": ps.Graph,
+    "executable": ps.ExecutableGraph, "Device": ps.Device, "Queue": ps.Queue, "Buffer": ps.Buffer, "Event": ps.Event,
+    "MemoryPool": ps.MemoryPool, "Program": ps.Program, "Stats": ps.Stats, "stats": ps.Stats,
+    "device.pool": ps.MemoryPool,
+}  # fmt: skip
+NAMED = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, KINDS))})\.([a-z_]\w*)\b(?!\.\w)")
+# Submodules are no attributes of the package until they are imported; files have endings.
+NO_NAMES = {("forebay", name) for name in ("hip", "hiprtc", "cupy_style", "bench", "queues")} | {("program", "f")}
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+}
+
+
+def prose(page):
+    """What a page says of forebay, without blocks; of tables that translate, the column of forebay."""
+    text = re.sub(r"^```.*?^```$", "", PAGES[page], flags=re.MULTILINE | re.DOTALL)
+    if "coming-from" in page:
+        text = re.sub(r"^\|.*\|([^|]*)\|$", r"\1", text, flags=re.MULTILINE)
+    return text
+
+
+def code(page):
+    """The pieces in backticks."""
+    return re.findall(r"`([^`\n]+)`", prose(page))
+
+
+def missing(kind, name):
+    """Whether an object of this kind does not have the attribute."""
+    other = {each for names in INSTEAD.get(KINDS[kind], {}).values() for each in names.split()}
+    return name in other or not (name in vars(KINDS[kind]) or hasattr(KINDS[kind], name))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_attributes_that_a_page_names_are_there(page):
+    named = {found for piece in code(page) for found in NAMED.findall(piece)} - NO_NAMES
+    assert sorted(f"{kind}.{name}" for kind, name in named if missing(kind, name)) == []
+
+
+def test_there_are_names_to_look_at():
+    named = {found for page in PAGES for piece in code(page) for found in NAMED.findall(piece)}
+    assert len(named) > 60
+    assert missing("queue", "synchronize")
+    assert missing("queue", "nothing_of_that_kind")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_functions_of_hip_that_a_page_names_are_there(page):
+    if page == "docs/levelzero-notes.md":
+        return
+    named = {name for piece in code(page) for name in re.findall(r"\bhip\.(hip[A-Z]\w+)", piece)}
+    assert named <= set(hip.__all__)
+
+
+def test_commands_that_pages_name_are_there():
+    lines = [line for text in PAGES.values() for line in re.findall(r"^    (.*)$|`([^`\n]+)`", text, re.MULTILINE)]
+    named = {command for pair in lines for piece in pair for command in re.findall(r"^forebay ([a-z]+)", piece)}
+    assert {"devices", "trace", "stats", "bench", "cache"} <= named
+    assert named - {"bound", "step"} <= set(commands.commands)  # these are layers of measurements

@@ -1,0 +1,97 @@
+"""The programs of docs/coming-from that were moved here: what they compute, and the differences that the pages show."""
+
+import ast
+import difflib
+import importlib.util
+import re
+
+import numpy as np
+import pytest
+
+from tests.helpers.processes import ROOT, output_of
+
+FOLDER = ROOT / "docs" / "coming-from"
+MOVED = ("cupy", "dpctl", "pyopencl")
+if not FOLDER.exists():
+    pytest.skip("only in a checkout", allow_module_level=True)
+
+# pyopencl and dpctl see the drivers that forebay finds once it has looked for them.
+WITH_DRIVERS = "import sys, runpy, forebay; forebay.devices(); runpy.run_path(sys.argv[1], run_name='__main__')"
+
+
+def difference(package):
+    """What `diff -U1` says between the two programs."""
+    before, after = (
+        FOLDER.joinpath(package, name).read_text(encoding="utf-8").splitlines() for name in ("before.py", "after.py")
+    )
+    return list(difflib.unified_diff(before, after, "before.py", "after.py", n=1, lineterm=""))
+
+
+@pytest.mark.needs("no chosen device")
+@pytest.mark.parametrize("package", MOVED)
+def test_the_difference_on_the_page_is_that_of_the_programs(package):
+    page = FOLDER.joinpath(f"{package}.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```diff\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert shown.splitlines() == difference(package), "\n".join(difference(package))
+
+
+@pytest.mark.needs("no chosen device")
+@pytest.mark.parametrize("package", MOVED)
+def test_at_most_ten_lines_are_changed(package):
+    changed = [line[0] for line in difference(package)[2:]]
+    assert 0 < changed.count("-") <= 10
+    assert 0 < changed.count("+") <= 10
+
+
+@pytest.mark.needs("no chosen device")
+@pytest.mark.parametrize("package", MOVED)
+def test_only_the_first_needs_the_other_package(package):
+    imported = [
+        {alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        for tree in (ast.parse(FOLDER.joinpath(package, name).read_text()) for name in ("before.py", "after.py"))
+    ]
+    assert package in imported[0] - imported[1]
+    assert "forebay" in imported[1] - imported[0]
+
+
+def rod():
+    """The temperatures that both programs print, by NumPy in double precision."""
+    now = np.zeros(1024)
+    now[0] = 100
+    for _ in range(500):
+        now[1:-1] += 0.25 * (now[:-2] - 2 * now[1:-1] + now[2:])
+    return now[:64:16]
+
+
+def numbers(output):
+    return np.array([float(word) for word in output.strip(" []\n").split()])
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("package", ["dpctl", "pyopencl"])
+def test_the_program_by_forebay_computes_the_temperatures(package):
+    assert np.allclose(numbers(output_of(FOLDER / package / "after.py")), rod(), atol=2e-3)
+
+
+@pytest.mark.needs("OpenCL")
+def test_the_program_by_pyopencl_prints_the_same():
+    before = output_of("-W", "ignore", "-c", WITH_DRIVERS, FOLDER / "pyopencl" / "before.py")
+    assert np.allclose(numbers(before), rod(), atol=2e-3)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("dpctl"), reason="dpctl is not installed")
+def test_the_program_by_dpctl_prints_the_same():
+    before = output_of("-c", WITH_DRIVERS, FOLDER / "dpctl" / "before.py")
+    assert np.allclose(numbers(before), rod(), atol=2e-3)
+
+
+@pytest.mark.executes
+def test_the_raw_kernel_computes_what_numpy_does():
+    row, column = np.mgrid[:64, :96]
+    c = (column / np.float32(32) - 2 + 1j * (row / np.float32(32) - 1)).astype("c8")
+    z, inside = np.zeros_like(c), np.ones(c.shape, bool)
+    for _ in range(100):
+        inside &= z.real**2 + z.imag**2 < 4
+        z = np.where(inside, z * z + c, z)
+    # a multiplication and an addition may be one operation, which moves points of the edge
+    assert abs(int(output_of(FOLDER / "cupy" / "after.py")) - inside.sum()) <= 8
