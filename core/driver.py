@@ -33,7 +33,7 @@ __all__ = [
     "numbered",
 ]
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 KINDS = ("cpu", "gpu", "accelerator", "custom")  # of devices
 MOST_GROUPS = 0x7FFFFFFF  # of a launch in each dimension, where the driver sets no limit
 

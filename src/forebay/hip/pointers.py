@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.hip.launch import Address
+
+if TYPE_CHECKING:
+    from forebay.queues.memory.buffer import Buffer
 
 __all__ = ["DeviceArray", "NDBuffer", "Pointer", "hipDeviceptr_t"]
 
@@ -179,9 +182,10 @@ class Pointer(Number, Address):
     """
 
     def __init__(self, pyobj: Any = None) -> None:
+        self.address: int
         self.address, self._owner = address_of(pyobj)
         if isinstance(pyobj, Address):
-            self.buffer = pyobj.buffer
+            self.buffer: Buffer = pyobj.buffer
 
     @classmethod
     def fromObj(cls: type[ThisPointer], pyobj: Any) -> ThisPointer:
