@@ -20,7 +20,7 @@ from forebay.core.state cimport (
 )
 from forebay.events.anchors cimport collect_device, collect_queue, retire_queue
 from forebay.events.event cimport Event
-from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_queue
+from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_foreign, wait_for_queue
 from forebay.queues.host_functions cimport submit_gate, submit_host_function
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.bound cimport bind
@@ -419,8 +419,15 @@ cdef class Queue:
     def wait(self, event_or_queue: Event | Queue) -> None:
         """Let later commands of this queue start only when the event, or all work of the other queue so far, is done.
 
+        A queue of a SYCL device also waits for a `dpctl.SyclEvent`, which is asked at once whether it is done.
+
         Does not block. Makes no driver call for an event that was never recorded or is done, or that this queue is
         already ordered after.
+
+        Raises
+        ------
+        ArgumentTypeError
+            For anything else.
         """
         self._check_open()
         if isinstance(event_or_queue, Event):
@@ -429,7 +436,8 @@ cdef class Queue:
             if event_or_queue is not self:
                 wait_for_queue(self, self.state, event_or_queue, (<Queue> event_or_queue).state)
         else:
-            raise ArgumentTypeError(f"wait() needs an Event or a Queue, not {type(event_or_queue).__name__}")
+            wait_for_foreign(self, self.state, event_or_queue, next(_ids))
+            return
         if steps_under_way():
             join_step(self, event_or_queue)
 
