@@ -456,7 +456,7 @@ cdef class Device:
         """Make a buffer with a copy of `host`, anything `numpy.asarray` takes. The thread's current queue copies it."""
         try:
             host = np.asarray(host, dtype, order="C")
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RuntimeError) as error:  # the last from tensors that need gradients
             raise ArgumentTypeError(f"array: {error}") from None
         buffer = self.empty(host.shape, host.dtype, usm_type)
         self.current_queue.copy(buffer, host)

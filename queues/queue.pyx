@@ -295,7 +295,9 @@ cdef class Queue:
     def launch(self, kernel: Kernel, grid: Grid, block: Grid, /, *args: Any, result: None = None) -> None: ...
 
     def copy(self, dst: Buffer | StridedView | HostBuffer, src: Buffer | StridedView | HostBuffer) -> None:
-        """Copy all of `src` to `dst`: buffers, or C-contiguous host memory (NumPy arrays, anything with a buffer).
+        """Copy all of `src` to `dst`: buffers, or C-contiguous host memory.
+
+        Host memory is a NumPy array, a tensor of PyTorch (``__dlpack__``) or anything with a buffer.
 
         Both must have the same number of bytes; dtypes are ignored. A pageable source may be reused as soon as this
         returns, because its bytes are staged. A pageable destination holds the result once the copy is done, after

@@ -497,7 +497,7 @@ cdef class Buffer:
             return
         try:
             host = np.asarray(host, self.dtype)
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             raise ArgumentTypeError(f"set: no array of {self.dtype} ({error})") from None
         try:
             host = np.broadcast_to(host, self.shape)

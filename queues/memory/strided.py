@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 UNITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 BLOCK = 64
+ON_THE_HOST = (1, 0)  # DLPack's kDLCPU
 
 # `layout` has the extents, then the strides of each end, all in units; the dimension that varies fastest comes first.
 SOURCE = """
@@ -235,11 +236,35 @@ class StridedView:
         """Return one element as a Python object: as `Buffer.item`."""
         return self.get().item(*index)
 
+    def _in_place(self) -> NDArray[Any]:
+        """Wait for the uses of the memory, and return an array over it, where the host can read it."""
+        whole = self.memory.__array__(copy=False)
+        return np.ndarray(self.shape, self.dtype, whole, self._start, self.strides)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Copy to the host and wait: ``numpy.asarray(view)``."""
-        if copy is False:
-            raise InvalidArgumentError("strided memory of a device is copied to the host: copy=False cannot be")
-        return np.asarray(self.get(), dtype)
+        """Copy to the host and wait: ``numpy.asarray(view)``; with ``copy=False`` as `Buffer.__array__`."""
+        if copy is not False:
+            return np.asarray(self.get(), dtype)
+        if dtype is not None and np.dtype(dtype) != self.dtype:
+            raise InvalidArgumentError(f"copy=False: elements of {self.dtype} are not {np.dtype(dtype)}")
+        return self._in_place()
+
+    def __dlpack__(self, *, stream: Any = None, copy: bool | None = None, **wanted: Any) -> object:
+        """Hand the memory to another package, strides and all, without a copy: as `Buffer.__dlpack__`."""
+        if stream is not None:
+            raise BufferError("this memory is the host's, which has no stream: stream is None")
+        if not copy and self.__dlpack_device__() == ON_THE_HOST:
+            return self._in_place().__dlpack__(**wanted)
+        if not copy and (copy is False or wanted.get("dl_device") != ON_THE_HOST):
+            raise BufferError(
+                f"the host cannot read this memory of {self.device.name} in place: copy it with .get(), or with "
+                "from_dlpack(…, device='cpu')"
+            )
+        return self.get().__dlpack__(**wanted)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's device, as `Buffer.__dlpack_device__`."""
+        return self._base.__dlpack_device__()
 
     def __repr__(self) -> str:
         return f"<forebay.StridedView {self.shape} {self.dtype}, strides {self.strides}, of {self._base!r}>"

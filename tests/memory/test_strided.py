@@ -261,3 +261,52 @@ def test_items_that_are_not_there(device, refuses):
 def test_strided_memory_to_the_host_says_get(device, queue, refuses):
     with refuses(ps.ArgumentTypeError, TypeError, "view.get(out=array)"):
         queue.copy(np.zeros((5, 7), "i4"), device.array(CUBE)[:, 1])
+
+
+# -- in place
+
+
+@pytest.fixture
+def in_place(device):
+    """Skips where the host cannot read the memory."""
+    if device.info.kind != "cpu" or device.info.backend != "opencl":
+        pytest.skip("the host cannot read the device's memory")
+
+
+@pytest.mark.parametrize("key", [np.s_[::2], np.s_[:, 1], np.s_[1:3, ::3, 2], np.s_[..., ::-2], np.s_[::-1, 2, 1:]])
+def test_dlpack_keeps_the_strides(device, in_place, key):
+    buffer = device.array(CUBE)
+    view = np.from_dlpack(buffer[key])
+    assert np.array_equal(view, CUBE[key])
+    assert view.strides == CUBE[key].strides
+    view[...] = -1
+    expected = CUBE.copy()
+    expected[key] = -1
+    assert np.array_equal(buffer.get(), expected)
+    np.asarray(buffer[key], copy=False)[...] = -2
+    assert (buffer[key].get() == -2).all()
+
+
+def test_dlpack_waits_for_the_uses_and_keeps_the_memory(device, queue, program, in_place):
+    buffer = device.zeros((32, 32), "i4")
+    device.finish()
+    for _ in range(200):
+        queue.launch(program["add"], 1024, 1, buffer, 1)
+    view = np.from_dlpack(buffer[::2, 1])
+    assert (view == 200).all()
+    buffer.close()
+    others = [device.array(np.full(1024, 7, "i4")) for _ in range(8)]
+    device.finish()
+    assert (view == 200).all()
+    assert len(others) == 8
+
+
+def test_dlpack_copies_when_asked(device, refuses):
+    buffer = device.array(CUBE)
+    copied = np.from_dlpack(buffer[:, 1], device="cpu", copy=True)
+    buffer.fill(0)
+    assert np.array_equal(copied, CUBE[:, 1])
+    with pytest.raises(BufferError, match="stream"):
+        buffer[:, 1].__dlpack__(stream=1)
+    with refuses(ps.InvalidArgumentError, ValueError, "copy=False"):
+        np.asarray(buffer[:, 1], "f8", copy=False)
