@@ -481,7 +481,9 @@ cdef class Buffer:
         elif out.dtype != self.dtype or out.size != self.size:
             raise InvalidArgumentError(
                 f"get: out has {out.size} elements of {out.dtype}, this Buffer {self.size} of {self.dtype}")
-        elif not out.flags.c_contiguous and out.flags.writeable:
+        elif not out.flags.writeable:
+            raise ArgumentTypeError("get: out is read-only")
+        elif not out.flags.c_contiguous:
             out[...] = self.get(queue=queue).reshape(out.shape)
             return out
         queue.copy(out, self)

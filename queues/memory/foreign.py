@@ -15,7 +15,7 @@ def is_foreign(value: object) -> bool:
     """Whether a pointer may get it as an argument because `Device.as_buffer` takes such things."""
     kind = type(value)
     if kind.__module__.startswith(("forebay.", "numpy")):
-        return False
+        return hasattr(kind, "__forebay_buffer__")
     return (
         hasattr(kind, "__dlpack__")
         or kind.__module__.startswith("pyopencl")

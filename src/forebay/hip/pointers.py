@@ -311,6 +311,11 @@ class NDBuffer(Pointer):
         self._read_only = self._read_only if read_only is None else read_only
         return self
 
+    def __forebay_buffer__(self) -> Buffer:
+        """Return the Buffer that begins there, with this shape and element type."""
+        known: Buffer = super().__forebay_buffer__()[: self.size * self._itemsize]
+        return known.view(np.dtype(self._typestr)).reshape(self._shape)
+
     def __getitem__(self, key: Any) -> NDBuffer:
         """Return a contiguous part: ints, and slices with step 1, as in NumPy; what is left out is whole."""
         keys = key if isinstance(key, tuple) else (key,)

@@ -154,3 +154,9 @@ def test_many_waits_leave_nothing(sycl_queue, device, step, own):
 def test_other_things_are_refused(own, thing):
     with refused(ps.ArgumentTypeError, TypeError, "wait() needs an Event or a Queue, not", type(thing).__name__):
         own.wait(thing)
+
+
+def test_queues_of_other_drivers_refuse_it(sycl_queue):
+    with ps.Device("opencl:cpu", private=True) as device:
+        with refused(ps.ArgumentTypeError, TypeError, "dpctl.SyclEvent", "only queues of SYCL devices"):
+            device.queue().wait(sycl_queue.submit_barrier())
