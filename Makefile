@@ -84,6 +84,7 @@ check: $(VENV)/with-check
 	$(BIN)/cython-lint $(ROOMS) $(OBSERVERS)
 	$(BIN)/python setup.py --quiet view
 	$(BIN)/mypy
+	$(BIN)/python release/types_known.py
 
 # Modules are compiled next to their sources, where an editable install finds them.
 $(VENV)/built: $(SOURCES) setup.py $(VENV)/python

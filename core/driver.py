@@ -33,7 +33,7 @@ __all__ = [
     "numbered",
 ]
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 KINDS = ("cpu", "gpu", "accelerator", "custom")  # of devices
 MOST_GROUPS = 0x7FFFFFFF  # of a launch in each dimension, where the driver sets no limit
 
@@ -280,6 +280,12 @@ class Adopted(NamedTuple):
 
 class SharesUsm(Protocol):
     """The abilities of a driver whose memory is SYCL's unified shared memory."""
+
+    def adopt_event(self, thing: object) -> int | None:
+        """Handle of a driver event that is done when this event of dpctl is. None when `thing` is no such event.
+
+        The caller owns the handle, and gives it to `release_event` of driver.pxd.
+        """
 
     def usm_interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
         """``__sycl_usm_array_interface__`` of memory of this device."""

@@ -3,16 +3,25 @@
 import time
 
 from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, TIMED, Status
-from forebay.core.marker cimport Marker, poll_marker, release_marker, retain_marker
+from forebay.core.epochs cimport Epochs, advance_submitted, new_epochs, release_epochs
+from forebay.core.marker cimport Marker, new_marker, poll_marker, release_marker, retain_marker
 from forebay.core.state cimport QueueState
 from forebay.events.event cimport Event, captured_point, new_event, set_captured, set_marker
 from forebay.sync.finish cimport mark_ends
 from forebay.sync.ordering cimport record_marker, wait_for_marker
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, TimeoutError
+
+
+# What to do about events of other packages, where the driver cannot wait for them.
+ADVICE = {
+    "dpctl.SyclEvent": ": only queues of SYCL devices wait for those",
+    "pyopencl.Event": ": adopt the queue that it is of, by Queue.from_pyopencl, and wait for that",
+}
 
 
 cdef Event record(object queue, QueueState* state, object given, bint timing):
@@ -79,6 +88,35 @@ cdef int wait_for_queue(object queue, QueueState* state, object producer, QueueS
             producer_state, FOR_DEVICE if producer_state.device == state.device else FOR_HOST, &marker)
     if status != 0:
         producer._raise(status, "wait")
+    return wait_and_release(queue, state, marker)
+
+
+cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_t number) except -1:
+    """Implement `Queue.wait` for an event of another package: the only point of a queue nobody sees, with this id."""
+    cdef Epochs* epochs
+    cdef Marker* marker
+    cdef uintptr_t handle
+    cdef int reached
+    usm = queue.device.driver.usm
+    adopted = None if usm is None else usm.adopt_event(thing)
+    if adopted is None:
+        kind = f"{type(thing).__module__.partition('.')[0]}.{type(thing).__name__}"
+        advice = ADVICE.get(kind, "")
+        raise ArgumentTypeError(f"wait() needs an Event or a Queue, not {kind.removeprefix('builtins.')}{advice}")
+    handle = adopted
+    epochs = new_epochs(number)
+    advance_submitted(epochs)
+    marker = new_marker(epochs, 1, NULL, <void*> handle, state.driver, state.device.context, FOR_DEVICE)
+    marker.adopted = True
+    release_epochs(epochs)
+    with nogil:
+        reached = poll_marker(marker)
+    try:
+        if queue._capture is not None and reached != 1:
+            queue._capture.wait_outside(queue, repr(thing))
+    except BaseException:
+        release_marker(marker)
+        raise
     return wait_and_release(queue, state, marker)
 
 

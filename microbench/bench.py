@@ -95,7 +95,7 @@ class Bench:
         self.quick = quick
         self.rounds = rounds
         self.calls = calls
-        self.ground = Ground(device)
+        self.ground: Ground = Ground(device)
         self.layers: list[Layer] = []
         self.absent: dict[str, str] = {}
         """Layers that are not there, and why."""

@@ -58,7 +58,7 @@ class Operations:
     """The operations above on one device."""
 
     def __init__(self, device: ps.Device):
-        self.ground = Ground(device)
+        self.ground: Ground = Ground(device)
         self._layers: dict[str, Layer] = {}
 
     def layer(self, name: str) -> Layer:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 MODES = ("global", "thread_local", "relaxed")
 
 active: WeakSet[Capture] = WeakSet()  # captures that have not ended
-lock = threading.RLock()  # guards all captures: a queue joins and leaves one at a time
+lock: AbstractContextManager[bool] = threading.RLock()  # guards all captures: a queue joins and leaves one at a time
 
 
 class _ThreadMode(threading.local):

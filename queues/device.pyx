@@ -481,7 +481,7 @@ cdef class Device:
         """
         try:
             host = np.asarray(host, dtype, order="C")
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RuntimeError) as error:  # the last from tensors that need gradients
             raise ArgumentTypeError(f"array: {error}") from None
         buffer = self.empty(host.shape, host.dtype, usm_type)
         self.current_queue.copy(buffer, host)
@@ -499,7 +499,8 @@ cdef class Device:
             device's context (see `from_pyopencl`); on CPUs also memory of the host: NumPy arrays and whatever has
             ``__dlpack__``, ``__array_interface__`` or the buffer protocol. On SYCL: what has
             ``__sycl_usm_array_interface__``, from dpctl or dpnp, in USM memory of this device's context. It is kept
-            alive until the buffer is closed or dropped and the work submitted by then is done.
+            alive until the buffer is closed or dropped and the work submitted by then is done. On every device: a
+            pointer of `forebay.hip`, whose memory is gone once `hipFree` was called.
 
         Returns
         -------
@@ -519,6 +520,12 @@ cdef class Device:
         `Queue.from_pyopencl`. Finish the queues here before the host reads `thing`.
         """
         self._check_open()
+        own = getattr(type(thing), "__forebay_buffer__", None)
+        if own is not None:
+            buffer = own(thing)
+            if buffer.device._context is not self._context:
+                raise InvalidArgumentError(f"as_buffer: its memory belongs to {buffer.device.name}, not {self.name}")
+            return buffer
         adopted = self.driver.adopt_memory(thing)
         if adopted is None:
             adopted = self._adopt_host(thing)

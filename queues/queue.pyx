@@ -20,7 +20,7 @@ from forebay.core.state cimport (
 )
 from forebay.events.anchors cimport collect_device, collect_queue, retire_queue
 from forebay.events.event cimport Event
-from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_queue
+from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_foreign, wait_for_queue
 from forebay.queues.host_functions cimport submit_gate, submit_host_function
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.bound cimport bind
@@ -293,7 +293,9 @@ cdef class Queue:
     def launch(self, kernel: Kernel, grid: Grid, block: Grid, /, *args: Any, result: None = None) -> None: ...
 
     def copy(self, dst: Buffer | StridedView | HostBuffer, src: Buffer | StridedView | HostBuffer) -> None:
-        """Copy all of `src` to `dst`: buffers, or C-contiguous host memory (NumPy arrays, anything with a buffer).
+        """Copy all of `src` to `dst`: buffers, or C-contiguous host memory.
+
+        Host memory is a NumPy array, a tensor of PyTorch (``__dlpack__``) or anything with a buffer.
 
         Both must have the same number of bytes; dtypes are ignored. A pageable source may be reused as soon as this
         returns, because its bytes are staged. A pageable destination holds the result once the copy is done, after
@@ -424,6 +426,8 @@ cdef class Queue:
     def wait(self, event_or_queue: Event | Queue) -> None:
         """Let later commands of this queue start only when the event, or all work of the other queue so far, is done.
 
+        A queue of a SYCL device also waits for a `dpctl.SyclEvent`, which is asked at once whether it is done.
+
         Does not block. Makes no driver call for an event that was never recorded or is done, or that this queue is
         already ordered after.
 
@@ -445,7 +449,8 @@ cdef class Queue:
             if event_or_queue is not self:
                 wait_for_queue(self, self.state, event_or_queue, (<Queue> event_or_queue).state)
         else:
-            raise ArgumentTypeError(f"wait() needs an Event or a Queue, not {type(event_or_queue).__name__}")
+            wait_for_foreign(self, self.state, event_or_queue, next(_ids))
+            return
         if steps_under_way():
             join_step(self, event_or_queue)
 

@@ -14,7 +14,7 @@ from forebay.queues import levelzero, opencl, sycl
 __all__ = ["DRIVERS", "DeviceInfo", "devices", "open_driver", "select"]
 
 VARIABLE = "FOREBAY_DEVICE"
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 # The drivers by their filter word, in order of preference: a GPU's own driver before OpenCL on the same GPU; SYCL last,
 # as it drives the devices of the others. A new driver is one folder and one line here.
 DRIVERS: dict[str, DriverFolder] = {

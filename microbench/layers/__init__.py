@@ -58,11 +58,11 @@ class Ground:
         from .. import raw
 
         self.device = device
-        self.executes = NULL_LEVELZERO not in os.environ
-        self.program = device.program(kernels.opencl())
-        self.buffers = [device.zeros(1024) for _ in range(2)]
+        self.executes: bool = NULL_LEVELZERO not in os.environ
+        self.program: ps.Program = device.program(kernels.opencl())
+        self.buffers: list[ps.Buffer] = [device.zeros(1024) for _ in range(2)]
         self.native: Any = None
-        self.no_native = ""
+        self.no_native: str = ""
         try:
             raw.loops()
             calls: Any

@@ -53,7 +53,9 @@ class CudaLoop(CLoop):
         yield
         self.native.settle()
 
-    held = free
+    def held(self, *streams: Any) -> AbstractContextManager[object]:
+        """As `free`: CUDA has no gate."""
+        return self.free(*streams)
 
     def idle(self, count: int) -> AbstractContextManager[object]:
         """Streams of CUDA."""

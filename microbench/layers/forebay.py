@@ -66,7 +66,7 @@ class OfQueues(Layer):
 
     def __init__(self, ground: Ground):
         super().__init__(ground)
-        self.device = ground.device
+        self.device: ps.Device = ground.device
         self._queues: list[ps.Queue] = []
 
     def queues(self, count: int) -> list[ps.Queue]:

@@ -22,7 +22,7 @@ class OfPyOpenCL(OfQueues):
         if ground.native is None:
             raise AbsentError(ground.no_native)
         self.native: Any = ground.native
-        self.context = self.native.driver.context
+        self.context: Any = self.native.driver.context
 
     def kernel(self, arguments: int = 2) -> tuple[cl.Kernel, list[cl.Buffer]]:
         """A kernel object of its own with its arguments set."""

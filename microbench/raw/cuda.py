@@ -38,7 +38,9 @@ class Kernel:
     def __init__(self, function: int, address: int, values: list[int]):
         self.function = function
         self._values: list[Any] = [ctypes.c_uint64(address), *map(ctypes.c_int32, values)]
-        self.parameters = (ctypes.c_void_p * len(self._values))(*map(address_of, self._values))
+        self.parameters: ctypes.Array[ctypes.c_void_p] = (ctypes.c_void_p * len(self._values))(
+            *map(address_of, self._values)
+        )
 
 
 class NodeParams(ctypes.Structure):
@@ -61,7 +63,8 @@ class Driver:
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
-        device, self.context, self._module = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
+        device, self._module = ctypes.c_int(), ctypes.c_void_p()
+        self.context: ctypes.c_void_p = ctypes.c_void_p()
         self.do("cuInit", ctypes.c_uint(0))
         self.do("cuDeviceGet", ctypes.byref(device), 0)
         self.do("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device)

@@ -28,7 +28,7 @@ class Driver:
 
     def __init__(self, device: Any):
         self.device = device
-        self.driver = device.driver
+        self.driver: Any = device.driver
         self._kernels = self.driver.build(kernels.opencl(), ())
         # behind a count, forebay's ZeDevice points to its ZeContext, and that to the driver's context
         context = ctypes.c_uint64.from_address(self.driver.context_handle + 8).value

@@ -24,12 +24,12 @@ class Driver:
 
     def __init__(self, device: Any):
         self.device = device
-        self.driver = device.driver
+        self.driver: Any = device.driver
         self._library = ctypes.CDLL(cl._cl.__file__)  # the loader that pyopencl, and so forebay, uses
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cl.CompilerWarning)  # a driver's log says nothing here
             no_cache: Any = False  # pyopencl takes False, and its stubs do not
-            self.program = cl.Program(self.driver.context, kernels.opencl()).build(cache_dir=no_cache)
+            self.program: Any = cl.Program(self.driver.context, kernels.opencl()).build(cache_dir=no_cache)
 
     def function(self, name: str) -> int:
         """The address of a function."""

@@ -69,14 +69,14 @@ class Capture:
     """
 
     def __init__(self, queue: Queue, mode: str) -> None:
-        self.id = next(_ids)
+        self.id: int = next(_ids)
         self.origin: Any = queue
         self.mode = mode
-        self.thread = threading.get_ident()
-        self.graph = Graph(queue.device, _made=True)
+        self.thread: int = threading.get_ident()
+        self.graph: Graph = Graph(queue.device, _made=True)
         self.graph._captured = True
-        self.invalid = ""
-        self.active = True
+        self.invalid: str = ""
+        self.active: bool = True
         self._ends: dict[Queue, tuple[Node, ...]] = {}  # the nodes that each queue's next command depends on
         self._join(queue, ())
         active.add(self)

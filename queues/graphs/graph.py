@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from forebay.queues.device import Device
     from forebay.queues.queue import Queue
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 _ids = itertools.count(1)
 
 
@@ -108,8 +108,8 @@ class Graph:
         if not _made:
             raise ArgumentTypeError("a Graph is made by Queue.capture or Device.graph")
         self.device: Device = device
-        self.id = next(_ids)
-        self.closed = False
+        self.id: int = next(_ids)
+        self.closed: bool = False
         self._nodes: list[Node] = []
         self._own: ExecutableGraph | None = None  # used by `launch`, until nodes are added
         self._captured = False  # whether a capture that has not ended is filling it

@@ -31,10 +31,11 @@ class Lifetimes:
 
     def __init__(self, nodes: Sequence[Node], works: Sequence[Work], auto_free: bool) -> None:
         self.auto_free = auto_free
-        self.made = list(_memories(works, "alloc"))
-        self.handed_out = [memory for memory in self.made if not memory.inner]
-        self.taken = [memory for memory in _memories(works, "free") if memory not in self.made]
-        self.peak = used = 0
+        self.made: list[GraphMemory] = list(_memories(works, "alloc"))
+        self.handed_out: list[GraphMemory] = [memory for memory in self.made if not memory.inner]
+        self.taken: list[GraphMemory] = [memory for memory in _memories(works, "free") if memory not in self.made]
+        self.peak: int = 0
+        used = 0
         ours = {*self.made, *self.taken}
         there = set(self.taken)
         for node, work in zip(nodes, works, strict=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -17,11 +18,14 @@ from forebay.core.errors import InvalidArgumentError
 from forebay.queues.memory.pool import Lease
 
 if TYPE_CHECKING:
+    from forebay.core.driver import DriverMemory
     from forebay.queues.device import Device
     from forebay.queues.graphs.graph import Node
     from forebay.queues.graphs.work import Work
 
-lock = threading.RLock()  # reentrant: the garbage collector may run a `free` while this thread holds it
+lock: AbstractContextManager[bool] = (
+    threading.RLock()
+)  # reentrant: the garbage collector may run a `free` while this thread holds it
 _figures: WeakKeyDictionary[Device, Figures] = WeakKeyDictionary()
 
 
@@ -35,7 +39,9 @@ class Figures:
     """
 
     def __init__(self) -> None:
-        self._used = self._reserved = self.used_high = self.reserved_high = 0
+        self._used = self._reserved = 0
+        self.used_high: int = 0
+        self.reserved_high: int = 0
         self._gone: deque[tuple[int, int]] = deque()  # (used, reserved) that destructors gave back
 
     def _settle(self) -> None:
@@ -79,9 +85,9 @@ class Reserved:
     """The driver's memory object, and its share of the figures."""
 
     def __init__(self, device: Device, nbytes: int) -> None:
-        self.native = device._allocate(nbytes, "device")
+        self.native: DriverMemory = device._allocate(nbytes, "device")
         self.nbytes = nbytes
-        self.figures = figures_of(device)
+        self.figures: Figures = figures_of(device)
         self.figures.reserve(nbytes)
 
     def __del__(self) -> None:
@@ -106,10 +112,12 @@ class GraphMemory(Lease):
 
     def __init__(self, reserved: Reserved, nbytes: int) -> None:
         self.reserved = reserved
-        self.handle, self.address = reserved.native.handle, reserved.native.address
+        self.handle: int = reserved.native.handle
+        self.address: int = reserved.native.address
         self.nbytes = nbytes
-        self.inner = self.live = False
-        self.freed_at = (0, 0)
+        self.inner: bool = False
+        self.live: bool = False
+        self.freed_at: tuple[int, int] = (0, 0)
         self.work: Callable[[], Work | None] = lambda: None
 
     def __del__(self) -> None:

@@ -22,7 +22,7 @@ from forebay.queues.launch.by_value cimport spilled_bytes
 from forebay.queues.launch.grid cimport read_geometry
 from forebay.queues.launch.scratch cimport check_count, read_leaves, sizes_of
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.memory.copies cimport check_overlap, check_size, host_memory, open_view, pin_view
+from forebay.queues.memory.copies cimport check_overlap, check_size, host_memory, open_view, pin_view, shown
 from forebay.queues.memory.fills cimport fill_pattern
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
@@ -273,7 +273,7 @@ def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer
         work.to, work.source = (<Buffer> dst).memory, (<Buffer> src).memory
         work.buffers, work.writes = (dst, src), (dst,)
     else:
-        host = dst if writable else src
+        host = shown(dst if writable else src)
         open_view(host, &view, writable)
         try:
             work.pageable = not device._is_pinned(host)

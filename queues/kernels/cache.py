@@ -22,7 +22,7 @@ from forebay.core.errors import InvalidArgumentError
 
 __all__ = ["BinaryCache", "CacheInfo", "folder_named", "key_of", "reads_files"]
 
-log = logging.getLogger(__name__)
+log: logging.Logger = logging.getLogger(__name__)
 LIMIT = 256 << 20
 MAGIC = b"forebay binary 1\n"
 HEADER = struct.Struct(f"<{len(MAGIC)}sQ32s")  # magic, length of what follows, checksum

@@ -125,7 +125,7 @@ class Program:
         self._symbols = symbols or {}
         self._kernels: dict[str, Kernel] = {}
         self._globals: dict[str, Buffer] = {}
-        self.closed = False
+        self.closed: bool = False
 
     @property
     def kernel_names(self) -> tuple[str, ...]:

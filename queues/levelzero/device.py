@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.driver import DeviceInfo, Limits, Natives
+from forebay.core.driver import DeviceInfo, Limits, Natives, Parameter
 from forebay.queues.kernels import spirv
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.levelzero import calls, loader, operations
@@ -34,14 +34,16 @@ class LevelZeroKernel:
     def __init__(self, native: ZeNative, module: ZeProgram, name: str, declared: list[spirv.Declared]) -> None:
         self.name = name
         self._module = module
-        self.parameters = [
+        self.parameters: list[Parameter] = [
             read_parameter(name, index, facts, partial(self._refuse, facts)) for index, facts in enumerate(declared)
         ]
         self._check_size(native)
+        self.required_block: tuple[int, int, int]
+        self.static_local_bytes: int
         items, self.required_block, self.static_local_bytes = module.limits(name)
-        self.max_block = items or native.max_group_items
-        self.max_block_axis = native.max_group_size
-        self.local_bytes = native.max_local_bytes
+        self.max_block: int = items or native.max_group_items
+        self.max_block_axis: tuple[int, int, int] = native.max_group_size
+        self.local_bytes: int = native.max_local_bytes
 
     def groups_at_once(self, block: tuple[int, int, int]) -> int:
         """As `DriverKernel.groups_at_once`."""
@@ -82,7 +84,7 @@ class LevelZeroDevice:
         calls.load(loader.load().library)
         self.info = info
         self.native: ZeNative = info.native
-        self.handle = DeviceHandle(
+        self.handle: DeviceHandle = DeviceHandle(
             self.native.driver,
             self.native.device,
             self.native.counter_based,
@@ -90,10 +92,12 @@ class LevelZeroDevice:
             self.native.kernel_timestamp_bits,
         )
         self.context_handle: int = self.handle.address
-        self.table = operations.table_address()
-        self.clock_wraps = 2.0**self.native.kernel_timestamp_bits * self.native.timer_resolution_ns
+        self.table: int = operations.table_address()
+        self.clock_wraps: float = 2.0**self.native.kernel_timestamp_bits * self.native.timer_resolution_ns
         lowest, highest = self.native.priorities or (1, -1)
-        self.priorities = tuple(priority for priority in PRIORITIES if highest <= priority <= lowest) or (0,)
+        self.priorities: tuple[int, ...] = tuple(
+            priority for priority in PRIORITIES if highest <= priority <= lowest
+        ) or (0,)
         self._staging = StagingPool(self.handle)
         # Lists on one (ordinal, index) share an engine, and a waiting list can stall the others. So take turns.
         self._ordinal = next(o for o, (flags, _, _) in enumerate(self.native.groups) if flags & COMPUTE)
@@ -161,7 +165,7 @@ class LevelZeroDevice:
 
     # -- programs
 
-    variable_options = ("-cl-std=CL3.0",)
+    variable_options: tuple[str, ...] | None = ("-cl-std=CL3.0",)
     takes_spirv = True
 
     def expect_spirv(self) -> None:

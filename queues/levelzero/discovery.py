@@ -12,7 +12,7 @@ import ctypes
 import glob
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ctypes import byref, c_int32, c_size_t, c_uint32, c_void_p
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -160,7 +160,8 @@ def look(ze: LevelZero) -> Found:
 
 
 _discovery = Discovery(_look_once)
-discover, absence = _discovery.discover, _discovery.absence
+discover: Callable[[], list[DeviceInfo]] = _discovery.discover
+absence: Callable[[], str] = _discovery.absence
 
 
 def _absence(trouble: str) -> str:

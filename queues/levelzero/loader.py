@@ -173,14 +173,14 @@ HEAD: list[tuple[str, Any]] = [("stype", c_uint32), ("next", c_void_p)]
 class InitDriverTypeDesc(Described):
     """``ze_init_driver_type_desc_t``."""
 
-    STYPE = 0x00020021
+    STYPE: ClassVar[int] = 0x00020021
     _fields_ = [*HEAD, ("flags", c_uint32)]
 
 
 class DriverProperties(Described):
     """``ze_driver_properties_t``."""
 
-    STYPE = 0x1
+    STYPE: ClassVar[int] = 0x1
     _fields_ = [*HEAD, ("uuid", c_uint8 * 16), ("version", c_uint32)]
     version: int
 
@@ -198,7 +198,7 @@ class DeviceProperties(Described):
     With `STYPE` the resolution of the timer is in nanoseconds, rounded; with `STYPE_1_2` it is in cycles per second.
     """
 
-    STYPE = 0x3
+    STYPE: ClassVar[int] = 0x3
     STYPE_1_2 = 0x00020006
     _fields_ = [
         *HEAD,
@@ -239,7 +239,7 @@ class DeviceProperties(Described):
 class IpVersion(Described):
     """``ze_device_ip_version_ext_t``, which extends the properties of a device."""
 
-    STYPE = 0x0001000F
+    STYPE: ClassVar[int] = 0x0001000F
     _fields_ = [*HEAD, ("version", c_uint32)]
     version: int
 
@@ -247,7 +247,7 @@ class IpVersion(Described):
 class ComputeProperties(Described):
     """``ze_device_compute_properties_t``."""
 
-    STYPE = 0x4
+    STYPE: ClassVar[int] = 0x4
     _fields_ = [
         *HEAD,
         ("max_group_items", c_uint32),
@@ -266,7 +266,7 @@ class ComputeProperties(Described):
 class ModuleProperties(Described):
     """``ze_device_module_properties_t``."""
 
-    STYPE = 0x5
+    STYPE: ClassVar[int] = 0x5
     _fields_ = [
         *HEAD,
         ("spirv_version", c_uint32),
@@ -283,7 +283,7 @@ class ModuleProperties(Described):
 class MemoryProperties(Described):
     """``ze_device_memory_properties_t``."""
 
-    STYPE = 0x7
+    STYPE: ClassVar[int] = 0x7
     _fields_ = [
         *HEAD,
         ("flags", c_uint32),
@@ -298,7 +298,7 @@ class MemoryProperties(Described):
 class QueueGroupProperties(Described):
     """``ze_command_queue_group_properties_t``."""
 
-    STYPE = 0x6
+    STYPE: ClassVar[int] = 0x6
     _fields_ = [*HEAD, ("flags", c_uint32), ("max_fill_pattern", c_size_t), ("queues", c_uint32)]
     flags: int
     max_fill_pattern: int

@@ -62,8 +62,12 @@ cdef class HostView:
 
 
 cdef HostView new_host_view(Allocation allocation):
-    cdef HostView view = HostView.__new__(HostView)
-    view.memory = allocation.memory
+    cdef OwnedMemory memory = allocation.memory
+    cdef HostView view
+    if memory is None:  # another thread may have closed it since the caller looked
+        raise ClosedError("this Buffer is closed")
+    view = HostView.__new__(HostView)
+    view.memory = memory
     view.allocation = allocation
     expose(allocation)
     return view
@@ -117,7 +121,10 @@ cdef object view_in_place(Buffer buffer):
 
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype):
     cdef Buffer buffer = Buffer.__new__(Buffer)
-    cdef object native = allocation.memory.native
+    cdef OwnedMemory memory = allocation.memory
+    if memory is None:  # another thread may have closed it since the caller looked
+        raise ClosedError("this Buffer is closed")
+    native = memory.native
     buffer.allocation = allocation
     buffer.shape = shape
     buffer.dtype = dtype
@@ -452,9 +459,10 @@ cdef class Buffer:
 
     def _part(self, size_t offset, tuple shape, dtype: np.dtype[Any]) -> Buffer:
         """Return a view that begins `offset` bytes after this one."""
+        cdef OwnedMemory memory = hold_memory(self, "this Buffer")
         cdef Buffer part = new_buffer(self.allocation, self.start + offset, shape, dtype)
         # The driver may need its own object for a part, or have to refuse it.
-        self.device._adapt_view(part, self.allocation.memory.native)
+        self.device._adapt_view(part, memory.native)
         return part
 
     def _use_part(self, part: object, uintptr_t handle) -> None:
@@ -496,7 +504,9 @@ cdef class Buffer:
         elif out.dtype != self.dtype or out.size != self.size:
             raise InvalidArgumentError(
                 f"get: out has {out.size} elements of {out.dtype}, this Buffer {self.size} of {self.dtype}")
-        elif not out.flags.c_contiguous and out.flags.writeable:
+        elif not out.flags.writeable:
+            raise ArgumentTypeError("get: out is read-only")
+        elif not out.flags.c_contiguous:
             out[...] = self.get(queue=queue).reshape(out.shape)
             return out
         queue.copy(out, self)
@@ -526,7 +536,7 @@ cdef class Buffer:
             return
         try:
             host = np.asarray(host, self.dtype)
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             raise ArgumentTypeError(f"set: no array of {self.dtype} ({error})") from None
         try:
             host = np.broadcast_to(host, self.shape)

@@ -12,6 +12,7 @@ cdef int check_size(size_t to, size_t source) except -1
 cdef int check_overlap(Buffer dst, Buffer src) except -1
 cdef int open_view(object host, Py_buffer* view, bint writable) except -1
 cdef object pin_view(object host)
+cdef object shown(object host)
 cdef Memory host_memory(uintptr_t address)
 cdef Memory host_memory_of(object staged)
 cdef object copy_to_staging(object queue, QueueState* state, object staged, Buffer src)

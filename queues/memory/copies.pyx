@@ -6,7 +6,9 @@ would make the caller wait with the queue locked) the copy fills staging memory 
 """
 
 import numpy as np
-from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
+)
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_XDECREF, Py_XINCREF
 from libc.stdint cimport uintptr_t
@@ -25,6 +27,7 @@ from forebay.sync.ordering cimport Order, abort_command, apply_command, begin_co
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import refuse_on_host_thread
+from forebay.queues.memory.foreign import host_array
 from forebay.queues.memory.strided import StridedView, copy_strided
 
 
@@ -118,6 +121,7 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
     cdef Py_buffer view
     cdef Memory memory
     queue._check_buffer(dst, "dst")
+    src = shown(src)
     try:
         open_view(src, &view, False)
     except ArgumentTypeError:
@@ -144,6 +148,7 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src) excep
     cdef Py_buffer view
     cdef Memory memory
     queue._check_buffer(src, "src")
+    dst = shown(dst)
     open_view(dst, &view, True)
     try:
         check_size(view.len, src.nbytes)
@@ -250,6 +255,13 @@ cdef Memory host_memory_of(object staged):
     """Return the Memory of an array that a driver's `stage` made."""
     cdef const unsigned char[::1] view = staged
     return host_memory(<uintptr_t> &view[0] if view.shape[0] else 0)
+
+
+cdef object shown(object host):
+    """Return what has the buffer protocol: an array over the memory of a tensor, anything else as it is."""
+    if PyObject_CheckBuffer(host) or not hasattr(type(host), "__dlpack__"):
+        return host
+    return host_array(host, "copy")
 
 
 cdef object pin_view(object host):

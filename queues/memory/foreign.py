@@ -15,7 +15,7 @@ def is_foreign(value: object) -> bool:
     """Whether a pointer may get it as an argument because `Device.as_buffer` takes such things."""
     kind = type(value)
     if kind.__module__.startswith(("forebay.", "numpy")):
-        return False
+        return hasattr(kind, "__forebay_buffer__")
     return (
         hasattr(kind, "__dlpack__")
         or kind.__module__.startswith("pyopencl")
@@ -30,23 +30,25 @@ def name_of(value: object) -> str:
     return kind.__qualname__ if package == "builtins" else f"{package}.{kind.__qualname__}"
 
 
-def why_unfit(array: np.ndarray[Any, Any]) -> str:
-    """Return why the bytes of an array cannot be used as they stand in memory, and what to do; empty if they can."""
+def why_unfit(array: np.ndarray[Any, Any], owner: object = None) -> str:
+    """Return why the bytes of an array cannot be used as they stand in memory, and what to do; empty if they can.
+
+    `owner` is what was given for it: a tensor, which has its own way to make a copy.
+    """
     if array.dtype.hasobject:
         return f"its elements are Python objects ({array.dtype}), which are no bytes that a device could use"
     if not array.flags.c_contiguous:
-        return (
-            f"it is not C-contiguous (shape {array.shape}, strides {array.strides} bytes): pass "
-            "np.ascontiguousarray(array), which copies it"
-        )
+        copier = "its .contiguous()" if hasattr(owner, "contiguous") else "np.ascontiguousarray(array)"
+        layout = f"shape {array.shape}, strides {array.strides} bytes"
+        return f"it is not C-contiguous ({layout}): pass {copier}, which copies it"
     return ""
 
 
-def host_array(thing: object) -> np.ndarray[Any, Any] | None:
+def host_array(thing: object, call: str = "as_buffer") -> np.ndarray[Any, Any] | None:
     """Return an array on the memory of `thing`, which it keeps alive; None when `thing` shows no memory of the host.
 
     It is read from ``__dlpack__``, ``__array_interface__`` or the buffer protocol. DLPack's producers have finished
-    what they do with memory of the host before they hand it out.
+    what they do with memory of the host before they hand it out. `call` is what was asked for, for messages.
 
     Raises
     ------
@@ -61,7 +63,7 @@ def host_array(thing: object) -> np.ndarray[Any, Any] | None:
         elif hasattr(type(thing), "__dlpack__"):
             device: Any = getattr(thing, "__dlpack_device__", None)
             if device is not None and device()[0] != ON_THE_HOST:
-                raise ArgumentTypeError(f"as_buffer: the memory of this {name_of(thing)} is on another device")
+                raise ArgumentTypeError(f"{call}: the memory of this {name_of(thing)} is on another device")
             array = np.from_dlpack(thing)  # type: ignore[arg-type]
         elif hasattr(thing, "__array_interface__"):
             array = np.asarray(thing)
@@ -72,8 +74,13 @@ def host_array(thing: object) -> np.ndarray[Any, Any] | None:
     except (TypeError, ValueError, BufferError, RuntimeError, AttributeError) as error:
         if not hasattr(type(thing), "__dlpack__") and not hasattr(thing, "__array_interface__"):
             return None
-        raise ArgumentTypeError(f"as_buffer: this {name_of(thing)} cannot be read as an array ({error})") from None
-    problem = why_unfit(array) or ("" if array.flags.writeable else "it is read-only: Device.array copies it")
+        kind = getattr(thing, "dtype", "unknown type")
+        views = "dtype" in str(error) and hasattr(thing, "view")  # NumPy lacks bfloat16, and some of the newest
+        raise ArgumentTypeError(
+            f"{call}: this {name_of(thing)} of {kind} cannot be read as an array ({error})"
+            + (": pass .view(torch.uint8), which shows its bytes" if views else "")
+        ) from None
+    problem = why_unfit(array, thing) or ("" if array.flags.writeable else "it is read-only: Device.array copies it")
     if problem:
-        raise InvalidArgumentError(f"as_buffer: this {name_of(thing)}: {problem}")
+        raise InvalidArgumentError(f"{call}: this {name_of(thing)}: {problem}")
     return array

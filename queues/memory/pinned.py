@@ -24,7 +24,12 @@ class PinnedMemory:
         self.device = device
         with finished_before_exit("host_empty()"):
             address, self._owner = device.driver.pinned(nbytes)  # __del__ checks for `_owner`
-        self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
+        self.__array_interface__: dict[str, Any] = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "version": 3,
+        }
 
     def __del__(self) -> None:
         if hasattr(self, "_owner"):

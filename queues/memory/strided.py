@@ -18,24 +18,27 @@ if TYPE_CHECKING:
     from forebay.queues.queue import Queue
 
 UNITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
+BYTES = np.dtype(np.uint8)
 BLOCK = 64
+MOST_ROWS = 4096  # groups; NVIDIA's hardware takes 65535 along y
+ON_THE_HOST = (1, 0)  # DLPack's kDLCPU
 
-# `layout` has the extents, then the strides of each end, all in units; the dimension that varies fastest comes first.
+# x varies fastest, and y, z and w are counted by rows; all in units. Rows go on where the launch has no more groups.
 SOURCE = """
 kernel void move_UNIT(
-    global UNIT *to, const ulong to_start, global const UNIT *from, const ulong from_start,
-    global const long *layout, const uint dimensions, const ulong count)
+    global UNIT *to, const ulong to_start, global const UNIT *from, const ulong from_start, const ulong rows,
+    const ulong nx, const long to_x, const long from_x, const ulong ny, const long to_y, const long from_y,
+    const ulong nz, const long to_z, const long from_z, const long to_w, const long from_w)
 {
-    ulong rest = get_global_id(0);
-    long there = to_start, here = from_start;
-    if (rest >= count) return;
-    for (uint d = 0; d < dimensions; d++) {
-        long at = rest % layout[d];
-        rest /= layout[d];
-        there += at * layout[dimensions + d];
-        here += at * layout[2 * dimensions + d];
+    const long x = get_global_id(0);
+    if (x >= nx) return;
+    for (ulong row = get_global_id(1); row < rows; row += get_global_size(1)) {
+        const long y = row % ny, z = row / ny % nz, w = row / ny / nz;
+        global UNIT *there = to + to_start + y * to_y + z * to_z + w * to_w;
+        global const UNIT *here = from + from_start + y * from_y + z * from_z + w * from_w;
+        if (to_x == 1 && from_x == 1) there[x] = here[x];  // compilers make it a copy of vectors
+        else there[x * to_x] = here[x * from_x];
     }
-    to[there] = from[here];
 }
 """
 
@@ -97,21 +100,52 @@ class Moves:
         self._kernels: dict[int, Kernel] = {size: program[f"move_{name}"] for size, name in UNITS.items()}
 
     def move(self, queue: Queue, to: StridedView, source: StridedView) -> None:
-        """Copy, in one launch. Both have one shape and element size, and do not overlap. Does not block."""
-        numbers = (to.start, source.start, to.dtype.itemsize, *to.strides, *source.strides)
+        """Copy. Both have one shape and element size, and do not overlap. Does not block.
+
+        It is one launch; for more than four axes that cannot be taken together, one for each part.
+        """
+        axes = merged(to, source)
+        if len(axes) > 4:
+            for i in range(to.shape[0]):
+                self.move(queue, part_without_axis(to, i), part_without_axis(source, i))
+            return
+        (run, _, _), *outer = axes
         # GPUs need units that lie at multiples of their size, so it matters where the memory itself begins.
-        unit = math.gcd(8, to.memory._begins_at, source.memory._begins_at, *numbers)
-        extents = [*reversed(to.shape), to.dtype.itemsize // unit]
-        layout = np.array(
-            [extents, [*reversed(to.strides), unit], [*reversed(source.strides), unit]], np.int64
-        )  # the units of an element are one more dimension
-        layout[1:] //= unit
-        layout = np.roll(layout, 1, axis=1)
-        count = math.prod(extents)
+        into, out_of = to.memory, source.memory
+        begins = (into._begins_at, to.start, out_of._begins_at, source.start)
+        unit = math.gcd(8, run, *begins, *(stride for _, *strides in outer for stride in strides))
+        axes = [(count, at // unit, of // unit) for count, at, of in outer]
+        if run > unit or not axes:
+            axes.insert(0, (run // unit, 1, 1))
+        x, y, z, w = (*axes, *[(1, 0, 0)] * (4 - len(axes)))
+        rows = y[0] * z[0] * w[0]
+        width = min(BLOCK, 1 << (x[0] - 1).bit_length())
+        block = (width, BLOCK // width)
+        grid = (-(-x[0] // width), min(-(-rows // block[1]), MOST_ROWS))
         queue.launch(
-            self._kernels[unit], -(-count // BLOCK), BLOCK, to.memory, to.start // unit, source.memory,
-            source.start // unit, layout.tobytes(), len(extents), count,
+            self._kernels[unit], grid, block, into, to.start // unit, out_of, source.start // unit, rows,
+            *x, *y, *z, *w[1:],
         )  # fmt: skip
+
+
+def merged(to: StridedView, source: StridedView) -> list[tuple[int, int, int]]:
+    """Return the axes, fastest first: extent and both strides. The first counts bytes.
+
+    Axes that can be are taken together.
+    """
+    axes = [(to.dtype.itemsize, 1, 1)]
+    for count, *strides in zip(reversed(to.shape), reversed(to.strides), reversed(source.strides), strict=True):
+        before, *steps = axes[-1]
+        if strides == [before * step for step in steps]:
+            axes[-1] = (before * count, steps[0], steps[1])
+        elif count > 1:
+            axes.append((count, strides[0], strides[1]))
+    return axes
+
+
+def part_without_axis(view: StridedView, index: int) -> StridedView:
+    """Return ``view[index]``, strided even where it is not."""
+    return StridedView(view._base, view.start + index * view.strides[0], view.shape[1:], view.strides[1:])
 
 
 class StridedView:
@@ -162,7 +196,8 @@ class StridedView:
     @property
     def memory(self) -> Buffer:
         """The bytes that it is part of."""
-        return self._base.reshape(-1).view(np.uint8)
+        part: Buffer = self._base._part(0, (self._base.nbytes,), BYTES)
+        return part
 
     @property
     def start(self) -> int:
@@ -235,11 +270,35 @@ class StridedView:
         """Return one element as a Python object: `index` is as in `Buffer.item`. Blocks."""
         return self.get().item(*index)
 
+    def _in_place(self) -> NDArray[Any]:
+        """Wait for the uses of the memory, and return an array over it, where the host can read it."""
+        whole = self.memory.__array__(copy=False)
+        return np.ndarray(self.shape, self.dtype, whole, self._start, self.strides)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Copy to the host and wait: ``numpy.asarray(view)``."""
-        if copy is False:
-            raise InvalidArgumentError("strided memory of a device is copied to the host: copy=False cannot be")
-        return np.asarray(self.get(), dtype)
+        """Copy to the host and wait: ``numpy.asarray(view)``; with ``copy=False`` as `Buffer.__array__`."""
+        if copy is not False:
+            return np.asarray(self.get(), dtype)
+        if dtype is not None and np.dtype(dtype) != self.dtype:
+            raise InvalidArgumentError(f"copy=False: elements of {self.dtype} are not {np.dtype(dtype)}")
+        return self._in_place()
+
+    def __dlpack__(self, *, stream: Any = None, copy: bool | None = None, **wanted: Any) -> object:
+        """Hand the memory to another package, strides and all, without a copy: as `Buffer.__dlpack__`."""
+        if stream is not None:
+            raise BufferError("this memory is the host's, which has no stream: stream is None")
+        if not copy and self.__dlpack_device__() == ON_THE_HOST:
+            return self._in_place().__dlpack__(**wanted)
+        if not copy and (copy is False or wanted.get("dl_device") != ON_THE_HOST):
+            raise BufferError(
+                f"the host cannot read this memory of {self.device.name} in place: copy it with .get(), or with "
+                "from_dlpack(…, device='cpu')"
+            )
+        return self.get().__dlpack__(**wanted)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's device, as `Buffer.__dlpack_device__`."""
+        return self._base.__dlpack_device__()
 
     def __repr__(self) -> str:
         return f"<forebay.StridedView {self.shape} {self.dtype}, strides {self.strides}, of {self._base!r}>"

@@ -51,9 +51,9 @@ class OpenCLDevice:
         self._known: tuple[int, int] | None = None
         self._addresses: tuple[int, ...] = ()
         self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once and stays mapped
-        self.context = context or cl.Context([self.native])
-        self.context_handle = self.context.int_ptr
-        self.table = operations.table_address()
+        self.context: Any = context or cl.Context([self.native])
+        self.context_handle: int = self.context.int_ptr
+        self.table: int = operations.table_address()
         is_cpu = bool(self.native.type & cl.device_type.CPU)
         # NVIDIA's driver (580) reads pageable memory when the copy is submitted
         self.reads_pageable_late = is_cpu
@@ -61,15 +61,17 @@ class OpenCLDevice:
             svm = self.native.svm_capabilities
         except cl.Error:  # OpenCL 1.x devices do not have this query
             svm = 0
-        self.has_addresses = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
-        self.has_shared = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
-        self.takes_host = is_cpu and bool(svm & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
-        self.is_in_place = is_cpu and self.has_addresses
+        self.has_addresses: bool = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
+        self.has_shared: bool = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
+        self.takes_host: bool = is_cpu and bool(svm & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
+        self.is_in_place: bool = is_cpu and self.has_addresses
         # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so there forebay uses only
         # one kind. On CPUs both work on the same parameter (measured), and setting the memory object is cheaper.
-        self.has_memory_objects = is_cpu or not self.has_addresses
+        self.has_memory_objects: bool = is_cpu or not self.has_addresses
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
-        self.priorities = tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
+        self.priorities: tuple[int, ...] = (
+            tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
+        )
 
     @property
     def limits(self) -> Limits:
@@ -249,7 +251,7 @@ class OpenCLDevice:
     # 290 on PoCL, 110 of 1,440 on NVIDIA (H200).
     timing_is_free = False
     takes_pageable = True
-    clock_wraps = 0.0  # never
+    clock_wraps: float = 0.0  # never
     usm = None
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

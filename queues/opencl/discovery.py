@@ -21,7 +21,7 @@ import site
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +161,8 @@ def _preference(device: DeviceInfo) -> int:
 
 
 _discovery = Discovery(_look_once)
-discover, absence = _discovery.discover, _discovery.absence
+discover: Callable[[], list[DeviceInfo]] = _discovery.discover
+absence: Callable[[], str] = _discovery.absence
 
 
 # The loader, and the runtime that it does not find

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyopencl as cl
 
 from forebay.core import errors
-from forebay.core.driver import DeviceInfo, DriverKernel, Natives
+from forebay.core.driver import DeviceInfo, DriverKernel, Natives, Parameter
 from forebay.queues.kernels import spirv
 from forebay.queues.kernels.build_log import readable
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
@@ -67,16 +67,16 @@ class OpenCLKernel:
             raise errors.NotSupportedError(
                 f"kernel {name!r}: it has {kernel.num_args} parameters, and {len(declared)} are declared"
             )
-        self.parameters = [
+        self.parameters: list[Parameter] = [
             read_parameter(name, index, facts, partial(self._size_of_value, kernel, index, facts.type_name))
             for index, facts in enumerate(declared)
         ]
         info = kernel.get_work_group_info
-        self.max_block = info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device)
-        self.max_block_axis = [*device.max_work_item_sizes, 1, 1][:3]
-        self.required_block = tuple(info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
-        self.local_bytes = device.local_mem_size
-        self.static_local_bytes = info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
+        self.max_block: int = info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device)
+        self.max_block_axis: list[int] = [*device.max_work_item_sizes, 1, 1][:3]
+        self.required_block: tuple[Any, ...] = tuple(info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
+        self.local_bytes: int = device.local_mem_size
+        self.static_local_bytes: int = info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
 
     def groups_at_once(self, block: tuple[int, int, int]) -> int:
         """As `DriverKernel.groups_at_once`: OpenCL does not tell, so one for each compute unit.

@@ -34,7 +34,8 @@ class ClVariable:
 
     def __init__(self, program: cl.Program, address: int, nbytes: int) -> None:
         self._program = program
-        self.address, self.nbytes = address, nbytes
+        self.address: int = address
+        self.nbytes: int = nbytes
 
 
 def options_for(device: cl.Device) -> tuple[str, ...] | None:

@@ -30,6 +30,7 @@ namespace forebay_sycl {
     X(void, Event_Wait, (void *event)) \
     X(int, Event_GetCommandExecutionStatus, (void *event)) \
     X(uint64_t, Event_GetProfilingInfoEnd, (void *event)) \
+    X(void *, Event_Copy, (void *event)) \
     X(void, Event_Delete, (void *event)) \
     X(void *, RawKernelArg_Create, (void *value, size_t nbytes)) \
     X(void, RawKernelArg_Delete, (void *argument)) \

@@ -38,6 +38,7 @@ cdef extern from "queues/sycl/calls.hpp" namespace "forebay_sycl":
         Doer Queue_Delete, Event_Wait
         int (*Event_GetCommandExecutionStatus)(...) noexcept nogil
         uint64_t (*Event_GetProfilingInfoEnd)(...) noexcept nogil
+        Maker Event_Copy
         Doer Event_Delete
         Maker RawKernelArg_Create, WorkGroupMemory_Create
         Doer RawKernelArg_Delete, WorkGroupMemory_Delete

@@ -55,7 +55,7 @@ class SyclProgramKernel:
         required_block: tuple[int, int, int],
     ) -> None:
         self.name = name
-        self.parameters = list(parameters)
+        self.parameters: list[Parameter] = list(parameters)
         self._kernel = kernel
         self._codes = [parameter.code for parameter in self.parameters]
         for index, parameter in enumerate(self.parameters):
@@ -65,11 +65,11 @@ class SyclProgramKernel:
                     "pointers and numbers only, and neither structures nor local memory; a newer one does"
                 )
         native = device.native
-        self.max_block = min(kernel.max_block or native.max_work_group_size, native.max_work_group_size)
+        self.max_block: int = min(kernel.max_block or native.max_work_group_size, native.max_work_group_size)
         # reversed: the last dimension of a SYCL range is the first here
-        self.max_block_axis = list(reversed(native.max_work_item_sizes3d))
+        self.max_block_axis: list[Any] = list(reversed(native.max_work_item_sizes3d))
         self.required_block = required_block
-        self.local_bytes = native.local_mem_size
+        self.local_bytes: Any = native.local_mem_size
         self.static_local_bytes = 0  # dpctl does not tell
         self._compute_units = max(native.max_compute_units - native.is_cpu, 1)  # see the one of OpenCL
 
@@ -99,8 +99,8 @@ class SyclDevice:
 
     has_addresses = True
     timing_is_free = False  # a property of the queue; what it costs was not measured
-    clock_wraps = 0.0  # never
-    priorities = (0,)  # dpctl's C interface makes queues of one priority
+    clock_wraps: float = 0.0  # never
+    priorities: tuple[int, ...] = (0,)  # dpctl's C interface makes queues of one priority
 
     def __init__(self, info: DeviceInfo, queue: Any = None) -> None:
         import dpctl
@@ -109,20 +109,20 @@ class SyclDevice:
         self._dpctl = dpctl
         self.info = info
         self.native: Any = info.native
-        self.serial = next(_serials)
+        self.serial: int = next(_serials)
         # forebay allocates memory through this queue and names it to users of the memory, but submits nothing to it.
         self._named = queue or dpctl.SyclQueue(self.native, property="in_order")
         self.context: Any = self._named.sycl_context
         self._joining = dpctl.SyclQueue(self.context, self.native)
-        self.handle = ContextHandle(
+        self.handle: ContextHandle = ContextHandle(
             self.context.addressof_ref(),
             self.native.addressof_ref(),
             self._named.addressof_ref(),
             self._joining.addressof_ref(),
         )
         self.context_handle: int = self.handle.address
-        self.usm = SyclUsm(self.handle, self._named, info.name)
-        self.table = operations.table_address()
+        self.usm: SyclUsm = SyclUsm(self.handle, self._named, info.name)
+        self.table: int = operations.table_address()
         is_cpu = info.kind == "cpu"
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
         self.takes_pageable = is_cpu  # measured: on CPUs a copy from or to pageable memory does not wait

@@ -11,6 +11,7 @@ This module is plain Python and needs none of forebay's compiled modules.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from forebay.core.driver import DeviceInfo, Discovery, Found, numbered
@@ -114,4 +115,5 @@ def _preference(device: DeviceInfo) -> int:
 
 
 _discovery = Discovery(_look_once)
-discover, absence = _discovery.discover, _discovery.absence
+discover: Callable[[], list[DeviceInfo]] = _discovery.discover
+absence: Callable[[], str] = _discovery.absence

@@ -11,7 +11,7 @@ from forebay.queues.sycl.calls cimport (
     FLOAT32, FLOAT64, INT16, INT32, INT64, INT8, RAW_ARGUMENT, UINT16, UINT32, UINT64, UINT8, USM_POINTER,
     WORK_GROUP_MEMORY, sycl
 )
-from forebay.queues.sycl.gates cimport new_queue
+from forebay.queues.sycl.gates cimport SUBMITTED, new_event, new_queue
 from forebay.queues.sycl.kernels cimport new_kernel
 
 from forebay.core.errors import BuildError, Error, NotSupportedError, OutOfMemoryError
@@ -191,6 +191,14 @@ def can_pass(code: str) -> bool:
     if code == "L":
         return bool(sycl.WorkGroupMemory_Available())
     return code in ARGUMENT_TYPES
+
+
+def adopt_event(uintptr_t address) -> int:
+    """A driver event, from the address in a dpctl.SyclEvent. It holds its own reference."""
+    cdef void* copied = sycl.Event_Copy(<void*> address)
+    if copied == NULL:
+        raise Error("SYCL did not copy an event")
+    return <uintptr_t> new_event(SUBMITTED, copied)
 
 
 def create_queue(uintptr_t address, adopted: bool) -> int:

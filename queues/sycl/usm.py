@@ -1,4 +1,4 @@
-"""Shares memory with dpctl and dpnp: adopts their memory, and describes forebay's memory to them."""
+"""Shares memory with dpctl and dpnp: adopts their memory and events, and describes forebay's memory to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from forebay.core import errors
 from forebay.core.driver import Adopted
-from forebay.queues.sycl.objects import AdoptedMemory, ContextHandle
+from forebay.queues.sycl.objects import AdoptedMemory, ContextHandle, adopt_event
 
 
 class SyclUsm:
@@ -60,6 +60,12 @@ class SyclUsm:
                 f"{self._name}'s"
             )
         return Adopted(AdoptedMemory(thing, address, nbytes, usm_type), shape, dtype)
+
+    def adopt_event(self, thing: object) -> int | None:
+        """As `SharesUsm.adopt_event`. SYCL waits for events of other contexts, too."""
+        import dpctl
+
+        return adopt_event(thing.addressof_ref()) if isinstance(thing, dpctl.SyclEvent) else None
 
     def usm_interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
         """As `SharesUsm.usm_interface`."""

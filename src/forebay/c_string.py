@@ -32,7 +32,8 @@ class CString(bytes):
     def __ne__(self, other: object) -> bool:
         return str(self) != other if isinstance(other, str) else bytes.__ne__(self, other)
 
-    __hash__ = bytes.__hash__  # that of the same str, too, as long as it is ASCII
+    def __hash__(self) -> int:
+        return bytes.__hash__(self)  # that of the same str, too, as long as it is ASCII
 
     def __radd__(self, other: Any) -> Any:
         return other + str(self) if isinstance(other, str) else NotImplemented

@@ -66,8 +66,8 @@ class RawModule:
         if path is not None or code is None:
             raise NotSupportedError(f"RawModule: {path} is a binary of CUDA; give the source as code")
         self.code = code
-        self.options = tuple(options)
-        self.name_expressions = list(name_expressions or ())
+        self.options: tuple[str, ...] = tuple(options)
+        self.name_expressions: list[str] = list(name_expressions or ())
         self._device = device
         self._lock = threading.Lock()
         self._built: dict[Device, tuple[Program, dict[str, KernelInfo], dict[str, str]]] = {}

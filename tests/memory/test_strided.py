@@ -1,6 +1,7 @@
 """Indexing as NumPy's, strided copies, and what else NumPy's arrays can do."""
 
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -261,3 +262,120 @@ def test_items_that_are_not_there(device, refuses):
 def test_strided_memory_to_the_host_says_get(device, queue, refuses):
     with refuses(ps.ArgumentTypeError, TypeError, "view.get(out=array)"):
         queue.copy(np.zeros((5, 7), "i4"), device.array(CUBE)[:, 1])
+
+
+# -- in place
+
+
+@pytest.fixture
+def in_place(device):
+    """Skips where the host cannot read the memory."""
+    if device.info.kind != "cpu" or device.info.backend != "opencl":
+        pytest.skip("the host cannot read the device's memory")
+
+
+@pytest.mark.parametrize("key", [np.s_[::2], np.s_[:, 1], np.s_[1:3, ::3, 2], np.s_[..., ::-2], np.s_[::-1, 2, 1:]])
+def test_dlpack_keeps_the_strides(device, in_place, key):
+    buffer = device.array(CUBE)
+    view = np.from_dlpack(buffer[key])
+    assert np.array_equal(view, CUBE[key])
+    assert view.strides == CUBE[key].strides
+    view[...] = -1
+    expected = CUBE.copy()
+    expected[key] = -1
+    assert np.array_equal(buffer.get(), expected)
+    np.asarray(buffer[key], copy=False)[...] = -2
+    assert (buffer[key].get() == -2).all()
+
+
+def test_dlpack_waits_for_the_uses_and_keeps_the_memory(device, queue, program, in_place):
+    buffer = device.zeros((32, 32), "i4")
+    device.finish()
+    for _ in range(200):
+        queue.launch(program["add"], 1024, 1, buffer, 1)
+    view = np.from_dlpack(buffer[::2, 1])
+    assert (view == 200).all()
+    buffer.close()
+    others = [device.array(np.full(1024, 7, "i4")) for _ in range(8)]
+    device.finish()
+    assert (view == 200).all()
+    assert len(others) == 8
+
+
+def test_dlpack_copies_when_asked(device, refuses):
+    buffer = device.array(CUBE)
+    copied = np.from_dlpack(buffer[:, 1], device="cpu", copy=True)
+    buffer.fill(0)
+    assert np.array_equal(copied, CUBE[:, 1])
+    with pytest.raises(BufferError, match="stream"):
+        buffer[:, 1].__dlpack__(stream=1)
+    with refuses(ps.InvalidArgumentError, ValueError, "copy=False"):
+        np.asarray(buffer[:, 1], "f8", copy=False)
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "f8", "V3", "V12", "c16"])
+@pytest.mark.parametrize(
+    "key", [np.s_[::2, :, 1:3], np.s_[1:, ::2, 1::3, ::-1, :4], np.s_[:, 1, :, 2, 3], np.s_[..., 1:]]
+)
+def test_axes_in_all_combinations(device, queue, dtype, key):
+    """More axes than the kernel has, elements of any size, axes that lie together and axes that do not."""
+    dtype = np.dtype(dtype)
+    shape = (3, 5, 4, 6, 7)
+    values = np.random.default_rng(5).integers(0, 256, (*shape, dtype.itemsize), np.uint8).view(dtype)[..., 0]
+    buffer, other = device.array(values), device.zeros(shape, dtype)
+    assert buffer[key].get().tobytes() == values[key].tobytes()
+    other[key] = buffer[key]
+    expected = np.zeros(shape, dtype)
+    expected[key] = values[key]
+    assert other.get().tobytes() == expected.tobytes()
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("width", [1, 2, 3, 63, 64, 65, 200])
+@pytest.mark.parametrize("rows", [1, 2, 63, 65, 300_000])
+def test_blocks_of_every_shape(device, queue, width, rows):
+    if width * rows > 1 << 20:
+        rows = (1 << 20) // width + 1
+    values = np.arange(rows * (width + 1), dtype="i4").reshape(rows, width + 1)
+    buffer = device.array(values)
+    packed = buffer[:, :width].copy()
+    assert np.array_equal(packed.get(), values[:, :width])
+    buffer[:, :width] = packed.get() + 1
+    assert np.array_equal(buffer.get()[:, width], values[:, width])
+
+
+@pytest.mark.executes
+def test_in_a_graph_and_in_a_step(device, make_queue):
+    """Three times each, and the copies are ordered with what the queue does before and after."""
+    queue, buffer, out = make_queue(), device.array(CUBE), device.zeros((5, 4), "i4")
+    device.finish()
+    with queue.capture() as graph:
+        queue.copy(out, buffer[:, 1, 1:5])
+        queue.fill(buffer, 7)
+    graph.launch(queue)
+    assert np.array_equal(out.get(queue=queue), CUBE[:, 1, 1:5])
+    graph.launch(queue)
+    assert (out.get(queue=queue) == 7).all()
+    section = queue.step()
+    for value in range(4):
+        with section:
+            queue.fill(buffer, value)
+            queue.copy(out, buffer[:, 1, 1:5])
+            queue.fill(buffer, 99)
+        assert (out.get(queue=queue) == value).all()
+
+
+def test_memory_that_is_closed_by_another_thread(device, queue):
+    """The call ends, or says that the memory is closed."""
+    for _ in range(200):
+        buffer = device.zeros((8, 8, 8), "i4")
+        thread = threading.Thread(target=buffer.close)
+        thread.start()
+        try:
+            for _ in range(20):
+                buffer[:, 1].copy()
+                buffer.reshape(-1).view("u1")[3:]
+        except ps.ClosedError:
+            pass
+        thread.join()

@@ -508,3 +508,11 @@ def test_exports_that_are_refused(device, native, queue, own):
     buffer.close()
     with refused(ps.ClosedError, RuntimeError, "closed"):
         buffer.to_pyopencl(native)
+
+
+def test_an_event_of_pyopencl_says_what_to_wait_for(native, queue, device):
+    for waiting in (queue, device.null_queue):
+        before = waiting.epoch
+        with refused(ps.ArgumentTypeError, TypeError, "pyopencl.Event", "Queue.from_pyopencl"):
+            waiting.wait(cl.enqueue_marker(native))
+        assert waiting.epoch == before

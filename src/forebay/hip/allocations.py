@@ -68,7 +68,11 @@ class Allocation:
         variable: bool = False,
     ) -> None:
         self.memory = memory
-        self.kind, self.device, self.flags, self.pooled, self.variable = kind, device, flags, pooled, variable
+        self.kind: hipMemoryType = kind
+        self.device: int = device
+        self.flags: int = flags
+        self.pooled: bool = pooled
+        self.variable: bool = variable
         self.nbytes: int = memory.nbytes
         self.base: int
         try:
@@ -79,7 +83,7 @@ class Allocation:
         self._parts: dict[int, Buffer] = {}
         self.registered = False  # the program's own memory
         self.hints: Any = None  # what the program has said of managed memory, see `hip.addresses.managed`
-        self.graph_memory = graph_memory_of(memory) if isinstance(memory, Buffer) else None
+        self.graph_memory: GraphMemory | None = graph_memory_of(memory) if isinstance(memory, Buffer) else None
         self._node: Callable[[], Work | None] = lambda: None
         if self.graph_memory is not None and (work := self.graph_memory.work()) is not None:
             self._node = weakref.ref(work, lambda _: self.forget_unused())

@@ -22,8 +22,8 @@ from forebay.hip.streams import handle_of, queue_of
 
 __all__ = ["hipHostFn_t", "hipLaunchHostFunc", "hipStreamAddCallback", "hipStreamCallback_t"]
 
-hipStreamCallback_t = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
-hipHostFn_t = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+hipStreamCallback_t: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+hipHostFn_t: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 hipStreamCallback_t.__doc__ = "The type of a C function for `hipStreamAddCallback`."
 hipHostFn_t.__doc__ = "The type of a C function for `hipLaunchHostFunc`."
 

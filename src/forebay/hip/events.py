@@ -38,14 +38,14 @@ __all__ = [
     "ihipEvent_t",
 ]
 
-FLAGS = (
+FLAGS: int = (
     hipEventBlockingSync
     | hipEventDisableTiming
     | hipEventInterprocess
     | hipEventReleaseToDevice
     | hipEventReleaseToSystem
 )
-BOTH_RELEASES = hipEventReleaseToDevice | hipEventReleaseToSystem
+BOTH_RELEASES: int = hipEventReleaseToDevice | hipEventReleaseToSystem
 FIRST_HANDLE = 1 << 61
 
 _numbers = itertools.count(1)
@@ -57,7 +57,7 @@ class ihipEvent_t(Number):
     """An event; compares, hashes and converts like its number."""
 
     def __init__(self, address: Any = 0) -> None:
-        self.address = int(address)
+        self.address: int = int(address)
         self.flags = 0
         self.device = -1
         self.event: Event | None = None

@@ -64,6 +64,22 @@ cdef class Address:
     cdef public Buffer buffer
     cdef object __weakref__
 
+    def __forebay_buffer__(self) -> Buffer:
+        """Return the Buffer that begins there, for launches of forebay's own Queues and `Device.as_buffer`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When it points into no allocation that kernels can use.
+        """
+        try:
+            buffer = find_buffer(self)
+        except Exception as error:  # a HipError, of a floor above
+            raise InvalidArgumentError(f"as_buffer: {error}") from None
+        if buffer is None:
+            raise InvalidArgumentError("as_buffer: this is a null pointer; a launch takes None for it")
+        return buffer
+
 
 cdef class Handle(Address):
     """What stands for a stream: its queue, None when that has to be looked up for each use."""

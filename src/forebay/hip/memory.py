@@ -58,7 +58,7 @@ DEVICE_FLAGS = (
     hipDeviceMallocUncached,
     hipMallocSignalMemory,
 )
-HOST_FLAGS = (
+HOST_FLAGS: int = (
     hipHostMallocPortable
     | hipHostMallocMapped
     | hipHostMallocWriteCombined

@@ -7,7 +7,7 @@ import itertools
 import os
 import struct
 import weakref
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class ihipModule_t(Number):
     """A module; compares, hashes and converts like its number."""
 
     def __init__(self, address: Any = 0) -> None:
-        self.address = int(address)
+        self.address: int = int(address)
         self.device = -1
         self.program: Program | None = None
         self.code: Code | None = None
@@ -77,11 +77,12 @@ class ihipModuleSymbol_t(Number, Function):
 
     def __init__(self, kernel: Kernel, module: Any = None) -> None:
         super().__init__(kernel, module)
-        self.address = FIRST_FUNCTION + 16 * next(_numbers)
+        self.address: int = FIRST_FUNCTION + 16 * next(_numbers)
         _functions[self.address] = self
 
 
-hipModule_t, hipFunction_t = ihipModule_t, ihipModuleSymbol_t
+hipModule_t: TypeAlias = ihipModule_t
+hipFunction_t: TypeAlias = ihipModuleSymbol_t
 
 
 def _forget(number: int) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.hip.launch import Address
+
+if TYPE_CHECKING:
+    from forebay.queues.memory.buffer import Buffer
 
 __all__ = ["DeviceArray", "NDBuffer", "Pointer", "hipDeviceptr_t"]
 
@@ -179,9 +182,10 @@ class Pointer(Number, Address):
     """
 
     def __init__(self, pyobj: Any = None) -> None:
+        self.address: int
         self.address, self._owner = address_of(pyobj)
         if isinstance(pyobj, Address):
-            self.buffer = pyobj.buffer
+            self.buffer: Buffer = pyobj.buffer
 
     @classmethod
     def fromObj(cls: type[ThisPointer], pyobj: Any) -> ThisPointer:
@@ -306,6 +310,11 @@ class NDBuffer(Pointer):
         self._stream = self._stream if stream is None else stream
         self._read_only = self._read_only if read_only is None else read_only
         return self
+
+    def __forebay_buffer__(self) -> Buffer:
+        """Return the Buffer that begins there, with this shape and element type."""
+        known: Buffer = super().__forebay_buffer__()[: self.size * self._itemsize]
+        return known.view(np.dtype(self._typestr)).reshape(self._shape)
 
     def __getitem__(self, key: Any) -> NDBuffer:
         """Return a contiguous part: ints, and slices with step 1, as in NumPy; what is left out is whole."""

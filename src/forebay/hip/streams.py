@@ -42,12 +42,13 @@ class ihipStream_t(Number, Handle):
     """A stream; compares, hashes and converts like its number."""
 
     def __init__(self, address: Any = 0) -> None:
-        self.address = int(address)
-        self.flags = 0
-        self.device = -1
+        self.address: int = int(address)
+        self.flags: int = 0
+        self.device: int = -1
         known = _streams.get(self.address)
         if known is not None:
-            self.queue, self.flags, self.device = known.queue, known.flags, known.device
+            self.queue: Queue | None = known.queue
+            self.flags, self.device = known.flags, known.device
 
     def as_c_void_p(self) -> ctypes.c_void_p:
         """Return its number as a ctypes.c_void_p."""
@@ -57,8 +58,8 @@ class ihipStream_t(Number, Handle):
 _streams: dict[int, ihipStream_t] = {}
 _steps: dict[int, Step] = {}  # by the queue's id
 _lock = threading.Lock()
-hipStreamLegacy = ihipStream_t(LEGACY)
-hipStreamPerThread = ihipStream_t(PER_THREAD)
+hipStreamLegacy: ihipStream_t = ihipStream_t(LEGACY)
+hipStreamPerThread: ihipStream_t = ihipStream_t(PER_THREAD)
 hipStream_t = ihipStream_t
 
 

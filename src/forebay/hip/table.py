@@ -118,7 +118,7 @@ _SYMBOLS = (
 EVERYWHERE = ("yes", "yes", "yes")
 FINE_GRAINED = "with fine-grained SVM"
 # What a driver or a device may lack; level_zero, opencl, sycl.
-CONDITIONS = {
+CONDITIONS: dict[str, tuple[str, str, str]] = {
     "hipMallocManaged": ("yes", FINE_GRAINED, "with shared USM"),
     **dict.fromkeys(("hipHostMalloc", "hipHostAlloc", "hipMallocHost", "hipMemAllocHost"),
                     ("yes", f"{FINE_GRAINED}; else for copies only", "yes")),

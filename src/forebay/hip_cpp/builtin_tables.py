@@ -76,7 +76,7 @@ CONVERSIONS = {
 FIXED.update({name: (f"{call}({{0}})", of, to) for name, (of, to, call) in CONVERSIONS.items()})
 
 # Name: (operation, number of values, types of 32 bits, whether 64 bits belong to the base extension).
-ATOMICS = {
+ATOMICS: dict[str, tuple[str, int, tuple[str, ...], bool]] = {
     "atomicAdd": ("add", 1, ("int", "uint"), True), "atomicSub": ("sub", 1, ("int", "uint"), True),
     "atomicExch": ("xchg", 1, ("int", "uint", "float"), True), "atomicCAS": ("cmpxchg", 2, ("int", "uint"), True),
     "atomicMin": ("min", 1, ("int", "uint"), False), "atomicMax": ("max", 1, ("int", "uint"), False),

@@ -41,7 +41,7 @@ class RefusedError(BuildError):
         place = place or Place("", 0)
         self.what = what
         self.place = place
-        self.line = place.line
+        self.line: int = place.line
         text = f"{place.file}:{place.line}: error: {what}"
         if source_line.strip():
             text += f"\n    {source_line.strip()}"

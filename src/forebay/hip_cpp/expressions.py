@@ -60,7 +60,7 @@ class ExpressionParser:
 
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens = tokens
-        self.position = 0
+        self.position: int = 0
         self.types: dict[str, Type] = {name: Named(meaning) for name, meaning in ALIASES.items()}
         self.templates: set[str] = set()
 

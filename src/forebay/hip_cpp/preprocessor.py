@@ -46,7 +46,9 @@ class Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]  # pcpp has no type
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         super().__init__()
-        self.headers = {os.path.join(HEADERS, os.path.normpath(name)): text for name, text in headers.items()}
+        self.headers: dict[str, str] = {
+            os.path.join(HEADERS, os.path.normpath(name)): text for name, text in headers.items()
+        }
         self.add_path(HEADERS)
         self.line_directive = "#line"
         self.compress = 0

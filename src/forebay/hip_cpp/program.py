@@ -74,19 +74,19 @@ class Translator:
 
     def __init__(self, parser: Parser, names: set[str]) -> None:
         self.parser = parser
-        self.names = names | RESERVED
-        self.structs = parser.structs
+        self.names: set[str] = names | RESERVED
+        self.structs: dict[str, Struct] = parser.structs
         self.renamed: dict[str, str] = {}
-        self.symbols = {name: self.local_name(name) for name in parser.structs}
+        self.symbols: dict[str, str] = {name: self.local_name(name) for name in parser.structs}
         self.functions: dict[str, list[nodes.Function]] = {}
         for function in parser.functions:
             self.functions.setdefault(function.name, []).append(function)
         self.spaces: dict[int, tuple[Space, Place | None]] = {}
-        self.private = self.space("private")
-        self.local = self.space("local")
-        self.constant_space = self.space("constant")
-        self.global_space = self.space("global")
-        self.settable_space = self.space(SETTABLE)
+        self.private: Space = self.space("private")
+        self.local: Space = self.space("local")
+        self.constant_space: Space = self.space("constant")
+        self.global_space: Space = self.space("global")
+        self.settable_space: Space = self.space(SETTABLE)
         self.atomic: dict[int, tuple[str, Place]] = {}
         self.instances: list[Instance] = []
         self.stack: list[str] = []

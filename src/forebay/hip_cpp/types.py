@@ -44,7 +44,7 @@ class Space:
     _ids = itertools.count()
 
     def __init__(self, name: str = "", place: Place | None = None, why: str = "") -> None:
-        self.id = next(Space._ids)
+        self.id: int = next(Space._ids)
         self._name = name
         self._place = place
         self._why = why  # it has a source that nothing is known about: it must be found out

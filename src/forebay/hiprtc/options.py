@@ -22,7 +22,7 @@ FOR_FRONT_END = re.compile(
     r"|-ftemplate-(depth|backtrace-limit)=\d+|-fconstexpr-(depth|steps)=\d+|-fbracket-depth=\d+"
 )
 # What the driver makes of these for its front end.
-SPELLED_OUT = {
+SPELLED_OUT: dict[str, tuple[str, ...]] = {
     "-O": ("-O1",),
     "-fexceptions": (),  # in code of the device there are none; code of the host beside it may name them
     "-fno-exceptions": (),

@@ -54,7 +54,7 @@ class trace:  # noqa: N801 - it is used like a function
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise ArgumentTypeError(f"trace: path is a str or a path, not {type(path).__name__}")
-        self.path = os.fspath(path)
+        self.path: str = os.fspath(path)
         self._recorder: Recorder | None = None
         self._file: IO[str] | None = None
 

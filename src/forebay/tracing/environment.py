@@ -79,7 +79,7 @@ class ProcessTrace:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.recorder = Recorder()
+        self.recorder: Recorder = Recorder()
         self.file: IO[str] | None = None
 
     def begin(self) -> None:

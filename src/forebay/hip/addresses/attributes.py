@@ -39,7 +39,8 @@ class hipPointerAttribute_t:
     def __init__(self) -> None:
         self.type = hipMemoryType.hipMemoryTypeUnregistered
         self.device = -1
-        self.devicePointer, self.hostPointer = Pointer(None), Pointer(None)
+        self.devicePointer: Pointer = Pointer(None)
+        self.hostPointer: Pointer = Pointer(None)
         self.isManaged = self.allocationFlags = 0
 
     @staticmethod

@@ -45,7 +45,8 @@ class Hints:
     def __init__(self) -> None:
         self.read_mostly = False
         self.coarse = False
-        self.preferred = self.prefetched = hipInvalidDeviceId
+        self.preferred: int = hipInvalidDeviceId
+        self.prefetched: int = hipInvalidDeviceId
         self.accessed_by: list[int] = []
 
 

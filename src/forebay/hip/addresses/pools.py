@@ -48,7 +48,7 @@ class ihipMemPoolHandle_t(Number):
     """A memory pool; compares, hashes and converts like its number."""
 
     def __init__(self, address: Any = 0) -> None:
-        self.address = int(address)
+        self.address: int = int(address)
 
     @property
     def pool(self) -> MemoryPool:

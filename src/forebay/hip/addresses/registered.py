@@ -27,7 +27,7 @@ from forebay.queues.memory.buffer import Buffer
 
 __all__ = ["hipHostGetDevicePointer", "hipHostGetFlags", "hipHostRegister", "hipHostUnregister"]
 
-FLAGS = hipHostRegisterPortable | hipHostRegisterMapped | hipHostRegisterIoMemory | hipHostRegisterReadOnly
+FLAGS: int = hipHostRegisterPortable | hipHostRegisterMapped | hipHostRegisterIoMemory | hipHostRegisterReadOnly
 
 
 def _host_memory(ptr: Any) -> tuple[Allocation, int]:

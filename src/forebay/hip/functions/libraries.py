@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from forebay.c_string import CString
 from forebay.hip.devices import device_number, number_of
@@ -41,7 +41,8 @@ __all__ = [
     "hipLibrary_t",
 ]
 
-hipLibrary_t, hipKernel_t = ihipModule_t, ihipModuleSymbol_t
+hipLibrary_t: TypeAlias = ihipModule_t
+hipKernel_t: TypeAlias = ihipModuleSymbol_t
 
 
 def hipLibraryLoadData(

@@ -10,7 +10,7 @@ from typing import Any
 
 __all__: list[str] = []
 
-ELEMENTS = {
+ELEMENTS: dict[str, Any] = {
     "char": ctypes.c_int8,
     "uchar": ctypes.c_uint8,
     "short": ctypes.c_int16,

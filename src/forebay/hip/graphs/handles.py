@@ -8,7 +8,7 @@ import itertools
 import os
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class hipGraphNode(Number):
     """
 
     def __init__(self, address: Any = 0) -> None:
-        self.address = int(address)
+        self.address: int = int(address)
         self.node: Node | None = None
         self.graph: ihipGraph | None = None
         self.params: Any = None
@@ -76,7 +76,7 @@ class ihipGraph(Number):
     """A graph; compares, hashes and converts like its number. `graph` is the `forebay.Graph`."""
 
     def __init__(self, address: Any = 0) -> None:
-        self.address = int(address)
+        self.address: int = int(address)
         self.graph: Graph | None = None
         self._by_node: dict[Node, hipGraphNode] = {}
         self.copies: dict[Node, Node] = {}  # by the nodes of the graph that it was cloned from
@@ -109,12 +109,14 @@ class hipGraphExec(Number):
     """An executable graph; compares, hashes and converts like its number."""
 
     def __init__(self, address: Any = 0) -> None:
-        self.address = int(address)
+        self.address: int = int(address)
         self.executable: ExecutableGraph | PartedGraph | None = None
         self.flags = 0
 
 
-hipGraph_t, hipGraphNode_t, hipGraphExec_t = ihipGraph, hipGraphNode, hipGraphExec
+hipGraph_t: TypeAlias = ihipGraph
+hipGraphNode_t: TypeAlias = hipGraphNode
+hipGraphExec_t: TypeAlias = hipGraphExec
 
 _graphs: dict[int, ihipGraph] = {}
 _nodes: weakref.WeakValueDictionary[int, hipGraphNode] = weakref.WeakValueDictionary()  # their graphs keep them

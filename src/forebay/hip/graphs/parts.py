@@ -17,6 +17,7 @@ from forebay.core.errors import ClosedError, GraphUpdateError, InvalidArgumentEr
 from forebay.events.event import Event
 from forebay.hip import events
 from forebay.hip.events import ihipEvent_t
+from forebay.queues.device import Device
 from forebay.queues.graphs.executable import ExecutableGraph, serial_order, shape_of
 from forebay.queues.graphs.graph import Graph, Node
 from forebay.queues.graphs.work import Work, make_empty
@@ -120,8 +121,8 @@ class PartedGraph:
     def __init__(self, graph: Graph) -> None:
         if graph._has_memory_nodes:
             raise NotSupportedError("a graph with nodes for events cannot also allocate or free memory")
-        self.device = graph.device
-        self.closed = False
+        self.device: Device = graph.device
+        self.closed: bool = False
         self._cut = _Cut(graph)
         self._nodes = {node: at for at, node in enumerate(self._cut.ordered)}  # those that it was made from
         self._lock = threading.RLock()  # launches of one executable come one after the other

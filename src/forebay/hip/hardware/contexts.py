@@ -60,7 +60,7 @@ class ihipCtx_t(Number):
     """The context of a device; compares, hashes and converts like its number."""
 
     def __init__(self, address: Any = 0) -> None:
-        self.address = int(address)
+        self.address: int = int(address)
 
 
 hipCtx_t = ihipCtx_t

@@ -156,8 +156,10 @@ class hipDeviceProp_t:
     """What `hipGetDeviceProperties` finds out; 0 for what has no meaning here and for what no driver reports."""
 
     def __init__(self) -> None:
-        self.name = self.gcnArchName = self.luid = CString()
-        self.uuid = hipUUID_t()
+        self.name: CString = CString()
+        self.gcnArchName: CString = CString()
+        self.luid: CString = CString()
+        self.uuid: hipUUID_t = hipUUID_t()
         for name in NUMBERS:
             setattr(self, name, 0)
         for name in PAIRS:

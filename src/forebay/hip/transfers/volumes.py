@@ -115,8 +115,11 @@ class Box:
         if params.srcArray is not None or params.dstArray is not None:
             raise _invalid("forebay has no arrays in texture memory")
         extent = params.extent
+        self.width: int
+        self.height: int
+        self.depth: int
         self.width, self.height, self.depth = map(size_of, (extent.width, extent.height, extent.depth))
-        self.kind = params.kind
+        self.kind: Any = params.kind
         self.spans: list[tuple[int, int, int]] = []
         if self.is_empty:
             return

@@ -1,0 +1,157 @@
+"""Arrays of dpctl and dpnp are arguments of launches, and lie over buffers. None of them is copied."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.refusals import refused
+
+from .conftest import steps
+
+COUNT = 1 << 10
+VALUES = np.arange(COUNT, dtype=np.uint32)
+
+
+@pytest.fixture(params=["dpctl.tensor", "dpnp.tensor", "dpnp"])
+def arrays(request, device):  # the device first: it finds the driver
+    """A module that makes arrays. dpctl had some before 0.22; dpnp has them since."""
+    return pytest.importorskip(request.param, reason=f"{request.param} is not installed")
+
+
+@pytest.fixture
+def array(arrays, sycl_queue):
+    made = arrays.asarray(VALUES, sycl_queue=sycl_queue)
+    sycl_queue.wait()
+    return made
+
+
+def contents(arrays, array):
+    return (arrays.asnumpy if hasattr(arrays, "asnumpy") else arrays.to_numpy)(array)
+
+
+def over(arrays, buffer):
+    """An array over the memory of a Buffer. `dpnp.asarray` itself would copy, because it looks for no queue there."""
+    if arrays.__name__ == "dpnp":
+        return arrays.asarray(pytest.importorskip("dpnp.tensor").asarray(buffer), copy=False)
+    return arrays.asarray(buffer, copy=False)
+
+
+def test_a_launch_takes_it(arrays, array, queue, step):
+    for n in range(1, 4):
+        queue.launch(step, COUNT // 64, 64, array, 2)
+        queue.finish()
+        assert np.array_equal(contents(arrays, array), steps(VALUES, 2 * n))
+
+
+def test_a_kernel_of_theirs_and_one_of_forebays_in_turn(arrays, array, queue, step):
+    """Both go to the queue that was adopted, so nothing in between waits."""
+    expected = VALUES
+    for _ in range(20):
+        queue.launch(step, COUNT // 64, 64, array, 1)
+        array += 1
+        expected = steps(expected, 1) + np.uint32(1)
+    assert np.array_equal(contents(arrays, array), expected)
+
+
+def test_a_bound_launch_takes_a_buffer_over_it(arrays, array, queue, device, step):
+    bound = step.bind(queue, COUNT // 64, 64, device.as_buffer(array), 3)
+    for _ in range(5):
+        bound()
+    queue.finish()
+    assert np.array_equal(contents(arrays, array), steps(VALUES, 15))
+
+
+def test_a_graph_takes_it(arrays, array, device, step):
+    own = device.queue()
+    with own.capture() as graph:
+        own.launch(step, COUNT // 64, 64, array, 1)
+        own.launch(step, COUNT // 64, 64, array, 2)
+    for _ in range(3):
+        graph.launch(own)
+    own.finish()
+    assert np.array_equal(contents(arrays, array), steps(VALUES, 9))
+
+
+def test_a_step_takes_it(arrays, array, device, step):
+    own = device.queue()
+    section = own.step()
+    for _ in range(5):
+        with section:
+            own.launch(step, COUNT // 64, 64, array, 1)
+            own.launch(step, COUNT // 64, 64, array, 1)
+    own.finish()
+    assert np.array_equal(contents(arrays, array), steps(VALUES, 10))
+
+
+def test_a_row_is_taken_and_a_column_is_refused(arrays, array, queue, step):
+    table = arrays.reshape(array, (16, 64))
+    queue.launch(step, 1, 64, table[3], 1)
+    queue.finish()
+    expected = VALUES.reshape(16, 64).copy()
+    expected[3] = steps(expected[3], 1)
+    assert np.array_equal(contents(arrays, table), expected)
+    with refused(ps.InvalidArgumentError, ValueError, "not C-contiguous", "(16,)"):
+        queue.launch(step, 1, 16, table[:, 3], 1)
+    with refused(ps.InvalidArgumentError, ValueError, "not C-contiguous"):
+        queue.launch(step, 1, 64, array[::-1], 1)
+    queue.finish()
+    assert np.array_equal(contents(arrays, table), expected)
+
+
+def test_the_type_is_compared(arrays, sycl_queue, queue, step):
+    with refused(ps.ArgumentTypeError, TypeError, "uint* a", "8 bytes"):
+        queue.launch(step, 1, 64, arrays.zeros(64, dtype="f8", sycl_queue=sycl_queue), 1)
+
+
+def test_it_is_kept_until_the_launch_is_done(arrays, sycl_queue, device):
+    copy = device.program(
+        "kernel void copy(global uint *to, global const uint *from) { to[get_global_id(0)] = from[get_global_id(0)]; }"
+    )["copy"]
+    own, out = device.queue(), device.zeros(COUNT, "u4")
+    array = arrays.asarray(VALUES, sycl_queue=sycl_queue)
+    sycl_queue.wait()
+    go = threading.Event()
+    own.host(go.wait)
+    own.launch(copy, COUNT // 64, 64, out, array)
+    del array
+    gc.collect()
+    others = [arrays.zeros(COUNT, dtype="u4", sycl_queue=sycl_queue) for _ in range(16)]  # would get its memory
+    sycl_queue.wait()
+    go.set()
+    assert np.array_equal(out.get(queue=own), VALUES)
+    assert len(others) == 16
+
+
+def test_an_array_lies_over_a_buffer(arrays, queue, device, step):
+    buffer = device.array(VALUES)
+    device.finish()
+    array = over(arrays, buffer)
+    queue.launch(step, COUNT // 64, 64, buffer, 3)
+    queue.finish()
+    assert np.array_equal(contents(arrays, array), steps(VALUES, 3))
+    queue.launch(step, COUNT // 64, 64, array, 3)
+    queue.finish()
+    assert np.array_equal(buffer.get(), steps(VALUES, 6))
+
+
+def test_there_and_back_many_times(arrays, array, queue, device, step):
+    for _ in range(200):
+        array = over(arrays, device.as_buffer(array))
+        queue.launch(step, COUNT // 64, 64, array, 1)
+    queue.finish()
+    assert np.array_equal(contents(arrays, array), steps(VALUES, 200))
+
+
+def test_the_memory_of_a_dropped_buffer_lives_as_long_as_the_array(arrays, queue, device, step):
+    buffer = device.array(VALUES)
+    device.finish()
+    array = over(arrays, buffer)
+    del buffer
+    gc.collect()
+    others = [device.zeros(COUNT, "u4") for _ in range(16)]
+    device.finish()
+    assert np.array_equal(contents(arrays, array), VALUES)
+    assert not any(other.get().any() for other in others)

@@ -1,0 +1,162 @@
+"""`Queue.wait` takes events of dpctl."""
+
+import gc
+import threading
+from pathlib import Path
+
+import dpctl
+import dpctl.memory as dpctl_memory
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.observer import observe
+from tests.helpers.refusals import refused
+
+from .conftest import steps
+
+COUNT = 1 << 12
+LONG = 20_000  # steps: some tens of milliseconds, so that what comes next is submitted while they run
+VALUES = np.arange(COUNT, dtype=np.uint32)
+
+
+@pytest.fixture
+def own(device):
+    """A queue that nothing but `wait` orders after dpctl's."""
+    return device.queue(blocking=False)
+
+
+@pytest.fixture
+def shared(sycl_queue):
+    """Memory of dpctl, with VALUES."""
+    memory = dpctl_memory.MemoryUSMDevice(4 * COUNT, queue=sycl_queue)
+    memory.copy_from_host(VALUES.view("u1"))
+    return memory
+
+
+def resident():
+    """This process's memory, in bytes."""
+    return 4096 * int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+
+
+def long_work(queue, device, step, memory):
+    """Keep the queue that forebay and dpctl share busy with this memory; return dpctl's event of its end."""
+    queue.launch(step, COUNT // 64, 64, device.as_buffer(memory).view("u4"), LONG)
+    return queue.native.submit_barrier()
+
+
+def test_later_commands_come_after_the_event(sycl_queue, queue, device, step, shared, own):
+    buffer = device.as_buffer(shared).view("u4")
+    out = device.zeros(COUNT, "u4")
+    device.finish()
+    event = long_work(queue, device, step, shared)
+    own.wait(event)
+    own.copy(out, buffer)
+    assert np.array_equal(out.get(queue=own), steps(VALUES, LONG))
+
+
+def test_the_next_command_carries_the_wait(queue, device, step, shared, own):
+    buffer = device.array(VALUES)
+    device.finish()
+    event = long_work(queue, device, step, shared)
+    with observe(device) as calls:
+        own.wait(event)
+        assert not own.empty  # the edge is outstanding
+        own.launch(step, COUNT // 64, 64, buffer, 1)
+        own.launch(step, COUNT // 64, 64, buffer, 1)
+        own.finish()
+    launches = [len(call.waits) for call in calls.log if call.name == "DPCTLQueue_SubmitNDRange"]
+    assert launches == [1, 0]
+    assert own.empty
+
+
+def test_an_event_that_is_done_changes_nothing(sycl_queue, device, own):
+    event = sycl_queue.submit_barrier()
+    event.wait()
+    before = own.stats
+    own.wait(event)
+    own.wait(dpctl.SyclEvent())
+    assert own.empty
+    assert (own.stats - before).waits_made == 0
+
+
+def test_the_event_may_be_dropped(queue, device, step, shared, own):
+    buffer, out = device.as_buffer(shared).view("u4"), device.zeros(COUNT, "u4")
+    device.finish()
+    own.wait(long_work(queue, device, step, shared))
+    gc.collect()
+    own.copy(out, buffer)
+    assert np.array_equal(out.get(queue=own), steps(VALUES, LONG))
+
+
+def test_a_held_queue_waits_too(queue, device, step, shared, own):
+    """The wait is kept back with the queue's other commands, and given to SYCL when the host function returns."""
+    buffer, out = device.as_buffer(shared).view("u4"), device.zeros(COUNT, "u4")
+    device.finish()
+    go = threading.Event()
+    own.host(go.wait)
+    event = long_work(queue, device, step, shared)
+    own.wait(event)
+    own.copy(out, buffer)
+    go.set()
+    assert np.array_equal(out.get(queue=own), steps(VALUES, LONG))
+
+
+def test_in_a_step(queue, device, step, shared, own):
+    buffer, out = device.as_buffer(shared).view("u4"), device.zeros(COUNT, "u4")
+    device.finish()
+    total = 0
+    section = own.step()
+    for _ in range(4):
+        event = long_work(queue, device, step, shared)
+        total += LONG
+        with section:
+            own.wait(event)
+            own.copy(out, buffer)
+        assert np.array_equal(out.get(queue=own), steps(VALUES, total))
+
+
+def test_a_captured_queue_does_not_wait_for_it(queue, device, step, shared, own):
+    own.begin_capture()
+    event = long_work(queue, device, step, shared)
+    with pytest.raises(ps.CaptureIsolationError, match="SyclEvent"):
+        own.wait(event)
+    with pytest.raises(ps.CaptureError):
+        own.end_capture()
+
+
+def test_a_closed_queue_does_not_wait(sycl_queue, device, own):
+    own.close()
+    with pytest.raises(ps.ClosedError):
+        own.wait(sycl_queue.submit_barrier())
+
+
+def test_many_waits_leave_nothing(sycl_queue, device, step, own):
+    """Each event is its own point, and what is done leaves the queue's clock."""
+    buffer, memory = device.array(VALUES), dpctl_memory.MemoryUSMDevice(4 * COUNT, queue=sycl_queue)
+    other = dpctl_memory.MemoryUSMDevice(4 * COUNT, queue=sycl_queue)
+
+    def wait(times):
+        for number in range(times):
+            own.wait(sycl_queue.memcpy_async(memory, other, 4 * COUNT))
+            own.launch(step, 1, 64, buffer, 1)
+            if number % 50 == 0:
+                own.finish()
+        own.finish()
+
+    wait(500)
+    before = resident()
+    wait(5000)
+    assert resident() - before < 8 << 20
+
+
+@pytest.mark.parametrize("thing", [None, 5, "event", object()])
+def test_other_things_are_refused(own, thing):
+    with refused(ps.ArgumentTypeError, TypeError, "wait() needs an Event or a Queue, not", type(thing).__name__):
+        own.wait(thing)
+
+
+def test_queues_of_other_drivers_refuse_it(sycl_queue):
+    with ps.Device("opencl:cpu", private=True) as device:
+        with refused(ps.ArgumentTypeError, TypeError, "dpctl.SyclEvent", "only queues of SYCL devices"):
+            device.queue().wait(sycl_queue.submit_barrier())
