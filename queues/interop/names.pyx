@@ -38,7 +38,8 @@ INSTEAD: dict[type, dict[str, str]] = {
             "synchronize synchronise sync join wait_for_completion block_until_done",
         "wait(event) or wait(other_queue)": "wait_event wait_stream wait_for wait_queue enqueue_wait_for_events",
         "record() returns an Event": "record_event marker enqueue_marker add_event",
-        "launch(kernel, grid, block, *args)": "submit enqueue enqueue_nd_range_kernel parallel_for launch_kernel",
+        "launch(kernel, grid, block, *args)":
+            "submit run execute enqueue enqueue_nd_range_kernel parallel_for launch_kernel",
         "copy(dst, src), for every direction": "memcpy memcpy_async enqueue_copy copy_async upload download",
         "fill(buffer, value)": "memset memset_async enqueue_fill_buffer",
         "host(function)": "add_callback launch_host_func launch_host_function call_host",
@@ -52,6 +53,7 @@ INSTEAD: dict[type, dict[str, str]] = {
     Device: {
         "finish() waits for all queues": "synchronize synchronise sync",
         "queue() makes one": "stream create_stream Stream create_queue command_queue",
+        "nothing is needed: what it makes is on it": "use make_current push set_current",
         "null_queue": "default_stream legacy_stream default_queue",
         "empty(shape, dtype)": "malloc mem_alloc alloc allocate empty_like",
         "array(host) copies to the device": "to_device asarray as_array put from_numpy",
@@ -60,7 +62,7 @@ INSTEAD: dict[type, dict[str, str]] = {
             "compile Module RawModule RawKernel SourceModule build load_module Program",
         "event()": "create_event Event",
         "buffer.close() gives memory back": "free mem_free",
-        "info describes the device": "attributes get_info properties get_attribute",
+        "info describes the device": "memory total_memory global_mem_size attributes get_info properties get_attribute",
         "null_queue.native is the driver's queue, which has its context": "context sycl_context handle",
     },
     Buffer: {
@@ -92,7 +94,7 @@ INSTEAD: dict[type, dict[str, str]] = {
         "max_block_size": "get_work_group_info max_threads_per_block",
     },
     Program: {
-        "program['name'] is a kernel": "get_function get_kernel getFunction get_func kernel",
+        "program['name'] is a kernel": "get_function get_kernel getFunction get_func kernel get getKernel",
         "kernel_names": "all_kernels kernels functions",
         "nothing is needed: Device.program has built it": "build compile",
     },

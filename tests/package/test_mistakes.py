@@ -21,6 +21,8 @@ class Setting:
         self.device, self.queue = device, queue
         self.fill, self.scale, self.program = program["fill"], program["scale"], program
         self.ints, self.floats = device.zeros((8, 8), "i4"), device.zeros(8, "f4")
+        self.untimed = device.event()
+        queue.record(self.untimed)
 
 
 # What is done; the exception and the built-in that it derives from; what the message must have: the thing, and the way
@@ -44,6 +46,9 @@ MISTAKES = {
     "a block that is too large": (
         lambda s: s.queue.launch(s.fill, 1, 1 << 30, s.ints, 3),
         ps.InvalidArgumentError, ValueError, ("'fill'", "block", str(1 << 30), "allows")),
+    "arguments in a tuple, as in CuPy": (
+        lambda s: s.queue.launch(s.fill, (1,), (1,), (s.ints, 3)),
+        ps.ArgumentTypeError, TypeError, ("'fill'", "takes 2", "a tuple, pass *args")),
     "too few arguments": (
         lambda s: s.queue.launch(s.fill, 1, 1, s.ints),
         ps.ArgumentTypeError, TypeError, ("'fill'", "takes 2", "1 given", "int* values, int value")),
@@ -83,6 +88,33 @@ MISTAKES = {
     "get_function, as in PyCUDA": (
         lambda s: s.program.get_function("fill"),
         AttributeError, AttributeError, ("Program", "'get_function'", "program['name']")),
+    "a kernel as an attribute, as in pyopencl": (
+        lambda s: s.program.fill,
+        AttributeError, AttributeError, ("Program", "'fill'", "program['fill']")),
+    "an attribute that no Program has": (
+        lambda s: s.program.fil,
+        AttributeError, AttributeError, ("Program", "'fil'")),
+    "zeros of the module, as in NumPy": (
+        lambda s: ps.zeros(8),
+        AttributeError, AttributeError, ("'zeros'", "Device().array(host)")),
+    "a Stream of the module, as in CuPy": (
+        lambda s: ps.Stream(),
+        AttributeError, AttributeError, ("'Stream'", "Device().queue()")),
+    "a context, as in pyopencl": (
+        lambda s: ps.create_some_context(),
+        AttributeError, AttributeError, ("'create_some_context'", "forebay.Device(words)")),
+    "hip without its import": (
+        lambda s: ps.__getattr__("hip"),  # other tests have imported it
+        AttributeError, AttributeError, ("'hip'", "from forebay import hip")),
+    "a copy to a list": (
+        lambda s: s.queue.copy([0.0] * 8, s.floats),
+        ps.ArgumentTypeError, TypeError, ("list", "NumPy array")),
+    "the time between records without timing": (
+        lambda s: s.untimed - s.untimed,
+        ps.InvalidArgumentError, ValueError, ("without timing", "record(timing=True)")),
+    "no kernels at all": (
+        lambda s: s.device.program("void f(global int *x) { x[0] = 1; }")["f"],
+        ps.InvalidArgumentError, ValueError, ("'f'", "it has none", "kernel void")),
     "a kernel that is not there": (
         lambda s: s.program["fil"],
         ps.InvalidArgumentError, ValueError, ("'fil'", "'fill', 'scale'")),
