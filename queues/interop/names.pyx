@@ -49,6 +49,7 @@ INSTEAD: dict[type, dict[str, str]] = {
         "nothing is needed: commands of a queue run in order": "barrier enqueue_barrier",
         "device is its Device, and that has what belongs to the context": "context sycl_context",
         "close()": "destroy release",
+        "with queue.capture() as graph:": "graph start_capture stop_capture",
     },
     Device: {
         "finish() waits for all queues": "synchronize synchronise sync",
@@ -68,7 +69,7 @@ INSTEAD: dict[type, dict[str, str]] = {
     Buffer: {
         "get() copies to the host":
             "cpu numpy to_host copy_to_host asnumpy tolist tobytes to_numpy map_to_host",
-        "set(host) copies from the host": "copy_from_host put to_device upload",
+        "set(source) copies from the host or another Buffer": "copy_from assign copy_from_host put to_device upload",
         "address": "ptr data_ptr device_pointer device_ptr gpudata data int_ptr ctypes",
         "close()": "free release delete_",
         "on the host, get().astype(dtype); view(dtype) gives the same bytes another type": "astype",
@@ -98,6 +99,7 @@ INSTEAD: dict[type, dict[str, str]] = {
         "kernel_names": "all_kernels kernels functions",
         "nothing is needed: Device.program has built it": "build compile",
     },
+    Step: {"`with step:` around its launches runs them": "run launch replay execute"},
     Graph: {"launch(queue)": "replay run execute upload"},
 }
 
@@ -156,6 +158,7 @@ def refuse_pickles(way_out: str) -> Any:
 for _kind, _instead in INSTEAD.items():
     for _advice, _names in _instead.items():
         for _name in _names.split():
+            assert _name not in _kind.__dict__, f"{_kind.__name__} has {_name} itself"
             add(_kind, _name, OtherName(_name, _advice))
     add(_kind, "__dir__", listed)
 for _kind, _way_out in WAYS_OUT.items():

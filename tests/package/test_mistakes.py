@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import forebay as ps
+from forebay import hip
 
 SOURCE = """
 kernel void fill(global int *values, int value) { values[get_global_id(0)] = value; }
@@ -34,6 +35,9 @@ MISTAKES = {
     "a launch without grid and block": (
         lambda s: s.queue.launch(s.fill, s.ints, 3),
         ps.ArgumentTypeError, TypeError, ("'fill'", "2 arguments after grid and block", "int* values, int value")),
+    "the arguments of a launch by name": (
+        lambda s: s.queue.launch(kernel=s.fill, grid=1, block=1, args=(s.ints, 3)),
+        ps.ArgumentTypeError, TypeError, ("by name", "kernel, grid, block, args", "queue.launch(kernel, grid, block")),
     "a kernel called as a function": (
         lambda s: s.fill(s.ints, 3),
         ps.ArgumentTypeError, TypeError, ("grid and block", "fill[grid, block](...)")),
@@ -106,6 +110,18 @@ MISTAKES = {
     "hip without its import": (
         lambda s: ps.__getattr__("hip"),  # other tests have imported it
         AttributeError, AttributeError, ("'hip'", "from forebay import hip")),
+    "a copy to another buffer, as if copy were set": (
+        lambda s: s.ints.copy(s.floats),
+        ps.ArgumentTypeError, TypeError, ("Queue", "queue.copy(dst, src)")),
+    "HIP's constants without their enumeration, as in C": (
+        lambda s: hip.hipMemcpyHostToDevice,
+        AttributeError, AttributeError, ("hip.hipMemcpyKind.hipMemcpyHostToDevice",)),
+    "HIP's macro for launches": (
+        lambda s: hip.hipLaunchKernelGGL,
+        AttributeError, AttributeError, ("hipModuleLaunchKernel",)),
+    "a graph of a queue": (
+        lambda s: s.queue.graph(),
+        AttributeError, AttributeError, ("Queue", "'graph'", "with queue.capture() as graph:")),
     "a copy to a list": (
         lambda s: s.queue.copy([0.0] * 8, s.floats),
         ps.ArgumentTypeError, TypeError, ("list", "NumPy array")),
