@@ -66,7 +66,8 @@ cdef Marker* timed_marker(Event event) except NULL:
     if event.marker == NULL:
         raise InvalidArgumentError("elapsed time of an Event that was never recorded")
     if not event.timing:
-        raise InvalidArgumentError("elapsed time of an Event that was recorded without timing")
+        raise InvalidArgumentError(
+            "elapsed time of an Event that was recorded without timing: queue.record(timing=True) is one with it")
     marker = retain_marker(event.marker)
     try:
         if not ask(event, marker):

@@ -433,7 +433,7 @@ cdef class Queue:
 
         Parameters
         ----------
-        event_or_queue : Event or Queue
+        event_or_queue : Event, Queue or SyclEvent
             Of a device in the same context.
 
         Raises
@@ -712,14 +712,15 @@ cdef bint captured_launch(object queue, Kernel kernel, PyObject* const* argument
     return capture.launch(queue, kernel, <object> arguments[1], <object> arguments[2], tuple(given))
 
 
-cdef int refuse_without_grid(list given) except -1:
+cdef int refuse_without_grid(list given, tuple keywords) except -1:
     name, parameters = "kernel", "*args"
     if given and isinstance(given[0], Kernel):
         kernel = given[0]
         name = f"program[{kernel.name!r}]"
         parameters = ", ".join([each.name for each in kernel.parameters if each.name not in kernel.scratch_names])
+    named = f", and by name, which it does not take, {', '.join(keywords)}" if keywords else ""
     raise ArgumentTypeError(
-        f"launch needs a kernel, grid and block, and then the kernel's arguments ({len(given)} given): "
+        f"launch needs a kernel, grid and block, and then the kernel's arguments ({len(given)} given{named}): "
         f"queue.launch({name}, grid, block, {parameters}), where grid counts groups and block the work-items of each")
 
 
@@ -729,7 +730,7 @@ cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t co
     cdef PyObject* grid
     cdef PyObject* block
     if count < 3:
-        refuse_without_grid(list_of(arguments, count))
+        refuse_without_grid(list_of(arguments, count), <tuple> keywords if keywords != NULL else ())
     kernel, grid, block = arguments[0], arguments[1], arguments[2]
     if type(<object> kernel) is not Kernel:
         raise ArgumentTypeError(

@@ -113,7 +113,8 @@ def parse(words: str, origin: str = "") -> tuple[str | None, str | None, int | N
 def inventory(there: Sequence[DeviceInfo]) -> str:
     """List the devices, and why unusable ones cannot be used, for the end of an error message."""
     if not there:
-        return "\n".join(driver.absence() for driver in reversed(DRIVERS.values()))  # first the one anyone can install
+        first = sorted(DRIVERS.values(), key=lambda driver: driver is not opencl)  # it has a driver for any processor
+        return "\n  ".join(["what is missing:", *(driver.absence() for driver in first)])
     lines = ["what there is:"]
     for device in there:
         lines.append(f"  {device.name}  {device.platform} · {device.description}")

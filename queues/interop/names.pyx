@@ -38,7 +38,8 @@ INSTEAD: dict[type, dict[str, str]] = {
             "synchronize synchronise sync join wait_for_completion block_until_done",
         "wait(event) or wait(other_queue)": "wait_event wait_stream wait_for wait_queue enqueue_wait_for_events",
         "record() returns an Event": "record_event marker enqueue_marker add_event",
-        "launch(kernel, grid, block, *args)": "submit enqueue enqueue_nd_range_kernel parallel_for launch_kernel",
+        "launch(kernel, grid, block, *args)":
+            "submit run execute enqueue enqueue_nd_range_kernel parallel_for launch_kernel",
         "copy(dst, src), for every direction": "memcpy memcpy_async enqueue_copy copy_async upload download",
         "fill(buffer, value)": "memset memset_async enqueue_fill_buffer",
         "host(function)": "add_callback launch_host_func launch_host_function call_host",
@@ -48,10 +49,12 @@ INSTEAD: dict[type, dict[str, str]] = {
         "nothing is needed: commands of a queue run in order": "barrier enqueue_barrier",
         "device is its Device, and that has what belongs to the context": "context sycl_context",
         "close()": "destroy release",
+        "with queue.capture() as graph:": "graph start_capture stop_capture",
     },
     Device: {
         "finish() waits for all queues": "synchronize synchronise sync",
         "queue() makes one": "stream create_stream Stream create_queue command_queue",
+        "nothing is needed: what it makes is on it": "use make_current push set_current",
         "null_queue": "default_stream legacy_stream default_queue",
         "empty(shape, dtype)": "malloc mem_alloc alloc allocate empty_like",
         "array(host) copies to the device": "to_device asarray as_array put from_numpy",
@@ -60,13 +63,13 @@ INSTEAD: dict[type, dict[str, str]] = {
             "compile Module RawModule RawKernel SourceModule build load_module Program",
         "event()": "create_event Event",
         "buffer.close() gives memory back": "free mem_free",
-        "info describes the device": "attributes get_info properties get_attribute",
+        "info describes the device": "memory total_memory global_mem_size attributes get_info properties get_attribute",
         "null_queue.native is the driver's queue, which has its context": "context sycl_context handle",
     },
     Buffer: {
         "get() copies to the host":
             "cpu numpy to_host copy_to_host asnumpy tolist tobytes to_numpy map_to_host",
-        "set(host) copies from the host": "copy_from_host put to_device upload",
+        "set(source) copies from the host or another Buffer": "copy_from assign copy_from_host put to_device upload",
         "address": "ptr data_ptr device_pointer device_ptr gpudata data int_ptr ctypes",
         "close()": "free release delete_",
         "on the host, get().astype(dtype); view(dtype) gives the same bytes another type": "astype",
@@ -92,10 +95,11 @@ INSTEAD: dict[type, dict[str, str]] = {
         "max_block_size": "get_work_group_info max_threads_per_block",
     },
     Program: {
-        "program['name'] is a kernel": "get_function get_kernel getFunction get_func kernel",
+        "program['name'] is a kernel": "get_function get_kernel getFunction get_func kernel get getKernel",
         "kernel_names": "all_kernels kernels functions",
         "nothing is needed: Device.program has built it": "build compile",
     },
+    Step: {"`with step:` around its launches runs them": "run launch replay execute"},
     Graph: {"launch(queue)": "replay run execute upload"},
 }
 
@@ -154,6 +158,7 @@ def refuse_pickles(way_out: str) -> Any:
 for _kind, _instead in INSTEAD.items():
     for _advice, _names in _instead.items():
         for _name in _names.split():
+            assert _name not in _kind.__dict__, f"{_kind.__name__} has {_name} itself"
             add(_kind, _name, OtherName(_name, _advice))
     add(_kind, "__dir__", listed)
 for _kind, _way_out in WAYS_OUT.items():

@@ -82,10 +82,9 @@ def graph_html(graph: Graph) -> str:
     lines, boxes = [], []
     for node, (x, y) in seats.items():
         for other in node.dependencies:
-            from_x, from_y = seats[other]
             lines.append(
-                f"<line x1='{from_x + WIDTH // 2}' y1='{from_y + HEIGHT}' x2='{x + WIDTH // 2}' y2='{y}' "
-                "stroke='currentColor' marker-end='url(#forebay-arrow)'/>"
+                f"<path d='{_arrow(seats[other], (x, y))}' fill='none' stroke='currentColor' "
+                "marker-end='url(#forebay-arrow)'/>"
             )
         name = escape(_label(node))
         boxes.append(
@@ -103,6 +102,17 @@ def graph_html(graph: Graph) -> str:
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' role='img' "
         f"aria-label='a graph of {len(nodes)} nodes'>{arrow}{''.join(lines)}{''.join(boxes)}</svg>"
     )
+
+
+def _arrow(start: tuple[int, int], end: tuple[int, int]) -> str:
+    """Return the way from a node to one further down: between the rows, and past others beside the end's column."""
+    x, y, to_x, to_y = start[0] + WIDTH // 2, start[1] + HEIGHT, end[0] + WIDTH // 2, end[1]
+    if to_y - y == GAP:
+        return f"M{x} {y}L{to_x} {to_y}"
+    beside = end[0] + WIDTH + GAP // 2
+    aside = f"C{x} {y + GAP} {beside} {y} {beside} {y + GAP}"
+    back = f"C{beside} {to_y} {to_x} {to_y - GAP} {to_x} {to_y}"
+    return f"M{x} {y}{aside}V{to_y - GAP}{back}"
 
 
 def _label(node: Any) -> str:

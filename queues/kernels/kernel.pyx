@@ -84,7 +84,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
             layout.code = <char> ord(parameter.code)
             layout.width = (parameter.nbytes + 7) // 8 * 8
         offset += layout.width
-    kernel.packed_size = max((offset + 15) // 16 * 16, 16)
+    kernel.packed_size = max((offset + 15) // 16 * 16, <size_t> 16)
     kernel.left_out.resize(kernel.count)
     kernel.scratch_sizes = ()
     kernel.scratch_ids = {}

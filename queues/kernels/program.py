@@ -135,16 +135,27 @@ class Program:
     def _ipython_key_completions_(self) -> list[str]:
         return list(self._natives)
 
+    if not TYPE_CHECKING:  # or every name would exist for a type checker
+
+        def __getattr__(self, name):
+            if name in type(self).__dict__:  # a name of another package, which says what to do
+                return type(self).__dict__[name].__get__(self, type(self))
+            natives = self.__dict__.get("_natives") or ()
+            instead = f": program[{name!r}] is the kernel" if name in natives else ""
+            raise AttributeError(f"a forebay.Program has no {name!r}{instead}", name=name, obj=self)
+
     def __getitem__(self, name: str) -> Kernel:
-        if self.closed:
-            raise ClosedError("this Program is closed")
         if not isinstance(name, str):
             raise ArgumentTypeError(f"a kernel's name is a str, not {type(name).__name__}")
+        kernel = self._kernels.get(name)
+        if kernel is not None:
+            return kernel
+        if self.closed:
+            raise ClosedError("this Program is closed")
         name = self._symbols.get(name, name)
         if name not in self._natives:
-            raise InvalidArgumentError(
-                f"the program has no kernel {name!r}; it has {', '.join(map(repr, self._natives)) or 'none'}"
-            )
+            there = ", ".join(map(repr, self._natives)) or "none: a kernel begins with `kernel void`"
+            raise InvalidArgumentError(f"the program has no kernel {name!r}; it has {there}")
         if name not in self._kernels:
             self._kernels[name] = self._make_kernel(self._natives[name], self._identities)
         return self._kernels[name]
@@ -203,8 +214,8 @@ class Program:
     def close(self) -> None:
         """Close its kernels and variables. Submitted launches still run. Closing twice is fine."""
         self.closed = True
-        for kernel in self._kernels.values():
-            kernel.close()
+        while self._kernels:
+            self._kernels.popitem()[1].close()
         for variable in self._globals.values():
             variable.close()
         if self._natives:

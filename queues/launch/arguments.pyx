@@ -358,9 +358,11 @@ cdef int pack_arguments(
     cdef char code
     views.count = views.unusual = 0
     if count != kernel.count:
+        given = f"{count} given"
+        if count == 1 and isinstance(<object> arguments[0], (tuple, list)):
+            given += f": a {type(<object> arguments[0]).__name__}, pass *args"
         raise ArgumentTypeError(
-            f"kernel {kernel.name!r} takes {kernel.count} arguments after grid and block ({count} given): "
-            f"{kernel.signature}")
+            f"kernel {kernel.name!r} takes {kernel.count} arguments after grid and block ({given}): {kernel.signature}")
     memset(packed + kernel.packed_size - 16, 0, 16)  # the last word may belong to no argument
     for i in range(count):
         slot = packed + layout[i].offset

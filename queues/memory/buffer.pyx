@@ -548,7 +548,8 @@ cdef class Buffer:
         if queue is None:
             return self.device.current_queue
         if not hasattr(type(queue), "copy") or not hasattr(type(queue), "finish"):
-            raise ArgumentTypeError(f"a Queue copies, not {type(queue).__name__}")
+            raise ArgumentTypeError(
+                f"the queue to copy on is a Queue, not {type(queue).__name__}; queue.copy(dst, src) copies to another")
         return queue
 
     def close(self) -> None:

@@ -280,7 +280,8 @@ cdef int open_view(object host, Py_buffer* view, bint writable) except -1:
             raise ArgumentTypeError(
                 f"copy: this array is not C-contiguous (shape {host.shape}, strides {host.strides} bytes): {instead}"
             ) from None
+        instead = ": use a NumPy array" if isinstance(host, (list, tuple)) else ""
         raise ArgumentTypeError(
             f"copy needs a Buffer or {'writable, ' if writable else ''}C-contiguous host memory, "
-            f"not this {type(host).__name__} ({error})") from None
+            f"not this {type(host).__name__}{instead} ({error})") from None
     return 0

@@ -26,6 +26,7 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
     if pattern is None:
         return fill_by_copies(queue, buffer, element)
     cdef const unsigned char[::1] view = pattern
+    cdef const unsigned char* first = &view[0]
     cdef size_t size = len(pattern)
     cdef Uses* uses = buffer.allocation.uses
     if buffer.nbytes == 0:
@@ -36,7 +37,7 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
         if status == 0:
             # the drivers copy the pattern before they return
             status = state.driver.fill(
-                state.handle, &buffer.memory, &view[0], size, buffer.nbytes, waits_of(state, &order), NULL)
+                state.handle, &buffer.memory, first, size, buffer.nbytes, waits_of(state, &order), NULL)
             if status == 0:
                 state.counts.fills += 1
                 note_use(uses, state.epochs, submitted_epoch(state.epochs) + 1, True)

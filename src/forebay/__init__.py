@@ -62,7 +62,9 @@ if not TYPE_CHECKING:  # or every name would exist for a type checker
             from importlib.metadata import version  # it takes longer than a thousand launches
 
             return version("forebay")
-        raise AttributeError(f"module 'forebay' has no attribute {name!r}")
+        from forebay.other_names import instead_of
+
+        raise AttributeError(f"forebay has no {name!r}{instead_of(name)}", name=name)
 
 
 __all__ = [

@@ -88,6 +88,8 @@ def test_no_driver_at_all(tmp_path):
     done = python("-m", "forebay", "default", without_level_zero=True, **no_opencl(tmp_path))
     assert done.returncode == 2
     assert "no device that can be used" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "what to do: " in done.stderr or "what is missing:\n  no OpenCL driver was found" in done.stderr
     listed = python("-m", "forebay", "devices", without_level_zero=True, **no_opencl(tmp_path))
     assert listed.returncode == 0
     assert "OCL_ICD_VENDORS" in listed.stdout

@@ -84,6 +84,47 @@ def test_small_products_on_many_queues(queues):
     assert "0 waits between queues" in output
 
 
+JACOBI = ("-m", "examples.jacobi", "--size", 50, 22, "--steps", 300, "--every", 120)
+
+
+@pytest.mark.parametrize("grid", [(1, 1), (2, 3), (25, 1)])
+def test_jacobis_method_is_the_same_in_any_number_of_blocks(tmp_path, grid):
+    draws = importlib.util.find_spec("matplotlib") is not None
+    picture = ("--output", tmp_path / "jacobi.png") if draws else ()
+    output = checked(*JACOBI, "--grid", *grid, *picture)
+    assert f"300 steps of {grid[0] * grid[1]} blocks" in output
+    if draws:
+        picture_at(tmp_path / "jacobi.png")
+
+
+def test_jacobis_method_ends_at_the_solution():
+    output = checked("-m", "examples.jacobi", "--size", 20, 20, "--steps", 3000, "--every", 250)
+    assert int(output.split(" steps of ")[0].split()[-1]) < 3000
+    assert float(output.split(" from the equation")[0].split("off by ")[-1]) < 5e-3
+
+
+def test_jacobis_method_without_clang():
+    pytest.importorskip("pcpp")
+    done = python(*JACOBI, "--real", "float", FOREBAY_CLANG="none")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "translated to OpenCL C" in done.stdout
+    assert "OK: " in done.stdout
+
+
+def test_jacobis_method_without_any_compiler_says_what_to_install():
+    hidden = "import sys; sys.modules['pcpp'] = None; from examples.jacobi import main; main(sys.argv[1:])"
+    done = python("-c", hidden, "--steps", 1, FOREBAY_CLANG="none")
+    assert done.returncode == 1
+    assert "pip install 'forebay[hip]'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_jacobis_method_refuses_more_blocks_than_points():
+    done = python(*JACOBI, "--grid", 1, 12)
+    assert done.returncode == 2
+    assert "are too few for (1, 12) blocks" in done.stderr
+
+
 @pytest.mark.parametrize("block", [4096, 1000])
 def test_high_tones_are_taken_out_of_music(tmp_path, block):
     wavfile = pytest.importorskip("scipy.io.wavfile")

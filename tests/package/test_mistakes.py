@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import forebay as ps
+from forebay import hip
 
 SOURCE = """
 kernel void fill(global int *values, int value) { values[get_global_id(0)] = value; }
@@ -21,6 +22,8 @@ class Setting:
         self.device, self.queue = device, queue
         self.fill, self.scale, self.program = program["fill"], program["scale"], program
         self.ints, self.floats = device.zeros((8, 8), "i4"), device.zeros(8, "f4")
+        self.untimed = device.event()
+        queue.record(self.untimed)
 
 
 # What is done; the exception and the built-in that it derives from; what the message must have: the thing, and the way
@@ -32,6 +35,9 @@ MISTAKES = {
     "a launch without grid and block": (
         lambda s: s.queue.launch(s.fill, s.ints, 3),
         ps.ArgumentTypeError, TypeError, ("'fill'", "2 arguments after grid and block", "int* values, int value")),
+    "the arguments of a launch by name": (
+        lambda s: s.queue.launch(kernel=s.fill, grid=1, block=1, args=(s.ints, 3)),
+        ps.ArgumentTypeError, TypeError, ("by name", "kernel, grid, block, args", "queue.launch(kernel, grid, block")),
     "a kernel called as a function": (
         lambda s: s.fill(s.ints, 3),
         ps.ArgumentTypeError, TypeError, ("grid and block", "fill[grid, block](...)")),
@@ -44,6 +50,9 @@ MISTAKES = {
     "a block that is too large": (
         lambda s: s.queue.launch(s.fill, 1, 1 << 30, s.ints, 3),
         ps.InvalidArgumentError, ValueError, ("'fill'", "block", str(1 << 30), "allows")),
+    "arguments in a tuple, as in CuPy": (
+        lambda s: s.queue.launch(s.fill, (1,), (1,), (s.ints, 3)),
+        ps.ArgumentTypeError, TypeError, ("'fill'", "takes 2", "a tuple, pass *args")),
     "too few arguments": (
         lambda s: s.queue.launch(s.fill, 1, 1, s.ints),
         ps.ArgumentTypeError, TypeError, ("'fill'", "takes 2", "1 given", "int* values, int value")),
@@ -83,6 +92,45 @@ MISTAKES = {
     "get_function, as in PyCUDA": (
         lambda s: s.program.get_function("fill"),
         AttributeError, AttributeError, ("Program", "'get_function'", "program['name']")),
+    "a kernel as an attribute, as in pyopencl": (
+        lambda s: s.program.fill,
+        AttributeError, AttributeError, ("Program", "'fill'", "program['fill']")),
+    "an attribute that no Program has": (
+        lambda s: s.program.fil,
+        AttributeError, AttributeError, ("Program", "'fil'")),
+    "zeros of the module, as in NumPy": (
+        lambda s: ps.zeros(8),
+        AttributeError, AttributeError, ("'zeros'", "Device().array(host)")),
+    "a Stream of the module, as in CuPy": (
+        lambda s: ps.Stream(),
+        AttributeError, AttributeError, ("'Stream'", "Device().queue()")),
+    "a context, as in pyopencl": (
+        lambda s: ps.create_some_context(),
+        AttributeError, AttributeError, ("'create_some_context'", "forebay.Device(words)")),
+    "hip without its import": (
+        lambda s: ps.__getattr__("hip"),  # other tests have imported it
+        AttributeError, AttributeError, ("'hip'", "from forebay import hip")),
+    "a copy to another buffer, as if copy were set": (
+        lambda s: s.ints.copy(s.floats),
+        ps.ArgumentTypeError, TypeError, ("Queue", "queue.copy(dst, src)")),
+    "HIP's constants without their enumeration, as in C": (
+        lambda s: hip.hipMemcpyHostToDevice,
+        AttributeError, AttributeError, ("hip.hipMemcpyKind.hipMemcpyHostToDevice",)),
+    "HIP's macro for launches": (
+        lambda s: hip.hipLaunchKernelGGL,
+        AttributeError, AttributeError, ("hipModuleLaunchKernel",)),
+    "a graph of a queue": (
+        lambda s: s.queue.graph(),
+        AttributeError, AttributeError, ("Queue", "'graph'", "with queue.capture() as graph:")),
+    "a copy to a list": (
+        lambda s: s.queue.copy([0.0] * 8, s.floats),
+        ps.ArgumentTypeError, TypeError, ("list", "NumPy array")),
+    "the time between records without timing": (
+        lambda s: s.untimed - s.untimed,
+        ps.InvalidArgumentError, ValueError, ("without timing", "record(timing=True)")),
+    "no kernels at all": (
+        lambda s: s.device.program("void f(global int *x) { x[0] = 1; }")["f"],
+        ps.InvalidArgumentError, ValueError, ("'f'", "it has none", "kernel void")),
     "a kernel that is not there": (
         lambda s: s.program["fil"],
         ps.InvalidArgumentError, ValueError, ("'fil'", "'fill', 'scale'")),

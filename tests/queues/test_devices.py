@@ -6,7 +6,7 @@ import pytest
 
 from forebay.core.driver import DeviceInfo, numbered
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
-from forebay.queues import levelzero, opencl, sycl
+from forebay.queues import levelzero, opencl, selection, sycl
 from forebay.queues.opencl import discovery as platforms
 from forebay.queues.selection import devices, parse, select
 from tests.helpers.processes import BUNDLED_DRIVERS, UNCHOSEN, no_opencl, output_of
@@ -341,6 +341,17 @@ def test_a_machine_with_nothing_usable_says_why(machine, monkeypatch):
     monkeypatch.setattr(opencl, "discover", lambda: broken)
     with pytest.raises(DeviceNotFoundError, match="no device that can be used"):
         select()
+
+
+def test_on_a_machine_without_drivers_the_message_begins_with_the_one_that_pip_installs(machine, monkeypatch):
+    for name, driver in selection.DRIVERS.items():
+        monkeypatch.setattr(driver, "discover", list)
+        monkeypatch.setattr(driver, "absence", lambda name=name: f"no {name}")
+    with pytest.raises(DeviceNotFoundError) as error:
+        select()
+    problem, *missing = str(error.value).splitlines()
+    assert problem == "there is no device that can be used; what is missing:"
+    assert missing == ["  no opencl", "  no level_zero", "  no sycl"]
 
 
 def test_a_wrong_environment_variable_is_named_in_the_error(machine, monkeypatch):

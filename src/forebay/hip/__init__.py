@@ -68,5 +68,10 @@ def __getattr__(name: str) -> Any:
     if name.startswith("hiprtc"):  # hip-python's examples call some of hiprtc's functions by this module's name
         return getattr(importlib.import_module("forebay.hiprtc"), name)
     if name.startswith(("hip", "HIP")):
+        for kind, members in vars(enums).items():
+            if isinstance(members, type) and name in getattr(members, "__members__", ()):
+                raise NotThereError(f"forebay.hip has no {name} outside of its enumeration: hip.{kind}.{name}")
+        if name == "hipLaunchKernelGGL":
+            raise NotThereError(f"forebay.hip has no {name}, a macro of C++: hipModuleLaunchKernel launches")
         raise NotThereError(f"forebay.hip has no {name}, and neither has HIP 7.2; `forebay hip` prints what there is")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -117,7 +117,7 @@ def translate(
     except ModuleNotFoundError as error:
         if error.name != "pcpp":
             raise
-        advice = "HIP C++ needs the preprocessor pcpp, which is not installed: pip install 'forebay[hip]'"
+        advice = "the translator of HIP C++ needs the preprocessor pcpp: pip install 'forebay[hip]'"
         raise NotInstalledError(advice) from None
     file = file.replace("\3", "").replace('"', "").replace("\n", " ") or "program.hip"
     sources = {file: source, **(headers or {})}

@@ -107,7 +107,7 @@ def _find(chosen: str, path: str) -> tuple[Clang | None, str]:
             if found is not None:
                 return found, ""
             reasons.append(why)
-    advice = f"HIP C++ needs clang {OLDEST} or newer: pip install 'forebay[hip]', or name one in {VARIABLE}"
+    advice = f"no clang {OLDEST} or newer was found: pip install 'forebay[hip]', or name one in {VARIABLE}"
     return None, "; ".join([*reasons, advice])
 
 

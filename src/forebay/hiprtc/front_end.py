@@ -75,7 +75,7 @@ def prepare(
     try:
         return translated(source, name, headers, options, expressions)
     except NotInstalledError as error:
-        raise NotInstalledError(f"{error}; there is no clang either: {why}") from None
+        raise NotInstalledError(f"HIP C++: {why}; {error}") from None
     except RefusedError as error:
         note = f"note: this is the translator to OpenCL C, which knows a part of HIP C++ only, because {why}"
         log = f"{error.log}\n{note}"

@@ -21,7 +21,9 @@ def run(command: Sequence[str], variables: Mapping[str, str]) -> int:
     try:
         process = subprocess.Popen(command, env=os.environ | variables)
     except OSError as error:
-        print(f"forebay: {command[0]}: {error.strerror}", file=sys.stderr)
+        program = " ".join(command)
+        instead = f"; a program in Python is: python {program}" if command[0].endswith(".py") else ""
+        print(f"forebay: {command[0]}: {error.strerror}{instead}", file=sys.stderr)
         sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)
 
     def pass_on(number: int, frame: FrameType | None) -> None:
