@@ -47,7 +47,8 @@ __DEVICE__ T exchange_if_same(T* address, T compare, T value, int scope) {
 // Replaces what is at the address by a function of it; returns what was there.
 template <class T, class F>
 __DEVICE__ T replace(T* address, int scope, F function) {
-    T before = *(volatile T*)address;
+    using Bits = std::conditional_t<sizeof(T) == 2, short, integer_of<sizeof(T)>>;
+    T before = bits_as<T>(*(volatile Bits*)address);
     for (;;) {
         T found = exchange_if_same(address, before, function(before), scope);
         if (__builtin_memcmp(&found, &before, sizeof(T)) == 0)
