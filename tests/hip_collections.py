@@ -65,6 +65,7 @@ CAUSES = {
         r"thrust|cub\b|rocprim|hipcub|curand|hiprand|rocrand|cufft|boost|rocfft|libcu|cutlass|GL\w+|Kokkos|\bVK_|'Vertex'",
     "memory from a kernel's heap": r"cannot be allocated in a kernel|operator new|operator delete|_Zn[aw]m|_Zd[al]Pv",
     "functions of another file": r"Symbols not found|MODULE_UNLINKED|defined nowhere",
+    "a macro of its build": r"undeclared identifier '(?!CU|HIP)[A-Z][A-Z0-9_]{2,}'|has no kernel, or was cut off",
     "pointers to functions, virtual functions": r"function pointer|virtual|vtable|indirect call",
 }  # fmt: skip
 """What a program needs that is missing -> a pattern of the message."""
@@ -286,7 +287,7 @@ def sources_of(folder: Path, collection: Collection, only: str) -> list[Path]:
     while more:
         more = {path for path in included if not included[path].isdisjoint(more)} - users
         users |= more
-    inner = {part for path in users for part in included[path] - {path}}
+    inner = {part for path in users for part in included.get(path, set()) - {path}}
     users = {path for path in users if path in asked or path.suffix not in HEADERS}
     return sorted(users, key=lambda path: (path in inner, path.suffix not in (".hip", ".cu", ".cpp"), path))
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 DEVICE = re.compile(r"__(?:device|global)__\b")
 INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"][^\n]*')
+ASKED = re.compile(r'\b__has_include\s*\(\s*[<"]([^">]+)[">]\s*\)')
 DEVICE_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)(?:\([^)]*\))?(?:[^\n\\]|\\\n)*__(?:device|global)__")
 GLOBAL_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)(?:[^\n\\(]|\\\n)*__global__")
 QUIET = re.compile(r"//[^\n]*|/\*.*?\*/|R\"(\w*)\(.*?\)\1\"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'", re.DOTALL)
@@ -195,6 +196,7 @@ class Collection:
         seen.add(path)
         # As hipify does: what is only for a compiler of GPUs is for clang, too.
         text = path.read_text(errors="replace").replace("\r", "").replace("__CUDACC__", "__HIPCC__")
+        text = ASKED.sub(lambda found: str(int(self._has(found[1], path.parent))), text)
         bare = mask(text)
         return INCLUDE.sub(
             lambda found: self._included(found, path, seen) if "#" in bare[slice(*found.span())] else found[0], text
@@ -205,6 +207,9 @@ class Collection:
         text = path.read_text(errors="replace")
         found = (self.find(each[2], path.parent) for each in INCLUDE.finditer(text) if each[2] not in KEPT_HEADERS)
         return [there for there in found if there is not None]
+
+    def _has(self, name: str, near: Path) -> bool:
+        return name in KEPT_HEADERS or (self._own / name).is_file() or self.find(name, near) is not None
 
     def _included(self, found: re.Match[str], path: Path, seen: set[Path]) -> str:
         name = found[2]
@@ -251,10 +256,10 @@ def launched(text: str) -> dict[str, list[str]]:
 
 
 def guessed(head: str, name: str) -> list[str]:
-    """Return instances of the template that this declaration begins with: of float, and of int."""
+    """Return instances of the template that this declaration begins with: of float, int and unsigned."""
     parameters = re.findall(r"template\s*<(.*?)>\s*(?:__|static|void|inline|extern|$)", head, re.DOTALL)
     listed = re.split(r",(?![^<>]*>)", parameters[-1] if parameters else "")
-    return [f"{name}<{', '.join(values_for(listed, type_))}>" for type_ in ("float", "int")]
+    return [f"{name}<{', '.join(values_for(listed, type_))}>" for type_ in ("float", "int", "unsigned")]
 
 
 def values_for(parameters: list[str], type_: str) -> list[str]:
@@ -267,7 +272,13 @@ def values_for(parameters: list[str], type_: str) -> list[str]:
         if words[0] in ("typename", "class"):
             is_function = re.fullmatch(r"(F|Fn|Func\w*|\w*Op|\w*Operat\w*|Pred\w*)", words[-1])
             is_vector = re.fullmatch(r"[vV]ec\w*|\w+4", words[-1])
-            values.append(f"std::plus<{type_}>" if is_function else f"{type_}4" if is_vector else type_)
+            values.append(
+                f"std::plus<{type_}>"
+                if is_function
+                else f"{type_.replace('unsigned', 'uint')}4"
+                if is_vector
+                else type_
+            )
         else:
             of = " ".join(word for word in words[:-1] if word != "const")
             values.append(
