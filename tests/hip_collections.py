@@ -65,7 +65,8 @@ CAUSES = {
         r"thrust|cub\b|rocprim|hipcub|curand|hiprand|rocrand|cufft|boost|rocfft|libcu|cutlass|GL\w+|Kokkos|\bVK_|'Vertex'",
     "memory from a kernel's heap": r"cannot be allocated in a kernel|operator new|operator delete|_Zn[aw]m|_Zd[al]Pv",
     "functions of another file": r"Symbols not found|MODULE_UNLINKED|defined nowhere",
-    "a macro of its build": r"undeclared identifier '(?!CU|HIP)[A-Z][A-Z0-9_]{2,}'|has no kernel, or was cut off",
+    "a macro of its build":
+        r"undeclared identifier '(?!CU|HIP)([A-Z][A-Z0-9_]{2,})'(?!.*\b\1::)|has no kernel, or was cut off",
     "pointers to functions, virtual functions": r"function pointer|virtual|vtable|indirect call",
 }  # fmt: skip
 """What a program needs that is missing -> a pattern of the message."""
@@ -215,22 +216,26 @@ def without_failing_host(text: str, log: str) -> str | None:
     failing = []
     for item in items(text):
         if item.kind in ("other", "rest") and at_lines(text, item, lines):
-            # Of a class that kernels use, functions that they do not.
-            members = members_of(text, item) if item.on_device else [item]
-            failing += [each for each in members if not each.on_device and at_lines(text, each, lines)]
+            # Of a class, which kernels may use, what they do not.
+            members = [
+                each for each in members_of(text, item)
+                if at_lines(text, each, lines) and not each.on_device
+                and (each.kind == "function" or not item.on_device)
+            ]  # fmt: skip
+            failing += members or ([] if item.on_device else [item])
         elif item.kind == "function" and "constexpr" in text[item.start : item.end] and at_lines(text, item, lines):
             failing += [] if DEVICE.search(text[item.start : item.end]) else [item]
     return without(text, failing) if failing else None
 
 
 def members_of(text: str, item: Item) -> list[Item]:
-    """Return the functions of a class."""
+    """Return the members of a class."""
     start = text.find("{", item.start, item.end) + 1
     if not start:
         return []
     inside = [dataclasses.replace(each, start=each.start + start, end=each.end + start)
               for each in items(text[start : item.end - 1])]  # fmt: skip
-    return [each for each in inside if each.kind == "function"]
+    return [each for each in inside if each.kind in ("function", "other")]
 
 
 def at_lines(text: str, item: Item, lines: set[int]) -> bool:
@@ -254,7 +259,8 @@ def first_error(log: str) -> str:
 
 def outcomes_of(folder: Path, only: str, show: Callable[[list[Path]], object]) -> list[Outcome]:
     """Return what became of the kernels below a folder."""
-    collection = Collection(folder, Path(forebay.hiprtc.__file__).parent / "include")
+    own = Path(forebay.hiprtc.__file__).parent / "include"
+    collection = Collection(folder, own, own / "cuda")
     paths = sources_of(folder, collection, only)
     result: dict[tuple[Path, str], Outcome] = {}
     tries: collections.Counter[tuple[Path, str]] = collections.Counter()

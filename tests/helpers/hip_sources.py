@@ -172,7 +172,7 @@ def without(text: str, gone: list[Item]) -> str:
 class Collection:
     """The files of a checkout, in which headers are found as a compiler with the right ``-I`` finds them."""
 
-    def __init__(self, folder: Path, own_headers: Path) -> None:
+    def __init__(self, folder: Path, *own_headers: Path) -> None:
         self._folder = folder
         self._own = own_headers
         self._by_name: dict[str, list[Path]] = {}
@@ -209,7 +209,10 @@ class Collection:
         return [there for there in found if there is not None]
 
     def _has(self, name: str, near: Path) -> bool:
-        return name in KEPT_HEADERS or (self._own / name).is_file() or self.find(name, near) is not None
+        return name in KEPT_HEADERS or self._is_own(name) or self.find(name, near) is not None
+
+    def _is_own(self, name: str) -> bool:
+        return any((folder / name).is_file() for folder in self._own)
 
     def _included(self, found: re.Match[str], path: Path, seen: set[Path]) -> str:
         name = found[2]
@@ -217,7 +220,7 @@ class Collection:
             return found[0]
         there = self.find(name, path.parent)
         if there is None:
-            return found[0] if (self._own / name).is_file() else ""
+            return found[0] if self._is_own(name) else ""
         if there in seen or not there.is_relative_to(self._folder):
             return ""
         text = self.flatten(there, seen)
