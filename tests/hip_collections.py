@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import os
 import re
 import sys
@@ -33,8 +34,12 @@ from forebay import hip, hiprtc
 
 from .helpers.hip_sources import DEVICE, Collection, Item, guessed, host_functions, items, launched, strings_of, without
 
-SOURCES = (".hip", ".cu", ".cpp", ".cuh", ".hpp", ".h", ".py", ".rst")
+TEXTS = (".py", ".rst")
+HEADERS = (".cuh", ".hpp", ".h", ".inl", ".inc")
+SOURCES = (".hip", ".cu", ".cpp", ".cc", ".cxx", ".C", ".c", *HEADERS, *TEXTS)
 ROUNDS = 12
+TRIES = 3
+"""With how many of the files that include it a kernel is tried."""
 OPTIONS: list[str] = []
 """More options of the compiler, from the command line."""
 NAME = "k.hip"
@@ -60,6 +65,8 @@ CAUSES = {
         r"thrust|cub\b|rocprim|hipcub|curand|hiprand|rocrand|cufft|boost|rocfft|libcu|cutlass|GL\w+|Kokkos|\bVK_|'Vertex'",
     "memory from a kernel's heap": r"cannot be allocated in a kernel|operator new|operator delete|_Zn[aw]m|_Zd[al]Pv",
     "functions of another file": r"Symbols not found|MODULE_UNLINKED|defined nowhere",
+    "a macro of its build":
+        r"undeclared identifier '(?!CU|HIP)([A-Z][A-Z0-9_]{2,})'(?!.*\b\1::)|has no kernel, or was cut off",
     "pointers to functions, virtual functions": r"function pointer|virtual|vtable|indirect call",
 }  # fmt: skip
 """What a program needs that is missing -> a pattern of the message."""
@@ -137,7 +144,8 @@ class Text:
             if item.kind == "kernel" and item.name in names and re.match(r"\s*template\s*<\s*[^>\s]", head):
                 launches = self._instances.get(item.name, [])
                 plain = [text for text in launches if PLAIN.fullmatch(text)]
-                result.append([*dict.fromkeys([*plain[:1], *guessed(head, item.name), *launches])])
+                each = dict.fromkeys([*plain[:1], *guessed(head, item.name), *launches])
+                result.append([item.scope + instance for instance in each])
         return result
 
     def attempt(self, text: str, names: list[str]) -> Outcome:
@@ -173,16 +181,19 @@ class File(Text):
         self.text = without(whole, host_functions(whole))
         self.kernels = [item.name for item in items(self.text) if item.kind == "kernel"]
 
-    def outcomes(self, done: set[Path]) -> list[Outcome]:
-        """Compile and load the file, or each kernel of it by itself; kernels of headers that are done are left out."""
-        own = {name for part in self.parts - done for name in kernels_in(part)}
-        names = [name for name in dict.fromkeys(self.kernels) if name in own]
+    def outcomes(self, is_wanted: Callable[[Path, str], bool]) -> list[Outcome]:
+        """Compile and load the file, or each kernel of it by itself, of those that are wanted."""
+        parts = {name: part for part in sorted(self.parts) for name in kernels_in(part) if is_wanted(part, name)}
+        names = [name for name in dict.fromkeys(self.kernels) if name in parts]
         if not names:
             return []
         together = self.attempt(self.text, names)
         if together.state == "loads" or len(names) == 1:
-            return [dataclasses.replace(together, kernel=name) for name in names]
-        return [dataclasses.replace(self.attempt(self._with_only(name), [name]), kernel=name) for name in names]
+            return [dataclasses.replace(together, file=parts[name], kernel=name) for name in names]
+        return [
+            dataclasses.replace(self.attempt(self._with_only(name), [name]), file=parts[name], kernel=name)
+            for name in names
+        ]
 
     def _with_only(self, name: str) -> str:
         return without(self.text, [item for item in items(self.text) if item.kind == "kernel" and item.name != name])
@@ -198,25 +209,33 @@ def narrowed(choices: list[list[str]]) -> list[list[str]]:
 def without_failing_host(text: str, log: str) -> str | None:
     """Return a source without its declarations of the host that do not compile; None when there are none."""
     lines = set(map(int, ERROR_LINE.findall(log)))
+    wanted = text.split("\n")
+    asking = [number for number in lines if re.match(r"\s*#\s*error\b", wanted[number - 1])]
+    if asking:  # for a system of the host
+        return "\n".join("" if number in asking else line for number, line in enumerate(wanted, 1))
     failing = []
     for item in items(text):
         if item.kind in ("other", "rest") and at_lines(text, item, lines):
-            # Of a class that kernels use, functions that they do not.
-            members = members_of(text, item) if item.on_device else [item]
-            failing += [each for each in members if not each.on_device and at_lines(text, each, lines)]
+            # Of a class, which kernels may use, what they do not.
+            members = [
+                each for each in members_of(text, item)
+                if at_lines(text, each, lines) and not each.on_device
+                and (each.kind == "function" or not item.on_device)
+            ]  # fmt: skip
+            failing += members or ([] if item.on_device else [item])
         elif item.kind == "function" and "constexpr" in text[item.start : item.end] and at_lines(text, item, lines):
             failing += [] if DEVICE.search(text[item.start : item.end]) else [item]
     return without(text, failing) if failing else None
 
 
 def members_of(text: str, item: Item) -> list[Item]:
-    """Return the functions of a class."""
+    """Return the members of a class."""
     start = text.find("{", item.start, item.end) + 1
     if not start:
         return []
     inside = [dataclasses.replace(each, start=each.start + start, end=each.end + start)
               for each in items(text[start : item.end - 1])]  # fmt: skip
-    return [each for each in inside if each.kind == "function"]
+    return [each for each in inside if each.kind in ("function", "other")]
 
 
 def at_lines(text: str, item: Item, lines: set[int]) -> bool:
@@ -240,25 +259,43 @@ def first_error(log: str) -> str:
 
 def outcomes_of(folder: Path, only: str, show: Callable[[list[Path]], object]) -> list[Outcome]:
     """Return what became of the kernels below a folder."""
-    collection = Collection(folder, Path(forebay.hiprtc.__file__).parent / "include")
-    paths = [
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.suffix in SOURCES and path.is_file() and only in str(path)
-        and (path.suffix in (".hip", ".cu") or "__global__" in path.read_text(errors="replace"))
-    ]  # fmt: skip
-    # A header belongs to what includes it, which may define its macros; by itself it is tried only if nothing does.
-    paths.sort(key=lambda path: (path.suffix not in (".hip", ".cu", ".cpp"), path))
-    result: list[Outcome] = []
-    done: set[Path] = set()
+    own = Path(forebay.hiprtc.__file__).parent / "include"
+    collection = Collection(folder, own, own / "cuda")
+    paths = sources_of(folder, collection, only)
+    result: dict[tuple[Path, str], Outcome] = {}
+    tries: collections.Counter[tuple[Path, str]] = collections.Counter()
+
+    def is_wanted(path: Path, name: str) -> bool:
+        known = result.get((path, name))
+        return known is None or (known.state != "loads" and tries[path, name] < TRIES)
+
     for path in show(paths):  # type: ignore[attr-defined]
-        if path.suffix in (".py", ".rst"):
-            result += in_python(path)
-        elif path not in done:
-            file = File(path, collection)
-            result += file.outcomes(done)
-            done |= file.parts
-    return result
+        found = in_python(path) if path.suffix in TEXTS else File(path, collection).outcomes(is_wanted)
+        for outcome in found:
+            key = outcome.file, outcome.kernel
+            tries[key] += 1
+            if key not in result or outcome.state == "loads":
+                result[key] = outcome
+    return list(result.values())
+
+
+def sources_of(folder: Path, collection: Collection, only: str) -> list[Path]:
+    """Return the files to compile: those with kernels and those that include them, before what they include.
+
+    A header, and a file that another one includes, may need that one's macros and types.
+    """
+    there = [path for path in sorted(folder.rglob("*")) if path.suffix in SOURCES and path.is_file()]
+    included = {path: set(collection.included_by(path)) for path in there if path.suffix not in TEXTS}
+    wanted = {path for path in there if "__global__" in path.read_text(errors="replace")}
+    asked = [path for path in there if path in wanted and only in str(path)]
+    users: set[Path] = set(asked)
+    more = users
+    while more:
+        more = {path for path in included if not included[path].isdisjoint(more)} - users
+        users |= more
+    inner = {part for path in users for part in included.get(path, set()) - {path}}
+    users = {path for path in users if path in asked or path.suffix not in HEADERS}
+    return sorted(users, key=lambda path: (path in inner, path.suffix not in (".hip", ".cu", ".cpp"), path))
 
 
 def in_python(path: Path) -> list[Outcome]:
@@ -272,6 +309,7 @@ def in_python(path: Path) -> list[Outcome]:
     return result
 
 
+@functools.cache
 def kernels_in(path: Path) -> list[str]:
     """Return the names of the kernels that a file defines."""
     return [item.name for item in items(path.read_text(errors="replace")) if item.kind == "kernel"]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 DEVICE = re.compile(r"__(?:device|global)__\b")
 INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"][^\n]*')
+ASKED = re.compile(r'\b__has_include\s*\(\s*[<"]([^">]+)[">]\s*\)')
 DEVICE_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)(?:\([^)]*\))?(?:[^\n\\]|\\\n)*__(?:device|global)__")
 GLOBAL_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)(?:[^\n\\(]|\\\n)*__global__")
 QUIET = re.compile(r"//[^\n]*|/\*.*?\*/|R\"(\w*)\(.*?\)\1\"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)+'", re.DOTALL)
@@ -27,7 +29,7 @@ KEPT_HEADERS = {
 """Headers of C and C++ that kernels may need."""
 
 
-LONG = 600
+LONG = 3000
 """Lines of a header that is a library of the host's, if kernels have nothing from it."""
 
 
@@ -40,6 +42,8 @@ class Item:
     end: int
     name: str = ""
     on_device: bool = False
+    scope: str = ""
+    """The namespaces around it: ``"a::b::"``."""
 
 
 def mask(text: str) -> str:
@@ -58,11 +62,14 @@ def closing(text: str, start: int) -> int:
 
 
 def name_of(head: str) -> str:
-    """Return the name of the function whose declaration this is."""
+    """Return the name of the function whose declaration this is: what is before the last parenthesis, for macros of
+    the program may come before it."""
     while found := ATTRIBUTES.search(head):
         head = head[: found.start()] + " " + head[closing(head, found.end() - 1) :]
-    found = re.search(r"(\w+)\s*\(", head)
-    return found[1] if found else ""
+    name, at = "", 0
+    while found := re.compile(r"(\w+)?\s*(?:<[^()<>]*>\s*)?\(").search(head, at):
+        name, at = found[1] or name, closing(head, found.end() - 1)
+    return name
 
 
 def without_template(head: str) -> str:
@@ -91,6 +98,7 @@ def items(text: str) -> Iterator[Item]:
     directive = re.compile(r"[ \t]*#(?:[^\n\\]|\\.)*", re.DOTALL)
     stop = re.compile(r"[;({}\[]|(?<=\n)[ \t]*#")
     at = 0
+    scopes: list[str] = []
     while at < len(bare):
         if bare[at].isspace():
             at += 1
@@ -113,8 +121,10 @@ def items(text: str) -> Iterator[Item]:
                 kind = "other"
             elif sign == "}":
                 kind = "rest" if head.strip() else "bracket"
-            elif re.search(r"\bnamespace\b[^()=;]*$", head) or re.search(r"\bextern\s*$", head):
+                scopes = scopes[:-1]
+            elif space := re.search(r"\b(?:namespace\b\s*([\w:]*)[^()=;]*|extern\s*)$", head):
                 kind = "bracket"
+                scopes.append(f"{space[1]}::" if space[1] else "")
             else:
                 at = closing(bare, at - 1)
                 kind = "function" if is_function(head) else ""
@@ -126,7 +136,7 @@ def items(text: str) -> Iterator[Item]:
         on_device = bool(device.search(head if kind == "function" else whole))
         on_device |= kind == "function" and "constexpr" in head
         if kind == "function" and kernel.search(head):
-            yield Item("kernel", start, at, name_of(kernel.sub("", head)), True)
+            yield Item("kernel", start, at, name_of(kernel.sub("", head)), True, "".join(scopes))
         else:
             yield Item(kind, start, at, name_of(head) if kind == "function" else "", on_device)
 
@@ -162,18 +172,18 @@ def without(text: str, gone: list[Item]) -> str:
 class Collection:
     """The files of a checkout, in which headers are found as a compiler with the right ``-I`` finds them."""
 
-    def __init__(self, folder: Path, own_headers: Path) -> None:
+    def __init__(self, folder: Path, *own_headers: Path) -> None:
         self._folder = folder
         self._own = own_headers
         self._by_name: dict[str, list[Path]] = {}
         for path in folder.rglob("*"):
-            if path.suffix in (".h", ".hpp", ".cuh", ".inl", ".cu", ".hip", ".cpp"):
+            if path.suffix in (".h", ".hpp", ".cuh", ".inl", ".inc", ".cu", ".hip", ".cpp", ".cc", ".c"):
                 self._by_name.setdefault(path.name, []).append(path)
 
     def find(self, name: str, near: Path) -> Path | None:
         """Return the file that a ``#include`` in the folder `near` means."""
         if (near / name).is_file():
-            return near / name
+            return Path(os.path.normpath(near / name))
         fitting = [path for path in self._by_name.get(Path(name).name, []) if path.as_posix().endswith("/" + name)]
         return min(fitting, key=lambda path: -len(shared_parts(path, near)), default=None)
 
@@ -186,7 +196,23 @@ class Collection:
         seen.add(path)
         # As hipify does: what is only for a compiler of GPUs is for clang, too.
         text = path.read_text(errors="replace").replace("\r", "").replace("__CUDACC__", "__HIPCC__")
-        return INCLUDE.sub(lambda found: self._included(found, path, seen), text)
+        text = ASKED.sub(lambda found: str(int(self._has(found[1], path.parent))), text)
+        bare = mask(text)
+        return INCLUDE.sub(
+            lambda found: self._included(found, path, seen) if "#" in bare[slice(*found.span())] else found[0], text
+        )
+
+    def included_by(self, path: Path) -> list[Path]:
+        """Return the files of the collection that a file includes itself."""
+        text = path.read_text(errors="replace")
+        found = (self.find(each[2], path.parent) for each in INCLUDE.finditer(text) if each[2] not in KEPT_HEADERS)
+        return [there for there in found if there is not None]
+
+    def _has(self, name: str, near: Path) -> bool:
+        return name in KEPT_HEADERS or self._is_own(name) or self.find(name, near) is not None
+
+    def _is_own(self, name: str) -> bool:
+        return any((folder / name).is_file() for folder in self._own)
 
     def _included(self, found: re.Match[str], path: Path, seen: set[Path]) -> str:
         name = found[2]
@@ -194,7 +220,7 @@ class Collection:
             return found[0]
         there = self.find(name, path.parent)
         if there is None:
-            return found[0] if (self._own / name).is_file() else ""
+            return found[0] if self._is_own(name) else ""
         if there in seen or not there.is_relative_to(self._folder):
             return ""
         text = self.flatten(there, seen)
@@ -233,10 +259,10 @@ def launched(text: str) -> dict[str, list[str]]:
 
 
 def guessed(head: str, name: str) -> list[str]:
-    """Return instances of the template that this declaration begins with: of float, and of int."""
+    """Return instances of the template that this declaration begins with: of float, int and unsigned."""
     parameters = re.findall(r"template\s*<(.*?)>\s*(?:__|static|void|inline|extern|$)", head, re.DOTALL)
     listed = re.split(r",(?![^<>]*>)", parameters[-1] if parameters else "")
-    return [f"{name}<{', '.join(values_for(listed, type_))}>" for type_ in ("float", "int")]
+    return [f"{name}<{', '.join(values_for(listed, type_))}>" for type_ in ("float", "int", "unsigned")]
 
 
 def values_for(parameters: list[str], type_: str) -> list[str]:
@@ -248,7 +274,14 @@ def values_for(parameters: list[str], type_: str) -> list[str]:
             break
         if words[0] in ("typename", "class"):
             is_function = re.fullmatch(r"(F|Fn|Func\w*|\w*Op|\w*Operat\w*|Pred\w*)", words[-1])
-            values.append(f"std::plus<{type_}>" if is_function else type_)
+            is_vector = re.fullmatch(r"[vV]ec\w*|\w+4", words[-1])
+            values.append(
+                f"std::plus<{type_}>"
+                if is_function
+                else f"{type_.replace('unsigned', 'uint')}4"
+                if is_vector
+                else type_
+            )
         else:
             of = " ".join(word for word in words[:-1] if word != "const")
             values.append(

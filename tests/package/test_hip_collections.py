@@ -61,7 +61,7 @@ def test_cutting(folder):
 def test_instances():
     assert launched(PROGRAM) == {"scale": ["scale<float, 4>"]}
     assert guessed("template <class T, unsigned N, bool B, int D = 1> __global__ void k(T*)", "k") == [
-        "k<float, 16, true>", "k<int, 16, true>",
+        "k<float, 16, true>", "k<int, 16, true>", "k<unsigned, 16, true>",
     ]  # fmt: skip
     assert (
         guessed("template <typename T, typename BinaryOp> __global__ void k(T*)", "k")[0]

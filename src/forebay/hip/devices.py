@@ -16,7 +16,7 @@ from forebay.core.driver import DeviceInfo
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError
 from forebay.core.process import refuse_on_host_thread
 from forebay.hip.enums import HIP_VERSION, hipError_t
-from forebay.hip.errors import HipError, api
+from forebay.hip.errors import HipError, api, asserting, check_assertions
 from forebay.hip.launch import set_null_queue
 from forebay.hip_cpp.building import compile_for
 from forebay.queues import selection
@@ -226,9 +226,12 @@ def hipGetDeviceFlags() -> int:
 def hipDeviceSynchronize() -> None:
     """Block until everything submitted to the current device is done; ``(hipError_t,)``.
 
-    Raises what a callback has raised since the last synchronize.
+    Raises what a callback has raised since the last synchronize. hipErrorAssert when an assertion in a kernel failed.
     """
-    current_device().finish()
+    device = current_device()
+    device.finish()
+    if asserting:
+        check_assertions(device)
 
 
 @api()

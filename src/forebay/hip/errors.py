@@ -51,6 +51,7 @@ TEXTS = {
     hipError_t.hipErrorContextIsDestroyed: "the stream or event is destroyed",
     hipError_t.hipErrorNotSupported: "operation not supported",
     hipError_t.hipErrorInvalidMemcpyDirection: "invalid direction of a copy",
+    hipError_t.hipErrorAssert: "an assertion in a kernel failed",
     hipError_t.hipErrorLaunchFailure: "a command failed on the device",
 }
 
@@ -143,6 +144,23 @@ def api(outputs: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Result
         return call
 
     return decorate
+
+
+asserting: dict[object, tuple[object, Callable[[], bool]]] = {}
+"""By module that has assertions: its device, and what tells whether one of them has failed."""
+
+
+def check_assertions(device: object) -> None:
+    """Look at the modules in `asserting` after waiting for their device, if there are any.
+
+    Raises
+    ------
+    HipError
+        hipErrorAssert, each time until the module is unloaded or the device reset.
+    """
+    for owner, has_failed in list(asserting.values()):
+        if owner is device and has_failed():
+            raise HipError(hipError_t.hipErrorAssert, "an assertion in a kernel failed; standard output says which")
 
 
 def hipGetLastError() -> Result:

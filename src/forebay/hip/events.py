@@ -19,7 +19,7 @@ from forebay.hip.enums import (
     hipEventReleaseToSystem,
     hipEventWaitExternal,
 )
-from forebay.hip.errors import HipError, api
+from forebay.hip.errors import HipError, api, asserting, check_assertions
 from forebay.hip.pointers import Number, handle_number
 from forebay.hip.streams import queue_of
 from forebay.queues.queue import Queue
@@ -196,10 +196,15 @@ def hipEventQuery(event: Any) -> None:
 
 @api()
 def hipEventSynchronize(event: Any) -> None:
-    """Block until its point is reached; ``(hipError_t,)``. Raises what a callback before it raised."""
+    """Block until its point is reached; ``(hipError_t,)``. Raises what a callback before it raised.
+
+    hipErrorAssert when an assertion in a kernel of the device failed.
+    """
     known = event_of(event).event
     if known is not None:
         known.wait()
+        if asserting:
+            check_assertions(known.device)
 
 
 @api(outputs=1)

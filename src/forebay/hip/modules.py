@@ -24,7 +24,7 @@ from forebay.hip.enums import (
     hipError_t,
     hipMemoryType,
 )
-from forebay.hip.errors import SUCCESS, HipError, Result, api, code_of, record
+from forebay.hip.errors import SUCCESS, HipError, Result, api, asserting, code_of, record
 from forebay.hip.launch import Function, dim3, hipModuleLaunchKernel
 from forebay.hip.memory import pointer_to
 from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number, host_view
@@ -53,6 +53,7 @@ __all__ = [
 
 FIRST_MODULE, FIRST_FUNCTION = 5 << 60, 6 << 60
 SPIRV_MAGIC = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
+ASSERTION = "__forebay_assertion_failed"  # of hiprtc's headers
 AMD_CODE = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
 
 _numbers = itertools.count(1)
@@ -89,6 +90,7 @@ def _forget(number: int) -> None:
     for module in list(_modules.values()):
         if module.device == number:
             _modules.pop(module.address, None)
+            asserting.pop(module, None)
             module.functions.clear()  # they know their module, so nothing would go before the collector comes
 
 
@@ -139,7 +141,29 @@ def _load(image: Any) -> ihipModule_t:
         raise HipError(hipError_t.hipErrorInvalidImage, str(error)) from error
     module.device = current_number()
     _modules[module.address] = module
+    _watch_assertions(module)
     return module
+
+
+def _watch_assertions(module: ihipModule_t) -> None:
+    """Let synchronizing functions tell when an assertion in one of the module's kernels has failed."""
+    variable = module.code.find_variable(ASSERTION) if module.code is not None else None
+    if variable is None or module.program is None:
+        return
+    try:
+        flag = module.program.get_global(variable.symbol)
+    except (NotSupportedError, InvalidArgumentError):  # the driver does not tell where variables are
+        return
+    device = flag.device
+    queue = device.queue(blocking=False)  # waits for nothing but itself
+
+    def has_failed() -> bool:
+        value = np.zeros(1, "u4")
+        queue.copy(value, flag)
+        queue.finish()
+        return bool(value[0])
+
+    asserting[module] = (device, has_failed)
 
 
 @api(outputs=1)
@@ -201,6 +225,7 @@ def hipModuleUnload(module: Any) -> None:
     hipErrorInvalidHandle for None, hipErrorNotFound for one that was unloaded before. Does not block.
     """
     known = module_of(module)
+    asserting.pop(known, None)
     if _modules.pop(known.address, None) is not None and known.program is not None:
         for variable in known.variables.values():
             allocations.take(variable.base)

@@ -8,7 +8,7 @@ from typing import Any
 
 from forebay.hip.devices import _on_reset, current_device, current_number, number_of
 from forebay.hip.enums import hipError_t, hipStreamNonBlocking
-from forebay.hip.errors import HipError, api
+from forebay.hip.errors import HipError, api, asserting, check_assertions
 from forebay.hip.launch import Handle
 from forebay.hip.pointers import Number, handle_number
 from forebay.queues.queue import Queue
@@ -177,9 +177,13 @@ def hipStreamQuery(stream: Any) -> None:
 def hipStreamSynchronize(stream: Any) -> None:
     """Block until everything submitted is done; ``(hipError_t,)``. Raises what a callback of the stream raised.
 
-    For the null stream, "everything" includes the blocking streams.
+    For the null stream, "everything" includes the blocking streams. hipErrorAssert when an assertion in a kernel of
+    the device failed.
     """
-    queue_of(stream).finish()
+    queue = queue_of(stream)
+    queue.finish()
+    if asserting:
+        check_assertions(queue.device)
 
 
 @api()

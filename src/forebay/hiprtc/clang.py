@@ -28,11 +28,15 @@ NEWEST_ON_PATH = 30
 TARGET = "spirv64"
 
 INCLUDE = Path(__file__).parent / "include"
+HEADERS = ("-I", str(INCLUDE), "-I", str(INCLUDE / "cuda"))
 
 FIXED = (
     "-triple", TARGET, "-aux-triple", "x86_64-unknown-linux-musl", "-fcuda-is-device", "-x", "hip",
     "-fdeclspec", "-fgnuc-version=4.2.1", "-fno-threadsafe-statics", "-fcxx-exceptions", "-fexceptions",
     "-nostdsysteminc", "-nobuiltininc", "-ferror-limit", "20",
+    # As nvcc does, which many programs were written for.
+    "-Wno-error=register", "-Wno-error=c++11-narrowing", "-D_LIBCPP_ENABLE_CXX17_REMOVED_FEATURES",
+    "-D_LIBCPP_ENABLE_CXX17_REMOVED_UNARY_BINARY_FUNCTION", "-D_LIBCPP_DISABLE_DEPRECATION_WARNINGS",
     # Types and names of parameters are read from the debug information of the kernels (signatures.py).
     "-debug-info-kind=limited", "-dwarf-version=5",
 )  # fmt: skip

@@ -23,7 +23,7 @@ from forebay.core.errors import BuildError
 from forebay.hip_cpp.program import Variable
 from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
 from forebay.hiprtc import prelude
-from forebay.hiprtc.clang import FIXED, INCLUDE, TARGET, Clang
+from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang
 from forebay.hiprtc.library import with_library
 from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
@@ -327,8 +327,7 @@ class _Compilation:
         """The LLVM module, and the warnings."""
         language = (
             *(flag for flag in self.options.front_end if LANGUAGE.fullmatch(flag)),
-            "-I",
-            str(INCLUDE),
+            *HEADERS,
             *self.clang.flags,
         )
         header = prelude.precompiled(self.clang, language)
@@ -341,7 +340,7 @@ class _Compilation:
         included = zip(self.options.includes[::2], self.options.includes[1::2], strict=True)
         folders += [word for option, path in included if option != "-include" for word in (option, path)]
         command = (
-            *self.clang.front_end, *FIXED, *self.options.front_end, *folders, "-I", str(INCLUDE), *self.clang.flags,
+            *self.clang.front_end, *FIXED, *self.options.front_end, *folders, *HEADERS, *self.clang.flags,
             *first, "-main-file-name", self.name, "-dependency-file", str(self.listed), "-MT", "program",
             "-disable-llvm-passes", "-emit-llvm", "-o", "-", "-",
         )  # fmt: skip

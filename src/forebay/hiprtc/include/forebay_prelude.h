@@ -18,15 +18,14 @@
 #include <__new/global_new_delete.h>
 #endif
 
+// No std::complex before a program asks for it (see `complex` beside this file); libc++ would declare it everywhere.
+#define _LIBCPP___FWD_COMPLEX_H
 #pragma clang force_cuda_host_device begin
-// Products of std::complex without the C library's functions for infinities, which no device has.
-#pragma STDC CX_LIMITED_RANGE ON
 #include <algorithm>
 #include <array>
 #include <cfloat>
 #include <climits>
 #include <cmath>
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -39,13 +38,12 @@
 #include <type_traits>
 #include <utility>
 #pragma clang force_cuda_host_device end
+#undef _LIBCPP___FWD_COMPLEX_H
 
 #include <hip/hip_runtime.h>
 #include <hip/hip_fp16.h>
 #include <hip/hip_bf16.h>
-#include <hip/hip_complex.h>
 #include <hip/hip_cooperative_groups.h>
-#include <cuComplex.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 

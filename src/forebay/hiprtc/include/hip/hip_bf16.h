@@ -40,7 +40,14 @@ __host__ __device__ inline float __bfloat162float(__hip_bfloat16 x) { return x; 
 __host__ __device__ inline __hip_bfloat16 __float2bfloat16(float x) { return x; }
 __host__ __device__ inline __hip_bfloat16 __double2bfloat16(double x) { return x; }
 __DEVICE__ __hip_bfloat16 __float2bfloat16_rn(float x) { return x; }
+__DEVICE__ __hip_bfloat16 __float2bfloat16_rz(float x) {
+    // A NaN stays one when its lower bits are all that it has.
+    if (x != x)
+        return x;
+    return __builtin_bit_cast(__hip_bfloat16, (unsigned short)(__builtin_bit_cast(unsigned, x) >> 16));
+}
 __DEVICE__ __hip_bfloat16 __int2bfloat16_rn(int x) { return x; }
+__DEVICE__ __hip_bfloat16 __uint2bfloat16_rn(unsigned x) { return x; }
 __DEVICE__ int __bfloat162int_rn(__hip_bfloat16 x) { return (int)rint((float)x); }
 __DEVICE__ int __bfloat162int_rz(__hip_bfloat16 x) { return (int)(float)x; }
 __DEVICE__ __hip_bfloat16 __ushort_as_bfloat16(unsigned short x) { return __forebay::bits_as<__hip_bfloat16>(x); }
@@ -55,6 +62,8 @@ __DEVICE__ __hip_bfloat162 __float22bfloat162_rn(float2 x) { return {x.x, x.y}; 
 __DEVICE__ float2 __bfloat1622float2(__hip_bfloat162 x) { return {(float)x.x, (float)x.y}; }
 __DEVICE__ __hip_bfloat16 __low2bfloat16(__hip_bfloat162 x) { return x.x; }
 __DEVICE__ __hip_bfloat16 __high2bfloat16(__hip_bfloat162 x) { return x.y; }
+__DEVICE__ __hip_bfloat162 __low2bfloat162(__hip_bfloat162 x) { return {x.x, x.x}; }
+__DEVICE__ __hip_bfloat162 __high2bfloat162(__hip_bfloat162 x) { return {x.y, x.y}; }
 __DEVICE__ float __low2float(__hip_bfloat162 x) { return x.x; }
 __DEVICE__ float __high2float(__hip_bfloat162 x) { return x.y; }
 
@@ -76,9 +85,32 @@ __DEVICE__ __hip_bfloat16 __hneg(__hip_bfloat16 x) { return -(float)x; }
 __DEVICE__ __hip_bfloat16 __habs(__hip_bfloat16 x) { return fabs((float)x); }
 __DEVICE__ __hip_bfloat16 __hmax(__hip_bfloat16 x, __hip_bfloat16 y) { return fmax((float)x, (float)y); }
 __DEVICE__ __hip_bfloat16 __hmin(__hip_bfloat16 x, __hip_bfloat16 y) { return fmin((float)x, (float)y); }
+__DEVICE__ __hip_bfloat16 __hmax_nan(__hip_bfloat16 x, __hip_bfloat16 y) {
+    return (float)x != (float)x ? x : (float)y != (float)y ? y : __hmax(x, y);
+}
+__DEVICE__ __hip_bfloat16 __hmin_nan(__hip_bfloat16 x, __hip_bfloat16 y) {
+    return (float)x != (float)x ? x : (float)y != (float)y ? y : __hmin(x, y);
+}
+__DEVICE__ __hip_bfloat162 __hneg2(__hip_bfloat162 x) { return {__hneg(x.x), __hneg(x.y)}; }
+__DEVICE__ __hip_bfloat162 __habs2(__hip_bfloat162 x) { return {__habs(x.x), __habs(x.y)}; }
+__DEVICE__ __hip_bfloat162 __hmax2(__hip_bfloat162 x, __hip_bfloat162 y) { return {__hmax(x.x, y.x), __hmax(x.y, y.y)}; }
+__DEVICE__ __hip_bfloat162 __hmin2(__hip_bfloat162 x, __hip_bfloat162 y) { return {__hmin(x.x, y.x), __hmin(x.y, y.y)}; }
+__DEVICE__ __hip_bfloat162 __h2div(__hip_bfloat162 x, __hip_bfloat162 y) { return {x.x / y.x, x.y / y.y}; }
+__DEVICE__ __hip_bfloat162 operator+(__hip_bfloat162 x, __hip_bfloat162 y) { return __hadd2(x, y); }
+__DEVICE__ __hip_bfloat162 operator-(__hip_bfloat162 x, __hip_bfloat162 y) { return __hsub2(x, y); }
+__DEVICE__ __hip_bfloat162 operator*(__hip_bfloat162 x, __hip_bfloat162 y) { return __hmul2(x, y); }
+__DEVICE__ __hip_bfloat162 operator/(__hip_bfloat162 x, __hip_bfloat162 y) { return __h2div(x, y); }
+__DEVICE__ bool __hisnan(__hip_bfloat16 x) { return (float)x != (float)x; }
+__DEVICE__ int __hisinf(__hip_bfloat16 x) { return (x.data & 0x7fff) == 0x7f80; }
 
 #define FOREBAY_BFLOAT(name, op) \
-    __DEVICE__ bool __h##name(__hip_bfloat16 x, __hip_bfloat16 y) { return (float)x op(float) y; }
+    __DEVICE__ bool __h##name(__hip_bfloat16 x, __hip_bfloat16 y) { return (float)x op(float) y; }  \
+    __DEVICE__ __hip_bfloat162 __h##name##2(__hip_bfloat162 x, __hip_bfloat162 y) {                 \
+        return {(float)__h##name(x.x, y.x), (float)__h##name(x.y, y.y)};                            \
+    }                                                                                               \
+    __DEVICE__ bool __hb##name##2(__hip_bfloat162 x, __hip_bfloat162 y) {                           \
+        return __h##name(x.x, y.x) && __h##name(x.y, y.y);                                          \
+    }
 FOREBAY_BFLOAT(eq, ==)
 FOREBAY_BFLOAT(ne, !=)
 FOREBAY_BFLOAT(lt, <)
@@ -88,11 +120,23 @@ FOREBAY_BFLOAT(ge, >=)
 #undef FOREBAY_BFLOAT
 
 #define FOREBAY_BFLOAT(name) \
-    __DEVICE__ __hip_bfloat16 h##name(__hip_bfloat16 x) { return name((float)x); }
+    __DEVICE__ __hip_bfloat16 h##name(__hip_bfloat16 x) { return name((float)x); } \
+    __DEVICE__ __hip_bfloat162 h2##name(__hip_bfloat162 x) { return {h##name(x.x), h##name(x.y)}; }
 FOREBAY_BFLOAT(exp)
+FOREBAY_BFLOAT(exp2)
+FOREBAY_BFLOAT(exp10)
 FOREBAY_BFLOAT(log)
+FOREBAY_BFLOAT(log2)
+FOREBAY_BFLOAT(log10)
 FOREBAY_BFLOAT(sin)
 FOREBAY_BFLOAT(cos)
+FOREBAY_BFLOAT(tanh)
 FOREBAY_BFLOAT(sqrt)
 FOREBAY_BFLOAT(rsqrt)
+FOREBAY_BFLOAT(floor)
+FOREBAY_BFLOAT(ceil)
+FOREBAY_BFLOAT(trunc)
+FOREBAY_BFLOAT(rint)
 #undef FOREBAY_BFLOAT
+__DEVICE__ __hip_bfloat16 hrcp(__hip_bfloat16 x) { return 1 / (float)x; }
+__DEVICE__ __hip_bfloat162 h2rcp(__hip_bfloat162 x) { return {hrcp(x.x), hrcp(x.y)}; }

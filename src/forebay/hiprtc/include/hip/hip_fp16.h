@@ -99,6 +99,10 @@ __DEVICE__ __half2 __highs2half2(__half2 x, __half2 y) { return {x.y, y.y}; }
     __DEVICE__ __half2 __h##name##2(__half2 x, __half2 y) { return x op y; }\
     __DEVICE__ __half __h##name##_sat(__half x, __half y) {                 \
         return (__half)__saturatef((float)(x op y));                        \
+    }                                                                       \
+    __DEVICE__ __half2 __h##name##2_rn(__half2 x, __half2 y) { return x op y; } \
+    __DEVICE__ __half2 __h##name##2_sat(__half2 x, __half2 y) {             \
+        return {__h##name##_sat(x.x, y.x), __h##name##_sat(x.y, y.y)};      \
     }
 FOREBAY_HALF(add, +)
 FOREBAY_HALF(sub, -)
@@ -108,19 +112,48 @@ FOREBAY_HALF(div, /)
 __DEVICE__ __half2 __h2div(__half2 x, __half2 y) { return x / y; }
 __DEVICE__ __half __hfma(__half x, __half y, __half z) { return (__half)fma((float)x, (float)y, (float)z); }
 __DEVICE__ __half2 __hfma2(__half2 x, __half2 y, __half2 z) { return {__hfma(x.x, y.x, z.x), __hfma(x.y, y.y, z.y)}; }
+__DEVICE__ __half __hfma_sat(__half x, __half y, __half z) { return (__half)__saturatef(fma((float)x, (float)y, (float)z)); }
+__DEVICE__ __half2 __hfma2_sat(__half2 x, __half2 y, __half2 z) {
+    return {__hfma_sat(x.x, y.x, z.x), __hfma_sat(x.y, y.y, z.y)};
+}
+__DEVICE__ __half __hfma_relu(__half x, __half y, __half z) {
+    __half sum = __hfma(x, y, z);
+    return sum < (__half)0 ? (__half)0 : sum;
+}
+__DEVICE__ __half2 __hfma2_relu(__half2 x, __half2 y, __half2 z) {
+    return {__hfma_relu(x.x, y.x, z.x), __hfma_relu(x.y, y.y, z.y)};
+}
+// The complex product of (x.x, x.y) and (y.x, y.y), added to z.
+__DEVICE__ __half2 __hcmadd(__half2 x, __half2 y, __half2 z) {
+    return {__hfma(-x.y, y.y, __hfma(x.x, y.x, z.x)), __hfma(x.y, y.x, __hfma(x.x, y.y, z.y))};
+}
 __DEVICE__ __half __hneg(__half x) { return -x; }
 __DEVICE__ __half2 __hneg2(__half2 x) { return -x; }
 __DEVICE__ __half __habs(__half x) { return __forebay::bits_as<__half>((short)(__half_as_short(x) & 0x7fff)); }
 __DEVICE__ __half2 __habs2(__half2 x) { return {__habs(x.x), __habs(x.y)}; }
 __DEVICE__ __half __hmax(__half x, __half y) { return x != x || x < y ? y : x; }
 __DEVICE__ __half __hmin(__half x, __half y) { return x != x || y < x ? y : x; }
+// These give NaN when either is one.
+__DEVICE__ __half __hmax_nan(__half x, __half y) { return x != x ? x : y != y ? y : __hmax(x, y); }
+__DEVICE__ __half __hmin_nan(__half x, __half y) { return x != x ? x : y != y ? y : __hmin(x, y); }
+__DEVICE__ __half2 __hmax2_nan(__half2 x, __half2 y) { return {__hmax_nan(x.x, y.x), __hmax_nan(x.y, y.y)}; }
+__DEVICE__ __half2 __hmin2_nan(__half2 x, __half2 y) { return {__hmin_nan(x.x, y.x), __hmin_nan(x.y, y.y)}; }
 __DEVICE__ __half2 __hmax2(__half2 x, __half2 y) { return {__hmax(x.x, y.x), __hmax(x.y, y.y)}; }
 __DEVICE__ __half2 __hmin2(__half2 x, __half2 y) { return {__hmin(x.x, y.x), __hmin(x.y, y.y)}; }
 
-// -- comparisons; those of pairs give 1 or 0 each, with a `b` in front whether both are true
+// -- comparisons; those of pairs give 1 or 0 each, with a `b` in front whether both are true, as `_mask` all bits or
+// none. With a `u` at the end they are true of NaNs too.
 
 #define FOREBAY_HALF(name, op)                                                                              \
     __DEVICE__ bool __h##name(__half x, __half y) { return x op y; }                                        \
+    __DEVICE__ bool __h##name##u(__half x, __half y) { return x != x || y != y || x op y; }                 \
+    __DEVICE__ __half2 __h##name##u2(__half2 x, __half2 y) {                                                \
+        return {(__half)__h##name##u(x.x, y.x), (__half)__h##name##u(x.y, y.y)};                            \
+    }                                                                                                       \
+    __DEVICE__ bool __hb##name##u2(__half2 x, __half2 y) { return __h##name##u(x.x, y.x) && __h##name##u(x.y, y.y); } \
+    __DEVICE__ unsigned __h##name##2_mask(__half2 x, __half2 y) {                                           \
+        return (x.x op y.x ? 0xffffu : 0) | (x.y op y.y ? 0xffff0000u : 0);                                 \
+    }                                                                                                       \
     __DEVICE__ __half2 __h##name##2(__half2 x, __half2 y) { return {(__half)(x.x op y.x), (__half)(x.y op y.y)}; } \
     __DEVICE__ bool __hb##name##2(__half2 x, __half2 y) { return x.x op y.x && x.y op y.y; }
 FOREBAY_HALF(eq, ==)
@@ -131,6 +164,7 @@ FOREBAY_HALF(gt, >)
 FOREBAY_HALF(ge, >=)
 #undef FOREBAY_HALF
 __DEVICE__ bool __hisnan(__half x) { return x != x; }
+__DEVICE__ __half2 __hisnan2(__half2 x) { return {(__half)(x.x != x.x), (__half)(x.y != x.y)}; }
 __DEVICE__ int __hisinf(__half x) { return __habs(x) == __ushort_as_half(0x7c00); }
 
 // -- functions

@@ -14,4 +14,5 @@
 #include <hip/device/memory.h>
 #include <hip/device/printing.h>
 #include <hip/device/clocks.h>
+#include <hip/device/amdgcn.h>
 #include <hip/hip_texture_types.h>

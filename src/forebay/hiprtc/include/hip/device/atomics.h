@@ -1,7 +1,7 @@
 // Atomic functions, for all numbers of 32 and 64 bits, relaxed as in HIP; `_block` and `_system` choose the scope.
 //
 // They are templates, so that a program's own atomicAdd(double*, double) goes before them, and a value is converted to
-// what the pointer points to. Compare-exchange has its own built-in: LLVM's breaks the back end. What SPIR-V has no
+// what the pointer points to, which may be volatile. Compare-exchange has its own built-in: LLVM's breaks the back end. What SPIR-V has no
 // operation for is a loop around it.
 #pragma once
 
@@ -47,7 +47,8 @@ __DEVICE__ T exchange_if_same(T* address, T compare, T value, int scope) {
 // Replaces what is at the address by a function of it; returns what was there.
 template <class T, class F>
 __DEVICE__ T replace(T* address, int scope, F function) {
-    T before = *(volatile T*)address;
+    using Bits = std::conditional_t<sizeof(T) == 2, short, integer_of<sizeof(T)>>;
+    T before = bits_as<T>(*(volatile Bits*)address);
     for (;;) {
         T found = exchange_if_same(address, before, function(before), scope);
         if (__builtin_memcmp(&found, &before, sizeof(T)) == 0)
@@ -62,8 +63,9 @@ inline constexpr bool is_native_atomic = (std::is_integral_v<T> || std::is_enum_
 }  // namespace __forebay
 
 #define FOREBAY_NATIVE(name, operation, hip_scope, scope, EXPRESSION)                            \
-    template <class T, class U>                                                                  \
-    __DEVICE__ T name(T* address, U operand) {                                                   \
+    template <class V, class U, class T = std::remove_volatile_t<V>>                             \
+    __DEVICE__ T name(V* place, U operand) {                                                     \
+        T* address = (T*)place;                                                                  \
         T value = (T)operand;                                                                    \
         if constexpr (__forebay::is_native_atomic<T>)                                            \
             return __hip_atomic_fetch_##operation(address, value, __ATOMIC_RELAXED, hip_scope);  \
@@ -72,9 +74,9 @@ inline constexpr bool is_native_atomic = (std::is_integral_v<T> || std::is_enum_
     }
 
 #define FOREBAY_LOGICAL(name, operation, hip_scope)                                              \
-    template <class T, class U>                                                                  \
-    __DEVICE__ T name(T* address, U operand) {                                                   \
-        return __hip_atomic_fetch_##operation(address, (T)operand, __ATOMIC_RELAXED, hip_scope); \
+    template <class V, class U, class T = std::remove_volatile_t<V>>                             \
+    __DEVICE__ T name(V* place, U operand) {                                                     \
+        return __hip_atomic_fetch_##operation((T*)place, (T)operand, __ATOMIC_RELAXED, hip_scope); \
     }
 
 #define FOREBAY_ATOMICS(suffix, hip_scope, scope)                                                \
@@ -85,16 +87,16 @@ inline constexpr bool is_native_atomic = (std::is_integral_v<T> || std::is_enum_
     FOREBAY_LOGICAL(atomicAnd##suffix, and, hip_scope)                                           \
     FOREBAY_LOGICAL(atomicOr##suffix, or, hip_scope)                                             \
     FOREBAY_LOGICAL(atomicXor##suffix, xor, hip_scope)                                           \
-    template <class T, class U>                                                                  \
-    __DEVICE__ T atomicExch##suffix(T* address, U operand) {                                     \
+    template <class V, class U, class T = std::remove_volatile_t<V>>                             \
+    __DEVICE__ T atomicExch##suffix(V* place, U operand) {                                       \
         using I = __forebay::integer_of<sizeof(T)>;                                              \
         I value = __forebay::bits_as<I>((T)operand);                                             \
         return __forebay::bits_as<T>(                                                            \
-            __hip_atomic_exchange((I*)address, value, __ATOMIC_RELAXED, hip_scope));             \
+            __hip_atomic_exchange((I*)place, value, __ATOMIC_RELAXED, hip_scope));             \
     }                                                                                            \
-    template <class T, class U, class V>                                                         \
-    __DEVICE__ T atomicCAS##suffix(T* address, U compare, V value) {                             \
-        return __forebay::exchange_if_same(address, (T)compare, (T)value, __forebay::scope);     \
+    template <class V, class U, class W, class T = std::remove_volatile_t<V>>                    \
+    __DEVICE__ T atomicCAS##suffix(V* place, U compare, W value) {                               \
+        return __forebay::exchange_if_same((T*)place, (T)compare, (T)value, __forebay::scope);   \
     }                                                                                            \
     __DEVICE__ unsigned atomicInc##suffix(unsigned* address, unsigned limit) {                   \
         return __forebay::replace(address, __forebay::scope,                                     \
@@ -111,6 +113,32 @@ FOREBAY_ATOMICS(_system, __HIP_MEMORY_SCOPE_SYSTEM, across_devices)
 #undef FOREBAY_LOGICAL
 #undef FOREBAY_NATIVE
 
+// Of vectors of floats each element is added by itself, as in CUDA.
+template <int N>
+__DEVICE__ __forebay::vector<float, N> atomicAdd(__forebay::vector<float, N>* address, __forebay::vector<float, N> value) {
+    float* elements = (float*)address;
+    float* values = (float*)&value;
+    for (int i = 0; i < N; i++)
+        values[i] = atomicAdd(elements + i, values[i]);
+    return value;
+}
+
+template <class T, class U>
+__DEVICE__ T unsafeAtomicMin(T* address, U value) {
+    return atomicMin(address, value);
+}
+template <class T, class U>
+__DEVICE__ T unsafeAtomicMax(T* address, U value) {
+    return atomicMax(address, value);
+}
+template <class T, class U>
+__DEVICE__ T safeAtomicMin(T* address, U value) {
+    return atomicMin(address, value);
+}
+template <class T, class U>
+__DEVICE__ T safeAtomicMax(T* address, U value) {
+    return atomicMax(address, value);
+}
 template <class T, class U>
 __DEVICE__ T unsafeAtomicAdd(T* address, U value) {
     return atomicAdd(address, value);

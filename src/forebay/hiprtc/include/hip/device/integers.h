@@ -83,3 +83,26 @@ __DEVICE__ unsigned long __bitinsert_u64(unsigned long value, unsigned long bits
     unsigned long mask = (1ul << (width & 63)) - 1;
     return (value & ~(mask << (offset & 63))) | (bits & mask) << (offset & 63);
 }
+
+// The place of the lowest bit; -1 for 0.
+__DEVICE__ unsigned __lastbit_u32_u32(unsigned x) { return (unsigned)__ffs(x) - 1; }
+__DEVICE__ unsigned __lastbit_u32_u64(unsigned long long x) { return (unsigned)__ffsll(x) - 1; }
+// Bits and bytes of (high, low) from a place on.
+__DEVICE__ unsigned __amd_bitalign(unsigned high, unsigned low, unsigned shift) {
+    return __funnelshift_r(low, high, shift);
+}
+__DEVICE__ unsigned __amd_bytealign(unsigned high, unsigned low, unsigned shift) {
+    return __funnelshift_r(low, high, (shift & 3) * 8);
+}
+
+// The place of the n-th bit that is set, from `base` on: up for n > 0, down for n < 0; ~0 when there is none.
+__DEVICE__ unsigned __fns(unsigned mask, unsigned base, int n) {
+    if (n == 0)
+        return mask >> (base & 31) & 1 ? base : ~0u;
+    int step = n < 0 ? -1 : 1, left = n < 0 ? -n : n;
+    for (int at = (int)base; at >= 0 && at < 32; at += step)
+        if (mask >> at & 1 && --left == 0)
+            return (unsigned)at;
+    return ~0u;
+}
+#define __assume(condition) __builtin_assume(condition)

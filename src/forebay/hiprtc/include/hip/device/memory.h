@@ -1,4 +1,4 @@
-// Loads and stores with a hint, which is not used here; memcpy and memset of kernels; what is refused.
+// Loads and stores with a hint, which is not used here; what string.h has, for kernels; what is refused.
 #pragma once
 
 #include <hip/device/qualifiers.h>
@@ -53,6 +53,30 @@ __DEVICE__ void* memset(void* to, int value, size_t count) {
     return to;
 }
 
+__DEVICE__ int memcmp(const void* x, const void* y, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (((const unsigned char*)x)[i] != ((const unsigned char*)y)[i])
+            return ((const unsigned char*)x)[i] - ((const unsigned char*)y)[i];
+    return 0;
+}
+__DEVICE__ size_t strlen(const char* text) {
+    size_t count = 0;
+    while (text[count])
+        count++;
+    return count;
+}
+__DEVICE__ int strncmp(const char* x, const char* y, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (x[i] != y[i] || !x[i])
+            return (unsigned char)x[i] - (unsigned char)y[i];
+    return 0;
+}
+__DEVICE__ int strcmp(const char* x, const char* y) { return strncmp(x, y, ~(size_t)0); }
+__DEVICE__ char* strcpy(char* to, const char* from) {
+    memcpy(to, from, strlen(from) + 1);
+    return to;
+}
+
 #define FOREBAY_NO_HEAP __attribute__((unavailable("memory cannot be allocated in a kernel: pass a buffer to it")))
 __device__ void* malloc(size_t) FOREBAY_NO_HEAP;
 __device__ void free(void*) FOREBAY_NO_HEAP;
@@ -60,7 +84,12 @@ __device__ void free(void*) FOREBAY_NO_HEAP;
 #undef FOREBAY_NO_HEAP
 
 namespace std {
+using ::memcmp;
 using ::memcpy;
 using ::memmove;
 using ::memset;
+using ::strcmp;
+using ::strcpy;
+using ::strlen;
+using ::strncmp;
 }  // namespace std

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <hip/hip_vector_types.h>
+#include <limits>
 
 // Products of four bytes, summed.
 __DEVICE__ int __dp4a(int x, int y, int sum) {
@@ -18,6 +19,26 @@ __DEVICE__ int __dp4a(char4 x, char4 y, int sum) { return sum + x.x * y.x + x.y 
 __DEVICE__ unsigned __dp4a(uchar4 x, uchar4 y, unsigned sum) {
     return sum + x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w;
 }
+
+// Products of two half words of x with the lower or upper two bytes of y, summed.
+#define FOREBAY_DOT(name, shift)                                                                      \
+    __DEVICE__ int name(int x, int y, int sum) {                                                      \
+        return sum + (short)x * (signed char)(y >> shift) + (x >> 16) * (signed char)(y >> (shift + 8)); \
+    }                                                                                                 \
+    __DEVICE__ unsigned name(unsigned x, unsigned y, unsigned sum) {                                  \
+        return sum + (x & 0xffff) * (y >> shift & 255) + (x >> 16) * (y >> (shift + 8) & 255);        \
+    }
+FOREBAY_DOT(__dp2a_lo, 0)
+FOREBAY_DOT(__dp2a_hi, 16)
+#undef FOREBAY_DOT
+
+namespace __forebay {
+template <class T>
+__DEVICE__ int clamped(int x) {
+    constexpr int lowest = std::numeric_limits<T>::lowest(), highest = std::numeric_limits<T>::max();
+    return x < lowest ? lowest : highest < x ? highest : x;
+}
+}  // namespace __forebay
 
 // `EXPRESSION` of x and y for each byte (4) or half word (2).
 #define FOREBAY_PACKED(name, T, width, EXPRESSION)                                 \
@@ -49,10 +70,59 @@ FOREBAY_PACKED_2_AND_4(__vcmpltu, unsigned, x < y ? -1 : 0)
 FOREBAY_PACKED_2_AND_4(__vcmpleu, unsigned, x <= y ? -1 : 0)
 FOREBAY_PACKED_2_AND_4(__vcmpgts, signed, x > y ? -1 : 0)
 FOREBAY_PACKED_2_AND_4(__vcmplts, signed, x < y ? -1 : 0)
+FOREBAY_PACKED_2_AND_4(__vcmpges, signed, x >= y ? -1 : 0)
+FOREBAY_PACKED_2_AND_4(__vcmples, signed, x <= y ? -1 : 0)
+FOREBAY_PACKED_2_AND_4(__vseteq, unsigned, x == y)
+FOREBAY_PACKED_2_AND_4(__vsetne, unsigned, x != y)
+FOREBAY_PACKED_2_AND_4(__vsetgtu, unsigned, x > y)
+FOREBAY_PACKED_2_AND_4(__vsetgeu, unsigned, x >= y)
+FOREBAY_PACKED_2_AND_4(__vsetltu, unsigned, x < y)
+FOREBAY_PACKED_2_AND_4(__vsetleu, unsigned, x <= y)
+FOREBAY_PACKED_2_AND_4(__vsetgts, signed, x > y)
+FOREBAY_PACKED_2_AND_4(__vsetges, signed, x >= y)
+FOREBAY_PACKED_2_AND_4(__vsetlts, signed, x < y)
+FOREBAY_PACKED_2_AND_4(__vsetles, signed, x <= y)
+FOREBAY_PACKED_2_AND_4(__vhaddu, unsigned, (x + y) >> 1)
+// With saturation: of signed (ss) and of unsigned (us) parts.
+FOREBAY_PACKED_2_AND_4(__vaddss, signed, (__forebay::clamped<decltype(x)>(x + y)))
+FOREBAY_PACKED_2_AND_4(__vsubss, signed, (__forebay::clamped<decltype(x)>(x - y)))
+FOREBAY_PACKED_2_AND_4(__vaddus, unsigned, (__forebay::clamped<decltype(x)>(x + y)))
+FOREBAY_PACKED_2_AND_4(__vsubus, unsigned, (__forebay::clamped<decltype(x)>(x - y)))
 #undef FOREBAY_PACKED
 #undef FOREBAY_PACKED_2_AND_4
+
+__DEVICE__ unsigned __vneg2(unsigned x) { return __vsub2(0, x); }
+__DEVICE__ unsigned __vneg4(unsigned x) { return __vsub4(0, x); }
+__DEVICE__ unsigned __vnegss2(unsigned x) { return __vsubss2(0, x); }
+__DEVICE__ unsigned __vnegss4(unsigned x) { return __vsubss4(0, x); }
+__DEVICE__ unsigned __vabs2(unsigned x) { return __vmaxs2(x, __vneg2(x)) | (x & __vneg2(x) & 0x80008000); }
+__DEVICE__ unsigned __vabs4(unsigned x) { return __vmaxs4(x, __vneg4(x)) | (x & __vneg4(x) & 0x80808080); }
+__DEVICE__ unsigned __vabsss2(unsigned x) { return __vmaxs2(x, __vnegss2(x)); }
+__DEVICE__ unsigned __vabsss4(unsigned x) { return __vmaxs4(x, __vnegss4(x)); }
 
 __DEVICE__ unsigned __vsadu4(unsigned x, unsigned y) {
     unsigned differences = __vabsdiffu4(x, y);
     return (differences & 255) + (differences >> 8 & 255) + (differences >> 16 & 255) + (differences >> 24);
 }
+__DEVICE__ unsigned __vsads4(unsigned x, unsigned y) {
+    unsigned differences = __vabsdiffs4(x, y);
+    return (differences & 255) + (differences >> 8 & 255) + (differences >> 16 & 255) + (differences >> 24);
+}
+__DEVICE__ unsigned __vsadu2(unsigned x, unsigned y) {
+    unsigned differences = __vabsdiffu2(x, y);
+    return (differences & 0xffff) + (differences >> 16);
+}
+__DEVICE__ unsigned __vsads2(unsigned x, unsigned y) {
+    unsigned differences = __vabsdiffs2(x, y);
+    return (differences & 0xffff) + (differences >> 16);
+}
+
+// Of three numbers.
+#define FOREBAY_THREE(T, suffix)                                                                               \
+    __DEVICE__ T __vimax3_##suffix(T x, T y, T z) { return x < y ? (y < z ? z : y) : (x < z ? z : x); }        \
+    __DEVICE__ T __vimin3_##suffix(T x, T y, T z) { return y < x ? (z < y ? z : y) : (z < x ? z : x); }        \
+    __DEVICE__ T __viaddmax_##suffix(T x, T y, T z) { return (T)((unsigned)x + (unsigned)y) < z ? z : (T)((unsigned)x + (unsigned)y); } \
+    __DEVICE__ T __viaddmin_##suffix(T x, T y, T z) { return z < (T)((unsigned)x + (unsigned)y) ? z : (T)((unsigned)x + (unsigned)y); }
+FOREBAY_THREE(int, s32)
+FOREBAY_THREE(unsigned, u32)
+#undef FOREBAY_THREE

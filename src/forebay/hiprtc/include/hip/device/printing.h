@@ -15,12 +15,19 @@ namespace std {
 using ::printf;
 }
 
+// Set when an assertion fails; only in programs that have one. The host reads it when it has waited for the device.
+inline __device__ unsigned __forebay_assertion_failed = 0;
+
+namespace __forebay {
+__DEVICE__ void fail() { *(volatile unsigned*)&__forebay_assertion_failed = 1; }
+}  // namespace __forebay
+
 // A failed assertion is printed and the thread goes on: SPIR-V cannot end a kernel from within.
 #define __FOREBAY_ASSERT(condition, text)                                                                      \
     ((condition) ? (void)0                                                                                     \
-                 : (void)printf("%s:%d: block (%u, %u, %u), thread (%u, %u, %u): assertion `%s' failed\n",     \
+                 : ((void)printf("%s:%d: block (%u, %u, %u), thread (%u, %u, %u): assertion `%s' failed\n",     \
                                 __FILE__, __LINE__, blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x,           \
-                                threadIdx.y, threadIdx.z, text))
+                                threadIdx.y, threadIdx.z, text), __forebay::fail()))
 
 #include <assert.h>
 

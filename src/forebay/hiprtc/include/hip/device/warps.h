@@ -9,6 +9,12 @@ static constexpr int warpSize = 32;
 
 __DEVICE__ unsigned __lane_id() { return (unsigned)__builtin_spirv_subgroup_local_invocation_id(); }
 
+__DEVICE__ unsigned long long __lanemask_eq() { return 1ull << __lane_id(); }
+__DEVICE__ unsigned long long __lanemask_lt() { return __lanemask_eq() - 1; }
+__DEVICE__ unsigned long long __lanemask_le() { return __lanemask_lt() | __lanemask_eq(); }
+__DEVICE__ unsigned long long __lanemask_gt() { return 0xffffffffull & ~__lanemask_le(); }
+__DEVICE__ unsigned long long __lanemask_ge() { return 0xffffffffull & ~__lanemask_lt(); }
+
 // -- shuffles
 
 namespace __forebay {
@@ -73,6 +79,7 @@ __DEVICE__ T __shfl_up_sync(M, T value, unsigned delta, int width = warpSize) {
 // -- votes; masks are of 64 bits as in HIP, their upper half 0
 
 __DEVICE__ unsigned long long __ballot(int predicate) { return __forebay::ballot(predicate != 0).x; }
+__DEVICE__ unsigned long long __ballot64(int predicate) { return __ballot(predicate); }
 __DEVICE__ unsigned long long __activemask() { return __ballot(1); }
 __DEVICE__ int __any(int predicate) { return __ballot(predicate) != 0; }
 __DEVICE__ int __all(int predicate) { return __ballot(!predicate) == 0; }
@@ -118,6 +125,14 @@ __DEVICE__ unsigned long long __match_all_sync(M mask, T value, int* all) {
 template <class T>
 __DEVICE__ unsigned long long __match_all(T value, int* all) {
     return __match_all_sync(~0ull, value, all);
+}
+
+// What a lane has whose number is given in bytes, as AMD's instruction has it.
+__DEVICE__ int __hip_ds_bpermute(int address, int value) {
+    return __forebay::from_lane(value, (unsigned)address >> 2 & 31);
+}
+__DEVICE__ float __hip_ds_bpermutef(int address, float value) {
+    return __forebay::from_lane(value, (unsigned)address >> 2 & 31);
 }
 
 // Reductions over the threads of the mask; the others' values are left out.

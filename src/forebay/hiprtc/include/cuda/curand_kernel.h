@@ -1,0 +1,5 @@
+// CUDA's names of hiprand/hiprand_kernel.h.
+#pragma once
+#include <hiprand/hiprand_kernel.h>
+
+FOREBAY_RANDOM(curand)

@@ -1,0 +1,272 @@
+// Random numbers in kernels, with hipRAND's functions: XORWOW (G. Marsaglia, "Xorshift RNGs", 2003), Philox4x32-10
+// (J. Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", 2011) and MRG32k3a (P. L'Ecuyer, 1999).
+//
+// The numbers of a seed are not those of hipRAND or cuRAND, whose seeding is not published. XORWOW's subsequences begin
+// at places drawn by a hash, and an offset into it is walked.
+#pragma once
+
+#include <hip/hip_runtime.h>
+
+namespace __forebay {
+
+// S. Vigna's splitmix64: good bits from any seed.
+__DEVICE__ unsigned long long mixed(unsigned long long& seed) {
+    unsigned long long z = seed += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+struct random_extras {
+    float spare;
+    double spare_double;
+    bool has_spare, has_spare_double;
+};
+
+struct xorwow : random_extras {
+    unsigned v[5], d;
+
+    __DEVICE__ unsigned next() {
+        unsigned t = v[0] ^ v[0] >> 2;
+        for (int i = 0; i < 4; i++)
+            v[i] = v[i + 1];
+        v[4] = (v[4] ^ v[4] << 4) ^ (t ^ t << 1);
+        return (d += 362437) + v[4];
+    }
+    __DEVICE__ void skip(unsigned long long count) {
+        for (; count; count--)
+            next();
+    }
+    __DEVICE__ void begin(unsigned long long seed, unsigned long long sequence, unsigned long long offset) {
+        unsigned long long mix = mixed(seed) ^ sequence * 0xd1342543de82ef95;
+        for (int i = 0; i < 4; i += 2) {
+            unsigned long long bits = mixed(mix);
+            v[i] = (unsigned)bits;
+            v[i + 1] = (unsigned)(bits >> 32);
+        }
+        unsigned long long bits = mixed(mix);
+        v[4] = (unsigned)bits | 1;  // all five must not be 0
+        d = (unsigned)(bits >> 32);
+        skip(offset);
+    }
+};
+
+struct philox : random_extras {
+    unsigned counter[4], key[2], output[4], used;
+
+    __DEVICE__ void compute() {
+        unsigned c[4] = {counter[0], counter[1], counter[2], counter[3]}, k0 = key[0], k1 = key[1];
+        for (int round = 0; round < 10; round++) {
+            unsigned long long a = 0xd2511f53ull * c[0], b = 0xcd9e8d57ull * c[2];
+            c[0] = (unsigned)(b >> 32) ^ c[1] ^ k0;
+            c[2] = (unsigned)(a >> 32) ^ c[3] ^ k1;
+            c[1] = (unsigned)b;
+            c[3] = (unsigned)a;
+            k0 += 0x9e3779b9;
+            k1 += 0xbb67ae85;
+        }
+        for (int i = 0; i < 4; i++)
+            output[i] = c[i];
+    }
+    __DEVICE__ void count(unsigned long long blocks) {
+        unsigned long long low = (unsigned long long)counter[1] << 32 | counter[0], sum = low + blocks;
+        counter[0] = (unsigned)sum;
+        counter[1] = (unsigned)(sum >> 32);
+        if (sum < low && ++counter[2] == 0)
+            counter[3]++;
+    }
+    __DEVICE__ unsigned next() {
+        if (used == 4) {
+            count(1);
+            compute();
+            used = 0;
+        }
+        return output[used++];
+    }
+    __DEVICE__ uint4 next4() {
+        unsigned x = next(), y = next(), z = next(), w = next();
+        return uint4(x, y, z, w);
+    }
+    __DEVICE__ void skip(unsigned long long numbers) {
+        numbers += used;
+        count(numbers / 4);
+        used = (unsigned)(numbers % 4);
+        compute();
+    }
+    __DEVICE__ void begin(unsigned long long seed, unsigned long long sequence, unsigned long long offset) {
+        key[0] = (unsigned)seed;
+        key[1] = (unsigned)(seed >> 32);
+        counter[0] = counter[1] = used = 0;
+        counter[2] = (unsigned)sequence;
+        counter[3] = (unsigned)(sequence >> 32);
+        skip(offset);
+    }
+};
+
+struct mrg32k3a : random_extras {
+    unsigned long long x[3], y[3];
+    static constexpr unsigned long long m1 = 4294967087, m2 = 4294944443;
+
+    static __DEVICE__ void advance(unsigned long long (&state)[3], unsigned long long a, unsigned long long b,
+                                   unsigned long long c, unsigned long long m, unsigned long long count, int doublings) {
+        // (a b c; 1 0 0; 0 1 0) to the power of count · 2^doublings, times the state, newest first.
+        unsigned long long power[3][3] = {{a, b, c}, {1, 0, 0}, {0, 1, 0}}, made[3][3];
+        for (int bit = -doublings; bit < 64; bit++) {
+            if (bit >= 0 && !(count >> bit))
+                return;
+            if (bit >= 0 && count >> bit & 1) {
+                unsigned long long old[3] = {state[0], state[1], state[2]};
+                for (int i = 0; i < 3; i++)
+                    state[i] = (power[i][0] * old[0] % m + power[i][1] * old[1] % m + power[i][2] * old[2] % m) % m;
+            }
+            for (int i = 0; i < 3; i++)
+                for (int j = 0; j < 3; j++)
+                    made[i][j] = (power[i][0] * power[0][j] % m + power[i][1] * power[1][j] % m +
+                                  power[i][2] * power[2][j] % m) % m;
+            for (int i = 0; i < 9; i++)
+                power[i / 3][i % 3] = made[i / 3][i % 3];
+        }
+    }
+    __DEVICE__ unsigned next() {
+        unsigned long long p = (1403580 * x[1] + 810728 * (m1 - x[2])) % m1;
+        unsigned long long q = (527612 * y[0] + 1370589 * (m2 - y[2])) % m2;
+        x[2] = x[1], x[1] = x[0], x[0] = p;
+        y[2] = y[1], y[1] = y[0], y[0] = q;
+        return (unsigned)(p > q ? p - q : p + m1 - q);
+    }
+    __DEVICE__ void skip(unsigned long long count, int doublings = 0) {
+        advance(x, 0, 1403580, m1 - 810728, m1, count, doublings);
+        advance(y, 527612, 0, m2 - 1370589, m2, count, doublings);
+    }
+    __DEVICE__ void begin(unsigned long long seed, unsigned long long sequence, unsigned long long offset) {
+        for (int i = 0; i < 3; i++) {
+            unsigned long long bits = seed ? mixed(seed) : 12345ull << 32 | 12345;
+            x[i] = (bits >> 32) % m1;
+            y[i] = (unsigned)bits % m2;
+        }
+        x[0] += x[0] == 0;  // not all three may be 0
+        y[0] += y[0] == 0;
+        skip(sequence, 76);
+        skip(offset);
+    }
+};
+
+template <class S>
+inline constexpr bool is_random = std::is_base_of_v<random_extras, S>;
+
+// In (0, 1], as cuRAND and hipRAND have it.
+__DEVICE__ float to_uniform(unsigned bits) { return fminf((float)bits * 0x1p-32f + 0x1p-33f, 1.0f); }
+template <class S>
+__DEVICE__ double uniform_double(S* state) {
+    unsigned long long high = state->next(), low = state->next();
+    return (double)((high << 32 | low) >> 11) * 0x1p-53 + 0x1p-53;
+}
+// G. Box and M. Muller: two normal numbers of two uniform ones.
+template <class T>
+struct pair_of {
+    T x, y;
+};
+template <class S>
+__DEVICE__ pair_of<float> normal_pair(S* state) {
+    float radius = sqrtf(-2 * logf(to_uniform(state->next()))), sine, cosine;
+    sincosf(6.283185307f * to_uniform(state->next()), &sine, &cosine);
+    return {radius * sine, radius * cosine};
+}
+template <class S>
+__DEVICE__ pair_of<double> normal_pair_double(S* state) {
+    double radius = sqrt(-2 * log(uniform_double(state))), sine, cosine;
+    sincos(6.283185307179586 * uniform_double(state), &sine, &cosine);
+    return {radius * sine, radius * cosine};
+}
+template <class S>
+__DEVICE__ float normal(S* state) {
+    if (state->has_spare) {
+        state->has_spare = false;
+        return state->spare;
+    }
+    pair_of<float> both = normal_pair(state);
+    state->has_spare = true;
+    state->spare = both.y;
+    return both.x;
+}
+template <class S>
+__DEVICE__ double normal_double(S* state) {
+    if (state->has_spare_double) {
+        state->has_spare_double = false;
+        return state->spare_double;
+    }
+    pair_of<double> both = normal_pair_double(state);
+    state->has_spare_double = true;
+    state->spare_double = both.y;
+    return both.x;
+}
+// D. Knuth's for small means, a product of uniform numbers; beyond, the rounded normal number that it comes close to.
+template <class S>
+__DEVICE__ unsigned poisson(S* state, double mean) {
+    if (mean > 64) {
+        double number = floor(mean + sqrt(mean) * normal_double(state) + 0.5);
+        return number < 0 ? 0 : (unsigned)number;
+    }
+    double limit = exp(-mean), product = uniform_double(state);
+    unsigned count = 0;
+    for (; product > limit; count++)
+        product *= uniform_double(state);
+    return count;
+}
+
+}  // namespace __forebay
+
+// The functions of a library, whose names begin with its own.
+#define FOREBAY_RANDOM_OF(S) template <class S, std::enable_if_t<__forebay::is_random<S>, int> = 0> __DEVICE__
+#define FOREBAY_RANDOM(lib)                                                                                        \
+    using lib##State = __forebay::xorwow;                                                                          \
+    using lib##State_t = __forebay::xorwow;                                                                        \
+    using lib##StateXORWOW = __forebay::xorwow;                                                                    \
+    using lib##StateXORWOW_t = __forebay::xorwow;                                                                  \
+    using lib##StatePhilox4_32_10 = __forebay::philox;                                                             \
+    using lib##StatePhilox4_32_10_t = __forebay::philox;                                                           \
+    using lib##StateMRG32k3a = __forebay::mrg32k3a;                                                                \
+    using lib##StateMRG32k3a_t = __forebay::mrg32k3a;                                                              \
+    FOREBAY_RANDOM_OF(S)                                                                                           \
+    void lib##_init(unsigned long long seed, unsigned long long sequence, unsigned long long offset, S* state) {   \
+        state->has_spare = state->has_spare_double = false;                                                        \
+        state->begin(seed, sequence, offset);                                                                      \
+    }                                                                                                              \
+    FOREBAY_RANDOM_OF(S) unsigned lib(S* state) { return state->next(); }                                          \
+    FOREBAY_RANDOM_OF(S) float lib##_uniform(S* state) { return __forebay::to_uniform(state->next()); }            \
+    FOREBAY_RANDOM_OF(S) double lib##_uniform_double(S* state) { return __forebay::uniform_double(state); }        \
+    FOREBAY_RANDOM_OF(S) float lib##_normal(S* state) { return __forebay::normal(state); }                         \
+    FOREBAY_RANDOM_OF(S) double lib##_normal_double(S* state) { return __forebay::normal_double(state); }          \
+    FOREBAY_RANDOM_OF(S) float2 lib##_normal2(S* state) {                                                          \
+        auto both = __forebay::normal_pair(state);                                                                 \
+        return {both.x, both.y};                                                                                   \
+    }                                                                                                              \
+    FOREBAY_RANDOM_OF(S) double2 lib##_normal2_double(S* state) {                                                  \
+        auto both = __forebay::normal_pair_double(state);                                                          \
+        return {both.x, both.y};                                                                                   \
+    }                                                                                                              \
+    FOREBAY_RANDOM_OF(S) float lib##_log_normal(S* state, float mean, float deviation) {                           \
+        return expf(mean + deviation * __forebay::normal(state));                                                  \
+    }                                                                                                              \
+    FOREBAY_RANDOM_OF(S) double lib##_log_normal_double(S* state, double mean, double deviation) {                 \
+        return exp(mean + deviation * __forebay::normal_double(state));                                            \
+    }                                                                                                              \
+    FOREBAY_RANDOM_OF(S) unsigned lib##_poisson(S* state, double mean) { return __forebay::poisson(state, mean); } \
+    __DEVICE__ uint4 lib##4(__forebay::philox* state) { return state->next4(); }                                   \
+    __DEVICE__ float4 lib##_uniform4(__forebay::philox* state) {                                                   \
+        uint4 bits = state->next4();                                                                               \
+        return {__forebay::to_uniform(bits.x), __forebay::to_uniform(bits.y), __forebay::to_uniform(bits.z),       \
+                __forebay::to_uniform(bits.w)};                                                                    \
+    }                                                                                                              \
+    __DEVICE__ double2 lib##_uniform2_double(__forebay::philox* state) {                                           \
+        double x = __forebay::uniform_double(state), y = __forebay::uniform_double(state);                         \
+        return {x, y};                                                                                             \
+    }                                                                                                              \
+    __DEVICE__ float4 lib##_normal4(__forebay::philox* state) {                                                    \
+        auto one = __forebay::normal_pair(state), two = __forebay::normal_pair(state);                             \
+        return {one.x, one.y, two.x, two.y};                                                                       \
+    }
+FOREBAY_RANDOM(hiprand)
+
+FOREBAY_RANDOM_OF(S)
+void skipahead(unsigned long long count, S* state) { state->skip(count); }

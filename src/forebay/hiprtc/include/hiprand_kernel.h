@@ -1,0 +1,3 @@
+// What HIP has in this header, too.
+#pragma once
+#include <hiprand/hiprand_kernel.h>

@@ -1,0 +1,107 @@
+"""A failed ``assert`` in a kernel is told by the next synchronizing function."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from forebay import hip, hiprtc
+from forebay.hip.errors import asserting
+from forebay.hiprtc.clang import find_clang
+
+from .conftest import ok
+from .helpers import E, K
+
+pytestmark = [pytest.mark.executes, pytest.mark.needs("SPIR-V")]
+
+CHECKED = b"""extern "C" __global__ void check(int* x, int least) {
+    assert(x[threadIdx.x] >= least); x[threadIdx.x] += 1;
+}"""
+PLAIN = b'extern "C" __global__ void plain(int* x) { x[threadIdx.x] += 1; }'
+
+
+def load(source):
+    if find_clang()[0] is None:
+        pytest.skip(find_clang()[1])
+    program = ok(hiprtc.hiprtcCreateProgram(source, b"a.hip", 0, [], []))
+    ok(hiprtc.hiprtcCompileProgram(program, 0, []))
+    data = bytearray(ok(hiprtc.hiprtcGetCodeSize(program)))
+    ok(hiprtc.hiprtcGetCode(program, data))
+    return ok(hip.hipModuleLoadData(data))
+
+
+@pytest.fixture
+def x(device):
+    pointer = ok(hip.hipMalloc(64 * 4))
+    ok(hip.hipMemset(pointer, 0, 64 * 4))
+    return pointer
+
+
+@pytest.fixture
+def check(device):
+    if device.info.backend == "sycl":
+        pytest.skip("SYCL does not tell where variables are")
+    module = load(CHECKED)
+    function = ok(hip.hipModuleGetFunction(module, b"check"))
+
+    def run(x, least, stream=None):
+        ok(hip.hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, stream, None, (x, least)))
+
+    run.module = module
+    return run
+
+
+def test_a_failure_is_told_until_the_module_goes(x, check):
+    check(x, 0)
+    ok(hip.hipDeviceSynchronize())
+    check(x, 2)
+    assert hip.hipDeviceSynchronize() == (E.hipErrorAssert,)
+    assert "assertion" in str(hip.errors.last_exception())
+    assert hip.hipGetLastError() == (E.hipErrorAssert,)
+    assert hip.hipStreamSynchronize(None) == (E.hipErrorAssert,)
+    out = np.zeros(64, "i4")
+    ok(hip.hipMemcpy(out, x, out.nbytes, K.hipMemcpyDeviceToHost))
+    assert (out == 2).all()  # the threads have gone on
+    ok(hip.hipModuleUnload(check.module))
+    ok(hip.hipDeviceSynchronize())
+
+
+def test_streams_and_events_tell(x, check):
+    stream, event = ok(hip.hipStreamCreate()), ok(hip.hipEventCreate())
+    check(x, 1, stream)
+    ok(hip.hipEventRecord(event, stream))
+    assert hip.hipEventSynchronize(event) == (E.hipErrorAssert,)
+    assert hip.hipStreamSynchronize(stream) == (E.hipErrorAssert,)
+    ok(hip.hipDeviceReset())
+    ok(hip.hipDeviceSynchronize())
+
+
+def test_looking_waits_for_no_other_stream(x, check):
+    """The null stream would wait for a blocking stream that is held up by a callback."""
+    busy, other = ok(hip.hipStreamCreate()), ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking))
+    go = threading.Event()
+    ok(hip.hipLaunchHostFunc(busy, lambda _: go.wait(30), None))
+    check(x, 1, other)
+    try:
+        assert hip.hipStreamSynchronize(other) == (E.hipErrorAssert,)
+        assert not go.is_set()
+        assert hip.hipStreamQuery(busy) == (E.hipErrorNotReady,)
+    finally:
+        go.set()
+    ok(hip.hipModuleUnload(check.module))
+    ok(hip.hipDeviceSynchronize())
+
+
+def test_programs_without_assertions_are_not_looked_at(device):
+    before = len(asserting)
+    modules = [load(PLAIN), load(b"#define NDEBUG\n#include <assert.h>\n" + CHECKED)]
+    assert len(asserting) == before
+    for module in modules:
+        ok(hip.hipModuleUnload(module))
+
+
+def test_many_modules_leave_nothing(device):
+    before = len(asserting)
+    for _ in range(20):
+        ok(hip.hipModuleUnload(load(CHECKED)))
+    assert len(asserting) == before
