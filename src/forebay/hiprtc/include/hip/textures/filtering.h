@@ -38,16 +38,16 @@ __DEVICE__ int element_index(texture_pointer t, int axis, int i) {
     return clamped(i, n);
 }
 
-// The nearest element. Most textures clamp, so that comes first.
 __DEVICE__ int nearest_element(texture_pointer t, int axis, float x) {
-    int n = t->extent[axis];
-    if (t->mode[axis] == address_clamp) {
-        x *= t->scale[axis];
-        x = x > 0.0f ? x : 0.0f;
-        float last = (float)(n - 1);
-        return (int)(x < last ? x : last);
-    }
     return element_index(t, axis, (int)floor_of(in_elements(t, axis, x)));
+}
+
+// The same where the mode is to clamp.
+__DEVICE__ unsigned long nearest_clamped(texture_pointer t, int axis, float x) {
+    x *= t->scale[axis];
+    float last = (float)(t->extent[axis] - 1);
+    x = x > 0.0f ? x : 0.0f;
+    return (unsigned)(int)(x < last ? x : last);
 }
 
 struct pair_of_elements {
@@ -69,14 +69,12 @@ using floats = float __attribute__((ext_vector_type(N)));
 template <class T>
 __DEVICE__ floats<texel_of<T>::channels> element_or_border(texture_pointer t, int i, int j, int k, unsigned long slice) {
     constexpr int N = texel_of<T>::channels;
-    using F = std::conditional_t<N == 1, float, vector<float, N>>;
     T value = (i | j | k) < 0 ? border_of<T>(t)
                               : texel_at<T>(t, slice + k * t->slice + j * t->row + (unsigned long)i * t->nbytes);
     if constexpr (std::is_same_v<element_of<T>, float>)
         return __builtin_bit_cast(floats<N>, value);
     else
-        return __builtin_convertvector(
-            __builtin_bit_cast(element_of<T> __attribute__((ext_vector_type(N))), value), floats<N>);
+        return __builtin_convertvector(__builtin_bit_cast(native_texel<T>, value), floats<N>);
 }
 
 // Of one, two or three dimensions; `slice` is where the layer begins. One element after another, not all in one: programs
@@ -99,7 +97,7 @@ __DEVICE__ T filtered(texture_pointer t, pair_of_elements x, pair_of_elements y,
         }
         sum += weight * element_or_border<T>(t, i, j, k, slice);
     }
-    return __builtin_bit_cast(T, __builtin_convertvector(sum, element_of<T> __attribute__((ext_vector_type(N)))));
+    return __builtin_bit_cast(T, __builtin_convertvector(sum, native_texel<T>));
 }
 
 __DEVICE__ unsigned long layer_offset(texture_pointer t, int layer) {
@@ -108,6 +106,15 @@ __DEVICE__ unsigned long layer_offset(texture_pointer t, int layer) {
 
 template <class T, int D>
 __DEVICE__ T sampled(texture_pointer t, float x, float y = 0, float z = 0, unsigned long slice = 0) {
+    // The common case by itself, so that a compiler can make it short.
+    if (t->plain == format_of<T>) {
+        unsigned long offset = slice + nearest_clamped(t, 0, x) * sizeof(T);
+        if constexpr (D > 1)
+            offset += nearest_clamped(t, 1, y) * t->row;
+        if constexpr (D > 2)
+            offset += nearest_clamped(t, 2, z) * t->slice;
+        return loaded<T>(t->base + offset);
+    }
     if constexpr (is_floating_texel<T>) {
         if (t->linear) {
             pair_of_elements none = {0, 0, 0};
@@ -159,7 +166,7 @@ __DEVICE__ T gathered(texture_pointer t, float x, float y, int channel) {
     using E = element_of<T>;
     static_assert(texel_of<T>::channels == 4, "tex2Dgather returns a vector of four");
     pair_of_elements across = between(t, 0, x), down = between(t, 1, y);
-    E __attribute__((ext_vector_type(4))) result;
+    native_texel<T> result;
     channel &= 3;
     for (int corner = 0; corner < 4; corner++) {
         int i = corner == 1 || corner == 2 ? across.second : across.first;

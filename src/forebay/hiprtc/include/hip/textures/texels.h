@@ -18,7 +18,8 @@ struct texture_descriptor {
     int extent[3];             // elements; 1 where there are fewer dimensions
     int layers;
     int type, channels;
-    int format;  // as `format_of` has it when elements are read as they are, otherwise of no type
+    int format;  // as `format_of` has it when elements are read as they are, otherwise -1
+    int plain;   // the same when besides nothing is filtered and all dimensions clamp, otherwise -1
     int nbytes;  // of an element
     int mode[3];
     int linear;      // whether it filters
@@ -95,36 +96,40 @@ __DEVICE__ R channel_at(texture_pointer t, const FOREBAY_GLOBAL char* at, int ch
 template <class T>
 using texel_result = std::conditional_t<is_floating_texel<T>, float, int>;
 
-// The element that begins there.
+template <class T>
+using native_texel = element_of<T> __attribute__((ext_vector_type(texel_of<T>::channels)));
+
+// The element that begins there, as it is.
+template <class T>
+__DEVICE__ T loaded(const FOREBAY_GLOBAL char* at) {
+    if constexpr (texel_of<T>::channels == 1)
+        return __builtin_bit_cast(T, *(const FOREBAY_GLOBAL element_of<T>*)at);
+    else
+        return __builtin_bit_cast(T, *(const FOREBAY_GLOBAL native_texel<T>*)at);
+}
+
+// The element that begins so many bytes into a texture.
 template <class T>
 __DEVICE__ T texel_at(texture_pointer t, unsigned long offset) {
     using E = element_of<T>;
     constexpr int N = texel_of<T>::channels;
     static_assert(std::is_arithmetic_v<E> || std::is_same_v<E, _Float16>, "a texture has numbers in it, or vectors of them");
     static_assert(sizeof(E) <= 4 && N != 3, "a texture has 1, 2 or 4 channels of at most 32 bits");
-    using native = E __attribute__((ext_vector_type(N)));
     const FOREBAY_GLOBAL char* at = t->base + offset;
-    native result;
-    if (t->format == format_of<T>) {
-        if constexpr (N == 1)
-            result[0] = *(const FOREBAY_GLOBAL E*)at;
-        else
-            result = *(const FOREBAY_GLOBAL native*)at;
-    } else {
-        for (int i = 0; i < N; i++)
-            result[i] = i < t->channels ? (E)channel_at<texel_result<T>>(t, at, i) : (E)(i == 3);
-    }
+    if (t->format == format_of<T>)
+        return loaded<T>(at);
+    native_texel<T> result;
+    for (int i = 0; i < N; i++)
+        result[i] = i < t->channels ? (E)channel_at<texel_result<T>>(t, at, i) : (E)(i == 3);
     return __builtin_bit_cast(T, result);
 }
 
 // The colour outside.
 template <class T>
 __DEVICE__ T border_of(texture_pointer t) {
-    using E = element_of<T>;
-    constexpr int N = texel_of<T>::channels;
-    E __attribute__((ext_vector_type(N))) result;
-    for (int i = 0; i < N; i++)
-        result[i] = (E)t->border[i];
+    native_texel<T> result;
+    for (int i = 0; i < texel_of<T>::channels; i++)
+        result[i] = (element_of<T>)t->border[i];
     return __builtin_bit_cast(T, result);
 }
 
