@@ -183,6 +183,8 @@ class _Module:
         self._looking.discard(node)
         alignment = max([int(fields.get("align", 0)) // 8, 1, *(member.alignment for member in members)])
         name = typedef if typedef and nbytes % (int(typedef[-1]) or 1) == 0 else "struct"
+        if fields.get("name", "").startswith("texture<"):  # the host binds it, and asks for its element
+            name = fields["name"]
         return _Type(name, nbytes, alignment, any(member.holds_pointers for member in members))
 
     def _members(self, fields: dict[str, str]) -> Iterator[str]:

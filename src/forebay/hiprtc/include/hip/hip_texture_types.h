@@ -2,6 +2,7 @@
 #pragma once
 
 #include <hip/hip_vector_types.h>
+#include <stddef.h>
 
 // The address of a `texture_descriptor` in global memory, which the host fills in.
 typedef struct __hip_texture* hipTextureObject_t;
@@ -28,6 +29,44 @@ enum hipChannelFormatKind {
 struct hipChannelFormatDesc {
     int x, y, z, w;
     hipChannelFormatKind f;
+};
+enum hipResourceType {
+    hipResourceTypeArray = 0,
+    hipResourceTypeMipmappedArray = 1,
+    hipResourceTypeLinear = 2,
+    hipResourceTypePitch2D = 3,
+};
+struct hipResourceDesc {
+    hipResourceType resType;
+    union {
+        struct {
+            hipArray_t array;
+        } array;
+        struct {
+            hipMipmappedArray_t mipmap;
+        } mipmap;
+        struct {
+            void* devPtr;
+            hipChannelFormatDesc desc;
+            size_t sizeInBytes;
+        } linear;
+        struct {
+            void* devPtr;
+            hipChannelFormatDesc desc;
+            size_t width, height, pitchInBytes;
+        } pitch2D;
+    } res;
+};
+struct hipTextureDesc {
+    hipTextureAddressMode addressMode[3];
+    hipTextureFilterMode filterMode;
+    hipTextureReadMode readMode;
+    int sRGB;
+    float borderColor[4];
+    int normalizedCoords;
+    unsigned maxAnisotropy;
+    hipTextureFilterMode mipmapFilterMode;
+    float mipmapLevelBias, minMipmapLevelClamp, maxMipmapLevelClamp;
 };
 enum {
     hipTextureType1D = 0x01,

@@ -9,18 +9,10 @@ struct textureReference {
     __forebay::textures::texture_descriptor descriptor;
 };
 
-// The attribute makes it a variable of the device without its saying so. Until it is bound it has no elements, so that
-// reads give 0; the host finds there how it is declared.
+// The attribute makes it a variable of the device without its saying so. Until it is bound it is all zeros: no elements,
+// so reads give 0. The host reads from the name of the type how it is declared.
 template <class T, int dimensions = hipTextureType1D, hipTextureReadMode mode = hipReadModeElementType>
-struct __attribute__((device_builtin_texture_type)) texture : textureReference {
-    __host__ __device__ constexpr texture()
-        : textureReference{{.layers = 1,
-                            .type = __forebay::textures::type_of<__forebay::textures::element_of<T>>,
-                            .channels = __forebay::textures::texel_of<T>::channels,
-                            .format = mode == hipReadModeNormalizedFloat ? -1 : __forebay::textures::format_of<T>,
-                            .plain = -1,
-                            .mode = {hipAddressModeBorder, hipAddressModeBorder, hipAddressModeBorder}}} {}
-};
+struct __attribute__((device_builtin_texture_type)) texture : textureReference {};
 
 namespace __forebay::textures {
 
