@@ -3,10 +3,11 @@
 
 #include <hip/hip_texture_types.h>
 
-using cudaTextureObject_t = hipTextureObject_t;
-using cudaSurfaceObject_t = hipSurfaceObject_t;
-using CUtexObject = hipTextureObject_t;
-using CUsurfObject = hipSurfaceObject_t;
+// Numbers, as in CUDA: programs take them apart and put them together.
+typedef unsigned long long cudaTextureObject_t;
+typedef unsigned long long cudaSurfaceObject_t;
+typedef cudaTextureObject_t CUtexObject;
+typedef cudaSurfaceObject_t CUsurfObject;
 using cudaArray_t = hipArray_t;
 using cudaArray = hipArray;
 using cudaMipmappedArray_t = hipMipmappedArray_t;

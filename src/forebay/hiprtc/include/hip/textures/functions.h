@@ -4,24 +4,18 @@
 #include <hip/hip_texture_types.h>
 #include <hip/textures/filtering.h>
 
-namespace __forebay::textures {
-
-__DEVICE__ texture_pointer texture_of(hipTextureObject_t object) { return (texture_pointer)(void*)object; }
-
-}  // namespace __forebay::textures
-
 // Both forms of a function: `parameters` after the object, and what they give.
 #define FOREBAY_TEXTURE(name, parameters, ...)                                     \
     template <class T>                                                             \
-    __DEVICE__ T name(hipTextureObject_t object, FOREBAY_ARGUMENTS parameters) {   \
+    __DEVICE__ T name(__forebay::textures::handle object, FOREBAY_ARGUMENTS parameters) {   \
         using namespace __forebay::textures;                                                 \
-        texture_pointer t = texture_of(object);                                    \
+        texture_pointer t = object.to;                                            \
         return __VA_ARGS__;                                                        \
     }                                                                              \
     template <class T>                                                             \
-    __DEVICE__ void name(T* value, hipTextureObject_t object, FOREBAY_ARGUMENTS parameters) { \
+    __DEVICE__ void name(T* value, __forebay::textures::handle object, FOREBAY_ARGUMENTS parameters) { \
         using namespace __forebay::textures;                                                 \
-        texture_pointer t = texture_of(object);                                    \
+        texture_pointer t = object.to;                                            \
         *value = __VA_ARGS__;                                                      \
     }
 #define FOREBAY_ARGUMENTS(...) __VA_ARGS__

@@ -23,8 +23,8 @@ FOREBAY_BYTES(16, unsigned __attribute__((ext_vector_type(4))))
 
 // Where an element is; null when it is outside and nothing is to be read or written.
 template <class T>
-__DEVICE__ FOREBAY_GLOBAL char* surface_at(hipSurfaceObject_t object, int x, int y, int z, int layer, int mode) {
-    texture_pointer t = (texture_pointer)(void*)object;
+__DEVICE__ FOREBAY_GLOBAL char* surface_at(handle object, int x, int y, int z, int layer, int mode) {
+    texture_pointer t = object.to;
     int last = t->extent[0] * t->nbytes - (int)sizeof(T), planes = t->extent[2];
     if (mode == hipBoundaryModeClamp) {
         x = clamped(x, last + 1);
@@ -41,7 +41,7 @@ __DEVICE__ FOREBAY_GLOBAL char* surface_at(hipSurfaceObject_t object, int x, int
 }
 
 template <class T>
-__DEVICE__ T surface_read(hipSurfaceObject_t object, int x, int y, int z, int layer, int mode) {
+__DEVICE__ T surface_read(handle object, int x, int y, int z, int layer, int mode) {
     using B = typename bytes_of_surface<sizeof(T)>::type;
     FOREBAY_GLOBAL char* at = surface_at<T>(object, x, y, z, layer, mode);
     B value = 0;
@@ -51,7 +51,7 @@ __DEVICE__ T surface_read(hipSurfaceObject_t object, int x, int y, int z, int la
 }
 
 template <class T>
-__DEVICE__ void surface_write(T value, hipSurfaceObject_t object, int x, int y, int z, int layer, int mode) {
+__DEVICE__ void surface_write(T value, handle object, int x, int y, int z, int layer, int mode) {
     using B = typename bytes_of_surface<sizeof(T)>::type;
     FOREBAY_GLOBAL char* at = surface_at<T>(object, x, y, z, layer, mode);
     if (at)
@@ -64,15 +64,15 @@ __DEVICE__ void surface_write(T value, hipSurfaceObject_t object, int x, int y, 
 #define FOREBAY_ARGUMENTS(...) __VA_ARGS__
 #define FOREBAY_SURFACE(name, parameters, ...)                                                          \
     template <class T>                                                                                  \
-    __DEVICE__ T name##read(hipSurfaceObject_t surface, FOREBAY_ARGUMENTS parameters) {                 \
+    __DEVICE__ T name##read(__forebay::textures::handle surface, FOREBAY_ARGUMENTS parameters) {                 \
         return __forebay::textures::surface_read<T>(surface, __VA_ARGS__);                                        \
     }                                                                                                   \
     template <class T>                                                                                  \
-    __DEVICE__ void name##read(T* value, hipSurfaceObject_t surface, FOREBAY_ARGUMENTS parameters) {    \
+    __DEVICE__ void name##read(T* value, __forebay::textures::handle surface, FOREBAY_ARGUMENTS parameters) {    \
         *value = __forebay::textures::surface_read<T>(surface, __VA_ARGS__);                                      \
     }                                                                                                   \
     template <class T>                                                                                  \
-    __DEVICE__ void name##write(T value, hipSurfaceObject_t surface, FOREBAY_ARGUMENTS parameters) {    \
+    __DEVICE__ void name##write(T value, __forebay::textures::handle surface, FOREBAY_ARGUMENTS parameters) {    \
         __forebay::textures::surface_write(value, surface, __VA_ARGS__);                                          \
     }
 FOREBAY_SURFACE(surf1D, (int x, int mode = hipBoundaryModeZero), x, 0, 0, 0, mode)

@@ -29,6 +29,14 @@ struct texture_descriptor {
 };
 using texture_pointer = const FOREBAY_GLOBAL texture_descriptor*;
 
+// What a function takes for an object: HIP's is a pointer, CUDA's a number.
+struct handle {
+    texture_pointer to;
+    template <class Opaque>
+    __DEVICE__ handle(Opaque* object) : to((texture_pointer)(void*)object) {}
+    __DEVICE__ handle(unsigned long long object) : to((texture_pointer)object) {}
+};
+
 template <class T>
 struct texel_of {
     using element = T;
