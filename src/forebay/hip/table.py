@@ -135,8 +135,13 @@ EVERYWHERE = ("yes", "yes", "yes")
 FINE_GRAINED = "with fine-grained SVM"
 # Texture references are variables.
 _BOUND = (
-    "hipBindTexture", "hipBindTexture2D", "hipBindTextureToArray", "hipGetTextureReference", "hipModuleGetTexRef",
-    "hipUnbindTexture", *(name for name in CHAPTERS["textures"] if name.startswith("hipTexRef")),
+    "hipBindTexture",
+    "hipBindTexture2D",
+    "hipBindTextureToArray",
+    "hipGetTextureReference",
+    "hipModuleGetTexRef",
+    "hipUnbindTexture",
+    *(name for name in CHAPTERS["textures"] if name.startswith("hipTexRef")),
 )
 # What a driver or a device may lack; level_zero, opencl, sycl.
 CONDITIONS = {

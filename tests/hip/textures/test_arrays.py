@@ -186,7 +186,9 @@ def test_copies_refused(device):
     assert code(hip.hipMemcpy2DToArray(array, 0, 0, None, 40, 40, 3, H)) == E.hipErrorInvalidValue
     assert code(hip.hipMemcpy2DToArray(array, 0, 0, rows, 36, 40, 3, H)) == E.hipErrorInvalidPitchValue
     assert code(hip.hipMemcpy2DToArray(array, 0, 0, rows, 40, 40, 3, -1)) == E.hipErrorInvalidMemcpyDirection
-    assert code(hip.hipMemcpy2DToArray(array, 0, 0, rows, 40, 40, 3, K.hipMemcpyDeviceToDevice)) == E.hipErrorInvalidValue
+    assert (
+        code(hip.hipMemcpy2DToArray(array, 0, 0, rows, 40, 40, 3, K.hipMemcpyDeviceToDevice)) == E.hipErrorInvalidValue
+    )
     ok(hip.hipMemcpy2DToArray(array, 0, 0, rows, 40, 0, 0, H))
     assert code(hip.hipMemcpyToArray(array, 36, 5, rows, 8, H)) == E.hipErrorInvalidValue
     assert code(hip.hipMemcpyHtoA(array, 236, rows, 8)) == E.hipErrorInvalidValue

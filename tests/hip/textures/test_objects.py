@@ -71,7 +71,11 @@ def test_descriptions(array):
     ok(hip.hipDestroyTextureObject(texture))
     plain = texture_of(array)
     assert code(hip.hipGetTextureObjectResourceViewDesc(plain)) == E.hipErrorInvalidValue
-    for ask in (hip.hipGetTextureObjectResourceDesc, hip.hipGetTextureObjectTextureDesc, hip.hipTexObjectGetTextureDesc):
+    for ask in (
+        hip.hipGetTextureObjectResourceDesc,
+        hip.hipGetTextureObjectTextureDesc,
+        hip.hipTexObjectGetTextureDesc,
+    ):
         assert code(ask(texture)) == code(ask(None)) == E.hipErrorInvalidValue
 
 
@@ -156,7 +160,9 @@ def test_the_array_is_freed_first(array, get):
     out, texture = ints(N), texture_of(array)
     ok(hip.hipFreeArray(array))
     assert code(get(texture, out)) == E.hipErrorInvalidValue
-    assert code(hip.hipCreateTextureObject(resource_of(array), hip.hipTextureDesc(), None)) == E.hipErrorContextIsDestroyed
+    assert (
+        code(hip.hipCreateTextureObject(resource_of(array), hip.hipTextureDesc(), None)) == E.hipErrorContextIsDestroyed
+    )
     ok(hip.hipDestroyTextureObject(texture))
     assert code(hip.hipDestroyTextureObject(texture)) == E.hipErrorInvalidValue
 

@@ -19,7 +19,8 @@ static texture<int, hipTextureType2DLayered> layers;
 __device__ int count;
 extern "C" __global__ void two(float* out, const float* x, const float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = tex2D(plain, x[i], y[i]); }
-extern "C" __global__ void one(float4* out, int n) { if (threadIdx.x < n) out[threadIdx.x] = tex1Dfetch(pixels, threadIdx.x); }
+extern "C" __global__ void one(float4* out, int n) {
+    if (threadIdx.x < n) out[threadIdx.x] = tex1Dfetch(pixels, threadIdx.x); }
 extern "C" __global__ void of_layer(int* out, int layer, int n) {
     if (threadIdx.x < n) out[threadIdx.x] = tex2DLayered(layers, threadIdx.x, 0, layer) + 0 * count; }
 """

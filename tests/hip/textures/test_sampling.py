@@ -20,14 +20,18 @@ NAMES = {"u1": "uchar", "i1": "char", "u2": "ushort", "i2": "short", "u4": "uint
 CTYPES = {**NAMES, "u1": "unsigned char", "u2": "unsigned short", "u4": "unsigned"}
 
 DIMENSIONS = """
-extern "C" __global__ void at1(float* out, hipTextureObject_t t, const float* x, const float* y, const float* z, int n) {
+extern "C" __global__ void at1(float* out, hipTextureObject_t t, const float* x, const float* y,
+                               const float* z, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = tex1D<float>(t, x[i]); }
-extern "C" __global__ void at2(float* out, hipTextureObject_t t, const float* x, const float* y, const float* z, int n) {
+extern "C" __global__ void at2(float* out, hipTextureObject_t t, const float* x, const float* y,
+                               const float* z, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = tex2D<float>(t, x[i], y[i]); }
-extern "C" __global__ void at3(float* out, hipTextureObject_t t, const float* x, const float* y, const float* z, int n) {
+extern "C" __global__ void at3(float* out, hipTextureObject_t t, const float* x, const float* y,
+                               const float* z, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) tex3D(&out[i], t, x[i], y[i], z[i]); }
 extern "C" __global__ void levels(float* out, hipTextureObject_t one, hipTextureObject_t two, hipTextureObject_t three,
-                                  const float* x, const float* y, const float* z, int n) {
+                                  const float* x, const float* y,
+                               const float* z, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;
     float2 d2 = make_float2(1, 2); float4 d4 = make_float4(1, 2, 3, 4);
     bool same = tex1D<float>(one, x[i]) == tex1DLod<float>(one, x[i], 3)
@@ -72,8 +76,8 @@ def test_modes(kernels, dimensions):
         got = run(f"at{dimensions}", 400, "f4", texture, *coordinates)
         expected = sample(inner, coordinates[:dimensions], modes, linear, normalized, BORDER)[:, 0]
         case = f"{modes} linear {linear} normalized {normalized}"
-        assert np.allclose(got, expected, rtol=1e-5, atol=1e-6) if linear else np.array_equal(
-            got, expected.astype("f4")
+        assert (
+            np.allclose(got, expected, rtol=1e-5, atol=1e-6) if linear else np.array_equal(got, expected.astype("f4"))
         ), case
         ok(hip.hipDestroyTextureObject(texture))
     ok(hip.hipFreeArray(array))
@@ -114,7 +118,8 @@ def test_one_level(kernels):
 
 
 def source_of_types():
-    kernel = """extern "C" __global__ void at_{name}({ctype}* out, hipTextureObject_t t, const float* x, const float* y, int n) {{
+    kernel = """extern "C" __global__ void at_{name}({ctype}* out, hipTextureObject_t t, const float* x, const float* y,
+                                                   int n) {{
         int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = tex2D<{ctype}>(t, x[i], y[i]); }}\n"""
     names = [(name + (str(n) if n > 1 else ""), CTYPES[key] if n == 1 else name + str(n))
              for key, name in NAMES.items() for n in (1, 2, 4)]  # fmt: skip
@@ -219,7 +224,8 @@ extern "C" __global__ void cubes(float* out, hipTextureObject_t one, hipTextureO
     int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;
     out[2 * i] = texCubemap<float>(one, x[i], y[i], z[i]);
     out[2 * i + 1] = texCubemapLayered<float>(two, x[i], y[i], z[i], layer[i]); }
-extern "C" __global__ void gather(uchar4* out, hipTextureObject_t t, const float* x, const float* y, int channel, int n) {
+extern "C" __global__ void gather(uchar4* out, hipTextureObject_t t, const float* x, const float* y,
+                                  int channel, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = tex2Dgather<uchar4>(t, x[i], y[i], channel); }
 """
 

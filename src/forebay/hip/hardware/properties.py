@@ -232,7 +232,8 @@ def _fill_in_textures(properties: Any) -> None:
     properties.maxTextureCubemap = properties.maxSurfaceCubemap = MOST_2D[1]
     for kind in ("Texture", "Surface"):
         for name, value in (
-            ("2D", MOST_2D), ("3D", MOST_3D), ("1DLayered", (MOST_1D, MOST_LAYERS)), ("2DLayered", (*MOST_2D, MOST_LAYERS)),
+            ("2D", MOST_2D), ("3D", MOST_3D),
+            ("1DLayered", (MOST_1D, MOST_LAYERS)), ("2DLayered", (*MOST_2D, MOST_LAYERS)),
             ("CubemapLayered", (MOST_2D[1], MOST_LAYERS)),
         ):  # fmt: skip
             setattr(properties, f"max{kind}{name}", list(value))

@@ -25,7 +25,6 @@ from forebay.hip.transfers.formats import Format
 from forebay.queues.memory.buffer import Buffer
 
 Invalid = hipError_t.hipErrorInvalidValue
-Type, Mode = hipResourceType, hipTextureAddressMode
 LAYOUT = struct.Struct("<QQQ3i6i3ii3ff4f4x")
 NO_FORMAT = -1
 
@@ -77,16 +76,18 @@ def place_of(resource: hipResourceDesc) -> Place:
         hipErrorInvalidHandle and hipErrorContextIsDestroyed as for `array_of`; hipErrorNotSupported for mipmaps.
     """
     try:
-        kind = Type(resource.resType)
+        kind = hipResourceType(resource.resType)
     except ValueError:
         raise HipError(Invalid, f"no type of resource: {resource.resType!r}") from None
-    if kind == Type.hipResourceTypeArray:
+    if kind == hipResourceType.hipResourceTypeArray:
         return of_array(array_of(resource.res.array.array))
-    if kind == Type.hipResourceTypeMipmappedArray:
+    if kind == hipResourceType.hipResourceTypeMipmappedArray:
         if resource.res.mipmap.mipmap is None:
             raise HipError(Invalid, "the mipmapped array is null")
-        raise HipError(hipError_t.hipErrorNotSupported, "textures have one level here, so there are no mipmapped arrays")
-    if kind == Type.hipResourceTypeLinear:
+        raise HipError(
+            hipError_t.hipErrorNotSupported, "textures have one level here, so there are no mipmapped arrays"
+        )
+    if kind == hipResourceType.hipResourceTypeLinear:
         linear = resource.res.linear
         return of_linear(linear.devPtr, Format.of_description(linear.desc), size_of(linear.sizeInBytes))
     pitched = resource.res.pitch2D
@@ -148,7 +149,7 @@ def texture_bytes(place: Place, texture: hipTextureDesc) -> bytes:
         as floats; hipErrorNotSupported for sRGB.
     """
     try:
-        modes = [Mode(mode) for mode in list(texture.addressMode)[:3]]
+        modes = [hipTextureAddressMode(mode) for mode in list(texture.addressMode)[:3]]
         linear = hipTextureFilterMode(texture.filterMode) == hipTextureFilterMode.hipFilterModeLinear
         normalized = hipTextureReadMode(texture.readMode) == hipTextureReadMode.hipReadModeNormalizedFloat
         border = [float(value) for value in list(texture.borderColor)[:4]]
@@ -165,10 +166,10 @@ def texture_bytes(place: Place, texture: hipTextureDesc) -> bytes:
         raise HipError(Invalid, "integers are filtered only when they are read as normalized floats")
     coordinates = bool(texture.normalizedCoords) or place.is_cube
     if place.is_cube:
-        modes = [Mode.hipAddressModeClamp] * 3
+        modes = [hipTextureAddressMode.hipAddressModeClamp] * 3
     elif not coordinates:  # as on GPUs: the others need normalized ones
-        others = (Mode.hipAddressModeWrap, Mode.hipAddressModeMirror)
-        modes = [Mode.hipAddressModeClamp if mode in others else mode for mode in modes]
+        others = (hipTextureAddressMode.hipAddressModeWrap, hipTextureAddressMode.hipAddressModeMirror)
+        modes = [hipTextureAddressMode.hipAddressModeClamp if mode in others else mode for mode in modes]
     scale = place.extent if coordinates else (1, 1, 1)
     divisor = format.largest if as_float else 1
     known = NO_FORMAT if as_float else format.type * 8 + format.channels
@@ -177,14 +178,22 @@ def texture_bytes(place: Place, texture: hipTextureDesc) -> bytes:
 
 def surface_bytes(place: Place) -> bytes:
     """Return the descriptor of a surface."""
-    return _packed(place, NO_FORMAT, [Mode.hipAddressModeClamp] * 3, False, (1, 1, 1), 1, [0.0] * 4)
+    return _packed(place, NO_FORMAT, [hipTextureAddressMode.hipAddressModeClamp] * 3, False, (1, 1, 1), 1, [0.0] * 4)
 
 
 def _packed(
-    place: Place, known: int, modes: list[Mode], linear: bool, scale: tuple[int, ...], divisor: int, border: list[float]
+    place: Place,
+    known: int,
+    modes: list[hipTextureAddressMode],
+    linear: bool,
+    scale: tuple[int, ...],
+    divisor: int,
+    border: list[float],
 ) -> bytes:
     format = place.format
-    plain = known if not linear and all(mode == Mode.hipAddressModeClamp for mode in modes) else NO_FORMAT
+    plain = (
+        known if not linear and all(mode == hipTextureAddressMode.hipAddressModeClamp for mode in modes) else NO_FORMAT
+    )
     return LAYOUT.pack(
         place.address, place.row, place.slice, *place.extent, place.layers, format.type, format.channels, known, plain,
         format.nbytes, *modes, linear, *scale, divisor, *border,

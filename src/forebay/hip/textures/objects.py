@@ -6,8 +6,6 @@ import threading
 import weakref
 from typing import Any
 
-import numpy as np
-
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
 from forebay.hip.devices import _on_reset, current_device, current_number
@@ -39,7 +37,7 @@ Arrays = (hipResourceType.hipResourceTypeArray, hipResourceType.hipResourceTypeM
 
 _lock = threading.Lock()
 _uploads: weakref.WeakKeyDictionary[Device, Queue] = weakref.WeakKeyDictionary()
-_objects: dict[int, hipTextureObject_t | hipSurfaceObject_t] = {}
+_objects: dict[int, _Object] = {}
 
 
 class _Object(Pointer):
@@ -86,7 +84,7 @@ def upload(device: Device, memory: Any, data: bytes) -> None:
         queue = _uploads.get(device)
         if queue is None:
             queue = _uploads[device] = device.queue(blocking=False)
-        queue.copy(memory, np.frombuffer(data, "u1"))
+        queue.copy(memory, data)
         queue.finish()
 
 

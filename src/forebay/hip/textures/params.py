@@ -113,7 +113,7 @@ class hipTextureDesc(Record):
 
 
 class hipResourceViewDesc(Record):
-    """Elements of an array as others of the same size: `format`, a hipResourceViewFormat; `width`, `height`, `depth`."""
+    """Elements of an array as others of the same size: `format` is a hipResourceViewFormat."""
 
     _members: ClassVar[dict[str, Any]] = {
         "format": hipResourceViewFormat.hipResViewFormatNone, "width": 0, "height": 0, "depth": 0,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numpy as np
-
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
 from forebay.hip.devices import _on_reset, device_number, device_of
@@ -116,7 +114,7 @@ class textureReference(hipTextureDesc):
         refuse_synchronous("binding a texture reference")
         data = bytes(LAYOUT.size) if place is None else texture_bytes(place, self)
         queue = device_of(self.variable.device).null_queue
-        queue.copy(self.variable.memory, np.frombuffer(data, "u1"))
+        queue.copy(self.variable.memory, data)
         queue.finish()
         self.place, self.pointer = place, pointer
 
@@ -162,7 +160,9 @@ def hipModuleGetTexRef(hmod: Any, name: Any) -> textureReference:
         raise HipError(result, str(last_exception()))
     code, text = module_of(hmod).code, text_of(name)
     variable = code.find_variable(text) if code is not None else None
-    declared = DECLARED.fullmatch(variable.type_name.replace("<char,", "<signed char,")) if variable is not None else None
+    declared = (
+        DECLARED.fullmatch(variable.type_name.replace("<char,", "<signed char,")) if variable is not None else None
+    )
     if declared is None:
         raise HipError(hipError_t.hipErrorNotFound, f"the variable {text!r} is no texture reference")
     return _reference_of(pointer._owner, declared)
@@ -332,7 +332,7 @@ def hipTexRefSetMaxAnisotropy(texRef: Any, maxAniso: int) -> None:
 
 @api(outputs=1)
 def hipTexRefGetAddress(texRef: Any) -> Pointer:
-    """Return ``(hipError_t, pointer)`` to the memory it reads; hipErrorInvalidValue when it reads an array or nothing."""
+    """Return ``(hipError_t, pointer)`` to the memory it reads; hipErrorInvalidValue for an array and for nothing."""
     reference = _checked(texRef)
     if reference.place is None or isinstance(reference.pointer, hipArray):
         raise HipError(Invalid, "the texture reference is bound to no address")
@@ -388,5 +388,3 @@ def hipTexRefGetFormat(texRef: Any) -> tuple[hipArray_Format, int]:
 def hipTexRefGetMaxAnisotropy(texRef: Any) -> int:
     """Return ``(hipError_t, number)`` that `hipTexRefSetMaxAnisotropy` set."""
     return int(_checked(texRef)["maxAnisotropy"])
-
-

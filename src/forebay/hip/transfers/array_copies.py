@@ -48,7 +48,12 @@ def _memory(pointer: Any, pitch: Any, height: int) -> tuple[hipPitchedPtr, hipPo
 
 
 def _copy(
-    dst: tuple[hipPitchedPtr, hipPos], src: tuple[hipPitchedPtr, hipPos], width: int, height: int, kind: Any, queue: Queue
+    dst: tuple[hipPitchedPtr, hipPos],
+    src: tuple[hipPitchedPtr, hipPos],
+    width: int,
+    height: int,
+    kind: Any,
+    queue: Queue,
 ) -> Queue:
     extent = hipExtent(width, height, 1)
     box = Box(hipMemcpy3DParms(None, src[1], src[0], None, dst[1], dst[0], extent, kind))

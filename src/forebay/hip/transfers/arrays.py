@@ -142,7 +142,9 @@ def _check_extent(width: int, height: int, depth: int, flags: int) -> None:
         raise HipError(Invalid, f"no array has {width} x {height} x {depth} elements and flags {flags:#x}")
     if layered and depth == 0:
         raise HipError(Invalid, "an array of no layers")
-    if flags & hipArrayCubemap and (width != height or depth % FACES or (depth != FACES and not flags & hipArrayLayered)):
+    if flags & hipArrayCubemap and (
+        width != height or depth % FACES or (depth != FACES and not flags & hipArrayLayered)
+    ):
         raise HipError(Invalid, f"{width} x {height} x {depth} elements are no faces of cubes")
     if flags & hipArrayTextureGather and (height == 0 or depth):
         raise HipError(Invalid, "hipArrayTextureGather is for arrays of two dimensions")

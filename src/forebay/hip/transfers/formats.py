@@ -97,7 +97,7 @@ class Format(NamedTuple):
 
     @classmethod
     def of_array_format(cls, format: Any, channels: Any) -> Format:
-        """Return the format of a hipArray_Format; hipErrorInvalidValue for none, and for other than 1, 2, 4 channels."""
+        """Return the format of a hipArray_Format with 1, 2 or 4 channels; hipErrorInvalidValue for any other."""
         if format not in ARRAY_FORMATS or channels not in CHANNELS:
             raise HipError(hipError_t.hipErrorInvalidValue, f"no element has {channels!r} channels of {format!r}")
         return cls(ARRAY_FORMATS.index(format), int(channels))

@@ -48,7 +48,10 @@ class Record:
         """Return a copy, of members that are structures too."""
         members = {name: self[name] for name in self._members}
         return type(self)(
-            **{name: member.copy() if isinstance(member, (Record, list)) else member for name, member in members.items()}
+            **{
+                name: member.copy() if isinstance(member, (Record, list)) else member
+                for name, member in members.items()
+            }
         )
 
     def __getitem__(self, name: str) -> Any:

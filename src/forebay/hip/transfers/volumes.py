@@ -134,7 +134,7 @@ class Box:
         self._begins = [self._begin(pointer, pos, what, size) for _, pointer, pos, what, size in sides]
 
     def _side(self, params: hipMemcpy3DParms, what: str) -> tuple[Any, hipPitchedPtr, hipPos, str, int]:
-        """Return an array or None, the pointer to it or the one given, the position, and an array's bytes of an element."""
+        """Return an array or None, the pointer, the position, the side's name, and the bytes of an array's element."""
         given, pointer, pos = params[f"{what}Array"], params[f"{what}Ptr"], params[f"{what}Pos"]
         if given is None:
             return None, pointer, pos, what, 0
@@ -233,7 +233,9 @@ def _parms(given: Any) -> hipMemcpy3DParms:
         if given[f"{side}MemoryType"] == hipMemoryType.hipMemoryTypeArray:
             array = array_of(given[f"{side}Array"])
             extent = made.extent
-            array.check_part(tuple(map(size_of, position)), tuple(map(size_of, (extent.width, extent.height, extent.depth))))
+            x, y, z = map(size_of, position)
+            width, height, depth = map(size_of, (extent.width, extent.height, extent.depth))
+            array.check_part((x, y, z), (width, height, depth))
             setattr(made, f"{side}Ptr", hipPitchedPtr(array.pointer(), array.row, array.row, array.rows))
             continue
         pitch = given[f"{side}Pitch"] or size_of(given["WidthInBytes"])
