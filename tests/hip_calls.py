@@ -25,7 +25,7 @@ from forebay.hip.table import chapter_of
 
 from .hip_python_examples import modules_of, of_hip_python
 
-NOT_OF_THE_HARDWARE = {"textures", "arrays", "graphics", "external memory"}
+NOT_OF_THE_HARDWARE = {"mipmaps", "sparse arrays", "graphics", "external memory"}
 """The subjects of `SUBJECTS` that no device here could do."""
 
 UNKNOWN = "not a function of HIP"

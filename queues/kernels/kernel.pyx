@@ -12,7 +12,7 @@ from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
 from forebay.core.state cimport DeviceState, release_device_state
 from forebay.events.anchors cimport retire_after
 
-from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
+from forebay.core.errors import ArgumentTypeError, ClosedError, DriverError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import finished_before_exit
 from forebay.queues.kernels.scratch_size import Argument, read_size
 from forebay.queues.memory.shapes import element_code
@@ -174,10 +174,16 @@ cdef class Kernel:
         """Return the handle of a new driver kernel, which the caller owns."""
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")
-        # ask again, because memory may have been freed since `followed` was set
-        memory = self.device.driver.followable_memory() if self.follows else None
         with finished_before_exit(f"kernel {self.name!r}"):
-            handle = self.native.create(memory)
+            while True:
+                # ask again, because memory may have been freed since `followed` was set
+                memory = self.device.driver.followable_memory() if self.follows else None
+                try:
+                    handle = self.native.create(memory)
+                    break
+                except DriverError:
+                    if memory is None or memory is self.device.driver.followable_memory():
+                        raise  # else another thread has just freed some of it
         names[handle] = self.name
         return handle
 

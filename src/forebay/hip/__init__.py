@@ -30,6 +30,7 @@ from forebay.hip import (
     modules,
     pointers,
     streams,
+    textures,
     transfers,
     values,
 )  # fmt: skip
@@ -47,12 +48,13 @@ from forebay.hip.memory import *  # noqa: F403
 from forebay.hip.modules import *  # noqa: F403
 from forebay.hip.pointers import *  # noqa: F403
 from forebay.hip.streams import *  # noqa: F403
+from forebay.hip.textures import *  # noqa: F403
 from forebay.hip.transfers import *  # noqa: F403
 from forebay.hip.values import *  # noqa: F403
 
 _PARTS = (
     addresses, callbacks, capture, devices, errors, events, functions, graphs, hardware, memory,
-    modules, pointers, streams, transfers, values,
+    modules, pointers, streams, textures, transfers, values,
 )  # fmt: skip
 __all__ = sorted(
     {name for part in _PARTS for name in part.__all__}

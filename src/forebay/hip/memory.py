@@ -299,7 +299,8 @@ def hipMemGetInfo() -> tuple[int, int]:
     """
     device = current_device()
     total = infos()[current_number()].memory
-    of_the_device = hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged
+    T = hipMemoryType
+    of_the_device = T.hipMemoryTypeDevice, T.hipMemoryTypeManaged, T.hipMemoryTypeArray
     there = allocations.all_of(current_number())
     own = [a for a in there if not (a.pooled or a.variable) and a.kind in of_the_device]
     used = sum(a.nbytes for a in own) + device.pool.reserved + figures_of(device).reserved

@@ -233,7 +233,8 @@ def hipModuleUnload(module: Any) -> None:
         known.functions.clear()
 
 
-def _text_of(name: Any) -> str:
+def text_of(name: Any) -> str:
+    """Return the name that a program gave as bytes, as str, or as C's string."""
     if isinstance(name, ctypes.c_char_p):
         name = name.value or b""
     return os.fsdecode(name) if isinstance(name, (bytes, str)) else ctypes.string_at(address_of(name)[0]).decode()
@@ -248,7 +249,7 @@ def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
     """
     if not kname:
         raise HipError(hipError_t.hipErrorInvalidValue, "the name is empty")
-    known, name = module_of(module), _text_of(kname)
+    known, name = module_of(module), text_of(kname)
     program, kernel = known.program, known.code.find(name) if known.code is not None else None
     symbol = name if kernel is None else kernel.symbol
     assert program is not None
@@ -287,7 +288,7 @@ def hipModuleGetGlobal(hmod: Any, name: Any) -> tuple[DeviceArray, int]:
     """
     if not name:
         raise HipError(hipError_t.hipErrorInvalidValue, "the name is empty")
-    known, text = module_of(hmod), _text_of(name)
+    known, text = module_of(hmod), text_of(name)
     if text not in known.variables:
         symbol: str | None = text
         if known.code is not None and known.code.language == HIP_CPP:

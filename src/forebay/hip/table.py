@@ -59,6 +59,22 @@ _CHAPTERS = {
         GetSymbolAddress GetSymbolSize MemcpyFromSymbol MemcpyFromSymbolAsync MemcpyFromSymbolAsync_spt
         MemcpyFromSymbol_spt MemcpyToSymbol MemcpyToSymbolAsync MemcpyToSymbolAsync_spt MemcpyToSymbol_spt
     """,
+    "arrays": """
+        Array3DCreate Array3DGetDescriptor ArrayCreate ArrayDestroy ArrayGetDescriptor ArrayGetInfo CreateChannelDesc
+        FreeArray GetChannelDesc Malloc3DArray MallocArray Memcpy2DArrayToArray Memcpy2DFromArray
+        Memcpy2DFromArrayAsync Memcpy2DFromArrayAsync_spt Memcpy2DFromArray_spt Memcpy2DToArray Memcpy2DToArrayAsync
+        Memcpy2DToArrayAsync_spt Memcpy2DToArray_spt MemcpyAtoA MemcpyAtoD MemcpyAtoH MemcpyAtoHAsync MemcpyDtoA
+        MemcpyFromArray MemcpyFromArray_spt MemcpyHtoA MemcpyHtoAAsync MemcpyToArray
+    """,
+    "textures": """
+        BindTexture BindTexture2D BindTextureToArray CreateSurfaceObject CreateTextureObject DestroySurfaceObject
+        DestroyTextureObject DeviceGetTexture1DLinearMaxWidth GetTextureAlignmentOffset GetTextureObjectResourceDesc
+        GetTextureObjectResourceViewDesc GetTextureObjectTextureDesc GetTextureReference ModuleGetTexRef TexObjectCreate
+        TexObjectDestroy TexObjectGetResourceDesc TexObjectGetResourceViewDesc TexObjectGetTextureDesc
+        TexRefGetAddress TexRefGetAddressMode TexRefGetArray TexRefGetBorderColor TexRefGetFilterMode TexRefGetFlags
+        TexRefGetFormat TexRefGetMaxAnisotropy TexRefSetAddress TexRefSetAddress2D TexRefSetAddressMode TexRefSetArray
+        TexRefSetBorderColor TexRefSetFilterMode TexRefSetFlags TexRefSetFormat TexRefSetMaxAnisotropy UnbindTexture
+    """,
     "modules": """
         ExtLaunchKernel FuncGetAttribute FuncGetAttributes FuncSetAttribute FuncSetCacheConfig
         FuncSetSharedMemConfig LaunchCooperativeKernel LaunchCooperativeKernel_spt LaunchKernel
@@ -117,6 +133,16 @@ _SYMBOLS = (
 )
 EVERYWHERE = ("yes", "yes", "yes")
 FINE_GRAINED = "with fine-grained SVM"
+# Texture references are variables.
+_BOUND = (
+    "hipBindTexture",
+    "hipBindTexture2D",
+    "hipBindTextureToArray",
+    "hipGetTextureReference",
+    "hipModuleGetTexRef",
+    "hipUnbindTexture",
+    *(name for name in CHAPTERS["textures"] if name.startswith("hipTexRef")),
+)
 # What a driver or a device may lack; level_zero, opencl, sycl.
 CONDITIONS: dict[str, tuple[str, str, str]] = {
     "hipMallocManaged": ("yes", FINE_GRAINED, "with shared USM"),
@@ -141,6 +167,10 @@ CONDITIONS: dict[str, tuple[str, str, str]] = {
                      "hipGraphHostNodeGetParams"), ("of nodes that were not captured",) * 3),
     "hipGraphChildGraphNodeGetGraph": ("a copy",) * 3,
     "hipDeviceGraphMemTrim": ("nothing to do",) * 3,
+    **dict.fromkeys(CHAPTERS["arrays"], ("yes", "with SPIR-V", "yes")),
+    **dict.fromkeys(CHAPTERS["textures"], ("in software", "in software, with SPIR-V", "in software")),
+    **dict.fromkeys(_BOUND, ("in software", "in software, with clGetDeviceGlobalVariablePointerINTEL", "no")),
+    **dict.fromkeys(("hipCreateChannelDesc", "hipDeviceGetTexture1DLinearMaxWidth"), EVERYWHERE),
     **dict.fromkeys(("hipHostRegister", "hipHostGetDevicePointer"),
                     ("for copies only", "on CPUs; else for copies only", "for copies only")),
     **dict.fromkeys(("hipFuncGetAttributes", "hipFuncGetAttribute"), ("yes", "yes", "no sizes of shared memory")),

@@ -37,6 +37,7 @@ HALF = ("__half", "half", "_Float16", "__half_raw")
 SIGNED = {1: "char", 2: "short", 4: "int", 8: "long"}
 FLOATING = {2: "half", 4: "float", 8: "double"}
 LOOKED_THROUGH = ("DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type", "DW_TAG_atomic_type")
+OBJECTS = ("cudaTextureObject_t", "cudaSurfaceObject_t")  # numbers that are addresses
 POINTERS = ("DW_TAG_pointer_type", "DW_TAG_reference_type", "DW_TAG_rvalue_reference_type")
 
 
@@ -146,10 +147,11 @@ class _Module:
 
     def _type(self, node: str) -> _Type:
         """Describe a type; a reference and a pointer are what they are as a member: eight bytes."""
-        typedef = ""
+        typedef, is_object = "", False
         while node:
             fields = self._fields(node)
             tag = fields.get("tag", "")
+            is_object = is_object or fields.get("name") in OBJECTS
             if tag == "DW_TAG_typedef" and not typedef and VECTOR.fullmatch(fields["name"]):
                 typedef = fields["name"].replace("longlong", "long")
             if tag != "DW_TAG_typedef" and tag not in LOOKED_THROUGH:
@@ -159,7 +161,7 @@ class _Module:
             return _Type("void", 0, 1, False)
         nbytes = int(fields.get("size", 0)) // 8
         if fields[""] == "DIBasicType":
-            return _basic(fields.get("encoding", ""), nbytes)
+            return _basic(fields.get("encoding", ""), nbytes)._replace(holds_pointers=is_object)
         if tag in POINTERS or tag == "DW_TAG_ptr_to_member_type":
             return _Type(f"{self._type(fields.get('baseType', '')).name}*", 8, 8, True)
         if fields[""] == "DISubroutineType":
@@ -183,6 +185,8 @@ class _Module:
         self._looking.discard(node)
         alignment = max([int(fields.get("align", 0)) // 8, 1, *(member.alignment for member in members)])
         name = typedef if typedef and nbytes % (int(typedef[-1]) or 1) == 0 else "struct"
+        if fields.get("name", "").startswith("texture<"):  # the host binds it, and asks for its element
+            name = fields["name"]
         return _Type(name, nbytes, alignment, any(member.holds_pointers for member in members))
 
     def _members(self, fields: dict[str, str]) -> Iterator[str]:

@@ -215,7 +215,7 @@ def test_rows_by_the_drivers_structure(device):
     down.dstPitch = 9
     assert code(hip.hipMemcpyParam2D(down)) == E.hipErrorInvalidPitchValue
     down.dstMemoryType = hip.hipMemoryType.hipMemoryTypeArray
-    assert code(hip.hipMemcpyParam2D(down)) == E.hipErrorInvalidValue
+    assert code(hip.hipMemcpyParam2D(down)) == E.hipErrorInvalidHandle
     assert code(hip.hipMemcpyParam2D(hip.hip_Memcpy2D(WidthInBytes=1, Height=1))) == E.hipErrorInvalidValue
 
 

@@ -199,8 +199,9 @@ device.finish()
 
 
 REFUSED = {
-    "float4 v = tex2D<float4>(t, 1, 2); out[0] = v.x;": "textures and surfaces",
-    "surf2Dwrite(out[0], (hipSurfaceObject_t)0, 1, 2);": "textures and surfaces",
+    "float3 v = tex2D<float3>(t, 1, 2); out[0] = v.x;": "1, 2 or 4 channels",
+    "out[0] = tex2D<double>(t, 1, 2);": "of at most 32 bits",
+    "out[0] = tex2Dgather<float>(t, 1, 2);": "a vector of four",
     "cooperative_groups::this_grid().sync();": "no barrier across blocks",
     "cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block()).sync();": "a tile has 1, 2, 4",
     "int* p = (int*)malloc(n); p[n] = n; *where = p;": "memory cannot be allocated in a kernel",

@@ -20,13 +20,16 @@ __all__: list[str] = []
 _PARTS = (callbacks, capture, events, graphs, launches, streams, transfers)
 # With a stream as one of their parameters.
 _WITH_STREAM = """
-    EventRecord GraphLaunch LaunchCooperativeKernel LaunchHostFunc LaunchKernel Memcpy2DAsync Memcpy3DAsync
+    EventRecord GraphLaunch LaunchCooperativeKernel LaunchHostFunc LaunchKernel Memcpy2DAsync Memcpy2DFromArrayAsync
+    Memcpy2DToArrayAsync Memcpy3DAsync
     MemcpyAsync MemcpyFromSymbolAsync MemcpyToSymbolAsync Memset2DAsync Memset3DAsync MemsetAsync StreamAddCallback
     StreamBeginCapture StreamEndCapture StreamGetCaptureInfo StreamGetCaptureInfo_v2 StreamGetFlags StreamGetPriority
     StreamIsCapturing StreamQuery StreamSynchronize StreamWaitEvent
 """
 # They block: each does what its Async variant does, and waits.
-_BLOCKING = "Memcpy Memcpy2D Memcpy3D MemcpyFromSymbol MemcpyToSymbol Memset Memset2D Memset3D"
+_BLOCKING = """
+    Memcpy Memcpy2D Memcpy2DFromArray Memcpy2DToArray Memcpy3D MemcpyFromSymbol MemcpyToSymbol Memset Memset2D Memset3D
+"""
 
 
 def _find(name: str) -> Callable[..., Result]:

@@ -111,38 +111,23 @@ SUBJECTS = (
         """,
     ),
     Subject(
-        "textures",
-        "kernels have no textures and no surfaces here",
-        "pointers: hipMalloc or hipMallocPitch",
+        "mipmaps",
+        "textures have one level here",
+        "an array for each level: hipMallocArray",
         """
-        BindTexture:1 BindTexture2D:1 BindTextureToArray BindTextureToMipmappedArray CreateChannelDesc:1
-        CreateSurfaceObject:1 CreateTextureObject:1 DestroySurfaceObject DestroyTextureObject
-        DeviceGetTexture1DLinearMaxWidth:1 GetChannelDesc:1 GetTextureAlignmentOffset:1
-        GetTextureObjectResourceDesc:1 GetTextureObjectResourceViewDesc:1 GetTextureObjectTextureDesc:1
-        GetTextureReference:1 ModuleGetTexRef:1 TexObjectCreate:1 TexObjectDestroy
-        TexObjectGetResourceDesc:1 TexObjectGetResourceViewDesc:1 TexObjectGetTextureDesc:1
-        TexRefGetAddress:1 TexRefGetAddressMode:1 TexRefGetArray TexRefGetBorderColor:1
-        TexRefGetFilterMode:1 TexRefGetFlags:1 TexRefGetFormat:2 TexRefGetMaxAnisotropy:1
-        TexRefGetMipMappedArray:1 TexRefGetMipmapFilterMode:1 TexRefGetMipmapLevelBias:1
-        TexRefGetMipmapLevelClamp:2 TexRefSetAddress:1 TexRefSetAddress2D TexRefSetAddressMode
-        TexRefSetArray TexRefSetBorderColor:1 TexRefSetFilterMode TexRefSetFlags TexRefSetFormat
-        TexRefSetMaxAnisotropy TexRefSetMipmapFilterMode TexRefSetMipmapLevelBias TexRefSetMipmapLevelClamp
-        TexRefSetMipmappedArray UnbindTexture
+        BindTextureToMipmappedArray FreeMipmappedArray GetMipmappedArrayLevel:1 MallocMipmappedArray:1
+        MipmappedArrayCreate:1 MipmappedArrayDestroy:1 MipmappedArrayGetLevel:1
+        MipmappedArrayGetMemoryRequirements:1 TexRefGetMipMappedArray:1 TexRefGetMipmapFilterMode:1
+        TexRefGetMipmapLevelBias:1 TexRefGetMipmapLevelClamp:2 TexRefSetMipmapFilterMode
+        TexRefSetMipmapLevelBias TexRefSetMipmapLevelClamp TexRefSetMipmappedArray
         """,
     ),
     Subject(
-        "arrays",
-        "there is no memory for textures, because there are no textures",
-        "hipMallocPitch or hipMalloc3D, with hipMemcpy2D or hipMemcpy3D",
+        "sparse arrays",
+        "an array has all of its memory from the beginning",
+        "hipMalloc3DArray",
         """
-        Array3DCreate:1 Array3DGetDescriptor:1 ArrayCreate:1 ArrayDestroy ArrayGetDescriptor:1
-        ArrayGetInfo:3 FreeArray FreeMipmappedArray GetMipmappedArrayLevel:1 Malloc3DArray:1 MallocArray:1
-        MallocMipmappedArray:1 MemMapArrayAsync Memcpy2DArrayToArray Memcpy2DFromArray
-        Memcpy2DFromArrayAsync Memcpy2DFromArrayAsync_spt Memcpy2DFromArray_spt Memcpy2DToArray
-        Memcpy2DToArrayAsync Memcpy2DToArrayAsync_spt Memcpy2DToArray_spt MemcpyAtoA MemcpyAtoD MemcpyAtoH
-        MemcpyAtoHAsync MemcpyDtoA MemcpyFromArray MemcpyFromArray_spt MemcpyHtoA MemcpyHtoAAsync
-        MemcpyToArray MipmappedArrayCreate:1 MipmappedArrayDestroy:1 MipmappedArrayGetLevel:1
-        MipmappedArrayGetMemoryRequirements:1
+        MemMapArrayAsync
         """,
     ),
     Subject(

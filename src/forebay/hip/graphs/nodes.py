@@ -111,8 +111,8 @@ def hipGraphAddMemcpyNode(graph: Any, pDependencies: Any, numDependencies: int, 
     ----------
     pCopyParams : hipMemcpy3DParms
 
-    One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for an empty extent and for
-    arrays in texture memory; hipErrorInvalidPitchValue for a pitch below the width.
+    One command for each row, or one for all when there are no gaps. hipErrorInvalidValue for an empty extent and
+    for rows that are not all in an array; hipErrorInvalidPitchValue for a pitch below the width.
     """
     return add_node(graph, pDependencies, numDependencies, pCopyParams, copy_work)
 

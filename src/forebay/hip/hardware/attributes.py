@@ -30,6 +30,13 @@ OTHERWISE: dict[hipDeviceAttribute_t, Callable[[hipDeviceProp_t], int]] = {
     Attribute.hipDeviceAttributeComputeCapabilityMinor: lambda p: p.minor,
     Attribute.hipDeviceAttributeFineGrainSupport: lambda p: p.canMapHostMemory,
     Attribute.hipDeviceAttributeCanUseStreamWaitValue: lambda p: 1,
+    Attribute.hipDeviceAttributeImageSupport: lambda p: int(p.maxTexture1D > 0),
+    Attribute.hipDeviceAttributeMaxTexture1DWidth: lambda p: p.maxTexture1D,
+    Attribute.hipDeviceAttributeMaxTexture2DWidth: lambda p: p.maxTexture2D[0],
+    Attribute.hipDeviceAttributeMaxTexture2DHeight: lambda p: p.maxTexture2D[1],
+    Attribute.hipDeviceAttributeMaxTexture3DWidth: lambda p: p.maxTexture3D[0],
+    Attribute.hipDeviceAttributeMaxTexture3DHeight: lambda p: p.maxTexture3D[1],
+    Attribute.hipDeviceAttributeMaxTexture3DDepth: lambda p: p.maxTexture3D[2],
 }
 # Numbers that HIP keeps free, and the ends of ranges.
 NO_ATTRIBUTES = {
@@ -54,7 +61,7 @@ def _value(attribute: hipDeviceAttribute_t, properties: hipDeviceProp_t) -> int:
 
 @api(outputs=1)
 def hipDeviceGetAttribute(attr: Any, deviceId: int) -> int:
-    """Return ``(hipError_t, value)``: 0 for what no device here has, such as textures, and for what no driver reports.
+    """Return ``(hipError_t, value)``: 0 for what no device here has, such as mipmaps, and for what no driver reports.
 
     hipErrorInvalidDevice for an unknown device, hipErrorInvalidValue for an unknown attribute.
     """

@@ -127,6 +127,14 @@ TRIPLES = [
     "maxSurface2DLayered",
 ]
 
+# Of arrays and textures, in elements. Nothing in the kernels' headers needs a limit but that indices are ints.
+MOST_1D = 131072
+MOST_2D = (131072, 65536)
+MOST_3D = (16384, 16384, 16384)
+MOST_LAYERS = 2048
+MOST_LINEAR = 1 << 28
+ALIGNMENT = 16  # bytes of the largest element
+
 
 class hipUUID_t:
     """16 bytes that no two devices have in common."""
@@ -209,6 +217,30 @@ def fill_in(properties: Any, number: int) -> None:
     properties.sharedMemPerBlockOptin = limits.local_bytes
     properties.concurrentKernels = properties.asyncEngineCount = properties.memoryPoolsSupported = 1
     properties.streamPrioritiesSupported = int(len(driver.priorities) > 1)
+    if has_textures(device_of(number)):
+        _fill_in_textures(properties)
+
+
+def has_textures(device: Any) -> bool:
+    """Whether kernels can read textures, which takes SPIR-V and addresses: they are read in software."""
+    return bool(device.driver.takes_spirv and device.driver.has_addresses)
+
+
+def _fill_in_textures(properties: Any) -> None:
+    for name in ("textureAlignment", "texturePitchAlignment", "surfaceAlignment"):
+        setattr(properties, name, ALIGNMENT)
+    properties.maxTexture1D = properties.maxSurface1D = MOST_1D
+    properties.maxTexture1DLinear = MOST_LINEAR
+    properties.maxTextureCubemap = properties.maxSurfaceCubemap = MOST_2D[1]
+    for kind in ("Texture", "Surface"):
+        for name, value in (
+            ("2D", MOST_2D), ("3D", MOST_3D),
+            ("1DLayered", (MOST_1D, MOST_LAYERS)), ("2DLayered", (*MOST_2D, MOST_LAYERS)),
+            ("CubemapLayered", (MOST_2D[1], MOST_LAYERS)),
+        ):  # fmt: skip
+            setattr(properties, f"max{kind}{name}", list(value))
+    properties.maxTexture2DGather, properties.maxTexture3DAlt = list(MOST_2D), list(MOST_3D)
+    properties.maxTexture2DLinear = [*MOST_2D, MOST_2D[0] * 16]
 
 
 @api()

@@ -48,7 +48,10 @@ class Record:
         """Return a copy, of members that are structures too."""
         members = {name: self[name] for name in self._members}
         return type(self)(
-            **{name: member.copy() if isinstance(member, Record) else member for name, member in members.items()}
+            **{
+                name: member.copy() if isinstance(member, (Record, list)) else member
+                for name, member in members.items()
+            }
         )
 
     def __getitem__(self, name: str) -> Any:
@@ -96,7 +99,7 @@ class hipMemcpy3DParms(Record):
     extent : hipExtent
     kind : hipMemcpyKind
     srcArray, dstArray
-        For arrays in texture memory. They have to be None: forebay has no such arrays.
+        An array in place of the pointer of that side. The extent is in its elements then, and its position, too.
     """
 
     _members: ClassVar[dict[str, Any]] = {

@@ -13,6 +13,7 @@ from forebay.hip.launch import Address
 from forebay.hip.memory import allocate, size_of
 from forebay.hip.pointers import DeviceArray, Pointer, host_view
 from forebay.hip.streams import queue_of
+from forebay.hip.transfers.arrays import array_of
 from forebay.hip.transfers.copies import check_kind, enqueue, places, rows_of
 from forebay.hip.transfers.memsets import set_rows
 from forebay.hip.transfers.params import (
@@ -108,12 +109,11 @@ class Box:
     ------
     HipError
         hipErrorInvalidPitchValue for a pitch below the width; hipErrorInvalidValue for planes that overlap, null
-        pointers, and arrays in texture memory.
+        pointers, an array together with a pointer, rows that are not all in an array, and arrays of other elements;
+        hipErrorContextIsDestroyed for an array that was freed.
     """
 
     def __init__(self, params: hipMemcpy3DParms) -> None:
-        if params.srcArray is not None or params.dstArray is not None:
-            raise _invalid("forebay has no arrays in texture memory")
         extent = params.extent
         self.width: int
         self.height: int
@@ -121,12 +121,30 @@ class Box:
         self.width, self.height, self.depth = map(size_of, (extent.width, extent.height, extent.depth))
         self.kind: Any = params.kind
         self.spans: list[tuple[int, int, int]] = []
+        sides = [self._side(params, side) for side in ("dst", "src")]
+        sizes = {size for *_, size in sides if size}
+        if len(sizes) > 1:
+            raise _invalid(f"elements of {sizes} bytes in two arrays")
+        self.width *= max(sizes, default=1)
         if self.is_empty:
             return
-        sides = ((params.dstPtr, params.dstPos, "dst"), (params.srcPtr, params.srcPos, "src"))
-        pitches = [self._pitches(pointer) for pointer, _, _ in sides]
+        for array, _, pos, _, size in sides:
+            if array is not None:
+                position = pos.x * size, pos.y, pos.z
+                array.check_part(position, (self.width, self.height, self.depth))
+        pitches = [self._pitches(pointer) for _, pointer, *_ in sides]
         self.spans = rows_of(self.width, self.height, self.depth, *pitches)
-        self._begins = [self._begin(*side) for side in sides]
+        self._begins = [self._begin(pointer, pos, what, size) for _, pointer, pos, what, size in sides]
+
+    def _side(self, params: hipMemcpy3DParms, what: str) -> tuple[Any, hipPitchedPtr, hipPos, str, int]:
+        """Return an array or None, the pointer, the position, the side's name, and the bytes of an array's element."""
+        given, pointer, pos = params[f"{what}Array"], params[f"{what}Ptr"], params[f"{what}Pos"]
+        if given is None:
+            return None, pointer, pos, what, 0
+        if pointer.ptr is not None:
+            raise _invalid(f"{what} is an array and a pointer")
+        array = array_of(given)
+        return array, hipPitchedPtr(array.pointer(), array.row, array.row, array.rows), pos, what, array.format.nbytes
 
     def _pitches(self, pointer: hipPitchedPtr) -> tuple[int, int]:
         pitch, rows = size_of(pointer.pitch), size_of(pointer.ysize)
@@ -136,11 +154,11 @@ class Box:
             raise _invalid(f"planes of {self.height} rows, {rows} apart")
         return pitch, pitch * rows
 
-    def _begin(self, pointer: hipPitchedPtr, pos: hipPos, what: str) -> Any:
+    def _begin(self, pointer: hipPitchedPtr, pos: hipPos, what: str, size: int) -> Any:
         if pointer.ptr is None:
             raise _invalid(f"{what} is a null pointer")
         x, y, z = map(size_of, (pos.x, pos.y, pos.z))
-        return _moved(pointer.ptr, (z * pointer.ysize + y) * pointer.pitch + x)
+        return _moved(pointer.ptr, (z * pointer.ysize + y) * pointer.pitch + x * max(size, 1))
 
     @property
     def is_empty(self) -> bool:
@@ -184,7 +202,7 @@ def hipMemcpy3D(p: Any) -> None:
     p : hipMemcpy3DParms
 
     One command for each row, or one for all that have no gaps between them. hipErrorInvalidPitchValue for a pitch below
-    the width, hipErrorInvalidValue for arrays in texture memory, and as for `hipMemcpy`.
+    the width, hipErrorInvalidValue for rows that are not all in an array, and as for `hipMemcpy`.
     """
     check_params(p, hipMemcpy3DParms)
     refuse_synchronous("hipMemcpy3D")
@@ -201,9 +219,7 @@ def hipMemcpy3DAsync(p: Any, stream: Any = None) -> None:
 def _pointer(given: Any, side: str) -> Any:
     """Return the pointer of one side of a structure of the driver's functions."""
     kind = given[f"{side}MemoryType"]
-    member = {hipMemoryType.hipMemoryTypeHost: "Host", hipMemoryType.hipMemoryTypeArray: "Array"}.get(kind, "Device")
-    if member == "Array":
-        raise _invalid("forebay has no arrays in texture memory")
+    member = "Host" if kind == hipMemoryType.hipMemoryTypeHost else "Device"
     if kind == hipMemoryType.hipMemoryTypeUnregistered:
         raise _invalid(f"{side}MemoryType is not set")
     return given[f"{side}{member}"]
@@ -215,11 +231,19 @@ def _parms(given: Any) -> hipMemcpy3DParms:
     volume = isinstance(given, HIP_MEMCPY3D)
     made.extent = hipExtent(given["WidthInBytes"], given["Height"], given["Depth"] if volume else 1)
     for side in ("src", "dst"):
+        position = given[f"{side}XInBytes"], given[f"{side}Y"], given[f"{side}Z"] if volume else 0
+        setattr(made, f"{side}Pos", hipPos(*position))
+        if given[f"{side}MemoryType"] == hipMemoryType.hipMemoryTypeArray:
+            array = array_of(given[f"{side}Array"])
+            extent = made.extent
+            x, y, z = map(size_of, position)
+            width, height, depth = map(size_of, (extent.width, extent.height, extent.depth))
+            array.check_part((x, y, z), (width, height, depth))
+            setattr(made, f"{side}Ptr", hipPitchedPtr(array.pointer(), array.row, array.row, array.rows))
+            continue
         pitch = given[f"{side}Pitch"] or size_of(given["WidthInBytes"])
         rows = (given[f"{side}Height"] if volume else 0) or given["Height"]
         setattr(made, f"{side}Ptr", hipPitchedPtr(_pointer(given, side), pitch, pitch, rows))
-        position = given[f"{side}XInBytes"], given[f"{side}Y"], given[f"{side}Z"] if volume else 0
-        setattr(made, f"{side}Pos", hipPos(*position))
         if size_of(given["WidthInBytes"]) + position[0] > pitch:
             raise HipError(hipError_t.hipErrorInvalidPitchValue, f"{side}Pitch is {pitch} bytes, below the width")
     return made

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <hip/hip_runtime.h>
+#include <hip/textures/cuda_names.h>
 
 // What programs compare with the version that brought a function.
 #define CUDART_VERSION 12000
@@ -13,9 +14,6 @@ using cudaStream_t = hipStream_t;
 using cudaEvent_t = hipEvent_t;
 using cudaMemcpyKind = hipMemcpyKind;
 using cudaDeviceProp = hipDeviceProp_t;
-using cudaTextureObject_t = hipTextureObject_t;
-using cudaSurfaceObject_t = hipSurfaceObject_t;
-using cudaArray_t = hipArray_t;
 using cudaPitchedPtr = hipPitchedPtr;
 using cudaExtent = hipExtent;
 using cudaPos = hipPos;
@@ -26,8 +24,6 @@ inline constexpr cudaError_t cudaErrorMemoryAllocation = hipErrorMemoryAllocatio
 inline constexpr hipMemcpyKind cudaMemcpyHostToDevice = hipMemcpyHostToDevice;
 inline constexpr hipMemcpyKind cudaMemcpyDeviceToHost = hipMemcpyDeviceToHost;
 inline constexpr hipMemcpyKind cudaMemcpyDeviceToDevice = hipMemcpyDeviceToDevice;
-inline constexpr hipTextureReadMode cudaReadModeElementType = hipReadModeElementType;
-inline constexpr hipTextureReadMode cudaReadModeNormalizedFloat = hipReadModeNormalizedFloat;
 
 __host__ const char* cudaGetErrorString(cudaError_t);
 __host__ const char* cudaGetErrorName(cudaError_t);

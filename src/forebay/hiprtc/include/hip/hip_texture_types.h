@@ -1,53 +1,83 @@
-// Textures and surfaces: their types exist, and what reads or writes them says why it cannot.
+// Textures and surfaces: their types, and in hip/textures what reads and writes them.
 #pragma once
 
 #include <hip/hip_vector_types.h>
+#include <stddef.h>
 
+// The address of a `texture_descriptor` in global memory, which the host fills in.
 typedef struct __hip_texture* hipTextureObject_t;
 typedef struct __hip_surface* hipSurfaceObject_t;
 typedef struct hipArray* hipArray_t;
 typedef const struct hipArray* hipArray_const_t;
+typedef struct hipMipmappedArray* hipMipmappedArray_t;
 
 enum hipTextureReadMode { hipReadModeElementType = 0, hipReadModeNormalizedFloat = 1 };
-enum { hipTextureType1D = 1, hipTextureType2D = 2, hipTextureType3D = 3 };
+enum hipTextureAddressMode {
+    hipAddressModeWrap = 0,
+    hipAddressModeClamp = 1,
+    hipAddressModeMirror = 2,
+    hipAddressModeBorder = 3,
+};
+enum hipTextureFilterMode { hipFilterModePoint = 0, hipFilterModeLinear = 1 };
+enum hipSurfaceBoundaryMode { hipBoundaryModeZero = 0, hipBoundaryModeTrap = 1, hipBoundaryModeClamp = 2 };
+enum hipChannelFormatKind {
+    hipChannelFormatKindSigned = 0,
+    hipChannelFormatKindUnsigned = 1,
+    hipChannelFormatKindFloat = 2,
+    hipChannelFormatKindNone = 3,
+};
+struct hipChannelFormatDesc {
+    int x, y, z, w;
+    hipChannelFormatKind f;
+};
+enum hipResourceType {
+    hipResourceTypeArray = 0,
+    hipResourceTypeMipmappedArray = 1,
+    hipResourceTypeLinear = 2,
+    hipResourceTypePitch2D = 3,
+};
+struct hipResourceDesc {
+    hipResourceType resType;
+    union {
+        struct {
+            hipArray_t array;
+        } array;
+        struct {
+            hipMipmappedArray_t mipmap;
+        } mipmap;
+        struct {
+            void* devPtr;
+            hipChannelFormatDesc desc;
+            size_t sizeInBytes;
+        } linear;
+        struct {
+            void* devPtr;
+            hipChannelFormatDesc desc;
+            size_t width, height, pitchInBytes;
+        } pitch2D;
+    } res;
+};
+struct hipTextureDesc {
+    hipTextureAddressMode addressMode[3];
+    hipTextureFilterMode filterMode;
+    hipTextureReadMode readMode;
+    int sRGB;
+    float borderColor[4];
+    int normalizedCoords;
+    unsigned maxAnisotropy;
+    hipTextureFilterMode mipmapFilterMode;
+    float mipmapLevelBias, minMipmapLevelClamp, maxMipmapLevelClamp;
+};
+enum {
+    hipTextureType1D = 0x01,
+    hipTextureType2D = 0x02,
+    hipTextureType3D = 0x03,
+    hipTextureTypeCubemap = 0x0C,
+    hipTextureType1DLayered = 0xF1,
+    hipTextureType2DLayered = 0xF2,
+    hipTextureTypeCubemapLayered = 0xFC,
+};
 
-#define FOREBAY_NO_TEXTURES \
-    __attribute__((unavailable("textures and surfaces: kernels have none here; pass a buffer and its width")))
-
-template <class T, int dimensions = 1, hipTextureReadMode mode = hipReadModeElementType>
-struct FOREBAY_NO_TEXTURES texture {};
-
-#define FOREBAY_TEXTURE(name)                                                       \
-    template <class T, class... Arguments>                                          \
-    __device__ T name(hipTextureObject_t, Arguments...) FOREBAY_NO_TEXTURES;        \
-    template <class T, class... Arguments>                                          \
-    __device__ void name(T*, hipTextureObject_t, Arguments...) FOREBAY_NO_TEXTURES;
-FOREBAY_TEXTURE(tex1Dfetch)
-FOREBAY_TEXTURE(tex1D)
-FOREBAY_TEXTURE(tex2D)
-FOREBAY_TEXTURE(tex3D)
-FOREBAY_TEXTURE(tex1DLod)
-FOREBAY_TEXTURE(tex2DLod)
-FOREBAY_TEXTURE(tex3DLod)
-FOREBAY_TEXTURE(tex1DGrad)
-FOREBAY_TEXTURE(tex2DGrad)
-FOREBAY_TEXTURE(tex3DGrad)
-FOREBAY_TEXTURE(tex1DLayered)
-FOREBAY_TEXTURE(tex2DLayered)
-FOREBAY_TEXTURE(tex2Dgather)
-FOREBAY_TEXTURE(texCubemap)
-FOREBAY_TEXTURE(texCubemapLayered)
-#undef FOREBAY_TEXTURE
-
-#define FOREBAY_SURFACE(name)                                                       \
-    template <class T, class... Arguments>                                          \
-    __device__ T name(hipSurfaceObject_t, Arguments...) FOREBAY_NO_TEXTURES;        \
-    template <class T, class... Arguments>                                          \
-    __device__ void name(T, hipSurfaceObject_t, Arguments...) FOREBAY_NO_TEXTURES;
-FOREBAY_SURFACE(surf1Dread)
-FOREBAY_SURFACE(surf1Dwrite)
-FOREBAY_SURFACE(surf2Dread)
-FOREBAY_SURFACE(surf2Dwrite)
-FOREBAY_SURFACE(surf3Dread)
-FOREBAY_SURFACE(surf3Dwrite)
-#undef FOREBAY_SURFACE
+#include <hip/textures/functions.h>
+#include <hip/textures/references.h>
+#include <hip/textures/surfaces.h>

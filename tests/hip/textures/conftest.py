@@ -1,0 +1,121 @@
+import ctypes
+
+import numpy as np
+import pytest
+
+from forebay import hip, hiprtc
+from forebay.hiprtc.clang import find_clang
+
+from ..conftest import ok
+from ..helpers import K
+
+Address = hip.hipTextureAddressMode
+Kind = hip.hipChannelFormatKind
+KINDS = {"i": Kind.hipChannelFormatKindSigned, "u": Kind.hipChannelFormatKindUnsigned,
+         "f": Kind.hipChannelFormatKindFloat}  # fmt: skip
+
+
+def code_of(source):
+    """What hiprtc makes of a program."""
+    program = ok(hiprtc.hiprtcCreateProgram(source.encode(), b"textures.hip", 0, None, None))
+    result = hiprtc.hiprtcCompileProgram(program, 0, None)
+    log = bytearray(ok(hiprtc.hiprtcGetProgramLogSize(program)))
+    ok(hiprtc.hiprtcGetProgramLog(program, log))
+    assert result == (hiprtc.hiprtcResult.HIPRTC_SUCCESS,), log.decode()
+    code = bytearray(ok(hiprtc.hiprtcGetCodeSize(program)))
+    ok(hiprtc.hiprtcGetCode(program, code))
+    return bytes(code)
+
+
+@pytest.fixture
+def load(device):
+    """``load(source)``: a module in HIP C++."""
+    if find_clang()[0] is None:
+        pytest.skip(find_clang()[1])
+    return lambda source: ok(hip.hipModuleLoadData(code_of(source)))
+
+
+def description(dtype, channels=1):
+    bits = np.dtype(dtype).itemsize * 8
+    return hip.hipChannelFormatDesc(*(bits * (i < channels) for i in range(4)), KINDS[np.dtype(dtype).kind])
+
+
+def array_like(values, flags=0, dimensions=None):
+    """An array of HIP with these values: of shape (depth, height, width, channels), without what there is not."""
+    depth, height, width, channels = values.shape
+    dimensions = dimensions or (3 if depth > 1 else 2 if height > 1 else 1)
+    size = hip.hipExtent(width, height if dimensions > 1 else 0, depth if dimensions > 2 or flags & 5 else 0)
+    array = ok(hip.hipMalloc3DArray(description(values.dtype, channels), size, flags))
+    row = width * channels * values.itemsize
+    params = hip.hipMemcpy3DParms(
+        dstArray=array, srcPtr=hip.hipPitchedPtr(np.ascontiguousarray(values), row, width, height),
+        extent=hip.hipExtent(width, height, depth), kind=K.hipMemcpyHostToDevice,
+    )  # fmt: skip
+    ok(hip.hipMemcpy3D(params))
+    return array
+
+
+def contents(array, like):
+    """What an array holds, as one of NumPy of this shape and type."""
+    depth, height, width, channels = like.shape
+    out = np.zeros_like(like)
+    row = width * channels * like.itemsize
+    params = hip.hipMemcpy3DParms(
+        srcArray=array, dstPtr=hip.hipPitchedPtr(out, row, width, height),
+        extent=hip.hipExtent(width, height, depth), kind=K.hipMemcpyDeviceToHost,
+    )  # fmt: skip
+    ok(hip.hipMemcpy3D(params))
+    return out
+
+
+def resource_of(array):
+    made = hip.hipResourceDesc()
+    made.res.array.array = array
+    return made
+
+
+def texture_of(array, modes=Address.hipAddressModeClamp, linear=False, normalized=False, floats=False, border=None):
+    """A texture object; `array` is an array, or a resource."""
+    texture = hip.hipTextureDesc()
+    texture.addressMode = [modes] * 3 if isinstance(modes, int) else list(modes)
+    texture.filterMode, texture.readMode = hip.hipTextureFilterMode(linear), hip.hipTextureReadMode(floats)
+    texture.normalizedCoords = int(normalized)
+    texture.borderColor = border or [0.0] * 4
+    resource = array if isinstance(array, hip.hipResourceDesc) else resource_of(array)
+    return ok(hip.hipCreateTextureObject(resource, texture, None))
+
+
+def surface_of(array):
+    return ok(hip.hipCreateSurfaceObject(resource_of(array)))
+
+
+class Kernels:
+    """Kernels of a module whose first parameter is what they write, of `shape` and `dtype`, and the last a count."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def __call__(self, name, shape, dtype, *args, count=None):
+        out = np.zeros(shape, dtype)
+        count = len(out) if count is None else count
+        function = ok(hip.hipModuleGetFunction(self.module, name.encode()))
+        memory = [ok(hip.hipMalloc(max(out.nbytes, 1)))]
+        given = [memory[0]]
+        for arg in args:
+            if isinstance(arg, np.ndarray):
+                memory.append(ok(hip.hipMalloc(arg.nbytes)))
+                ok(hip.hipMemcpy(memory[-1], np.ascontiguousarray(arg), arg.nbytes, K.hipMemcpyHostToDevice))
+                arg = memory[-1]
+            given.append(ctypes.c_int(arg) if isinstance(arg, int) else arg)
+        given.append(ctypes.c_int(count))
+        ok(hip.hipModuleLaunchKernel(function, -(-count // 32), 1, 1, 32, 1, 1, 0, None, None, tuple(given)))
+        ok(hip.hipMemcpy(out, memory[0], out.nbytes, K.hipMemcpyDeviceToHost))
+        for each in memory:
+            ok(hip.hipFree(each))
+        return out
+
+
+@pytest.fixture
+def kernels(load):
+    """``kernels(source)``: see `Kernels`."""
+    return lambda source: Kernels(load(source))
