@@ -11,6 +11,7 @@ import pytest
 import forebay as ps
 from forebay import cupy_style, hip, hiprtc
 from forebay.hip.table import table
+from tests.helpers import browser
 from tests.helpers.processes import ROOT, python
 
 if not (ROOT / "setup.py").exists():
@@ -51,7 +52,7 @@ def site(tmp_path_factory):
     return folder / "html"
 
 
-def test_it_builds_without_warnings_and_its_links_lead_somewhere(site):
+def test_it_builds_without_warnings_and_its_links_lead_somewhere(site, tmp_path):
     """One test: workers of pytest-xdist would each build it for theirs."""
     pages = {path.relative_to(site).as_posix(): Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     check_that_all_pages_are_there(site, pages)
@@ -59,6 +60,8 @@ def test_it_builds_without_warnings_and_its_links_lead_somewhere(site):
     check_links(site, pages)
     check_names(site, pages)
     check_signatures(site)
+    if browser.PROGRAM:
+        check_widths(site, pages, tmp_path)
 
 
 def check_that_all_pages_are_there(site, pages):
@@ -124,3 +127,31 @@ def check_signatures(site):
     (launch,) = re.findall(r'<dt class="sig[^>]*id="forebay.Queue.launch">(.*?)</dt>', text, re.DOTALL)
     assert "grid" in launch
     assert "result" in launch
+
+
+# What reaches beyond the window and is in no box that scrolls. The theme hides it, and so it would be lost.
+CUT_OFF = """
+[...document.querySelectorAll("article *")].filter(each => {
+    if (each.getBoundingClientRect().right <= innerWidth + 1) return false;
+    for (let box = each; box.tagName !== "ARTICLE"; box = box.parentElement)
+        if (["auto", "scroll"].includes(getComputedStyle(box).overflowX)) return false;
+    return !each.closest(".visually-hidden");
+}).slice(0, 3).map(each => each.tagName + " " + each.textContent.slice(0, 60))
+"""
+
+
+def check_widths(site, pages, profile):
+    """No page is wider than a phone or a window: what is wide scrolls in a box of its own."""
+    wide = []
+    with browser.Browser(profile) as seen:
+        seen.open("about:blank")
+        for page in pages:
+            url = (site / page).as_uri()
+            seen.call("Page.navigate", url=url)
+            seen.wait_for(f"location.href == {url!r} && document.readyState == 'complete'")
+            for width in (390, 1280):
+                seen.call(
+                    "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=True
+                )
+                wide += [(page, width, what) for what in seen.evaluate(CUT_OFF)]
+    assert wide == []
