@@ -348,6 +348,14 @@ cdef inline int pack_float(Kernel kernel, Py_ssize_t i, PyObject* value, uint64_
     return pack_other(kernel, i, <object> value, <char*> slot, views)
 
 
+cdef int refuse_count(Kernel kernel, PyObject* const* arguments, Py_ssize_t count) except -1:
+    given = f"{count} given"
+    if count == 1 and isinstance(<object> arguments[0], (tuple, list)):
+        given += f": a {type(<object> arguments[0]).__name__}, pass *args"
+    raise ArgumentTypeError(
+        f"kernel {kernel.name!r} takes {kernel.count} arguments after grid and block ({given}): {kernel.signature}")
+
+
 cdef int pack_arguments(
     Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
 ) except -1:
@@ -358,11 +366,7 @@ cdef int pack_arguments(
     cdef char code
     views.count = views.unusual = 0
     if count != kernel.count:
-        given = f"{count} given"
-        if count == 1 and isinstance(<object> arguments[0], (tuple, list)):
-            given += f": a {type(<object> arguments[0]).__name__}, pass *args"
-        raise ArgumentTypeError(
-            f"kernel {kernel.name!r} takes {kernel.count} arguments after grid and block ({given}): {kernel.signature}")
+        refuse_count(kernel, arguments, count)
     memset(packed + kernel.packed_size - 16, 0, 16)  # the last word may belong to no argument
     for i in range(count):
         slot = packed + layout[i].offset
