@@ -147,7 +147,8 @@ cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
     cdef size_t i, j
     device.registry_lock.lock()
     dead.swap(device.dead_kernels)
-    take_idle_plans(device, dead, plans)
+    if not dead.empty():  # or each collection would look at all idle queues
+        take_idle_plans(device, dead, plans)
     device.registry_lock.unlock()
     if dead.empty():
         return
