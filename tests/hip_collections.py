@@ -286,7 +286,7 @@ def sources_of(folder: Path, collection: Collection, only: str) -> list[Path]:
     """
     there = [path for path in sorted(folder.rglob("*")) if path.suffix in SOURCES and path.is_file()]
     included = {path: set(collection.included_by(path)) for path in there if path.suffix not in TEXTS}
-    wanted = {path for path in there if "__global__" in path.read_text(errors="replace")}
+    wanted = {path for path in there if path.suffix != ".c" and "__global__" in path.read_text(errors="replace")}
     asked = [path for path in there if path in wanted and only in str(path)]
     users: set[Path] = set(asked)
     more = users

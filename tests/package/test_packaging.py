@@ -102,7 +102,8 @@ def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
     assert wheel.name.startswith("forebay-0.1.0-")
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
     assert {name.split("/")[0] for name in names} == {"forebay"}
-    assert {Path(name).suffix for name in names} == {".py", ".pyi", ".pxd", ".so", ".typed", ".c", ".h", ".cuh", ""}
+    suffixes = {".py", ".pyi", ".pxd", ".so", ".typed", ".c", ".h", ".cuh", ".hpp", ""}
+    assert {Path(name).suffix for name in names} == suffixes
     expected = {Path("forebay/py.typed")}
     bench = [path.relative_to(checkout / BENCH) for path in (checkout / BENCH).rglob("*.[pc]*")]
     expected |= {Path("forebay/bench", path) for path in bench if path.suffix in (".py", ".c")}

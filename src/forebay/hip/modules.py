@@ -158,10 +158,10 @@ def _watch_assertions(module: ihipModule_t) -> None:
     queue = device.queue(blocking=False)  # waits for nothing but itself
 
     def has_failed() -> bool:
-        value = np.zeros(1, "u4")
+        value = bytearray(4)
         queue.copy(value, flag)
         queue.finish()
-        return bool(value[0])
+        return any(value)
 
     asserting[module] = (device, has_failed)
 

@@ -261,8 +261,8 @@ def test_many(array, get):
             texture = texture_of(array)
             if i % 50 == 0:
                 ok(get(texture, out))
+                ok(hip.hipDeviceSynchronize())
             ok(hip.hipDestroyTextureObject(texture))
-        ok(hip.hipDeviceSynchronize())
 
     some(2000)
     before = ok(hip.hipMemGetInfo())[0], usage.getrusage(usage.RUSAGE_SELF).ru_maxrss

@@ -45,9 +45,9 @@ extern "C" __global__ void levels(float* out, hipTextureObject_t one, hipTexture
 
 
 def places(extent, normalized, count=400):
-    """Coordinates from well below to well above the texture, which floats and weights of 1/256 hold exactly."""
+    """Coordinates from below to above the texture, finer than weights of 1/256, which floats hold exactly."""
     rng = np.random.default_rng(3)
-    found = [rng.integers(-6 * 16 * n, 7 * 16 * n, count) / 64 for n in extent]
+    found = [rng.integers(-6 * 256 * n, 7 * 256 * n, count) / 1024 for n in extent]
     return [(x / n if normalized else x).astype("f4") for x, n in zip(found, extent, strict=True)]
 
 

@@ -184,7 +184,26 @@ def search(n: int = 500) -> Case:
     return Case(4, 128, args, {2: after, 5: np.ones(1)})
 
 
+def philox(counters: np.ndarray, keys: tuple[int, int]) -> np.ndarray:
+    """Return four numbers for each counter of four words: Philox4x32-10."""
+    c, (first, second), mask = counters.astype("u8"), keys, 2**32 - 1
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[:, 0], 0xCD9E8D57 * c[:, 2]
+        c = np.stack([b >> 32 ^ c[:, 1] ^ first, b & mask, a >> 32 ^ c[:, 3] ^ second, a & mask], 1)
+        first, second = first + 0x9E3779B9 & mask, second + 0xBB67AE85 & mask
+    return c
+
+
+def monte_carlo(blocks: int = 6, points: int = 50) -> Case:
+    threads, steps = blocks * 128, points // 2
+    counters = np.zeros((threads, steps, 4), "u8")
+    counters[:, :, 0], counters[:, :, 2] = np.arange(steps), np.arange(threads)[:, None]
+    drawn = philox(counters.reshape(-1, 4), (5, 7)).reshape(-1, 2) >> 16
+    inside = ((drawn**2).sum(1) < 2**32).reshape(blocks, -1).sum(1).astype("u4")
+    return Case(blocks, 128, (np.zeros(blocks, "u4"), 7 << 32 | 5, points), {0: inside})
+
+
 COMPARED: tuple[Callable[..., Case], ...] = (
     saxpy, matmul, reduction, histogram, nbody, scan, sort, stencil, transpose, fft,
 )  # fmt: skip
-PROGRAMS = (*COMPARED, spmv, life, kmeans, mandelbrot, black_scholes, merge, search)
+PROGRAMS = (*COMPARED, spmv, life, kmeans, mandelbrot, black_scholes, merge, search, monte_carlo)

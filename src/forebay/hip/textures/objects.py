@@ -99,10 +99,15 @@ def _forget(number: int) -> None:
 _on_reset.append(_forget)
 
 
+def _is_older(object: Any, known: _Object) -> bool:
+    """Whether this is an object that was destroyed, and another has its number now."""
+    return isinstance(object, _Object) and object is not known
+
+
 def texture_object(object: Any) -> hipTextureObject_t:
     """Return the texture object of this handle; hipErrorInvalidValue for any other."""
     known = _objects.get(handle_number(object, "a texture object"))
-    if not isinstance(known, hipTextureObject_t):
+    if not isinstance(known, hipTextureObject_t) or _is_older(object, known):
         raise HipError(Invalid, f"no texture object: {object!r}")
     return known
 
@@ -111,7 +116,7 @@ def destroy(object: Any, kind: type[_Object]) -> None:
     """End an object; launches that were submitted complete."""
     number = handle_number(object, "an object")
     known = _objects.get(number)
-    if not isinstance(known, kind) or _objects.pop(number, None) is not known:
+    if not isinstance(known, kind) or _is_older(object, known) or _objects.pop(number, None) is not known:
         raise HipError(Invalid, f"{number:#x} is no {kind.__name__}, or was destroyed")
     if known.place.array is not None:
         known.place.array.objects.discard(number)

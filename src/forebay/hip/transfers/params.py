@@ -37,7 +37,10 @@ class Record:
                 raise ArgumentTypeError(f"{name}: {member!r} is {'given twice' if member in given else 'no member'}")
             given[member] = value
         for member, default in self._members.items():
-            setattr(self, member, given.get(member, default() if callable(default) else default))
+            if member in given:
+                setattr(self, member, given[member])
+            else:
+                setattr(self, member, default() if callable(default) else default)
 
     @classmethod
     def PROPERTIES(cls) -> list[str]:
@@ -46,13 +49,11 @@ class Record:
 
     def copy(self) -> Any:
         """Return a copy, of members that are structures too."""
-        members = {name: self[name] for name in self._members}
-        return type(self)(
-            **{
-                name: member.copy() if isinstance(member, (Record, list)) else member
-                for name, member in members.items()
-            }
-        )
+        made = type(self).__new__(type(self))
+        for name in self._members:
+            member = self[name]
+            setattr(made, name, member.copy() if isinstance(member, (Record, list)) else member)
+        return made
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, name)
