@@ -32,6 +32,8 @@ OPERATIONS: dict[str, tuple[str, str, tuple[object, ...]]] = {
     "launch on a blocking and on the null queue": ("forebay", "alternate", ()),
     "launch + finish": ("forebay", "launch_finish", ()),
     "launch on 16 queues + finish of the device": ("forebay", "finish_all", (16,)),
+    "queue made, used and dropped + finish of the device": ("forebay", "turnover", (0,)),
+    "the same after 300 queues at once": ("forebay", "turnover", (300,)),
     "launch + record": ("forebay", "record", (True,)),
     "record, nothing new": ("forebay", "record", (False,)),
     "launch + wait + launch": ("forebay", "wait", ()),

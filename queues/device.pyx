@@ -322,9 +322,9 @@ cdef class Device:
         """Take a queue of the driver that ended with its Queue, if there is one."""
         cdef vector[IdleQueue]* queues = &self.state.idle_queues
         cdef bint found = False
-        cdef size_t i
+        cdef Py_ssize_t i
         self.state.registry_lock.lock()
-        for i in range(queues.size()):
+        for i in range(<Py_ssize_t> queues.size() - 1, -1, -1):  # the last one is likely in the processor's cache
             if dereference(queues)[i].priority == priority and dereference(queues)[i].timing == timing:
                 idle = dereference(queues)[i]
                 dereference(queues)[i] = queues.back()

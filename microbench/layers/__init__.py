@@ -161,6 +161,8 @@ class Layer:
     """A launch on a blocking stream and one on the null stream, which the null rule orders in turn."""
     finish_all = _absent
     """``finish_all(count)``: a launch on each of so many streams, and the wait for the device."""
+    turnover = _absent
+    """``turnover(gone)``: a stream made, used and dropped, and the wait for the device, after so many such streams."""
     by_value = _absent
     """``by_value(nbytes, change)``: a launch with so many bytes by value, the same or new ones."""
     scratch = _absent

@@ -282,6 +282,17 @@ class Queues(OfQueues):
         names = self._names(queues) | {"finish": self.device.finish}
         return self.subject(timed("\n".join([*lines, "finish()"]), **names), *queues, hold=False)
 
+    def turnover(self, gone: int) -> Subject:
+        """`Device.queue`, a launch, the end of the queue, and `Device.finish`, after so many queues at once."""
+        (queue,) = self.queues(1)
+        kernel, buffer = self.take(), self.ground.buffers[0]
+        once = [self.device.queue(blocking=False) for _ in range(gone)]
+        while once:
+            once.pop().launch(kernel, 1, 1, buffer, 100)
+        self.device.finish()
+        names = {"make": self.device.queue, "finish": self.device.finish, "kernel": kernel, "a": buffer}
+        return self.subject(timed("make(False).launch(kernel, 1, 1, a, 100); finish()", **names), queue, hold=False)
+
     # -- graphs
 
     def replay(self, length: int, changed: int) -> Subject:

@@ -13,6 +13,8 @@ from microbench.processes import run_python
 
 WRITE = "if that is meant: FOREBAY_DEVICE=level_zero python -m tests.null_levelzero python -m microbench counts"
 
+TURNOVER = "queue made, used and dropped + finish of the device", "the same after 300 queues at once"
+
 # the table is that of null hardware, where nothing depends on how far the device is
 pytestmark = pytest.mark.needs("null hardware", "Level Zero", "no validation layer")
 
@@ -46,3 +48,11 @@ def test_a_rise_is_named_and_a_fall_too():
         "launch: events 1 -> 0",
     ]
     assert counts.differences(before, before) == []
+
+
+def test_queues_that_are_gone_cost_nothing():
+    """A driver's queue that waits to be used again is not looked at by what does not take one."""
+    if reason := instructions.why_not():
+        pytest.skip(reason)
+    fresh, after = instructions.instructions(TURNOVER).values()
+    assert after["forebay"] < 1.02 * fresh["forebay"], f"{fresh} -> {after}"
