@@ -105,6 +105,8 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
         raise ArgumentTypeError(f"wait() needs an Event or a Queue, not {kind.removeprefix('builtins.')}{advice}")
     handle = adopted
     epochs = new_epochs(number)
+    if epochs == NULL:
+        raise MemoryError
     advance_submitted(epochs)
     marker = new_marker(epochs, 1, NULL, <void*> handle, state.driver, state.device.context, FOR_DEVICE)
     marker.adopted = True
