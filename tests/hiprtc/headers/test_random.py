@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
+stats = pytest.importorskip("scipy.stats")
 pytestmark = [pytest.mark.executes, pytest.mark.needs("SPIR-V", "doubles")]
 
 DRAW = """
