@@ -290,7 +290,7 @@ class Queues(OfQueues):
         while once:
             once.pop().launch(kernel, 1, 1, buffer, 100)
         self.device.finish()
-        names = {"make": self.device.queue, "finish": self.device.finish, "kernel": kernel, "a": buffer}
+        names: dict[str, Any] = {"make": self.device.queue, "finish": self.device.finish, "kernel": kernel, "a": buffer}
         return self.subject(timed("make(False).launch(kernel, 1, 1, a, 100); finish()", **names), queue, hold=False)
 
     # -- graphs
