@@ -23,6 +23,8 @@ NEEDS = {
     "null hardware": lambda info: null_levelzero.inside(),
     # The layer reports every call that a driver refuses, and sees only its own process.
     "no validation layer": lambda info: not validation.active(),
+    # For what compiled kernels compute: SYCL's devices share OpenCL's compiler, and the layer sees no kernel.
+    "a compiler of its own": lambda info: info.backend != "sycl" and not validation.active(),
     # For tests that use no device: they run when no device was chosen.
     "no chosen device": lambda info: not os.environ.get(VARIABLE),
     "two devices": lambda info: len(hip.devices.infos()) > 1,

@@ -133,6 +133,7 @@ values_of = st.fixed_dictionaries({
 })  # fmt: skip
 
 
+@pytest.mark.needs("a compiler of its own")
 @pytest.mark.executes(run=False)  # what differs each time is an error of hypothesis
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(expressions=st.lists(trees, min_size=AT_ONCE, max_size=AT_ONCE), values=values_of)

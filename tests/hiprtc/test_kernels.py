@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.executes
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own")]
 
 RNG = np.random.default_rng(7)
 

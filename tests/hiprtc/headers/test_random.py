@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 stats = pytest.importorskip("scipy.stats")
-pytestmark = [pytest.mark.executes, pytest.mark.needs("SPIR-V", "doubles")]
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")]
 
 DRAW = """
 #include <curand_kernel.h>
