@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles", "atomics on 64 bits")]
+pytestmark = [
+    pytest.mark.executes,
+    pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles", "atomics on 64 bits"),
+]
 
 THREADS, BLOCKS = 128, 16
 TOTAL = THREADS * BLOCKS
