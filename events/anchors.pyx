@@ -37,7 +37,7 @@ ctypedef pair[size_t, PyObject*] SparePair
 
 cdef enum:
     AT_ONCE = 8  # queues that one collection looks at
-    BUSY_AT_ONCE = 2  # after so many on which nothing is done it stops: the others are likely younger
+    BUSY_AT_ONCE = 2  # after so many on which nothing is done it stops; the next one begins with others
     SPARE_STAGING = 2  # pieces of staging memory that a parameter keeps
 
 
