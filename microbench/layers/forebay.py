@@ -414,3 +414,24 @@ class Steps(OfQueues):
     def step(self, length: int, change: str) -> Subject:
         """``with step:`` around the launches."""
         return self._stretch(length, change, " ")
+
+    def threads(self, count: int) -> Subject:
+        """Launches from threads, in steps of 100, which are submitted without the GIL."""
+        queues, length = self.queues(count), 100
+        steps = [self._steps(queue, length) for queue in queues]
+
+        def run(n: int) -> float:
+            whole = -(-n // length)
+            return run_threads(steps, whole) * n / (whole * length)
+
+        return self.subject(run, *queues, note=f"steps of {length}")
+
+    def _steps(self, queue: ps.Queue, length: int) -> Run:
+        names: dict[str, Any] = {
+            "launch": queue.launch,
+            "kernel": self.take(),
+            "a": self.ground.buffers[0],
+            "some": range(length),
+            "step": queue.step(),
+        }
+        return timed("with step:\n for i in some: launch(kernel, 1, 1, a, 100)", **names)
