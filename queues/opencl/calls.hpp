@@ -31,6 +31,7 @@ typedef void (*EventCallback)(void *event, cl_int status, void *data);
         cl_uint n_waits, void *const *waits, void **event)) \
     X(cl_int, EnqueueSVMMemFill, (void *queue, void *to, const void *pattern, size_t pattern_size, size_t size, \
         cl_uint n_waits, void *const *waits, void **event)) \
+    X(cl_int, GetCommandQueueInfo, (void *queue, cl_uint name, size_t size, void *value, size_t *size_returned)) \
     X(cl_int, SetKernelArg, (void *kernel, cl_uint index, size_t size, const void *value)) \
     X(cl_int, SetKernelArgSVMPointer, (void *kernel, cl_uint index, const void *value)) \
     X(cl_int, SetKernelExecInfo, (void *kernel, cl_uint name, size_t size, const void *value)) \
@@ -53,6 +54,7 @@ typedef void (*EventCallback)(void *event, cl_int status, void *data);
     X(cl_int, SetMemObjectDestructorCallback, (void *memory, void *callback, void *data)) \
     X(cl_int, RetainContext, (void *context)) \
     X(cl_int, ReleaseContext, (void *context)) \
+    X(void *, CreateKernel, (void *program, const char *name, cl_int *error)) \
     X(void *, CreateUserEvent, (void *context, cl_int *error)) \
     X(void *, SVMAlloc, (void *context, uint64_t flags, size_t size, cl_uint alignment)) \
     X(void, SVMFree, (void *context, void *pointer)) \

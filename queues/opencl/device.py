@@ -12,7 +12,7 @@ import pyopencl as cl
 
 from forebay.core import errors
 from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, Limits, Natives
-from forebay.queues.opencl import build_process, calls, operations
+from forebay.queues.opencl import build_process, calls, fills, operations
 from forebay.queues.opencl.discovery import INTEL_CPU
 from forebay.queues.opencl.memory import AdoptedMemory, ClMemory
 from forebay.queues.opencl.programs import Builder, takes_spirv
@@ -29,6 +29,16 @@ KEEPS_GIL_BELOW = 256
 
 # From forebay's priorities (lower is more urgent, as in HIP) to the bits of cl_khr_priority_hints.
 PRIORITIES = {-1: 1 << 0, 0: 1 << 1, 1: 1 << 2}
+
+
+def is_a_cpu(native: cl.Device) -> bool:
+    """Whether the device is a CPU, which shares the host's memory."""
+    return bool(native.type & cl.device_type.CPU)
+
+
+def forget_fills(context: int, program: cl.Program) -> None:
+    """Give back the program that filled in the queues of this context."""
+    fills.remove_program(context, program.int_ptr)
 
 
 class OpenCLDevice:
@@ -54,7 +64,7 @@ class OpenCLDevice:
         self.context: Any = context or cl.Context([self.native])
         self.context_handle: int = self.context.int_ptr
         self.table: int = operations.table_address()
-        is_cpu = bool(self.native.type & cl.device_type.CPU)
+        is_cpu = is_a_cpu(self.native)
         # NVIDIA's driver (580) reads pageable memory when the copy is submitted
         self.reads_pageable_late = is_cpu
         try:
@@ -72,6 +82,15 @@ class OpenCLDevice:
         self.priorities: tuple[int, ...] = (
             tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
         )
+        if not self.has_memory_objects:
+            self._fill_by_kernel()
+
+    def _fill_by_kernel(self) -> None:
+        kernel: Any = self.build(fills.SOURCE, ())["fill"]
+        fills.add_program(self.context_handle, kernel.program.int_ptr)
+        # the finalizer keeps the program
+        at_end = weakref.finalize(self, forget_fills, self.context_handle, kernel.program)
+        at_end.atexit = False
 
     @property
     def limits(self) -> Limits:

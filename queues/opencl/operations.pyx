@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libcpp.vector cimport vector
 
@@ -12,8 +12,9 @@ from forebay.queues.opencl.calls cimport (
     CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemFill,
     CALL_EnqueueSVMMemcpy, CALL_EnqueueWriteBuffer, CALL_Finish, CALL_Flush, CALL_GetEventProfilingInfo,
     CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer, CALL_SetUserEventStatus, CALL_WaitForEvents,
-    Call, cl, cl_int
+    cl, cl_int, outcome
 )
+from forebay.queues.opencl.fills cimport fill_by_kernel
 
 from forebay.core.errors import DriverError
 
@@ -26,12 +27,6 @@ cdef enum:
     CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3
     CL_PROFILING_COMMAND_END = 0x1283
     CL_KERNEL_EXEC_INFO_SVM_PTRS = 0x11B6
-
-
-cdef inline Status outcome(Call call, cl_int error) noexcept nogil:
-    if error == 0:
-        return 0
-    return (<int64_t> call << 32) | <uint32_t> error
 
 
 cdef inline void* const* events_of(Waits waits) noexcept nogil:
@@ -83,9 +78,12 @@ cdef Status copy(
 cdef Status fill(
     void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
 ) noexcept nogil:
+    cdef Status status = 0
     if to.handle != NULL:
         return outcome(CALL_EnqueueFillBuffer, cl.EnqueueFillBuffer(
             queue, to.handle, pattern, pattern_size, to.offset, nbytes, waits.count, events_of(waits), event))
+    if fill_by_kernel(queue, to, pattern, pattern_size, nbytes, waits, event, &status):
+        return status
     return outcome(CALL_EnqueueSVMMemFill, cl.EnqueueSVMMemFill(
         queue, <void*> <uintptr_t> to.address, pattern, pattern_size, nbytes, waits.count, events_of(waits), event))
 

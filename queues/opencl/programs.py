@@ -57,7 +57,7 @@ class OpenCLKernel:
         declared: Sequence[spirv.Declared] | None,
     ) -> None:
         self.name = name
-        self._program = program
+        self.program = program
         self._device = device
         self._size_of = size_of
         kernel = cl.Kernel(program, name)
@@ -94,7 +94,7 @@ class OpenCLKernel:
         """The handle of a new kernel object, which the caller owns. `memory`, from `followable_memory`, is the memory
         that it can reach by pointers.
         """
-        kernel = cl.Kernel(self._program, self.name)
+        kernel = cl.Kernel(self.program, self.name)
         if memory:
             operations.set_followed_memory(kernel, memory)
         return operations.retain_kernel(kernel)
