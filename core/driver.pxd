@@ -55,8 +55,10 @@ cdef inline Waits no_waits() noexcept nogil:
 cdef struct Geometry:
     int dimensions
     size_t global_size[3]  # work-items, as OpenCL and SYCL count
-    size_t local_size[3]
+    size_t local_size[3]  # as submitted: a flat block is (x * y * z, 1, 1), see `DriverKernel.flat_blocks`
+    const size_t* offset  # NULL; of a flat block (x, y, z - 1), kept for ever
     uint32_t groups[3]  # as HIP and Level Zero count
+    uint32_t block[3]
 
 
 cdef enum CommandKind:

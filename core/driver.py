@@ -217,6 +217,13 @@ class DriverKernel(Protocol):
         """The group size that the kernel was compiled for; three zeros when any will do."""
 
     @property
+    def flat_blocks(self) -> bool:
+        """Whether a block whose x is no multiple of a warp is submitted as one row, with its shape as the offset.
+
+        So for kernels of HIP with warps, where the driver makes sub-groups along x only.
+        """
+
+    @property
     def local_bytes(self) -> int:
         """Local memory that a group can have."""
 

@@ -28,7 +28,7 @@ cdef bint can_become(KernelWork work, KernelWork other):
     if work.kernel is not other.kernel or not is_changeable(work) or not is_changeable(other):
         return False
     for i in range(3):
-        if work.geometry.local_size[i] != other.geometry.local_size[i]:
+        if work.geometry.block[i] != other.geometry.block[i]:
             return False
     for i in range(work.kernel.count):
         parameter = &work.kernel.layout[i]

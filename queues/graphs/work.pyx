@@ -78,7 +78,7 @@ cdef class KernelWork(Work):
 
     @property
     def block(self) -> tuple[int, ...]:
-        return tuple([self.geometry.local_size[i] for i in range(self.geometry.dimensions)])
+        return tuple([self.geometry.block[i] for i in range(self.geometry.dimensions)])
 
     def __repr__(self) -> str:
         return f"{self.kernel.name}[{self.grid}, {self.block}]"

@@ -35,6 +35,7 @@ cdef class Kernel:
     cdef size_t max_block  # the most work-items of a group
     cdef size_t max_block_axis[3]
     cdef size_t required_block[3]  # 0: none
+    cdef bint flat_blocks  # see `DriverKernel.flat_blocks`
     cdef size_t local_bytes  # the most local memory of a group
     cdef object last_grid  # of the previous launch, on any queue; None when it cannot be compared by identity
     cdef object last_block

@@ -91,6 +91,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
     kernel.plain = offset <= MOST_PACKED and not device.debug
     kernel.max_block = native.max_block
     kernel.local_bytes = native.local_bytes
+    kernel.flat_blocks = native.flat_blocks
     for i in range(3):
         kernel.max_block_axis[i] = native.max_block_axis[i]
         kernel.required_block[i] = native.required_block[i]

@@ -1,7 +1,9 @@
 """Converts grid and block from Python values to the drivers' geometry."""
 
 import operator
+import struct
 
+from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.long cimport PyLong_AsSsize_t
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uint32_t
@@ -15,6 +17,7 @@ cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
 
 cdef size_t MOST_GROUPS = 0xFFFFFFFF  # as in HIP, where they are of type uint32_t
+cdef size_t WARP = 32  # rows of whole warps are what they are in HIP
 
 
 cdef Py_ssize_t extent(Kernel kernel, str what, object value) except -1:
@@ -80,17 +83,39 @@ cdef bint is_plain(object value):
     return type(value) is int or type(value) is tuple and all([type(extent) is int for extent in value])
 
 
+cdef dict offsets = {}  # of flat blocks, by shape; never dropped, because geometries point to them
+
+
+cdef int set_block(Geometry* geometry, const size_t* shape, bint flat) except -1:
+    cdef int i
+    cdef tuple key
+    for i in range(3):
+        geometry.block[i] = <uint32_t> shape[i]
+        geometry.local_size[i] = shape[i]
+    geometry.offset = NULL
+    if flat:
+        key = (shape[0], shape[1], shape[2])
+        # A launch of two dimensions has no offset in the third, which is 0 to the kernel.
+        kept = offsets.setdefault(key, struct.pack("3N", shape[0], shape[1], shape[2] - 1))
+        geometry.offset = <const size_t*> PyBytes_AS_STRING(kept)
+        geometry.local_size[0] = shape[0] * shape[1] * shape[2]
+        geometry.local_size[1] = geometry.local_size[2] = 1
+    return 0
+
+
 cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
     """Convert groups and work-items per group, as in HIP, to the drivers' geometry, and keep it in the kernel."""
     cdef Geometry geometry
     cdef size_t groups[3]
+    cdef size_t shape[3]
     cdef int i, dimensions, block_dimensions
     dimensions = extents(kernel, "grid", grid, groups)
-    block_dimensions = extents(kernel, "block", block, geometry.local_size)
+    block_dimensions = extents(kernel, "block", block, shape)
     if block_dimensions > dimensions:
         dimensions = block_dimensions
-    check_block(kernel, geometry.local_size)
+    check_block(kernel, shape)
     geometry.dimensions = dimensions
+    set_block(&geometry, shape, kernel.flat_blocks and shape[1] * shape[2] > 1 and shape[0] % WARP != 0)
     for i in range(3):
         if groups[i] > MOST_GROUPS:
             raise InvalidArgumentError(

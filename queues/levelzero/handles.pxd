@@ -95,7 +95,7 @@ cdef cppclass ZeModule:
 cdef cppclass ZeKernel:
     void* handle
     ZeModule* module  # retained: the driver does not keep a module alive for its kernels
-    size_t group[3]
+    uint32_t group[3]
 
 
 cdef inline Status outcome(Call call, ze_result_t error) noexcept nogil:

@@ -47,11 +47,10 @@ cdef inline uint32_t to_handles(void* queue, Waits waits) noexcept nogil:
 
 cdef Status set_group(ZeKernel* kernel, const Geometry* geometry) noexcept nogil:
     cdef Status status = outcome(CALL_KernelSetGroupSize, ze.KernelSetGroupSize(
-        kernel.handle, <uint32_t> geometry.local_size[0], <uint32_t> geometry.local_size[1],
-        <uint32_t> geometry.local_size[2]))
+        kernel.handle, geometry.block[0], geometry.block[1], geometry.block[2]))
     cdef int i
     for i in range(3):
-        kernel.group[i] = geometry.local_size[i] if status == 0 else 0
+        kernel.group[i] = geometry.block[i] if status == 0 else 0
     return status
 
 
@@ -59,8 +58,8 @@ cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits wa
     cdef ZeKernel* launched = <ZeKernel*> kernel
     cdef Status status
     if (
-        launched.group[0] != geometry.local_size[0] or launched.group[1] != geometry.local_size[1]
-        or launched.group[2] != geometry.local_size[2]
+        launched.group[0] != geometry.block[0] or launched.group[1] != geometry.block[1]
+        or launched.group[2] != geometry.block[2]
     ):
         status = set_group(launched, geometry)
         if status != 0:

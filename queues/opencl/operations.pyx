@@ -36,7 +36,7 @@ cdef inline void* const* events_of(Waits waits) noexcept nogil:
 
 cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
     return outcome(CALL_EnqueueNDRangeKernel, cl.EnqueueNDRangeKernel(
-        queue, kernel, geometry.dimensions, NULL, geometry.global_size, geometry.local_size, waits.count,
+        queue, kernel, geometry.dimensions, geometry.offset, geometry.global_size, geometry.local_size, waits.count,
         events_of(waits), NULL))
 
 

@@ -23,6 +23,7 @@ from forebay.queues.kernels.build_log import readable
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.opencl import operations, variables
+from forebay.queues.opencl.block_shapes import let_blocks_be_flat
 from forebay.queues.opencl.build_process import BuildProcessError, build_apart
 from forebay.queues.opencl.discovery import INTEL_CPU, POCL
 
@@ -46,6 +47,8 @@ class OpenCLKernel:
         ``size_of(type_name)`` returns the size in bytes of a type of the source.
     declared
         The parameters if they are known; None to ask the driver.
+    flat_blocks
+        See `DriverKernel.flat_blocks`.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class OpenCLKernel:
         name: str,
         size_of: Callable[[str], int],
         declared: Sequence[spirv.Declared] | None,
+        flat_blocks: bool,
     ) -> None:
         self.name = name
         self.program = program
@@ -75,6 +79,7 @@ class OpenCLKernel:
         self.max_block: int = info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device)
         self.max_block_axis: list[int] = [*device.max_work_item_sizes, 1, 1][:3]
         self.required_block: tuple[Any, ...] = tuple(info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
+        self.flat_blocks = flat_blocks
         self.local_bytes: int = device.local_mem_size
         self.static_local_bytes: int = info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
 
@@ -183,6 +188,10 @@ class Builder:
         self._info = info
         self._native: cl.Device = info.native
         self._source = source
+        self._flat: set[str] = set()
+        # Intel's CPU runtime makes no sub-groups when it must not optimize.
+        if isinstance(source, bytes) and info.platform == INTEL_CPU and "-cl-opt-disable" not in options:
+            self._source, self._flat = let_blocks_be_flat(source)
         self._options = options
 
     def build(self) -> Natives:
@@ -300,7 +309,10 @@ class Builder:
         if names is None:
             names = names_in(program)
         return Natives(
-            {name: OpenCLKernel(self._native, program, name, self._size_of, declared.get(name)) for name in names},
+            {
+                name: OpenCLKernel(self._native, program, name, self._size_of, declared.get(name), name in self._flat)
+                for name in names
+            },
             partial(variables.find, self._info, program),
         )
 

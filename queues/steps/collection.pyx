@@ -50,9 +50,8 @@ cdef inline bint is_same(const char* known, const char* packed, size_t size) noe
 
 cdef inline bint has_block(const Entry* entry, const Geometry* geometry) noexcept nogil:
     return (
-        entry.geometry.local_size[0] == geometry.local_size[0]
-        and entry.geometry.local_size[1] == geometry.local_size[1]
-        and entry.geometry.local_size[2] == geometry.local_size[2]
+        entry.geometry.block[0] == geometry.block[0] and entry.geometry.block[1] == geometry.block[1]
+        and entry.geometry.block[2] == geometry.block[2]
     )
 
 

@@ -69,6 +69,7 @@ class SyclProgramKernel:
         # reversed: the last dimension of a SYCL range is the first here
         self.max_block_axis: list[Any] = list(reversed(native.max_work_item_sizes3d))
         self.required_block = required_block
+        self.flat_blocks = False  # dpctl passes no offset
         self.local_bytes: Any = native.local_mem_size
         self.static_local_bytes = 0  # dpctl does not tell
         self._compute_units = max(native.max_compute_units - native.is_cpu, 1)  # see the one of OpenCL

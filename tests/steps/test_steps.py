@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import forebay as ps
+from forebay.hiprtc.clang import find_clang
 
 from .conftest import SIZE, after, made
 
@@ -409,3 +410,24 @@ def test_many_repetitions(device, queue, advance, x, watched):
     if alive is not None:
         assert all(count <= alive[kind] + 2 for kind, count in watched.alive().items())
     assert set(x.get()) == {after([1, 499], 499)}
+
+
+@pytest.mark.executes
+@pytest.mark.needs("a compiler of its own", "SPIR-V")
+def test_blocks_of_another_shape_with_as_many_threads(device, queue, x):
+    """Of a kernel with warps, whose block a driver may get as one row."""
+    if find_clang()[0] is None:
+        pytest.skip(find_clang()[1])
+    source = """extern "C" __global__ void rows(unsigned* a) {
+        unsigned r = threadIdx.x + blockDim.x * threadIdx.y;
+        a[r] = a[r] * 3 + threadIdx.y + blockDim.x + __shfl_xor(threadIdx.x, 1);
+    }"""
+    step, expected = queue.step(), np.zeros(SIZE, "u4")
+    rank = np.arange(SIZE, dtype="u4")
+    with device.program(source) as program:
+        for wide in (8, 8, 8, 8, 4, 4, 4, 8, 4, 8, SIZE):
+            with step:
+                for width in (wide, 16):
+                    queue.launch(program["rows"], 1, (width, SIZE // width), x)
+                    expected = expected * 3 + rank // width + width + (rank ^ 1) % width
+        assert np.array_equal(x.get(queue=queue), expected)

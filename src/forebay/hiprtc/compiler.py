@@ -29,6 +29,7 @@ from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
 from forebay.hiprtc.signatures import SYMBOL, KernelSignature, Signatures, read_signatures, unquoted
 from forebay.hiprtc.spirv_passes import ModuleError, finish_module, imported_functions
+from forebay.queues.kernels import spirv_module
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 
 __all__ = ["Compiled", "NotNamedError", "compile_bitcode", "compile_hip", "link_bitcode"]
@@ -201,7 +202,8 @@ def link_bitcode(clang: Clang, modules: Sequence[bytes], options: Options) -> Co
 @functools.cache
 def own_version() -> str:
     """Return what differs when the code that makes what is kept has changed."""
-    return key_of(*(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
+    files = (*sorted(Path(__file__).parent.glob("*.py")), Path(spirv_module.__file__))
+    return key_of(*(path.read_bytes() for path in files))
 
 
 class _Compilation:

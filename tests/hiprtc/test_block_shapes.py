@@ -1,0 +1,286 @@
+"""Blocks of every shape: threadIdx and its like, and warps that count through x, then y, then z, compared with NumPy."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import forebay as ps
+from forebay.hiprtc.clang import find_clang
+
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V")]
+
+SOURCE = """
+namespace cg = cooperative_groups;
+
+__device__ __attribute__((noinline)) int rank_of() {
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+__device__ __attribute__((noinline)) int place_of() {
+    int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    return block * (blockDim.x * blockDim.y * blockDim.z) + rank_of();
+}
+
+extern "C" __global__ void indices(int* out) {
+    int* o = out + place_of() * 13;
+    o[0] = threadIdx.x; o[1] = threadIdx.y; o[2] = threadIdx.z;
+    o[3] = blockIdx.x; o[4] = blockIdx.y; o[5] = blockIdx.z;
+    o[6] = blockDim.x; o[7] = blockDim.y; o[8] = blockDim.z;
+    o[9] = gridDim.x; o[10] = gridDim.y; o[11] = gridDim.z;
+    o[12] = __lane_id();
+}
+
+extern "C" __global__ void warps(const int* x, int* out) {
+    int i = place_of(), v = x[i], *o = out + i * 12;
+    auto block = cg::this_thread_block(); auto tile = cg::tiled_partition<8>(block); auto all = cg::coalesced_threads();
+    o[0] = __lane_id() + 100 * block.thread_rank();
+    o[1] = __shfl(v, 0); o[2] = __shfl_up(v, 1); o[3] = __shfl_up(v, 3, 8);
+    o[4] = (int)__ballot(v & 1); o[5] = __any(v > 90) + 2 * __all(v > 10);
+    o[6] = __reduce_add_sync(~0ull, v); o[7] = cg::inclusive_scan(tile, v); o[8] = tile.thread_rank();
+    o[9] = cg::reduce(all, v, cg::greater<int>()); o[10] = (int)__match_any(v & 3); o[11] = tile.meta_group_rank();
+}
+
+// Branches, loops, a switch of 64 bits, shared memory of both kinds and barriers, beside a warp's vote.
+extern "C" __global__ void winding(const int* x, int* out, unsigned char by) {
+    extern __shared__ int room[]; __shared__ int last;
+    int r = rank_of(), n = blockDim.x * blockDim.y * blockDim.z, i = place_of(), v = x[i];
+    room[r] = v; if (r == n - 1) last = v;
+    __syncthreads();
+    int w = room[n - 1 - r], votes = 0;
+    for (int k = 0; k < by; k++) { if (w % 3 == k) { w += threadIdx.y; continue; } votes += __popcll(__ballot(1)) > 0; w += k; }
+    long long what = (long long)w << 33 | (w & 3);
+    switch (what & 0x1ffffffffll) {
+        case 0: w += 100; break;
+        case 1: w += 200 + threadIdx.z; break;
+        case 3: for (int k = 0; k < (int)threadIdx.x; k++) w ^= k; break;
+    }
+    __syncthreads();
+    out[i] = w + last + (votes < 0);
+}
+
+extern "C" __global__ void alone(int* out) {
+    int* o = out + place_of() * 2;
+    o[0] = __builtin_spirv_global_invocation_id(0) + 1000 * __builtin_spirv_global_invocation_id(1); o[1] = __any(1);
+}
+
+extern "C" __global__ void plain(int* out) { out[place_of()] = threadIdx.x + 100 * threadIdx.y + 10000 * threadIdx.z; }
+"""
+
+
+@st.composite
+def shapes(draw):
+    """A block of up to 1024 threads, often no whole number of warps."""
+    x = draw(st.integers(1, 70))
+    y = draw(st.integers(1, 1024 // x))
+    z = draw(st.integers(1, min(1024 // (x * y), 64)))
+    return (x, y, z)[: draw(st.integers(1, 3))]
+
+
+grids = st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(1, 2)).map(lambda grid: grid[: 1 + grid[0]])
+
+
+@pytest.fixture(scope="module")
+def program(device):
+    if find_clang()[0] is None:
+        pytest.skip(find_clang()[1])
+    with device.program(SOURCE) as program:
+        yield program
+
+
+@pytest.fixture(scope="module")
+def queues(device):
+    return [device.queue() for _ in range(2)]
+
+
+def whole(shape):
+    return (*shape, 1, 1)[:3]
+
+
+def count_of(shape):
+    return int(np.prod(shape))
+
+
+def indices(grid, block):
+    """What the kernel of this name writes."""
+    threads, blocks = np.arange(count_of(block)), np.arange(count_of(grid))
+    (x, y, _), (gx, gy, _) = whole(block), whole(grid)
+    out = np.empty((len(blocks), len(threads), 13), "i4")
+    out[:, :, 0], out[:, :, 1], out[:, :, 2] = threads % x, threads // x % y, threads // (x * y)
+    for axis, places in enumerate((blocks % gx, blocks // gx % gy, blocks // (gx * gy))):
+        out[:, :, 3 + axis] = places[:, None]
+    out[:, :, 6:9], out[:, :, 9:12] = whole(block), whole(grid)
+    out[:, :, 12] = threads % 32
+    return out
+
+
+def warps(x):
+    """What the kernel of this name writes for values by block and thread."""
+    out = np.empty((*x.shape, 12), "i4")
+    count = x.shape[1]
+    for start in range(0, count, 32):
+        v = x[:, start : start + 32]
+        lanes = np.arange(v.shape[1])
+        o = out[:, start : start + 32]
+        bits = 1 << lanes.astype("u8")
+        o[..., 0] = lanes + 100 * (start + lanes)
+        o[..., 1] = v[:, :1]
+        o[..., 2] = v[:, np.maximum(lanes - 1, 0)]
+        o[..., 3] = v[:, np.where(lanes % 8 >= 3, lanes - 3, lanes)]
+        o[..., 4] = ((v & 1) * bits).sum(1).astype("u4").astype("i4")[:, None]
+        o[..., 5] = ((v > 90).any(1) + 2 * (v > 10).all(1))[:, None]
+        o[..., 6] = v.sum(1)[:, None]
+        for tile in range(0, len(lanes), 8):
+            o[:, tile : tile + 8, 7] = np.cumsum(v[:, tile : tile + 8], 1)
+        o[..., 8] = lanes % 8
+        o[..., 9] = v.max(1)[:, None]
+        same = (v & 3)[:, :, None] == (v & 3)[:, None, :]
+        o[..., 10] = (same * bits).sum(2).astype("u4").astype("i4")
+        o[..., 11] = (start + lanes) // 8
+    return out
+
+
+def winding(x, block, by):
+    out = np.empty_like(x)
+    place = indices((1,), block)[0]
+    for index, values in enumerate(x.tolist()):
+        for i, w in enumerate(reversed(values)):
+            tx, ty, tz = place[i, :3].tolist()
+            for k in range(by):
+                w += ty if w % 3 == k else k
+            if w & 3 == 0:
+                w += 100
+            elif w & 3 == 1:
+                w += 200 + tz
+            elif w & 3 == 3:
+                for k in range(tx):
+                    w ^= k
+            out[index, i] = w + values[-1]
+    return out
+
+
+class Launches:
+    """The ways to launch a kernel; each leaves it submitted to the queue."""
+
+    def __init__(self, device, queue, kernel, *args):
+        self.device, self.queue, self.kernel, self.args = device, queue, kernel, args
+        self.step = queue.step()
+
+    def launch(self, grid, block):
+        self.queue.launch(self.kernel, grid, block, *self.args)
+
+    def bound(self, grid, block):
+        self.kernel.bind(self.queue, grid, block, *self.args)()
+
+    def subscript(self, grid, block):
+        self.kernel[grid, block, self.queue](*self.args)
+
+    def captured(self, grid, block):
+        with self.queue.capture() as graph:
+            self.launch(grid, block)
+        graph.launch(self.queue)
+
+    def changed_node(self, grid, block):
+        graph = self.device.graph()
+        node = graph.add_kernel(self.kernel, 1, (4, 2), *self.args)
+        with graph.instantiate() as executable:
+            executable.launch(self.queue)
+            executable.set_kernel(node, self.kernel, grid, block, *self.args)
+            executable.launch(self.queue)
+
+    def in_step(self, grid, block):
+        with self.step:
+            self.launch(grid, block)
+
+
+WAYS = [name for name in vars(Launches) if not name.startswith("_")]
+launches = st.lists(st.tuples(st.sampled_from(WAYS), grids, shapes()), min_size=1, max_size=6)
+
+
+@settings(max_examples=40)
+@given(launches)
+@example([("launch", (2, 3), (3, 7)), ("launch", (2,), (21,)), ("launch", (2, 3), (7, 3, 1)), ("bound", (1,), (8, 8))])
+@example([("in_step", (2,), shape) for shape in ((8, 4), (4, 8), (4, 8), (2, 16), (32, 2), (8, 4))])
+@example([(way, (1, 2), (5, 5, 5)) for way in WAYS])
+def test_indices(device, program, queues, each_launch):
+    """Two queues take turns; each launch of one may have another shape than the one before."""
+    room = max(count_of(grid) * count_of(block) for _, grid, block in each_launch)
+    memory = [device.empty(max(room, 8) * 13, "i4") for _ in queues]
+    ways = [Launches(device, queue, program["indices"], out) for queue, out in zip(queues, memory, strict=True)]
+    for number, (way, grid, block) in enumerate(each_launch):
+        getattr(ways[number % 2], way)(grid, block)
+        if number % 2 or number == len(each_launch) - 1:
+            for back in range(number % 2 + 1):
+                _, grid, block = each_launch[number - back]
+                got = memory[(number - back) % 2].get(queue=queues[(number - back) % 2])
+                expected = indices(grid, block)
+                assert np.array_equal(got[: expected.size].reshape(expected.shape), expected)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(WAYS), grids, shapes(), st.integers(0, 2**32 - 1))
+@example("launch", (2,), (8, 8), 1)
+@example("launch", (2,), (32, 3), 1)
+@example("launch", (1, 2), (31, 33), 2)
+def test_warps(device, program, queues, way, grid, block, seed):
+    x = np.random.default_rng(seed).integers(0, 100, (count_of(grid), count_of(block)), dtype="i4")
+    out = device.empty(max(x.size, 8) * 12, "i4")
+    values = device.array(np.concatenate([x.ravel(), np.zeros(8, "i4")]))
+    getattr(Launches(device, queues[0], program["warps"], values, out), way)(grid, block)
+    expected = warps(x)
+    assert np.array_equal(out.get(queue=queues[0])[: expected.size].reshape(expected.shape), expected)
+
+
+@settings(max_examples=20)
+@given(grids, shapes(), st.integers(0, 6), st.integers(0, 2**32 - 1))
+@example((2,), (5, 3, 2), 3, 1)
+def test_everything_else_of_a_kernel(device, program, queues, grid, block, by, seed):
+    """It is the kernel's second body that runs."""
+    x = np.random.default_rng(seed).integers(0, 100, (count_of(grid), count_of(block)), dtype="i4")
+    out = device.empty(x.size, "i4")
+    shared = ps.local(4 * x.shape[1])
+    queues[0].launch(program["winding"], grid, block, device.array(x.ravel()), out, by, shared)
+    assert np.array_equal(out.get(queue=queues[0]).reshape(x.shape), winding(x, block, by))
+
+
+@pytest.mark.parametrize("block", [(8, 5), (40,), (4, 2, 3)])
+def test_kernels_that_are_left_as_they_are(device, program, queues, block):
+    """One without warps, and one that asks for an index that a row would change."""
+    count = count_of(block)
+    expected = indices((3, 2), block).reshape(-1, 13)
+    x, y, z = expected[:, :3].T
+    out = device.empty((6 * count, 2), "i4")
+    queues[0].launch(program["plain"], (3, 2), block, out)
+    assert np.array_equal(out.get(queue=queues[0]).ravel()[: 6 * count], x + 100 * y + 10000 * z)
+    queues[0].launch(program["alone"], (3, 2), block, out)
+    first, second = (expected[:, 3 + axis] * expected[:, 6 + axis] + expected[:, axis] for axis in range(2))
+    assert np.array_equal(out.get(queue=queues[0]), np.stack([first + 1000 * second, np.ones(6 * count)], 1))
+
+
+@pytest.mark.parametrize("options", [("-O0",), ("-O1", "-g"), ("-O3",)], ids=" ".join)
+def test_options(device, queues, options):
+    """Indices are right without optimization, too, where Intel's CPU runtime has no warps."""
+    if find_clang()[0] is None:
+        pytest.skip(find_clang()[1])
+    with device.program(SOURCE, options) as program:
+        out = device.empty((3 * 35, 13), "i4")
+        queues[0].launch(program["indices"], (3,), (5, 7), out)
+        got, columns = out.get(queue=queues[0]), 12 if options == ("-O0",) else 13
+        assert np.array_equal(got[:, :columns], indices((3,), (5, 7)).reshape(-1, 13)[:, :columns])
+
+
+def test_graphs_tell_the_shape_that_was_given(device, program):
+    out = device.empty(64 * 13, "i4")
+    graph = device.graph()
+    node = graph.add_kernel(program["indices"], (2, 1), (8, 4), out)
+    assert "[(2, 1), (8, 4)]" in repr(node)
+
+
+@pytest.mark.parametrize("block", [(2000, 2), (1, 1, 100000)])
+def test_blocks_that_are_too_large(device, program, queues, block):
+    out = device.array(np.full(13, 7, "i4"))
+    if count_of(block) <= program["indices"].max_block_size:
+        block = (program["indices"].max_block_size, 2)
+    with pytest.raises(ps.InvalidArgumentError, match=r"block"):
+        queues[0].launch(program["indices"], 1, block, out)
+    queues[0].launch(program["indices"], 1, 1, out)
+    assert out.get(queue=queues[0]).tolist() == [0] * 6 + [1] * 6 + [0]
