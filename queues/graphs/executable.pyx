@@ -18,8 +18,9 @@ from forebay.core.driver cimport Status
 from forebay.core.epochs cimport Lock, submitted_epoch
 from forebay.events.anchors cimport collect_device
 from forebay.queues.graphs.changes cimport change_one
-from forebay.queues.graphs.replay cimport OUT_OF_DATE, Replay, has_room, is_acting, new_replay, submit_replay
+from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, new_replay
 from forebay.queues.graphs.sizes cimport Sizes, is_still, read_sizes
+from forebay.queues.graphs.submission cimport OUT_OF_DATE, submit_replay
 from forebay.queues.graphs.work cimport ListWork, MemoryWork, Work
 from forebay.queues.host_functions cimport Call, new_call, settle_call
 from forebay.queues.launch.scratch cimport check_guards, fill_guards
