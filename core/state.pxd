@@ -71,12 +71,6 @@ cdef cppclass IdleQueue:
     vector[Plan*] plans  # for its next owner, who need not make the kernels anew; owned
 
 
-cdef enum Life:
-    LIVE
-    DRAINING  # its Queue is gone; it ends when its work is done
-    ENDED  # not registered any more; waiters and the null queue's list may still hold the state
-
-
 cdef enum Barred:
     # The reasons share one word, so that the launch path checks all of them at once
     BY_CLOSING = 1
@@ -123,7 +117,6 @@ cdef cppclass QueueState:
     Epochs* epochs  # retained
     PyObject* native  # the driver's own object of the queue; owned
     int priority
-    Life life  # guarded by the registry's lock
     bint is_null
     bint blocking
     bint timing
@@ -204,6 +197,7 @@ cdef void note_all_used(QueueState* queue, uint64_t epoch) noexcept nogil
 cdef void leave_to_parent(DeviceState* device) noexcept nogil
 cdef Retired* new_retired() noexcept nogil
 cdef void retire(DeviceState* device, Retired* what) noexcept nogil
+cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil
 cdef void retire_marker(QueueState* queue, Marker* marker) noexcept nogil
 cdef inline bint is_closed(const QueueState* queue) noexcept nogil:
     return queue.barred & BY_CLOSING != 0

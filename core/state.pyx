@@ -60,7 +60,6 @@ cdef QueueState* new_queue_state(
     queue.adopted = adopted
     queue.native = NULL
     queue.priority = 0
-    queue.life = LIVE
     queue.draining = queue.found_busy = False
     queue.asked = NULL
     queue.before_pending = queue.all_used = 0
@@ -223,6 +222,14 @@ cdef void retire(DeviceState* device, Retired* what) noexcept nogil:
     device.registry_lock.lock()
     device.fresh.push_back(what)
     device.registry_lock.unlock()
+
+
+cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil:
+    cdef Retired* what = new_retired()
+    what.plan = plan
+    if plan.queue != NULL:
+        what.points.push_back(Point(retain_epochs(plan.queue), plan.epoch))
+    retire(device, what)
 
 
 cdef void retire_marker(QueueState* queue, Marker* marker) noexcept nogil:

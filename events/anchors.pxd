@@ -4,24 +4,19 @@ from libc.stdint cimport uint64_t
 
 from forebay.core.driver cimport Status
 from forebay.core.epochs cimport Epochs
-from forebay.core.plan cimport Plan
 from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.uses cimport Uses
 
 
-# The first three may be called by destructors. `thing` is kept for as long as needed.
+# The first two may be called by destructors. `thing` is kept for as long as needed.
 # Memory, until all its uses are done. `nbytes` is its size if it may be handed out again by `take_spare`, else 0.
 cdef void retire_memory(DeviceState* device, object thing, Uses* uses, size_t nbytes)
 # Anything else, until the queue with these epochs has reached this one; NULL for what no command uses
 cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch)
-cdef void retire_queue(QueueState* queue) noexcept nogil  # its Queue is gone, and with it the caller's reference
-cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil
 cdef object take_spare(DeviceState* device, object size)  # memory that is done but must not be released now, or None
 cdef bint has_retired(DeviceState* device) noexcept nogil
 cdef void collect_queue(QueueState* queue)
 cdef void collect_device(DeviceState* device)
 cdef void collect_all(DeviceState* device)
-cdef Status wait_for_retired(DeviceState* device) noexcept nogil
 cdef Status reach_point(DeviceState* device, Epochs* queue, uint64_t epoch) noexcept nogil
 cdef bint has_something(DeviceState* device) noexcept nogil  # retired, or queues
-cdef void release_idle_queues(DeviceState* device)

@@ -11,26 +11,24 @@ Destructors only put things on a list. It is emptied where the GIL is held and n
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint64_t
-from libcpp.deque cimport deque
-from libcpp.map cimport map, multimap
+from libcpp.map cimport multimap
 from libcpp.unordered_map cimport unordered_map
 from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 from cython.operator cimport dereference, preincrement
 
-from forebay.core.clock cimport Clock, release_clock, retain_clock
 from forebay.core.driver cimport FOR_HOST, Status
 from forebay.core.epochs cimport Epochs, completed_epoch, release_epochs, retain_epochs, submitted_epoch
 from forebay.core.marker cimport Marker, poll_marker, release_marker
-from forebay.core.plan cimport Plan, Staging, can_be_handed_on, delete_plan, forget_queue
+from forebay.core.plan cimport Plan, Staging, delete_plan
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
-    DRAINING, ENDED, DeviceState, IdleQueue, QueueAnchor, QueueState, Retired, Statistics, add_statistics, find_queue,
-    is_closed, new_retired, registered_queues, release_queue_state, retain_queue_state, retire, unregister
+    DeviceState, QueueAnchor, QueueState, Retired, find_queue, is_closed, new_retired, registered_queues,
+    release_queue_state, retain_queue_state, retire, retire_plan
 )
 from forebay.core.uses cimport Point, Uses, points_of
-from forebay.sync.finish cimport close_locked, wait_on_host_for_all
-from forebay.sync.ordering cimport dissolve_list, take_point, unlist_idle
+from forebay.events.queue_ends cimport drain_orphans, end_queue
+from forebay.sync.ordering cimport take_point
 
 ctypedef pair[uint64_t, Retired*] Waiting
 ctypedef pair[size_t, PyObject*] SparePair
@@ -82,42 +80,7 @@ cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_
     retire(device, what)
 
 
-cdef void retire_plan(DeviceState* device, Plan* plan) noexcept nogil:
-    cdef Retired* what = new_retired()
-    what.plan = plan
-    if plan.queue != NULL:
-        what.points.push_back(Point(retain_epochs(plan.queue), plan.epoch))
-    retire(device, what)
-
-
-cdef void retire_queue(QueueState* queue) noexcept nogil:
-    cdef DeviceState* device = queue.device
-    device.registry_lock.lock()
-    device.orphaned.push_back(queue)
-    device.registry_lock.unlock()
-
-
 # -- looking at what is retired
-
-
-cdef void drain_orphans(DeviceState* device) noexcept nogil:
-    """Close the queues whose Queue is gone. Each ends when what it was given is done."""
-    cdef vector[QueueState*] orphaned
-    cdef Retired* what
-    cdef size_t i
-    device.registry_lock.lock()
-    for i in range(device.orphaned.size()):
-        device.orphaned[i].life = DRAINING
-    orphaned.swap(device.orphaned)
-    device.registry_lock.unlock()
-    for i in range(orphaned.size()):
-        what = new_retired()
-        what.queue = orphaned[i]  # with the reference of its Queue
-        orphaned[i].lock.lock()
-        close_locked(orphaned[i])
-        what.points.push_back(Point(retain_epochs(orphaned[i].epochs), submitted_epoch(orphaned[i].epochs)))
-        orphaned[i].lock.unlock()
-        retire(device, what)
 
 
 cdef void take_idle_plans(DeviceState* device, vector[uint64_t]& dead, vector[Plan*]& plans) noexcept nogil:
@@ -313,97 +276,6 @@ cdef void take_retired(DeviceState* device, bint everything, vector[Retired*]& d
 # -- giving back
 
 
-cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
-    """Take a queue whose work is done off the registry, and keep its driver's queue to be handed out again, with the
-    plans that no longer refer to it.
-    """
-    cdef DeviceState* device = queue.device
-    cdef map[uint64_t, Statistics].iterator counts
-    cdef IdleQueue idle
-    cdef bint crowded = False
-    cdef size_t i
-    queue.lock.lock()
-    device.registry_lock.lock()
-    unregister(device, queue.epochs.queue_id)
-    queue.life = ENDED
-    counts = device.retired.find(queue.owner)
-    if counts != device.retired.end():
-        add_statistics(dereference(counts).second, queue.counts)
-    if queue == device.null_queue:
-        device.null_queue = NULL  # its Device is gone, so no more commands come
-    for i in range(device.all_users.size()):
-        if device.all_users[i] == queue.epochs.queue_id:
-            device.all_users.erase(device.all_users.begin() + i)
-            break
-    if queue.native != NULL:
-        idle.handle = queue.handle
-        idle.native = queue.native
-        idle.priority = queue.priority
-        idle.timing = queue.timing
-        idle.plans = plans
-        device.idle_queues.push_back(idle)
-    if queue.listed:
-        device.listed_ended += 1
-        crowded = device.listed_ended > 64 + device.queues.size() // 4
-        if crowded:
-            device.listed_ended = 0
-    device.registry_lock.unlock()
-    queue.lock.unlock()
-    if queue.native == NULL:
-        queue.driver.release_queue(queue.handle)
-    if queue.is_null:
-        dissolve_list(device)
-    elif crowded:
-        unlist_idle(device)
-
-
-cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
-    """Take the markers of a queue whose work is done: the null queue's list may keep its state for long."""
-    cdef size_t i
-    for i in range(queue.marks.size()):
-        markers.push_back(queue.marks[i])
-    queue.marks.clear()
-    if queue.marker != NULL:
-        markers.push_back(queue.marker)
-        queue.marker = NULL
-
-
-cdef void end_queue(QueueState* queue):
-    cdef vector[Plan*] plans
-    cdef vector[Plan*] handed_on
-    cdef unordered_map[uint64_t, Plan*].iterator each
-    cdef deque[QueueAnchor] anchors
-    cdef vector[Marker*] markers
-    cdef size_t i
-    with nogil:
-        queue.lock.lock()
-        each = queue.plans.begin()
-        while each != queue.plans.end():
-            if queue.native != NULL and can_be_handed_on(dereference(each).second):
-                handed_on.push_back(dereference(each).second)
-            else:
-                plans.push_back(dereference(each).second)
-            preincrement(each)
-        queue.plans.clear()
-        queue.last_plan = NULL
-        anchors.swap(queue.anchors)
-        take_markers(queue, markers)
-        queue.lock.unlock()
-        for i in range(plans.size()):
-            retire_plan(queue.device, plans[i])
-        for i in range(handed_on.size()):
-            forget_queue(handed_on[i])
-        for i in range(anchors.size()):
-            release_marker(anchors[i].after)
-        for i in range(markers.size()):
-            release_marker(markers[i])
-        hand_on(queue, handed_on)
-        release_queue_state(queue)  # the registry's
-        release_queue_state(queue)  # its Queue's
-    for i in range(anchors.size()):
-        Py_DECREF(<object> anchors[i].thing)
-
-
 cdef void give_back(Retired* what):
     if what.thing != NULL:
         Py_DECREF(<object> what.thing)
@@ -576,72 +448,6 @@ cdef void collect_queue(QueueState* queue):
     drop(queue.device, done)
 
 
-# -- memory that runs out
-
-
-cdef uint64_t first_hold(QueueState* queue) noexcept nogil:
-    """Return the epoch of the queue's first gate or host function that may not be over; 0 for none. It is locked."""
-    while not queue.holds.empty() and queue.holds.front() <= completed_epoch(queue.epochs):
-        queue.holds.pop_front()
-    return 0 if queue.holds.empty() else queue.holds.front()
-
-
-cdef uint64_t free_until(QueueState* queue) noexcept nogil:
-    """Return the epoch that the queue reaches whether or not any gate is opened; 0 when that is not known."""
-    cdef uint64_t held, epoch
-    cdef Clock* clock
-    cdef QueueState* other
-    cdef bint free = True
-    cdef size_t i, j
-    queue.lock.lock()
-    held = first_hold(queue)
-    epoch = submitted_epoch(queue.epochs) if held == 0 else held - 1
-    clock = retain_clock(queue.clock)
-    queue.lock.unlock()
-    for i in range(0 if clock == NULL else clock.chunks.size()):
-        for j in range(clock.chunks[i].entries.size()):
-            other = find_queue(queue.device, clock.chunks[i].entries[j].queue.queue_id)
-            if other == NULL:
-                continue
-            other.lock.lock()
-            held = first_hold(other)
-            other.lock.unlock()
-            free = free and (held == 0 or held > clock.chunks[i].entries[j].epoch)
-            release_queue_state(other)
-    release_clock(clock)
-    return epoch if free else 0
-
-
-cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
-    """Block until everything is done that something retired waits for, except where a gate or host function is in the
-    way.
-    """
-    cdef vector[QueueState*] queues
-    cdef vector[Marker*] markers
-    cdef Marker* marker
-    cdef uint64_t epoch
-    cdef Status status = 0
-    cdef size_t i
-    device.registry_lock.lock()
-    for i in range(device.draining.size()):
-        queues.push_back(retain_queue_state(device.draining[i]))
-    device.registry_lock.unlock()
-    for i in range(queues.size()):
-        epoch = submitted_epoch(queues[i].epochs) if device.open_holds.load() == 0 else free_until(queues[i])
-        if status == 0 and epoch > completed_epoch(queues[i].epochs):
-            queues[i].lock.lock()
-            status = take_point(queues[i], epoch, FOR_HOST, &marker)
-            queues[i].lock.unlock()
-            if marker != NULL:
-                markers.push_back(marker)
-        release_queue_state(queues[i])
-    if status == 0:
-        status = wait_on_host_for_all(device, markers)
-    for i in range(markers.size()):
-        release_marker(markers[i])
-    return status
-
-
 cdef Status reach_point(DeviceState* device, Epochs* epochs, uint64_t epoch) noexcept nogil:
     """Ask the driver whether a queue has reached an epoch, and if so, note it. Never blocks."""
     cdef QueueState* queue = find_queue(device, epochs.queue_id)
@@ -659,25 +465,8 @@ cdef Status reach_point(DeviceState* device, Epochs* epochs, uint64_t epoch) noe
     return status
 
 
-# -- when a device is closed
-
-
 cdef bint has_something(DeviceState* device) noexcept nogil:
     device.registry_lock.lock()
     cdef bint found = has_retired(device) or not device.queues.empty()
     device.registry_lock.unlock()
     return found
-
-
-cdef void release_idle_queues(DeviceState* device):
-    cdef vector[IdleQueue] idle
-    cdef size_t i, j
-    device.registry_lock.lock()
-    idle.swap(device.idle_queues)
-    device.registry_lock.unlock()
-    for i in range(idle.size()):
-        with nogil:
-            for j in range(idle[i].plans.size()):
-                delete_plan(idle[i].plans[j])
-            device.driver.release_queue(idle[i].handle)
-        Py_DECREF(<object> idle[i].native)

@@ -206,7 +206,7 @@ cdef class Event:
         collect_device(self.state)
         self.device._give_back_memory()
         if queue is not None:  # what host functions raised keeps their queue
-            self.device._raise_host_error(queue)
+            self.device._host_errors.raise_first(queue)
 
     def __await__(self) -> Generator[Any, None, None]:
         """Wait in an event loop of asyncio: ``await event``. The loop's other tasks go on, and no thread waits.

@@ -7,16 +7,12 @@ import operator
 import os
 import time
 import weakref
-from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
 cimport cython
-from cpython.exc cimport PyErr_SetObject, PyErr_WriteUnraisable
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint64_t, uintptr_t
-from libcpp.vector cimport vector
-from cython.operator cimport dereference
 
 from forebay.core.driver cimport INTERRUPTED, Status
 from forebay.core.plan cimport be_plan_of
@@ -26,10 +22,10 @@ from forebay.core.state cimport (
     subtract_statistics
 )
 from forebay.events.abandoned cimport collect_abandoned
-from forebay.events.anchors cimport (
-    collect_all, collect_device, has_retired, release_idle_queues, retire_after, take_spare, wait_for_retired
-)
+from forebay.events.anchors cimport collect_all, collect_device, has_retired, retire_after, take_spare
 from forebay.events.event cimport new_event
+from forebay.events.queue_ends cimport release_idle_queues, take_idle_queue
+from forebay.events.shortage cimport wait_for_retired
 from forebay.queues.context cimport Context, context_of, new_context
 from forebay.queues.host_functions cimport wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
@@ -51,7 +47,7 @@ from forebay.core.process import (
 from forebay.queues.capture_rules import abandon_captures, refuse_synchronize, refuse_unsafe
 from forebay.queues.graphs.capture import Capturing, begin
 from forebay.queues.graphs.graph import Graph
-from forebay.queues.host_functions import stop as stop_host_functions
+from forebay.queues.host_functions import HostErrors, stop as stop_host_functions
 from forebay.queues.kernels.ids import identify
 from forebay.queues.kernels.program import Program, compiled_source, read_source
 from forebay.queues.launch.reductions import Reductions
@@ -64,7 +60,7 @@ from forebay.queues.steps.step import Step
 from forebay.queues.thread_queues import ThreadQueues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from numpy.typing import ArrayLike, DTypeLike
@@ -149,7 +145,7 @@ cdef class Device:
     cdef MemoryPool _launch_memory  # for arrays given to launches, and for results
     cdef object _null_queue
     cdef readonly object _thread_queues
-    cdef object _host_errors
+    cdef readonly object _host_errors
     cdef object _reducing
     cdef object _moving
     cdef object _allocations
@@ -157,6 +153,7 @@ cdef class Device:
 
     info: DeviceInfo
     driver: DriverDevice
+    _host_errors: HostErrors
     _thread_queues: ThreadQueues
 
     def __init__(
@@ -213,7 +210,7 @@ cdef class Device:
         self.earlier = device_statistics(self.state, self.number)
         self._open_allocations = OpenAllocations()
         self._thread_queues = ThreadQueues()
-        self._host_errors = deque()
+        self._host_errors = HostErrors()
         self._allocations = 0
         self.pool = new_pool(self.state, self.info.memory // 2)
         self._launch_memory = new_pool(self.state, self.info.memory // 2)
@@ -304,7 +301,7 @@ cdef class Device:
             timing = self.timing
         collect_device(self.state)
         priority = min(max(priority, min(self.driver.priorities)), max(self.driver.priorities))
-        if self._take_idle(priority, timing, idle):
+        if take_idle_queue(self.state, priority, timing, idle):
             native = <object> idle.native
             Py_DECREF(native)
             handle = <uintptr_t> idle.handle
@@ -317,22 +314,6 @@ cdef class Device:
             be_plan_of(idle.plans[i], queue.state.epochs)
             queue.state.plans[idle.plans[i].kernel_id] = idle.plans[i]
         return queue
-
-    cdef bint _take_idle(self, int priority, bint timing, IdleQueue& idle):
-        """Take a queue of the driver that ended with its Queue, if there is one."""
-        cdef vector[IdleQueue]* queues = &self.state.idle_queues
-        cdef bint found = False
-        cdef Py_ssize_t i
-        self.state.registry_lock.lock()
-        for i in range(<Py_ssize_t> queues.size() - 1, -1, -1):  # the last one is likely in the processor's cache
-            if dereference(queues)[i].priority == priority and dereference(queues)[i].timing == timing:
-                idle = dereference(queues)[i]
-                dereference(queues)[i] = queues.back()
-                queues.pop_back()
-                found = True
-                break
-        self.state.registry_lock.unlock()
-        return found
 
     def _adopt(self, native: Any, handle: int, blocking: bool, timing: bool) -> Queue:
         """Make a Queue over a driver's queue to which others submit too, and may have submitted already."""
@@ -651,7 +632,7 @@ cdef class Device:
         collect_all(self.state)
         self._give_back_memory()
         if raising:
-            self._raise_host_error(None)
+            self._host_errors.raise_first(None)
 
     def close(self) -> None:
         """Finish the work of its queues and of the null queue, then close. Using the device, or queues and buffers made
@@ -693,7 +674,7 @@ cdef class Device:
     def _disband(self) -> None:
         """Close queues and buffers, and drop references that would keep the Device until the garbage collector runs."""
         self.closed = True
-        self._hand_on_host_errors()
+        self._host_errors.close()
         with nogil:
             close_queues(self.state, self.number)
         self._context.leave()
@@ -741,48 +722,14 @@ cdef class Device:
         name = self.driver.error_name(code)
         raise DriverError(f"a command failed on the device: {name} ({what})", call="", code=code, name=name)
 
-    def _keep_host_error(self, queue: Queue, function: Callable[[], object], error: BaseException) -> None:
-        self._host_errors.append((queue, error, name_of(function)))
-        if self.closed:
-            self._hand_on_host_errors()
-
     def _synchronized(self, queue: Queue) -> None:
         """Do what follows after the host has waited for this queue."""
         self._give_back_memory()
-        self._raise_host_error(queue)
+        self._host_errors.raise_first(queue)
 
     def _give_back_memory(self) -> None:
         self.pool._synchronized()
         self._launch_memory._synchronized()
-
-    def _raise_host_error(self, queue: Queue) -> None:
-        """Raise the oldest exception of a host function of this queue.
-
-        The null queue speaks for the blocking queues too, and None for all queues.
-        """
-        if not self._host_errors:
-            return
-        for entry in list(self._host_errors):
-            raised_on, error, _ = entry
-            if queue is None or raised_on is queue or (queue.is_null and raised_on.blocking):
-                self._host_errors.remove(entry)
-                raise error
-
-    def _hand_on_host_errors(self) -> None:
-        """Give `sys.unraisablehook` what host functions raised, because no synchronize will raise it any more."""
-        while self._host_errors:
-            queue, error, name = self._host_errors.popleft()
-            where = f"host function {name} of {queue!r}"
-            PyErr_SetObject(type(error), error)
-            PyErr_WriteUnraisable(where)
-
-
-def name_of(function: Callable[[], object]) -> str:
-    """Return the name of a function, or of the type of what can be called like one."""
-    try:
-        return str(getattr(function, "__qualname__", type(function).__qualname__))
-    except Exception:  # noqa: BLE001 - it may be an object of any kind, and the host thread must go on
-        return type(function).__qualname__
 
 
 def open_devices() -> list[Device]:

@@ -4,12 +4,14 @@ The driver's callback must neither take the GIL nor wait. It puts the call on a 
 runs the Python function and then opens the gate that holds the queue.
 """
 
+import collections
 import threading
 import time
 import weakref
 from typing import TYPE_CHECKING
 
 cimport cython
+from cpython.exc cimport PyErr_SetObject, PyErr_WriteUnraisable
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libcpp cimport bool as cbool
@@ -29,7 +31,11 @@ from forebay.core.errors import ClosedError
 from forebay.core.process import set_host_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Self
+
+    from forebay.queues.queue import Queue
 
 cdef extern from "<mutex>" namespace "std" nogil:
     cdef cppclass mutex:
@@ -119,7 +125,7 @@ def _run() -> None:
             (<object> call.function)()
         except BaseException as error:  # the next synchronize raises it, this thread goes on
             if not (stopping and isinstance(error, ClosedError)):  # that is how it learns that the interpreter ends
-                queue.device._keep_host_error(queue, <object> call.function, error)
+                queue.device._host_errors.keep(queue, <object> call.function, error)
         Py_DECREF(<object> call.function)
         Py_DECREF(queue)
         del queue
@@ -349,3 +355,49 @@ cdef Gate submit_gate(object queue, QueueState* state):
     gate.device = state.device
     _gates.add(gate)
     return gate
+
+
+# -- what they raise
+
+
+cdef class HostErrors:
+    """What the host functions of a Device raised and no synchronize has raised yet."""
+
+    cdef object kept  # (queue, error, name of the function), the oldest first
+    cdef bint closed
+
+    def __cinit__(self) -> None:
+        self.kept = collections.deque()
+
+    def keep(self, queue: Queue, function: Callable[[], object], error: BaseException) -> None:
+        """Keep what a function of the queue raised for the next synchronize."""
+        self.kept.append((queue, error, name_of(function)))
+        if self.closed:
+            self.close()
+
+    def raise_first(self, queue: Queue | None) -> None:
+        """Raise the oldest error of this queue. The null queue speaks for the blocking queues too, None for all."""
+        if not self.kept:
+            return
+        for entry in list(self.kept):
+            raised_on, error, _ = entry
+            if queue is None or raised_on is queue or (queue.is_null and raised_on.blocking):
+                self.kept.remove(entry)
+                raise error
+
+    def close(self) -> None:
+        """Give `sys.unraisablehook` all errors, also later ones, because no synchronize will raise them any more."""
+        self.closed = True
+        while self.kept:
+            queue, error, name = self.kept.popleft()
+            where = f"host function {name} of {queue!r}"
+            PyErr_SetObject(type(error), error)
+            PyErr_WriteUnraisable(where)
+
+
+def name_of(function: Callable[[], object]) -> str:
+    """Return the name of a function, or of the type of what can be called like one."""
+    try:
+        return str(getattr(function, "__qualname__", type(function).__qualname__))
+    except Exception:  # noqa: BLE001 - it may be an object of any kind, and the host thread must go on
+        return type(function).__qualname__

@@ -1,6 +1,5 @@
 """Queues as Python sees them."""
 
-from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
 from forebay.core.state cimport DeviceState, QueueState
@@ -22,5 +21,3 @@ cdef QueueState* new_queue_of(
     DeviceState* device, object native, size_t handle, uint64_t owner, bint is_null, bint blocking, bint timing,
     bint adopted, object priority
 )
-# `Queue.launch` as CPython calls it: kernel, grid, block and the launch's arguments, then the values of the keywords
-cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords)

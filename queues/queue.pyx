@@ -3,7 +3,6 @@
 import itertools
 from typing import TYPE_CHECKING, overload
 
-import numpy as np
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
@@ -12,20 +11,18 @@ from libc.stdint cimport uint64_t, uintptr_t
 from forebay.core.clock cimport Clock, ClockEntry, release_clock, retain_clock
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
 from forebay.core.epochs cimport completed_epoch, is_empty
-from forebay.core.plan cimport POINTER
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
     DeviceState, QueueState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state,
     release_queue_state, retain_queue_state, stats_of, steps_under_way, unbar_after_capture
 )
-from forebay.events.anchors cimport collect_device, collect_queue, retire_queue
+from forebay.events.anchors cimport collect_device, collect_queue
 from forebay.events.event cimport Event
+from forebay.events.queue_ends cimport retire_queue
 from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_foreign, wait_for_queue
 from forebay.queues.host_functions cimport submit_gate, submit_host_function
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.bound cimport bind
-from forebay.queues.launch.launch cimport launch, list_of
-from forebay.queues.launch.scratch cimport launch_with_scratch
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.copies cimport copy, copy_to_staging
 from forebay.queues.memory.fills cimport fill
@@ -37,9 +34,7 @@ from forebay.core.errors import (
 )
 from forebay.core.process import closed_error, refuse_on_host_thread
 from forebay.queues.capture_rules import captures_that_bar_null, refuse_null, refuse_unsafe
-from forebay.queues.launch.results import launch_for_result
 from forebay.queues.memory.bridges import bridges
-from forebay.queues.memory.foreign import is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -285,7 +280,7 @@ cdef class Queue:
         self._check_open()
         return bind(self, self.state, kernel, grid, block, args)
 
-    # The implementation that replaces these, with its documentation, is at the end of this file.
+    # What replaces these, with its documentation, is in launcher.pyx.
     @overload
     def launch(self, kernel: Kernel, grid: Grid, block: Grid, /, *args: Any, result: DTypeLike) -> Result: ...
 
@@ -679,134 +674,3 @@ cdef class Queue:
     def __repr__(self) -> str:
         kind = "null queue" if self.state.is_null else "queue" if self.state.blocking else "non-blocking queue"
         return f"<forebay.Queue: {kind} {self.id} of {self.device.name}>"
-
-
-# -- launch, as CPython calls it
-
-cdef extern from "Python.h":
-    ctypedef void (*PyCFunction)()
-    ctypedef struct PyMethodDef:
-        const char* ml_name
-        PyCFunction ml_meth
-        int ml_flags
-        const char* ml_doc
-    ctypedef struct PyTypeObject:
-        PyObject* tp_dict
-    int METH_FASTCALL
-    int METH_KEYWORDS
-    object PyDescr_NewMethod(PyTypeObject*, PyMethodDef*)
-    void PyType_Modified(PyTypeObject*)
-
-
-cdef bint captured_launch(object queue, Kernel kernel, PyObject* const* arguments, Py_ssize_t count) except -1:
-    """Capture the launch of a kernel that is not plain. Returns whether it became part of a graph."""
-    cdef Py_ssize_t i
-    capture = queue._capture
-    if capture is None or kernel.closed:
-        return False
-    given = list_of(arguments + 3, count - 3)
-    taking = [i for i in range(kernel.count) if not kernel.left_out[i]]
-    for i, argument in zip(taking, given):
-        if kernel.layout[i].kind == POINTER and (isinstance(argument, np.ndarray) or is_foreign(argument)):
-            return False  # the caller then launches again with Buffers, and comes here again
-    return capture.launch(queue, kernel, <object> arguments[1], <object> arguments[2], tuple(given))
-
-
-cdef int refuse_without_grid(list given, tuple keywords) except -1:
-    name, parameters = "kernel", "*args"
-    if given and isinstance(given[0], Kernel):
-        kernel = given[0]
-        name = f"program[{kernel.name!r}]"
-        parameters = ", ".join([each.name for each in kernel.parameters if each.name not in kernel.scratch_names])
-    named = f", and by name, which it does not take, {', '.join(keywords)}" if keywords else ""
-    raise ArgumentTypeError(
-        f"launch needs a kernel, grid and block, and then the kernel's arguments ({len(given)} given{named}): "
-        f"queue.launch({name}, grid, block, {parameters}), where grid counts groups and block the work-items of each")
-
-
-cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords):
-    cdef QueueState* state = (<Queue> self).state
-    cdef PyObject* kernel  # borrowed, as the next two are: the caller keeps them
-    cdef PyObject* grid
-    cdef PyObject* block
-    if count < 3:
-        refuse_without_grid(list_of(arguments, count), <tuple> keywords if keywords != NULL else ())
-    kernel, grid, block = arguments[0], arguments[1], arguments[2]
-    if type(<object> kernel) is not Kernel:
-        raise ArgumentTypeError(
-            f"launch needs a Kernel, not {type(<object> kernel).__name__}: queue.launch(program['name'], grid, block, "
-            "*args)")
-    if keywords != NULL:
-        if <tuple> keywords != ("result",):
-            raise ArgumentTypeError(f"launch takes the keyword result only, not {', '.join(<tuple> keywords)}")
-        if <object> arguments[count] is not None:
-            self._refuse_in_capture(
-                "launch with result= (pass a Buffer, and copy it to an array, to read after each run)")
-            return launch_for_result(
-                self, <object> kernel, <object> grid, <object> block, list_of(arguments + 3, count - 3),
-                <object> arguments[count])
-    if (<Kernel> kernel).plain:
-        launch(self, state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
-    elif not captured_launch(self, <Kernel> kernel, arguments, count):
-        launch_with_scratch(self, state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
-    return None
-
-
-cdef PyMethodDef launch_definition
-launch_definition.ml_name = "launch"
-launch_definition.ml_meth = <PyCFunction> launch_method
-launch_definition.ml_flags = METH_FASTCALL | METH_KEYWORDS
-launch_definition.ml_doc = b"""launch($self, kernel, grid, block, /, *args, result=None)
---
-
-Launch `kernel` on `grid` groups of `block` work-items each.
-
-Parameters
-----------
-kernel : Kernel
-grid, block : int or tuple of 1 to 3 int
-    Groups, and work-items per group, as in HIP; not OpenCL's global size.
-*args
-    One for each parameter that is not scratch (`Kernel.scratch`): a `Buffer` or None for a pointer; a number for a
-    scalar; anything with the buffer protocol and the right size (NumPy values, bytes, ctypes structures) for a vector
-    or structure; ``ps.local(nbytes)`` for local memory. A pointer also takes bytes by value (``ps.by_value``) or a
-    NumPy array. An array is copied in on this queue, and out again when it is writable and the pointer is not const.
-    The elements of memory are of the size and kind, integer or floating-point, that the pointer points to. Bytes,
-    structures and what has no known type go everywhere.
-result : numpy dtype, optional
-    The type that the last parameter points to. Leave this parameter out of the arguments: the kernel writes one value
-    of the type there.
-
-Returns
--------
-Result or None
-    With `result`, the value on its way to the host.
-
-Notes
------
-In a capture the launch becomes part of the graph. Arrays are read and written each time the graph runs. Scratch has the
-size that the data asks for at each launch of the graph.
-
-Does not wait for the kernel, except when an array must be copied out or scratch must be measured. Blocks only while the
-device's own queue is full, without the GIL.
-
-Raises
-------
-ArgumentTypeError, InvalidArgumentError, ClosedError
-    Before the driver sees anything; the queue is unchanged. For elements of another type, `Buffer.view` gives the same
-    memory as the right one.
-OutOfMemoryError
-    When there is no memory for scratch, arguments or results. Nothing was submitted.
-DriverError
-    When the driver refuses the launch. Nothing was submitted.
-"""
-
-
-cdef void add_launch_method():
-    """Add the launch method by hand: a Cython method would first put the arguments into a tuple, 40 ns a launch."""
-    cdef PyTypeObject* queue_type = <PyTypeObject*> Queue
-    (<dict> queue_type.tp_dict)["launch"] = PyDescr_NewMethod(queue_type, &launch_definition)
-    PyType_Modified(queue_type)
-
-
-add_launch_method()

@@ -135,7 +135,13 @@ cdef Status mark_ends(QueueState* queue, vector[Marker*]& markers) noexcept nogi
 
 
 cdef Status finish_queue(QueueState* queue) noexcept nogil:
-    """Block until everything submitted to the queue so far is done.
+    """Block until everything that the queue speaks for and that was submitted so far is done."""
+    cdef Status status = order_after_blocking(queue) if queue.is_null else 0
+    return finish_own(queue) if status == 0 else status
+
+
+cdef Status finish_own(QueueState* queue) noexcept nogil:
+    """Block until everything submitted to the queue itself so far is done.
 
     It takes one host synchronize, or none when the queue is known to be empty. Epoch and clock are read together and
     `completed` rises to that epoch, so a command submitted during the wait is not mistaken for done.
@@ -145,10 +151,6 @@ cdef Status finish_queue(QueueState* queue) noexcept nogil:
     cdef Marker* marker = NULL
     cdef bint done = False
     cdef int reached
-    if queue.is_null:
-        status = order_after_blocking(queue)
-        if status != 0:
-            return status
     status = lock_with_waits(queue)
     if status != 0:
         return status
@@ -243,7 +245,7 @@ cdef bint finish_each(vector[QueueState*]& queues) noexcept nogil:
     """
     cdef size_t i
     for i in range(queues.size()):
-        if finish_queue(queues[i]) == INTERRUPTED:
+        if finish_own(queues[i]) == INTERRUPTED:
             return True
     return False
 
@@ -252,6 +254,7 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
     """Block until every queue is done; with an owner, its queues and the null queue.
 
     Takes a marker of each queue with work, and one host synchronize. One queue with work alone is finished as it is.
+    The null queue speaks for itself alone: blocking queues with work are here too, or another owner's.
     """
     cdef vector[QueueState*] queues
     cdef QueueState* only
@@ -264,7 +267,7 @@ cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil:
     busy_queues(device, owner, queues)
     if queues.size() == 1:
         only = queues[0]
-        status = finish_queue(only)
+        status = finish_own(only)
         release_queue_state(only)
         return status
     for i in range(queues.size()):

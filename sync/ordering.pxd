@@ -78,6 +78,7 @@ cdef inline void count_command(QueueState* queue) noexcept nogil:
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil  # leaves the queue locked on success
 cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil  # for one driver call: it may overwrite the list
 cdef Status note_hold(QueueState* queue) noexcept nogil  # before a gate or host function; the queue is locked
+cdef uint64_t first_hold(QueueState* queue) noexcept nogil  # the queue is locked
 cdef void commit_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef Status end_command(QueueState* queue, Order* order, Status status) noexcept nogil
 cdef Status submit_waits(QueueState* queue, Order* order) noexcept nogil

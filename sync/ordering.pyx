@@ -203,12 +203,18 @@ cdef Status mark_before_hold(QueueState* queue) noexcept nogil:
     return status
 
 
+cdef uint64_t first_hold(QueueState* queue) noexcept nogil:
+    """Return the epoch of the queue's first gate or host function that may not be over; 0 for none. It is locked."""
+    while not queue.holds.empty() and queue.holds.front() <= completed_epoch(queue.epochs):
+        queue.holds.pop_front()
+    return 0 if queue.holds.empty() else queue.holds.front()
+
+
 cdef Status note_hold(QueueState* queue) noexcept nogil:
     """Note that the queue's next command is a gate or a host function. The queue is locked."""
     cdef Status status = mark_before_hold(queue)
     if status == 0:
-        while not queue.holds.empty() and queue.holds.front() <= completed_epoch(queue.epochs):
-            queue.holds.pop_front()
+        first_hold(queue)  # forgets those that are over
         queue.holds.push_back(submitted_epoch(queue.epochs) + 1)
     return status
 

@@ -6,7 +6,6 @@ when another thread changes or closes the executable, and never waits for it.
 """
 
 import threading
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 cimport cython
@@ -18,9 +17,10 @@ from forebay.core.driver cimport Status
 from forebay.core.epochs cimport Lock, submitted_epoch
 from forebay.events.anchors cimport collect_device
 from forebay.queues.graphs.changes cimport change_one
-from forebay.queues.graphs.replay cimport OUT_OF_DATE, Replay, has_room, is_acting, new_replay, submit_replay
+from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, new_replay
 from forebay.queues.graphs.sizes cimport Sizes, is_still, read_sizes
-from forebay.queues.graphs.work cimport ListWork, MemoryWork, Work
+from forebay.queues.graphs.submission cimport OUT_OF_DATE, submit_replay
+from forebay.queues.graphs.work cimport MemoryWork, Work
 from forebay.queues.host_functions cimport Call, new_call, settle_call
 from forebay.queues.launch.scratch cimport check_guards, fill_guards
 from forebay.queues.memory.buffer cimport Buffer
@@ -32,6 +32,7 @@ from forebay.core.errors import (
 )
 from forebay.queues.graphs.lanes import segments_of
 from forebay.queues.graphs.lifetimes import Lifetimes
+from forebay.queues.graphs.shape import check_same_shape, direction_of, serial_order, shape_of
 from forebay.queues.graphs.sizes import Accesses
 from forebay.queues.graphs.work import make_copy, make_fill, make_host, make_kernel
 
@@ -47,55 +48,6 @@ if TYPE_CHECKING:
     from forebay.queues.graphs.work import Work
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import Grid
-
-
-def serial_order(nodes: Sequence[Node]) -> list[Node]:
-    """Return the nodes, each after all its dependencies, otherwise in the order in which they were added.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When the dependencies form a circle.
-    """
-    at = {node: i for i, node in enumerate(nodes)}
-    left = [len(node.dependencies) for node in nodes]
-    dependents = [[] for _ in nodes]
-    for i, node in enumerate(nodes):
-        for other in node.dependencies:
-            dependents[at[other]].append(i)
-    ready = [i for i, count in enumerate(left) if count == 0]
-    ordered = []
-    while ready:
-        i = heappop(ready)
-        ordered.append(nodes[i])
-        for other in dependents[i]:
-            left[other] -= 1
-            if left[other] == 0:
-                heappush(ready, other)
-    if len(ordered) != len(nodes):
-        circle = next(node for i, node in enumerate(nodes) if left[i])
-        raise InvalidArgumentError(f"{circle!r} depends on itself, through others")
-    return ordered
-
-
-def shape_of(ordered: Sequence[Node]) -> list[tuple[Any, ...]]:
-    """Return what two graphs must share for one to replace the other (the rule of CUDA and HIP).
-
-    That is each node's kind, its dependencies, and the kinds of memory between which it copies.
-    """
-    at = {node: i for i, node in enumerate(ordered)}
-    return [
-        (node.kind, sorted([at[other] for other in node.dependencies]), direction_of(node.work)) for node in ordered]
-
-
-cdef object direction_of(work):
-    if work.kind == "graph":
-        return [(each.kind, direction_of(each)) for each in work.works]
-    if work.kind != "copy":
-        return None
-    if type(work) is ListWork:
-        return direction_of(work.works[0])
-    return " to ".join(["device" if isinstance(end, Buffer) else "host" for end in (work.src, work.dst)])
 
 
 cdef enum:
@@ -397,21 +349,7 @@ cdef class ExecutableGraph:
                 raise GraphUpdateError(
                     f"{node!r}: graphs that allocate or free memory are not updated", "memory",
                     node if node in ordered else None)
-        shape = shape_of(ordered)
-        if len(shape) != len(self.shape):
-            raise GraphUpdateError(f"the other graph has {len(shape)} nodes, this one {len(self.shape)}", "nodes")
-        for i, (there, here) in enumerate(zip(shape, self.shape)):
-            if there[0] != here[0]:
-                raise GraphUpdateError(
-                    f"node {i} of the other graph is of kind {there[0]!r}, here {here[0]!r}", "kind", ordered[i])
-            if there[1] != here[1]:
-                raise GraphUpdateError(
-                    f"node {i} of the other graph depends on nodes {there[1]}, here on {here[1]}", "dependencies",
-                    ordered[i])
-            if there[2] != here[2]:
-                does, reason = ("copies", "direction") if there[0] == "copy" else ("does", "nodes")
-                raise GraphUpdateError(
-                    f"node {i} of the other graph {does} {there[2]}, here {here[2]}", reason, ordered[i])
+        check_same_shape(ordered, self.shape)
         self.replace(tuple([node.work for node in ordered]))
 
     def set_kernel(self, node: Node, kernel: Kernel, grid: Grid, block: Grid, *args: Any) -> None:

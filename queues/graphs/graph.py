@@ -16,8 +16,9 @@ from forebay.core.errors import (
     InvalidArgumentError,
     NotSupportedError,
 )
-from forebay.queues.graphs.executable import ExecutableGraph, serial_order
+from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.graphs.memory import GraphMemory, Reserved, ancestors
+from forebay.queues.graphs.shape import serial_order
 from forebay.queues.graphs.sizes import Accesses
 from forebay.queues.graphs.work import (
     MemoryWork,

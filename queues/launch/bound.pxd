@@ -1,16 +1,12 @@
 """Bound launches."""
 
-from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 
 from forebay.core.driver cimport Geometry
 from forebay.core.plan cimport Plan
 from forebay.core.state cimport QueueState
 from forebay.queues.kernels.kernel cimport Kernel
-
-
-cdef extern from "Python.h":
-    ctypedef object (*vectorcallfunc)(object, PyObject* const*, size_t, PyObject*)
+from forebay.queues.launch.vectorcall cimport vectorcallfunc
 
 
 cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object grid, object block, tuple arguments)

@@ -26,6 +26,7 @@ from forebay.queues.launch.launch cimport (
     NO_ARGUMENT, ask_step, ask_step_again, count_launch, create_plan, hold_arguments, note_gathered, note_writes,
     raise_launch_error, refuse_kernel, tell_step
 )
+from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorcall, vectorcallfunc
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.sync.ordering cimport (
     Order, abort_command, begin_command, end_command, end_order, is_ready_to_launch, waits_of
@@ -44,14 +45,8 @@ cdef extern from "<alloca.h>":
     void* alloca(size_t size) nogil
 
 cdef extern from "Python.h":
-    Py_ssize_t PyVectorcall_NARGS(size_t)
     ctypedef struct PyTupleObject:
         PyObject** ob_item
-    unsigned long Py_TPFLAGS_HAVE_VECTORCALL
-    ctypedef struct PyTypeObject:
-        unsigned long tp_flags
-        Py_ssize_t tp_vectorcall_offset
-    void PyType_Modified(PyTypeObject*)
 
 
 @cython.no_gc_clear
@@ -202,7 +197,6 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
 
 
 cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
-    """PEP 590: without this a call would make an empty tuple first."""
     cdef QueueState* state = bound.state
     cdef Status status = NO_PLAN
     if PyVectorcall_NARGS(flags) or keywords != NULL:
@@ -275,13 +269,6 @@ cdef class BoundLaunch:
         return f"<forebay.BoundLaunch of {self.kernel.name!r} on {self.queue}>"
 
 
-cdef void enable_vectorcall():
-    # Cython cannot declare vectorcall. Patching the type is safe here: it is ready and has not been used yet.
-    cdef PyTypeObject* bound_type = <PyTypeObject*> BoundLaunch
-    cdef BoundLaunch probe = BoundLaunch.__new__(BoundLaunch)
-    bound_type.tp_vectorcall_offset = <char*> &probe.vectorcall - <char*> <void*> probe
-    bound_type.tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL
-    PyType_Modified(bound_type)
-
-
-enable_vectorcall()
+cdef BoundLaunch probe = BoundLaunch.__new__(BoundLaunch)
+enable_vectorcall(probe, &probe.vectorcall)
+probe = None

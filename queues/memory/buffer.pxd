@@ -1,7 +1,7 @@
 """Device memory as Python sees it."""
 
 from forebay.core.driver cimport Memory
-from forebay.queues.memory.allocation cimport Allocation, OwnedMemory
+from forebay.queues.memory.allocation cimport Allocation
 
 
 cdef class Buffer:
@@ -20,6 +20,4 @@ cdef inline void note_launch_write(Buffer buffer) noexcept:
     buffer.allocation.uses.generation += 1
 
 
-# The driver's memory, to be held while a command with the buffer is submitted. Raises ClosedError.
-cdef OwnedMemory hold_memory(Buffer buffer, object what)
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype)

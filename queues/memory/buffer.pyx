@@ -7,22 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 cimport cython
-from cpython.buffer cimport PyObject_GetBuffer
 from libc.stdint cimport uint64_t, uintptr_t
-from libcpp.vector cimport vector
 
-from forebay.core.driver cimport ELEMENT_AT, FOR_HOST, PART_AT, Status
-from forebay.core.marker cimport Marker, release_marker
-from forebay.core.state cimport DeviceState, QueueState, captures_under_way, find_queue, release_queue_state
-from forebay.core.uses cimport Point, generation_of, points_of, release_points
+from forebay.core.driver cimport ELEMENT_AT, PART_AT
+from forebay.core.uses cimport generation_of
 from forebay.events.anchors cimport retire_memory
-from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose
-from forebay.sync.finish cimport wait_on_host_for_all
-from forebay.sync.ordering cimport take_point
+from forebay.queues.memory.allocation cimport (
+    Allocation, OwnedMemory, expose, hold_memory, new_host_view, wait_for_uses
+)
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
-from forebay.core.process import refuse_on_host_thread
-from forebay.queues.capture_rules import refuse_unsafe
 from forebay.queues.memory.bridges import bridges
 from forebay.queues.memory.shapes import element_code, read_dtype, read_shape
 from forebay.queues.memory.strided import StridedView, part_of
@@ -40,80 +34,12 @@ if TYPE_CHECKING:
 _part_ids = itertools.count(1)  # never used again, while the driver gives a new part the handle of one that is gone
 
 
-cdef OwnedMemory hold_memory(Buffer buffer, object what):
-    cdef OwnedMemory memory = buffer.allocation.memory
-    if memory is None:
-        raise ClosedError(f"{what} is closed")
-    return memory
-
-
-@cython.no_gc_clear
-cdef class HostView:
-    """The base of the arrays of `Buffer.host`, which keep it alive. When it goes, they can write no more."""
-
-    cdef Allocation allocation
-    cdef OwnedMemory memory  # which is therefore not handed out again when the allocation is closed
-
-    def __getbuffer__(self, Py_buffer* view, int flags):
-        PyObject_GetBuffer(self.memory.native, view, flags)
-
-    def __dealloc__(self):
-        self.allocation.exposed -= 1
-
-
-cdef HostView new_host_view(Allocation allocation):
-    cdef OwnedMemory memory = allocation.memory
-    cdef HostView view
-    if memory is None:  # another thread may have closed it since the caller looked
-        raise ClosedError("this Buffer is closed")
-    view = HostView.__new__(HostView)
-    view.memory = memory
-    view.allocation = allocation
-    expose(allocation)
-    return view
-
-
-cdef int wait_for_uses(Buffer buffer) except -1:
-    """Block until everything submitted by now that uses the memory is done, and nothing that comes later."""
-    cdef DeviceState* device = buffer.allocation.state
-    cdef QueueState* queue
-    cdef Marker* marker
-    cdef vector[Point] points
-    cdef vector[Marker*] markers
-    cdef Status status = 0
-    cdef size_t i
-    refuse_on_host_thread("A wait for the uses of a Buffer")
-    if captures_under_way():
-        refuse_unsafe("waiting for the uses of a Buffer")
-    points_of(buffer.allocation.uses, points)
-    with nogil:
-        for i in range(points.size()):
-            queue = find_queue(device, points[i].queue.queue_id)
-            if queue == NULL or status != 0:
-                continue
-            marker = NULL
-            queue.lock.lock()
-            status = take_point(queue, points[i].epoch, FOR_HOST, &marker)
-            queue.lock.unlock()
-            if marker != NULL:
-                markers.push_back(marker)
-            release_queue_state(queue)
-        release_points(points)
-        if status == 0:
-            status = wait_on_host_for_all(device, markers)
-        for i in range(markers.size()):
-            release_marker(markers[i])
-    if status != 0:
-        buffer.device._raise(status, "wait for the uses of a Buffer")
-    return 0
-
-
 cdef object view_in_place(Buffer buffer):
     """Return an array on the memory itself; None where the host cannot read it."""
     if buffer.nbytes == 0:
         return np.empty(buffer.shape, buffer.dtype)
     try:
-        memoryview(hold_memory(buffer, "this Buffer").native)
+        memoryview(hold_memory(buffer.allocation).native)
     except (TypeError, BufferError):
         return None
     return np.ndarray(buffer.shape, buffer.dtype, new_host_view(buffer.allocation), buffer.start)
@@ -121,9 +47,7 @@ cdef object view_in_place(Buffer buffer):
 
 cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object dtype):
     cdef Buffer buffer = Buffer.__new__(Buffer)
-    cdef OwnedMemory memory = allocation.memory
-    if memory is None:  # another thread may have closed it since the caller looked
-        raise ClosedError("this Buffer is closed")
+    cdef OwnedMemory memory = hold_memory(allocation)
     native = memory.native
     buffer.allocation = allocation
     buffer.shape = shape
@@ -228,7 +152,7 @@ cdef class Buffer:
 
     def _lend(self) -> tuple[Any, int]:
         """Return the driver's memory and where this view begins. It is not handed out again, whoever has it."""
-        cdef OwnedMemory memory = hold_memory(self, "this Buffer")
+        cdef OwnedMemory memory = hold_memory(self.allocation)
         memory.nbytes = 0
         expose(self.allocation)  # for good: forebay cannot know when the other use ends
         return memory.native, self.start
@@ -378,7 +302,7 @@ cdef class Buffer:
         array = view_in_place(self)
         if array is None or dtype is not None and np.dtype(dtype) != self.dtype:
             raise InvalidArgumentError(f"copy=False: the host cannot read this memory of {self.device.name} in place")
-        wait_for_uses(self)
+        wait_for_uses(self.allocation)
         return array
 
     def __dlpack__(
@@ -405,7 +329,7 @@ cdef class Buffer:
             raise BufferError("this memory is the host's, which has no stream: stream is None")
         array = None if copy else view_in_place(self)
         if array is not None:
-            wait_for_uses(self)
+            wait_for_uses(self.allocation)
         elif copy or dl_device == (1, 0) and copy is None:
             array = self.get()
         else:
@@ -459,7 +383,7 @@ cdef class Buffer:
 
     def _part(self, size_t offset, tuple shape, dtype: np.dtype[Any]) -> Buffer:
         """Return a view that begins `offset` bytes after this one."""
-        cdef OwnedMemory memory = hold_memory(self, "this Buffer")
+        cdef OwnedMemory memory = hold_memory(self.allocation)
         cdef Buffer part = new_buffer(self.allocation, self.start + offset, shape, dtype)
         # The driver may need its own object for a part, or have to refuse it.
         self.device._adapt_view(part, memory.native)

@@ -21,7 +21,8 @@ from forebay.core.state cimport QueueAnchor, QueueState
 from forebay.core.uses cimport Uses, note_use
 from forebay.events.anchors cimport collect_queue
 from forebay.events.event cimport new_event, set_marker
-from forebay.queues.memory.buffer cimport Buffer, hold_memory
+from forebay.queues.memory.allocation cimport hold_memory
+from forebay.queues.memory.buffer cimport Buffer
 from forebay.sync.finish cimport wait_on_host
 from forebay.sync.ordering cimport Order, abort_command, apply_command, begin_command, end_order, waits_of
 
@@ -206,7 +207,9 @@ cdef int submit_copy(
     if source is not None:
         read = source.allocation.uses
     # Another thread may close the buffers while the GIL is released.
-    held = [hold_memory(each, what) for each, what in ((to, "dst"), (source, "src")) if each is not None]
+    held = [
+        hold_memory((<Buffer> each).allocation, what)
+        for each, what in ((to, "dst"), (source, "src")) if each is not None]
     if nbytes == 0:
         return 0
     Py_XINCREF(thing)

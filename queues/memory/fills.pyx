@@ -4,7 +4,8 @@ from forebay.core.driver cimport Status
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, note_use
-from forebay.queues.memory.buffer cimport Buffer, hold_memory
+from forebay.queues.memory.allocation cimport hold_memory
+from forebay.queues.memory.buffer cimport Buffer
 from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 
 import numpy as np
@@ -31,7 +32,7 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
     cdef Uses* uses = buffer.allocation.uses
     if buffer.nbytes == 0:
         return 0
-    held = hold_memory(buffer, "buf")  # `value` may have closed it, and another thread may
+    held = hold_memory(buffer.allocation, "buf")  # `value` may have closed it, and another thread may
     with nogil:
         status = begin_command(state, &order)
         if status == 0:

@@ -143,6 +143,47 @@ def test_queues_come_back_while_another_one_is_held(device, calls, kernels, hold
     assert made <= 4 or device.info.backend == "sycl"  # whose queues are not handed out again
 
 
+def busy_queues(device, kernels, hold, count):
+    """Held queues, at each of which memory waits to be given back."""
+    queues = [device.queue(blocking=False) for _ in range(count)]
+    for queue in queues:
+        hold(queue)
+        launch(queue, kernels, device.empty(64, "u4"))
+    return queues
+
+
+def test_a_collection_asks_two_busy_queues_and_the_next_one_others(device, calls, kernels, hold):
+    count, kept = 256, []
+    queues = busy_queues(device, kernels, hold, count)
+
+    def collect(turns):
+        """Each queue that is made begins with a collection."""
+        first = len(calls)
+        kept.extend(device.queue(blocking=False) for _ in range(turns))
+        return [call.event for call in calls.since(first) if calls.kind(call) == "query"]
+
+    collect(count)  # until each has the marker that shows how far it is
+    for _ in range(3):
+        asked = collect(count // 2)
+        assert len(asked) == count
+        assert len(set(asked)) == count
+    assert not any(queue.empty for queue in queues)
+
+
+def test_what_is_done_is_found_behind_busy_queues(device, calls, kernels, queue, hold):
+    """Only collections find it, which look at few queues each and begin where the last one ended."""
+    _queues = busy_queues(device, kernels, hold, 40)
+    first = len(calls)
+    for _ in range(2000):
+        gate, buffer = queue._gate(), device.empty(64, "u4")
+        queue.fill(buffer, 1)
+        done = queue.record()
+        del buffer
+        gate.open()
+        done.wait()
+    assert memory_alive(calls, first) <= 40
+
+
 def test_queues_that_the_null_queue_never_asks_about_do_not_pile_up(device, calls, kernels):
     buffer = device.zeros(64, "u4")
     device.finish()

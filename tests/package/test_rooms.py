@@ -17,7 +17,7 @@ IMPORTS = read_imports()
 
 
 def test_imports_are_found():
-    assert "queues.launch.launch" in IMPORTS["queues.queue"]
+    assert "queues.launch.launch" in IMPORTS["queues.launcher"]
     assert "core.driver" in IMPORTS["queues.launch.launch"]
 
     assert sum(map(len, IMPORTS.values())) > 500

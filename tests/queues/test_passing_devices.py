@@ -109,6 +109,21 @@ def test_one_inside_a_capture_of_another(name, staying):
         assert second == [5] * 4 + [6] * 12
 
 
+@pytest.mark.parametrize("blocking", [True, False])
+def test_one_inside_a_capture_while_the_null_queue_is_at_work(name, staying, blocking):
+    """A close finishes what the null queue was given, and gives it no command: that is an error meanwhile."""
+    queue, buffer = staying.queue(blocking=blocking), staying.zeros(16, "i4")
+    assert not staying.null_queue.empty
+    with queue.capture() as graph:
+        queue.fill(buffer, 3)
+        with ps.Device(name):
+            pass
+    assert staying.null_queue.empty
+    assert len(graph.nodes) == 1
+    graph.launch(queue)
+    queue.finish()
+
+
 def test_one_that_takes_part_in_a_capture_ends_it_by_closing(name, staying):
     """And leaves the queues of the other as they were."""
     queue, buffer = staying.queue(), staying.zeros(16, "i4")

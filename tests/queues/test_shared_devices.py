@@ -153,6 +153,25 @@ def test_closing_one_does_not_wait_for_queues_of_the_other(pair):
     held.finish()
 
 
+@pytest.mark.executes(run=False)
+def test_closing_one_does_not_wait_for_what_the_null_queue_would_wait_for(pair):
+    """The next command of the null queue, not those so far, would come after the other's blocking queue."""
+    first, second = pair
+    buffer, held = first.zeros(8, "i4"), second.queue()  # nobody knows yet that the zeros are there
+    assert not first.null_queue.empty
+    gate = held._gate()
+    closer = threading.Thread(target=first.close)
+    closer.start()
+    closer.join(60)
+    try:
+        assert not closer.is_alive()
+        assert buffer.closed
+        assert not held.query()
+    finally:
+        gate.open()
+    closer.join()
+
+
 def test_dropping_one_counts_as_closing(name):
     first, second = ps.Device(name), ps.Device(name)
     queue = second.queue()

@@ -272,6 +272,25 @@ def test_many(array, get):
     assert not array.objects
 
 
+def test_many_while_launches_are_out(array, get):
+    """Nobody waits; a query of the stream now and then is enough to give their memory back."""
+    out = ints(N)
+
+    def some(count):
+        for i in range(count):
+            texture = texture_of(array)
+            ok(get(texture, out))
+            ok(hip.hipDestroyTextureObject(texture))
+            if i % 50 == 0:
+                assert hip.hipStreamQuery(None)[0] in (E.hipSuccess, E.hipErrorNotReady)
+
+    some(500)
+    before = usage.getrusage(usage.RUSAGE_SELF).ru_maxrss
+    some(2500)
+    assert usage.getrusage(usage.RUSAGE_SELF).ru_maxrss - before < 12_000  # KiB
+    ok(hip.hipDeviceSynchronize())
+
+
 @pytest.mark.executes
 @pytest.mark.threads
 def test_two_threads(array, get, streams):

@@ -1,8 +1,8 @@
 // Atomic functions, for all numbers of 32 and 64 bits, relaxed as in HIP; `_block` and `_system` choose the scope.
 //
 // They are templates, so that a program's own atomicAdd(double*, double) goes before them, and a value is converted to
-// what the pointer points to, which may be volatile. Compare-exchange has its own built-in: LLVM's breaks the back end. What SPIR-V has no
-// operation for is a loop around it.
+// what the pointer points to, which may be volatile. Compare-exchange has its own built-in: LLVM's breaks the back end.
+// What SPIR-V has no operation for is a loop around it.
 #pragma once
 
 #include <hip/device/spirv.h>
@@ -12,22 +12,16 @@ namespace __forebay {
 template <size_t Size>
 using integer_of = std::conditional_t<Size == 4, int, long>;
 
-template <class T>
-__DEVICE__ T exchange_if_same(T* address, T compare, T value, int scope) {
+// SPIR-V wants the scope to be a constant.
+template <int Scope, class T>
+__DEVICE__ T exchange_if_same(T* address, T compare, T value) {
     static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8, "atomics are of 16, 32 or 64 bits");
     if constexpr (sizeof(T) >= 4) {
         using I = integer_of<sizeof(T)>;
         I* place = (I*)address;
         I value_bits = bits_as<I>(value), compare_bits = bits_as<I>(compare);
-        // SPIR-V wants the scope to be a constant.
-        if (scope == work_group)
-            return bits_as<T>(__spirv_AtomicCompareExchange(
-                place, work_group, all_memory, all_memory, value_bits, compare_bits));
-        if (scope == across_devices)
-            return bits_as<T>(__spirv_AtomicCompareExchange(
-                place, across_devices, all_memory, all_memory, value_bits, compare_bits));
         return bits_as<T>(__spirv_AtomicCompareExchange(
-            place, across_device, all_memory, all_memory, value_bits, compare_bits));
+            place, Scope, all_memory, all_memory, value_bits, compare_bits));
     } else {  // within its word
         unsigned* word = (unsigned*)((size_t)address & ~(size_t)3);
         unsigned shift = ((size_t)address & 3) * 8, mask = 0xffffu << shift;
@@ -35,7 +29,7 @@ __DEVICE__ T exchange_if_same(T* address, T compare, T value, int scope) {
         unsigned found = *(volatile unsigned*)word;
         while ((found & mask) == wanted) {
             unsigned changed = (found & ~mask) | (unsigned)bits_as<unsigned short>(value) << shift;
-            unsigned before = exchange_if_same(word, found, changed, scope);
+            unsigned before = exchange_if_same<Scope>(word, found, changed);
             if (before == found)
                 break;
             found = before;
@@ -45,12 +39,12 @@ __DEVICE__ T exchange_if_same(T* address, T compare, T value, int scope) {
 }
 
 // Replaces what is at the address by a function of it; returns what was there.
-template <class T, class F>
-__DEVICE__ T replace(T* address, int scope, F function) {
+template <int Scope, class T, class F>
+__DEVICE__ T replace(T* address, F function) {
     using Bits = std::conditional_t<sizeof(T) == 2, short, integer_of<sizeof(T)>>;
     T before = bits_as<T>(*(volatile Bits*)address);
     for (;;) {
-        T found = exchange_if_same(address, before, function(before), scope);
+        T found = exchange_if_same<Scope>(address, before, function(before));
         if (__builtin_memcmp(&found, &before, sizeof(T)) == 0)
             return before;
         before = found;
@@ -62,7 +56,7 @@ inline constexpr bool is_native_atomic = (std::is_integral_v<T> || std::is_enum_
 
 }  // namespace __forebay
 
-#define FOREBAY_NATIVE(name, operation, hip_scope, scope, EXPRESSION)                            \
+#define FOREBAY_ATOMIC(name, operation, hip_scope, scope, EXPRESSION)                            \
     template <class V, class U, class T = std::remove_volatile_t<V>>                             \
     __DEVICE__ T name(V* place, U operand) {                                                     \
         T* address = (T*)place;                                                                  \
@@ -70,48 +64,40 @@ inline constexpr bool is_native_atomic = (std::is_integral_v<T> || std::is_enum_
         if constexpr (__forebay::is_native_atomic<T>)                                            \
             return __hip_atomic_fetch_##operation(address, value, __ATOMIC_RELAXED, hip_scope);  \
         else                                                                                     \
-            return __forebay::replace(address, __forebay::scope, [=](T before) -> T { return EXPRESSION; }); \
-    }
-
-#define FOREBAY_LOGICAL(name, operation, hip_scope)                                              \
-    template <class V, class U, class T = std::remove_volatile_t<V>>                             \
-    __DEVICE__ T name(V* place, U operand) {                                                     \
-        return __hip_atomic_fetch_##operation((T*)place, (T)operand, __ATOMIC_RELAXED, hip_scope); \
+            return __forebay::replace<scope>(address, [=](T before) -> T { return EXPRESSION; }); \
     }
 
 #define FOREBAY_ATOMICS(suffix, hip_scope, scope)                                                \
-    FOREBAY_NATIVE(atomicAdd##suffix, add, hip_scope, scope, before + value)                     \
-    FOREBAY_NATIVE(atomicSub##suffix, sub, hip_scope, scope, before - value)                     \
-    FOREBAY_NATIVE(atomicMin##suffix, min, hip_scope, scope, value < before ? value : before)    \
-    FOREBAY_NATIVE(atomicMax##suffix, max, hip_scope, scope, before < value ? value : before)    \
-    FOREBAY_LOGICAL(atomicAnd##suffix, and, hip_scope)                                           \
-    FOREBAY_LOGICAL(atomicOr##suffix, or, hip_scope)                                             \
-    FOREBAY_LOGICAL(atomicXor##suffix, xor, hip_scope)                                           \
+    FOREBAY_ATOMIC(atomicAdd##suffix, add, hip_scope, scope, before + value)                     \
+    FOREBAY_ATOMIC(atomicSub##suffix, sub, hip_scope, scope, before - value)                     \
+    FOREBAY_ATOMIC(atomicMin##suffix, min, hip_scope, scope, value < before ? value : before)    \
+    FOREBAY_ATOMIC(atomicMax##suffix, max, hip_scope, scope, before < value ? value : before)    \
+    FOREBAY_ATOMIC(atomicAnd##suffix, and, hip_scope, scope, before & value)                     \
+    FOREBAY_ATOMIC(atomicOr##suffix, or, hip_scope, scope, before | value)                       \
+    FOREBAY_ATOMIC(atomicXor##suffix, xor, hip_scope, scope, before ^ value)                     \
     template <class V, class U, class T = std::remove_volatile_t<V>>                             \
     __DEVICE__ T atomicExch##suffix(V* place, U operand) {                                       \
         using I = __forebay::integer_of<sizeof(T)>;                                              \
         I value = __forebay::bits_as<I>((T)operand);                                             \
         return __forebay::bits_as<T>(                                                            \
-            __hip_atomic_exchange((I*)place, value, __ATOMIC_RELAXED, hip_scope));             \
+            __hip_atomic_exchange((I*)place, value, __ATOMIC_RELAXED, hip_scope));               \
     }                                                                                            \
     template <class V, class U, class W, class T = std::remove_volatile_t<V>>                    \
     __DEVICE__ T atomicCAS##suffix(V* place, U compare, W value) {                               \
-        return __forebay::exchange_if_same((T*)place, (T)compare, (T)value, __forebay::scope);   \
+        return __forebay::exchange_if_same<scope>((T*)place, (T)compare, (T)value);              \
     }                                                                                            \
     __DEVICE__ unsigned atomicInc##suffix(unsigned* address, unsigned limit) {                   \
-        return __forebay::replace(address, __forebay::scope,                                     \
-                                  [=](unsigned n) { return n >= limit ? 0 : n + 1; });           \
+        return __forebay::replace<scope>(address, [=](unsigned n) { return n >= limit ? 0 : n + 1; }); \
     }                                                                                            \
     __DEVICE__ unsigned atomicDec##suffix(unsigned* address, unsigned limit) {                   \
-        return __forebay::replace(address, __forebay::scope,                                     \
-                                  [=](unsigned n) { return n == 0 || n > limit ? limit : n - 1; }); \
+        return __forebay::replace<scope>(                                                        \
+            address, [=](unsigned n) { return n == 0 || n > limit ? limit : n - 1; });           \
     }
-FOREBAY_ATOMICS(, __HIP_MEMORY_SCOPE_AGENT, across_device)
-FOREBAY_ATOMICS(_block, __HIP_MEMORY_SCOPE_WORKGROUP, work_group)
-FOREBAY_ATOMICS(_system, __HIP_MEMORY_SCOPE_SYSTEM, across_devices)
+FOREBAY_ATOMICS(, __HIP_MEMORY_SCOPE_AGENT, __forebay::across_device)
+FOREBAY_ATOMICS(_block, __HIP_MEMORY_SCOPE_WORKGROUP, __forebay::work_group)
+FOREBAY_ATOMICS(_system, __HIP_MEMORY_SCOPE_SYSTEM, __forebay::across_devices)
 #undef FOREBAY_ATOMICS
-#undef FOREBAY_LOGICAL
-#undef FOREBAY_NATIVE
+#undef FOREBAY_ATOMIC
 
 // Of vectors of floats each element is added by itself, as in CUDA.
 template <int N>
@@ -123,30 +109,19 @@ __DEVICE__ __forebay::vector<float, N> atomicAdd(__forebay::vector<float, N>* ad
     return value;
 }
 
-template <class T, class U>
-__DEVICE__ T unsafeAtomicMin(T* address, U value) {
-    return atomicMin(address, value);
-}
-template <class T, class U>
-__DEVICE__ T unsafeAtomicMax(T* address, U value) {
-    return atomicMax(address, value);
-}
-template <class T, class U>
-__DEVICE__ T safeAtomicMin(T* address, U value) {
-    return atomicMin(address, value);
-}
-template <class T, class U>
-__DEVICE__ T safeAtomicMax(T* address, U value) {
-    return atomicMax(address, value);
-}
-template <class T, class U>
-__DEVICE__ T unsafeAtomicAdd(T* address, U value) {
-    return atomicAdd(address, value);
-}
-template <class T, class U>
-__DEVICE__ T safeAtomicAdd(T* address, U value) {
-    return atomicAdd(address, value);
-}
+#define FOREBAY_ALIAS(name, function)            \
+    template <class T, class U>                  \
+    __DEVICE__ T name(T* address, U value) {     \
+        return function(address, value);         \
+    }
+FOREBAY_ALIAS(unsafeAtomicMin, atomicMin)
+FOREBAY_ALIAS(unsafeAtomicMax, atomicMax)
+FOREBAY_ALIAS(unsafeAtomicAdd, atomicAdd)
+FOREBAY_ALIAS(safeAtomicMin, atomicMin)
+FOREBAY_ALIAS(safeAtomicMax, atomicMax)
+FOREBAY_ALIAS(safeAtomicAdd, atomicAdd)
+#undef FOREBAY_ALIAS
+
 template <class T, class U>
 __DEVICE__ void atomicAddNoRet(T* address, U value) {
     atomicAdd(address, value);

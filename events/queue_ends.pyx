@@ -1,0 +1,164 @@
+"""The end of a queue whose Queue is gone: when its work is done, the driver's queue is kept for another Queue."""
+
+from cpython.ref cimport Py_DECREF
+from libc.stdint cimport uint64_t
+from libcpp.deque cimport deque
+from libcpp.map cimport map
+from libcpp.unordered_map cimport unordered_map
+from libcpp.vector cimport vector
+from cython.operator cimport dereference, preincrement
+
+from forebay.core.epochs cimport retain_epochs, submitted_epoch
+from forebay.core.marker cimport Marker, release_marker
+from forebay.core.plan cimport Plan, can_be_handed_on, delete_plan, forget_queue
+from forebay.core.state cimport (
+    DeviceState, IdleQueue, QueueAnchor, QueueState, Retired, Statistics, add_statistics,
+    new_retired, release_queue_state, retire, retire_plan, unregister
+)
+from forebay.core.uses cimport Point
+from forebay.sync.finish cimport close_locked
+from forebay.sync.ordering cimport dissolve_list, unlist_idle
+
+
+cdef void retire_queue(QueueState* queue) noexcept nogil:
+    cdef DeviceState* device = queue.device
+    device.registry_lock.lock()
+    device.orphaned.push_back(queue)
+    device.registry_lock.unlock()
+
+
+cdef void drain_orphans(DeviceState* device) noexcept nogil:
+    """Close the queues whose Queue is gone. Each ends when what it was given is done."""
+    cdef vector[QueueState*] orphaned
+    cdef Retired* what
+    cdef size_t i
+    device.registry_lock.lock()
+    orphaned.swap(device.orphaned)
+    device.registry_lock.unlock()
+    for i in range(orphaned.size()):
+        what = new_retired()
+        what.queue = orphaned[i]  # with the reference of its Queue
+        orphaned[i].lock.lock()
+        close_locked(orphaned[i])
+        what.points.push_back(Point(retain_epochs(orphaned[i].epochs), submitted_epoch(orphaned[i].epochs)))
+        orphaned[i].lock.unlock()
+        retire(device, what)
+
+
+cdef void hand_on(QueueState* queue, vector[Plan*]& plans) noexcept nogil:
+    """Take a queue whose work is done off the registry, and keep its driver's queue to be handed out again, with the
+    plans that no longer refer to it.
+    """
+    cdef DeviceState* device = queue.device
+    cdef map[uint64_t, Statistics].iterator counts
+    cdef IdleQueue idle
+    cdef bint crowded = False
+    cdef size_t i
+    queue.lock.lock()
+    device.registry_lock.lock()
+    unregister(device, queue.epochs.queue_id)
+    counts = device.retired.find(queue.owner)
+    if counts != device.retired.end():
+        add_statistics(dereference(counts).second, queue.counts)
+    if queue == device.null_queue:
+        device.null_queue = NULL  # its Device is gone, so no more commands come
+    for i in range(device.all_users.size()):
+        if device.all_users[i] == queue.epochs.queue_id:
+            device.all_users.erase(device.all_users.begin() + i)
+            break
+    if queue.native != NULL:
+        idle.handle = queue.handle
+        idle.native = queue.native
+        idle.priority = queue.priority
+        idle.timing = queue.timing
+        idle.plans = plans
+        device.idle_queues.push_back(idle)
+    if queue.listed:
+        device.listed_ended += 1
+        crowded = device.listed_ended > 64 + device.queues.size() // 4
+        if crowded:
+            device.listed_ended = 0
+    device.registry_lock.unlock()
+    queue.lock.unlock()
+    if queue.native == NULL:
+        queue.driver.release_queue(queue.handle)
+    if queue.is_null:
+        dissolve_list(device)
+    elif crowded:
+        unlist_idle(device)
+
+
+cdef void take_markers(QueueState* queue, vector[Marker*]& markers) noexcept nogil:
+    """Take the markers of a queue whose work is done: the null queue's list may keep its state for long."""
+    cdef size_t i
+    for i in range(queue.marks.size()):
+        markers.push_back(queue.marks[i])
+    queue.marks.clear()
+    if queue.marker != NULL:
+        markers.push_back(queue.marker)
+        queue.marker = NULL
+
+
+cdef void end_queue(QueueState* queue):
+    cdef vector[Plan*] plans
+    cdef vector[Plan*] handed_on
+    cdef unordered_map[uint64_t, Plan*].iterator each
+    cdef deque[QueueAnchor] anchors
+    cdef vector[Marker*] markers
+    cdef size_t i
+    with nogil:
+        queue.lock.lock()
+        each = queue.plans.begin()
+        while each != queue.plans.end():
+            if queue.native != NULL and can_be_handed_on(dereference(each).second):
+                handed_on.push_back(dereference(each).second)
+            else:
+                plans.push_back(dereference(each).second)
+            preincrement(each)
+        queue.plans.clear()
+        queue.last_plan = NULL
+        anchors.swap(queue.anchors)
+        take_markers(queue, markers)
+        queue.lock.unlock()
+        for i in range(plans.size()):
+            retire_plan(queue.device, plans[i])
+        for i in range(handed_on.size()):
+            forget_queue(handed_on[i])
+        for i in range(anchors.size()):
+            release_marker(anchors[i].after)
+        for i in range(markers.size()):
+            release_marker(markers[i])
+        hand_on(queue, handed_on)
+        release_queue_state(queue)  # the registry's
+        release_queue_state(queue)  # its Queue's
+    for i in range(anchors.size()):
+        Py_DECREF(<object> anchors[i].thing)
+
+
+cdef bint take_idle_queue(DeviceState* device, int priority, bint timing, IdleQueue& idle) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef bint found = False
+    device.registry_lock.lock()
+    for i in range(<Py_ssize_t> device.idle_queues.size() - 1, -1, -1):  # the last is likely in the processor's cache
+        if device.idle_queues[i].priority == priority and device.idle_queues[i].timing == timing:
+            idle = device.idle_queues[i]
+            device.idle_queues[i] = device.idle_queues.back()
+            device.idle_queues.pop_back()
+            found = True
+            break
+    device.registry_lock.unlock()
+    return found
+
+
+cdef void release_idle_queues(DeviceState* device):
+    cdef vector[IdleQueue] idle
+    cdef size_t i, j
+    device.registry_lock.lock()
+    idle.swap(device.idle_queues)
+    device.registry_lock.unlock()
+    for i in range(idle.size()):
+        with nogil:
+            for j in range(idle[i].plans.size()):
+                delete_plan(idle[i].plans[j])
+            device.driver.release_queue(idle[i].handle)
+        Py_DECREF(<object> idle[i].native)
