@@ -12,7 +12,7 @@ from tests.helpers.processes import ROOT, python
 
 pytestmark = [
     pytest.mark.executes(run=False),
-    pytest.mark.needs("no validation layer"),
+    pytest.mark.needs("no validation layer", "the default device"),
     pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device"),
 ]
 HEAT = ("-m", "examples.heat", "--size", 96, "--steps", 60)
