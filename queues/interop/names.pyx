@@ -67,7 +67,9 @@ INSTEAD: dict[type, dict[str, str]] = {
         "buffer.close() gives memory back": "free mem_free",
         "queue().launch(kernel, grid, block, *args)": "launch submit run",
         "queue().copy(dst, src), for every direction": "copy memcpy",
-        "info describes the device": "compute_units max_compute_units vendor platform memory total_memory global_mem_size attributes get_info properties get_attribute",
+        "info describes the device":
+            "compute_units max_compute_units vendor platform memory total_memory global_mem_size attributes get_info "
+            "properties get_attribute",
         "null_queue.native is the driver's queue, which has its context": "context sycl_context handle",
     },
     Buffer: {
