@@ -21,6 +21,11 @@ from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, Timeout
 ADVICE = {
     "dpctl.SyclEvent": ": only queues of SYCL devices wait for those",
     "pyopencl.Event": ": adopt the queue that it is of, by Queue.from_pyopencl, and wait for that",
+    "list": ": one call for each",
+    "tuple": ": one call for each",
+    "NoneType": "; finish() is what makes the host wait for this queue",
+    "int": "; finish(timeout=seconds) is what makes the host wait for this queue",
+    "float": "; finish(timeout=seconds) is what makes the host wait for this queue",
 }
 
 
@@ -100,9 +105,8 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
     usm = queue.device.driver.usm
     adopted = None if usm is None else usm.adopt_event(thing)
     if adopted is None:
-        kind = f"{type(thing).__module__.partition('.')[0]}.{type(thing).__name__}"
-        advice = ADVICE.get(kind, "")
-        raise ArgumentTypeError(f"wait() needs an Event or a Queue, not {kind.removeprefix('builtins.')}{advice}")
+        kind = f"{type(thing).__module__.partition('.')[0]}.{type(thing).__name__}".removeprefix("builtins.")
+        raise ArgumentTypeError(f"wait() needs an Event or a Queue to come after, not {kind}{ADVICE.get(kind, '')}")
     handle = adopted
     epochs = new_epochs(number)
     if epochs == NULL:

@@ -100,9 +100,9 @@ def draw(samples: np.ndarray, filtered: np.ndarray, rate: int, cutoff: float, pi
 @click.option("--cutoff", default=2000.0, show_default=True, type=click.FloatRange(min=1), help="Hz that still pass.")
 @click.option("--taps", default=101, show_default=True, type=click.IntRange(min=3), help="Length of the filter.")
 @click.option("--block", default=4096, show_default=True, type=click.IntRange(min=1), help="Samples of a block.")
-@click.option("--output", type=click.Path(path_type=Path), help="Write the filtered sound there, as WAV.")
-@click.option("--picture", type=click.Path(path_type=Path), help="Write a picture there.")
-def main(file: Path | None, cutoff: float, taps: int, block: int, output: Path | None, picture: Path | None) -> None:
+@click.option("--sound", type=click.Path(path_type=Path), help="Write the filtered sound there, as WAV.")
+@click.option("--output", type=click.Path(path_type=Path), help="Write a picture there.")
+def main(file: Path | None, cutoff: float, taps: int, block: int, sound: Path | None, output: Path | None) -> None:
     """Filter a WAV file, and compare the result with SciPy's."""
     rate, samples = read(file or music())
     if cutoff >= rate / 2:
@@ -111,10 +111,10 @@ def main(file: Path | None, cutoff: float, taps: int, block: int, output: Path |
     device = ps.Device()
     filtered = filtered_on(device, samples, weights, block)
     print(f"device: {device.name}, {len(samples)} samples, {len(samples) / rate:.1f} s")
+    if sound:
+        wavfile.write(sound, rate, filtered)
     if output:
-        wavfile.write(output, rate, filtered)
-    if picture:
-        draw(samples, filtered, rate, cutoff, picture)
+        draw(samples, filtered, rate, cutoff, output)
     off = float(np.abs(filtered - signal.lfilter(weights.astype("f8"), 1, samples.astype("f8"))).max())
     print(f"{'OK' if off <= TOLERANCE else 'WRONG'}: off by at most {off:.1e} from SciPy")
     sys.exit(off > TOLERANCE)

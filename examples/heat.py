@@ -178,7 +178,7 @@ def main(size: int, steps: int, bands: int, output: Path | None, save: Path | No
     if rank > 0:
         return
     found = np.concatenate(parts)
-    print(f"device: {device.name}, {ranks} processes of {bands} bands")
+    print(f"device: {device.name}, processes: {ranks}, bands of each: {bands}")
     off = float(np.abs(found - on_the_host(start, steps)).max())
     if save:
         np.save(save, found)

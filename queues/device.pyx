@@ -161,6 +161,10 @@ cdef class Device:
     ) -> None:
         if self.state != NULL:
             raise Error("this Device is already made")
+        check_flag(debug, "Device: debug")
+        check_flag(private, "Device: private")
+        if timing is not None:
+            check_flag(timing, "Device: timing")
         note_drivers()
         collect_abandoned()
         with finished_before_exit("Device()"):
@@ -290,9 +294,9 @@ cdef class Device:
         cdef Queue queue
         cdef size_t i
         self._check_open()
-        for name, value in (("blocking", blocking), ("timing", timing)):
-            if not isinstance(value, (bool, np.bool_)) and (name, value) != ("timing", None):
-                raise ArgumentTypeError(f"queue: {name} is a bool, not {type(value).__name__}")
+        check_flag(blocking, "queue: blocking")
+        if timing is not None:
+            check_flag(timing, "queue: timing")
         try:
             priority = operator.index(priority)
         except TypeError:
@@ -343,8 +347,14 @@ cdef class Device:
         return Step._of(queue)
 
     def event(self, timing: bool = False) -> Event:
-        """Make an event, to be recorded later by ``queue.record(event)``; with `timing`, as a timed record."""
+        """Make an event, to be recorded later by ``queue.record(event)``; with `timing`, as a timed record.
+
+        Raises
+        ------
+        ArgumentTypeError, ClosedError
+        """
         self._check_open()
+        check_flag(timing, "event: timing")
         return new_event(self, self.state, timing)
 
     def graph(self) -> Graph:
@@ -730,6 +740,12 @@ cdef class Device:
     def _give_back_memory(self) -> None:
         self.pool._synchronized()
         self._launch_memory._synchronized()
+
+
+def check_flag(value: object, name: str) -> None:
+    """Raise for anything but a bool, which Python would take for one or the other."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ArgumentTypeError(f"{name} is a bool, not {type(value).__name__}")
 
 
 def open_devices() -> list[Device]:

@@ -418,7 +418,7 @@ cdef class Queue:
         """
         return record(self, self.state, event, timing)
 
-    def wait(self, event_or_queue: Event | Queue) -> None:
+    def wait(self, event_or_queue: Event | Queue | None = None) -> None:  # None only for the message
         """Let later commands of this queue start only when the event, or all work of the other queue so far, is done.
 
         A queue of a SYCL device also waits for a `dpctl.SyclEvent`, which is asked at once whether it is done.

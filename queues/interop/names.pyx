@@ -50,6 +50,8 @@ INSTEAD: dict[type, dict[str, str]] = {
         "device is its Device, and that has what belongs to the context": "context sycl_context",
         "close()": "destroy release",
         "with queue.capture() as graph:": "graph start_capture stop_capture",
+        "buffer.get(queue=queue)": "get",
+        "this is the stream; native is the driver's own": "stream",
     },
     Device: {
         "finish() waits for all queues": "synchronize synchronise sync",
@@ -63,7 +65,11 @@ INSTEAD: dict[type, dict[str, str]] = {
             "compile Module RawModule RawKernel SourceModule build load_module Program",
         "event()": "create_event Event",
         "buffer.close() gives memory back": "free mem_free",
-        "info describes the device": "memory total_memory global_mem_size attributes get_info properties get_attribute",
+        "queue().launch(kernel, grid, block, *args)": "launch submit run",
+        "queue().copy(dst, src), for every direction": "copy memcpy",
+        "info describes the device":
+            "compute_units max_compute_units vendor platform memory total_memory global_mem_size attributes get_info "
+            "properties get_attribute",
         "null_queue.native is the driver's queue, which has its context": "context sycl_context handle",
     },
     Buffer: {

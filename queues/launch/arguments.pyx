@@ -181,7 +181,8 @@ cdef class ByValue:
             PyObject_GetBuffer(value, &self.view, PyBUF_SIMPLE)
         except (TypeError, ValueError, BufferError) as error:
             raise ArgumentTypeError(
-                f"by_value needs C-contiguous bytes, not this {type(value).__name__} ({error})") from None
+                f"by_value needs C-contiguous bytes, such as an array of NumPy, not this {type(value).__name__}: "
+                f"numbers and Buffers are passed as they are ({error})") from None
         self.value = value
         self.kind = kind_of(value)
         if self.view.len == 0:

@@ -54,7 +54,8 @@ def read_dtype(dtype: Any) -> np.dtype[Any]:
     except TypeError as error:
         raise ArgumentTypeError(f"dtype: {error}") from None
     if read.hasobject or read.itemsize == 0:
-        raise InvalidArgumentError(f"memory cannot hold elements of {read!r}")
+        what = "Python objects" if read.hasobject else "0 bytes"
+        raise InvalidArgumentError(f"memory cannot hold elements of {read!r}, which are {what}")
     return read
 
 

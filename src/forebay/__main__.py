@@ -36,7 +36,7 @@ def plain_console() -> Console:
     return Console(highlight=False, soft_wrap=True)
 
 
-@commands.command("devices")
+@commands.command("devices", short_help="List the devices, and the compiler of HIP C++.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_devices(as_json: bool) -> None:
     """List the devices, and why some cannot be used; and the compiler of HIP C++.
@@ -170,7 +170,7 @@ def clear_cache() -> None:
 RUNS_A_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
-@commands.command("trace", context_settings=RUNS_A_PROGRAM)
+@commands.command("trace", short_help="Run a program, and trace what its queues do.", context_settings=RUNS_A_PROGRAM)
 @click.option("-o", "--output", default="trace.json", show_default=True, help="The file to write; it is replaced.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def trace(output: str, command: tuple[str, ...]) -> None:
@@ -196,7 +196,7 @@ def trace(output: str, command: tuple[str, ...]) -> None:
     sys.exit(status)
 
 
-@commands.command("stats", context_settings=RUNS_A_PROGRAM)
+@commands.command("stats", short_help="Run a program, and count what its queues did.", context_settings=RUNS_A_PROGRAM)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def stats(command: tuple[str, ...]) -> None:
     """Run a program, and say what its queues did, and what it did without need.
@@ -212,6 +212,7 @@ def stats(command: tuple[str, ...]) -> None:
 
 @commands.command(
     "bench",
+    short_help="Measure what forebay's calls cost here.",
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )

@@ -7,7 +7,7 @@ import os
 
 from forebay import hip
 from forebay.queues.opencl.variables import options_for
-from forebay.queues.selection import VARIABLE, devices
+from forebay.queues.selection import VARIABLE, devices, select
 from tests import null_levelzero
 from tests.drivers.levelzero import validation
 
@@ -25,6 +25,8 @@ NEEDS = {
     "no validation layer": lambda info: not validation.active(),
     # For what compiled kernels compute: SYCL's devices share OpenCL's compiler, and the layer sees no kernel.
     "a compiler of its own": lambda info: info.backend != "sycl" and not validation.active(),
+    # For tests whose processes choose no device: SYCL's are never the default, so they would run on OpenCL once more.
+    "the default device": lambda info: info.name == select("").name,
     # For tests that use no device: they run when no device was chosen.
     "no chosen device": lambda info: not os.environ.get(VARIABLE),
     "two devices": lambda info: len(hip.devices.infos()) > 1,

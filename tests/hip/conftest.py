@@ -1,3 +1,5 @@
+from unittest import mock
+
 import numpy as np
 import pytest
 
@@ -73,9 +75,20 @@ def really(device):
     return not on_null_hardware(device.name)
 
 
+_built = {}  # of the driver that had it built last
+
+
 @pytest.fixture
 def module(device):
-    return ok(hip.hipModuleLoadData(SOURCE.encode()))
+    """The kernels of `SOURCE`. SYCL has no cache of what it compiles, so one build has to do for many tests there."""
+    driver = device.driver
+    if driver.info.backend != "sycl":
+        return ok(hip.hipModuleLoadData(SOURCE.encode()))
+    if driver not in _built:
+        _built.clear()
+        _built[driver] = driver.build(SOURCE, ())
+    with mock.patch.object(driver, "build", return_value=_built[driver]):
+        return ok(hip.hipModuleLoadData(SOURCE.encode()))
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_a_failure_is_told_until_the_module_goes(x, check):
     check(x, 0)
     assert hip.hipDeviceSynchronize() == (E.hipSuccess,)
     check(x, 2)
-    assert hip.hipDeviceSynchronize() == (E.hipErrorAssert,)
+    assert hip.hipDeviceSynchronize() == hip.hipCtxSynchronize() == (E.hipErrorAssert,)
     assert "assertion" in str(hip.errors.last_exception())
     assert hip.hipGetLastError() == (E.hipErrorAssert,)
     assert hip.hipStreamSynchronize(None) == (E.hipErrorAssert,)

@@ -66,6 +66,7 @@ def test_names_types_and_constness_of_parameters(device):
     assert info.follows
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_a_kernel_without_pointers_in_memory_follows_none():
     kernels = compiled("__global__ void k(const float* a, float* b, int n) { b[0] = a[n]; }").kernels
     assert not kernels[0].follows
@@ -120,6 +121,7 @@ template __global__ void typed<double>(double*);
 """
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_kernels_that_use_it_have_one_more_parameter():
     made = compiled(SHARED)
     dynamic = {kernel.name: kernel.dynamic_shared for kernel in made.kernels}
@@ -148,6 +150,7 @@ def test_it_works_in_kernels_and_in_functions(device, queue):
     assert run("typed<double>", np.arange(3, 11, dtype="f8"), ps.local(64)) == [3.0] * 8
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_its_address_is_no_initializer():
     log = refused("""extern __shared__ int room[]; __device__ int* const at[2] = {room, room + 1};
     __global__ void k(int* x, int i) { *at[i] = 1; x[0] = room[i]; }""")
@@ -181,11 +184,13 @@ def test_names_of_instances_and_variables(device):
         assert set(program) == {kernel.symbol for kernel in made.kernels}
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_overloads_are_known_by_their_mangled_names():
     made = compiled("__global__ void k(int* x) { x[0] = 1; } __global__ void k(float* x) { x[0] = 1; }")
     assert {kernel.symbol for kernel in made.kernels} == {"_Z1kPi", "_Z1kPf"}
 
 
+@pytest.mark.needs("a compiler of its own")
 @pytest.mark.parametrize("name", ["nothing", "add", "add<", "add<1>", "helper<int>", "1 + 1", "", "k); int x = (0"])
 def test_expressions_that_name_nothing(name):
     source = (
@@ -199,6 +204,7 @@ def test_expressions_that_name_nothing(name):
 # -- messages
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_errors_have_the_line_and_a_caret():
     lines = refused("\n__global__ void k(float* x) {\n  x[0] = nothing;\n}").splitlines()
     assert lines[0].startswith("some.hip:3:10: error: use of undeclared identifier 'nothing'")
@@ -206,6 +212,7 @@ def test_errors_have_the_line_and_a_caret():
     assert lines[2].index("^") == lines[1].index("nothing")
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_warnings_of_what_succeeds_are_told():
     made = compiled('#warning "think of it"\n__global__ void k(int* x) { int unused; x[0] = 1; }', ["-Wall"])
     assert "some.hip:1:2: warning:" in made.log
@@ -214,6 +221,7 @@ def test_warnings_of_what_succeeds_are_told():
     assert compiled("__global__ void k(int* x) { int unused; x[0] = 1; }", ["-Wall", "-w"]).log == ""
 
 
+@pytest.mark.needs("a compiler of its own")
 @pytest.mark.parametrize(
     ("source", "line", "told"),
     [
@@ -234,6 +242,7 @@ def test_what_devices_do_not_have_is_refused_with_its_line(source, line, told):
     assert "^" in log
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_messages_name_headers_as_the_program_does():
     log = refused('#include "sub/a.h"\n', headers={"sub/a.h": "\nint x = nothing;"})
     assert "sub/a.h:2:9: error:" in log
@@ -243,6 +252,7 @@ def test_messages_name_headers_as_the_program_does():
 # -- options
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_headers_as_strings():
     source = '#include "sub/ops.h"\n#include <sub/ops.h>\n__global__ void k(int* p) { p[0] = op(LEVEL); }'
     headers = {
@@ -254,6 +264,7 @@ def test_headers_as_strings():
         assert "relative path" in refused(source, headers={name: ""})
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_macros_standards_and_folders(tmp_path):
     (tmp_path / "mine.h").write_text("#define MINE 5\n")
     source = """
@@ -273,12 +284,14 @@ def test_macros_standards_and_folders(tmp_path):
     assert "macros" in refused(source, [*more[:-1], f"-I{tmp_path}", "-DSTANDARD=201703L", "-DLEVEL=4"])
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_macros_do_not_reach_the_header_that_comes_first():
     names = ["T", "x", "i", "value", "size", "block", "N"]
     made = compiled("__global__ void k(float* p) { p[0] = N; }", [f"-D{name}=4" for name in names])
     assert [kernel.name for kernel in made.kernels] == ["k"]
 
 
+@pytest.mark.needs("a compiler of its own")
 @pytest.mark.parametrize("options", [
     ["-O0"], ["-O3"], ["-ffast-math"], ["--use_fast_math"], ["-ffp-contract=off"], ["-g"], ["-std=gnu++20"], ["-fno-exceptions"],
     ["-ferror-limit=3"], ["-fgpu-rdc"], ["--gpu-architecture=gfx90a", "--offload-arch=gfx942"], ["-Wall", "-Wextra"],
@@ -291,6 +304,7 @@ def test_options_of_clang(device, options):
         assert list(program) == ["k"]
 
 
+@pytest.mark.needs("a compiler of its own")
 @pytest.mark.executes
 def test_a_multiplication_and_an_addition_may_become_one_operation(device, queue):
     source = """extern "C" __global__ void k(const float* x, float* out) {
@@ -310,6 +324,7 @@ def test_a_multiplication_and_an_addition_may_become_one_operation(device, queue
         assert np.array_equal(out, expected), (text, options)
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_functions_that_nobody_calls_are_left_out():
     source = '__device__ void never() { asm("nop"); } __global__ void k(int* x) { x[0] = 1; }'
     assert b"never" not in compiled(source).spirv
@@ -359,6 +374,7 @@ def test_threads_of_a_block_may_wait_for_a_lock(device, queue, source):
     assert f.get(queue=queue).tolist() == [0, 64]
 
 
+@pytest.mark.needs("a compiler of its own")
 @pytest.mark.parametrize("body", [
     "for (int i = 0; i < 10; i++) { atomicAdd(x + i, 1.f); atomicMax(x + i, 2.f); }",
     "for (int i = threadIdx.x; i < n[9]; i += blockDim.x) atomicAdd(n + n[i], 1);",

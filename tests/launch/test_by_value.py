@@ -174,7 +174,7 @@ def test_a_launch_on_another_queue_does_not_disturb_one_in_flight(device, make_q
 @pytest.mark.parametrize("shared", [True, False], ids=["one queue", "two queues"])
 def test_two_threads_that_launch_one_kernel(device, make_queue, kernels, shared):
     """The kernel counts in memory of its own for each thread, so one argument of another launch would show."""
-    turns = 100000
+    turns = 20_000
     queues = [make_queue()] * 2 if shared else [make_queue(blocking=False), make_queue(blocking=False)]
     out = device.zeros(2, "i4")
     device.finish()
@@ -410,7 +410,7 @@ steps = st.tuples(
 
 
 @pytest.mark.executes(run=False)
-@settings(max_examples=150, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, min_size=1, max_size=40))
 def test_each_launch_sees_its_bytes(device, program_steps):
     """Against a model that knows which bytes each launch must have seen."""

@@ -88,7 +88,7 @@ def zeros(device, n):
 @pytest.mark.parametrize("which", ["one queue", "two queues", "null and blocking", "per-thread"])
 @pytest.mark.parametrize("bound", [False, True])
 def test_two_threads_on_one_kernel(device, threaded, which, bound):
-    n = 50_000
+    n = 15_000
     buffers = [zeros(device, 64) for _ in range(2)]
     shared = device.queue()
     stats = device.stats

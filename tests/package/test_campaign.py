@@ -36,6 +36,7 @@ def reports(monkeypatch):
     return reports
 
 
+@pytest.mark.needs("the default device")
 def test_it_compares_and_counts():
     done = python("-m", "tests.campaign", "--programs", 20, "--seed", 40, "--processes", 2, **{VARIABLE: DEVICES[0]})
     assert done.returncode == 0, done.stdout + done.stderr

@@ -31,6 +31,7 @@ def test_the_list_has_the_full_names_of_every_device_however_narrow_the_terminal
         assert f"  {device['description']}" in lines
 
 
+@pytest.mark.needs("the default device")
 @pytest.mark.parametrize("words", ["toaster", "cpu:99"])
 def test_the_list_says_when_the_environment_names_no_device(words):
     listed = output_of("-m", "forebay", "devices", FOREBAY_DEVICE=words)
@@ -62,17 +63,20 @@ def test_json_has_every_attribute_but_the_drivers_object():
         assert device["reason"] if not device["usable"] else device["memory"] > 0
 
 
+@pytest.mark.needs("the default device")
 def test_default_is_one_line_that_names_the_device():
     lines = output_of("-m", "forebay", "default").splitlines()
     assert len(lines) == 1
     assert re.fullmatch(r"device: \w+:\w+:\d+  .+ · .+", lines[0])
 
 
+@pytest.mark.needs("the default device")
 def test_default_obeys_the_environment():
     name = json.loads(output_of("-m", "forebay", "devices", "--json"))["default"]
     assert f"device: {name} " in output_of("-m", "forebay", "default", FOREBAY_DEVICE=name)
 
 
+@pytest.mark.needs("the default device")
 @pytest.mark.parametrize(("words", "message"), [("toaster", "'toaster' is not known"), ("cpu:99", "no device matches")])
 def test_default_exits_with_2_and_says_what_is_wrong_with_the_environment(words, message):
     done = python("-m", "forebay", "default", FOREBAY_DEVICE=words)
@@ -83,6 +87,7 @@ def test_default_exits_with_2_and_says_what_is_wrong_with_the_environment(words,
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.needs("the default device")
 @pytest.mark.skipif(BUNDLED_DRIVERS, reason="pyopencl's own folder has a driver, always found")
 def test_no_driver_at_all(tmp_path):
     done = python("-m", "forebay", "default", without_level_zero=True, **no_opencl(tmp_path))
@@ -95,6 +100,7 @@ def test_no_driver_at_all(tmp_path):
     assert "OCL_ICD_VENDORS" in listed.stdout
 
 
+@pytest.mark.needs("the default device")
 @pytest.mark.skipif(BUNDLED_DRIVERS, reason="pyopencl's own folder has a driver, always found")
 def test_it_finds_the_drivers_that_the_environment_of_the_tests_names(tmp_path, monkeypatch):
     monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path))
@@ -102,12 +108,14 @@ def test_it_finds_the_drivers_that_the_environment_of_the_tests_names(tmp_path, 
     assert not [device for device in listed["devices"] if device["backend"] == "opencl" and device["usable"]]
 
 
+@pytest.mark.needs("the default device")
 def test_an_ascii_terminal_is_good_enough():
     assert "device: " in output_of("-m", "forebay", "default", PYTHONIOENCODING="ascii")
     assert "opencl:" in output_of("-m", "forebay", "devices", PYTHONIOENCODING="ascii")
     json.loads(output_of("-m", "forebay", "devices", "--json", PYTHONIOENCODING="ascii"))
 
 
+@pytest.mark.needs("the default device")
 def test_the_installed_script_is_the_same():
     script = shutil.which("forebay", path=sysconfig.get_path("scripts"))
     if script is None:
@@ -117,11 +125,13 @@ def test_the_installed_script_is_the_same():
     assert "default" in done.stdout
 
 
+@pytest.mark.needs("the default device")
 def test_the_version_is_the_one_of_the_installed_package():
     assert forebay.__version__ == importlib.metadata.version("forebay")
     assert output_of("-m", "forebay", "--version") == f"forebay {forebay.__version__}\n"
 
 
+@pytest.mark.needs("the default device")
 @pytest.mark.parametrize(
     ("words", "expected"), [("forebay de", {"devices", "default"}), ("forebay cache ", {"info", "clear"})]
 )
@@ -130,10 +140,12 @@ def test_the_shell_can_complete_commands(words, expected):
     assert set(output_of("-m", "forebay", **request).split()) == {f"plain,{name}" for name in expected}
 
 
+@pytest.mark.needs("the default device")
 def test_a_word_that_is_no_command_is_an_error():
     assert python("-m", "forebay", "toaster").returncode == 2
 
 
+@pytest.mark.needs("the default device")
 def test_the_cache_is_shown_and_cleared(tmp_path):
     cache = BinaryCache(tmp_path / "programs")
     for value in (b"one", b"two"):
@@ -152,6 +164,7 @@ def test_the_cache_is_shown_and_cleared(tmp_path):
     assert "turned off" in output_of("-m", "forebay", "cache", "info", FOREBAY_NO_CACHE=1)
 
 
+@pytest.mark.needs("the default device")
 def test_what_there_is_of_hip():
     table = output_of("-m", "forebay", "hip")
     every = output_of("-m", "forebay", "hip", "--all")

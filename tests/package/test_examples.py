@@ -12,7 +12,7 @@ from tests.helpers.processes import ROOT, python
 
 pytestmark = [
     pytest.mark.executes(run=False),
-    pytest.mark.needs("no validation layer"),
+    pytest.mark.needs("no validation layer", "the default device"),
     pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device"),
 ]
 HEAT = ("-m", "examples.heat", "--size", 96, "--steps", 60)
@@ -130,7 +130,7 @@ def test_high_tones_are_taken_out_of_music(tmp_path, block):
     wavfile = pytest.importorskip("scipy.io.wavfile")
     if importlib.util.find_spec("pygame") is None:
         pytest.skip("pygame-ce is not installed, and with it the music")
-    files = ("--output", tmp_path / "low.wav", "--picture", tmp_path / "tones.png")
+    files = ("--sound", tmp_path / "low.wav", "--output", tmp_path / "tones.png")
     checked("-m", "examples.audio", "--block", block, *files)
     rate, low = wavfile.read(tmp_path / "low.wav")
     loud = np.abs(np.fft.rfft(low))

@@ -44,6 +44,36 @@ MISTAKES = {
     "a kernel's name instead of the kernel": (
         lambda s: s.queue.launch("fill", 1, 1, s.ints, 3),
         ps.ArgumentTypeError, TypeError, ("str", "program['name']")),
+    "a wait for nothing, as in SYCL": (
+        lambda s: s.queue.wait(),
+        ps.ArgumentTypeError, TypeError, ("wait()", "an Event or a Queue", "finish()")),
+    "a wait with a timeout": (
+        lambda s: s.queue.wait(1.5),
+        ps.ArgumentTypeError, TypeError, ("wait()", "float", "finish(timeout=seconds)")),
+    "a wait for several events": (
+        lambda s: s.queue.wait([s.untimed, s.untimed]),
+        ps.ArgumentTypeError, TypeError, ("wait()", "list", "one call for each")),
+    "a launch on the device": (
+        lambda s: s.device.launch(s.fill, 1, 1, s.ints, 3),
+        AttributeError, AttributeError, ("Device", "'launch'", "queue().launch(kernel, grid, block, *args)")),
+    "a copy on the device": (
+        lambda s: s.device.copy(s.ints, s.ints),
+        AttributeError, AttributeError, ("Device", "'copy'", "queue().copy(dst, src)")),
+    "get of the queue": (
+        lambda s: s.queue.get(s.ints),
+        AttributeError, AttributeError, ("Queue", "'get'", "buffer.get(queue=queue)")),
+    "a number by value": (
+        lambda s: ps.by_value(5),
+        ps.ArgumentTypeError, TypeError, ("by_value", "int", "numbers and Buffers are passed as they are")),
+    "an array of nothing": (
+        lambda s: s.device.array(None),
+        ps.InvalidArgumentError, ValueError, ("dtype('O')", "Python objects")),
+    "timing that is a word": (
+        lambda s: s.device.event(timing="yes"),
+        ps.ArgumentTypeError, TypeError, ("event: timing", "bool", "str")),
+    "a debug that is a word": (
+        lambda s: ps.Device(s.device.name, debug="yes"),
+        ps.ArgumentTypeError, TypeError, ("Device: debug", "bool", "str")),
     "a grid that is a float": (
         lambda s: s.queue.launch(s.fill, 64 / 8, 8, s.ints, 3),
         ps.ArgumentTypeError, TypeError, ("'fill'", "grid", "float", "tuple of 1 to 3 ints")),

@@ -290,3 +290,23 @@ def test_every_source_becomes_a_module_and_every_folder_a_package(monkeypatch):
 def module_of(path):
     parts = path.with_suffix("").parts
     return ".".join(parts[1:] if parts[0] == "src" else ("forebay", *parts))
+
+
+def test_the_recipe_of_conda_requires_what_the_package_does():
+    project = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text())
+    recipe = (ROOT / "release" / "conda" / "recipe.yaml").read_text()
+
+    def required(section):
+        (lines,) = re.findall(rf"^  {section}:\n((?:    - .*\n)+)", recipe, re.MULTILINE)
+        return {line.strip("- ").replace(" ", "").lower() for line in lines.splitlines()}
+
+    assert required("host") - {"python", "pip"} == {each.lower() for each in project["build-system"]["requires"]}
+    assert required("run") - {"python"} == set(project["project"]["dependencies"])
+
+
+def test_a_wheel_is_built_for_each_python_that_is_named():
+    project = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text())
+    named = re.findall(r"Python :: 3\.(\d+)$", "\n".join(project["project"]["classifiers"]), re.MULTILINE)
+    assert project["tool"]["cibuildwheel"]["build"].split() == [f"cp3{minor}-*" for minor in named]
+    assert project["project"]["requires-python"] == f">=3.{named[0]}"
+    assert runpy.run_path(str(ROOT / "release" / "wheels.py"))["VERSIONS"] == [f"python3.{minor}" for minor in named]

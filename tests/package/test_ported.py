@@ -67,6 +67,7 @@ def numbers(output):
     return np.array([float(word) for word in output.strip(" []\n").split()])
 
 
+@pytest.mark.needs("the default device")
 @pytest.mark.executes
 @pytest.mark.parametrize("package", ["dpctl", "pyopencl"])
 def test_the_program_by_forebay_computes_the_temperatures(package):
@@ -85,6 +86,7 @@ def test_the_program_by_dpctl_prints_the_same():
     assert np.allclose(numbers(before), rod(), atol=2e-3)
 
 
+@pytest.mark.needs("the default device")
 @pytest.mark.executes
 def test_the_raw_kernel_computes_what_numpy_does():
     row, column = np.mgrid[:64, :96]

@@ -11,7 +11,7 @@ from tests.helpers.processes import ROOT, output_of
 PRINTS = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)
 
 pytestmark = [
-    pytest.mark.needs("no validation layer"),
+    pytest.mark.needs("no validation layer", "the default device"),
     pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device"),
 ]
 

@@ -282,7 +282,7 @@ for _ in range(3):
 for _ in range(9):
     under_way.acquire()
 """
-    for _ in range(4):
+    for _ in range(2):
         # pyopencl's report of what a compiler said: Python cannot silence it for one thread
         assert ends_well(device, code, PYTHONWARNINGS="ignore") == ""
 

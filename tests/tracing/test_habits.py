@@ -291,7 +291,7 @@ def with_stats(source, **environment):
     )
 
 
-@pytest.mark.needs("no validation layer")
+@pytest.mark.needs("no validation layer", "the default device")
 @pytest.mark.parametrize(("end", "status"), [("", 0), ("sys.exit(3)", 3), ("1 / 0", 1)])
 def test_a_program_ends_with_a_report(end, status):
     done = with_stats(START + end)
@@ -302,7 +302,7 @@ def test_a_program_ends_with_a_report(end, status):
     assert h.NEEDLESS in done.stderr
 
 
-@pytest.mark.needs("no validation layer")
+@pytest.mark.needs("no validation layer", "the default device")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_reports_nothing():
     done = with_stats(START + "child = os.fork()\nif child == 0: sys.exit(0)\nos.waitpid(child, 0)")
@@ -310,7 +310,7 @@ def test_a_forked_child_reports_nothing():
     assert done.stderr.count("what process") == 1
 
 
-@pytest.mark.needs("no validation layer")
+@pytest.mark.needs("no validation layer", "the default device")
 def test_a_trace_and_stats_at_once(tmp_path):
     done = with_stats(START, FOREBAY_TRACE=tmp_path / "t.json")
     assert done.returncode == 0, done.stderr

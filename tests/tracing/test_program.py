@@ -15,6 +15,9 @@ from .reading import Trace
 
 pytestmark = pytest.mark.needs("no validation layer")
 
+# What a process does at its end is no matter of the driver.
+ONCE = pytest.mark.needs("the default device")
+
 START = """
 import os, sys
 import forebay as ps
@@ -48,6 +51,7 @@ def test_a_program_is_traced_from_its_first_queue_on(path):
     assert [each["name"] for each in trace.host if each["cat"] == "call"][-1] == "Queue.finish"
 
 
+@ONCE
 @pytest.mark.parametrize(
     ("end", "status"),
     [("sys.exit(7)", 7), ("1 / 0", 1), ("raise SystemExit('no')", 1), ("raise KeyboardInterrupt", 130)],
@@ -58,12 +62,14 @@ def test_the_exit_status_is_the_programs_and_the_trace_is_written(path, end, sta
     assert Trace(path).launches("one") == 1
 
 
+@ONCE
 def test_what_a_program_leaves_open_is_traced(path):
     done = traced(path, START + "keep = ps.trace('never'); device.finish(); del device; os.chdir('/')")
     assert done.returncode == 0, done.stderr
     assert Trace(path).launches("one") == 1
 
 
+@ONCE
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize("end", ["os._exit(0)", "sys.exit(0)"])
 def test_a_forked_child_writes_nothing(path, end):
@@ -81,6 +87,7 @@ queue.launch(program["one"], 1, 64, buffer)
     assert len(list(path.parent.iterdir())) == 1
 
 
+@ONCE
 def test_each_process_of_a_program_writes_a_file(path):
     inner = START + "queue.launch(program['one'], 1, 64, buffer)"
     source = START + f"import subprocess\nsubprocess.run([*{command()[0]!r}, '-c', {inner!r}], check=True)"
@@ -90,6 +97,7 @@ def test_each_process_of_a_program_writes_a_file(path):
     assert (Trace(first).launches(), Trace(second).launches()) == (1, 2)
 
 
+@ONCE
 def test_another_trace_in_a_traced_program_is_refused(path):
     done = traced(path, START + f"with ps.trace({str(path) + '2'!r}): pass")
     assert "a trace is running already" in done.stderr
@@ -97,6 +105,7 @@ def test_another_trace_in_a_traced_program_is_refused(path):
     assert Trace(path).launches("one") == 1
 
 
+@ONCE
 def test_the_variable_names_a_file_that_cannot_be_written(tmp_path):
     done = python("-c", START + "print('ran')", FOREBAY_TRACE=tmp_path / "missing" / "t.json")
     assert done.returncode == 2

@@ -7,6 +7,21 @@ a `hipError_t`, outputs follow. Arguments of the wrong Python type raise TypeErr
 The devices are those of the driver that has forebay's default device, in forebay's order. Streams are
 queues (`forebay.Queue`), stream 0 the null queue; pointers are addresses, and memory that was not allocated here is
 memory of the host.
+
+What each function does is written in HIP 7.2's runtime API reference under the same name; where HIP's own tests are
+more exact, they count. The docstring says what is particular here, and which codes there are. These hold for all:
+
+- A function blocks only if its docstring says so.
+- A handle is the object that a function returned, its number, or anything with ``as_c_void_p()``. For what is none,
+  or was destroyed, the code is hipErrorContextIsDestroyed (streams), hipErrorInvalidHandle (events and arrays, and
+  hipErrorContextIsDestroyed when they were destroyed; functions), hipErrorInvalidHandle for None and else
+  hipErrorNotFound (modules, libraries), hipErrorInvalidValue (graphs, nodes, executable graphs, textures, pools).
+- A stream may be a `forebay.Queue`, too. None and 0 are the null stream of the current device.
+- A pointer is a pointer object, an address, or anything with the buffer protocol, ``__dlpack__`` or one of the array
+  interfaces. Sizes, widths and pitches are in bytes, unless the docstring says elements. A size below 0 is
+  hipErrorInvalidValue.
+- The number of a device that is not there is hipErrorInvalidDevice; without any device, hipErrorNoDevice.
+- A structure is HIP's, by that name in this module; None in its place is hipErrorInvalidValue.
 """
 
 from __future__ import annotations

@@ -110,6 +110,8 @@ def hipStreamAddCallback(stream: Any, callback: Any, userData: Any = None, flags
 def hipLaunchHostFunc(stream: Any, fn: Any, userData: Any = None) -> None:
     """Call ``fn(userData)`` when the stream gets there; ``(hipError_t,)``. Does not block. See `hipStreamAddCallback`.
 
+    `fn` is a callable, a ctypes function pointer or the address of a C function; `userData` as there.
+
     hipErrorInvalidValue without a function.
     """
     call = host_call(fn, userData)

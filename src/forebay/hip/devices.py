@@ -192,13 +192,16 @@ def hipGetDeviceCount() -> int:
 
 @api()
 def hipSetDevice(deviceId: int) -> None:
-    """Make it this thread's current device; ``(hipError_t,)``: hipErrorInvalidDevice when no device has this number."""
+    """Make it this thread's current device; ``(hipError_t,)``: hipErrorInvalidDevice when no device has this number.
+
+    `deviceId` counts devices from 0, as `hipGetDeviceCount` counts them.
+    """
     set_current(device_number(deviceId))
 
 
 @api(outputs=1)
 def hipGetDevice() -> int:
-    """Return ``(hipError_t, number)`` of this thread's current device."""
+    """Return ``(hipError_t, number)`` of this thread's current device; hipErrorNoDevice when no device can be used."""
     if not infos():
         raise HipError(hipError_t.hipErrorNoDevice)
     return _current.number
@@ -206,7 +209,10 @@ def hipGetDevice() -> int:
 
 @api(outputs=1)
 def hipDeviceGet(ordinal: int) -> int:
-    """Return ``(hipError_t, number)``: the number itself, once it is checked."""
+    """Return ``(hipError_t, number)``: the number itself, once it is checked.
+
+    `ordinal` counts devices from 0; hipErrorInvalidDevice when none has this number.
+    """
     return device_number(ordinal)
 
 
@@ -252,7 +258,10 @@ def hipDeviceGetStreamPriorityRange() -> tuple[int, int]:
 
 @api(outputs=1)
 def hipDeviceGetName(len: int, device: int) -> bytes:
-    """Return ``(hipError_t, name)``, at most `len` - 1 bytes of it; hipErrorInvalidValue for a length below 1."""
+    """Return ``(hipError_t, name)``, at most `len` - 1 bytes of it; hipErrorInvalidValue for a length below 1.
+
+    `device` is a device's number; hipErrorInvalidDevice for an unknown one.
+    """
     number = device_number(device)
     if len < 1:
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipDeviceGetName: a length of {len}")

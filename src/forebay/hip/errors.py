@@ -195,22 +195,34 @@ def _code(code: Any) -> hipError_t | None:
 
 
 def hipGetErrorName(hip_error: Any) -> Result:
-    """Return ``(hipSuccess, name)``, the name as a `CString`."""
+    """Return ``(hipSuccess, name)``, the name as a `CString`.
+
+    `hip_error` is a `hipError_t` or its number, of which the name is hipErrorUnknown if there is no such code.
+    """
     code = _code(hip_error)
     return (hipError_t.hipSuccess, CString(b"hipErrorUnknown" if code is None else code.name.encode()))
 
 
 def hipGetErrorString(hipError: Any) -> Result:
-    """Return ``(hipSuccess, text)``, a `CString`; `last_exception` says what was wrong with this call."""
+    """Return ``(hipSuccess, text)``, a `CString`; `last_exception` says what was wrong with this call.
+
+    `hipError` is a `hipError_t` or its number.
+    """
     code = _code(hipError)
     return (hipError_t.hipSuccess, CString(b"unknown error" if code is None else TEXTS.get(code, code.name).encode()))
 
 
 def hipDrvGetErrorName(hipError: Any) -> Result:
-    """Return ``(hipError_t, name)``; hipErrorInvalidValue and None for a number that is not an error code."""
+    """Return ``(hipError_t, name)``; hipErrorInvalidValue and None for a number that is not an error code.
+
+    `hipError` is a `hipError_t` or its number.
+    """
     return hipGetErrorName(hipError) if _code(hipError) is not None else (hipError_t.hipErrorInvalidValue, None)
 
 
 def hipDrvGetErrorString(hipError: Any) -> Result:
-    """Return ``(hipError_t, text)``; hipErrorInvalidValue and None for a number that is not an error code."""
+    """Return ``(hipError_t, text)``; hipErrorInvalidValue and None for a number that is not an error code.
+
+    `hipError` is a `hipError_t` or its number.
+    """
     return hipGetErrorString(hipError) if _code(hipError) is not None else (hipError_t.hipErrorInvalidValue, None)

@@ -178,6 +178,8 @@ def hipEventRecord(event: Any, stream: Any = None) -> None:
 def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> None:
     """Do what `hipEventRecord` does; ``(hipError_t,)``: hipErrorInvalidValue for unknown flags.
 
+    `event` and `stream` as there.
+
     With hipEventRecordExternal a capture gets a node that records the event whenever the graph runs, see
     `hipGraphAddEventRecordNode`; elsewhere the flag changes nothing.
     """
@@ -188,7 +190,11 @@ def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> N
 
 @api()
 def hipEventQuery(event: Any) -> None:
-    """Ask whether its point is reached; ``(hipError_t,)``: hipErrorNotReady if not. One never recorded is done."""
+    """Ask whether its point is reached; ``(hipError_t,)``: hipErrorNotReady if not. One never recorded is done.
+
+    `event` is what `hipEventCreate` returned. Never blocks. hipErrorInvalidHandle for None, hipErrorContextIsDestroyed
+    for one that was destroyed.
+    """
     known = event_of(event).event
     if known is not None and not known.query():
         raise HipError(hipError_t.hipErrorNotReady)
@@ -197,6 +203,9 @@ def hipEventQuery(event: Any) -> None:
 @api()
 def hipEventSynchronize(event: Any) -> None:
     """Block until its point is reached; ``(hipError_t,)``. Raises what a callback before it raised.
+
+    `event` is what `hipEventCreate` returned. hipErrorInvalidHandle for None, hipErrorContextIsDestroyed for one that
+    was destroyed.
 
     hipErrorAssert when an assertion in a kernel of the device failed.
     """
@@ -210,6 +219,8 @@ def hipEventSynchronize(event: Any) -> None:
 @api(outputs=1)
 def hipEventElapsedTime(start: Any, stop: Any) -> float:
     """Return ``(hipError_t, milliseconds)`` between two events.
+
+    `start` and `stop` are the events.
 
     hipErrorInvalidHandle when one is None, was made with hipEventDisableTiming or was never recorded, or when they are
     of two devices; hipErrorNotReady when one is not reached yet.
@@ -232,6 +243,8 @@ def hipEventElapsedTime(start: Any, stop: Any) -> float:
 @api()
 def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
     """Let what comes next on the stream wait for the event as it was last recorded; ``(hipError_t,)``.
+
+    `flags` are 0 or hipEventWaitExternal.
 
     Nothing is waited for if the event was never recorded. hipErrorInvalidHandle without an event, hipErrorInvalidValue
     for unknown flags. With hipEventWaitExternal a capture gets a node that waits for the event whenever the graph runs,

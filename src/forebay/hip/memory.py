@@ -108,6 +108,8 @@ def allocate(nbytes: int) -> DeviceArray:
 def hipMalloc(size: int) -> DeviceArray:
     """Allocate memory of the current device; ``(hipError_t, pointer)``.
 
+    `size` is in bytes.
+
     A null pointer for 0 bytes; hipErrorOutOfMemory when there is not enough.
     """
     return allocate(size_of(size))
@@ -116,6 +118,8 @@ def hipMalloc(size: int) -> DeviceArray:
 @api(outputs=1)
 def hipExtMallocWithFlags(sizeBytes: int, flags: int) -> DeviceArray:
     """Do what `hipMalloc` does; the flags of HIP make no difference.
+
+    `sizeBytes` is what is allocated. Returns ``(hipError_t, pointer)``.
 
     hipErrorInvalidValue for others, and for hipMallocSignalMemory with other than 8 bytes.
     """
@@ -146,6 +150,8 @@ def _host_malloc(size: int, flags: int) -> Any:
 def hipHostMalloc(size: int, flags: int = 0) -> Any:
     """Allocate memory of the host that kernels can use too; ``(hipError_t, pointer)``.
 
+    `size` is in bytes.
+
     ``numpy.asarray(pointer)`` is an array on it. The flags make no difference. Some devices cannot map such memory
     (hipDeviceAttributeCanMapHostMemory is 0: OpenCL without fine-grained SVM). There it is pinned and good for copies
     only, which are not staged then; kernels, memsets and values that streams wait for or write get
@@ -156,25 +162,36 @@ def hipHostMalloc(size: int, flags: int = 0) -> Any:
 
 @api(outputs=1)
 def hipHostAlloc(size: int, flags: int = 0) -> Any:
-    """Do what `hipHostMalloc` does, under its newer name."""
+    """Do what `hipHostMalloc` does, under its newer name.
+
+    `size` is in bytes, `flags` as there. Returns ``(hipError_t, pointer)``.
+    """
     return _host_malloc(size, flags)
 
 
 @api(outputs=1)
 def hipMallocHost(size: int) -> Any:
-    """Do what `hipHostMalloc` does, without flags."""
+    """Do what `hipHostMalloc` does, without flags.
+
+    `size` is in bytes. Returns ``(hipError_t, pointer)``.
+    """
     return _host_malloc(size, 0)
 
 
 @api(outputs=1)
 def hipMemAllocHost(size: int) -> Any:
-    """Do what `hipHostMalloc` does, without flags."""
+    """Do what `hipHostMalloc` does, without flags.
+
+    `size` is in bytes. Returns ``(hipError_t, pointer)``.
+    """
     return _host_malloc(size, 0)
 
 
 @api(outputs=1)
 def hipMallocManaged(size: int, flags: int = hipMemAttachGlobal) -> Any:
     """Allocate memory that host and device use in turn; ``(hipError_t, pointer)``.
+
+    `size` is in bytes.
 
     hipErrorInvalidValue for 0 bytes and for flags other than hipMemAttachGlobal and hipMemAttachHost,
     hipErrorNotSupported where the device has no such memory.
@@ -229,6 +246,8 @@ def _free_in_order(allocation: Allocation, queue: Queue) -> None:
 def hipFree(ptr: Any) -> None:
     """Give memory back, after everything submitted to its device is done; ``(hipError_t,)``. Blocks for that.
 
+    `ptr` is what `hipMalloc`, `hipMallocAsync` or `hipMallocManaged` returned.
+
     None is accepted. hipErrorInvalidValue when no allocation of the device begins there, when it was freed before, or
     when it is memory of a graph and not in use.
     """
@@ -237,19 +256,27 @@ def hipFree(ptr: Any) -> None:
 
 @api()
 def hipHostFree(ptr: Any) -> None:
-    """Give memory of `hipHostMalloc` back, as `hipFree` does its own; ``(hipError_t,)``."""
+    """Give memory of `hipHostMalloc` back, as `hipFree` does its own; ``(hipError_t,)``.
+
+    `ptr` is what `hipHostMalloc` returned, or None. Blocks, and fails, as `hipFree`.
+    """
     _free(ptr, hipMemoryType.hipMemoryTypeHost)
 
 
 @api()
 def hipFreeHost(ptr: Any) -> None:
-    """Do what `hipHostFree` does, under its older name."""
+    """Do what `hipHostFree` does, under its older name.
+
+    `ptr` is what `hipHostMalloc` returned. Blocks. Returns ``(hipError_t,)``.
+    """
     _free(ptr, hipMemoryType.hipMemoryTypeHost)
 
 
 @api(outputs=1)
 def hipMallocAsync(size: int, stream: Any = None) -> DeviceArray:
     """Allocate memory for what comes later on the stream; ``(hipError_t, pointer)``. Does not block.
+
+    `size` is in bytes; `stream` is a stream, None or 0.
 
     From the device's memory pool, see `forebay.Queue.alloc`. A null pointer for 0 bytes. In a capture it becomes a
     node, see `hipGraphAddMemAllocNode`.
@@ -266,6 +293,8 @@ def hipMallocAsync(size: int, stream: Any = None) -> DeviceArray:
 @api()
 def hipFreeAsync(dev_ptr: Any, stream: Any = None) -> None:
     """Give memory back in the order of the stream, after everything submitted to it; ``(hipError_t,)``.
+
+    `dev_ptr` is what `hipMallocAsync` or `hipMalloc` returned; `stream` is a stream, None or 0.
 
     Memory of `hipMalloc` is freed when everything submitted to its device so far is done. Does not block.
     hipErrorInvalidValue for a null pointer (unlike `hipFree`), when no allocation begins there, or it was freed before.

@@ -184,19 +184,29 @@ def hipModuleLoadData(image: Any) -> ihipModule_t:
 
 @api(outputs=1)
 def hipModuleLoadDataEx(image: Any, numOptions: int = 0, options: Any = None, optionValues: Any = None) -> ihipModule_t:
-    """Do what `hipModuleLoadData` does; the options say how AMD's compiler is to go about it, and are not looked at."""
+    """Do what `hipModuleLoadData` does; the options say how AMD's compiler is to go about it, and are not looked at.
+
+    `image` as there; the options are `numOptions`, `options` and `optionValues`. Blocks while it compiles.
+    """
     return _load(image)
 
 
 @api(outputs=1)
 def hipModuleLoadFatBinary(fatbin: Any) -> ihipModule_t:
-    """Do what `hipModuleLoadData` does."""
+    """Do what `hipModuleLoadData` does.
+
+    `fatbin` is what that takes. Blocks while it compiles. Returns ``(hipError_t, module)``.
+    """
     return _load(fatbin)
 
 
 @api(outputs=1)
 def hipModuleLoad(fname: Any) -> ihipModule_t:
-    """Build a module from a file, see `hipModuleLoadData`; hipErrorFileNotFound when no file has this name."""
+    """Build a module from a file, see `hipModuleLoadData`; hipErrorFileNotFound when no file has this name.
+
+    `fname` is the file's name, str or bytes: hipErrorInvalidValue for an empty one. Blocks while it compiles. Returns
+    ``(hipError_t, module)``.
+    """
     if not fname:
         raise HipError(hipError_t.hipErrorInvalidValue, "the file name is empty")
     try:
@@ -244,6 +254,9 @@ def text_of(name: Any) -> str:
 def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
     """Return ``(hipError_t, function)`` of this name, given as bytes or str.
 
+    `module` is what `hipModuleLoadData` returned, and `kname` the name: for HIP C++ as in the source, or as
+    `hiprtcGetLoweredName` returned it.
+
     hipErrorNotFound when the module has none, hipErrorInvalidHandle without a module, hipErrorInvalidValue without a
     name.
     """
@@ -270,7 +283,11 @@ def hipModuleGetFunction(module: Any, kname: Any) -> ihipModuleSymbol_t:
 
 @api(outputs=1)
 def hipModuleGetFunctionCount(mod: Any) -> int:
-    """Return ``(hipError_t, count)`` of a module's functions."""
+    """Return ``(hipError_t, count)`` of a module's functions.
+
+    `mod` is what `hipModuleLoadData` returned: hipErrorInvalidHandle for None, hipErrorNotFound for one that was
+    unloaded.
+    """
     program = module_of(mod).program
     return len(program) if program is not None else 0
 
@@ -278,6 +295,8 @@ def hipModuleGetFunctionCount(mod: Any) -> int:
 @api(outputs=2)
 def hipModuleGetGlobal(hmod: Any, name: Any) -> tuple[DeviceArray, int]:
     """Return ``(hipError_t, pointer, bytes)`` of a ``__device__`` or ``__constant__`` variable, its name bytes or str.
+
+    `hmod` is what `hipModuleLoadData` returned, and `name` the variable's.
 
     The pointer is good for copies, memsets and kernels until the module is unloaded; each module has its own variables.
     In OpenCL C it is a variable at file scope in ``global`` memory, see `forebay.Program.get_global`.

@@ -139,7 +139,11 @@ def hipStreamCreateWithFlags(flags: int) -> ihipStream_t:
 
 @api(outputs=1)
 def hipStreamCreateWithPriority(flags: int, priority: int) -> ihipStream_t:
-    """Make a stream with a priority, clamped to `hipDeviceGetStreamPriorityRange`; ``(hipError_t, stream)``."""
+    """Make a stream with a priority, clamped to `hipDeviceGetStreamPriorityRange`; ``(hipError_t, stream)``.
+
+    `flags` are hipStreamDefault or hipStreamNonBlocking, hipErrorInvalidValue for others. A lower `priority` is more
+    urgent.
+    """
     return _create(flags, priority)
 
 
@@ -225,7 +229,10 @@ def hipStreamGetFlags(stream: Any) -> int:
 
 @api(outputs=1)
 def hipStreamGetPriority(stream: Any) -> int:
-    """Return ``(hipError_t, priority)``, as it was clamped."""
+    """Return ``(hipError_t, priority)``, as it was clamped.
+
+    `stream` is a stream, None or 0; hipErrorContextIsDestroyed for what is no stream.
+    """
     return queue_of(stream).priority
 
 

@@ -110,6 +110,8 @@ def _wait(stream: Any, ptr: Any, value: int, flags: int, mask: int | None, dtype
 def hipStreamWaitValue32(stream: Any, ptr: Any, value: int, flags: int, mask: int | None = None) -> None:
     """Hold the stream until the 32 bits at `ptr` meet the condition; ``(hipError_t,)``. Does not block.
 
+    `value` is what they are compared with; `stream` is a stream, None or 0.
+
     Parameters
     ----------
     flags : int
@@ -125,7 +127,11 @@ def hipStreamWaitValue32(stream: Any, ptr: Any, value: int, flags: int, mask: in
 
 @api()
 def hipStreamWaitValue64(stream: Any, ptr: Any, value: int, flags: int, mask: int | None = None) -> None:
-    """Hold the stream until the 64 bits at `ptr` meet the condition; see `hipStreamWaitValue32`."""
+    """Hold the stream until the 64 bits at `ptr` meet the condition; see `hipStreamWaitValue32`.
+
+    `value`, `flags` and `mask` as there, of 64 bits; `stream` is a stream, None or 0. Returns ``(hipError_t,)``. Does
+    not block.
+    """
     _wait(stream, ptr, value, flags, mask, "u8")
 
 
@@ -150,6 +156,8 @@ def _write(stream: Any, ptr: Any, value: int, flags: int, dtype: str) -> None:
 def hipStreamWriteValue32(stream: Any, ptr: Any, value: int, flags: int = 0) -> None:
     """Write 32 bits when the stream gets there; ``(hipError_t,)``: hipErrorInvalidValue without memory, or for flags.
 
+    `value` goes to `ptr`; `flags` have to be 0, and `stream` is a stream, None or 0.
+
     In memory of the host that the device cannot map, the host writes it, and the stream waits for that. Does not block.
     """
     _write(stream, ptr, value, flags, "u4")
@@ -157,5 +165,8 @@ def hipStreamWriteValue32(stream: Any, ptr: Any, value: int, flags: int = 0) -> 
 
 @api()
 def hipStreamWriteValue64(stream: Any, ptr: Any, value: int, flags: int = 0) -> None:
-    """Write 64 bits when the stream gets there; see `hipStreamWriteValue32`."""
+    """Write 64 bits when the stream gets there; see `hipStreamWriteValue32`.
+
+    `ptr`, `value` and `flags` as there. Returns ``(hipError_t,)``.
+    """
     _write(stream, ptr, value, flags, "u8")

@@ -152,6 +152,8 @@ def hiprtcCreateProgram(
 def hiprtcDestroyProgram(prog: Any) -> tuple[hiprtcResult]:
     """End a program; code that was got from it stays.
 
+    `prog` is what `hiprtcCreateProgram` returned.
+
     Returns
     -------
     tuple
@@ -170,6 +172,8 @@ def hiprtcDestroyProgram(prog: Any) -> tuple[hiprtcResult]:
 def hiprtcAddNameExpression(prog: Any, name_expression: bytes | str) -> tuple[hiprtcResult]:
     """Ask for an instance of a kernel template, such as ``b"scale<float>"``, or a variable, before compiling.
 
+    `prog` is what `hiprtcCreateProgram` returned, and `name_expression` that name, bytes or str.
+
     Returns
     -------
     tuple
@@ -187,6 +191,8 @@ def hiprtcAddNameExpression(prog: Any, name_expression: bytes | str) -> tuple[hi
 
 def hiprtcGetLoweredName(prog: Any, name_expression: bytes | str) -> tuple[hiprtcResult, bytes | None]:
     """Return the name by which ``hipModuleGetFunction`` or ``hipModuleGetGlobal`` finds what a name expression means.
+
+    `prog` was compiled, and `name_expression` was added to it before.
 
     Returns
     -------
@@ -211,6 +217,8 @@ def hiprtcGetLoweredName(prog: Any, name_expression: bytes | str) -> tuple[hiprt
 
 def hiprtcCompileProgram(prog: Any, numOptions: int, options: Any) -> tuple[hiprtcResult]:
     """Compile a program for the current device.
+
+    `prog` is what `hiprtcCreateProgram` returned. The first `numOptions` of the options count.
 
     HIP C++ goes to clang where the device takes SPIR-V, and elsewhere to the translator to OpenCL C; see
     docs/hip-kernels.md. Blocks while the compilers work. What they say is in the program's log: errors, or the warnings
@@ -300,7 +308,11 @@ def _is_opencl(source: str) -> bool:
 
 
 def hiprtcGetProgramLogSize(prog: Any) -> tuple[hiprtcResult, int | None]:
-    """Return the bytes of the log of the last compilation, with the zero at its end."""
+    """Return the bytes of the log of the last compilation, with the zero at its end.
+
+    `prog` is what `hiprtcCreateProgram` returned; HIPRTC_ERROR_INVALID_PROGRAM for anything else. Returns
+    ``(HIPRTC_SUCCESS, bytes)``.
+    """
     if not _usable(prog):
         return INVALID_PROGRAM, None
     return SUCCESS, len(prog._log.encode()) + 1
@@ -308,6 +320,8 @@ def hiprtcGetProgramLogSize(prog: Any) -> tuple[hiprtcResult, int | None]:
 
 def hiprtcGetProgramLog(prog: Any, log: Any) -> tuple[hiprtcResult]:
     """Write the log to host memory, such as a bytearray.
+
+    `prog` is what `hiprtcCreateProgram` returned; HIPRTC_ERROR_INVALID_PROGRAM for anything else.
 
     Returns
     -------
@@ -320,7 +334,10 @@ def hiprtcGetProgramLog(prog: Any, log: Any) -> tuple[hiprtcResult]:
 
 
 def hiprtcGetCodeSize(prog: Any) -> tuple[hiprtcResult, int | None]:
-    """Return the bytes of the code; ``HIPRTC_ERROR_INVALID_PROGRAM`` when none was compiled."""
+    """Return the bytes of the code; ``HIPRTC_ERROR_INVALID_PROGRAM`` when none was compiled.
+
+    `prog` was compiled. Returns ``(HIPRTC_SUCCESS, bytes)``.
+    """
     if not _usable(prog) or prog._code is None:
         return INVALID_PROGRAM, None
     return SUCCESS, len(prog._code)
@@ -328,6 +345,9 @@ def hiprtcGetCodeSize(prog: Any) -> tuple[hiprtcResult, int | None]:
 
 def hiprtcGetCode(prog: Any, code: Any) -> tuple[hiprtcResult]:
     """Write the code, which ``hipModuleLoadData`` takes, to host memory.
+
+    `prog` was compiled. `code` is what can be written to, such as a bytearray or a NumPy array, of as many bytes as
+    `hiprtcGetCodeSize` returned.
 
     Returns
     -------

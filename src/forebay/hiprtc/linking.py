@@ -52,13 +52,19 @@ class ihiprtcLinkState:
 
 
 def hiprtcGetBitcodeSize(prog: Any) -> tuple[hiprtcResult, int | None]:
-    """Return the bytes of LLVM's bitcode; ``HIPRTC_ERROR_INVALID_PROGRAM`` unless compiled with ``-fgpu-rdc``."""
+    """Return the bytes of LLVM's bitcode; ``HIPRTC_ERROR_INVALID_PROGRAM`` unless compiled with ``-fgpu-rdc``.
+
+    `prog` is the program. Returns ``(HIPRTC_SUCCESS, bytes)``.
+    """
     bitcode = api.bitcode_of(prog)
     return (INVALID_PROGRAM, None) if bitcode is None else (SUCCESS, len(bitcode))
 
 
 def hiprtcGetBitcode(prog: Any, bitcode: Any) -> tuple[hiprtcResult]:
     """Write LLVM's bitcode of a program that was compiled with ``-fgpu-rdc`` to host memory.
+
+    `prog` is the program. `bitcode` is what can be written to, such as a bytearray or a NumPy array, of as many bytes
+    as `hiprtcGetBitcodeSize` returned.
 
     Returns
     -------
@@ -75,7 +81,10 @@ def hiprtcGetBitcode(prog: Any, bitcode: Any) -> tuple[hiprtcResult]:
 def hiprtcLinkCreate(
     num_options: int = 0, option_ptr: Any = None, option_vals_pptr: Any = None
 ) -> tuple[hiprtcResult, ihiprtcLinkState]:
-    """Return ``(HIPRTC_SUCCESS, state)``, to which modules are added; the options are for AMD's linker and ignored."""
+    """Return ``(HIPRTC_SUCCESS, state)``, to which modules are added; the options are for AMD's linker and ignored.
+
+    `num_options`, `option_ptr` and `option_vals_pptr` are these options.
+    """
     return SUCCESS, ihiprtcLinkState()
 
 
@@ -90,6 +99,9 @@ def hiprtcLinkAddData(
     option_values: Any = None,
 ) -> tuple[hiprtcResult]:
     """Add a module to what is linked.
+
+    `hiprtc_link_state` is what `hiprtcLinkCreate` returned. `name`, `num_options`, `options_ptr` and `option_values`
+    are not looked at.
 
     Parameters
     ----------
@@ -127,6 +139,9 @@ def hiprtcLinkAddFile(
 ) -> tuple[hiprtcResult]:
     """Add a module in a file to what is linked, see `hiprtcLinkAddData`.
 
+    `file_path` is the file, str or bytes; `hiprtc_link_state`, `input_type`, `num_options`, `options_ptr` and
+    `option_values` as there.
+
     Returns
     -------
     tuple
@@ -144,6 +159,8 @@ def hiprtcLinkAddFile(
 
 def hiprtcLinkComplete(hiprtc_link_state: Any) -> tuple[hiprtcResult, bytes | None, int | None]:
     """Link what was added, and compile it for the current device. Blocks while the compilers work.
+
+    `hiprtc_link_state` is what `hiprtcLinkCreate` returned.
 
     Returns
     -------
@@ -169,7 +186,10 @@ def hiprtcLinkComplete(hiprtc_link_state: Any) -> tuple[hiprtcResult, bytes | No
 
 
 def hiprtcLinkDestroy(hiprtc_link_state: Any) -> tuple[hiprtcResult]:
-    """End a state; what was linked stays. ``HIPRTC_ERROR_INVALID_INPUT`` for anything but one that is not ended."""
+    """End a state; what was linked stays. ``HIPRTC_ERROR_INVALID_INPUT`` for anything but one that is not ended.
+
+    `hiprtc_link_state` is what `hiprtcLinkCreate` returned.
+    """
     if not _usable(hiprtc_link_state):
         return (INVALID_INPUT,)
     hiprtc_link_state._destroyed = True

@@ -1,5 +1,7 @@
 """The functions whose null stream is the thread's own."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,12 @@ def test_other_streams_are_as_given(streams, device):
     assert read(memory, 1) == [0x04040404]
     assert ok(hip.hipStreamGetFlags_spt(None)) == 0
     assert ok(hip.hipStreamGetPriority_spt(stream)) == 0
+
+
+def test_defaults_are_those_of_the_others(device):
+    assert code(hip.hipMemcpyToSymbol_spt(0, np.zeros(1), 8)) == E.hipErrorInvalidSymbol
+    assert code(hip.hipMemcpyFromSymbol_spt(np.zeros(1), 0, 8)) == E.hipErrorInvalidSymbol
+    assert inspect.signature(hip.hipMemcpy_spt) == inspect.signature(hip.hipMemcpy)
 
 
 def test_errors_are_those_of_the_others(device):

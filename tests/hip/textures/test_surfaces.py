@@ -62,6 +62,7 @@ def numbers(shape, dtype):
     return np.random.default_rng(3).integers(0, 100, shape).astype(dtype)
 
 
+@pytest.mark.needs("a compiler of its own")
 @pytest.mark.parametrize("mode", [ZERO, CLAMP])
 @pytest.mark.parametrize("kind", TYPES)
 def test_reading(run, kind, mode):
@@ -77,6 +78,7 @@ def test_reading(run, kind, mode):
     assert np.array_equal(got, expected)
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_a_trap_is_told_and_reads_zero(run, capfd):
     values = numbers((1, 1, 4, 1), "u4")
     x = np.array([0, 16, -4, 12], "i4")
@@ -84,6 +86,7 @@ def test_a_trap_is_told_and_reads_zero(run, capfd):
     assert got.tolist() == [values[0, 0, 0, 0], 0, 0, values[0, 0, 3, 0]]
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_other_types_of_the_same_bytes(run):
     """A surface has bytes: it may be read as another type."""
     values = numbers((1, 2, 4, 4), "u1")
@@ -92,6 +95,7 @@ def test_other_types_of_the_same_bytes(run):
     assert np.array_equal(got, values[0, 1].view("u4").ravel())
 
 
+@pytest.mark.needs("a compiler of its own")
 @pytest.mark.parametrize("mode", [ZERO, CLAMP])
 @pytest.mark.parametrize("begin", [0, -3, 2])
 def test_writing(run, begin, mode):
@@ -114,6 +118,7 @@ def test_writing(run, begin, mode):
     assert np.array_equal(got[0][inside], two[0][inside])
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_three_dimensions(run):
     values = np.zeros((5, 3, 4, 1), "i2")
     array = array_like(values)
@@ -121,6 +126,7 @@ def test_three_dimensions(run):
     assert np.array_equal(contents(array, values).ravel(), np.arange(60))
 
 
+@pytest.mark.needs("a compiler of its own")
 def test_layers_and_faces(run):
     L, C = hip.hipArrayLayered, hip.hipArrayCubemap
     one, two = (array_like(np.zeros((6, height, 4, 1), "i4"), L, n) for n, height in ((1, 1), (2, 2)))

@@ -63,14 +63,20 @@ def found_at(ptr: Any) -> tuple[Allocation, int]:
 
 @api(outputs=2)
 def hipMemGetAddressRange(dptr: Any) -> tuple[Pointer, int]:
-    """Return ``(hipError_t, base, bytes)`` of the allocation that the pointer is in."""
+    """Return ``(hipError_t, base, bytes)`` of the allocation that the pointer is in.
+
+    `dptr` points anywhere into it; hipErrorInvalidValue for memory that is not from here.
+    """
     allocation, _ = found_at(dptr)
     return Pointer(allocation.base), allocation.nbytes
 
 
 @api(outputs=1)
 def hipMemPtrGetInfo(ptr: Any) -> int:
-    """Return ``(hipError_t, bytes)`` of the allocation that the pointer is in."""
+    """Return ``(hipError_t, bytes)`` of the allocation that the pointer is in.
+
+    `ptr` points anywhere into it; hipErrorInvalidValue for memory that is not from here.
+    """
     return found_at(ptr)[0].nbytes
 
 
@@ -134,6 +140,8 @@ ATTRIBUTES: dict[hipPointer_attribute, tuple[Any, Callable[[Allocation, hipPoint
 def hipPointerGetAttribute(data: Any, attribute: Any, ptr: Any) -> None:
     """Write one attribute of a pointer to `data`, as C does; ``(hipError_t,)``.
 
+    `ptr` points anywhere into an allocation.
+
     Parameters
     ----------
     data : ctypes value, or memory of the host
@@ -156,6 +164,8 @@ def hipPointerGetAttribute(data: Any, attribute: Any, ptr: Any) -> None:
 @api()
 def hipPointerSetAttribute(value: Any, attribute: Any, ptr: Any) -> None:
     """Accept HIP_POINTER_ATTRIBUTE_SYNC_MEMOPS, which makes no difference; ``(hipError_t,)``.
+
+    `attribute` is a hipPointer_attribute, and `ptr` points anywhere into an allocation.
 
     hipErrorInvalidValue for other attributes, without a value, and for memory that is not from here.
     """

@@ -91,6 +91,8 @@ def _prefetch(ptr: Any, count: Any, place: int, stream: Any) -> None:
 def hipMemPrefetchAsync(dev_ptr: Any, count: int, device: int, stream: Any = None) -> None:
     """Remember where managed memory is wanted next; ``(hipError_t,)``. Moves nothing, and does not block.
 
+    `count` bytes from `dev_ptr` on; `stream` is a stream, None or 0.
+
     Parameters
     ----------
     device : int
@@ -104,7 +106,11 @@ def hipMemPrefetchAsync(dev_ptr: Any, count: int, device: int, stream: Any = Non
 
 @api()
 def hipMemPrefetchAsync_v2(dev_ptr: Any, count: int, location: Any, flags: int = 0, stream: Any = None) -> None:
-    """Do what `hipMemPrefetchAsync` does, for a hipMemLocation; the flags have to be 0."""
+    """Do what `hipMemPrefetchAsync` does, for a hipMemLocation; the flags have to be 0.
+
+    `dev_ptr`, `count` and `stream` as there; `location` is that structure. hipErrorInvalidValue for flags. Returns
+    ``(hipError_t,)``.
+    """
     if flags:
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipMemPrefetchAsync_v2: flags have to be 0, not {flags}")
     _prefetch(dev_ptr, count, _place_of(location), stream)
@@ -134,6 +140,8 @@ def _advise(ptr: Any, count: Any, advice: Any, place: int) -> None:
 def hipMemAdvise(dev_ptr: Any, count: int, advice: Any, device: int) -> None:
     """Remember how managed memory is used, a hipMemoryAdvise; ``(hipError_t,)``. It counts for the whole allocation.
 
+    `count` bytes from `dev_ptr` on, and `device` a number or hipCpuDeviceId.
+
     `hipMemRangeGetAttribute` returns it, and nothing else depends on it. hipErrorInvalidValue for other memory and
     another advice, hipErrorInvalidDevice for an unknown device. Does not block.
     """
@@ -142,7 +150,10 @@ def hipMemAdvise(dev_ptr: Any, count: int, advice: Any, device: int) -> None:
 
 @api()
 def hipMemAdvise_v2(dev_ptr: Any, count: int, advice: Any, location: Any) -> None:
-    """Do what `hipMemAdvise` does, for a hipMemLocation."""
+    """Do what `hipMemAdvise` does, for a hipMemLocation.
+
+    `dev_ptr`, `count` and `advice` as there; `location` is that structure. Returns ``(hipError_t,)``.
+    """
     _advise(dev_ptr, count, advice, _place_of(location))
 
 
@@ -165,6 +176,8 @@ def _words(hints: Hints, attribute: hipMemRangeAttribute, count: int) -> list[in
 @api()
 def hipMemRangeGetAttribute(data: Any, data_size: int, attribute: Any, dev_ptr: Any, count: int) -> None:
     """Write what was said of managed memory to `data`; ``(hipError_t,)``.
+
+    It is of `count` bytes from `dev_ptr` on, in one allocation of `hipMallocManaged`. Does not block.
 
     Parameters
     ----------
@@ -192,6 +205,8 @@ def hipMemRangeGetAttribute(data: Any, data_size: int, attribute: Any, dev_ptr: 
 @api()
 def hipStreamAttachMemAsync(stream: Any, dev_ptr: Any, length: int = 0, flags: int = hipMemAttachSingle) -> None:
     """Accept which stream uses managed memory, which makes no difference; ``(hipError_t,)``. Does not block.
+
+    `dev_ptr` is what `hipMallocManaged` returned, and `flags` are hipMemAttach….
 
     `length` is 0 or all of the allocation. hipErrorInvalidValue for other memory, lengths and flags.
     """

@@ -83,7 +83,10 @@ def hipDeviceGetDefaultMemPool(device: int) -> ihipMemPoolHandle_t:
 
 @api(outputs=1)
 def hipDeviceGetMemPool(device: int) -> ihipMemPoolHandle_t:
-    """Return ``(hipError_t, pool)`` that `hipMallocAsync` uses: the default one."""
+    """Return ``(hipError_t, pool)`` that `hipMallocAsync` uses: the default one.
+
+    `device` is a device's number; hipErrorInvalidDevice for an unknown one.
+    """
     return ihipMemPoolHandle_t(FIRST_HANDLE + device_number(device))
 
 
@@ -127,6 +130,8 @@ def hipMemPoolGetAttribute(mem_pool: Any, attr: Any, value: Any = _NOWHERE) -> R
 def hipMemPoolSetAttribute(mem_pool: Any, attr: Any, value: Any) -> None:
     """Change an attribute of a memory pool; ``(hipError_t,)``.
 
+    `mem_pool` is the pool, and `attr` a hipMemPoolAttr.
+
     `value` is read from where it is, as in HIP: pass a ctypes.c_int or ctypes.c_uint64, or a pointer to one. An int is
     an address, as everywhere in this interface. hipErrorInvalidValue for an attribute that cannot be set,
     and for a peak set to anything but 0.
@@ -141,7 +146,11 @@ def hipMemPoolSetAttribute(mem_pool: Any, attr: Any, value: Any) -> None:
 
 @api()
 def hipMemPoolTrimTo(mem_pool: Any, min_bytes_to_hold: int) -> None:
-    """Give back what nothing uses, until so much is reserved; ``(hipError_t,)``. See `forebay.MemoryPool.trim`."""
+    """Give back what nothing uses, until so much is reserved; ``(hipError_t,)``. See `forebay.MemoryPool.trim`.
+
+    `mem_pool` is the pool, and `min_bytes_to_hold` a number of bytes; hipErrorInvalidValue for what is no pool. Waits
+    for nothing.
+    """
     pool = _pool_of(mem_pool)
     if not isinstance(min_bytes_to_hold, int):
         raise ArgumentTypeError(f"min_bytes_to_hold is an int, not {type(min_bytes_to_hold).__name__}")
@@ -150,7 +159,11 @@ def hipMemPoolTrimTo(mem_pool: Any, min_bytes_to_hold: int) -> None:
 
 @api()
 def hipDeviceSetMemPool(device: int, mem_pool: Any) -> None:
-    """Accept the one pool that a device has; ``(hipError_t,)``: hipErrorInvalidDevice for another device's."""
+    """Accept the one pool that a device has; ``(hipError_t,)``: hipErrorInvalidDevice for another device's.
+
+    `device` is a device's number, and `mem_pool` what `hipDeviceGetDefaultMemPool` returned for it;
+    hipErrorInvalidValue for what is no pool.
+    """
     number = device_number(device)
     if _pool_of(mem_pool) is not device_of(number).pool:
         raise HipError(hipError_t.hipErrorInvalidDevice, f"this is not the pool of device {number}")
@@ -158,7 +171,10 @@ def hipDeviceSetMemPool(device: int, mem_pool: Any) -> None:
 
 @api(outputs=1)
 def hipMallocFromPoolAsync(size: int, mem_pool: Any, stream: Any = None) -> DeviceArray:
-    """Do what `hipMallocAsync` does, with the pool of the stream's device; hipErrorInvalidValue for another pool."""
+    """Do what `hipMallocAsync` does, with the pool of the stream's device; hipErrorInvalidValue for another pool.
+
+    `size` is in bytes, and `mem_pool` what `hipDeviceGetDefaultMemPool` returned. Returns ``(hipError_t, pointer)``.
+    """
     nbytes, pool, queue = size_of(size), _pool_of(mem_pool), queue_of(stream)
     if pool is not queue.device.pool:
         raise HipError(hipError_t.hipErrorInvalidValue, "the pool and the stream are of two devices")
@@ -171,6 +187,8 @@ def hipMallocFromPoolAsync(size: int, mem_pool: Any, stream: Any = None) -> Devi
 @api(outputs=1)
 def hipMemPoolGetAccess(mem_pool: Any, location: Any) -> hipMemAccessFlags:
     """Return ``(hipError_t, hipMemAccessFlags)`` for a hipMemLocation: kernels of the pool's own device read and write.
+
+    `mem_pool` is the pool, and `location` a device's.
 
     hipErrorInvalidValue for another pool and for anything but a device.
     """

@@ -41,6 +41,8 @@ def _host_memory(ptr: Any) -> tuple[Allocation, int]:
 def hipHostRegister(hostPtr: Any, sizeBytes: int, flags: int = 0) -> None:
     """Make the program's own memory known, for copies and where it can be for kernels; ``(hipError_t,)``.
 
+    `sizeBytes` bytes from `hostPtr` on.
+
     Parameters
     ----------
     hostPtr : address, or object with the buffer protocol
@@ -79,6 +81,8 @@ def hipHostRegister(hostPtr: Any, sizeBytes: int, flags: int = 0) -> None:
 def hipHostUnregister(hostPtr: Any) -> None:
     """Forget memory of `hipHostRegister`, once everything submitted to its device is done; ``(hipError_t,)``. Blocks.
 
+    `hostPtr` is what was registered.
+
     hipErrorInvalidValue for a null pointer, hipErrorHostMemoryNotRegistered when none that is registered begins there.
     """
     address, _ = address_of(hostPtr)
@@ -97,6 +101,8 @@ def hipHostUnregister(hostPtr: Any) -> None:
 def hipHostGetDevicePointer(hstPtr: Any, flags: int = 0) -> Pointer:
     """Return ``(hipError_t, pointer)`` for kernels to memory of `hipHostMalloc` or `hipHostRegister`: the same address.
 
+    `hstPtr` may point anywhere into it, and `flags` have to be 0.
+
     hipErrorInvalidValue for other memory, hipErrorNotSupported where the device cannot map it.
     """
     allocation, offset = _host_memory(hstPtr)
@@ -109,5 +115,8 @@ def hipHostGetDevicePointer(hstPtr: Any, flags: int = 0) -> Pointer:
 
 @api(outputs=1)
 def hipHostGetFlags(hostPtr: Any) -> int:
-    """Return ``(hipError_t, flags)`` that the memory was allocated or registered with; else hipErrorInvalidValue."""
+    """Return ``(hipError_t, flags)`` that the memory was allocated or registered with; else hipErrorInvalidValue.
+
+    `hostPtr` points into memory of `hipHostMalloc` or `hipHostRegister`.
+    """
     return _host_memory(hostPtr)[0].flags

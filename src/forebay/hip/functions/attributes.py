@@ -97,13 +97,18 @@ def _attributes(kernel: Kernel) -> hipFuncAttributes:
 
 @api(outputs=1)
 def hipFuncGetAttributes(func: Any) -> hipFuncAttributes:
-    """Return ``(hipError_t, hipFuncAttributes)``; hipErrorInvalidDeviceFunction for anything but a function."""
+    """Return ``(hipError_t, hipFuncAttributes)``; hipErrorInvalidDeviceFunction for anything but a function.
+
+    `func` is what `hipModuleGetFunction` returned.
+    """
     return _attributes(kernel_of(func))
 
 
 @api(outputs=1)
 def hipFuncGetAttribute(attrib: Any, hfunc: Any) -> int:
     """Return ``(hipError_t, value)`` of one member of `hipFuncAttributes`, which says what each is.
+
+    `attrib` is a hipFunction_attribute, and `hfunc` what `hipModuleGetFunction` returned.
 
     hipErrorInvalidHandle without a function, hipErrorInvalidValue for an unknown attribute.
     """
@@ -118,6 +123,8 @@ def hipFuncGetAttribute(attrib: Any, hfunc: Any) -> int:
 @api()
 def hipFuncSetAttribute(func: Any, attr: Any, value: int) -> None:
     """Check a hipFuncAttribute; ``(hipError_t,)``. A launch may use all the shared memory there is without it.
+
+    `func` is what `hipModuleGetFunction` returned, `attr` the attribute, and `value` bytes or percent.
 
     hipErrorInvalidDeviceFunction for anything but a function; hipErrorInvalidValue for other attributes than
     MaxDynamicSharedMemorySize and PreferredSharedMemoryCarveout (a percentage, or -1), for more shared memory than a
@@ -139,6 +146,8 @@ def hipFuncSetAttribute(func: Any, attr: Any, value: int) -> None:
 def hipFuncSetCacheConfig(func: Any, config: Any) -> None:
     """Accept how a function would like the cache to be divided, and ignore it, as on AMD's devices; ``(hipError_t,)``.
 
+    `func` is what `hipModuleGetFunction` returned, and `config` what would be preferred.
+
     hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for anything but a hipFuncCache_t.
     """
     kernel_of(func)
@@ -148,6 +157,8 @@ def hipFuncSetCacheConfig(func: Any, config: Any) -> None:
 @api()
 def hipFuncSetSharedMemConfig(func: Any, config: Any) -> None:
     """Accept how wide the banks of shared memory are to be, and ignore it, as on AMD's devices; ``(hipError_t,)``.
+
+    `func` is what `hipModuleGetFunction` returned, and `config` the width.
 
     hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for anything but a
     hipSharedMemConfig.

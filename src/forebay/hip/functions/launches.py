@@ -46,6 +46,8 @@ def hipLaunchKernel(
 ) -> Result:
     """Launch a function; ``(hipError_t,)``. Does not block.
 
+    `sharedMemBytes` and `stream` as for `hipModuleLaunchKernel`.
+
     Parameters
     ----------
     function_address : ihipModuleSymbol_t
@@ -76,6 +78,9 @@ def hipExtLaunchKernel(
     flags: int = 0,
 ) -> Result:
     """Do what `hipLaunchKernel` does, and record one event before and one after it, unless they are None.
+
+    `function_address`, `numBlocks`, `dimBlocks`, `args`, `sharedMemBytes` and `stream` as there; `startEvent` and
+    `stopEvent` are the events.
 
     The flags make no difference. Errors as for `hipEventRecord` too; nothing is launched when the first is refused.
     """
@@ -148,6 +153,9 @@ def hipModuleLaunchCooperativeKernel(
 ) -> Result:
     """Launch a function all of whose groups run at the same time; ``(hipError_t,)``. Does not block.
 
+    `f`, `gridDimX`, `gridDimY`, `gridDimZ`, `blockDimX`, `blockDimY`, `blockDimZ`, `sharedMemBytes`, `stream` and
+    `kernelParams` as for `hipModuleLaunchKernel`.
+
     How many groups that can be, Level Zero's driver tells; elsewhere it is one for each compute unit, on CPUs one less.
     Such launches of a device run one after the other, as on AMD's devices, whatever their streams are; other work
     beside them only delays them. In a capture it becomes a node like that of any launch, and graphs are not ordered so.
@@ -162,5 +170,9 @@ def hipModuleLaunchCooperativeKernel(
 def hipLaunchCooperativeKernel(
     f: Any, gridDim: Any, blockDimX: Any, kernelParams: Any, sharedMemBytes: int = 0, stream: Any = None
 ) -> Result:
-    """Do what `hipModuleLaunchCooperativeKernel` does; the dimensions are `dim3`, an int or a tuple of up to three."""
+    """Do what `hipModuleLaunchCooperativeKernel` does; the dimensions are `dim3`, an int or a tuple of up to three.
+
+    `f` is the function, `gridDim` groups of `blockDimX` work-items; `kernelParams`, `sharedMemBytes` and `stream` as
+    there. Does not block.
+    """
     return _launch(f, extents_of(gridDim), extents_of(blockDimX), sharedMemBytes, stream, kernelParams)

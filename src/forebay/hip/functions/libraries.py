@@ -54,6 +54,9 @@ def hipLibraryLoadData(
 ) -> Result:
     """Build a library for the current device; ``(hipError_t, library, None, None)``. See `hipModuleLoadData`.
 
+    `code` is what `hipModuleLoadData` takes. The options are `jitOptionsValues`, `numJitOptions`, `libraryOptionValues`
+    and `numLibraryOptions`. Blocks while it compiles.
+
     The options say how other compilers are to go about it, and are not looked at.
     """
     return (*hipModuleLoadData(code), None, None)
@@ -66,17 +69,27 @@ def hipLibraryLoadFromFile(
     libraryOptionValues: Any = None,
     numLibraryOptions: int = 0,
 ) -> Result:
-    """Build a library from a file; ``(hipError_t, library, None, None)``. See `hipModuleLoad`."""
+    """Build a library from a file; ``(hipError_t, library, None, None)``. See `hipModuleLoad`.
+
+    `fileName` is the file. `jitOptionsValues`, `numJitOptions`, `libraryOptionValues` and `numLibraryOptions` are not
+    looked at. Blocks while it compiles.
+    """
     return (*hipModuleLoad(fileName), None, None)
 
 
 def hipLibraryUnload(library: Any) -> Result:
-    """Do what `hipModuleUnload` does."""
+    """Do what `hipModuleUnload` does.
+
+    `library` is what `hipLibraryLoadData` returned. Returns ``(hipError_t,)``.
+    """
     return hipModuleUnload(library)
 
 
 def hipLibraryGetKernel(library: Any, name: Any) -> Result:
-    """Return ``(hipError_t, kernel)`` of this name, which is a function for any launch. See `hipModuleGetFunction`."""
+    """Return ``(hipError_t, kernel)`` of this name, which is a function for any launch. See `hipModuleGetFunction`.
+
+    `library` is what `hipLibraryLoadData` returned.
+    """
     return hipModuleGetFunction(library, name)
 
 
@@ -86,13 +99,20 @@ def hipLibraryGetKernelCount(library: Any) -> Result:
 
 
 def hipLibraryGetGlobal(library: Any, name: Any) -> Result:
-    """Return ``(hipError_t, pointer, bytes)`` of a variable. See `hipModuleGetGlobal`."""
+    """Return ``(hipError_t, pointer, bytes)`` of a variable. See `hipModuleGetGlobal`.
+
+    `library` is what `hipLibraryLoadData` returned, and `name` the variable's, bytes or str.
+    """
     return hipModuleGetGlobal(library, name)
 
 
 @api(outputs=1)
 def hipLibraryEnumerateKernels(numKernels: int, library: Any) -> list[ihipModuleSymbol_t]:
-    """Return ``(hipError_t, kernels)``: a list of at most so many."""
+    """Return ``(hipError_t, kernels)``: a list of at most so many.
+
+    At most `numKernels` of what `library` has: hipErrorInvalidHandle for None, hipErrorNotFound for one that was
+    unloaded.
+    """
     program = module_of(library).program
     assert program is not None
     found = [hipModuleGetFunction(library, name) for name in list(program)[: size_of(numKernels)]]
@@ -130,6 +150,8 @@ def hipKernelGetName(kernel: Any) -> CString:
 def hipKernelGetParamInfo(kernel: Any, paramIndex: int) -> tuple[int, int]:
     """Return ``(hipError_t, offset, bytes)`` of a parameter among the packed arguments of HIP's ``extra``.
 
+    `kernel` is what `hipLibraryGetKernel` returned, and `paramIndex` counts its parameters from 0.
+
     hipErrorInvalidHandle for anything but a kernel, hipErrorInvalidValue when it has no such parameter.
     """
     parameters = [each for each in _kernel(kernel).kernel.parameters if each.kind != "local"]
@@ -150,12 +172,19 @@ def _check_device(kernel: Any, dev: Any) -> None:
 
 
 def hipKernelGetAttribute(attrib: Any, kernel: Any, dev: int) -> Result:
-    """Return ``(hipError_t, value)``. See `hipFuncGetAttribute`; hipErrorInvalidDevice for another device."""
+    """Return ``(hipError_t, value)``. See `hipFuncGetAttribute`; hipErrorInvalidDevice for another device.
+
+    `attrib` is a hipFunction_attribute, `kernel` what `hipLibraryGetKernel` returned, and `dev` the number of its
+    device.
+    """
     code = _check_device(kernel, dev)[0]
     return hipFuncGetAttribute(attrib, kernel) if code == OK else (code, None)
 
 
 def hipKernelSetAttribute(attrib: Any, value: int, kernel: Any, dev: int) -> Result:
-    """Check an attribute; ``(hipError_t,)``. See `hipFuncSetAttribute`; hipErrorInvalidDevice for another device."""
+    """Check an attribute; ``(hipError_t,)``. See `hipFuncSetAttribute`; hipErrorInvalidDevice for another device.
+
+    `attrib`, `kernel` and `dev` as for `hipKernelGetAttribute`; `value` as there.
+    """
     result = _check_device(kernel, dev)
     return hipFuncSetAttribute(kernel, attrib, value) if result[0] == OK else result

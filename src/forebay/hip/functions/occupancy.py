@@ -73,6 +73,8 @@ def _block_size(kernel: Kernel, shared: Any, limit: Any) -> tuple[int, int]:
 def hipOccupancyMaxActiveBlocksPerMultiprocessor(f: Any, blockSize: int, dynSharedMemPerBlk: int = 0) -> int:
     """Return ``(hipError_t, groups)`` that a compute unit runs at once.
 
+    `f` is the function, of groups of `blockSize` work-items, with `dynSharedMemPerBlk` bytes of dynamic local memory.
+
     That is 1, because no driver tells more, and 0 when the kernel cannot be launched with so many work-items or so much
     local memory. hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for less than one
     work-item.
@@ -84,14 +86,20 @@ def hipOccupancyMaxActiveBlocksPerMultiprocessor(f: Any, blockSize: int, dynShar
 def hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     f: Any, blockSize: int, dynSharedMemPerBlk: int = 0, flags: int = hipOccupancyDefault
 ) -> int:
-    """Do what `hipOccupancyMaxActiveBlocksPerMultiprocessor` does; the flags are 0 or 1."""
+    """Do what `hipOccupancyMaxActiveBlocksPerMultiprocessor` does; the flags are 0 or 1.
+
+    `f`, `blockSize` and `dynSharedMemPerBlk` as there; hipErrorInvalidValue for other flags.
+    """
     _check_flags(flags)
     return groups_per_unit(kernel_of(f), blockSize, dynSharedMemPerBlk)
 
 
 @api(outputs=1)
 def hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(f: Any, blockSize: int, dynSharedMemPerBlk: int = 0) -> int:
-    """Do what `hipOccupancyMaxActiveBlocksPerMultiprocessor` does; hipErrorInvalidValue for None."""
+    """Do what `hipOccupancyMaxActiveBlocksPerMultiprocessor` does; hipErrorInvalidValue for None.
+
+    `f` is the function, of groups of `blockSize` work-items, with `dynSharedMemPerBlk` bytes of dynamic local memory.
+    """
     return groups_per_unit(_kernel(f), blockSize, dynSharedMemPerBlk)
 
 
@@ -99,7 +107,10 @@ def hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(f: Any, blockSize: int, d
 def hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     f: Any, blockSize: int, dynSharedMemPerBlk: int = 0, flags: int = hipOccupancyDefault
 ) -> int:
-    """Do what `hipModuleOccupancyMaxActiveBlocksPerMultiprocessor` does; the flags are 0 or 1."""
+    """Do what `hipModuleOccupancyMaxActiveBlocksPerMultiprocessor` does; the flags are 0 or 1.
+
+    `f`, `blockSize` and `dynSharedMemPerBlk` as there; hipErrorInvalidValue for other flags.
+    """
     _check_flags(flags)
     return groups_per_unit(_kernel(f), blockSize, dynSharedMemPerBlk)
 
@@ -107,6 +118,8 @@ def hipModuleOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 @api(outputs=1)
 def hipOccupancyAvailableDynamicSMemPerBlock(f: Any, numBlocks: int, blockSize: int) -> int:
     """Return ``(hipError_t, bytes)`` of dynamic local memory with which `numBlocks` groups run at once on a unit.
+
+    `f` is the function, of groups of `blockSize` work-items.
 
     Groups share what there is. hipErrorInvalidDeviceFunction for anything but a function, hipErrorInvalidValue for less
     than one group or work-item, and for more work-items than the kernel can have.
@@ -121,6 +134,9 @@ def hipOccupancyAvailableDynamicSMemPerBlock(f: Any, numBlocks: int, blockSize: 
 def hipOccupancyMaxPotentialBlockSize(f: Any, dynSharedMemPerBlk: int = 0, blockSizeLimit: int = 0) -> tuple[int, int]:
     """Return ``(hipError_t, gridSize, blockSize)``: as many groups as there are compute units, the largest that may be.
 
+    `f` is the function, with `dynSharedMemPerBlk` bytes of dynamic local memory and groups of at most `blockSizeLimit`
+    work-items; 0 is no limit.
+
     hipErrorInvalidValue without a function, and for more local memory than there is.
     """
     return _block_size(_kernel(f), dynSharedMemPerBlk, blockSizeLimit)
@@ -130,7 +146,10 @@ def hipOccupancyMaxPotentialBlockSize(f: Any, dynSharedMemPerBlk: int = 0, block
 def hipModuleOccupancyMaxPotentialBlockSize(
     f: Any, dynSharedMemPerBlk: int = 0, blockSizeLimit: int = 0
 ) -> tuple[int, int]:
-    """Do what `hipOccupancyMaxPotentialBlockSize` does."""
+    """Do what `hipOccupancyMaxPotentialBlockSize` does.
+
+    `f`, `dynSharedMemPerBlk` and `blockSizeLimit` as there.
+    """
     return _block_size(_kernel(f), dynSharedMemPerBlk, blockSizeLimit)
 
 
@@ -138,6 +157,9 @@ def hipModuleOccupancyMaxPotentialBlockSize(
 def hipModuleOccupancyMaxPotentialBlockSizeWithFlags(
     f: Any, dynSharedMemPerBlk: int = 0, blockSizeLimit: int = 0, flags: int = hipOccupancyDefault
 ) -> tuple[int, int]:
-    """Do what `hipOccupancyMaxPotentialBlockSize` does; the flags are 0 or 1."""
+    """Do what `hipOccupancyMaxPotentialBlockSize` does; the flags are 0 or 1.
+
+    `f`, `dynSharedMemPerBlk` and `blockSizeLimit` as there; hipErrorInvalidValue for other flags.
+    """
     _check_flags(flags)
     return _block_size(_kernel(f), dynSharedMemPerBlk, blockSizeLimit)

@@ -51,10 +51,14 @@ def _with_stream(function: Callable[..., Result]) -> Callable[..., Result]:
     return call
 
 
-def _blocking(function: Callable[..., Result]) -> Callable[..., Result]:
+def _blocking(function: Callable[..., Result], does: Callable[..., Result]) -> Callable[..., Result]:
+    signature = inspect.signature(function)
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Result:
-        result = function(*args, **kwargs, stream=hipStreamPerThread)
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        result = does(*bound.args, stream=hipStreamPerThread)
         return hipStreamSynchronize(hipStreamPerThread) if result[0] == OK else result
 
     return call
@@ -62,7 +66,10 @@ def _blocking(function: Callable[..., Result]) -> Callable[..., Result]:
 
 def _add(name: str, base: str, made: Callable[..., Result], blocks: str) -> None:
     made.__name__ = made.__qualname__ = name
-    made.__doc__ = f"Do what `{base}` does, with `hipStreamPerThread` for the null stream.{blocks}"
+    given = ", ".join(f"`{each}`" for each in inspect.signature(made).parameters)
+    made.__doc__ = f"""Do what `{base}` does, with `hipStreamPerThread` for the null stream.{blocks}
+
+    {given} and the codes as there."""
     globals()[name] = made
     __all__.append(name)
 
@@ -70,4 +77,9 @@ def _add(name: str, base: str, made: Callable[..., Result], blocks: str) -> None
 for _name in _WITH_STREAM.split():
     _add(f"hip{_name}_spt", f"hip{_name}", _with_stream(_find(f"hip{_name}")), "")
 for _name in _BLOCKING.split():
-    _add(f"hip{_name}_spt", f"hip{_name}", _blocking(_find(f"hip{_name}Async")), " Blocks until it is done.")
+    _add(
+        f"hip{_name}_spt",
+        f"hip{_name}",
+        _blocking(_find(f"hip{_name}"), _find(f"hip{_name}Async")),
+        " Blocks until it is done.",
+    )

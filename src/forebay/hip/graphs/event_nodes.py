@@ -76,6 +76,8 @@ def _set_in(executable: Any, node: Any, kind: str, event: Any) -> None:
 def hipGraphAddEventRecordNode(graph: Any, pDependencies: Any, numDependencies: int, event: Any) -> hipGraphNode:
     """Add a node that records an event each time the graph runs; ``(hipError_t, node)``.
 
+    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
+
     The graph is cut there: what comes later in the order of its nodes comes after what is before. See
     `hipGraphAddKernelNode` for dependencies. hipErrorInvalidValue without an event, or for another device's. A graph
     with such nodes has no nodes for memory, and cannot be launched in a capture or become a child
@@ -87,6 +89,8 @@ def hipGraphAddEventRecordNode(graph: Any, pDependencies: Any, numDependencies: 
 @api(outputs=1)
 def hipGraphAddEventWaitNode(graph: Any, pDependencies: Any, numDependencies: int, event: Any) -> hipGraphNode:
     """Add a node that waits for an event as it was last recorded when the graph is launched; ``(hipError_t, node)``.
+
+    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`, `event` as there.
 
     See `hipGraphAddEventRecordNode`.
     """
@@ -127,6 +131,8 @@ def hipGraphEventWaitNodeSetEvent(node: Any, event: Any) -> None:
 def hipGraphExecEventRecordNodeSetEvent(hGraphExec: Any, hNode: Any, event: Any) -> None:
     """Let a node record another event from the next launch of an executable graph on; ``(hipError_t,)``.
 
+    `hGraphExec` is the executable graph, `hNode` a node of the graph it was made from, and `event` the other event.
+
     hipErrorInvalidValue when it is no such node of the graph that this was instantiated from, and as for
     `hipGraphEventRecordNodeSetEvent`.
     """
@@ -136,6 +142,8 @@ def hipGraphExecEventRecordNodeSetEvent(hGraphExec: Any, hNode: Any, event: Any)
 @api()
 def hipGraphExecEventWaitNodeSetEvent(hGraphExec: Any, hNode: Any, event: Any) -> None:
     """Let a node wait for another event from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec`, `hNode` and `event` as there.
 
     Errors as for `hipGraphExecEventRecordNodeSetEvent`.
     """

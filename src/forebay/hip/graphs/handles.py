@@ -205,7 +205,10 @@ def invalid_values() -> Iterator[None]:
 
 @api(outputs=1)
 def hipGraphCreate(flags: int = 0) -> ihipGraph:
-    """Make a graph without nodes on the current device; ``(hipError_t, graph)``. The flags have to be 0."""
+    """Make a graph without nodes on the current device; ``(hipError_t, graph)``.
+
+    hipErrorInvalidValue for `flags` other than 0.
+    """
     if flags:
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipGraphCreate: flags have to be 0, not {flags}")
     return handle_of_graph(current_device().graph())
@@ -250,6 +253,8 @@ def copy_of(original: ihipGraph) -> ihipGraph:
 def hipGraphClone(originalGraph: Any) -> ihipGraph:
     """Make a graph with nodes of its own that do the same; ``(hipError_t, graph)``.
 
+    `originalGraph` is any graph; hipErrorInvalidValue for one that was destroyed.
+
     hipErrorNotSupported for a graph with nodes that allocate or free memory.
     """
     return copy_of(graph_of(originalGraph))
@@ -272,6 +277,8 @@ def _instantiate(graph: Any, flags: int) -> hipGraphExec:
 def hipGraphInstantiate(graph: Any, bufferSize: int = 0) -> tuple[hipGraphExec, None, bytes]:
     """Make an executable graph; ``(hipError_t, executable, None, b"")``, the last two for an error's node and log.
 
+    `graph` is what `hipGraphCreate` or a capture returned; `bufferSize`, that of C's log, is not looked at.
+
     `last_exception` has the log. hipErrorInvalidValue for nodes that depend on each other in a circle,
     hipErrorNotSupported for a graph with memory nodes that has an executable graph. See `forebay.Graph.instantiate`.
     """
@@ -282,6 +289,8 @@ def hipGraphInstantiate(graph: Any, bufferSize: int = 0) -> tuple[hipGraphExec, 
 def hipGraphInstantiateWithFlags(graph: Any, flags: int = 0) -> hipGraphExec:
     """Do what `hipGraphInstantiate` does, returning ``(hipError_t, executable)``.
 
+    `graph` as there; `flags` are hipGraphInstantiateFlag….
+
     With AutoFreeOnLaunch a launch frees what the launch before has allocated. The flags Upload and UseNodePriority make
     no difference; hipErrorInvalidValue for others.
     """
@@ -290,7 +299,10 @@ def hipGraphInstantiateWithFlags(graph: Any, flags: int = 0) -> hipGraphExec:
 
 @api(outputs=1)
 def hipGraphExecGetFlags(graphExec: Any) -> int:
-    """Return ``(hipError_t, flags)`` that it was instantiated with; hipErrorInvalidValue when it was destroyed."""
+    """Return ``(hipError_t, flags)`` that it was instantiated with; hipErrorInvalidValue when it was destroyed.
+
+    `graphExec` is what `hipGraphInstantiate` returned.
+    """
     executable = executable_of(graphExec)
     return next((each.flags for each in list(_executables.values()) if each.executable is executable), 0)
 
@@ -298,6 +310,8 @@ def hipGraphExecGetFlags(graphExec: Any) -> int:
 @api()
 def hipGraphLaunch(graphExec: Any, stream: Any = None) -> None:
     """Run an executable graph in the order of the stream; ``(hipError_t,)``. Does not block.
+
+    `graphExec` is what `hipGraphInstantiate` returned; `stream` is a stream, None or 0.
 
     If an earlier launch of it still runs, on any stream, this one comes after it. In a capture its nodes become nodes
     of the captured graph. hipErrorInvalidValue when it was destroyed, when something it uses was freed, or when
@@ -313,7 +327,10 @@ def hipGraphLaunch(graphExec: Any, stream: Any = None) -> None:
 
 @api()
 def hipGraphUpload(graphExec: Any, stream: Any = None) -> None:
-    """Check its arguments; ``(hipError_t,)``. Instantiating has done what there is to do before a launch."""
+    """Check its arguments; ``(hipError_t,)``. Instantiating has done what there is to do before a launch.
+
+    `graphExec` is what `hipGraphInstantiate` returned, and `stream` a stream, None or 0. Does not block.
+    """
     executable_of(graphExec)
     queue_of(stream)
 
@@ -321,6 +338,8 @@ def hipGraphUpload(graphExec: Any, stream: Any = None) -> None:
 @api()
 def hipGraphExecDestroy(graphExec: Any) -> None:
     """End an executable graph; launches of it complete; ``(hipError_t,)``. Does not block.
+
+    `graphExec` is what `hipGraphInstantiate` returned.
 
     hipErrorInvalidValue for None and for one that was destroyed before.
     """
@@ -356,6 +375,8 @@ def _put_node(out: Any, node: hipGraphNode | None) -> None:
 
 def hipGraphExecUpdate(hGraphExec: Any, hGraph: Any, hErrorNode_out: Any) -> Result:
     """Let an executable graph do what the nodes of a graph do; ``(hipError_t, hipGraphExecUpdateResult)``.
+
+    `hGraphExec` is the executable graph, and `hGraph` the graph.
 
     Parameters
     ----------

@@ -60,6 +60,8 @@ def _invalid(message: str) -> HipError:
 def hipGraphAddMemAllocNode(graph: Any, pDependencies: Any, numDependencies: int, pNodeParams: Any) -> hipGraphNode:
     """Add what allocates memory; ``(hipError_t, node)``. ``pNodeParams.dptr`` is set to the pointer.
 
+    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
+
     The address stays the same in every launch. The memory is in use from the launch on until a node of the graph frees
     it, or else until hipFree or hipFreeAsync after the launch, or a node of another graph; before that the graph can be
     launched again only with hipGraphInstantiateFlagAutoFreeOnLaunch. See `forebay.Graph`.
@@ -124,6 +126,9 @@ def _add_free(graph: Any, dependencies: Any, count: Any, pointer: Any) -> hipGra
 def hipGraphAddMemFreeNode(graph: Any, pDependencies: Any, numDependencies: int, dev_ptr: Any) -> hipGraphNode:
     """Add what frees memory that this graph allocates, or a launch of another one before; ``(hipError_t, node)``.
 
+    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `dev_ptr` is the memory: what was set as
+    ``dptr`` by `hipGraphAddMemAllocNode`.
+
     hipErrorInvalidValue for other memory, for what this graph frees already, for what another graph both allocates and
     frees, and as for `hipGraphAddKernelNode`.
     """
@@ -132,7 +137,10 @@ def hipGraphAddMemFreeNode(graph: Any, pDependencies: Any, numDependencies: int,
 
 @api(outputs=1)
 def hipDrvGraphAddMemFreeNode(hGraph: Any, dependencies: Any, numDependencies: int, dptr: Any) -> hipGraphNode:
-    """Do what `hipGraphAddMemFreeNode` does."""
+    """Do what `hipGraphAddMemFreeNode` does.
+
+    `hGraph` is the graph, `dptr` the memory; `dependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
+    """
     return _add_free(hGraph, dependencies, numDependencies, dptr)
 
 
@@ -187,6 +195,8 @@ def hipDeviceGetGraphMemAttribute(device: int, attr: Any, value: Any) -> None:
 @api()
 def hipDeviceSetGraphMemAttribute(device: int, attr: Any, value: Any) -> None:
     """Begin a peak anew; ``(hipError_t,)``. See `hipDeviceGetGraphMemAttribute`.
+
+    `device` is a device's number, and `attr` a hipGraphMemAttributeType.
 
     hipErrorInvalidValue for anything but a peak, and for a value other than 0. The value is read from where it points.
     """

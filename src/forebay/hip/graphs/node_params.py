@@ -91,6 +91,8 @@ def hipGraphKernelNodeGetParams(node: Any) -> hipKernelNodeParams:
 def hipGraphKernelNodeSetParams(node: Any, pNodeParams: Any) -> None:
     """Let a node launch something else in what is instantiated from now on; ``(hipError_t,)``.
 
+    `node` is a kernel node, and `pNodeParams` a hipKernelNodeParams.
+
     hipErrorInvalidValue when it is not a kernel node, and as for `hipGraphAddKernelNode`.
     """
     set_node(node, "kernel", pNodeParams, kernel_work)
@@ -99,6 +101,8 @@ def hipGraphKernelNodeSetParams(node: Any, pNodeParams: Any) -> None:
 @api()
 def hipGraphExecKernelNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
     """Let a node launch something else from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph, `node` a kernel node, and `pNodeParams` a hipKernelNodeParams.
 
     The graph and launches under way are not changed. hipErrorInvalidValue when it is not a kernel node of the graph
     that this was instantiated from, or was added since; and as for `hipGraphAddKernelNode`.
@@ -113,6 +117,8 @@ def hipGraphExecKernelNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any
 def hipGraphMemcpyNodeGetParams(node: Any) -> hipMemcpy3DParms:
     """Return ``(hipError_t, hipMemcpy3DParms)``, of one row for `hipGraphAddMemcpyNode1D`.
 
+    `node` is a copy node; hipErrorInvalidValue for another.
+
     See `hipGraphKernelNodeGetParams`.
     """
     params: hipMemcpy3DParms = _get(node, "copy")
@@ -123,6 +129,8 @@ def hipGraphMemcpyNodeGetParams(node: Any) -> hipMemcpy3DParms:
 def hipGraphMemcpyNodeSetParams(node: Any, pNodeParams: Any) -> None:
     """Let a node copy something else in what is instantiated from now on, also the other way; ``(hipError_t,)``.
 
+    `node` is a copy node, and `pNodeParams` a hipMemcpy3DParms.
+
     hipErrorInvalidValue when it copies nothing, and as for `hipGraphAddMemcpyNode`.
     """
     set_node(node, "copy", pNodeParams, copy_work)
@@ -130,7 +138,10 @@ def hipGraphMemcpyNodeSetParams(node: Any, pNodeParams: Any) -> None:
 
 @api()
 def hipGraphMemcpyNodeSetParams1D(node: Any, dst: Any, src: Any, count: int, kind: Any) -> None:
-    """Do what `hipGraphMemcpyNodeSetParams` does, for bytes in one row; ``(hipError_t,)``."""
+    """Do what `hipGraphMemcpyNodeSetParams` does, for bytes in one row; ``(hipError_t,)``.
+
+    `node` is a copy node; `count` bytes from `src` to `dst`, of this `kind`.
+    """
     set_node(node, "copy", copy_params(dst, src, count, kind), copy_work)
 
 
@@ -154,6 +165,8 @@ def set_copy_in(executable: Any, node: Any, params: Any) -> None:
 def hipGraphExecMemcpyNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
     """Let a node copy something else from the next launch of an executable graph on; ``(hipError_t,)``.
 
+    `hGraphExec` is the executable graph, `node` a copy node, and `pNodeParams` a hipMemcpy3DParms.
+
     hipErrorInvalidValue for a copy of more than one row, before or now; for another kind than the node was made with,
     and between other kinds of memory; and as for `hipGraphExecKernelNodeSetParams` and `hipGraphAddMemcpyNode`.
     """
@@ -162,7 +175,10 @@ def hipGraphExecMemcpyNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any
 
 @api()
 def hipGraphExecMemcpyNodeSetParams1D(hGraphExec: Any, node: Any, dst: Any, src: Any, count: int, kind: Any) -> None:
-    """Do what `hipGraphExecMemcpyNodeSetParams` does, for bytes in one row; ``(hipError_t,)``."""
+    """Do what `hipGraphExecMemcpyNodeSetParams` does, for bytes in one row; ``(hipError_t,)``.
+
+    `hGraphExec` and `node` as there; `count` bytes from `src` to `dst`, of this `kind`.
+    """
     set_copy_in(hGraphExec, node, copy_params(dst, src, count, kind))
 
 
@@ -171,7 +187,10 @@ def hipGraphExecMemcpyNodeSetParams1D(hGraphExec: Any, node: Any, dst: Any, src:
 
 @api(outputs=1)
 def hipGraphMemsetNodeGetParams(node: Any) -> hipMemsetParams:
-    """Return ``(hipError_t, hipMemsetParams)``; see `hipGraphKernelNodeGetParams`."""
+    """Return ``(hipError_t, hipMemsetParams)``; see `hipGraphKernelNodeGetParams`.
+
+    `node` is a memset node; hipErrorInvalidValue for another.
+    """
     params: hipMemsetParams = _get(node, "fill")
     return params
 
@@ -179,6 +198,8 @@ def hipGraphMemsetNodeGetParams(node: Any) -> hipMemsetParams:
 @api()
 def hipGraphMemsetNodeSetParams(node: Any, pNodeParams: Any) -> None:
     """Let a node set something else in what is instantiated from now on; ``(hipError_t,)``.
+
+    `node` is a memset node, and `pNodeParams` a hipMemsetParams.
 
     hipErrorInvalidValue when it is not a memset node, and as for `hipGraphAddMemsetNode`.
     """
@@ -188,6 +209,8 @@ def hipGraphMemsetNodeSetParams(node: Any, pNodeParams: Any) -> None:
 @api()
 def hipGraphExecMemsetNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
     """Let a node set something else from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph, `node` a memset node, and `pNodeParams` a hipMemsetParams.
 
     hipErrorInvalidValue for more than one row, before or now, and as for `hipGraphExecKernelNodeSetParams` and
     `hipGraphAddMemsetNode`.
@@ -208,7 +231,10 @@ def _host_work(_: Any, params: Any) -> Work:
 
 @api(outputs=1)
 def hipGraphHostNodeGetParams(node: Any) -> hipHostNodeParams:
-    """Return ``(hipError_t, hipHostNodeParams)``; see `hipGraphKernelNodeGetParams`."""
+    """Return ``(hipError_t, hipHostNodeParams)``; see `hipGraphKernelNodeGetParams`.
+
+    `node` is a host node; hipErrorInvalidValue for another.
+    """
     params: hipHostNodeParams = _get(node, "host")
     return params
 
@@ -216,6 +242,8 @@ def hipGraphHostNodeGetParams(node: Any) -> hipHostNodeParams:
 @api()
 def hipGraphHostNodeSetParams(node: Any, pNodeParams: Any) -> None:
     """Let a node call something else in what is instantiated from now on; ``(hipError_t,)``.
+
+    `node` is a host node, and `pNodeParams` a hipHostNodeParams.
 
     hipErrorInvalidValue when it is not a host node, and without a function.
     """
@@ -226,6 +254,8 @@ def hipGraphHostNodeSetParams(node: Any, pNodeParams: Any) -> None:
 def hipGraphExecHostNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) -> None:
     """Let a node call something else from the next launch of an executable graph on; ``(hipError_t,)``.
 
+    `hGraphExec` is the executable graph, `node` a host node, and `pNodeParams` a hipHostNodeParams.
+
     hipErrorInvalidValue when it is not a host node, without a function, and as for `hipGraphExecKernelNodeSetParams`.
     """
     _set_in(hGraphExec, node, "host", pNodeParams, _host_work)
@@ -234,6 +264,8 @@ def hipGraphExecHostNodeSetParams(hGraphExec: Any, node: Any, pNodeParams: Any) 
 @api()
 def hipGraphExecChildGraphNodeSetParams(hGraphExec: Any, node: Any, childGraph: Any) -> None:
     """Let a node do what a graph does now, from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph, `node` the node, and `childGraph` the graph.
 
     hipErrorInvalidValue when the graph's nodes are of other kinds, or copy another way, than those of the graph that
     the node was made from; and as for `hipGraphExecKernelNodeSetParams` and `hipGraphAddChildGraphNode`.

@@ -77,6 +77,8 @@ def add_node(graph: Any, dependencies: Any, count: Any, params: Any, make: Calla
 def hipGraphAddKernelNode(graph: Any, pDependencies: Any, numDependencies: int, pNodeParams: Any) -> hipGraphNode:
     """Add a launch; ``(hipError_t, node)``. The arguments' values are those of now.
 
+    `graph` is what `hipGraphCreate` or a capture returned; hipErrorInvalidValue for one that was destroyed.
+
     Parameters
     ----------
     pDependencies : list of hipGraphNode, or pointer to their numbers
@@ -97,6 +99,9 @@ def hipGraphAddMemcpyNode1D(
 ) -> hipGraphNode:
     """Add a copy; ``(hipError_t, node)``. Memory of the host is read, or written, each time the graph runs.
 
+    `count` bytes from `src` to `dst`, of this `kind`; `pDependencies` and `numDependencies` as for
+    `hipGraphAddKernelNode`.
+
     See `hipMemcpyAsync` for what is copied and `hipGraphAddKernelNode` for dependencies. hipErrorInvalidValue for 0
     bytes.
     """
@@ -106,6 +111,8 @@ def hipGraphAddMemcpyNode1D(
 @api(outputs=1)
 def hipGraphAddMemcpyNode(graph: Any, pDependencies: Any, numDependencies: int, pCopyParams: Any) -> hipGraphNode:
     """Add a copy of rows and planes; ``(hipError_t, node)``.
+
+    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
 
     Parameters
     ----------
@@ -121,6 +128,8 @@ def hipGraphAddMemcpyNode(graph: Any, pDependencies: Any, numDependencies: int, 
 def hipGraphAddMemsetNode(graph: Any, pDependencies: Any, numDependencies: int, pMemsetParams: Any) -> hipGraphNode:
     """Add what sets memory of the device to a value; ``(hipError_t, node)``.
 
+    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
+
     Parameters
     ----------
     pMemsetParams : hipMemsetParams
@@ -135,6 +144,8 @@ def hipGraphAddMemsetNode(graph: Any, pDependencies: Any, numDependencies: int, 
 def hipGraphAddHostNode(graph: Any, pDependencies: Any, numDependencies: int, pNodeParams: Any) -> hipGraphNode:
     """Add a host function; ``(hipError_t, node)``.
 
+    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`.
+
     Parameters
     ----------
     pNodeParams : hipHostNodeParams
@@ -146,7 +157,10 @@ def hipGraphAddHostNode(graph: Any, pDependencies: Any, numDependencies: int, pN
 
 @api(outputs=1)
 def hipGraphAddEmptyNode(graph: Any, pDependencies: Any, numDependencies: int) -> hipGraphNode:
-    """Add a node that does nothing, for others to depend on; ``(hipError_t, node)``."""
+    """Add a node that does nothing, for others to depend on; ``(hipError_t, node)``.
+
+    `graph`, `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`, where the errors are.
+    """
     known, made, after = begin_node(graph, pDependencies, numDependencies)
     return known.handle_of(made.add_empty(after=after))
 
@@ -154,6 +168,8 @@ def hipGraphAddEmptyNode(graph: Any, pDependencies: Any, numDependencies: int) -
 @api(outputs=1)
 def hipGraphAddChildGraphNode(graph: Any, pDependencies: Any, numDependencies: int, childGraph: Any) -> hipGraphNode:
     """Add all that another graph's nodes do now; ``(hipError_t, node)``. What changes there later does not change it.
+
+    `pDependencies` and `numDependencies` as for `hipGraphAddKernelNode`. `childGraph` is the other graph.
 
     hipErrorNotSupported for a graph with nodes for memory or events; hipErrorInvalidValue for one of another device, or
     with nodes that depend on each other in a circle, and as for `hipGraphAddKernelNode`.
@@ -185,6 +201,8 @@ def hipGraphChildGraphNodeGetGraph(node: Any) -> ihipGraph:
 def hipGraphAddDependencies(graph: Any, from_: Any, to: Any, numDependencies: int) -> None:
     """Let each node of `to` come after the one of `from_` at the same place; ``(hipError_t,)``.
 
+    `from_` and `to` are lists of nodes of `graph`, and the first `numDependencies` of each count.
+
     Nothing has changed after hipErrorInvalidValue: for nodes of another graph, a node that is to come after itself, and
     a dependency that exists already. `hipGraphInstantiate` checks for circles.
     """
@@ -213,6 +231,8 @@ def _edges_in(known: ihipGraph, from_: Any, to: Any, count: Any) -> list[tuple[N
 def hipGraphRemoveDependencies(graph: Any, from_: Any, to: Any, numDependencies: int) -> None:
     """Let no node of `to` come after the one of `from_` at the same place any more; ``(hipError_t,)``.
 
+    `from_` and `to` are lists of nodes of `graph`, and the first `numDependencies` of each count.
+
     Nothing has changed after hipErrorInvalidValue: for nodes of another graph, and a dependency that does not exist or
     is given twice.
     """
@@ -239,21 +259,30 @@ def _edges(known: ihipGraph) -> list[tuple[hipGraphNode, hipGraphNode]]:
 
 @api(outputs=2)
 def hipGraphGetNodes(graph: Any) -> tuple[list[hipGraphNode], int]:
-    """Return ``(hipError_t, nodes, count)``: a list, in the order they were added in."""
+    """Return ``(hipError_t, nodes, count)``: a list, in the order they were added in.
+
+    `graph` is any graph; hipErrorInvalidValue for one that was destroyed.
+    """
     nodes = graph_of(graph).nodes
     return nodes, len(nodes)
 
 
 @api(outputs=2)
 def hipGraphGetRootNodes(graph: Any) -> tuple[list[hipGraphNode], int]:
-    """Return ``(hipError_t, nodes, count)`` of those that come after no other."""
+    """Return ``(hipError_t, nodes, count)`` of those that come after no other.
+
+    `graph` is any graph; hipErrorInvalidValue for one that was destroyed.
+    """
     nodes = [node for node in graph_of(graph).nodes if node.node is not None and not node.node.dependencies]
     return nodes, len(nodes)
 
 
 @api(outputs=3)
 def hipGraphGetEdges(graph: Any) -> tuple[list[hipGraphNode], list[hipGraphNode], int]:
-    """Return ``(hipError_t, from, to, count)``: the second list's nodes come after the first's at the same place."""
+    """Return ``(hipError_t, from, to, count)``: the second list's nodes come after the first's at the same place.
+
+    `graph` is any graph; hipErrorInvalidValue for one that was destroyed.
+    """
     edges = _edges(graph_of(graph))
     return [earlier for earlier, _ in edges], [later for _, later in edges], len(edges)
 
@@ -278,7 +307,10 @@ def hipGraphNodeGetDependentNodes(node: Any) -> tuple[list[hipGraphNode], int]:
 
 @api(outputs=1)
 def hipGraphNodeGetType(node: Any) -> hipGraphNodeType:
-    """Return ``(hipError_t, hipGraphNodeType)``."""
+    """Return ``(hipError_t, hipGraphNodeType)``.
+
+    `node` is any node; hipErrorInvalidValue when its graph was destroyed.
+    """
     known = node_of(node)
     assert known.node is not None
     mark = mark_of(known.node.work)
@@ -290,6 +322,8 @@ def hipGraphNodeGetType(node: Any) -> hipGraphNodeType:
 @api(outputs=1)
 def hipGraphNodeFindInClone(originalNode: Any, clonedGraph: Any) -> hipGraphNode:
     """Return ``(hipError_t, node)`` of a graph that `hipGraphClone` made: the copy of this node.
+
+    `originalNode` is a node of the graph that was cloned, and `clonedGraph` its clone.
 
     hipErrorInvalidValue when it has none.
     """

@@ -38,6 +38,9 @@ def hipGraphAddMemcpyNodeToSymbol(
 ) -> hipGraphNode:
     """Add a copy into a variable; ``(hipError_t, node)``.
 
+    `count` bytes from `src`, to `offset` bytes into the variable `symbol`, of this `kind`; `graph`, `pDependencies` and
+    `numDependencies` as for `hipGraphAddKernelNode`.
+
     See `hipMemcpyToSymbol` for the variable and `hipGraphAddMemcpyNode1D` for the rest.
     """
     return add_node(graph, pDependencies, numDependencies, _to(symbol, src, count, offset, kind), copy_work)
@@ -47,13 +50,18 @@ def hipGraphAddMemcpyNodeToSymbol(
 def hipGraphAddMemcpyNodeFromSymbol(
     graph: Any, pDependencies: Any, numDependencies: int, dst: Any, symbol: Any, count: int, offset: int, kind: Any
 ) -> hipGraphNode:
-    """Add a copy from a variable; ``(hipError_t, node)``. See `hipGraphAddMemcpyNodeToSymbol`."""
+    """Add a copy from a variable; ``(hipError_t, node)``. See `hipGraphAddMemcpyNodeToSymbol`.
+
+    `graph`, `pDependencies`, `numDependencies`, `symbol`, `count`, `offset` and `kind` as there; `dst` gets the bytes.
+    """
     return add_node(graph, pDependencies, numDependencies, _from(dst, symbol, count, offset, kind), copy_work)
 
 
 @api()
 def hipGraphMemcpyNodeSetParamsToSymbol(node: Any, symbol: Any, src: Any, count: int, offset: int, kind: Any) -> None:
     """Let a node copy into a variable in what is instantiated from now on; ``(hipError_t,)``.
+
+    `symbol`, `src`, `count`, `offset` and `kind` as for `hipGraphAddMemcpyNodeToSymbol`.
 
     See `hipGraphMemcpyNodeSetParams` and `hipMemcpyToSymbol`.
     """
@@ -62,7 +70,11 @@ def hipGraphMemcpyNodeSetParamsToSymbol(node: Any, symbol: Any, src: Any, count:
 
 @api()
 def hipGraphMemcpyNodeSetParamsFromSymbol(node: Any, dst: Any, symbol: Any, count: int, offset: int, kind: Any) -> None:
-    """Let a node copy from a variable in what is instantiated from now on; ``(hipError_t,)``."""
+    """Let a node copy from a variable in what is instantiated from now on; ``(hipError_t,)``.
+
+    `dst`, `symbol`, `count`, `offset` and `kind` as for `hipGraphAddMemcpyNodeFromSymbol`. Errors as for
+    `hipGraphMemcpyNodeSetParams`.
+    """
     set_node(node, "copy", _from(dst, symbol, count, offset, kind), copy_work)
 
 
@@ -71,6 +83,9 @@ def hipGraphExecMemcpyNodeSetParamsToSymbol(
     hGraphExec: Any, node: Any, symbol: Any, src: Any, count: int, offset: int, kind: Any
 ) -> None:
     """Let a node copy into a variable from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph; `symbol`, `src`, `count`, `offset` and `kind` as for
+    `hipGraphAddMemcpyNodeToSymbol`.
 
     See `hipGraphExecMemcpyNodeSetParams` and `hipMemcpyToSymbol`.
     """
@@ -81,5 +96,9 @@ def hipGraphExecMemcpyNodeSetParamsToSymbol(
 def hipGraphExecMemcpyNodeSetParamsFromSymbol(
     hGraphExec: Any, node: Any, dst: Any, symbol: Any, count: int, offset: int, kind: Any
 ) -> None:
-    """Let a node copy from a variable from the next launch of an executable graph on; ``(hipError_t,)``."""
+    """Let a node copy from a variable from the next launch of an executable graph on; ``(hipError_t,)``.
+
+    `hGraphExec` is the executable graph; `dst`, `symbol`, `count`, `offset` and `kind` as for
+    `hipGraphAddMemcpyNodeFromSymbol`. Errors as for `hipGraphExecMemcpyNodeSetParams`.
+    """
     set_copy_in(hGraphExec, node, _from(dst, symbol, count, offset, kind))

@@ -63,6 +63,9 @@ def _value(attribute: hipDeviceAttribute_t, properties: hipDeviceProp_t) -> int:
 def hipDeviceGetAttribute(attr: Any, deviceId: int) -> int:
     """Return ``(hipError_t, value)``: 0 for what no device here has, such as mipmaps, and for what no driver reports.
 
+    `attr` is a hipDeviceAttribute_t, and `deviceId` a device's number. What each is, its name in `hipDeviceProp_t`
+    says: sizes are in bytes, clocks in kHz.
+
     hipErrorInvalidDevice for an unknown device, hipErrorInvalidValue for an unknown attribute.
     """
     number = device_number(deviceId)

@@ -16,12 +16,13 @@ from forebay.hip.devices import (
     current_number,
     device_number,
     device_of,
+    hipDeviceSynchronize,
     is_open,
     reset,
     set_current,
 )
 from forebay.hip.enums import hipError_t, hipFuncCache_t, hipSharedMemConfig
-from forebay.hip.errors import HipError, api
+from forebay.hip.errors import HipError, Result, api
 from forebay.hip.hardware.limits import check_bank_config, check_cache_config
 from forebay.hip.hardware.peers import disable_peer, enable_peer
 from forebay.hip.pointers import Number, handle_number
@@ -119,6 +120,8 @@ def hipCtxCreate(flags: int, device: int) -> ihipCtx_t:
 def hipCtxDestroy(ctx: Any) -> None:
     """Pop a context that this thread has on top; ``(hipError_t,)``. Streams and memory of the device stay.
 
+    `ctx` is the context.
+
     hipErrorInvalidValue for None, hipErrorInvalidContext for anything but a context.
     """
     if ctx is None:
@@ -148,7 +151,10 @@ def hipCtxPopCurrent() -> ihipCtx_t:
 
 @api()
 def hipCtxPushCurrent(ctx: Any) -> None:
-    """Push a context, whose device becomes the current one; ``(hipError_t,)``: hipErrorInvalidContext."""
+    """Push a context, whose device becomes the current one; ``(hipError_t,)``: hipErrorInvalidContext.
+
+    `ctx` is what `hipCtxCreate` or `hipDevicePrimaryCtxRetain` returned; hipErrorInvalidContext for anything else.
+    """
     number = _device_of(ctx)
     _stack.devices.append(number)
     set_current(number)
@@ -156,7 +162,10 @@ def hipCtxPushCurrent(ctx: Any) -> None:
 
 @api()
 def hipCtxSetCurrent(ctx: Any) -> None:
-    """Put a context in the place of the one on top; None pops that; ``(hipError_t,)``. See `hipCtxPushCurrent`."""
+    """Put a context in the place of the one on top; None pops that; ``(hipError_t,)``. See `hipCtxPushCurrent`.
+
+    `ctx` is the context.
+    """
     if ctx is None:
         if _stack.devices:
             _pop()
@@ -181,7 +190,10 @@ def hipCtxGetDevice() -> int:
 
 @api(outputs=1)
 def hipCtxGetApiVersion(ctx: Any) -> int:
-    """Return ``(hipError_t, 4)``, as HIP's own; hipErrorInvalidContext for anything but a context."""
+    """Return ``(hipError_t, 4)``, as HIP's own; hipErrorInvalidContext for anything but a context.
+
+    `ctx` is the context.
+    """
     _device_of(ctx)
     return API_VERSION
 
@@ -201,7 +213,10 @@ def hipCtxGetCacheConfig() -> hipFuncCache_t:
 
 @api()
 def hipCtxSetCacheConfig(cacheConfig: Any) -> None:
-    """Do what `hipDeviceSetCacheConfig` does."""
+    """Do what `hipDeviceSetCacheConfig` does.
+
+    `cacheConfig` is a hipFuncCache_t. Returns ``(hipError_t,)``.
+    """
     current_device()
     check_cache_config(cacheConfig)
 
@@ -215,32 +230,43 @@ def hipCtxGetSharedMemConfig() -> hipSharedMemConfig:
 
 @api()
 def hipCtxSetSharedMemConfig(config: Any) -> None:
-    """Do what `hipDeviceSetSharedMemConfig` does."""
+    """Do what `hipDeviceSetSharedMemConfig` does.
+
+    `config` is a hipSharedMemConfig. Returns ``(hipError_t,)``.
+    """
     current_device()
     check_bank_config(config)
 
 
-@api()
-def hipCtxSynchronize() -> None:
-    """Do what `hipDeviceSynchronize` does."""
-    current_device().finish()
+def hipCtxSynchronize() -> Result:
+    """Do what `hipDeviceSynchronize` does. Blocks. Returns ``(hipError_t,)``."""
+    return hipDeviceSynchronize()
 
 
 @api()
 def hipCtxEnablePeerAccess(peerCtx: Any, flags: int = 0) -> None:
-    """Return ``(hipErrorPeerAccessUnsupported,)``, see `hipDeviceEnablePeerAccess`; hipErrorInvalidContext."""
+    """Return ``(hipErrorPeerAccessUnsupported,)``, see `hipDeviceEnablePeerAccess`; hipErrorInvalidContext.
+
+    `peerCtx` is a context of the other device, and `flags` are 0; hipErrorInvalidContext for anything but a context.
+    """
     enable_peer(_device_of(peerCtx), flags)
 
 
 @api()
 def hipCtxDisablePeerAccess(peerCtx: Any) -> None:
-    """Return ``(hipErrorPeerAccessNotEnabled,)``, see `hipDeviceDisablePeerAccess`; hipErrorInvalidContext."""
+    """Return ``(hipErrorPeerAccessNotEnabled,)``, see `hipDeviceDisablePeerAccess`; hipErrorInvalidContext.
+
+    `peerCtx` is a context of the other device; hipErrorInvalidContext for anything else.
+    """
     disable_peer(_device_of(peerCtx))
 
 
 @api(outputs=1)
 def hipDevicePrimaryCtxRetain(dev: int) -> ihipCtx_t:
-    """Open a device, and return ``(hipError_t, context)``; hipErrorInvalidDevice for an unknown device."""
+    """Open a device, and return ``(hipError_t, context)``; hipErrorInvalidDevice for an unknown device.
+
+    `dev` is a device's number.
+    """
     number = device_number(dev)
     device_of(number)
     return _context(number)
@@ -248,19 +274,28 @@ def hipDevicePrimaryCtxRetain(dev: int) -> ihipCtx_t:
 
 @api()
 def hipDevicePrimaryCtxRelease(dev: int) -> None:
-    """Do nothing but check; ``(hipError_t,)``: a device stays open until `hipDeviceReset`, as on AMD's devices."""
+    """Do nothing but check; ``(hipError_t,)``: a device stays open until `hipDeviceReset`, as on AMD's devices.
+
+    `dev` is a device's number; hipErrorInvalidDevice for an unknown one.
+    """
     device_number(dev)
 
 
 @api()
 def hipDevicePrimaryCtxReset(dev: int) -> None:
-    """Do what `hipDeviceReset` does, to this device; ``(hipError_t,)``. Blocks."""
+    """Do what `hipDeviceReset` does, to this device; ``(hipError_t,)``. Blocks.
+
+    `dev` is a device's number; hipErrorInvalidDevice for an unknown one.
+    """
     reset(device_number(dev))
 
 
 @api(outputs=2)
 def hipDevicePrimaryCtxGetState(dev: int) -> tuple[int, int]:
-    """Return ``(hipError_t, flags, active)``: 1 when the device was used and not reset since."""
+    """Return ``(hipError_t, flags, active)``: 1 when the device was used and not reset since.
+
+    `dev` is a device's number; hipErrorInvalidDevice for an unknown one.
+    """
     number = device_number(dev)
     return _flags.get(number, 0), int(is_open(number))
 
@@ -268,6 +303,8 @@ def hipDevicePrimaryCtxGetState(dev: int) -> tuple[int, int]:
 @api()
 def hipDevicePrimaryCtxSetFlags(dev: int, flags: int) -> None:
     """Set the flags of a device that was not used yet; ``(hipError_t,)``.
+
+    `dev` is a device's number; hipErrorInvalidDevice for an unknown one.
 
     hipErrorContextAlreadyInUse when it was, hipErrorInvalidValue for flags other than those of `hipSetDeviceFlags`,
     which make no difference.

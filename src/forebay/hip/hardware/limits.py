@@ -60,6 +60,8 @@ def hipDeviceGetLimit(limit: Any) -> int:
 def hipDeviceSetLimit(limit: Any, value: int) -> None:
     """Set a limit of the current device, which changes what `hipDeviceGetLimit` returns and nothing else.
 
+    `limit` is a hipLimit_t, and `value` bytes.
+
     Returns ``(hipError_t,)``. Drivers make room for the stack of a kernel and for printf by themselves.
     hipErrorNotSupported for a larger heap, because kernels have none; hipErrorUnsupportedLimit for other limits.
     """
@@ -97,6 +99,8 @@ def hipDeviceGetCacheConfig() -> hipFuncCache_t:
 def hipDeviceSetCacheConfig(cacheConfig: Any) -> None:
     """Accept how the cache is to be divided, and ignore it, as on AMD's devices; ``(hipError_t,)``.
 
+    `cacheConfig` is what would be preferred.
+
     hipErrorInvalidValue for anything but a hipFuncCache_t.
     """
     current_device()
@@ -113,6 +117,8 @@ def hipDeviceGetSharedMemConfig() -> hipSharedMemConfig:
 @api()
 def hipDeviceSetSharedMemConfig(config: Any) -> None:
     """Accept how wide the banks of shared memory are to be, and ignore it, as on AMD's devices; ``(hipError_t,)``.
+
+    `config` is the width.
 
     hipErrorInvalidValue for anything but a hipSharedMemConfig.
     """

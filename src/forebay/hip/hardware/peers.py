@@ -28,7 +28,10 @@ def _peer(peer: Any) -> int:
 
 @api(outputs=1)
 def hipDeviceCanAccessPeer(deviceId: int, peerDeviceId: int) -> int:
-    """Return ``(hipError_t, 0)``: kernels use the memory of their own device only; hipMemcpyPeer goes by the host."""
+    """Return ``(hipError_t, 0)``: kernels use the memory of their own device only; hipMemcpyPeer goes by the host.
+
+    `deviceId` and `peerDeviceId` are numbers of devices; hipErrorInvalidDevice for an unknown one.
+    """
     device_number(deviceId)
     device_number(peerDeviceId)
     return 0
@@ -54,6 +57,8 @@ def disable_peer(peer: Any) -> None:
 def hipDeviceEnablePeerAccess(peerDeviceId: int, flags: int = 0) -> None:
     """Return ``(hipErrorPeerAccessUnsupported,)``: no device can, as `hipDeviceCanAccessPeer` says.
 
+    `peerDeviceId` is the other device's number.
+
     Copies between devices do not need it: `hipMemcpyPeer` and hipMemcpyDefault work. hipErrorInvalidDevice for an
     unknown device and for the current one, hipErrorInvalidValue for flags other than 0.
     """
@@ -62,13 +67,18 @@ def hipDeviceEnablePeerAccess(peerDeviceId: int, flags: int = 0) -> None:
 
 @api()
 def hipDeviceDisablePeerAccess(peerDeviceId: int) -> None:
-    """Return ``(hipErrorPeerAccessNotEnabled,)``, because it cannot be enabled; hipErrorInvalidDevice as there."""
+    """Return ``(hipErrorPeerAccessNotEnabled,)``, because it cannot be enabled; hipErrorInvalidDevice as there.
+
+    `peerDeviceId` is the other device's number; hipErrorInvalidDevice as for `hipDeviceEnablePeerAccess`.
+    """
     disable_peer(peerDeviceId)
 
 
 @api(outputs=1)
 def hipDeviceGetP2PAttribute(attr: Any, srcDevice: int, dstDevice: int) -> int:
     """Return ``(hipError_t, 0)``: no attribute of a link holds, because there are no links.
+
+    `attr` is a hipDeviceP2PAttr, `srcDevice` and `dstDevice` are the numbers of the devices.
 
     hipErrorInvalidDevice for an unknown device and for one and the same, hipErrorInvalidValue for an unknown attribute.
     """
@@ -84,6 +94,8 @@ def hipDeviceGetP2PAttribute(attr: Any, srcDevice: int, dstDevice: int) -> int:
 @api(outputs=2)
 def hipExtGetLinkTypeAndHopCount(device1: int, device2: int) -> tuple[int, int]:
     """Return ``(hipError_t, 2, 2)``: PCI Express, and two hops, because a copy goes through the host.
+
+    `device1` and `device2` are numbers of devices.
 
     hipErrorInvalidValue for an unknown device and for one and the same.
     """

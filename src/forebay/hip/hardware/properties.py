@@ -263,6 +263,8 @@ _NOT_GIVEN = object()
 def hipGetDeviceProperties(prop: Any = _NOT_GIVEN, deviceId: Any = _NOT_GIVEN) -> Result:
     """Find out what a device is like: ``hipGetDeviceProperties(prop, device)`` or ``hipGetDeviceProperties(device)``.
 
+    `deviceId` is a device's number.
+
     The first fills in a `hipDeviceProp_t` and returns ``(hipError_t,)``, the second returns ``(hipError_t, prop)``.
     ``gcnArchName`` is the device's name in forebay, as a `CString`. hipErrorInvalidDevice for an unknown device.
     """
@@ -280,7 +282,10 @@ def hipDeviceComputeCapability(device: int) -> tuple[int, int]:
 
 @api(outputs=1)
 def hipDeviceGetUuid(device: int) -> hipUUID_t:
-    """Return ``(hipError_t, hipUUID_t)``: no two devices have the same, and it stays while the machine is the same."""
+    """Return ``(hipError_t, hipUUID_t)``: no two devices have the same, and it stays while the machine is the same.
+
+    `device` is a device's number; hipErrorInvalidDevice for an unknown one.
+    """
     found = hipDeviceProp_t()
     fill_in(found, device_number(device))
     return found.uuid
@@ -289,6 +294,8 @@ def hipDeviceGetUuid(device: int) -> hipUUID_t:
 @api(outputs=1)
 def hipChooseDevice(prop: Any) -> int:
     """Return ``(hipError_t, number)`` of the device that has the most of what a `hipDeviceProp_t` asks for.
+
+    `prop` is that structure.
 
     What is 0 or empty there is not asked for, otherwise each member that the device has at least is a point; the first
     of those with the most points is chosen. hipErrorInvalidValue for anything but a structure.

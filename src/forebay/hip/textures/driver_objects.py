@@ -83,14 +83,20 @@ def hipTexObjectCreate(pResDesc: Any, pTexDesc: Any, pResViewDesc: Any = None) -
 
 @api()
 def hipTexObjectDestroy(texObject: Any) -> None:
-    """Do what `hipDestroyTextureObject` does; ``(hipError_t,)``."""
+    """Do what `hipDestroyTextureObject` does; ``(hipError_t,)``.
+
+    `texObject` is what `hipTexObjectCreate` returned.
+    """
     if handle_number(texObject, "a texture object"):
         destroy(texObject, hipTextureObject_t)
 
 
 @api(outputs=1)
 def hipTexObjectGetResourceDesc(texObject: Any) -> HIP_RESOURCE_DESC:
-    """Return ``(hipError_t, HIP_RESOURCE_DESC)`` of an object; hipErrorInvalidValue for no object."""
+    """Return ``(hipError_t, HIP_RESOURCE_DESC)`` of an object; hipErrorInvalidValue for no object.
+
+    `texObject` is what `hipTexObjectCreate` returned.
+    """
     found = texture_object(texObject)
     made, resource = HIP_RESOURCE_DESC(found.resource.resType), found.resource
     made.res.array.hArray = resource.res.array.array
@@ -106,7 +112,10 @@ def hipTexObjectGetResourceDesc(texObject: Any) -> HIP_RESOURCE_DESC:
 
 @api(outputs=1)
 def hipTexObjectGetTextureDesc(texObject: Any) -> HIP_TEXTURE_DESC:
-    """Return ``(hipError_t, HIP_TEXTURE_DESC)`` of an object; hipErrorInvalidValue for no object."""
+    """Return ``(hipError_t, HIP_TEXTURE_DESC)`` of an object; hipErrorInvalidValue for no object.
+
+    `texObject` is what `hipTexObjectCreate` returned.
+    """
     given = texture_object(texObject).texture.copy()
     flags = 0 if given.readMode == READ.hipReadModeNormalizedFloat else HIP_TRSF_READ_AS_INTEGER
     flags |= HIP_TRSF_NORMALIZED_COORDINATES if given.normalizedCoords else 0
@@ -115,7 +124,10 @@ def hipTexObjectGetTextureDesc(texObject: Any) -> HIP_TEXTURE_DESC:
 
 @api(outputs=1)
 def hipTexObjectGetResourceViewDesc(texObject: Any) -> HIP_RESOURCE_VIEW_DESC:
-    """Return ``(hipError_t, HIP_RESOURCE_VIEW_DESC)`` of an object; hipErrorInvalidValue for one without a view."""
+    """Return ``(hipError_t, HIP_RESOURCE_VIEW_DESC)`` of an object; hipErrorInvalidValue for one without a view.
+
+    `texObject` is what `hipTexObjectCreate` returned.
+    """
     view = texture_object(texObject).view
     if view is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "the texture object was made without a view")

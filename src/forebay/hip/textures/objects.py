@@ -166,6 +166,8 @@ def hipCreateTextureObject(pResDesc: Any, pTexDesc: Any, pResViewDesc: Any = Non
 def hipDestroyTextureObject(textureObject: Any) -> None:
     """End a texture object; ``(hipError_t,)``. Does not block: launches that were submitted complete.
 
+    `textureObject` is what `hipCreateTextureObject` returned.
+
     None is accepted; hipErrorInvalidValue for one that was destroyed before. A launch with it gets that too.
     """
     if handle_number(textureObject, "a texture object"):
@@ -174,21 +176,30 @@ def hipDestroyTextureObject(textureObject: Any) -> None:
 
 @api(outputs=1)
 def hipGetTextureObjectResourceDesc(textureObject: Any) -> hipResourceDesc:
-    """Return ``(hipError_t, hipResourceDesc)`` that an object was made with; hipErrorInvalidValue for no object."""
+    """Return ``(hipError_t, hipResourceDesc)`` that an object was made with; hipErrorInvalidValue for no object.
+
+    `textureObject` is what `hipCreateTextureObject` returned.
+    """
     found: hipResourceDesc = texture_object(textureObject).resource.copy()
     return found
 
 
 @api(outputs=1)
 def hipGetTextureObjectTextureDesc(textureObject: Any) -> hipTextureDesc:
-    """Return ``(hipError_t, hipTextureDesc)`` that an object was made with; hipErrorInvalidValue for no object."""
+    """Return ``(hipError_t, hipTextureDesc)`` that an object was made with; hipErrorInvalidValue for no object.
+
+    `textureObject` is what `hipCreateTextureObject` returned.
+    """
     found: hipTextureDesc = texture_object(textureObject).texture.copy()
     return found
 
 
 @api(outputs=1)
 def hipGetTextureObjectResourceViewDesc(textureObject: Any) -> hipResourceViewDesc:
-    """Return ``(hipError_t, hipResourceViewDesc)`` of an object; hipErrorInvalidValue for one without a view."""
+    """Return ``(hipError_t, hipResourceViewDesc)`` of an object; hipErrorInvalidValue for one without a view.
+
+    `textureObject` is what `hipCreateTextureObject` returned.
+    """
     view = texture_object(textureObject).view
     if view is None:
         raise HipError(Invalid, "the texture object was made without a view")
@@ -217,5 +228,8 @@ def hipCreateSurfaceObject(pResDesc: Any) -> hipSurfaceObject_t:
 
 @api()
 def hipDestroySurfaceObject(surfaceObject: Any) -> None:
-    """End a surface object; ``(hipError_t,)``. See `hipDestroyTextureObject`; None is hipErrorInvalidValue."""
+    """End a surface object; ``(hipError_t,)``. See `hipDestroyTextureObject`; None is hipErrorInvalidValue.
+
+    `surfaceObject` is what `hipCreateSurfaceObject` returned.
+    """
     destroy(surfaceObject, hipSurfaceObject_t)

@@ -153,6 +153,8 @@ def _checked(reference: Any) -> textureReference:
 def hipModuleGetTexRef(hmod: Any, name: Any) -> textureReference:
     """Return ``(hipError_t, textureReference)`` of a module's variable such as ``texture<float, 2> name``.
 
+    `hmod` is the module, and `name` the variable's name, bytes or str.
+
     Errors as `hipModuleGetGlobal`; hipErrorNotFound for other variables, too. Blocks the first time.
     """
     result, pointer, _ = hipModuleGetGlobal(hmod, name)
@@ -171,6 +173,8 @@ def hipModuleGetTexRef(hmod: Any, name: Any) -> textureReference:
 @api(outputs=1)
 def hipGetTextureReference(symbol: Any) -> textureReference:
     """Return ``(hipError_t, textureReference)`` of the variable at this address.
+
+    `symbol` is the address, as `hipModuleGetGlobal` returns it.
 
     hipErrorInvalidTexture unless `hipModuleGetTexRef` returned it before.
     """
@@ -198,6 +202,9 @@ def _format(reference: textureReference, desc: Any) -> Format:
 def hipBindTexture(tex: Any, devPtr: Any, desc: Any, size: int = 0xFFFFFFFF) -> int:
     """Let a texture reference read `size` bytes of linear memory, or what there is; ``(hipError_t, offset)``.
 
+    `tex` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. `devPtr`
+    is memory of the device, and `desc` a hipChannelFormatDesc, or None for the reference's own.
+
     The offset is 0. Blocks until everything before on the null stream is done. Errors as `hipCreateTextureObject`.
     """
     reference = _checked(tex)
@@ -207,7 +214,10 @@ def hipBindTexture(tex: Any, devPtr: Any, desc: Any, size: int = 0xFFFFFFFF) -> 
 
 @api(outputs=1)
 def hipBindTexture2D(tex: Any, devPtr: Any, desc: Any, width: int, height: int, pitch: int) -> int:
-    """Let a texture reference read rows of elements; ``(hipError_t, offset)``. See `hipBindTexture`."""
+    """Let a texture reference read rows of elements; ``(hipError_t, offset)``. See `hipBindTexture`.
+
+    `tex`, `devPtr` and `desc` as there; `width` and `height` in elements, `pitch` in bytes from a row to the next.
+    """
     reference = _checked(tex)
     place = of_rows(devPtr, _format(reference, desc), size_of(width), size_of(height), size_of(pitch))
     reference.bind(place, devPtr)
@@ -216,7 +226,10 @@ def hipBindTexture2D(tex: Any, devPtr: Any, desc: Any, width: int, height: int, 
 
 @api()
 def hipBindTextureToArray(tex: Any, array: Any, desc: Any = None) -> None:
-    """Let a texture reference read an array; ``(hipError_t,)``. See `hipBindTexture`."""
+    """Let a texture reference read an array; ``(hipError_t,)``. See `hipBindTexture`.
+
+    `tex` as there; `desc` is a hipChannelFormatDesc of elements of the same size, or None for the array's own.
+    """
     reference, known = _checked(tex), array_of(array)
     place = of_array(known)
     reference.bind(place if desc is None else place.as_format(Format.of_description(desc)), known)
@@ -224,20 +237,30 @@ def hipBindTextureToArray(tex: Any, array: Any, desc: Any = None) -> None:
 
 @api()
 def hipUnbindTexture(tex: Any) -> None:
-    """Let a texture reference read nothing: kernels get 0; ``(hipError_t,)``. Blocks."""
+    """Let a texture reference read nothing: kernels get 0; ``(hipError_t,)``. Blocks.
+
+    `tex` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
+    """
     _checked(tex).bind(None)
 
 
 @api(outputs=1)
 def hipGetTextureAlignmentOffset(texref: Any) -> int:
-    """Return ``(hipError_t, 0)``: memory is used from where it was bound."""
+    """Return ``(hipError_t, 0)``: memory is used from where it was bound.
+
+    `texref` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
+    """
     _checked(texref)
     return 0
 
 
 @api(outputs=1)
 def hipDeviceGetTexture1DLinearMaxWidth(desc: Any, device: int) -> int:
-    """Return ``(hipError_t, count)``: how many elements a texture of linear memory may have."""
+    """Return ``(hipError_t, count)``: how many elements a texture of linear memory may have.
+
+    `desc` is a hipChannelFormatDesc and `device` a number, which are checked: hipErrorInvalidValue,
+    hipErrorInvalidDevice.
+    """
     device_number(device)
     Format.of_description(desc)
     return MOST_LINEAR
@@ -248,7 +271,11 @@ def hipDeviceGetTexture1DLinearMaxWidth(desc: Any, device: int) -> int:
 
 @api(outputs=1)
 def hipTexRefSetAddress(texRef: Any, dptr: Any, bytes: int) -> int:
-    """Let a texture reference read linear memory; ``(hipError_t, offset)``. See `hipBindTexture`."""
+    """Let a texture reference read linear memory; ``(hipError_t, offset)``. See `hipBindTexture`.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. `dptr`
+    is memory of the device, of `bytes` bytes.
+    """
     reference = _checked(texRef)
     reference.bind(of_linear(dptr, reference.format, _there(dptr, bytes)), dptr)
     return 0
@@ -256,7 +283,12 @@ def hipTexRefSetAddress(texRef: Any, dptr: Any, bytes: int) -> int:
 
 @api()
 def hipTexRefSetAddress2D(texRef: Any, desc: Any, dptr: Any, Pitch: int) -> None:
-    """Let a texture reference read the rows that a `HIP_ARRAY_DESCRIPTOR` describes; ``(hipError_t,)``."""
+    """Let a texture reference read the rows that a `HIP_ARRAY_DESCRIPTOR` describes; ``(hipError_t,)``.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. `desc`
+    is that descriptor, `dptr` memory of the device, and `Pitch` the bytes from a row to the next. See
+    `hipBindTexture2D`, which blocks as this does.
+    """
     reference = _checked(texRef)
     check_params(desc, HIP_ARRAY_DESCRIPTOR)
     format = Format.of_array_format(desc["Format"], desc["NumChannels"])
@@ -265,7 +297,11 @@ def hipTexRefSetAddress2D(texRef: Any, desc: Any, dptr: Any, Pitch: int) -> None
 
 @api()
 def hipTexRefSetArray(tex: Any, array: Any, flags: int = HIP_TRSA_OVERRIDE_FORMAT) -> None:
-    """Let a texture reference read an array; ``(hipError_t,)``. hipErrorInvalidValue for other flags."""
+    """Let a texture reference read an array; ``(hipError_t,)``. hipErrorInvalidValue for other flags.
+
+    `tex` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks as
+    `hipBindTexture`.
+    """
     reference, known = _checked(tex), array_of(array)
     if flags not in (0, HIP_TRSA_OVERRIDE_FORMAT):
         raise HipError(Invalid, f"hipTexRefSetArray has no flags {flags!r}")
@@ -286,7 +322,11 @@ def _set(reference: Any, **members: Any) -> None:
 
 @api()
 def hipTexRefSetAddressMode(texRef: Any, dim: int, am: Any) -> None:
-    """Set what it reads outside of its bounds, for a dimension; ``(hipError_t,)``; hipErrorInvalidValue for no mode."""
+    """Set what it reads outside of its bounds, for a dimension; ``(hipError_t,)``; hipErrorInvalidValue for no mode.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks
+    if it is bound, as `hipBindTexture` does. `dim` is 0, 1 or 2, and `am` a hipTextureAddressMode.
+    """
     modes = list(_checked(texRef).addressMode)
     if dim not in range(3):
         raise HipError(Invalid, f"a texture has no dimension {dim!r}")
@@ -296,13 +336,20 @@ def hipTexRefSetAddressMode(texRef: Any, dim: int, am: Any) -> None:
 
 @api()
 def hipTexRefSetFilterMode(texRef: Any, fm: Any) -> None:
-    """Set how it reads between elements; ``(hipError_t,)``; hipErrorInvalidValue for no mode."""
+    """Set how it reads between elements; ``(hipError_t,)``; hipErrorInvalidValue for no mode.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks
+    if it is bound, as `hipBindTexture` does. `fm` is a hipTextureFilterMode.
+    """
     _set(texRef, filterMode=fm)
 
 
 @api()
 def hipTexRefSetFlags(texRef: Any, Flags: int) -> None:
     """Set how elements and coordinates are read, HIP_TRSF_…; ``(hipError_t,)``.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks
+    if it is bound, as `hipBindTexture` does. `Flags` are HIP_TRSF_READ_AS_INTEGER and HIP_TRSF_NORMALIZED_COORDINATES.
 
     Integers are read as normalized floats, unless HIP_TRSF_READ_AS_INTEGER is set, and sRGB is not supported.
     """
@@ -312,13 +359,21 @@ def hipTexRefSetFlags(texRef: Any, Flags: int) -> None:
 
 @api()
 def hipTexRefSetFormat(texRef: Any, fmt: Any, NumPackedComponents: int) -> None:
-    """Set what the elements of linear memory are; ``(hipError_t,)``; hipErrorInvalidValue for none of HIP's."""
+    """Set what the elements of linear memory are; ``(hipError_t,)``; hipErrorInvalidValue for none of HIP's.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. `fmt`
+    is a hipArray_Format, and `NumPackedComponents` the channels: 1, 2 or 4.
+    """
     _checked(texRef).format = Format.of_array_format(fmt, NumPackedComponents)
 
 
 @api(outputs=1)
 def hipTexRefSetBorderColor(texRef: Any, pBorderColor: Any) -> list[float]:
-    """Set the colour outside, of four numbers; ``(hipError_t, colour)``."""
+    """Set the colour outside, of four numbers; ``(hipError_t, colour)``.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks
+    if it is bound, as `hipBindTexture` does. `pBorderColor` has the numbers: red, green, blue, alpha.
+    """
     colour = [float(value) for value in list(pBorderColor)[:4]]
     _set(texRef, borderColor=colour)
     return colour
@@ -326,13 +381,20 @@ def hipTexRefSetBorderColor(texRef: Any, pBorderColor: Any) -> list[float]:
 
 @api()
 def hipTexRefSetMaxAnisotropy(texRef: Any, maxAniso: int) -> None:
-    """Remember a number that makes no difference; ``(hipError_t,)``."""
+    """Remember a number that makes no difference; ``(hipError_t,)``.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. Blocks
+    if it is bound, as `hipBindTexture` does. `maxAniso` is the number.
+    """
     _set(texRef, maxAnisotropy=maxAniso)
 
 
 @api(outputs=1)
 def hipTexRefGetAddress(texRef: Any) -> Pointer:
-    """Return ``(hipError_t, pointer)`` to the memory it reads; hipErrorInvalidValue for an array and for nothing."""
+    """Return ``(hipError_t, pointer)`` to the memory it reads; hipErrorInvalidValue for an array and for nothing.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
+    """
     reference = _checked(texRef)
     if reference.place is None or isinstance(reference.pointer, hipArray):
         raise HipError(Invalid, "the texture reference is bound to no address")
@@ -341,7 +403,10 @@ def hipTexRefGetAddress(texRef: Any) -> Pointer:
 
 @api(outputs=1)
 def hipTexRefGetArray(texRef: Any) -> hipArray:
-    """Return ``(hipError_t, array)`` that it reads; hipErrorInvalidValue when it reads none."""
+    """Return ``(hipError_t, array)`` that it reads; hipErrorInvalidValue when it reads none.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
+    """
     found = _checked(texRef).pointer
     if not isinstance(found, hipArray):
         raise HipError(Invalid, "the texture reference is bound to no array")
@@ -350,7 +415,11 @@ def hipTexRefGetArray(texRef: Any) -> hipArray:
 
 @api(outputs=1)
 def hipTexRefGetAddressMode(texRef: Any, dim: int) -> Any:
-    """Return ``(hipError_t, mode)`` of a dimension; hipErrorInvalidValue for none."""
+    """Return ``(hipError_t, mode)`` of a dimension; hipErrorInvalidValue for none.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else. `dim`
+    is 0, 1 or 2.
+    """
     modes = _checked(texRef).addressMode
     if dim not in range(3):
         raise HipError(Invalid, f"a texture has no dimension {dim!r}")
@@ -359,19 +428,28 @@ def hipTexRefGetAddressMode(texRef: Any, dim: int) -> Any:
 
 @api(outputs=1)
 def hipTexRefGetFilterMode(texRef: Any) -> Any:
-    """Return ``(hipError_t, mode)``."""
+    """Return ``(hipError_t, mode)``.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
+    """
     return _checked(texRef).filterMode
 
 
 @api(outputs=1)
 def hipTexRefGetBorderColor(texRef: Any) -> list[float]:
-    """Return ``(hipError_t, colour)``: four numbers."""
+    """Return ``(hipError_t, colour)``: four numbers.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
+    """
     return list(_checked(texRef).borderColor)
 
 
 @api(outputs=1)
 def hipTexRefGetFlags(texRef: Any) -> int:
-    """Return ``(hipError_t, flags)``, HIP_TRSF_…."""
+    """Return ``(hipError_t, flags)``, HIP_TRSF_….
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
+    """
     reference = _checked(texRef)
     flags = 0 if reference.readMode == READ.hipReadModeNormalizedFloat else HIP_TRSF_READ_AS_INTEGER
     return flags | (HIP_TRSF_NORMALIZED_COORDINATES if reference.normalizedCoords else 0)
@@ -379,12 +457,18 @@ def hipTexRefGetFlags(texRef: Any) -> int:
 
 @api(outputs=2)
 def hipTexRefGetFormat(texRef: Any) -> tuple[hipArray_Format, int]:
-    """Return ``(hipError_t, hipArray_Format, channels)`` of its elements."""
+    """Return ``(hipError_t, hipArray_Format, channels)`` of its elements.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
+    """
     format = _checked(texRef).format
     return format.array_format, format.channels
 
 
 @api(outputs=1)
 def hipTexRefGetMaxAnisotropy(texRef: Any) -> int:
-    """Return ``(hipError_t, number)`` that `hipTexRefSetMaxAnisotropy` set."""
+    """Return ``(hipError_t, number)`` that `hipTexRefSetMaxAnisotropy` set.
+
+    `texRef` is a texture reference, which `hipModuleGetTexRef` returned: hipErrorInvalidValue for anything else.
+    """
     return int(_checked(texRef)["maxAnisotropy"])

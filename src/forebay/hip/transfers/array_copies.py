@@ -89,6 +89,8 @@ def hipMemcpy2DToArray(
 ) -> None:
     """Copy `height` rows of `width` bytes, `spitch` apart, into an array; ``(hipError_t,)``. Blocks.
 
+    `src` and `kind` as for `hipMemcpy`.
+
     Parameters
     ----------
     dst : hipArray
@@ -107,7 +109,11 @@ def hipMemcpy2DToArray(
 def hipMemcpy2DToArrayAsync(
     dst: Any, wOffset: int, hOffset: int, src: Any, spitch: int, width: int, height: int, kind: Any, stream: Any = None
 ) -> None:
-    """Copy rows into an array in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2DToArray`."""
+    """Copy rows into an array in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2DToArray`.
+
+    `dst`, `wOffset`, `hOffset`, `src`, `spitch`, `width`, `height` and `kind` as there; `stream` is a stream, None or
+    0. Blocks only where `hipMemcpyAsync` does.
+    """
     _to(dst, wOffset, hOffset, src, spitch, width, height, kind, stream)
 
 
@@ -115,7 +121,11 @@ def hipMemcpy2DToArrayAsync(
 def hipMemcpy2DFromArray(
     dst: Any, dpitch: int, src: Any, wOffset: int, hOffset: int, width: int, height: int, kind: Any
 ) -> None:
-    """Copy rows from an array; ``(hipError_t,)``. Blocks. See `hipMemcpy2DToArray`."""
+    """Copy rows from an array; ``(hipError_t,)``. Blocks. See `hipMemcpy2DToArray`.
+
+    `height` rows of `width` bytes, from `wOffset` bytes and `hOffset` rows into `src` to `dst`, there `dpitch` bytes
+    apart. `kind` as for `hipMemcpy`.
+    """
     refuse_synchronous("hipMemcpy2DFromArray")
     _from(dst, dpitch, src, wOffset, hOffset, width, height, kind, None).finish()
 
@@ -124,7 +134,11 @@ def hipMemcpy2DFromArray(
 def hipMemcpy2DFromArrayAsync(
     dst: Any, dpitch: int, src: Any, wOffset: int, hOffset: int, width: int, height: int, kind: Any, stream: Any = None
 ) -> None:
-    """Copy rows from an array in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2DToArray`."""
+    """Copy rows from an array in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2DToArray`.
+
+    `dst`, `dpitch`, `src`, `wOffset`, `hOffset`, `width`, `height` and `kind` as for `hipMemcpy2DFromArray`; `stream`
+    is a stream, None or 0. Blocks only where `hipMemcpyAsync` does.
+    """
     _from(dst, dpitch, src, wOffset, hOffset, width, height, kind, stream)
 
 
@@ -133,7 +147,11 @@ def hipMemcpy2DArrayToArray(
     dst: Any, wOffsetDst: int, hOffsetDst: int, src: Any, wOffsetSrc: int, hOffsetSrc: int, width: int, height: int,
     kind: Any = Kind.hipMemcpyDeviceToDevice,
 ) -> None:  # fmt: skip
-    """Copy rows from one array to another; ``(hipError_t,)``. Blocks. See `hipMemcpy2DToArray`."""
+    """Copy rows from one array to another; ``(hipError_t,)``. Blocks. See `hipMemcpy2DToArray`.
+
+    `height` rows of `width` bytes, from `wOffsetSrc` bytes and `hOffsetSrc` rows into `src` to `wOffsetDst` bytes and
+    `hOffsetDst` rows into `dst`. `kind` is DeviceToDevice or Default.
+    """
     refuse_synchronous("hipMemcpy2DArrayToArray")
     columns, rows = size_of(width), size_of(height)
     to = _side(array_of(dst), wOffsetDst, hOffsetDst, columns, rows)
@@ -160,6 +178,8 @@ def _copy_bytes(dst: Any, src: Any, nbytes: int, kind: Any, stream: Any) -> Queu
 def hipMemcpyToArray(dst: Any, wOffset: int, hOffset: int, src: Any, count: int, kind: Any) -> None:
     """Copy bytes into an array, from a byte of a row on and into the rows after it; ``(hipError_t,)``. Blocks.
 
+    `count` bytes from `src`, to `wOffset` bytes and `hOffset` rows into `dst`; `kind` as for `hipMemcpy`.
+
     Errors as `hipMemcpy2DToArray`.
     """
     refuse_synchronous("hipMemcpyToArray")
@@ -177,19 +197,28 @@ def _from_array(dst: Any, srcArray: Any, wOffset: Any, hOffset: Any, count: Any,
 
 @api()
 def hipMemcpyFromArray(dst: Any, srcArray: Any, wOffset: int, hOffset: int, count: int, kind: Any) -> None:
-    """Copy bytes from an array; ``(hipError_t,)``. Blocks. See `hipMemcpyToArray`."""
+    """Copy bytes from an array; ``(hipError_t,)``. Blocks. See `hipMemcpyToArray`.
+
+    `count` bytes to `dst`, from `wOffset` bytes and `hOffset` rows into `srcArray`; `kind` as for `hipMemcpy`.
+    """
     _from_array(dst, srcArray, wOffset, hOffset, count, kind, None)
 
 
 @api()
 def hipMemcpyFromArray_spt(dst: Any, src: Any, wOffsetSrc: int, hOffset: int, count: int, kind: Any) -> None:
-    """Do what `hipMemcpyFromArray` does, with `hipStreamPerThread` for the null stream. Blocks until it is done."""
+    """Do what `hipMemcpyFromArray` does, with `hipStreamPerThread` for the null stream. Blocks until it is done.
+
+    `count` bytes to `dst`, from `wOffsetSrc` bytes and `hOffset` rows into `src`; `kind` as for `hipMemcpy`.
+    """
     _from_array(dst, src, wOffsetSrc, hOffset, count, kind, hipStreamPerThread)
 
 
 @api()
 def hipMemcpyHtoA(dstArray: Any, dstOffset: int, srcHost: Any, count: int) -> None:
-    """Copy bytes from the host into an array, from a byte of it on; ``(hipError_t,)``. Blocks."""
+    """Copy bytes from the host into an array, from a byte of it on; ``(hipError_t,)``. Blocks.
+
+    `count` bytes from `srcHost`, to `dstOffset` bytes into `dstArray`. Errors as for `hipMemcpyToArray`.
+    """
     refuse_synchronous("hipMemcpyHtoA")
     nbytes = size_of(count)
     to = _linear(array_of(dstArray), dstOffset, 0, nbytes)
@@ -198,7 +227,11 @@ def hipMemcpyHtoA(dstArray: Any, dstOffset: int, srcHost: Any, count: int) -> No
 
 @api()
 def hipMemcpyHtoAAsync(dstArray: Any, dstOffset: int, srcHost: Any, ByteCount: int, stream: Any = None) -> None:
-    """Copy bytes from the host into an array in the order of the stream; ``(hipError_t,)``."""
+    """Copy bytes from the host into an array in the order of the stream; ``(hipError_t,)``.
+
+    `ByteCount` bytes from `srcHost`, to `dstOffset` bytes into `dstArray`; `stream` is a stream, None or 0. Errors as
+    for `hipMemcpyToArray`. Blocks only where `hipMemcpyAsync` does.
+    """
     nbytes = size_of(ByteCount)
     to = _linear(array_of(dstArray), dstOffset, 0, nbytes)
     _copy_bytes(to, _memory(srcHost, nbytes, 1), nbytes, Kind.hipMemcpyHostToDevice, stream)
@@ -206,7 +239,10 @@ def hipMemcpyHtoAAsync(dstArray: Any, dstOffset: int, srcHost: Any, ByteCount: i
 
 @api()
 def hipMemcpyAtoH(dst: Any, srcArray: Any, srcOffset: int, count: int) -> None:
-    """Copy bytes from an array, from a byte of it on, to the host; ``(hipError_t,)``. Blocks."""
+    """Copy bytes from an array, from a byte of it on, to the host; ``(hipError_t,)``. Blocks.
+
+    `count` bytes, from `srcOffset` bytes into `srcArray` to `dst`. Errors as for `hipMemcpyToArray`.
+    """
     refuse_synchronous("hipMemcpyAtoH")
     nbytes = size_of(count)
     source = _linear(array_of(srcArray), srcOffset, 0, nbytes)
@@ -215,7 +251,11 @@ def hipMemcpyAtoH(dst: Any, srcArray: Any, srcOffset: int, count: int) -> None:
 
 @api()
 def hipMemcpyAtoHAsync(dstHost: Any, srcArray: Any, srcOffset: int, ByteCount: int, stream: Any = None) -> None:
-    """Copy bytes from an array to the host in the order of the stream; ``(hipError_t,)``."""
+    """Copy bytes from an array to the host in the order of the stream; ``(hipError_t,)``.
+
+    `ByteCount` bytes, from `srcOffset` bytes into `srcArray` to `dstHost`; `stream` is a stream, None or 0. Errors as
+    for `hipMemcpyToArray`. Blocks only where `hipMemcpyAsync` does.
+    """
     nbytes = size_of(ByteCount)
     source = _linear(array_of(srcArray), srcOffset, 0, nbytes)
     _copy_bytes(_memory(dstHost, nbytes, 1), source, nbytes, Kind.hipMemcpyDeviceToHost, stream)
@@ -223,7 +263,10 @@ def hipMemcpyAtoHAsync(dstHost: Any, srcArray: Any, srcOffset: int, ByteCount: i
 
 @api()
 def hipMemcpyAtoD(dstDevice: Any, srcArray: Any, srcOffset: int, ByteCount: int) -> None:
-    """Copy bytes from an array, from a byte of it on, to memory of the device; ``(hipError_t,)``. Blocks."""
+    """Copy bytes from an array, from a byte of it on, to memory of the device; ``(hipError_t,)``. Blocks.
+
+    `ByteCount` bytes, from `srcOffset` bytes into `srcArray` to `dstDevice`. Errors as for `hipMemcpyToArray`.
+    """
     refuse_synchronous("hipMemcpyAtoD")
     nbytes = size_of(ByteCount)
     source = _linear(array_of(srcArray), srcOffset, 0, nbytes)
@@ -232,7 +275,10 @@ def hipMemcpyAtoD(dstDevice: Any, srcArray: Any, srcOffset: int, ByteCount: int)
 
 @api()
 def hipMemcpyDtoA(dstArray: Any, dstOffset: int, srcDevice: Any, ByteCount: int) -> None:
-    """Copy bytes from memory of the device into an array, from a byte of it on; ``(hipError_t,)``. Blocks."""
+    """Copy bytes from memory of the device into an array, from a byte of it on; ``(hipError_t,)``. Blocks.
+
+    `ByteCount` bytes from `srcDevice`, to `dstOffset` bytes into `dstArray`. Errors as for `hipMemcpyToArray`.
+    """
     refuse_synchronous("hipMemcpyDtoA")
     nbytes = size_of(ByteCount)
     to = _linear(array_of(dstArray), dstOffset, 0, nbytes)
@@ -241,7 +287,11 @@ def hipMemcpyDtoA(dstArray: Any, dstOffset: int, srcDevice: Any, ByteCount: int)
 
 @api()
 def hipMemcpyAtoA(dstArray: Any, dstOffset: int, srcArray: Any, srcOffset: int, ByteCount: int) -> None:
-    """Copy bytes from one array to another, from a byte of each on; ``(hipError_t,)``. Blocks."""
+    """Copy bytes from one array to another, from a byte of each on; ``(hipError_t,)``. Blocks.
+
+    `ByteCount` bytes, from `srcOffset` bytes into `srcArray` to `dstOffset` bytes into `dstArray`. Errors as for
+    `hipMemcpyToArray`.
+    """
     refuse_synchronous("hipMemcpyAtoA")
     nbytes = size_of(ByteCount)
     to = _linear(array_of(dstArray), dstOffset, 0, nbytes)

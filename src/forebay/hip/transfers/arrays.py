@@ -189,6 +189,8 @@ def hipMallocArray(desc: Any, width: int, height: int = 0, flags: int = 0) -> hi
 def hipMalloc3DArray(desc: Any, extent: Any, flags: int = 0) -> hipArray:
     """Allocate an array of up to three dimensions; ``(hipError_t, array)``. Errors as `hipMallocArray`.
 
+    `desc` is a hipChannelFormatDesc, and `flags` hipArrayLayered, hipArrayCubemap and those of `hipMallocArray`.
+
     Parameters
     ----------
     extent : hipExtent
@@ -200,7 +202,10 @@ def hipMalloc3DArray(desc: Any, extent: Any, flags: int = 0) -> hipArray:
 
 @api(outputs=1)
 def hipArrayCreate(pAllocateArray: Any) -> hipArray:
-    """Allocate the array that a `HIP_ARRAY_DESCRIPTOR` describes; ``(hipError_t, array)``. See `hipMallocArray`."""
+    """Allocate the array that a `HIP_ARRAY_DESCRIPTOR` describes; ``(hipError_t, array)``. See `hipMallocArray`.
+
+    `pAllocateArray` is that descriptor: width and height in elements. hipErrorInvalidValue for None.
+    """
     given = pAllocateArray
     check_params(given, HIP_ARRAY_DESCRIPTOR)
     format = Format.of_array_format(given["Format"], given["NumChannels"])
@@ -209,7 +214,10 @@ def hipArrayCreate(pAllocateArray: Any) -> hipArray:
 
 @api(outputs=1)
 def hipArray3DCreate(pAllocateArray: Any) -> hipArray:
-    """Allocate the array that a `HIP_ARRAY3D_DESCRIPTOR` describes; ``(hipError_t, array)``. See `hipMalloc3DArray`."""
+    """Allocate the array that a `HIP_ARRAY3D_DESCRIPTOR` describes; ``(hipError_t, array)``. See `hipMalloc3DArray`.
+
+    `pAllocateArray` is that descriptor: width, height and depth in elements. hipErrorInvalidValue for None.
+    """
     given = pAllocateArray
     check_params(given, HIP_ARRAY3D_DESCRIPTOR)
     format = Format.of_array_format(given["Format"], given["NumChannels"])
@@ -244,7 +252,10 @@ def hipFreeArray(array: Any) -> None:
 
 @api()
 def hipArrayDestroy(array: Any) -> None:
-    """Do what `hipFreeArray` does; ``(hipError_t,)``."""
+    """Do what `hipFreeArray` does; ``(hipError_t,)``.
+
+    `array` is what `hipArrayCreate` or another function allocated. Blocks and fails as `hipFreeArray`.
+    """
     if handle_number(array, "an array") == 0:
         raise HipError(Invalid, "the array is null")
     _free(array)
@@ -252,14 +263,20 @@ def hipArrayDestroy(array: Any) -> None:
 
 @api(outputs=1)
 def hipArrayGetDescriptor(array: Any) -> HIP_ARRAY_DESCRIPTOR:
-    """Return ``(hipError_t, HIP_ARRAY_DESCRIPTOR)``; hipErrorInvalidHandle for None and for one that was freed."""
+    """Return ``(hipError_t, HIP_ARRAY_DESCRIPTOR)``; hipErrorInvalidHandle for None and for one that was freed.
+
+    `array` is one of one or two dimensions; of another the depth is left out.
+    """
     known = array_of(array, hipError_t.hipErrorInvalidHandle)
     return HIP_ARRAY_DESCRIPTOR(known.width, known.height, known.format.array_format, known.format.channels)
 
 
 @api(outputs=1)
 def hipArray3DGetDescriptor(array: Any) -> HIP_ARRAY3D_DESCRIPTOR:
-    """Return ``(hipError_t, HIP_ARRAY3D_DESCRIPTOR)``; hipErrorInvalidHandle for None and for one that was freed."""
+    """Return ``(hipError_t, HIP_ARRAY3D_DESCRIPTOR)``; hipErrorInvalidHandle for None and for one that was freed.
+
+    `array` is any array.
+    """
     known = array_of(array, hipError_t.hipErrorInvalidHandle)
     return HIP_ARRAY3D_DESCRIPTOR(
         known.width, known.height, known.depth, known.format.array_format, known.format.channels, known.flags
@@ -268,7 +285,10 @@ def hipArray3DGetDescriptor(array: Any) -> HIP_ARRAY3D_DESCRIPTOR:
 
 @api(outputs=3)
 def hipArrayGetInfo(array: Any) -> tuple[hipChannelFormatDesc, hipExtent, int]:
-    """Return ``(hipError_t, hipChannelFormatDesc, hipExtent, flags)``; errors as `hipArrayGetDescriptor`."""
+    """Return ``(hipError_t, hipChannelFormatDesc, hipExtent, flags)``; errors as `hipArrayGetDescriptor`.
+
+    `array` is any array.
+    """
     known = array_of(array, hipError_t.hipErrorInvalidHandle)
     return known.format.description, hipExtent(known.width, known.height, known.depth), known.flags
 

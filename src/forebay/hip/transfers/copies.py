@@ -177,6 +177,8 @@ def _copy(dst: Any, src: Any, size: Any, kind: Any, stream: Any, blocks: bool) -
 def hipMemcpy(dst: Any, src: Any, sizeBytes: int, kind: Any) -> None:
     """Copy on the null stream; ``(hipError_t,)``. Blocks until it is done, unless both are memory of devices.
 
+    `sizeBytes` bytes from `src` to `dst`.
+
     Parameters
     ----------
     dst, src : object
@@ -195,53 +197,78 @@ def hipMemcpy(dst: Any, src: Any, sizeBytes: int, kind: Any) -> None:
 def hipMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: Any, stream: Any = None) -> None:
     """Copy in the order of the stream, otherwise as `hipMemcpy` does; ``(hipError_t,)``.
 
+    `dst`, `src`, `sizeBytes` and `kind` as for `hipMemcpy`. `stream` is a stream, None or 0.
+
     Pageable memory may be reused as soon as this returns when it is the source; as the destination it holds the result
-    once the stream is synchronized. Between two places in memory of the host everything before is waited for. In a
-    capture host memory is read and written when the graph runs.
+    once the stream is synchronized. In a capture host memory is read and written when the graph runs.
+
+    Does not wait for the copy. But one between two places in memory of the host waits for everything before, and one to
+    or from pageable memory may block, see `forebay.Queue.copy`.
     """
     _copy(dst, src, sizeBytes, kind, stream, False)
 
 
 @api()
 def hipMemcpyWithStream(dst: Any, src: Any, sizeBytes: int, kind: Any, stream: Any) -> None:
-    """Copy in the order of the stream, and block until it is done; ``(hipError_t,)``. See `hipMemcpy`."""
+    """Copy in the order of the stream, and block until it is done; ``(hipError_t,)``. See `hipMemcpy`.
+
+    `dst`, `src`, `sizeBytes` and `kind` as for `hipMemcpy`.
+    """
     _copy(dst, src, sizeBytes, kind, stream, False)
     queue_of(stream).finish()
 
 
 @api()
 def hipMemcpyHtoD(dst: Any, src: Any, sizeBytes: int) -> None:
-    """Copy from the host to the device on the null stream; ``(hipError_t,)``. Blocks. See `hipMemcpy`."""
+    """Copy from the host to the device on the null stream; ``(hipError_t,)``. Blocks. See `hipMemcpy`.
+
+    `sizeBytes` bytes from `src` to `dst`.
+    """
     _copy(dst, src, sizeBytes, Kind.hipMemcpyHostToDevice, None, True)
 
 
 @api()
 def hipMemcpyDtoH(dst: Any, src: Any, sizeBytes: int) -> None:
-    """Copy from the device to the host on the null stream; ``(hipError_t,)``. Blocks. See `hipMemcpy`."""
+    """Copy from the device to the host on the null stream; ``(hipError_t,)``. Blocks. See `hipMemcpy`.
+
+    `sizeBytes` bytes from `src` to `dst`.
+    """
     _copy(dst, src, sizeBytes, Kind.hipMemcpyDeviceToHost, None, True)
 
 
 @api()
 def hipMemcpyDtoD(dst: Any, src: Any, sizeBytes: int) -> None:
-    """Copy within the device on the null stream; ``(hipError_t,)``. Does not block. See `hipMemcpy`."""
+    """Copy within the device on the null stream; ``(hipError_t,)``. Does not block. See `hipMemcpy`.
+
+    `sizeBytes` bytes from `src` to `dst`.
+    """
     _copy(dst, src, sizeBytes, Kind.hipMemcpyDeviceToDevice, None, True)
 
 
 @api()
 def hipMemcpyHtoDAsync(dst: Any, src: Any, sizeBytes: int, stream: Any = None) -> None:
-    """Copy from the host to the device in the order of the stream; ``(hipError_t,)``. See `hipMemcpyAsync`."""
+    """Copy from the host to the device in the order of the stream; ``(hipError_t,)``. See `hipMemcpyAsync`.
+
+    `sizeBytes` bytes from `src` to `dst`; `stream` is a stream, None or 0. Blocks only where `hipMemcpyAsync` does.
+    """
     _copy(dst, src, sizeBytes, Kind.hipMemcpyHostToDevice, stream, False)
 
 
 @api()
 def hipMemcpyDtoHAsync(dst: Any, src: Any, sizeBytes: int, stream: Any = None) -> None:
-    """Copy from the device to the host in the order of the stream; ``(hipError_t,)``. See `hipMemcpyAsync`."""
+    """Copy from the device to the host in the order of the stream; ``(hipError_t,)``. See `hipMemcpyAsync`.
+
+    `sizeBytes` bytes from `src` to `dst`; `stream` is a stream, None or 0. Blocks only where `hipMemcpyAsync` does.
+    """
     _copy(dst, src, sizeBytes, Kind.hipMemcpyDeviceToHost, stream, False)
 
 
 @api()
 def hipMemcpyDtoDAsync(dst: Any, src: Any, sizeBytes: int, stream: Any = None) -> None:
-    """Copy within the device in the order of the stream; ``(hipError_t,)``. See `hipMemcpyAsync`."""
+    """Copy within the device in the order of the stream; ``(hipError_t,)``. See `hipMemcpyAsync`.
+
+    `sizeBytes` bytes from `src` to `dst`; `stream` is a stream, None or 0. Does not block.
+    """
     _copy(dst, src, sizeBytes, Kind.hipMemcpyDeviceToDevice, stream, False)
 
 
@@ -263,6 +290,9 @@ def _copy_peer(dst: Any, to: Any, src: Any, source: Any, size: Any, stream: Any)
 def hipMemcpyPeer(dst: Any, dstDeviceId: int, src: Any, srcDeviceId: int, sizeBytes: int) -> None:
     """Copy from one device's memory to another's, through the host; ``(hipError_t,)``.
 
+    `sizeBytes` bytes from `src` on device `srcDeviceId` to `dst` on device `dstDeviceId`. Does not block.
+    hipErrorInvalidValue for memory of another device.
+
     On the null stream of the current device. hipErrorInvalidDevice for an unknown device.
     """
     refuse_synchronous("hipMemcpyPeer")
@@ -273,7 +303,11 @@ def hipMemcpyPeer(dst: Any, dstDeviceId: int, src: Any, srcDeviceId: int, sizeBy
 def hipMemcpyPeerAsync(
     dst: Any, dstDeviceId: int, src: Any, srcDevice: int, sizeBytes: int, stream: Any = None
 ) -> None:
-    """Copy from one device's memory to another's in the order of the stream; ``(hipError_t,)``. See `hipMemcpyPeer`."""
+    """Copy from one device's memory to another's in the order of the stream; ``(hipError_t,)``. See `hipMemcpyPeer`.
+
+    `sizeBytes` bytes from `src` on device `srcDevice` to `dst` on device `dstDeviceId`; `stream` is a stream, None or
+    0. Does not block.
+    """
     _copy_peer(dst, dstDeviceId, src, srcDevice, sizeBytes, stream)
 
 
@@ -298,6 +332,8 @@ def _copy_2d(dst: Any, dpitch: Any, src: Any, spitch: Any, width: Any, height: A
 def hipMemcpy2D(dst: Any, dpitch: int, src: Any, spitch: int, width: int, height: int, kind: Any) -> None:
     """Copy `height` rows of `width` bytes, the pitches apart; ``(hipError_t,)``. Blocks, see `hipMemcpy`.
 
+    `dst`, `src` and `kind` as for `hipMemcpy`; `dpitch` and `spitch` are the bytes from a row to the next.
+
     One command for each row, or one for all when neither side has gaps. hipErrorInvalidPitchValue for a pitch below
     the width.
     """
@@ -309,5 +345,9 @@ def hipMemcpy2D(dst: Any, dpitch: int, src: Any, spitch: int, width: int, height
 def hipMemcpy2DAsync(
     dst: Any, dpitch: int, src: Any, spitch: int, width: int, height: int, kind: Any, stream: Any = None
 ) -> None:
-    """Copy rows in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2D` and `hipMemcpyAsync`."""
+    """Copy rows in the order of the stream; ``(hipError_t,)``. See `hipMemcpy2D` and `hipMemcpyAsync`.
+
+    `dst`, `dpitch`, `src`, `spitch`, `width`, `height` and `kind` as there; `stream` is a stream, None or 0. Blocks
+    only where `hipMemcpyAsync` does.
+    """
     _copy_2d(dst, dpitch, src, spitch, width, height, kind, stream)

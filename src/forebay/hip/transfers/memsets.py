@@ -55,6 +55,8 @@ def _set(dst: Any, value: Any, count: Any, dtype: str, stream: Any, blocks: bool
 def hipMemset(dst: Any, value: int, sizeBytes: int) -> None:
     """Set bytes to the low byte of `value`, on the null stream; ``(hipError_t,)``.
 
+    `sizeBytes` bytes from `dst` on.
+
     Does not block for memory of the device, and blocks until it is done for memory that the host can read, as HIP's.
     hipErrorInvalidValue for memory that is not from here, or more bytes than there are, hipErrorNotSupported for memory
     of the host that the device cannot map.
@@ -64,43 +66,64 @@ def hipMemset(dst: Any, value: int, sizeBytes: int) -> None:
 
 @api()
 def hipMemsetAsync(dst: Any, value: int, sizeBytes: int, stream: Any = None) -> None:
-    """Set bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset`."""
+    """Set bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `dst`, `value` and `sizeBytes` as there; `stream` is a stream, None or 0. Does not block.
+    """
     _set(dst, value, sizeBytes, "u1", stream, False)
 
 
 @api()
 def hipMemsetD8(dest: Any, value: int, count: int) -> None:
-    """Set bytes, on the null stream; ``(hipError_t,)``. See `hipMemset`."""
+    """Set bytes, on the null stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `count` bytes from `dest` on, to the low 8 bits of `value`. Blocks only where `hipMemset` does.
+    """
     _set(dest, value, count, "u1", None, True)
 
 
 @api()
 def hipMemsetD8Async(dest: Any, value: int, count: int, stream: Any = None) -> None:
-    """Set bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset`."""
+    """Set bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `count` bytes from `dest` on, to the low 8 bits of `value`; `stream` is a stream, None or 0. Does not block.
+    """
     _set(dest, value, count, "u1", stream, False)
 
 
 @api()
 def hipMemsetD16(dest: Any, value: int, count: int) -> None:
-    """Set words of 16 bits, on the null stream; ``(hipError_t,)``. See `hipMemset`."""
+    """Set words of 16 bits, on the null stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `count` words from `dest` on, to the low 16 bits of `value`. Blocks only where `hipMemset` does.
+    """
     _set(dest, value, count, "u2", None, True)
 
 
 @api()
 def hipMemsetD16Async(dest: Any, value: int, count: int, stream: Any = None) -> None:
-    """Set words of 16 bits in the order of the stream; ``(hipError_t,)``. See `hipMemset`."""
+    """Set words of 16 bits in the order of the stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `count` words from `dest` on, to the low 16 bits of `value`; `stream` is a stream, None or 0. Does not block.
+    """
     _set(dest, value, count, "u2", stream, False)
 
 
 @api()
 def hipMemsetD32(dest: Any, value: int, count: int) -> None:
-    """Set words of 32 bits, on the null stream; ``(hipError_t,)``. See `hipMemset`."""
+    """Set words of 32 bits, on the null stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `count` words from `dest` on, to the low 32 bits of `value`. Blocks only where `hipMemset` does.
+    """
     _set(dest, value, count, "u4", None, True)
 
 
 @api()
 def hipMemsetD32Async(dst: Any, value: int, count: int, stream: Any = None) -> None:
-    """Set words of 32 bits in the order of the stream; ``(hipError_t,)``. See `hipMemset`."""
+    """Set words of 32 bits in the order of the stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `count` words from `dst` on, to the low 32 bits of `value`; `stream` is a stream, None or 0. Does not block.
+    """
     _set(dst, value, count, "u4", stream, False)
 
 
@@ -149,47 +172,78 @@ def _set_2d(dst: Any, pitch: Any, value: Any, width: Any, height: Any, stream: A
 
 @api()
 def hipMemset2D(dst: Any, pitch: int, value: int, width: int, height: int) -> None:
-    """Set `height` rows of `width` bytes, `pitch` apart, on the null stream; ``(hipError_t,)``. See `hipMemset`."""
+    """Set `height` rows of `width` bytes, `pitch` apart, on the null stream; ``(hipError_t,)``. See `hipMemset`.
+
+    `dst` is where the first row begins; the low byte of `value` counts. hipErrorInvalidValue for a pitch below the
+    width. Blocks only where `hipMemset` does.
+    """
     _set_2d(dst, pitch, value, width, height, None, True)
 
 
 @api()
 def hipMemset2DAsync(dst: Any, pitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
-    """Set rows in the order of the stream; ``(hipError_t,)``. See `hipMemset2D`."""
+    """Set rows in the order of the stream; ``(hipError_t,)``. See `hipMemset2D`.
+
+    `dst`, `pitch`, `value`, `width` and `height` as there; `stream` is a stream, None or 0. Does not block.
+    """
     _set_2d(dst, pitch, value, width, height, stream, False)
 
 
 @api()
 def hipMemsetD2D8(dst: Any, dstPitch: int, value: int, width: int, height: int) -> None:
-    """Set `height` rows of `width` bytes on the null stream; ``(hipError_t,)``. See `hipMemset2D`."""
+    """Set `height` rows of `width` bytes on the null stream; ``(hipError_t,)``. See `hipMemset2D`.
+
+    From `dst` on, `dstPitch` bytes from a row to the next; the low 8 bits of `value` count. Blocks only where
+    `hipMemset` does.
+    """
     set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u1", None, True)
 
 
 @api()
 def hipMemsetD2D8Async(dst: Any, dstPitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
-    """Set `height` rows of `width` bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset2D`."""
+    """Set `height` rows of `width` bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset2D`.
+
+    `dst`, `dstPitch`, `value`, `width` and `height` as for `hipMemsetD2D8`; `stream` is a stream, None or 0. Does not
+    block.
+    """
     set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u1", stream, False)
 
 
 @api()
 def hipMemsetD2D16(dst: Any, dstPitch: int, value: int, width: int, height: int) -> None:
-    """Set `height` rows of `width` words of 16 bits on the null stream; ``(hipError_t,)``. See `hipMemset2D`."""
+    """Set `height` rows of `width` words of 16 bits on the null stream; ``(hipError_t,)``. See `hipMemset2D`.
+
+    From `dst` on, `dstPitch` bytes from a row to the next; the low 16 bits of `value` count. Blocks only where
+    `hipMemset` does.
+    """
     set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u2", None, True)
 
 
 @api()
 def hipMemsetD2D16Async(dst: Any, dstPitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
-    """Set rows of words of 16 bits in the order of the stream; ``(hipError_t,)``. See `hipMemsetD2D16`."""
+    """Set rows of words of 16 bits in the order of the stream; ``(hipError_t,)``. See `hipMemsetD2D16`.
+
+    `dst`, `dstPitch`, `value`, `width` and `height` as for `hipMemsetD2D16`; `stream` is a stream, None or 0. Does not
+    block.
+    """
     set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u2", stream, False)
 
 
 @api()
 def hipMemsetD2D32(dst: Any, dstPitch: int, value: int, width: int, height: int) -> None:
-    """Set `height` rows of `width` words of 32 bits on the null stream; ``(hipError_t,)``. See `hipMemset2D`."""
+    """Set `height` rows of `width` words of 32 bits on the null stream; ``(hipError_t,)``. See `hipMemset2D`.
+
+    From `dst` on, `dstPitch` bytes from a row to the next; the low 32 bits of `value` count. Blocks only where
+    `hipMemset` does.
+    """
     set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u4", None, True)
 
 
 @api()
 def hipMemsetD2D32Async(dst: Any, dstPitch: int, value: int, width: int, height: int, stream: Any = None) -> None:
-    """Set rows of words of 32 bits in the order of the stream; ``(hipError_t,)``. See `hipMemsetD2D32`."""
+    """Set rows of words of 32 bits in the order of the stream; ``(hipError_t,)``. See `hipMemsetD2D32`.
+
+    `dst`, `dstPitch`, `value`, `width` and `height` as for `hipMemsetD2D32`; `stream` is a stream, None or 0. Does not
+    block.
+    """
     set_rows(dst, (size_of(dstPitch), 0), value, (width, height, 1), "u4", stream, False)

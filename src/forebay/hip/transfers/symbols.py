@@ -75,6 +75,8 @@ def _copy(symbol: Any, other: Any, size: Any, offset: Any, kind: Any, kinds: tup
 def hipGetSymbolAddress(symbol: Any) -> DeviceArray:
     """Return ``(hipError_t, pointer)`` of a variable: what `hipModuleGetGlobal` returned, which is given.
 
+    `symbol` is that pointer.
+
     hipErrorInvalidSymbol for anything else.
     """
     return pointer_to(variable_of(symbol))
@@ -82,7 +84,10 @@ def hipGetSymbolAddress(symbol: Any) -> DeviceArray:
 
 @api(outputs=1)
 def hipGetSymbolSize(symbol: Any) -> int:
-    """Return ``(hipError_t, bytes)`` of a variable; hipErrorInvalidSymbol as for `hipGetSymbolAddress`."""
+    """Return ``(hipError_t, bytes)`` of a variable; hipErrorInvalidSymbol as for `hipGetSymbolAddress`.
+
+    `symbol` is what `hipModuleGetGlobal` returned.
+    """
     return variable_of(symbol).nbytes
 
 
@@ -91,6 +96,8 @@ def hipMemcpyToSymbol(
     symbol: Any, src: Any, sizeBytes: int, offset: int = 0, kind: Any = Kind.hipMemcpyHostToDevice
 ) -> None:
     """Copy into a variable of a module on the null stream; ``(hipError_t,)``. Blocks until it is done.
+
+    `sizeBytes` bytes from `src`.
 
     Parameters
     ----------
@@ -111,7 +118,11 @@ def hipMemcpyToSymbol(
 
 @api()
 def hipMemcpyToSymbolAsync(symbol: Any, src: Any, sizeBytes: int, offset: int, kind: Any, stream: Any = None) -> None:
-    """Copy into a variable in the order of the stream; ``(hipError_t,)``. See `hipMemcpyToSymbol`."""
+    """Copy into a variable in the order of the stream; ``(hipError_t,)``. See `hipMemcpyToSymbol`.
+
+    `symbol`, `src`, `sizeBytes`, `offset` and `kind` as there; `stream` is a stream, None or 0. Blocks only where
+    `hipMemcpyAsync` does.
+    """
     _copy(symbol, src, sizeBytes, offset, kind, TO, stream)
 
 
@@ -120,6 +131,8 @@ def hipMemcpyFromSymbol(
     dst: Any, symbol: Any, sizeBytes: int, offset: int = 0, kind: Any = Kind.hipMemcpyDeviceToHost
 ) -> None:
     """Copy from a variable of a module on the null stream; ``(hipError_t,)``. Blocks until it is done.
+
+    `sizeBytes` bytes to `dst`, from `offset` bytes into the variable `symbol` on.
 
     The kind is DeviceToHost, DeviceToDevice or Default; otherwise as `hipMemcpyToSymbol`.
     """
@@ -130,5 +143,9 @@ def hipMemcpyFromSymbol(
 
 @api()
 def hipMemcpyFromSymbolAsync(dst: Any, symbol: Any, sizeBytes: int, offset: int, kind: Any, stream: Any = None) -> None:
-    """Copy from a variable in the order of the stream; ``(hipError_t,)``. See `hipMemcpyFromSymbol`."""
+    """Copy from a variable in the order of the stream; ``(hipError_t,)``. See `hipMemcpyFromSymbol`.
+
+    `dst`, `symbol`, `sizeBytes`, `offset` and `kind` as there; `stream` is a stream, None or 0. Blocks only where
+    `hipMemcpyAsync` does.
+    """
     _copy(symbol, dst, sizeBytes, offset, kind, FROM, stream)

@@ -74,7 +74,10 @@ def hipMallocPitch(width: int, height: int) -> tuple[DeviceArray, int]:
 
 @api(outputs=2)
 def hipMemAllocPitch(widthInBytes: int, height: int, elementSizeBytes: int) -> tuple[DeviceArray, int]:
-    """Do what `hipMallocPitch` does; hipErrorInvalidValue for no bytes, and for elements of other than 4, 8 or 16."""
+    """Do what `hipMallocPitch` does; hipErrorInvalidValue for no bytes, and for elements of other than 4, 8 or 16.
+
+    `height` rows of `widthInBytes` bytes, with elements of `elementSizeBytes` bytes.
+    """
     if elementSizeBytes not in (4, 8, 16) or not (size_of(widthInBytes) and size_of(height)):
         raise _invalid(f"hipMemAllocPitch: {height} rows of {widthInBytes} bytes, elements of {elementSizeBytes}")
     return _malloc_rows(widthInBytes, height)
@@ -211,7 +214,10 @@ def hipMemcpy3D(p: Any) -> None:
 
 @api()
 def hipMemcpy3DAsync(p: Any, stream: Any = None) -> None:
-    """Copy rows and planes in the order of the stream; ``(hipError_t,)``. See `hipMemcpy3D` and `hipMemcpyAsync`."""
+    """Copy rows and planes in the order of the stream; ``(hipError_t,)``. See `hipMemcpy3D` and `hipMemcpyAsync`.
+
+    `p` is a hipMemcpy3DParms; `stream` is a stream, None or 0. Blocks only where `hipMemcpyAsync` does.
+    """
     check_params(p, hipMemcpy3DParms)
     _copy(p, stream)
 
@@ -251,7 +257,10 @@ def _parms(given: Any) -> hipMemcpy3DParms:
 
 @api()
 def hipMemcpyParam2D(pCopy: Any) -> None:
-    """Copy rows, as a `hip_Memcpy2D` says, on the null stream; ``(hipError_t,)``. Blocks. See `hipMemcpy3D`."""
+    """Copy rows, as a `hip_Memcpy2D` says, on the null stream; ``(hipError_t,)``. Blocks. See `hipMemcpy3D`.
+
+    `pCopy` is that structure.
+    """
     check_params(pCopy, hip_Memcpy2D)
     refuse_synchronous("hipMemcpyParam2D")
     _copy(_parms(pCopy), None).finish()
@@ -259,14 +268,20 @@ def hipMemcpyParam2D(pCopy: Any) -> None:
 
 @api()
 def hipMemcpyParam2DAsync(pCopy: Any, stream: Any = None) -> None:
-    """Copy rows, as a `hip_Memcpy2D` says, in the order of the stream; ``(hipError_t,)``. See `hipMemcpy3DAsync`."""
+    """Copy rows, as a `hip_Memcpy2D` says, in the order of the stream; ``(hipError_t,)``. See `hipMemcpy3DAsync`.
+
+    `pCopy` is that structure; `stream` is a stream, None or 0. Blocks only where `hipMemcpyAsync` does.
+    """
     check_params(pCopy, hip_Memcpy2D)
     _copy(_parms(pCopy), stream)
 
 
 @api()
 def hipDrvMemcpy2DUnaligned(pCopy: Any) -> None:
-    """Do what `hipMemcpyParam2D` does: any alignment will do there."""
+    """Do what `hipMemcpyParam2D` does: any alignment will do there.
+
+    `pCopy` is a `hip_Memcpy2D`. Blocks. Returns ``(hipError_t,)``.
+    """
     check_params(pCopy, hip_Memcpy2D)
     refuse_synchronous("hipDrvMemcpy2DUnaligned")
     _copy(_parms(pCopy), None).finish()
@@ -274,7 +289,10 @@ def hipDrvMemcpy2DUnaligned(pCopy: Any) -> None:
 
 @api()
 def hipDrvMemcpy3D(pCopy: Any) -> None:
-    """Copy rows and planes, as a `HIP_MEMCPY3D` says, on the null stream; ``(hipError_t,)``. See `hipMemcpy3D`."""
+    """Copy rows and planes, as a `HIP_MEMCPY3D` says, on the null stream; ``(hipError_t,)``. See `hipMemcpy3D`.
+
+    `pCopy` is that structure. Blocks until it is done.
+    """
     check_params(pCopy, HIP_MEMCPY3D)
     refuse_synchronous("hipDrvMemcpy3D")
     _copy(_parms(pCopy), None).finish()
@@ -282,7 +300,11 @@ def hipDrvMemcpy3D(pCopy: Any) -> None:
 
 @api()
 def hipDrvMemcpy3DAsync(pCopy: Any, stream: Any = None) -> None:
-    """Copy rows and planes, as a `HIP_MEMCPY3D` says, in the order of the stream; ``(hipError_t,)``."""
+    """Copy rows and planes, as a `HIP_MEMCPY3D` says, in the order of the stream; ``(hipError_t,)``.
+
+    `pCopy` is that structure; `stream` is a stream, None or 0. Errors as for `hipMemcpy3D`. Blocks only where
+    `hipMemcpyAsync` does.
+    """
     check_params(pCopy, HIP_MEMCPY3D)
     _copy(_parms(pCopy), stream)
 
@@ -299,6 +321,8 @@ def _copy_peer(p: Any, stream: Any) -> None:
 def hipMemcpy3DPeer(p: Any) -> None:
     """Copy rows and planes from one device's memory to another's, as a `hipMemcpy3DPeerParms` says; ``(hipError_t,)``.
 
+    `p` is that structure. Does not block. Errors as for `hipMemcpy3D`.
+
     On the null stream of the current device; through the host, as `hipMemcpyPeer`. hipErrorInvalidDevice for an unknown
     device.
     """
@@ -308,7 +332,10 @@ def hipMemcpy3DPeer(p: Any) -> None:
 
 @api()
 def hipMemcpy3DPeerAsync(p: Any, stream: Any = None) -> None:
-    """Do what `hipMemcpy3DPeer` does, in the order of the stream; ``(hipError_t,)``."""
+    """Do what `hipMemcpy3DPeer` does, in the order of the stream; ``(hipError_t,)``.
+
+    `p` is a `hipMemcpy3DPeerParms`; `stream` is a stream, None or 0. Does not block.
+    """
     _copy_peer(p, stream)
 
 
@@ -329,6 +356,8 @@ def _set_3d(pointer: Any, value: Any, extent: Any, stream: Any, blocks: bool) ->
 def hipMemset3D(pitchedDevPtr: Any, value: int, extent: Any) -> None:
     """Set bytes of rows and planes on the null stream; ``(hipError_t,)``. See `hipMemset`.
 
+    `value` is the byte: the low 8 bits count. Blocks only where `hipMemset` does.
+
     Parameters
     ----------
     pitchedDevPtr : hipPitchedPtr
@@ -342,5 +371,8 @@ def hipMemset3D(pitchedDevPtr: Any, value: int, extent: Any) -> None:
 
 @api()
 def hipMemset3DAsync(pitchedDevPtr: Any, value: int, extent: Any, stream: Any = None) -> None:
-    """Set bytes of rows and planes in the order of the stream; ``(hipError_t,)``. See `hipMemset3D`."""
+    """Set bytes of rows and planes in the order of the stream; ``(hipError_t,)``. See `hipMemset3D`.
+
+    `pitchedDevPtr`, `value` and `extent` as there; `stream` is a stream, None or 0. Does not block.
+    """
     _set_3d(pitchedDevPtr, value, extent, stream, False)
