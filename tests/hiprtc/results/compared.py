@@ -16,12 +16,12 @@ from forebay.hiprtc.options import split_options
 
 from ...helpers.hip_sources import items
 from .arguments import disturbed, launches
-from .host import HostError, HostProgram, Launch, run
+from .host import ENDLESS, HostError, HostProgram, Launch, run
 
-LAUNCHES = 3
+LAUNCHES = 2
 """How many launches of a kernel are compared, if that many can be."""
 OPTIONS = ["-ferror-limit=40", "-std=c++20"]
-GONE_BEFORE, ELSEWHERE, WARPS = 1, 2, 4
+GONE_BEFORE, ELSEWHERE, WARPS, ATOMICS, RACE_IN_WARP, RACE_IN_BLOCK, RACE = 1, 2, 4, 8, 16, 32, 64
 FORWARDS, BACKWARDS, AT_RANDOM = 0, 1, 2
 Left = tuple[list[np.ndarray], dict[int, np.ndarray]]
 
@@ -39,6 +39,10 @@ class Reference:
         buffers, variables, self.flags = run(program, index, launch, FORWARDS)
         if self.flags & WARPS and launch.block[0] % 32 and launch.block[1] > 1:
             raise HostError("a warp in a block of this shape")
+        if self.flags & (RACE | RACE_IN_BLOCK) and not self.flags & ATOMICS:
+            raise HostError("a race")
+        if self.flags & RACE_IN_WARP and not self.flags & ATOMICS:
+            raise HostError("relies on the lockstep of a warp")
         before = [each for each in launch.arguments if not isinstance(each, bytes)]
         self.dtypes = [*dtypes, *(launch.variables[i].dtype for i in launch.variables)]
         self.left = [*buffers, *variables.values()]
@@ -129,7 +133,7 @@ class Compared:
                 found.append((launch, Reference(program, index, launch, dtypes)))
             except HostError as error:
                 reasons.append(str(error))
-            if len(found) == LAUNCHES:
+            if len(found) == LAUNCHES or reasons.count(ENDLESS) == 2:
                 break
         return found, max(set(reasons), key=reasons.count) if reasons else ""
 

@@ -14,10 +14,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <limits>
-#include <memory>
 #include <tuple>
+#include <unordered_map>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -102,18 +103,21 @@ struct Fiber {
     const void* place;
     const void* given;
     size_t bytes;
-    std::shared_ptr<Exchange> got;
-    unsigned polls;
+    Exchange* got;
+    unsigned polls, exchanges;
 };
 
 const size_t page = 4096, most_dynamic = 64 << 10;
 alignas(page) inline char dynamic_shared[most_dynamic + page];  // nobody may touch its last page
 inline size_t dynamic_bytes;
 inline std::vector<Fiber> fibers;
+inline std::deque<Exchange> exchanges;  // of the block
 inline Fiber* now;
 inline ucontext_t scheduler;
 inline std::function<void()> body;
-inline unsigned flags;  // 1: a barrier that threads had left before; 2: barriers at different places; 4: a warp's functions
+// 1: a barrier that threads had left before; 2: barriers at different places; 4: a warp's functions; 8: atomic functions;
+// 16, 32, 64: a race within a warp, a block, between blocks.
+inline unsigned flags;
 inline uint64_t seed;
 
 inline void sleep_as(State state, const void* place) {
@@ -126,6 +130,7 @@ __attribute__((noinline)) inline void barrier_at(const void* place) { sleep_as(a
 // What each lane that is at this place gives.
 inline const Exchange& exchange(const void* place, const void* value, size_t bytes) {
     flags |= 4;
+    now->exchanges++;
     now->given = value;
     now->bytes = bytes;
     sleep_as(at_exchange, place);
@@ -133,8 +138,84 @@ inline const Exchange& exchange(const void* place, const void* value, size_t byt
 }
 // A thread that waits for another one in a loop over an atomic function must let it run.
 inline void poll() {
+    flags |= 8;
     if (++now->polls % 256 == 0)
         sleep_as(ready, nullptr);
+}
+
+// -- races, seen through what clang calls for ThreadSanitizer at each load and store
+
+struct Access {
+    unsigned block, thread, barriers, exchanges;
+};
+struct Cell {
+    bool is_written = false, is_read = false;
+    char before;
+    Access writer, readers[2];
+};
+struct Pending {
+    char* address;
+    char before;
+    unsigned flag;
+};
+inline bool watching;
+inline int quiet;
+inline unsigned barriers, block_number;
+inline std::unordered_map<char*, Cell> cells;
+inline std::vector<std::pair<char*, char*>> watched;
+inline std::vector<Pending> pending;
+
+struct Quiet {
+    __attribute__((always_inline)) Quiet() { quiet++; }
+    __attribute__((always_inline)) ~Quiet() { quiet--; }
+};
+// The kind of the race between two accesses of which one writes; 0 when they are ordered.
+inline unsigned race(const Access& a, const Access& b) {
+    if (a.block != b.block)
+        return 64;
+    if (a.thread == b.thread || a.barriers != b.barriers)
+        return 0;
+    if (a.thread / 32 != b.thread / 32)
+        return 32;
+    return a.exchanges == b.exchanges ? 16 : 0;
+}
+__attribute__((no_sanitize("thread"))) inline void settle() {
+    for (const Pending& each : pending)
+        if (*each.address != each.before)
+            flags |= each.flag;
+    pending.clear();
+}
+// A store of what is there already is no race, so what a store changed is looked at before the next access.
+__attribute__((no_sanitize("thread"))) inline void touch(void* address, size_t bytes, bool writes) {
+    if (!watching || quiet || !now)
+        return;
+    Quiet guard;
+    settle();
+    char* first = (char*)address;
+    bool found = false;
+    for (auto& range : watched)
+        found |= first >= range.first && first < range.second;
+    if (!found)
+        return;
+    Access me{block_number, unsigned(now - fibers.data()), barriers, now->exchanges};
+    for (char* at = first; at < first + bytes; at++) {
+        Cell& cell = cells[at];
+        if (cell.is_written && race(cell.writer, me) && (writes || *at != cell.before))
+            pending.push_back({at, writes ? *at : char(~*at), race(cell.writer, me)});
+        if (writes) {
+            if (cell.is_read)
+                for (const Access& reader : cell.readers)
+                    if (race(reader, me))
+                        pending.push_back({at, *at, race(reader, me)});
+            cell.before = *at;
+            cell.writer = me;
+            cell.is_written = true;
+        } else {
+            cell.readers[1] = cell.is_read && race(cell.readers[0], me) ? cell.readers[0] : me;
+            cell.readers[0] = me;
+            cell.is_read = true;
+        }
+    }
 }
 
 inline unsigned lane_of(size_t thread) { return thread % 32; }
@@ -148,7 +229,7 @@ inline bool meet(size_t first) {
             place = fibers[t].place;
     if (!place)
         return false;
-    auto got = std::make_shared<Exchange>();
+    Exchange* got = &exchanges.emplace_back();
     for (size_t t = first; t < last; t++)
         if (fibers[t].state == at_exchange && fibers[t].place == place) {
             got->active |= 1u << lane_of(t);
@@ -186,6 +267,7 @@ inline void run_block(char* stacks, size_t stack_bytes, int schedule) {
     memset(__start_hip_shared, garbage[schedule], __stop_hip_shared - __start_hip_shared);
     memset(dynamic_shared, garbage[schedule], dynamic_bytes);
     size_t count = fibers.size();
+    exchanges.clear();
     for (unsigned t = 0; t < count; t++) {
         Fiber& fiber = fibers[t];
         getcontext(&fiber.context);
@@ -201,6 +283,7 @@ inline void run_block(char* stacks, size_t stack_bytes, int schedule) {
             if (fibers[t].state == ready) {
                 now = &fibers[t];
                 swapcontext(&scheduler, &now->context);
+                now = nullptr;
                 any = true;
             }
         for (size_t first = 0; !any && first < count; first += 32)
@@ -217,6 +300,7 @@ inline void run_block(char* stacks, size_t stack_bytes, int schedule) {
                 place = fiber.place;
                 fiber.state = ready;
             }
+        barriers++;
         if (!place)
             return;
     }
@@ -232,11 +316,16 @@ inline void launch(const unsigned* grid, const unsigned* block, int schedule, si
     dynamic_bytes = shared_bytes;
     body = thread;
     fibers = std::vector<Fiber>(blockDim.x * blockDim.y * blockDim.z);
+    watching = schedule == 0;
+    watched.push_back({__start_hip_shared, __stop_hip_shared});
+    watched.push_back({dynamic_shared, dynamic_shared + most_dynamic});
     char* stacks = (char*)malloc(stack_bytes * fibers.size());
     for (unsigned b : order(gridDim.x * gridDim.y * gridDim.z, schedule)) {
         blockIdx = {b % gridDim.x, b / gridDim.x % gridDim.y, b / gridDim.x / gridDim.y};
+        block_number = b;
         run_block(stacks, stack_bytes, schedule);
     }
+    settle();
     free(stacks);
 }
 
@@ -272,6 +361,27 @@ inline unsigned votes(const Exchange& got) {
 // A place of the program, for the threads that are there together: this copy of the code.
 #define HERE ([]() __attribute__((noinline)) { return (const void*)__builtin_return_address(0); }())
 #define INLINED inline __attribute__((always_inline))
+
+extern "C" {
+inline __attribute__((used, no_sanitize("thread"))) void host_watch(char* first, size_t bytes) { host::watched.push_back({first, first + bytes}); }
+#define HOOK(n)                                                                                               \
+    inline __attribute__((used, no_sanitize("thread"))) void __tsan_read##n(void* at) { host::touch(at, n, false); }                 \
+    inline __attribute__((used, no_sanitize("thread"))) void __tsan_write##n(void* at) { host::touch(at, n, true); }                 \
+    inline __attribute__((used, no_sanitize("thread"))) void __tsan_unaligned_read##n(void* at) { host::touch(at, n, false); }       \
+    inline __attribute__((used, no_sanitize("thread"))) void __tsan_unaligned_write##n(void* at) { host::touch(at, n, true); }
+HOOK(1) HOOK(2) HOOK(4) HOOK(8) HOOK(16)
+inline __attribute__((used, no_sanitize("thread"))) void __tsan_init() {}
+#define COPY(name)                                                                                              \
+    inline __attribute__((used, no_sanitize("thread"))) void* __tsan_##name(void* to, const void* from, size_t n) { \
+        host::touch((void*)from, n, false), host::touch(to, n, true);                                           \
+        return name(to, from, n);                                                                               \
+    }
+COPY(memcpy) COPY(memmove)
+inline __attribute__((used, no_sanitize("thread"))) void* __tsan_memset(void* to, int value, size_t n) {
+    host::touch(to, n, true);
+    return memset(to, value, n);
+}
+}
 
 // -- barriers and warps
 
@@ -371,6 +481,7 @@ INLINED T reduce(const Group& group, T value, F function) {
     template <class V, class U, class T = std::remove_volatile_t<V>>      \
     inline T name##suffix(V* place, U operand) {                          \
         host::poll();                                                     \
+        host::Quiet quiet;                                                \
         T before = *place, value = (T)operand;                            \
         *place = (T)(EXPRESSION);                                         \
         return before;                                                    \
@@ -391,6 +502,7 @@ ATOMIC(unsafeAtomicAdd, before + value)
 template <class V, class U, class W, class T = std::remove_volatile_t<V>>
 inline T atomicCAS(V* place, U compare, W value) {
     host::poll();
+    host::Quiet quiet;
     T before = *place, wanted = (T)compare;
     if (memcmp(&before, &wanted, sizeof(T)) == 0)
         *place = (T)value;

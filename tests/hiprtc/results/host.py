@@ -25,8 +25,10 @@ HERE = Path(__file__).parent
 NAME = "k.hip"
 FLAGS = (
     "-x", "c++", "-std=c++20", "-O1", "-march=x86-64-v3", "-ffp-contract=on", "-fPIC", "-w", "-ferror-limit=40",
-    "-Wno-register", "-Wno-c++11-narrowing", "-fno-strict-aliasing", "-fno-unroll-loops", "-fno-vectorize",
+    "-Wno-register", "-Wno-c++11-narrowing", "-fno-strict-aliasing", "-fno-unroll-loops", "-fno-vectorize", "-fno-threadsafe-statics",
     "-fsanitize=bounds,integer-divide-by-zero,shift-exponent,float-cast-overflow", "-fsanitize-trap=all",
+    # For the functions that look for races; the runtime of the sanitizer is not used.
+    "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
     "--target=x86_64-linux-gnu",
 )  # fmt: skip
 # What hip_on_host.hpp has; other headers of GPUs are not there for the host.
@@ -41,7 +43,8 @@ EXTERN_SHARED = re.compile(
 )
 ERROR_LINE = re.compile(r"^k\.hip:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
 DYNAMIC = re.compile(r"HIP_DYNAMIC_SHARED\(\s*([^,]+?)\s*,\s*(\w+)\s*\)\s*;?")
-SECONDS = 20
+SECONDS = 8
+ENDLESS = "does not end"
 GUARD = 64 << 20
 NO_RESERVE = 0x4000  # MAP_NORESERVE, which Python 3.11 has no name for
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -207,6 +210,12 @@ def run(program: HostProgram, index: int, launch: Launch, schedule: int) -> tupl
             os.dup2(quiet, 2)
             for i, data in launch.variables.items():
                 ctypes.memmove(address_of(program, i), data.ctypes.data, data.nbytes)
+            watch = program.library["host_watch"]
+            watch.argtypes = ctypes.c_void_p, ctypes.c_size_t
+            for data in buffers:
+                watch(data.ctypes.data, data.nbytes)
+            for i, data in launch.variables.items():
+                watch(address_of(program, i), data.nbytes)
             function = program.library[f"run_{index}"]
             function.argtypes = *[ctypes.c_void_p] * 2, ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p
             flags[0] = function(grid, block, schedule, launch.shared, pointers)
@@ -219,7 +228,7 @@ def run(program: HostProgram, index: int, launch: Launch, schedule: int) -> tupl
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         raise HostError({signal.SIGSEGV: "outside its buffers", signal.SIGBUS: "outside its buffers",
-                         signal.SIGILL: "undefined behaviour", signal.SIGALRM: "does not end"}.get(number, f"signal {number}"))  # fmt: skip
+                         signal.SIGILL: "undefined behaviour", signal.SIGALRM: ENDLESS}.get(number, f"signal {number}"))  # fmt: skip
     if os.WEXITSTATUS(status):
         raise HostError(f"exits with {os.WEXITSTATUS(status)}")
     return [data.copy() for data in buffers], {i: after[i][: launch.variables[i].nbytes].copy() for i in after}, int(flags[0])
