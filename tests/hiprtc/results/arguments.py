@@ -85,10 +85,12 @@ def value_of(random: np.random.Generator, parameter: ParameterInfo, recipe: Reci
     return np.full(count, value, dtype).tobytes().ljust(parameter.nbytes, b"\0")
 
 
-def launches(kernel: KernelInfo, variables: Sequence[tuple[int, str, np.ndarray]]) -> Iterator[tuple[Recipe, Launch, list[np.dtype]]]:
+def launches(
+    kernel: KernelInfo, source: str, variables: Sequence[tuple[int, str, np.ndarray]]
+) -> Iterator[tuple[Recipe, Launch, list[np.dtype]]]:
     """Yield launches to try, and the types of the numbers in the buffers of each.
 
-    `variables` are those of the program without a value: number, type and bytes.
+    `source` tells bytes from bool. `variables` are those of the program without a value: number, type and bytes.
     """
     for number, recipe in enumerate(RECIPES):
         random = np.random.default_rng(number)
@@ -99,7 +101,10 @@ def launches(kernel: KernelInfo, variables: Sequence[tuple[int, str, np.ndarray]
                 arguments.append(value_of(random, parameter, recipe))
                 continue
             dtype = dtype_of(parameter.type_name, recipe.floats)
-            arguments.append(filled(random, dtype, ELEMENTS * lanes_of(parameter.type_name), recipe))
+            data = filled(random, dtype, ELEMENTS * lanes_of(parameter.type_name), recipe)
+            if re.search(rf"\bbool\b[^,;(){{}}]*\b{parameter.name}\b", source):
+                data &= 1
+            arguments.append(data)
             dtypes.append(dtype)
         values = {}
         for index, type_name, data in variables:

@@ -43,6 +43,10 @@ class Reference:
             raise HostError("a race")
         if self.flags & RACE_IN_WARP and not self.flags & ATOMICS:
             raise HostError("relies on the lockstep of a warp")
+        if self.flags & GONE_BEFORE:
+            raise HostError("threads return before a barrier that others reach")
+        if self.flags & ELSEWHERE:
+            raise HostError("threads are at different barriers")
         before = [each for each in launch.arguments if not isinstance(each, bytes)]
         self.dtypes = [*dtypes, *(launch.variables[i].dtype for i in launch.variables)]
         self.left = [*buffers, *variables.values()]
@@ -128,7 +132,7 @@ class Compared:
         values = [(i, each.type_name, np.zeros(each.nbytes, "u1")) for i, each in enumerate(self.variables)]
         values = [(i, type_name, initial(program, i, data)) for i, type_name, data in values if program.has_variables]
         found, reasons = [], []
-        for _, launch, dtypes in launches(kernel, values):
+        for _, launch, dtypes in launches(kernel, self.source, values):
             try:
                 found.append((launch, Reference(program, index, launch, dtypes)))
             except HostError as error:

@@ -50,10 +50,10 @@ typedef unsigned char uchar;
     X(unsigned, uint) X(long, long) X(unsigned long, ulong) X(long long, longlong)                       \
     X(unsigned long long, ulonglong) X(float, float) X(double, double)
 #define VECTORS(T, n)                                                                           \
-    struct n##1 { using element = T; T x; };                                                    \
-    struct alignas(2 * sizeof(T)) n##2 { using element = T; T x, y; };                          \
-    struct n##3 { using element = T; T x, y, z; };                                              \
-    struct alignas(4 * sizeof(T)) n##4 { using element = T; T x, y, z, w; };                    \
+    struct n##1 { using of_vector = T; T x; };                                                    \
+    struct alignas(2 * sizeof(T)) n##2 { using of_vector = T; T x, y; };                          \
+    struct n##3 { using of_vector = T; T x, y, z; };                                              \
+    struct alignas(4 * sizeof(T)) n##4 { using of_vector = T; T x, y, z, w; };                    \
     constexpr n##1 make_##n##1(T x) { return {x}; }                                             \
     constexpr n##2 make_##n##2(T x, T y) { return {x, y}; }                                     \
     constexpr n##3 make_##n##3(T x, T y, T z) { return {x, y, z}; }                             \
@@ -61,14 +61,14 @@ typedef unsigned char uchar;
 EACH(VECTORS)
 #undef VECTORS
 #define OPERATOR(op)                                                                            \
-    template <class V, class T = typename V::element>                                           \
+    template <class V, class T = typename V::of_vector>                                           \
     constexpr V& operator op##=(V& a, const V& b) {                                             \
         for (size_t i = 0; i < sizeof(V) / sizeof(T); i++) (&a.x)[i] op##= (&b.x)[i];           \
         return a;                                                                               \
     }                                                                                           \
-    template <class V, class T = typename V::element>                                           \
+    template <class V, class T = typename V::of_vector>                                           \
     constexpr V operator op(V a, const V& b) { return a op##= b; }                              \
-    template <class V, class T = typename V::element>                                           \
+    template <class V, class T = typename V::of_vector>                                           \
     constexpr V operator op(V a, T b) {                                                         \
         for (size_t i = 0; i < sizeof(V) / sizeof(T); i++) (&a.x)[i] op##= b;                   \
         return a;                                                                               \
@@ -441,6 +441,9 @@ struct thread_block {
 };
 template <unsigned N, class Parent = void>
 struct thread_block_tile {
+    thread_block_tile() = default;
+    template <class Other>
+    thread_block_tile(const thread_block_tile<N, Other>&) {}
     static unsigned thread_rank() { return host::lane() % N; }
     static constexpr unsigned size() { return N; }
     static constexpr unsigned num_threads() { return N; }
@@ -594,6 +597,13 @@ inline int __mulhi(int x, int y) { return (int)((long long)x * y >> 32); }
 inline unsigned __umulhi(unsigned x, unsigned y) { return (unsigned)((unsigned long long)x * y >> 32); }
 inline unsigned __sad(int x, int y, unsigned z) { return z + (unsigned)llabs((long long)x - y); }
 inline unsigned __usad(unsigned x, unsigned y, unsigned z) { return z + (unsigned)llabs((long long)x - y); }
+
+// -- halves
+
+using __half = _Float16;
+using half = _Float16;
+inline float __half2float(half x) { return (float)x; }
+inline half __float2half(float x) { return (half)x; }
 
 template <class T> inline T __ldg(const T* p) { return *p; }
 template <class T> inline T __ldcs(const T* p) { return *p; }

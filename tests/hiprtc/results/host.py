@@ -31,11 +31,6 @@ FLAGS = (
     "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
     "--target=x86_64-linux-gnu",
 )  # fmt: skip
-# What hip_on_host.hpp has; other headers of GPUs are not there for the host.
-EMULATED = re.compile(
-    r"cuda_runtime.*|device_.*|vector_.*|driver_types.h|math_(functions|constants).h|cuda.h|hip_(runtime|common|math|vector).*"
-    r"|hip_cooperative.*|cooperative_groups.h|reduce.h|host_defines.h|hiprtc.h|channel.*"
-)
 ATTRIBUTE = r"__align__\s*\([^)]*\)|__attribute__\s*\(\([^)]*\)+|alignas\s*\([^)]*\)"
 EXTERN_SHARED = re.compile(
     rf"((?:(?:\b(?:extern|static|volatile|const|__shared__)\b|{ATTRIBUTE})\s*)+)([\w:<>,\s]+?)\s*(?:{ATTRIBUTE})?\s*"
@@ -94,7 +89,7 @@ class HostProgram:
         self._folder = tempfile.TemporaryDirectory(prefix="forebay-results-")
         folder = Path(self._folder.name)
         for path in INCLUDE.rglob("*"):
-            if path.is_file() and EMULATED.fullmatch(path.name) and path.name not in KEPT_HEADERS:
+            if path.is_file() and path.name not in KEPT_HEADERS:  # hip_on_host.hpp has it, or the kernel does not compile
                 for root in (INCLUDE, INCLUDE / "cuda"):
                     if path.is_relative_to(root):
                         stub = folder / path.relative_to(root)
@@ -126,7 +121,10 @@ class HostProgram:
         self.has_variables = all(len(kernels) + i in self.has for i in range(len(variables)))
         linked = folder / "k.so"
         subprocess.run(("g++", "-shared", str(folder / "k.o"), "-o", str(linked), "-lm"), check=True, capture_output=True)
-        self.library = ctypes.CDLL(str(linked), mode=os.RTLD_LAZY)
+        try:
+            self.library = ctypes.CDLL(str(linked), mode=os.RTLD_LAZY)
+        except OSError as error:  # of classes of the host
+            raise HostError(str(error).rpartition(": ")[2]) from None
 
     def _compiled(self, clang: Clang, folder: Path, text: str) -> str:
         """Compile; return the log when it does not."""
