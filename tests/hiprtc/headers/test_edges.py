@@ -126,7 +126,9 @@ def test_bfloat_rounds_once(compiled):
     middle = [1 + 2.0**-8, 3 + 2.0**-7, 2.0**30 + 2.0**22]
     doubles = np.array([m + side * abs(m) * 2.0**-40 for m in middle for side in (-1, 1)] * 2)
     doubles[6:] *= -1
-    integers = np.array([2**30 + 2**22 + 1, 2**30 + 2**22 - 1, -(2**30) - 2**22 - 1, 2**31 - 1, -(2**31), 257] * 2, "i4")
+    integers = np.array(
+        [2**30 + 2**22 + 1, 2**30 + 2**22 - 1, -(2**30) - 2**22 - 1, 2**31 - 1, -(2**31), 257] * 2, "i4"
+    )
     out = np.zeros((2, 12), "f4")
     program = compiled("""extern "C" __global__ void all(const double* d, const int* n, float* out, int* to) {
         int i = threadIdx.x; out[i] = __double2bfloat16(d[i]); out[12 + i] = __int2bfloat16_rn(n[i]);
@@ -150,7 +152,9 @@ def test_far_ends(compiled):
     program.run("all", 1, x.size, x, out, np.int32(x.size))
     assert out[2, 0] == -1
     with np.errstate(all="ignore"):
-        for got, true in zip(out, (scipy_special.ndtr(x.astype("f8")), scipy_special.erfcx(x.astype("f8"))), strict=False):
+        for got, true in zip(
+            out, (scipy_special.ndtr(x.astype("f8")), scipy_special.erfcx(x.astype("f8"))), strict=False
+        ):
             np.testing.assert_allclose(got, true.astype("f4"), rtol=1e-6, atol=1e-43)
 
 

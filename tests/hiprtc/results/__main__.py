@@ -26,7 +26,6 @@ from rich.progress import track
 from rich.table import Table
 
 from ...hip_collections import Outcome, outcomes_of
-from ...helpers.hip_sources import items
 
 SECONDS = 240
 
@@ -38,7 +37,9 @@ def programs_of(found: list[Outcome], folder: Path) -> list[dict]:
         if outcome.state != "loads":
             continue
         key = outcome.source, outcome.expressions
-        program = programs.setdefault(key, {"source": outcome.source, "expressions": outcome.expressions, "kernels": []})
+        program = programs.setdefault(
+            key, {"source": outcome.source, "expressions": outcome.expressions, "kernels": []}
+        )
         program["kernels"].append((outcome.kernel, str(outcome.file.relative_to(folder))))
     return list(programs.values())
 
@@ -49,7 +50,13 @@ def results_of(program: dict, device: str | None) -> list[dict]:
     command = [sys.executable, "-m", "tests.hiprtc.results.compared"]
     try:
         done = subprocess.run(
-            command, input=json.dumps(program), capture_output=True, text=True, timeout=SECONDS, env=environment, check=False
+            command,
+            input=json.dumps(program),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            env=environment,
+            check=False,
         )
         lines = done.stdout.splitlines()
         found = [json.loads(line) for line in lines if line.startswith("{")]
@@ -60,7 +67,7 @@ def results_of(program: dict, device: str | None) -> list[dict]:
         why = "does not end"
     known = {result["kernel"] for result in found}
     places = dict(program["kernels"])
-    for name, place in places.items():
+    for name in places:
         if name not in known:
             found.append({"kernel": name, "state": "process" if why else "no host", "why": why or "not found"})
     return [result | {"file": places[result["kernel"]]} for result in found if result["kernel"] in places]
@@ -90,7 +97,10 @@ def main(folder: Path, device: str | None, only: str, report: Path | None) -> No
             table.add_row(result["file"], result["kernel"], result["state"], result["why"][:200])
     shown.print(table)
     states = collections.Counter(result["state"] for result in results)
-    print(f"{len(found)} kernels, of which {len(results)} load:", ", ".join(f"{n} {state}" for state, n in states.most_common()))
+    print(
+        f"{len(found)} kernels, of which {len(results)} load:",
+        ", ".join(f"{n} {state}" for state, n in states.most_common()),
+    )
     sys.exit(1 if states["differs"] or states["process"] else 0)
 
 

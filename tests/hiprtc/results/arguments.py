@@ -128,4 +128,6 @@ def disturbed(launch: Launch, seed: int) -> Launch:
         return (data * factors).astype(data.dtype)
 
     arguments = [each if isinstance(each, bytes) else near(each) for each in launch.arguments]
-    return Launch(launch.grid, launch.block, arguments, {i: near(data) for i, data in launch.variables.items()}, launch.shared)
+    return Launch(
+        launch.grid, launch.block, arguments, {i: near(data) for i, data in launch.variables.items()}, launch.shared
+    )

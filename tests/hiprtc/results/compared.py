@@ -50,16 +50,23 @@ class Reference:
         before = [each for each in launch.arguments if not isinstance(each, bytes)]
         self.dtypes = [*dtypes, *(launch.variables[i].dtype for i in launch.variables)]
         self.left = [*buffers, *variables.values()]
-        if all((a == b.view("u1").ravel()).all() for a, b in zip(self.left, [*before, *launch.variables.values()], strict=True)):
+        if all(
+            (a == b.view("u1").ravel()).all()
+            for a, b in zip(self.left, [*before, *launch.variables.values()], strict=True)
+        ):
             raise HostError("changes nothing")
-        self.spread = [np.zeros(len(data) // dtype.itemsize) for data, dtype in zip(self.left, self.dtypes, strict=True)]
+        self.spread = [
+            np.zeros(len(data) // dtype.itemsize) for data, dtype in zip(self.left, self.dtypes, strict=True)
+        ]
         for schedule in (BACKWARDS, AT_RANDOM):
             self._widen(run(program, index, launch, schedule)[:2], is_order=True)
         for seed in (1, 2):
             self._widen(run(program, index, disturbed(launch, seed), FORWARDS)[:2], is_order=False)
 
     def _widen(self, left: Left, is_order: bool) -> None:
-        for spread, mine, other, dtype in zip(self.spread, self.left, [*left[0], *left[1].values()], self.dtypes, strict=True):
+        for spread, mine, other, dtype in zip(
+            self.spread, self.left, [*left[0], *left[1].values()], self.dtypes, strict=True
+        ):
             differ = mine.view(dtype) != other.view(dtype)
             if not differ.any():
                 continue
@@ -77,7 +84,9 @@ class Reference:
         """Return "exact", "rounding" or "differs", and how."""
         result = "exact", ""
         worst = 0.0
-        for number, (mine, other, dtype, spread) in enumerate(zip(self.left, there, self.dtypes, self.spread, strict=True)):
+        for number, (mine, other, dtype, spread) in enumerate(
+            zip(self.left, there, self.dtypes, self.spread, strict=True)
+        ):
             x, y = mine.view(dtype), other.view(dtype)
             different = (x != y) & ~((x != x) & (y != y))
             if not different.any():
@@ -85,7 +94,11 @@ class Reference:
             a, b = x[different].astype("f8"), y[different].astype("f8")
             if dtype.kind == "f":
                 with np.errstate(all="ignore"):
-                    allowed = 16 * spread[different] + 32 * float(np.finfo(dtype).eps) * np.abs(a) + float(np.finfo(dtype).tiny)
+                    allowed = (
+                        16 * spread[different]
+                        + 32 * float(np.finfo(dtype).eps) * np.abs(a)
+                        + float(np.finfo(dtype).tiny)
+                    )
                     outside = ~(np.abs(a - b) <= allowed)
                     worst = max(worst, float(np.nanmax(np.abs(a - b) / np.abs(a), initial=0)))
             else:
@@ -93,7 +106,10 @@ class Reference:
             if outside.any():
                 where = np.flatnonzero(different)[outside]
                 i = where[0]
-                return "differs", f"{outside.sum()} of {len(x)} in array {number} ({dtype}), [{i}]: host {x[i]}, device {y[i]}"
+                return (
+                    "differs",
+                    f"{outside.sum()} of {len(x)} in array {number} ({dtype}), [{i}]: host {x[i]}, device {y[i]}",
+                )
             result = "rounding", f"{worst:.1e}"
         return result
 
@@ -152,7 +168,9 @@ def initial(program: HostProgram, index: int, data: np.ndarray) -> np.ndarray:
     return data
 
 
-def on_device(queue: ps.Queue, program: ps.Program, kernel: KernelInfo, launch: Launch, symbols: list[str]) -> list[np.ndarray]:
+def on_device(
+    queue: ps.Queue, program: ps.Program, kernel: KernelInfo, launch: Launch, symbols: list[str]
+) -> list[np.ndarray]:
     """Return what a launch leaves in its buffers and in the variables."""
     device = queue.device
     for i, data in launch.variables.items():
@@ -163,7 +181,9 @@ def on_device(queue: ps.Queue, program: ps.Program, kernel: KernelInfo, launch: 
             scalar = re.fullmatch(r"u?(?:char|short|int|long)|float|double", parameter.type_name)
             code = {"long": "i8", "ulong": "u8", "int": "i4", "uint": "u4", "short": "i2", "ushort": "u2", "char": "i1",
                     "uchar": "u1", "float": "f4", "double": "f8"}  # fmt: skip
-            arguments.append(np.frombuffer(argument, code[parameter.type_name])[0] if scalar else argument[: parameter.nbytes])
+            arguments.append(
+                np.frombuffer(argument, code[parameter.type_name])[0] if scalar else argument[: parameter.nbytes]
+            )
         else:
             arguments.append(device.array(argument.view("u1").ravel()))
     local = [ps.local(launch.shared)] if kernel.dynamic_shared else []

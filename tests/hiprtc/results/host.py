@@ -26,7 +26,7 @@ NAME = "k.hip"
 FLAGS = (
     "-x", "c++", "-std=c++20", "-O1", "-march=x86-64-v3", "-ffp-contract=on", "-fPIC", "-w", "-ferror-limit=40",
     "-Wno-register", "-Wno-c++11-narrowing", "-fno-strict-aliasing", "-fno-unroll-loops", "-fno-vectorize", "-fno-threadsafe-statics",
-    "-fsanitize=bounds,integer-divide-by-zero,shift-exponent,float-cast-overflow", "-fsanitize-trap=all",
+    "-fsanitize=bounds,local-bounds,integer-divide-by-zero,shift-exponent,float-cast-overflow", "-fsanitize-trap=all",
     # For the functions that look for races; the runtime of the sanitizer is not used.
     "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
     "--target=x86_64-linux-gnu",
@@ -52,6 +52,7 @@ class HostError(Exception):
 
 def on_host(source: str) -> str:
     """Return a source whose dynamic shared memory is a pointer."""
+
     def pointer(type_: str, name: str) -> str:
         return f"{type_} * const {name} = ({type_} *)host::dynamic_shared;"
 
@@ -63,6 +64,12 @@ def on_host(source: str) -> str:
 
     source = DYNAMIC.sub(lambda found: pointer(found[1], found[2]), source)
     return EXTERN_SHARED.sub(declared, source)
+
+
+def error_line(line: str) -> int:
+    """Return the line that a line of the compiler's log is an error of, or 0."""
+    found = ERROR_LINE.match(line)
+    return int(found[1]) if found else 0
 
 
 class HostProgram:
@@ -89,7 +96,9 @@ class HostProgram:
         self._folder = tempfile.TemporaryDirectory(prefix="forebay-results-")
         folder = Path(self._folder.name)
         for path in INCLUDE.rglob("*"):
-            if path.is_file() and path.name not in KEPT_HEADERS:  # hip_on_host.hpp has it, or the kernel does not compile
+            if (
+                path.is_file() and path.name not in KEPT_HEADERS
+            ):  # hip_on_host.hpp has it, or the kernel does not compile
                 for root in (INCLUDE, INCLUDE / "cuda"):
                     if path.is_relative_to(root):
                         stub = folder / path.relative_to(root)
@@ -100,9 +109,7 @@ class HostProgram:
             f"{{ return host::run(&{name}, g, b, s, n, a); }}"
             for i, name in enumerate(kernels)
         ]
-        table += [
-            f'extern "C" void* variable_{i}() {{ return (void*)&{name}; }}' for i, name in enumerate(variables)
-        ]
+        table += [f'extern "C" void* variable_{i}() {{ return (void*)&{name}; }}' for i, name in enumerate(variables)]
         text = on_host(source)
         for _ in range(8):
             log = self._compiled(clang, folder, "\n".join([text, *table]))
@@ -110,7 +117,8 @@ class HostProgram:
                 break
             lines = text.count("\n") + 1
             wrong = {int(line) - lines - 1 for line in ERROR_LINE.findall(log) if int(line) > lines}
-            mended = without_failing_host(text, ERROR_LINE.sub(lambda found: found[0] * (int(found[1]) <= lines), log))
+            of_text = "\n".join(line for line in log.splitlines() if error_line(line) <= lines)
+            mended = without_failing_host(text, of_text)
             if mended is None and not wrong:
                 raise HostError(next((line for line in log.splitlines() if "error:" in line), log[-200:]))
             text = text if mended is None else mended
@@ -120,7 +128,9 @@ class HostProgram:
         self.has = {*range(len(table))} - {i for i, line in enumerate(table) if not line}
         self.has_variables = all(len(kernels) + i in self.has for i in range(len(variables)))
         linked = folder / "k.so"
-        subprocess.run(("g++", "-shared", str(folder / "k.o"), "-o", str(linked), "-lm"), check=True, capture_output=True)
+        subprocess.run(
+            ("g++", "-shared", str(folder / "k.o"), "-o", str(linked), "-lm"), check=True, capture_output=True
+        )
         try:
             self.library = ctypes.CDLL(str(linked), mode=os.RTLD_LAZY)
         except OSError as error:  # of classes of the host
@@ -171,7 +181,9 @@ class Memory:
         return data[GUARD : GUARD + nbytes]
 
 
-def run(program: HostProgram, index: int, launch: Launch, schedule: int) -> tuple[list[np.ndarray], dict[int, np.ndarray], int]:
+def run(
+    program: HostProgram, index: int, launch: Launch, schedule: int
+) -> tuple[list[np.ndarray], dict[int, np.ndarray], int]:
     """Return what a kernel leaves in its buffers and in the variables, and the flags of `host::flags`.
 
     Raises
@@ -229,7 +241,11 @@ def run(program: HostProgram, index: int, launch: Launch, schedule: int) -> tupl
                          signal.SIGILL: "undefined behaviour", signal.SIGALRM: ENDLESS}.get(number, f"signal {number}"))  # fmt: skip
     if os.WEXITSTATUS(status):
         raise HostError(f"exits with {os.WEXITSTATUS(status)}")
-    return [data.copy() for data in buffers], {i: after[i][: launch.variables[i].nbytes].copy() for i in after}, int(flags[0])
+    return (
+        [data.copy() for data in buffers],
+        {i: after[i][: launch.variables[i].nbytes].copy() for i in after},
+        int(flags[0]),
+    )
 
 
 def address_of(program: HostProgram, variable: int) -> int:
