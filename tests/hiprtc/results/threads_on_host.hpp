@@ -123,7 +123,8 @@ __attribute__((no_sanitize("thread"))) inline void touch(void* address, size_t b
                 for (const Access& reader : cell.readers)
                     if (race(reader, me))
                         pending.push_back({at, *at, race(reader, me)});
-            cell.before = *at;
+            if (!cell.is_written || cell.writer.block != me.block || cell.writer.thread != me.thread)
+                cell.before = *at;  // what was there before this thread's first store
             cell.writer = me;
             cell.is_written = true;
         } else {
