@@ -74,12 +74,17 @@ CAUSES = {
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of a kernel: "loads", "does not load", "does not compile", and the first message."""
+    """What became of a kernel: "loads", "does not load", "does not compile", and the first message.
+
+    Of one that loads also what was compiled: the source, and the instances of its templates.
+    """
 
     file: Path
     kernel: str
     state: str
     message: str = ""
+    source: str = dataclasses.field(default="", repr=False)
+    expressions: tuple[str, ...] = ()
 
     @property
     def cause(self) -> str:
@@ -159,7 +164,9 @@ class Text:
                 log = str(error)
             else:
                 refusal = load(code)
-                return Outcome(self.path, "", "does not load" if refusal else "loads", first_error(refusal))
+                state = "does not load" if refusal else "loads"
+                used = tuple(choice[0] for choice in choices)
+                return Outcome(self.path, "", state, first_error(refusal), text, used)
             changed = without_failing_host(text, log)
             if changed is not None:
                 text = changed

@@ -30,8 +30,13 @@ _temporary: list[tempfile.TemporaryDirectory[str]] = []
 
 def content_key() -> str:
     """Return what tells one content of the headers from another. Costs a `stat` a file."""
+    return _content_key(_files())
+
+
+def _files() -> tuple[tuple[str, int, int], ...]:
+    """The headers with the times of their last change and their sizes."""
     files = sorted(path for path in INCLUDE.rglob("*") if path.is_file())
-    return _content_key(tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files))
+    return tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files)
 
 
 @functools.lru_cache(4)
@@ -44,7 +49,9 @@ def precompiled(clang: Clang, flags: tuple[str, ...]) -> Path | None:
 
     Any number of threads and processes may ask at once. Blocks while it compiles.
     """
-    name = key_of(clang.identity, content_key(), *FIXED, *flags) + SUFFIX
+    # Clang knows a file that it has read by its size and time: after an installation of the same files it would read
+    # them a second time.
+    name = key_of(clang.identity, repr(_files()), *FIXED, *flags) + SUFFIX
     with _lock:
         for folder in _folders():
             path = folder / name

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from forebay.hiprtc.bounds import comparing_negated
 from forebay.hiprtc.signatures import KernelSignature
 from forebay.hiprtc.spinning import spinning
 from forebay.queues.kernels.spirv_module import (
@@ -33,6 +34,8 @@ WORKGROUP = 4
 EXECUTION_MODE = 16
 LINKAGE, IMPORTED = 41, 1
 BUILT_IN, SUB_GROUP_SIZE = 11, 35
+INDICES = (27, 28)  # LocalInvocationId, GlobalInvocationId
+MEMORY_BARRIER, INVOCATION, ALL_IN_ORDER = 225, 4, 0x310
 SUB_GROUP_VARIABLES = range(36, 42)  # from SubgroupSize to SubgroupLocalInvocationId
 SUB_GROUP_OPERATIONS = {*range(333, 367), *range(5571, 5582)}
 VECTOR_TYPE, FLOAT4 = 30, 4 << 16 | 5
@@ -63,6 +66,7 @@ def finish_module(
     spirv.widen_bools()
     spirv.free_width()
     spirv.part_threads()
+    spirv.keep_bounds()
     dynamic = spirv.pass_shared_memory()
     spirv.describe(kernels, dynamic, renamed)
     return spirv.dumps(), {renamed.get(name, name) for name in dynamic}
@@ -133,6 +137,24 @@ class _Module(SpirvModule):
         self.instructions[at:at] = [
             make(EXECUTION_MODE, number, VECTOR_TYPE, FLOAT4) for number in self.entries if number in users - warps
         ]
+
+    def keep_bounds(self) -> None:
+        """Put a fence of one thread at the beginning of kernels that would spoil those after them, see `bounds`."""
+        numbers = {each[2]: each[3:] for each in self._all(CONSTANT)}
+        numbers |= {each[2]: [0] for each in self._all(CONSTANT_NULL)}
+        small = {number for number, (low, *high) in numbers.items() if low < 2 and not any(high)}
+        negative = {number for number, words in numbers.items() if words[-1] >> 31}
+        indices = {each[1] for each in self._all(DECORATE) if each[2] == BUILT_IN and each[3] in INDICES}
+        *first, _ = [number for number in self._functions() if number in self.entries] or [0]
+        functions = self._functions()
+        found = comparing_negated({number: functions[number] for number in first}, indices, small, negative)
+        if not found:
+            return
+        self._begin_declaring()
+        uint = self._declare(TYPE_INT, 32, 0)
+        scope, order = (self._declare(CONSTANT, uint, value, typed=True) for value in (INVOCATION, ALL_IN_ORDER))
+        self._after_variables({number: _made(MEMORY_BARRIER, scope, order) for number in found})
+        self._end_declaring()
 
     def widen_bools(self) -> None:
         """Make parameters of kernels that are of type bool bytes, as the host passes them: OpTypeBool has no size."""
@@ -262,6 +284,22 @@ class _Module(SpirvModule):
             made.append(each)
             if opcode == LABEL and waiting:
                 in_first = True
+        self.instructions = made
+
+    def _after_variables(self, wanted: Mapping[int, Instruction]) -> None:
+        """Insert an instruction at the beginning of functions."""
+        made: list[Instruction] = []
+        waiting: Instruction | None = None
+        in_first = False
+        for each in self.instructions:
+            opcode = _opcode(each)
+            if opcode == FUNCTION:
+                waiting, in_first = wanted.get(each[2]), False
+            if waiting is not None and in_first and opcode not in (VARIABLE, LINE, NO_LINE):
+                made.append(waiting)
+                waiting = None
+            made.append(each)
+            in_first = in_first or opcode == LABEL
         self.instructions = made
 
     def _derived(self, arrays: set[int]) -> dict[int, Instruction]:

@@ -24,7 +24,7 @@ UNARY = {
     "sqrt": (np.sqrt, 0, 99), "rsqrt": (lambda x: x**-0.5, 0.1, 99), "cbrt": (np.cbrt, -99, 99),
     "rcbrt": (lambda x: 1 / np.cbrt(x), 0.1, 99), "erf": (special.erf, -3, 3), "erfc": (special.erfc, -3, 3),
     "erfcx": (special.erfcx, -2, 8), "erfinv": (special.erfinv, -0.999, 0.999),
-    "erfcinv": (special.erfcinv, 0.001, 1.999), "normcdf": (special.ndtr, -4, 4),
+    "erfcinv": (special.erfcinv, 0.001, 1.999), "normcdf": (special.ndtr, -1, 4),
     "normcdfinv": (special.ndtri, 0.001, 0.999), "tgamma": (special.gamma, 0.5, 9), "lgamma": (special.gammaln, 3, 99),
     "fabs": (np.abs, -9, 9), "floor": (np.floor, -9, 9), "ceil": (np.ceil, -9, 9), "trunc": (np.trunc, -9, 9),
     "rint": (np.rint, -9, 9), "nearbyint": (np.rint, -9, 9),

@@ -8,9 +8,31 @@ struct __hip_bfloat16 {
 
     __hip_bfloat16() = default;
     template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
-    __host__ __device__ __hip_bfloat16(T value) : data(bits_of((float)value)) {}
+    __host__ __device__ __hip_bfloat16(T value) : data(bits_of(as_float(value))) {}
     __host__ __device__ operator float() const { return __builtin_bit_cast(float, (unsigned)data << 16); }
 
+    // A float that is odd where it is not exact: rounded once more, it is what one rounding gives.
+    template <class T>
+    static __host__ __device__ float as_float(T value) {
+        float rounded = (float)value;
+        if constexpr (std::is_integral_v<T> && sizeof(T) >= 4) {
+            unsigned long long magnitude = value < 0 ? 0 - (unsigned long long)value : (unsigned long long)value;
+            int shift = 40 - __builtin_clzg(magnitude, 64);
+            if (shift <= 0)
+                return rounded;
+            bool is_exact = magnitude >> shift << shift == magnitude;
+            float size = (float)(magnitude >> shift | !is_exact) * (float)(1ull << shift);
+            return value < 0 ? -size : size;
+        } else if constexpr (sizeof(T) > 4) {
+            unsigned bits = __builtin_bit_cast(unsigned, rounded);
+            bool is_larger = rounded > 0 ? (T)rounded > value : (T)rounded < value;
+            if ((T)rounded != value && value == value && !(bits & 1))
+                bits += is_larger ? -1 : 1;
+            return __builtin_bit_cast(float, bits);
+        } else {
+            return rounded;
+        }
+    }
     static __host__ __device__ unsigned short bits_of(float value) {
         unsigned bits = __builtin_bit_cast(unsigned, value);
         if ((bits & 0x7fffffff) > 0x7f800000)
@@ -48,8 +70,8 @@ __DEVICE__ __hip_bfloat16 __float2bfloat16_rz(float x) {
 }
 __DEVICE__ __hip_bfloat16 __int2bfloat16_rn(int x) { return x; }
 __DEVICE__ __hip_bfloat16 __uint2bfloat16_rn(unsigned x) { return x; }
-__DEVICE__ int __bfloat162int_rn(__hip_bfloat16 x) { return (int)rint((float)x); }
-__DEVICE__ int __bfloat162int_rz(__hip_bfloat16 x) { return (int)(float)x; }
+__DEVICE__ int __bfloat162int_rn(__hip_bfloat16 x) { return __forebay::saturated<int>(rint((float)x)); }
+__DEVICE__ int __bfloat162int_rz(__hip_bfloat16 x) { return __forebay::saturated<int>(trunc((float)x)); }
 __DEVICE__ __hip_bfloat16 __ushort_as_bfloat16(unsigned short x) { return __forebay::bits_as<__hip_bfloat16>(x); }
 __DEVICE__ unsigned short __bfloat16_as_ushort(__hip_bfloat16 x) { return x.data; }
 

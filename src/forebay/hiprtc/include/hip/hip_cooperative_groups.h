@@ -56,6 +56,7 @@ class coalesced_group {
     __DEVICE__ unsigned thread_rank() const { return __popc(lanes_ & ((1u << __lane_id()) - 1)); }
     __DEVICE__ void sync() const { __syncwarp(); }
     __DEVICE__ bool is_valid() const { return true; }
+    __DEVICE__ unsigned lanes() const { return lanes_; }
     __DEVICE__ unsigned meta_group_size() const { return 1; }
     __DEVICE__ unsigned meta_group_rank() const { return 0; }
 
@@ -111,6 +112,7 @@ class coalesced_group {
 // `Size` neighbours in a warp.
 template <unsigned Size, class Parent = void>
 class thread_block_tile {
+    using within = std::conditional_t<std::is_void_v<Parent>, thread_block, Parent>;
     static_assert(Size > 0 && Size <= 32 && (Size & (Size - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
 
   public:
@@ -121,9 +123,10 @@ class thread_block_tile {
     static __DEVICE__ constexpr unsigned size() { return Size; }
     static __DEVICE__ constexpr unsigned num_threads() { return Size; }
     static __DEVICE__ unsigned thread_rank() { return __lane_id() & (Size - 1); }
-    static __DEVICE__ unsigned meta_group_rank() { return thread_block::thread_rank() / Size; }
-    static __DEVICE__ unsigned meta_group_size() { return (thread_block::size() + Size - 1) / Size; }
+    static __DEVICE__ unsigned meta_group_rank() { return within::thread_rank() / Size; }
+    static __DEVICE__ unsigned meta_group_size() { return (within::size() + Size - 1) / Size; }
     static __DEVICE__ bool is_valid() { return true; }
+    static __DEVICE__ unsigned lanes() { return (Size == 32 ? ~0u : (1u << (Size & 31)) - 1) << (__lane_id() & ~(Size - 1)); }
     static __DEVICE__ void sync() { __syncwarp(); }
 
     template <class T>
@@ -168,7 +171,7 @@ class thread_group {
     template <unsigned Size, class Parent>
     __DEVICE__ thread_group(const thread_block_tile<Size, Parent>&)
         : lanes_((Size == 32 ? ~0u : (1u << (Size & 31)) - 1) << (__lane_id() & ~(Size - 1))), size_(Size) {}
-    __DEVICE__ thread_group(const coalesced_group& group) : lanes_((unsigned)__ballot(1)), size_(group.size()) {}
+    __DEVICE__ thread_group(const coalesced_group& group) : lanes_(group.lanes()), size_(group.size()) {}
     __DEVICE__ thread_group(unsigned lanes, unsigned size) : lanes_(lanes), size_(size) {}
 
     __DEVICE__ unsigned size() const { return size_; }
@@ -221,14 +224,15 @@ __DEVICE__ thread_group tiled_partition(const Parent&, unsigned size) {
     unsigned all = size >= 32 ? ~0u : (1u << size) - 1;
     return thread_group(all << (__lane_id() & ~(size - 1) & 31), size);
 }
+// Of the threads of a tile or of a coalesced group.
 template <class Parent>
-__DEVICE__ coalesced_group binary_partition(const Parent&, bool predicate) {
+__DEVICE__ coalesced_group binary_partition(const Parent& parent, bool predicate) {
     unsigned votes = (unsigned)__ballot(predicate), here = (unsigned)__ballot(1);
-    return coalesced_group(predicate ? votes : here & ~votes);
+    return coalesced_group((predicate ? votes : here & ~votes) & parent.lanes());
 }
 template <class Parent>
-__DEVICE__ coalesced_group labeled_partition(const Parent&, int label) {
-    return coalesced_group((unsigned)__match_any(label));
+__DEVICE__ coalesced_group labeled_partition(const Parent& parent, int label) {
+    return coalesced_group((unsigned)__match_any(label) & parent.lanes());
 }
 
 // -- functions of groups

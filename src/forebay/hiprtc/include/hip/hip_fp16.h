@@ -56,16 +56,14 @@ FOREBAY_HALF_FROM(short, short)
 FOREBAY_HALF_FROM(unsigned short, ushort)
 FOREBAY_HALF_FROM(long long, ll)
 FOREBAY_HALF_FROM(unsigned long long, ull)
+FOREBAY_HALF_TO(short, short)
+FOREBAY_HALF_TO(unsigned short, ushort)
 FOREBAY_HALF_TO(int, int)
 FOREBAY_HALF_TO(unsigned, uint)
 FOREBAY_HALF_TO(long long, ll)
 FOREBAY_HALF_TO(unsigned long long, ull)
 #undef FOREBAY_HALF_FROM
 #undef FOREBAY_HALF_TO
-__DEVICE__ short __half2short_rn(__half x) { return (short)rint((float)x); }
-__DEVICE__ short __half2short_rz(__half x) { return (short)(float)x; }
-__DEVICE__ unsigned short __half2ushort_rn(__half x) { return (unsigned short)rint((float)x); }
-__DEVICE__ unsigned short __half2ushort_rz(__half x) { return (unsigned short)(float)x; }
 
 __DEVICE__ __half __ushort_as_half(unsigned short x) { return __forebay::bits_as<__half>(x); }
 __DEVICE__ __half __short_as_half(short x) { return __forebay::bits_as<__half>(x); }
@@ -110,9 +108,24 @@ FOREBAY_HALF(mul, *)
 FOREBAY_HALF(div, /)
 #undef FOREBAY_HALF
 __DEVICE__ __half2 __h2div(__half2 x, __half2 y) { return x / y; }
-__DEVICE__ __half __hfma(__half x, __half y, __half z) { return (__half)fma((float)x, (float)y, (float)z); }
+namespace __forebay {
+// x * y + z as a float that is odd where it is not exact: rounded once more, it is what one rounding gives.
+__DEVICE__ float odd_fma(__half x, __half y, __half z) {
+#pragma clang fp contract(off)
+    float product = (float)x * (float)y, addend = (float)z;  // the product is exact
+    float sum = product + addend;
+    float of_z = sum - product;
+    float error = (product - (sum - of_z)) + (addend - of_z);
+    int bits = bits_as<int>(sum);
+    if (error == error && error != 0 && !(bits & 1))
+        bits += (error > 0) == (sum > 0) ? 1 : -1;
+    return bits_as<float>(bits);
+}
+}  // namespace __forebay
+
+__DEVICE__ __half __hfma(__half x, __half y, __half z) { return (__half)__forebay::odd_fma(x, y, z); }
 __DEVICE__ __half2 __hfma2(__half2 x, __half2 y, __half2 z) { return {__hfma(x.x, y.x, z.x), __hfma(x.y, y.y, z.y)}; }
-__DEVICE__ __half __hfma_sat(__half x, __half y, __half z) { return (__half)__saturatef(fma((float)x, (float)y, (float)z)); }
+__DEVICE__ __half __hfma_sat(__half x, __half y, __half z) { return (__half)__saturatef(__forebay::odd_fma(x, y, z)); }
 __DEVICE__ __half2 __hfma2_sat(__half2 x, __half2 y, __half2 z) {
     return {__hfma_sat(x.x, y.x, z.x), __hfma_sat(x.y, y.y, z.y)};
 }

@@ -23,7 +23,9 @@ __DEVICE__ long long llabs(long long x) { return x < 0 ? -x : x; }
 __DEVICE__ unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
 __DEVICE__ unsigned long long __brevll(unsigned long long x) { return __builtin_bitreverse64(x); }
 
-__DEVICE__ int __mul24(int x, int y) { return ((int)((unsigned)x << 8) >> 8) * ((int)((unsigned)y << 8) >> 8); }
+__DEVICE__ int __mul24(int x, int y) {
+    return (int)((unsigned)((int)((unsigned)x << 8) >> 8) * (unsigned)((int)((unsigned)y << 8) >> 8));
+}
 __DEVICE__ unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffff) * (y & 0xffffff); }
 __DEVICE__ int __mulhi(int x, int y) { return (int)(((long)x * y) >> 32); }
 __DEVICE__ unsigned __umulhi(unsigned x, unsigned y) { return (unsigned)(((unsigned long)x * y) >> 32); }

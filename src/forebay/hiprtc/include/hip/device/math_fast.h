@@ -52,42 +52,88 @@ __DEVICE__ T rounded(T result, T error) {
         return result;
 }
 
+// A number as a power of two and what it is times that, whose products do not underflow; not for 0, infinities and NaN.
+template <class T>
+struct parts {
+    int exponent;
+    T mantissa;
+    __DEVICE__ explicit parts(T x) : exponent(ilogb(x)), mantissa(ldexp(x, -exponent)) {}
+};
+template <class T>
+inline constexpr T tiny = sizeof(T) == 4 ? T(1e-25) : T(1e-280);
+template <class T>
+__DEVICE__ bool is_finite(T x) {
+    return fabs(x) < (T)__builtin_inf();
+}
+template <class T>
+__DEVICE__ bool is_proper(T x) {
+    return x != 0 && is_finite(x);
+}
+
 template <rounding R, class T>
 __DEVICE__ T add(T x, T y) {
 #pragma clang fp contract(off)
     T sum = x + y;
+    if (!is_finite(sum))
+        return rounded<R>(sum, is_finite(x) && is_finite(y) ? -sum : T(0));
     T of_y = sum - x;
     return rounded<R>(sum, (x - (sum - of_y)) + (y - of_y));
 }
 template <rounding R, class T>
 __DEVICE__ T multiply(T x, T y) {
     T product = multiply(x, y);
-    return rounded<R>(product, fma(x, y, -product));
+    if (!(fabs(product) < tiny<T>) || !is_proper(x) || !is_proper(y))
+        return rounded<R>(product, fma(x, y, -product));
+    parts<T> a(x), b(y);
+    return rounded<R>(product, fma(a.mantissa, b.mantissa, -ldexp(product, -a.exponent - b.exponent)));
 }
 template <rounding R, class T>
 __DEVICE__ T divide(T x, T y) {
     T quotient = x / y;
-    T left = -fma(quotient, y, -x);
-    return rounded<R>(quotient, y < 0 ? -left : left);
+    if (is_proper(x) && is_proper(y) && is_finite(quotient)) {
+        parts<T> a(x), b(y);
+        T left = fma(-ldexp(quotient, b.exponent - a.exponent), b.mantissa, a.mantissa);
+        return rounded<R>(quotient, y < 0 ? -left : left);
+    }
+    return rounded<R>(quotient, is_finite(x) && y != 0 && !is_finite(quotient) ? -quotient : T(0));
 }
 template <rounding R, class T>
 __DEVICE__ T square_root(T x) {
     T root = sqrt(x);
+    constexpr int half = sizeof(T) == 4 ? 60 : 400;
+    if (x > 0 && x < tiny<T>) {
+        T larger = ldexp(root, half);
+        return rounded<R>(root, -fma(larger, larger, -ldexp(x, 2 * half)));
+    }
     return rounded<R>(root, -fma(root, root, -x));
 }
-// Float's is exact through double, whose own result decides; double's takes the error of the product with it.
-template <rounding R, class T>
-__DEVICE__ T multiply_add(T x, T y, T z) {
+// What x * y + z is more than a result near it.
+template <class T>
+__DEVICE__ T error_of(T x, T y, T z, T result) {
 #pragma clang fp contract(off)
-    T result = fma(x, y, z);
-    if constexpr (R == nearest)
-        return result;
     T product = x * y;
     T of_product = fma(x, y, -product);
     T sum = product + z;
     T of_z = sum - product;
     T of_sum = (product - (sum - of_z)) + (z - of_z);
-    return rounded<R>(result, (sum - result) + (of_sum + of_product));
+    return (sum - result) + (of_sum + of_product);
+}
+template <rounding R, class T>
+__DEVICE__ T multiply_add(T x, T y, T z) {
+    T result = fma(x, y, z);
+    if (!is_finite(result))
+        return rounded<R>(result, is_finite(x) && is_finite(y) && is_finite(z) ? -result : T(0));
+    if (x == 0 || y == 0)
+        return result;
+    constexpr T huge = sizeof(T) == 4 ? T(1e18) : T(1e100), least = sizeof(T) == 4 ? T(1e-30) : T(1e-200);
+    parts<T> a(x), b(y);
+    int exponent = -a.exponent - b.exponent;
+    T scaled = ldexp(z, exponent);
+    if (fabs(scaled) > huge)  // the product is far below the last place of z
+        return rounded<R>(result, a.mantissa * b.mantissa);
+    if (z != 0 && fabs(scaled) < least)  // far below the last place of the product, where its sign is all that matters
+        scaled = copysign(least, z);
+    return rounded<R>(result, error_of(a.mantissa, b.mantissa, scaled, ldexp(result, exponent)));
 }
 
 }  // namespace __forebay

@@ -52,15 +52,7 @@ __host__ void sincos(double, double*, double*);
     __DEVICE__ double name(double x, double y, double z) { return __forebay::name##_(x, y, z); }
 
 FOREBAY_UNARY(rcbrt, return 1 / cbrt(x);)
-FOREBAY_BINARY(rhypot, return 1 / hypot(x, y);)
 FOREBAY_BINARY(fdivide, return x / y;)
-
-FOREBAY_TERNARY(norm3d, return sqrt(x * x + y * y + z * z);)
-FOREBAY_TERNARY(rnorm3d, return rsqrt(x * x + y * y + z * z);)
-__DEVICE__ float norm4df(float x, float y, float z, float w) { return sqrt(x * x + y * y + z * z + w * w); }
-__DEVICE__ double norm4d(double x, double y, double z, double w) { return sqrt(x * x + y * y + z * z + w * w); }
-__DEVICE__ float rnorm4df(float x, float y, float z, float w) { return rsqrt(x * x + y * y + z * z + w * w); }
-__DEVICE__ double rnorm4d(double x, double y, double z, double w) { return rsqrt(x * x + y * y + z * z + w * w); }
 
 namespace __forebay {
 template <class T>
@@ -70,14 +62,52 @@ __DEVICE__ T sum_of_squares(int count, const T* x) {
         sum += x[i] * x[i];
     return sum;
 }
+// The length of a vector or its inverse. Where the squares overflow or get lost, of the vector divided by a power of two.
+template <bool Inverse, class T>
+__DEVICE__ T length(int count, const T* x) {
+    T sum = sum_of_squares(count, x);
+    constexpr T least = sizeof(T) == 4 ? T(1e-30) : T(1e-290), most = sizeof(T) == 4 ? T(1e38) : T(1e307);
+    if (sum >= least && sum <= most)
+        return Inverse ? rsqrt(sum) : sqrt(sum);
+    T longest = 0;
+    for (int i = 0; i < count; i++)
+        longest = fmax(longest, fabs(x[i]));
+    if (longest == (T)__builtin_inf())  // also beside a NaN
+        return Inverse ? 0 : longest;
+    if (sum == 0 && longest == 0 || sum != sum)
+        return Inverse ? rsqrt(sum) : sum;
+    int exponent = ilogb(longest);
+    sum = 0;
+    for (int i = 0; i < count; i++) {
+        T part = ldexp(x[i], -exponent);
+        sum += part * part;
+    }
+    return Inverse ? ldexp(rsqrt(sum), -exponent) : ldexp(sqrt(sum), exponent);
+}
+template <bool Inverse, class T, class... More>
+__DEVICE__ T length_of(T x, More... more) {
+    T all[] = {x, more...};
+    return length<Inverse>(1 + sizeof...(More), all);
+}
 }  // namespace __forebay
 
-__DEVICE__ float normf(int count, const float* x) { return sqrt(__forebay::sum_of_squares(count, x)); }
-__DEVICE__ double norm(int count, const double* x) { return sqrt(__forebay::sum_of_squares(count, x)); }
-__DEVICE__ float rnormf(int count, const float* x) { return rsqrt(__forebay::sum_of_squares(count, x)); }
-__DEVICE__ double rnorm(int count, const double* x) { return rsqrt(__forebay::sum_of_squares(count, x)); }
+FOREBAY_BINARY(rhypot, return length_of<true>(x, y);)
+FOREBAY_TERNARY(norm3d, return length_of<false>(x, y, z);)
+FOREBAY_TERNARY(rnorm3d, return length_of<true>(x, y, z);)
+__DEVICE__ float norm4df(float x, float y, float z, float w) { return __forebay::length_of<false>(x, y, z, w); }
+__DEVICE__ double norm4d(double x, double y, double z, double w) { return __forebay::length_of<false>(x, y, z, w); }
+__DEVICE__ float rnorm4df(float x, float y, float z, float w) { return __forebay::length_of<true>(x, y, z, w); }
+__DEVICE__ double rnorm4d(double x, double y, double z, double w) { return __forebay::length_of<true>(x, y, z, w); }
+__DEVICE__ float normf(int count, const float* x) { return __forebay::length<false>(count, x); }
+__DEVICE__ double norm(int count, const double* x) { return __forebay::length<false>(count, x); }
+__DEVICE__ float rnormf(int count, const float* x) { return __forebay::length<true>(count, x); }
+__DEVICE__ double rnorm(int count, const double* x) { return __forebay::length<true>(count, x); }
 
-__DEVICE__ float powif(float x, int n) { return pow(x, (float)n); }
+// In two parts, for a float does not hold every int.
+__DEVICE__ float powif(float x, int n) {
+    int low = n % 256;
+    return n == low ? pow(x, (float)n) : pow(x, (float)(n - low)) * pow(x, (float)low);
+}
 __DEVICE__ double powi(double x, int n) { return pow(x, (double)n); }
 
 // exp(x * x) * erfc(x), the error of the square put right; where that is inf * 0, the first terms of the series.
@@ -86,6 +116,8 @@ __DEVICE__ double erfcx(double x) {
         double r = 1 / (2 * x * x);
         return 0.56418958354775628695 / x * (1 - r * (1 - 3 * r * (1 - 5 * r)));
     }
+    if (x < -27)
+        return __builtin_inf();
     double square = x * x;
     return exp(square) * (1 + fma(x, x, -square)) * erfc(x);
 }
@@ -125,7 +157,15 @@ __DEVICE__ double inverse_erf(double y) {
 
 FOREBAY_UNARY(erfinv, return (T)__forebay::inverse_erf(x);)
 FOREBAY_UNARY(erfcinv, return (T)__forebay::inverse_erfc(x);)
-FOREBAY_UNARY(normcdf, return erfc(-x * T(0.70710678118654752440)) / 2;)
+// erfc(-x / sqrt(2)) / 2; far from 0 what is lost in the division matters.
+FOREBAY_UNARY(normcdf,
+    constexpr T factor = T(0.70710678118654752440);
+    constexpr T rest = sizeof(T) == 4 ? T(0.70710678118654752440 - (double)factor) : T(-4.8336466567264567e-17);
+    T z = -x * factor;
+    if (!(z > 1 && z < 40))
+        return erfc(z) / 2;
+    T lost = fma(-x, factor, -z) - x * rest;
+    return (erfc(z) - lost * T(1.12837916709551257390) * exp(-z * z)) / 2;)
 FOREBAY_UNARY(normcdfinv, return (T)(-1.41421356237309504880 * __forebay::inverse_erfc(2.0 * x));)
 
 #undef FOREBAY_UNARY
