@@ -24,6 +24,7 @@ from forebay.hip_cpp.program import Variable
 from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
 from forebay.hiprtc import prelude
 from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang
+from forebay.hiprtc.indirect_calls import are_given, are_refused, with_direct_calls
 from forebay.hiprtc.library import with_library
 from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
@@ -361,7 +362,12 @@ class _Compilation:
             *((f"{EXTENSIONS},+{FOR_LINES[0]}", "-mllvm", FOR_LINES[1]) if self.options.lines else (EXTENSIONS,)),
             "-x", "ir", "-emit-obj", "-o", "-", "-",
         )  # fmt: skip
+        if are_given(module):
+            module = with_direct_calls(module)
         status, spirv, log = self._run(command, module)
+        if status and are_refused(log):
+            module = with_direct_calls(module)
+            status, spirv, log = self._run(command, module)
         if status:
             log = explained(log, module, self.sources)
             raise BuildError(f"clang makes no SPIR-V of the program\n{log}", log=log)
