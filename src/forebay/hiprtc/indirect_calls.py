@@ -151,7 +151,7 @@ def _words(text: str) -> list[str]:
             depth += 1
         if token in CLOSING:
             depth -= 1
-        if depth or token in CLOSING or token.startswith('"') or not token.strip() and depth:
+        if depth or token in CLOSING or token.startswith('"'):
             words[-1] += token
             continue
         first, *others = re.split(r"\s+", token)
