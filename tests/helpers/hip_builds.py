@@ -117,7 +117,7 @@ def declaration_of(name: str, near: Path, collection: Collection) -> str:
                 item.kind == "directive"
                 or item.on_device
                 or re.match(
-                    r"\s*(?:template|struct|class|union|enum|typedef|using|(?:static\s+)?const|(?:inline\s+)?constexpr)\b",
+                    r"\s*(?:__constant__|template|struct|class|union|enum|typedef|using|(?:static\s+)?const|(?:inline\s+)?constexpr)\b",
                     whole,
                 )
             )
