@@ -27,7 +27,10 @@ extern "C" __global__ void use(Shape** shapes, int** arrays, float* x) {
 }
 extern "C" __global__ void fill(int* count) {
     free(nullptr);
-    if (malloc((size_t)1 << 40)) atomicAdd(count, 1000000);
+    int* none;
+    if (malloc((size_t)1 << 40) || cudaMalloc(&none, (size_t)1 << 40) != cudaErrorMemoryAllocation)
+        atomicAdd(count, 1000000);
+    if (cudaMalloc(&none, 100) != cudaSuccess || cudaFree(none) != cudaSuccess) atomicAdd(count, 1000000);
     while (char* room = (char*)malloc(4000)) { room[3999] = 1; atomicAdd(count, (size_t)room % 16 ? 1000 : 1); }
 }
 """

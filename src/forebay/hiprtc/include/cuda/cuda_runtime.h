@@ -33,3 +33,14 @@ __host__ cudaError_t cudaFree(void*);
 __host__ cudaError_t cudaMemcpy(void*, const void*, size_t, cudaMemcpyKind);
 template <class T>
 __host__ cudaError_t cudaMalloc(T**, size_t);
+
+// In a kernel they are those of its heap.
+__DEVICE__ cudaError_t cudaFree(void* pointer) {
+    free(pointer);
+    return cudaSuccess;
+}
+template <class T>
+__DEVICE__ cudaError_t cudaMalloc(T** pointer, size_t nbytes) {
+    *pointer = (T*)malloc(nbytes);
+    return *pointer ? cudaSuccess : cudaErrorMemoryAllocation;
+}
