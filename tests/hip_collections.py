@@ -50,6 +50,7 @@ ERROR = re.compile(r"^[^\n:]*:\d+:\d+: (?:fatal )?error: (.*)$", re.MULTILINE)
 ERROR_LINE = re.compile(rf"^{re.escape(NAME)}:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
 
 UNKNOWN = re.compile(r"(?:undeclared identifier|unknown type name|no template named|no type named) '(\w+)'")
+UNDEFINED = re.compile(r"the function _Z(\w+) is declared, and defined nowhere")
 MISSING = re.compile(r"has no kernel, or was cut off")
 NAMES = 8
 """How many names of other files or of the build a program is given."""
@@ -197,6 +198,13 @@ class Text:
             for kernel in kernels:
                 for name, value in asked_at(text, kernel.start).items():
                     macros.setdefault(name, built.get(name, value))
+        for symbol in UNDEFINED.findall(log):
+            name = last_name(symbol)
+            if name not in tried:
+                tried.add(name)
+                found = declaration_of(name, self.path, self._collection)
+                if found:
+                    return text + "\n" + found
         for name in unknown:
             if name in tried or len(tried) >= NAMES:
                 continue
@@ -240,6 +248,14 @@ class File(Text):
 
     def _with_only(self, name: str) -> str:
         return without(self.text, [item for item in items(self.text) if item.kind == "kernel" and item.name != name])
+
+
+def last_name(symbol: str) -> str:
+    """Return the function's own name in a mangled one, without its ``_Z``."""
+    name, at = "", re.compile(r"N?[VK]*(\d+)")
+    while found := at.match(symbol):
+        name, symbol = symbol[found.end() :][: int(found[1])], symbol[found.end() + int(found[1]) :]
+    return name
 
 
 def narrowed(choices: list[list[str]]) -> list[list[str]]:

@@ -86,6 +86,10 @@ def test_what_a_build_and_other_files_give(folder):
     assert declaration_of("table", path, collection) == "__constant__ int table[4];"
     assert declaration_of("width", path, collection) == "static const float width = 3;"
     assert not declaration_of("on_host", path, collection)
+    assert [hip_collections.last_name(name) for name in ("9square_mei", "N8particle7advanceEf")] == [
+        "square_me",
+        "advance",
+    ]
 
 
 def test_strings(folder):
