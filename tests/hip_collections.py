@@ -20,7 +20,8 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
@@ -32,12 +33,14 @@ from rich.table import Table
 import forebay.hiprtc
 from forebay import hip, hiprtc
 
-from .helpers.hip_sources import DEVICE, Collection, Item, guessed, host_functions, items, launched, strings_of, without
+from .helpers.hip_builds import asked_at, declaration_of, defined_under, macros_for
+from .helpers.hip_instances import Instances
+from .helpers.hip_sources import DEVICE, Collection, Item, guessed, host_functions, items, strings_of, without
 
 TEXTS = (".py", ".rst")
 HEADERS = (".cuh", ".hpp", ".h", ".inl", ".inc")
 SOURCES = (".hip", ".cu", ".cpp", ".cc", ".cxx", ".C", ".c", *HEADERS, *TEXTS)
-ROUNDS = 12
+ROUNDS = 24
 TRIES = 3
 """With how many of the files that include it a kernel is tried."""
 OPTIONS: list[str] = []
@@ -46,6 +49,11 @@ NAME = "k.hip"
 ERROR = re.compile(r"^[^\n:]*:\d+:\d+: (?:fatal )?error: (.*)$", re.MULTILINE)
 ERROR_LINE = re.compile(rf"^{re.escape(NAME)}:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
 
+UNKNOWN = re.compile(r"(?:undeclared identifier|unknown type name|no template named|no type named) '(\w+)'")
+UNDEFINED = re.compile(r"the function _Z(\w+) is declared, and defined nowhere")
+MISSING = re.compile(r"has no kernel, or was cut off")
+NAMES = 8
+"""How many names of other files or of the build a program is given."""
 FAILURE = re.compile(r"error:|not found|Invalid|UNLINKED|ended by")
 
 # An instance whose arguments are numbers and types of C.
@@ -104,13 +112,14 @@ def check(result: tuple) -> object:
     return result[1] if len(result) > 1 else None
 
 
-def compile_(source: str, expressions: list[str]) -> bytes:
+def compile_(source: str, expressions: list[str], macros: Mapping[str, str] = types.MappingProxyType({})) -> bytes:
     """Return the code of a program; raises `CompileError`."""
     program = check(hiprtc.hiprtcCreateProgram(source.encode(), NAME.encode(), 0, [], []))
     try:
         for expression in expressions:
             check(hiprtc.hiprtcAddNameExpression(program, expression.encode()))
         options = [b"-ferror-limit=40", b"-std=c++20", *(option.encode() for option in OPTIONS)]
+        options += [f"-D{name}={value}".encode() for name, value in macros.items()]
         if int(hiprtc.hiprtcCompileProgram(program, len(options), options)[0]):
             log = bytearray(check(hiprtc.hiprtcGetProgramLogSize(program)))
             hiprtc.hiprtcGetProgramLog(program, log)
@@ -137,9 +146,10 @@ def load(code: bytes) -> str:
 class Text:
     """A program, and the instances of kernels that it launches."""
 
-    def __init__(self, whole: str, path: Path) -> None:
+    def __init__(self, whole: str, path: Path, collection: Collection | None = None) -> None:
         self.path = path
-        self._instances = launched(whole)
+        self._collection = collection
+        self._instances = Instances(whole)
 
     def _expressions(self, text: str, names: list[str]) -> list[list[str]]:
         """Return for each template of these the instances to try, the best first."""
@@ -147,19 +157,21 @@ class Text:
         for item in items(text):
             head = text[item.start : item.end].split("{")[0]
             if item.kind == "kernel" and item.name in names and re.match(r"\s*template\s*<\s*[^>\s]", head):
-                launches = self._instances.get(item.name, [])
-                plain = [text for text in launches if PLAIN.fullmatch(text)]
-                each = dict.fromkeys([*plain[:1], *guessed(head, item.name), *launches])
+                used = self._instances.of(item.name)
+                plain = [text for text in used if PLAIN.fullmatch(text)]
+                each = dict.fromkeys([*plain[:2], *used[:3], *guessed(head, item.name), *used])
                 result.append([item.scope + instance for instance in each])
         return result
 
     def attempt(self, text: str, names: list[str]) -> Outcome:
-        """Compile, and drop what is left of the host and does not compile, until nothing more can go."""
+        """Compile; drop what is left of the host and does not compile, and add what the build and other files have."""
         choices = self._expressions(text, names)
+        macros: dict[str, str] = {}
+        tried: set[str] = set()
         log = of_best = ""
         for _ in range(ROUNDS):
             try:
-                code = compile_(text, [choice[0] for choice in choices])
+                code = compile_(text, [choice[0] for choice in choices], macros)
             except CompileError as error:
                 log = str(error)
             else:
@@ -170,12 +182,51 @@ class Text:
             changed = without_failing_host(text, log)
             if changed is not None:
                 text = changed
-            else:
-                of_best = of_best or log
-                choices = narrowed(choices)
-                if not choices:
-                    break
+                continue
+            mended = self._mended(text, names, log, macros, tried)
+            if mended is not None:
+                text = mended
+                continue
+            of_best = of_best or log
+            choices = narrowed(choices)
+            if not choices:
+                break
         return Outcome(self.path, "", "does not compile", first_error(of_best or log))
+
+    def _mended(self, text: str, names: list[str], log: str, macros: dict[str, str], tried: set[str]) -> str | None:
+        """Return a source with what an unknown name stands for, and note macros; None when nothing is known of one."""
+        if self._collection is None:
+            return None
+        built = macros_for(self.path, self._collection.folder)
+        before = dict(macros)
+        kernels = [item for item in items(text) if item.kind == "kernel" and item.name in names]
+        unknown = dict.fromkeys(UNKNOWN.findall(log))
+        if MISSING.search(log) or any(kernel.name in unknown for kernel in kernels):
+            for kernel in kernels:
+                for name, value in asked_at(text, kernel.start).items():
+                    macros.setdefault(name, built.get(name, value))
+        for symbol in UNDEFINED.findall(log):
+            name = last_name(symbol)
+            if name not in tried:
+                tried.add(name)
+                found = declaration_of(name, self.path, self._collection)
+                if found:
+                    return text + "\n" + found
+        for name in unknown:
+            if name in tried or len(tried) >= NAMES:
+                continue
+            tried.add(name)
+            if name in built:
+                macros.setdefault(name, built[name])
+                continue
+            for macro, value in defined_under(text, name).items():
+                macros.setdefault(macro, built.get(macro, value))
+            if macros != before:
+                break
+            found = declaration_of(name, self.path, self._collection)
+            if found:
+                return found + "\n" + text
+        return text if macros != before else None
 
 
 class File(Text):
@@ -184,7 +235,7 @@ class File(Text):
     def __init__(self, path: Path, collection: Collection) -> None:
         self.parts: set[Path] = set()
         whole = collection.flatten(path, self.parts)
-        super().__init__(whole, path)
+        super().__init__(whole, path, collection)
         self.text = without(whole, host_functions(whole))
         self.kernels = [item.name for item in items(self.text) if item.kind == "kernel"]
 
@@ -204,6 +255,14 @@ class File(Text):
 
     def _with_only(self, name: str) -> str:
         return without(self.text, [item for item in items(self.text) if item.kind == "kernel" and item.name != name])
+
+
+def last_name(symbol: str) -> str:
+    """Return the function's own name in a mangled one, without its ``_Z``."""
+    name, at = "", re.compile(r"N?[VK]*(\d+)")
+    while found := at.match(symbol):
+        name, symbol = symbol[found.end() :][: int(found[1])], symbol[found.end() + int(found[1]) :]
+    return name
 
 
 def narrowed(choices: list[list[str]]) -> list[list[str]]:

@@ -173,12 +173,16 @@ class Collection:
     """The files of a checkout, in which headers are found as a compiler with the right ``-I`` finds them."""
 
     def __init__(self, folder: Path, *own_headers: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._own = own_headers
         self._by_name: dict[str, list[Path]] = {}
         for path in folder.rglob("*"):
             if path.suffix in (".h", ".hpp", ".cuh", ".inl", ".inc", ".cu", ".hip", ".cpp", ".cc", ".c"):
                 self._by_name.setdefault(path.name, []).append(path)
+
+    def paths(self) -> list[Path]:
+        """Return the files."""
+        return [path for paths in self._by_name.values() for path in paths]
 
     def find(self, name: str, near: Path) -> Path | None:
         """Return the file that a ``#include`` in the folder `near` means."""
@@ -221,7 +225,7 @@ class Collection:
         there = self.find(name, path.parent)
         if there is None:
             return found[0] if self._is_own(name) else ""
-        if there in seen or not there.is_relative_to(self._folder):
+        if there in seen or not there.is_relative_to(self.folder):
             return ""
         text = self.flatten(there, seen)
         is_short = there.read_text(errors="replace").count("\n") < LONG
@@ -241,21 +245,6 @@ def strings_of(path: Path) -> list[str]:
 def shared_parts(one: Path, other: Path) -> list[str]:
     """Return the folders that two paths have in common."""
     return [a for a, b in zip(one.parts, other.parts, strict=False) if a == b]
-
-
-def launched(text: str) -> dict[str, list[str]]:
-    """Return the instances of kernel templates that a program launches: name -> ``name<arguments>``."""
-    result: dict[str, list[str]] = {}
-    bare = mask(text)
-    for found in re.finditer(r"\b(\w+)\s*<(?!<)", bare):
-        depth, at = 1, found.end()
-        while at < len(bare) and depth and bare[at] not in ";{}":
-            depth += (bare[at] == "<") - (bare[at] == ">")
-            at += 1
-        before, after = bare[max(0, found.start() - 80) : found.start()], bare[at : at + 30].lstrip(" \n\t)")
-        if depth == 0 and (after.startswith("<<<") or re.search(r"hipLaunchKernelGGL\s*\([\sA-Z_(]*$", before)):
-            result.setdefault(found[1], []).append(re.sub(r"\s+", " ", bare[found.start() : at]))
-    return result
 
 
 def guessed(head: str, name: str) -> list[str]:

@@ -226,8 +226,6 @@ def test_warnings_of_what_succeeds_are_told():
     ("source", "line", "told"),
     [
         ('__global__ void k(int* x) {\n asm("nop"); }', 2, "inline assembly"),
-        ("__global__ void k(int* x) {\n int (*f)(int) = x[0] ? +[](int a) { return a; } : +[](int a) { return a + 1; };"
-         "\n x[0] = f(3); }", 3, "pointer to a function"),
         ("__global__ void k(int* x) {\n throw 3; }", 2, "throw"),
         ('#include "none.h"\n__global__ void k(int* x) { }', 1, "none.h"),
         ("__global__ void k(const int* x) {\n\n x[0] = 1; }", 3, "read-only"),

@@ -7,7 +7,9 @@ from click.testing import CliRunner
 
 from forebay.hiprtc.clang import find_clang
 from tests import hip_collections
-from tests.helpers.hip_sources import Collection, guessed, host_functions, items, launched, strings_of, without
+from tests.helpers.hip_builds import asked_at, declaration_of, defined_under, macros_for
+from tests.helpers.hip_instances import Instances
+from tests.helpers.hip_sources import Collection, guessed, host_functions, items, strings_of, without
 
 PROGRAM = r"""
 #include <cstdio>
@@ -20,7 +22,7 @@ void prototype(Timer&);
 template <typename T, int N>
 __global__ void scale(T* x, T a) { x[threadIdx.x] = a * x[threadIdx.x] + twice(N); }
 
-__global__ __launch_bounds__(64) void lane(int* x) { asm("mov.u32 %0, %laneid;" : "=r"(x[0])); }
+__global__ __launch_bounds__(64) void lane(int* x) { asm("wgmma.fence.sync.aligned;"); }
 
 int main() {
     printf("}"); // {
@@ -59,7 +61,10 @@ def test_cutting(folder):
 
 
 def test_instances():
-    assert launched(PROGRAM) == {"scale": ["scale<float, 4>"]}
+    assert Instances(PROGRAM).of("scale") == ["scale<float, 4>"]
+    through = """template <class T, class Op> void run(T* x) { constexpr int N{2 * 8}; scale<T, N, Op><<<1, N>>>(x); }
+        int main() { run<double, Sum<double>>(x); }"""
+    assert Instances(through).of("scale")[0] == "scale<double, (2 * 8), Sum<double>>"
     assert guessed("template <class T, unsigned N, bool B, int D = 1> __global__ void k(T*)", "k") == [
         "k<float, 16, true>", "k<int, 16, true>", "k<unsigned, 16, true>",
     ]  # fmt: skip
@@ -67,6 +72,24 @@ def test_instances():
         guessed("template <typename T, typename BinaryOp> __global__ void k(T*)", "k")[0]
         == "k<float, std::plus<float>>"
     )
+
+
+def test_what_a_build_and_other_files_give(folder):
+    (folder / "Makefile").write_text("TILE ?= 32\nFLAGS = -O2 -DTILE=$(TILE) -DUSE_IT -DTEXT=$(UNKNOWN)\n")
+    (folder / "CMakeLists.txt").write_text("target_compile_definitions(program PRIVATE ROWS=4 -DCOLUMNS=5)\n")
+    (folder / "other.cu").write_text("static const float width = 3;\n__constant__ int table[4];\nint on_host = 2;\n")
+    path, collection = folder / "program.cu", Collection(folder, Path())
+    assert macros_for(path, folder) == {"TILE": "32", "USE_IT": "1", "ROWS": "4", "COLUMNS": "5"}
+    text = "#ifdef USE_IT\n#if LEVEL >= 30\n#define BLOCK 4\n__global__ void k() {}\n#endif\n#endif\n"
+    assert asked_at(text, text.index("__global__")) == {"USE_IT": "1", "LEVEL": "30"}
+    assert defined_under(text, "BLOCK") == {"USE_IT": "1", "LEVEL": "30"}
+    assert declaration_of("table", path, collection) == "__constant__ int table[4];"
+    assert declaration_of("width", path, collection) == "static const float width = 3;"
+    assert not declaration_of("on_host", path, collection)
+    assert [hip_collections.last_name(name) for name in ("9square_mei", "N8particle7advanceEf")] == [
+        "square_me",
+        "advance",
+    ]
 
 
 def test_strings(folder):

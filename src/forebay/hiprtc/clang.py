@@ -35,6 +35,7 @@ FIXED = (
     "-fdeclspec", "-fgnuc-version=4.2.1", "-fno-threadsafe-statics", "-fcxx-exceptions", "-fexceptions",
     "-nostdsysteminc", "-nobuiltininc", "-ferror-limit", "20",
     # As nvcc does, which many programs were written for.
+    "-Wno-error=reserved-user-defined-literal",
     "-Wno-error=register", "-Wno-error=c++11-narrowing", "-D_LIBCPP_ENABLE_CXX17_REMOVED_FEATURES",
     "-D_LIBCPP_ENABLE_CXX17_REMOVED_UNARY_BINARY_FUNCTION", "-D_LIBCPP_DISABLE_DEPRECATION_WARNINGS",
     # Types and names of parameters are read from the debug information of the kernels (signatures.py).

@@ -23,7 +23,9 @@ from forebay.core.errors import BuildError
 from forebay.hip_cpp.program import Variable
 from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
 from forebay.hiprtc import prelude
+from forebay.hiprtc.assembly import without_assembly
 from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang
+from forebay.hiprtc.indirect_calls import are_given, are_refused, with_direct_calls
 from forebay.hiprtc.library import with_library
 from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
@@ -224,7 +226,7 @@ class _Compilation:
                 message = f"{self.name}: error: the header {name!r} is not the relative path of a file"
                 raise BuildError(message, log=message)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", errors="surrogateescape")
+            path.write_text(without_assembly(text), encoding="utf-8", errors="surrogateescape")
 
     def module_of(self, source: str, expressions: Sequence[str] = ()) -> tuple[str, str]:
         """The LLVM module of a program, and the warnings."""
@@ -323,7 +325,7 @@ class _Compilation:
             f"(const void*)&{text.strip().removeprefix('&')};"
             for number, text in enumerate(expressions)
         ]
-        return "\n".join([*lines, f'#line 1 "{self.name}"', source, *asked, ""])
+        return "\n".join([*lines, f'#line 1 "{self.name}"', without_assembly(source), *asked, ""])
 
     def _llvm(self, text: str) -> tuple[str, str]:
         """The LLVM module, and the warnings."""
@@ -363,7 +365,12 @@ class _Compilation:
             *((f"{EXTENSIONS},+{FOR_LINES[0]}", "-mllvm", FOR_LINES[1]) if self.options.lines else (EXTENSIONS,)),
             "-x", "ir", "-emit-obj", "-o", "-", "-",
         )  # fmt: skip
+        if are_given(module):
+            module = with_direct_calls(module)
         status, spirv, log = self._run(command, module)
+        if status and are_refused(log):
+            module = with_direct_calls(module)
+            status, spirv, log = self._run(command, module)
         if status:
             log = explained(log, module, self.sources)
             raise BuildError(f"clang makes no SPIR-V of the program\n{log}", log=log)

@@ -11,10 +11,6 @@ __all__ = ["explained", "without_definition"]
 
 # What the back end says, what is looked for in the module, and what that is called in HIP.
 REASONS = (
-    ("indirect call", re.compile(r"\bcall [^@]*? %[\w.\"-]+\(.*!dbg !(\d+)"),
-     "a call through a pointer to a function, or of a virtual function: devices have none"),
-    ("function pointer", re.compile(r"@[^,()]+ to ptr.*!dbg !(\d+)"),
-     "a pointer to a function: devices have none"),
     ("Inline assembly", re.compile(r"\bcall [^@]*\basm .*!dbg !(\d+)"),
      "inline assembly is a GPU's own, and this device has none"),
 )  # fmt: skip

@@ -135,6 +135,8 @@ class _Module:
                 type = type._replace(name="struct")
             return ParameterSignature(name, type.name, False, False, type.nbytes, type.alignment, type.holds_pointers)
         target = fields.get("baseType", "")
+        if self._stripped(target)[1].get("") == "DISubroutineType":  # a number, see indirect_calls
+            return ParameterSignature(name, "ulong", False, False, 8, 8, False)
         pointed = self._type(target)
         return ParameterSignature(name, f"{pointed.name}*", True, self._is_const(target), 8, 8, pointed.holds_pointers)
 

@@ -153,3 +153,27 @@ def test_four_at_a_time(compiled):
     assert np.array_equal(a, b)
     assert len({*x.tolist(), *d.tolist()}) == 10
     assert ((x[:4] > 0) & (x[:4] <= 1)).all()
+
+
+def test_sobol(compiled):
+    """The first dimension is van der Corput's sequence, in the order of Gray's code."""
+    source = """
+        #include <curand_kernel.h>
+        extern "C" __global__ void all(unsigned* vectors, unsigned* out, float* normal) {
+            unsigned i = threadIdx.x;
+            curandStateSobol32 state;
+            curand_init(vectors, i * 4, &state);
+            for (int k = 0; k < 3; k++) out[i * 4 + k] = curand(&state);
+            skipahead(4093, &state);
+            out[i * 4 + 3] = curand(&state);
+            normal[i] = curand_normal(&state);
+        }"""
+    vectors, out, normal = (1 << np.arange(31, -1, -1)).astype("u4"), np.zeros((64, 4), "u4"), np.zeros(64, "f4")
+    compiled(source).run("all", 1, 64, vectors, out, normal)
+    index = np.arange(8192)
+    gray = index ^ index >> 1
+    sequence = sum((gray >> bit & 1) << 31 - bit for bit in range(13)).astype("u4")
+    index = 4 * np.arange(64)
+    expected = np.stack([sequence[index], sequence[index + 1], sequence[index + 2], sequence[index + 4096]], 1)
+    assert np.array_equal(out, expected)
+    assert np.allclose(normal, stats.norm.ppf((sequence[index + 4097] + 0.5) / 2**32), atol=1e-4)

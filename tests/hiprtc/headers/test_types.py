@@ -202,9 +202,7 @@ REFUSED = {
     "float3 v = tex2D<float3>(t, 1, 2); out[0] = v.x;": "1, 2 or 4 channels",
     "out[0] = tex2D<double>(t, 1, 2);": "of at most 32 bits",
     "out[0] = tex2Dgather<float>(t, 1, 2);": "a vector of four",
-    "cooperative_groups::this_grid().sync();": "no barrier across blocks",
     "cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block()).sync();": "a tile has 1, 2, 4",
-    "int* p = (int*)malloc(n); p[n] = n; *where = p;": "memory cannot be allocated in a kernel",
     "out[0] = j0f(out[1]);": "Bessel functions",
     "char c[3]; atomicAdd((char (*)[3])out, 1);": "error:",
 }

@@ -74,3 +74,14 @@ inline constexpr int cudaTextureTypeCubemap = hipTextureTypeCubemap;
 inline constexpr int cudaTextureType1DLayered = hipTextureType1DLayered;
 inline constexpr int cudaTextureType2DLayered = hipTextureType2DLayered;
 inline constexpr int cudaTextureTypeCubemapLayered = hipTextureTypeCubemapLayered;
+
+// In a kernel they are those of its heap.
+__DEVICE__ cudaError_t cudaFree(void* pointer) {
+    free(pointer);
+    return cudaSuccess;
+}
+template <class T>
+__DEVICE__ cudaError_t cudaMalloc(T** pointer, size_t nbytes) {
+    *pointer = (T*)malloc(nbytes);
+    return *pointer ? cudaSuccess : cudaErrorMemoryAllocation;
+}

@@ -1,9 +1,44 @@
 // Cooperative groups: the block, tiles of a warp, the threads that are together at a place.
 //
-// A grid has no barrier here: a device may run the blocks of a launch one after another.
+// A grid's barrier is for cooperative launches, whose blocks all run at once.
 #pragma once
 
 #include <hip/hip_runtime.h>
+
+namespace __forebay {
+
+// How often all blocks of a launch have met, and how many have come since; only in programs that use it.
+struct grid_meetings {
+    unsigned met, came;
+};
+inline __device__ grid_meetings meetings;
+
+// Polls: some seconds, if the device runs the blocks of the launch one after another.
+inline constexpr unsigned long long grid_patience = 1ull << 34;
+
+__DEVICE__ void wait_for_blocks(unsigned blocks) {
+    __threadfence();
+    __syncthreads();
+    if (blocks > 1 && threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+        unsigned met = *(volatile unsigned*)&meetings.met;
+        if (atomicAdd(&meetings.came, 1u) == blocks - 1) {
+            *(volatile unsigned*)&meetings.came = 0;
+            __threadfence();
+            atomicAdd(&meetings.met, 1u);
+        } else {
+            unsigned long long polls = 0;
+            while (*(volatile unsigned*)&meetings.met == met && polls < grid_patience &&
+                   !*(volatile unsigned*)&__forebay_assertion_failed)
+                polls++;
+            if (polls == grid_patience)
+                __FOREBAY_ASSERT(false, "the blocks of the grid run at the same time: use a cooperative launch");
+        }
+        __threadfence();
+    }
+    __syncthreads();
+}
+
+}  // namespace __forebay
 
 namespace cooperative_groups {
 
@@ -25,10 +60,8 @@ class grid_group {
     }
     __DEVICE__ dim3 group_dim() const { return gridDim; }
     __DEVICE__ dim3 block_index() const { return blockIdx; }
-    __DEVICE__ bool is_valid() const { return false; }
-    __device__ void sync() const
-        __attribute__((unavailable("no barrier across blocks: the device may run them one after another; "
-                                   "end the kernel there and launch the rest as another")));
+    __DEVICE__ bool is_valid() const { return true; }
+    __DEVICE__ void sync() const { __forebay::wait_for_blocks((unsigned)num_blocks()); }
 };
 using multi_grid_group = grid_group;
 

@@ -12,7 +12,9 @@
 #include <hip/device/atomics.h>
 #include <hip/device/warps.h>
 #include <hip/device/memory.h>
+#include <hip/device/heap.h>
 #include <hip/device/printing.h>
 #include <hip/device/clocks.h>
 #include <hip/device/amdgcn.h>
+#include <hip/device/assembly.h>
 #include <hip/hip_texture_types.h>

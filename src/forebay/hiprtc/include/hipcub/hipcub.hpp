@@ -1,8 +1,12 @@
-// Blocks' and warps' reductions and scans with the names of hipCUB; `cub/cub.cuh` has CUB's. Sorting, loading and all that
-// runs on a whole device is for the host's libraries.
+// What blocks and warps do together, with the names of hipCUB; `cub/cub.cuh` has CUB's. What runs on a whole device is
+// for the host's libraries. Reductions and scans are in this file.
 #pragma once
 
 #include <hip/hip_runtime.h>
+#include <hipcub/block_movement.hpp>
+#include <hipcub/block_parts.hpp>
+#include <hipcub/block_sort.hpp>
+#include <thrust/iterator/counting_iterator.h>
 #include <type_traits>
 #include <utility>
 
@@ -25,8 +29,22 @@ struct Min {
     __host__ __device__ constexpr T operator()(const T& a, const T& b) const {
         return b < a ? b : a;
     }
+};struct Equality {
+    template <class T>
+    __host__ __device__ constexpr bool operator()(const T& a, const T& b) const {
+        return a == b;
+    }
 };
-struct NullType {};
+struct Inequality {
+    template <class T>
+    __host__ __device__ constexpr bool operator()(const T& a, const T& b) const {
+        return !(a == b);
+    }
+};
+
+template <class T>
+using CountingInputIterator = thrust::counting_iterator<T>;
+__DEVICE__ unsigned LaneId() { return __lane_id(); }
 
 template <class K, class V>
 struct KeyValuePair {
@@ -49,42 +67,6 @@ struct ArgMin {
 };
 
 enum BlockReduceAlgorithm { BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY, BLOCK_REDUCE_RAKING, BLOCK_REDUCE_WARP_REDUCTIONS };
-enum BlockScanAlgorithm { BLOCK_SCAN_RAKING, BLOCK_SCAN_RAKING_MEMOIZE, BLOCK_SCAN_WARP_SCANS };
-
-// Shared memory that has no constructor, for any type.
-template <class T, int N>
-struct alignas(T) Room {
-    char bytes[N * sizeof(T)];
-    __device__ T& operator[](int i) { return ((T*)bytes)[i]; }
-};
-
-__DEVICE__ int thread_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
-
-// What each thread of a block has, in order, in shared memory; all threads call. Results are the same each time.
-template <class T, int Threads>
-struct BlockParts {
-    using TempStorage = Room<T, Threads>;
-    TempStorage& room;
-    int rank;
-
-    __device__ BlockParts(TempStorage& room) : room(room), rank(thread_rank()) {}
-
-    // Leaves in room[i] the reduction of the values up to the i-th, of `count` threads.
-    template <class Op>
-    __device__ void scan(T value, Op op, int count) {
-        __syncthreads();
-        room[rank] = value;
-        __syncthreads();
-        for (int distance = 1; distance < count; distance *= 2) {
-            bool takes_part = rank >= distance && rank < count;
-            T before = takes_part ? room[rank - distance] : value;
-            __syncthreads();
-            if (takes_part)
-                room[rank] = value = op(before, value);
-            __syncthreads();
-        }
-    }
-};
 
 template <class T, int X, BlockReduceAlgorithm = BLOCK_REDUCE_WARP_REDUCTIONS, int Y = 1, int Z = 1, int = 0>
 class BlockReduce : BlockParts<T, X * Y * Z> {

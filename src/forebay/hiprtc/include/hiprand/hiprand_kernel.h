@@ -151,6 +151,39 @@ struct mrg32k3a : random_extras {
     }
 };
 
+// I. Sobol's sequence in the order of A. Antonov's and V. Saleev's Gray code (1979), for the direction vectors that the
+// host gives. One number follows another in the same dimension, so normal ones are made of one each.
+template <class W>
+struct sobol : random_extras {
+    static constexpr int bits = sizeof(W) * 8;
+    W v[bits], x, i;
+
+    __DEVICE__ W next_word() {
+        W now = x;
+        x ^= v[__builtin_ctzg((W)~i, bits - 1)];
+        i++;
+        return now;
+    }
+    __DEVICE__ unsigned next() { return (unsigned)(next_word() >> (bits - 32)); }
+    __DEVICE__ void skip(unsigned long long count) {
+        i += (W)count;
+        x = 0;
+        for (int bit = 0; bit < bits; bit++)
+            if ((i ^ i >> 1) >> bit & 1)
+                x ^= v[bit];
+    }
+    __DEVICE__ void begin(const W* vectors, W offset) {
+        for (int bit = 0; bit < bits; bit++)
+            v[bit] = vectors[bit];
+        i = 0;
+        skip(offset);
+    }
+};
+template <class S>
+inline constexpr bool is_sobol = false;
+template <class W>
+inline constexpr bool is_sobol<sobol<W>> = true;
+
 template <class S>
 inline constexpr bool is_random = std::is_base_of_v<random_extras, S>;
 
@@ -158,8 +191,13 @@ inline constexpr bool is_random = std::is_base_of_v<random_extras, S>;
 __DEVICE__ float to_uniform(unsigned bits) { return fminf((float)bits * 0x1p-32f + 0x1p-33f, 1.0f); }
 template <class S>
 __DEVICE__ double uniform_double(S* state) {
+    if constexpr (is_sobol<S>) {
+        constexpr double step = S::bits == 32 ? 0x1p-32 : 0x1p-64;
+        return fmin((double)state->next_word() * step + step / 2, 1.0);
+    } else {
     unsigned long long high = state->next(), low = state->next();
     return (double)((high << 32 | low) >> 11) * 0x1p-53 + 0x1p-53;
+    }
 }
 // G. Box and M. Muller: two normal numbers of two uniform ones.
 template <class T>
@@ -180,6 +218,8 @@ __DEVICE__ pair_of<double> normal_pair_double(S* state) {
 }
 template <class S>
 __DEVICE__ float normal(S* state) {
+    if constexpr (is_sobol<S>)
+        return normcdfinvf(to_uniform(state->next()));
     if (state->has_spare) {
         state->has_spare = false;
         return state->spare;
@@ -191,6 +231,8 @@ __DEVICE__ float normal(S* state) {
 }
 template <class S>
 __DEVICE__ double normal_double(S* state) {
+    if constexpr (is_sobol<S>)
+        return normcdfinv(uniform_double(state));
     if (state->has_spare_double) {
         state->has_spare_double = false;
         return state->spare_double;
@@ -227,6 +269,21 @@ __DEVICE__ unsigned poisson(S* state, double mean) {
     using lib##StatePhilox4_32_10_t = __forebay::philox;                                                           \
     using lib##StateMRG32k3a = __forebay::mrg32k3a;                                                                \
     using lib##StateMRG32k3a_t = __forebay::mrg32k3a;                                                              \
+    using lib##StateSobol32 = __forebay::sobol<unsigned>;                                                          \
+    using lib##StateSobol32_t = __forebay::sobol<unsigned>;                                                        \
+    using lib##DirectionVectors32_t = unsigned[32];                                                                \
+    __DEVICE__ void lib##_init(const unsigned* vectors, unsigned offset,                                           \
+                               __forebay::sobol<unsigned>* state) {                                                \
+        state->begin(vectors, offset);                                                                             \
+    }                                                                                                              \
+    using lib##StateSobol64 = __forebay::sobol<unsigned long long>;                                                \
+    using lib##StateSobol64_t = __forebay::sobol<unsigned long long>;                                              \
+    using lib##DirectionVectors64_t = unsigned long long[64];                                                      \
+    __DEVICE__ void lib##_init(const unsigned long long* vectors, unsigned long long offset,                       \
+                               __forebay::sobol<unsigned long long>* state) {                                      \
+        state->begin(vectors, offset);                                                                             \
+    }                                                                                                              \
+    __DEVICE__ unsigned long long lib(__forebay::sobol<unsigned long long>* state) { return state->next_word(); }  \
     FOREBAY_RANDOM_OF(S)                                                                                           \
     void lib##_init(unsigned long long seed, unsigned long long sequence, unsigned long long offset, S* state) {   \
         state->has_spare = state->has_spare_double = false;                                                        \

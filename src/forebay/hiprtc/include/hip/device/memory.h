@@ -1,4 +1,4 @@
-// Loads and stores with a hint, which is not used here; what string.h has, for kernels; what is refused.
+// Loads and stores with a hint, which is not used here; what string.h has, for kernels.
 #pragma once
 
 #include <hip/device/qualifiers.h>
@@ -76,12 +76,7 @@ __DEVICE__ char* strcpy(char* to, const char* from) {
     memcpy(to, from, strlen(from) + 1);
     return to;
 }
-
-#define FOREBAY_NO_HEAP __attribute__((unavailable("memory cannot be allocated in a kernel: pass a buffer to it")))
-__device__ void* malloc(size_t) FOREBAY_NO_HEAP;
-__device__ void free(void*) FOREBAY_NO_HEAP;
 }
-#undef FOREBAY_NO_HEAP
 
 namespace std {
 using ::memcmp;

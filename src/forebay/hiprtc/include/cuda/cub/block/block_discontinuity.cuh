@@ -1,0 +1,3 @@
+// What CUB has in this header.
+#pragma once
+#include <cub/cub.cuh>

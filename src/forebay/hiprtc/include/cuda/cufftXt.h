@@ -1,0 +1,3 @@
+// What CUDA has in this header for kernels.
+#pragma once
+#include <cufft.h>

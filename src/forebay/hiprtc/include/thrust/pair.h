@@ -1,0 +1,3 @@
+// What Thrust has in this header.
+#pragma once
+#include <thrust/tuple.h>

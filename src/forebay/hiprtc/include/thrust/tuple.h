@@ -1,0 +1,17 @@
+// Thrust's tuples and pairs, which are those of C++.
+#pragma once
+#include <hip/hip_runtime.h>
+#include <tuple>
+#include <utility>
+
+namespace thrust {
+using std::get;
+using std::make_pair;
+using std::make_tuple;
+using std::pair;
+using std::swap;
+using std::tie;
+using std::tuple;
+using std::tuple_element;
+using std::tuple_size;
+}  // namespace thrust
