@@ -30,8 +30,13 @@ _temporary: list[tempfile.TemporaryDirectory[str]] = []
 
 def content_key() -> str:
     """Return what tells one content of the headers from another. Costs a `stat` a file."""
+    return _content_key(_files())
+
+
+def _files() -> tuple[tuple[str, int, int], ...]:
+    """The headers, with their times and sizes."""
     files = sorted(path for path in INCLUDE.rglob("*") if path.is_file())
-    return _content_key(tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files))
+    return tuple((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files)
 
 
 @functools.lru_cache(4)
@@ -44,7 +49,9 @@ def precompiled(clang: Clang, flags: tuple[str, ...]) -> Path | None:
 
     Any number of threads and processes may ask at once. Blocks while it compiles.
     """
-    name = key_of(clang.identity, content_key(), *FIXED, *flags) + SUFFIX
+    # Clang knows a header of it again, and does not read it twice, by time and size.
+    times = str([time for _, time, _ in _files()])
+    name = key_of(clang.identity, content_key(), times, *FIXED, *flags) + SUFFIX
     with _lock:
         for folder in _folders():
             path = folder / name
