@@ -140,21 +140,21 @@ class _Module(SpirvModule):
 
     def keep_bounds(self) -> None:
         """Put a fence of one thread at the beginning of kernels that would spoil those after them, see `bounds`."""
-        numbers = {each[2]: each[3:] for each in self._all(CONSTANT)}
-        numbers |= {each[2]: [0] for each in self._all(CONSTANT_NULL)}
+        numbers = {each[2]: each[3:] for each in self.all_of(CONSTANT)}
+        numbers |= {each[2]: [0] for each in self.all_of(CONSTANT_NULL)}
         small = {number for number, (low, *high) in numbers.items() if low < 2 and not any(high)}
         negative = {number for number, words in numbers.items() if words[-1] >> 31}
-        indices = {each[1] for each in self._all(DECORATE) if each[2] == BUILT_IN and each[3] in INDICES}
-        *first, _ = [number for number in self._functions() if number in self.entries] or [0]
-        functions = self._functions()
+        indices = {each[1] for each in self.all_of(DECORATE) if each[2] == BUILT_IN and each[3] in INDICES}
+        *first, _ = [number for number in self.functions() if number in self.entries] or [0]
+        functions = self.functions()
         found = comparing_negated({number: functions[number] for number in first}, indices, small, negative)
         if not found:
             return
-        self._begin_declaring()
-        uint = self._declare(TYPE_INT, 32, 0)
-        scope, order = (self._declare(CONSTANT, uint, value, typed=True) for value in (INVOCATION, ALL_IN_ORDER))
-        self._after_variables({number: _made(MEMORY_BARRIER, scope, order) for number in found})
-        self._end_declaring()
+        self.begin_declaring()
+        uint = self.declare(TYPE_INT, 32, 0)
+        scope, order = (self.declare(CONSTANT, uint, value, typed=True) for value in (INVOCATION, ALL_IN_ORDER))
+        self._after_variables({number: make(MEMORY_BARRIER, scope, order) for number in found})
+        self.end_declaring()
 
     def widen_bools(self) -> None:
         """Make parameters of kernels that are of type bool bytes, as the host passes them: OpTypeBool has no size."""
@@ -292,7 +292,7 @@ class _Module(SpirvModule):
         waiting: Instruction | None = None
         in_first = False
         for each in self.instructions:
-            opcode = _opcode(each)
+            opcode = opcode_of(each)
             if opcode == FUNCTION:
                 waiting, in_first = wanted.get(each[2]), False
             if waiting is not None and in_first and opcode not in (VARIABLE, LINE, NO_LINE):
