@@ -28,7 +28,7 @@ FLAGS = (
     "-Wno-register", "-Wno-c++11-narrowing", "-fno-strict-aliasing", "-fno-unroll-loops", "-fno-vectorize", "-fno-threadsafe-statics",
     "-fsanitize=bounds,local-bounds,integer-divide-by-zero,shift-exponent,float-cast-overflow", "-fsanitize-trap=all",
     # For the functions that look for races; the runtime of the sanitizer is not used.
-    "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0",
+    "-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0", "-mllvm", "-tsan-instrument-read-before-write=1",
     "--target=x86_64-linux-gnu",
 )  # fmt: skip
 ATTRIBUTE = r"__align__\s*\([^)]*\)|__attribute__\s*\(\([^)]*\)+|alignas\s*\([^)]*\)"
