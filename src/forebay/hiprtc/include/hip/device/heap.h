@@ -32,14 +32,14 @@ __DEVICE__ void* heap_take(size_t nbytes) {
     while ((unsigned)first) {
         unsigned* block = heap_block((unsigned)first - 1);
         unsigned long long next = ((first >> 32) + 1) << 32 | *(volatile unsigned*)(block + 1);
-        unsigned long long found = exchange_if_same(&heap.first[size], first, next, across_device);
+        unsigned long long found = exchange_if_same<across_device>(&heap.first[size], first, next);
         if (found == first)
             return block + heap_unit / 4;
         first = found;
     }
     unsigned used = *(volatile unsigned*)&heap.used;
     while (used + (1u << size) <= heap_units) {
-        unsigned found = exchange_if_same(&heap.used, used, used + (1u << size), across_device);
+        unsigned found = exchange_if_same<across_device>(&heap.used, used, used + (1u << size));
         if (found == used) {
             unsigned* block = heap_block(used);
             *block = size;
@@ -59,7 +59,7 @@ __DEVICE__ void heap_give_back(void* pointer) {
     for (;;) {
         *(volatile unsigned*)(block + 1) = (unsigned)first;
         unsigned long long next = first >> 32 << 32 | place;
-        unsigned long long found = exchange_if_same(&heap.first[size], first, next, across_device);
+        unsigned long long found = exchange_if_same<across_device>(&heap.first[size], first, next);
         if (found == first)
             return;
         first = found;
