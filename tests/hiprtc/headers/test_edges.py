@@ -51,6 +51,7 @@ def is_root(got, square, mode, dtype):
     return low < square <= high if mode == "ru" else low <= square < high
 
 
+@pytest.mark.executes(run=False)  # what is left there may be no number
 @pytest.mark.parametrize(("word", "dtype"), [("float", np.float32), ("double", np.float64)])
 def test_directed_rounding(compiled, word, dtype):
     calls = [(operation, mode) for operation in OPERATIONS for mode in MODES]
