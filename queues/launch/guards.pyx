@@ -2,6 +2,7 @@
 
 from cpython.object cimport PyObject
 
+from forebay.queues.host_functions cimport wait_for_openings
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport Allocation, new_allocation
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
@@ -17,8 +18,13 @@ cdef list guard_buffers(object queue, Kernel kernel, PyObject* const* arguments)
     cdef list guards = []
     cdef Py_ssize_t i
     # A check waits for the launch: for ever, if that waits for a gate or a host function that this thread is to end.
-    if kernel.state.open_holds.load() != 0 or on_host_thread():
+    if on_host_thread():
         return guards
+    if kernel.state.open_holds.load() != 0:
+        with nogil:
+            wait_for_openings()
+        if kernel.state.open_holds.load() != 0:
+            return guards
     for i in kernel.written:
         argument = <object> arguments[i]
         if type(argument) is not Buffer:
