@@ -152,7 +152,8 @@ def test_many_waits_leave_nothing(sycl_queue, device, step, own):
 
 @pytest.mark.parametrize("thing", [None, 5, "event", object()])
 def test_other_things_are_refused(own, thing):
-    with refused(ps.ArgumentTypeError, TypeError, "wait() needs an Event or a Queue to come after, not", type(thing).__name__):
+    words = ("wait() needs an Event or a Queue to come after, not", type(thing).__name__)
+    with refused(ps.ArgumentTypeError, TypeError, *words):
         own.wait(thing)
 
 
