@@ -670,8 +670,7 @@ cdef class Device:
         try:
             self._finish(self.number, raising)
         finally:
-            with nogil:
-                wait_for_openings()
+            self._wait_for_openings()
             collect_all(self.state)  # what a gate delayed, because it still counted
             self.pool.trim()
             self._launch_memory.trim()
@@ -736,6 +735,11 @@ cdef class Device:
         """Do what follows after the host has waited for this queue."""
         self._give_back_memory()
         self._host_errors.raise_first(queue)
+
+    def _wait_for_openings(self) -> None:
+        """Block until no gate counts as closed that somebody has opened."""
+        with nogil:
+            wait_for_openings()
 
     def _give_back_memory(self) -> None:
         self.pool._synchronized()

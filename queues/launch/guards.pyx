@@ -2,7 +2,6 @@
 
 from cpython.object cimport PyObject
 
-from forebay.queues.host_functions cimport wait_for_openings
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport Allocation, new_allocation
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
@@ -21,8 +20,7 @@ cdef list guard_buffers(object queue, Kernel kernel, PyObject* const* arguments)
     if on_host_thread():
         return guards
     if kernel.state.open_holds.load() != 0:
-        with nogil:
-            wait_for_openings()
+        queue.device._wait_for_openings()
         if kernel.state.open_holds.load() != 0:
             return guards
     for i in kernel.written:
