@@ -56,7 +56,7 @@ cdef struct Geometry:
     int dimensions
     size_t global_size[3]  # work-items, as OpenCL and SYCL count
     size_t local_size[3]  # as submitted: a flat block is (x * y * z, 1, 1), see `DriverKernel.flat_blocks`
-    const size_t* offset  # NULL; of a flat block (x, y, z - 1), kept for ever
+    size_t offset[3]  # zeros; of a flat block (x, y, z - 1)
     uint32_t groups[3]  # as HIP and Level Zero count
     uint32_t block[3]
 

@@ -254,6 +254,8 @@ class Natives(dict[str, DriverKernel]):
         name. Raises `NotSupportedError` where the driver does not report the addresses of variables.
     log
         What the compiler said about the program, as users read it; empty for nothing.
+    vectors
+        False where kernels were built to run thread by thread, because the compiler ended its process over them.
     """
 
     def __init__(
@@ -261,10 +263,12 @@ class Natives(dict[str, DriverKernel]):
         kernels: Mapping[str, DriverKernel],
         variable: Callable[[str], DriverMemory | None] = lambda name: None,
         log: str = "",
+        vectors: bool = True,
     ) -> None:
         super().__init__(kernels)
         self.variable = variable
         self.log = log
+        self.vectors = vectors
 
 
 class Adopted(NamedTuple):

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import random
 import re
 import struct
 import tempfile
@@ -29,6 +30,9 @@ HEADER = struct.Struct(f"<{len(MAGIC)}sQ32s")  # magic, length of what follows, 
 KEY = re.compile(r"[0-9a-f]{64}")
 PART = ".part-"  # of files that are being written
 HOUR = 3600.0
+# Looking at all files costs more than compiling, once there are thousands: it happens once for this part of the limit.
+PART_OF_LIMIT, BLOCK = 16, 4096
+_chance = random.Random()  # the program's own numbers stay as they are
 CONTINUED = re.compile(r"(?:\\|\?\?/)\s*[\n\r]")  # lines, as compilers join them first; with trigraph
 # Directives after which a program is more than its source: with digraph and trigraph, and with comments, which may have
 # several lines, in between. Each # is looked at by itself, so that no string that looks like a comment hides one.
@@ -89,7 +93,8 @@ class BinaryCache:
         variable ``FOREBAY_CACHE`` names, else in the user's cache folder. ``FOREBAY_NO_CACHE``, set to anything,
         turns every cache off.
     limit : int
-        Bytes beyond which the least recently used are removed. Uses within an hour count as one.
+        Bytes beyond which the least recently used are removed. Uses within an hour count as one. Not every write looks:
+        the folder may grow past the limit by a sixteenth, on average.
     """
 
     def __init__(self, folder: os.PathLike[str] | str | None = None, limit: int = LIMIT) -> None:
@@ -125,7 +130,7 @@ class BinaryCache:
         return value
 
     def put(self, key: str, value: bytes) -> None:
-        """Keep `value` under this key, replacing an earlier value. Remove the least recently used beyond the limit.
+        """Keep `value` under this key, replacing an earlier value; now and then remove what is beyond the limit.
 
         A value that is larger than the limit is not kept.
 
@@ -150,7 +155,8 @@ class BinaryCache:
                 with contextlib.suppress(OSError):
                     os.unlink(part)
                 raise
-            self._trim(path)
+            if _chance.random() * self._limit < PART_OF_LIMIT * (len(value) + BLOCK):
+                self._trim(path)
 
     def info(self) -> CacheInfo:
         """Return the contents of the cache, from all processes."""

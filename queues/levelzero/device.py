@@ -10,7 +10,7 @@ import numpy as np
 
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo, Limits, Natives, Parameter
-from forebay.queues.kernels import spirv
+from forebay.queues.kernels import build_process, spirv
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.levelzero import calls, loader, operations
 from forebay.queues.levelzero.discovery import COMPUTE, ZeNative
@@ -170,7 +170,8 @@ class LevelZeroDevice:
     takes_spirv = True
 
     def expect_spirv(self) -> None:
-        """As `DriverDevice.expect_spirv`: there is nothing to do."""
+        """As `DriverDevice.expect_spirv`."""
+        build_process.expect()
 
     def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
         """Kernels by name, and variables, from OpenCL C or SPIR-V.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo
 from forebay.queues.kernels import spirv
+from forebay.queues.kernels.build_process import BuildProcessError, build_apart
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.levelzero import ocloc
 from forebay.queues.levelzero.objects import DeviceHandle, ZeProgram
@@ -17,6 +18,8 @@ FOR_MODULES = ("-ze-", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-mad
 # zeModuleGetGlobalPointer then returns ZE_RESULT_ERROR_UNSUPPORTED_FEATURE for an unknown name.
 TAKES_ADDRESSES = "-ze-take-global-address"
 
+WORKER = "forebay.queues.levelzero.build_worker"
+
 
 def compiled(
     handle: DeviceHandle, info: DeviceInfo, source: str | bytes, options: tuple[str, ...]
@@ -26,9 +29,9 @@ def compiled(
     Raises
     ------
     BuildError
-        If the program does not build; with the compiler's log.
+        If the program does not build, or ended the compiler's process; with the compiler's log.
     InvalidArgumentError
-        If bytes are not a whole SPIR-V module: the driver's compiler would end the process.
+        If bytes are not a whole SPIR-V module.
     NotSupportedError
         If the source is OpenCL C and the offline compiler is not installed.
 
@@ -72,19 +75,39 @@ def _spirv(cache: BinaryCache, info: DeviceInfo, source: str, options: tuple[str
 def _module(
     cache: BinaryCache, handle: DeviceHandle, info: DeviceInfo, code: bytes, options: tuple[str, ...], variables: bool
 ) -> ZeProgram:
-    chosen = " ".join(
-        [*([TAKES_ADDRESSES] if variables else []), *(option for option in options if option.startswith(FOR_MODULES))]
-    )
-    key = key_of("native", info.driver_version, _device_key(info), code, chosen)
+    chosen = (
+        *([TAKES_ADDRESSES] if variables else []), *(option for option in options if option.startswith(FOR_MODULES))
+    )  # fmt: skip
+    key = key_of("native", info.driver_version, _device_key(info), code, " ".join(chosen))
     native = cache.get(key)
+    if native is None:
+        try:
+            # In another process, because this compiler can end the one that it works in.
+            native = build_apart(WORKER, info, code, chosen)
+            cache.put(key, native)
+        except BuildProcessError:
+            pass
     if native is not None:
         try:
             return ZeProgram(handle, native, True)
         except errors.BuildError:
-            pass  # this driver refuses the binary although its version matches: compile again
-    try:
-        module = ZeProgram(handle, code, False, chosen)
-    except errors.BuildError as error:
-        raise errors.BuildError(f"the program does not build on {info.name}\n{error.log}", log=error.log) from None
+            pass  # this driver refuses the binary although its version matches: compile here
+    module = translated(handle, info, code, chosen)
     cache.put(key, module.native_binary())
     return module
+
+
+def translated(handle: DeviceHandle, info: DeviceInfo, code: bytes, options: tuple[str, ...]) -> ZeProgram:
+    """The module that the driver's compiler makes of SPIR-V in this process.
+
+    Raises
+    ------
+    BuildError
+        If the program does not build; with the compiler's log.
+
+    Blocks while it compiles.
+    """
+    try:
+        return ZeProgram(handle, code, False, " ".join(options))
+    except errors.BuildError as error:
+        raise errors.BuildError(f"the program does not build on {info.name}\n{error.log}", log=error.log) from None

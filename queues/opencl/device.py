@@ -12,7 +12,8 @@ import pyopencl as cl
 
 from forebay.core import errors
 from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, Limits, Natives
-from forebay.queues.opencl import build_process, calls, fills, operations
+from forebay.queues.kernels import build_process
+from forebay.queues.opencl import calls, fills, operations
 from forebay.queues.opencl.discovery import INTEL_CPU
 from forebay.queues.opencl.memory import AdoptedMemory, ClMemory
 from forebay.queues.opencl.programs import Builder, takes_spirv

@@ -26,13 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from forebay.core.driver import DeviceInfo, Discovery, Found, numbered
+from forebay.queues.opencl.turns import POCL, turn
 
 __all__ = ["absence", "discover", "intel_cpu_runtime", "shown_to_loader", "why_unusable"]
 
 PROBE = "kernel void probe(global int *a) { a[0] = 1; }"
 
 GET_CPU_RUNTIME = "pip install 'forebay[cpu]' for a driver that runs on any x86-64 CPU and needs no root"
-POCL = "Portable Computing Language"
 INTEL_CPU = "Intel(R) OpenCL"  # its GPU platform is "Intel(R) OpenCL Graphics", so compare, do not search
 INTEL_LIBRARY = "intelocl.dll" if sys.platform == "win32" else "libintelocl.so"
 PLATFORM_NOT_FOUND_KHR = -1001
@@ -126,7 +126,8 @@ def why_unusable(device: Any, source: str = PROBE) -> str:
     except (cl.Error, RuntimeError) as error:
         return first_line(str(error))
     try:
-        program._build(b"", [device])
+        with turn(device.platform.name.strip(), source):
+            program._build(b"", [device])
     except (cl.Error, RuntimeError) as error:
         try:
             log = str(program.get_build_info(device, cl.program_build_info.LOG))

@@ -20,18 +20,22 @@ from forebay.core import errors
 from forebay.core.driver import DeviceInfo, DriverKernel, Natives, Parameter
 from forebay.queues.kernels import spirv
 from forebay.queues.kernels.build_log import readable
+from forebay.queues.kernels.build_process import BuildProcessError, CompilerEndedError, build_apart
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
+from forebay.queues.kernels.early_returns import let_threads_return
 from forebay.queues.kernels.parameters import read_parameter
+from forebay.queues.kernels.spirv_module import ModuleError, SpirvModule
 from forebay.queues.opencl import operations, variables
 from forebay.queues.opencl.block_shapes import let_blocks_be_flat
-from forebay.queues.opencl.build_process import BuildProcessError, build_apart
-from forebay.queues.opencl.discovery import INTEL_CPU, POCL
+from forebay.queues.opencl.discovery import INTEL_CPU
+from forebay.queues.opencl.turns import POCL, turn
 
 # Without this option a driver may drop the names and types of parameters.
 REPORT_PARAMETERS = "-cl-kernel-arg-info"
 # The fields of /proc/cpuinfo that decide which code runs on a processor, on x86 and on ARM.
 DECISIVE = {"vendor_id", "cpu family", "model", "model name", "stepping", "flags",
             "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"}  # fmt: skip
+WORKER = "forebay.queues.opencl.build_worker"
 LENGTH = struct.Struct("<Q")  # of the table of parameters
 
 Declared = dict[str, list[spirv.Declared]]
@@ -81,7 +85,8 @@ class OpenCLKernel:
         self.required_block: tuple[Any, ...] = tuple(info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
         self.flat_blocks = flat_blocks
         self.local_bytes: int = device.local_mem_size
-        self.static_local_bytes: int = info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
+        static: int = info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
+        self.static_local_bytes = static if static > 1 else 0  # NVIDIA's driver (580) says 1 where there is none
 
     def groups_at_once(self, block: tuple[int, int, int]) -> int:
         """As `DriverKernel.groups_at_once`: OpenCL does not tell, so one for each compute unit.
@@ -148,10 +153,12 @@ class Entry(NamedTuple):
     binary: bytes
     declared: Declared
     log: str = ""
+    vectors: bool = True
 
     def dumps(self) -> bytes:
         """The entry as bytes."""
-        facts = json.dumps({"kernels": self.declared, "log": self.log}, separators=(",", ":")).encode()
+        told = {"kernels": self.declared, "log": self.log, "vectors": self.vectors}
+        facts = json.dumps(told, separators=(",", ":")).encode()
         return LENGTH.pack(len(facts)) + facts + self.binary
 
     @classmethod
@@ -164,10 +171,23 @@ class Entry(NamedTuple):
             declared = {
                 name: [spirv.Declared(*each) for each in parameters] for name, parameters in facts["kernels"].items()
             }
-            log = str(facts["log"])
+            log, vectors = str(facts["log"]), bool(facts["vectors"])
         except (struct.error, ValueError, TypeError, AttributeError, KeyError):
             return None
-        return cls(binary, declared, log)
+        return cls(binary, declared, log, vectors)
+
+
+_hopeless: set[str] = set()
+"""Keys of programs that ended the compiler's process without vectors, too: these are tried once from then on."""
+
+
+def without_vectors(module: bytes) -> bytes | None:
+    """Return SPIR-V whose kernels are run thread by thread, but for those with warps; None if all have warps."""
+    try:
+        spirv = SpirvModule(module)
+    except ModuleError:
+        return None
+    return spirv.dumps() if spirv.part_threads(spirv.entries) else None
 
 
 class Builder:
@@ -189,9 +209,11 @@ class Builder:
         self._native: cl.Device = info.native
         self._source = source
         self._flat: set[str] = set()
-        # Intel's CPU runtime makes no sub-groups when it must not optimize.
-        if isinstance(source, bytes) and info.platform == INTEL_CPU and "-cl-opt-disable" not in options:
-            self._source, self._flat = let_blocks_be_flat(source)
+        if isinstance(source, bytes) and info.platform == INTEL_CPU:
+            source = self._source = let_threads_return(source)
+            # The runtime makes no sub-groups when it must not optimize.
+            if "-cl-opt-disable" not in options:
+                self._source, self._flat = let_blocks_be_flat(source)
         self._options = options
 
     def build(self) -> Natives:
@@ -239,15 +261,29 @@ class Builder:
     def _built_apart(self, source: bytes, cache: BinaryCache, key: str) -> Natives | None:
         """The kernels, built in another process, because this compiler can end the one that it works in.
 
-        None if there can be no such process, or this one does not take the binary.
+        None if there can be no such process, or this one does not take the binary. If the compiler ends it, once more
+        without vectors, which is where Intel's does that most.
         """
+        vectors = True
         try:
-            data = build_apart(self._info, source, self._options)
+            try:
+                data = build_apart(WORKER, self._info, source, self._options)
+            except CompilerEndedError:
+                parted = None if key in _hopeless else without_vectors(source)
+                if parted is None:
+                    raise
+                _hopeless.add(key)
+                data = build_apart(WORKER, self._info, parted, self._options)
+                _hopeless.discard(key)
+                vectors = False
         except BuildProcessError:
             return None
-        cache.put(key, data)
         entry = Entry.loads(data)
-        return self._restored(entry) if entry is not None else None
+        if entry is None:
+            return None
+        entry = entry._replace(vectors=vectors)
+        cache.put(key, entry.dumps())
+        return self._restored(entry)
 
     def _compiled(self, declared: Declared) -> tuple[cl.Program, Natives]:
         program, reports = self._compile(self._source)
@@ -300,7 +336,7 @@ class Builder:
             if set(names_in(program)) != set(entry.declared):
                 return None
             kernels = self._kernels_of(program, entry.declared, list(entry.declared))
-            kernels.log = entry.log
+            kernels.log, kernels.vectors = entry.log, entry.vectors
             return kernels
         except (cl.Error, errors.NotSupportedError):
             return None
@@ -342,7 +378,10 @@ class Builder:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cl.CompilerWarning)  # users need no warning for a log without errors
             no_cache: Any = False  # pyopencl's stubs do not allow False
-            built: cl.Program = program.build([*options, *self._options], devices=[self._native], cache_dir=no_cache)
+            with turn(self._info.platform, self._source):
+                built: cl.Program = program.build(
+                    [*options, *self._options], devices=[self._native], cache_dir=no_cache
+                )
             return built
 
     def _declared_elsewhere(self, program: cl.Program) -> Declared:

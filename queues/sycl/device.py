@@ -11,7 +11,9 @@ import numpy as np
 from forebay.core import errors
 from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, Limits, Natives, Parameter
 from forebay.queues.kernels import spirv
+from forebay.queues.kernels.early_returns import let_threads_return
 from forebay.queues.kernels.parameters import read_parameter
+from forebay.queues.levelzero import discovery as level_zero
 from forebay.queues.opencl import discovery as opencl
 from forebay.queues.sycl import calls, operations
 from forebay.queues.sycl.objects import (
@@ -210,8 +212,9 @@ class SyclDevice:
 
     def expect_spirv(self) -> None:
         """As `DriverDevice.expect_spirv`."""
-        if self.native.backend.name == "opencl":
-            self._opencl().expect_spirv()
+        beneath = self._opencl() if self.native.backend.name == "opencl" else self._level_zero()
+        if beneath is not None:
+            beneath.expect_spirv()
 
     @property
     def variable_options(self) -> tuple[str, ...] | None:
@@ -236,13 +239,22 @@ class SyclDevice:
         """
         declared = _declared_in(source) if isinstance(source, bytes) else None
         over_opencl = self.native.backend.name == "opencl"
+        if isinstance(source, bytes) and self.info.platform == opencl.INTEL_CPU:
+            source = let_threads_return(source)
         if declared is None and not over_opencl:
             raise errors.NotSupportedError(
                 f"{self.info.name} takes SPIR-V only, because SYCL compiles OpenCL C for no other backend than OpenCL; "
                 "compile it with ocloc or clang and pass the bytes"
             )
-        if over_opencl:
-            facts = self._facts_of_compiler(source, options)
+        beneath = self._opencl() if over_opencl else self._level_zero()
+        facts: dict[str, Any]
+        if beneath is not None:
+            built = self._built_beneath(beneath, source, options)
+            facts = {name: (kernel.parameters, kernel.required_block) for name, kernel in built.items()}
+            if isinstance(source, bytes) and not built.vectors:
+                from forebay.queues.opencl.programs import without_vectors
+
+                source = without_vectors(source) or source
         else:
             facts = {
                 name: ([self._parameter(name, index, each) for index, each in enumerate(parameters)], (0, 0, 0))
@@ -262,20 +274,20 @@ class SyclDevice:
 
         return read_parameter(kernel, index, declared, refuse)
 
-    def _facts_of_compiler(
-        self, source: str | bytes, options: tuple[str, ...]
-    ) -> dict[str, tuple[list[Parameter], tuple[int, int, int]]]:
-        """The parameters and the required group size of each kernel. SYCL reports neither these nor the log."""
+    def _built_beneath(self, beneath: Any, source: str | bytes, options: tuple[str, ...]) -> Natives:
+        """The program as the same driver builds it. SYCL reports neither parameters nor required group sizes nor the
+        log, and builds in this process, which Intel's compilers can end. So this comes first.
+        """
         try:
-            kernels = self._opencl().build(source, options)
+            built: Natives = beneath.build(source, options)
         except errors.BuildError as error:
             raise errors.BuildError(
                 f"the program does not build on {self.info.name}\n{error.log}", log=error.log
             ) from None
-        return {name: (kernel.parameters, kernel.required_block) for name, kernel in kernels.items()}
+        return built
 
     def _opencl(self) -> Any:
-        """The same driver, opened as an OpenCL device."""
+        """The same driver, opened as an OpenCL device, for one over OpenCL."""
         from forebay.queues.opencl.device import OpenCLDevice
 
         if self._compiler is None:
@@ -288,6 +300,17 @@ class SyclDevice:
                     "parameters of kernels; see forebay.devices()"
                 )
             self._compiler = OpenCLDevice(info)
+        return self._compiler
+
+    def _level_zero(self) -> Any:
+        """The same driver, opened as a Level Zero device; None if it is not found, or SYCL is over another backend."""
+        from forebay.queues.levelzero.device import LevelZeroDevice
+
+        if self._compiler is None and self.native.backend.name == "level_zero":
+            same = (self.info.description, self.info.driver_version)
+            info = next((d for d in level_zero.discover() if (d.description, d.driver_version) == same), None)
+            if info is not None and info.usable:
+                self._compiler = LevelZeroDevice(info)
         return self._compiler
 
     # -- errors

@@ -75,3 +75,13 @@ def fill_module(name="fill"):
         instruction(OP_FUNCTION_END),
     ]
     return assemble(body, bound=types + 1)
+
+
+def deadly_module(name="fill"):
+    """A module whose function says that its result is of a type that is none; Intel's compilers end the process."""
+    words = list(struct.unpack(f"<{len(fill_module(name)) // 4}I", fill_module(name)))
+    at = 5
+    while words[at] & 0xFFFF != OP_FUNCTION:
+        at += words[at] >> 16
+    words[at + (words[at] >> 16) - 1] = words[3] - 1
+    return struct.pack(f"<{len(words)}I", *words)

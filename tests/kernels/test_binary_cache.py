@@ -201,6 +201,18 @@ def test_one_that_is_larger_than_the_limit_is_not_kept_and_costs_no_other(folder
     assert cache.get(KEY) == bytes(10)
 
 
+def test_few_writes_look_at_all_files(cache, folder, monkeypatch):
+    """Or else a cache that is full costs each new program more than its compiler."""
+    looked = []
+    monkeypatch.setattr(cache, "_trim", looked.append)
+    for number in range(2000):
+        cache.put(key_of(str(number)), bytes(10))
+    assert len(looked) < 20  # 0.5 are expected
+    before = len(looked)
+    cache.put(KEY, bytes(cache.info().limit // 16))
+    assert len(looked) == before + 1
+
+
 def test_a_use_is_noted_only_now_and_then(cache, folder):
     cache.put(KEY, b"x")
     use(folder / KEY, 60)
@@ -213,7 +225,8 @@ def test_a_use_is_noted_only_now_and_then(cache, folder):
     assert (folder / KEY).stat().st_mtime_ns > before
 
 
-def test_what_a_killed_process_left_is_removed_when_it_is_old(cache, folder):
+def test_what_a_killed_process_left_is_removed_when_it_is_old(folder):
+    cache = BinaryCache(folder, limit=1000)
     folder.mkdir()
     for name, age in ((".part-old", 7200), (".part-new", 0)):
         (folder / name).write_bytes(b"half")

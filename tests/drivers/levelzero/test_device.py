@@ -102,7 +102,7 @@ def compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
     monkeypatch.delenv("FOREBAY_NO_CACHE", raising=False)
     ran = {"OpenCL C": 0, "SPIR-V": 0}
-    compile_source, make = ocloc.compile_source, programs.ZeProgram
+    compile_source, make, build_apart = ocloc.compile_source, programs.ZeProgram, programs.build_apart
 
     def counted(*arguments):
         ran["OpenCL C"] += 1
@@ -112,7 +112,13 @@ def compiler(monkeypatch, tmp_path):
         ran["SPIR-V"] += not native
         return make(device, binary, native, options)
 
+    def apart(*arguments):
+        native = build_apart(*arguments)
+        ran["SPIR-V"] += 1
+        return native
+
     monkeypatch.setattr(ocloc, "compile_source", counted)
+    monkeypatch.setattr(programs, "build_apart", apart)
     monkeypatch.setattr(programs, "ZeProgram", module)
     return ran
 

@@ -62,9 +62,9 @@ def test_a_program_without_variables_is_compiled_without_the_option(opened, monk
     seen = []
     from forebay.queues.levelzero import programs
 
-    make = programs.ZeProgram
-    monkeypatch.setattr(programs, "ZeProgram", lambda *given: seen.append(given[3:]) or make(*given))
+    build = programs.build_apart
+    monkeypatch.setattr(programs, "build_apart", lambda *given: seen.append(given[3]) or build(*given))
     with opened() as device:
         device.program("constant int a[2] = {1, 2}; kernel void get(global int *x) { x[0] = a[x[1]]; }")
         device.program(SOURCE, device.driver.variable_options)
-    assert seen == [("",), ("-ze-take-global-address",)]
+    assert seen == [(), ("-ze-take-global-address",)]

@@ -1,0 +1,202 @@
+"""Builds SPIR-V in a process of its own, where a driver's compiler can end the process that calls it.
+
+Intel's compilers, for CPUs and for GPUs, do so for some modules that are valid. A process is started for the first
+program, serves those that follow, and ends when nothing was asked for a while. Threads that build at once have one
+each, as far as there are processors. What comes back is the driver's binary, and facts about the kernels where its
+folder needs them. The asking process loads it as if it came from the disk cache.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+import os
+import pickle
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+from forebay.core import errors
+from forebay.core.driver import DeviceInfo
+
+__all__ = [
+    "ACCEPTED", "UNAVAILABLE", "BuildProcessError", "CompilerEndedError", "build_apart", "expect", "receive", "send",
+]  # fmt: skip
+
+SERVER = "forebay.queues.kernels.build_server"
+LENGTH = struct.Struct("<Q")
+ACCEPTED = "accepted"
+UNAVAILABLE = "unavailable"
+LAST_WORDS = 2000  # characters of what a process that died had said
+
+_turns = threading.BoundedSemaphore(os.cpu_count() or 1)
+_idle: list[_Process] = []
+
+
+class BuildProcessError(Exception):
+    """No process could be started, or it does not find the device: the caller builds without one."""
+
+
+class CompilerEndedError(errors.BuildError):
+    """The compiler ended the process that it worked in."""
+
+
+def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str, ...]) -> bytes:
+    """Build SPIR-V for a device in the other process; return what ``build`` of the worker returns there.
+
+    Parameters
+    ----------
+    worker
+        The module of the driver's folder whose ``build(info, source, options)`` is called in the other process.
+
+    Raises
+    ------
+    BuildError
+        If the program does not build; with the compiler's log.
+    CompilerEndedError
+        If it ended the process; with what that said last.
+    BuildProcessError
+        If no process could be started, or it does not find the device.
+
+    Blocks while it compiles. As many programs are built at a time as there are processors.
+    """
+    request = (worker, dataclasses.replace(info, native=None), source, options)
+    with _turns:
+        process = _accepting(request)
+        try:
+            kind, *answer = process.answer()
+        except EOFError:
+            message = f"the compiler of {info.name} ended its process: {process.last_words()}"
+            process.end()
+            raise CompilerEndedError(message, log=message) from None
+        except BaseException:  # Ctrl-C: the answer would be taken for that to the next request
+            process.end()
+            raise
+        _idle.append(process)
+    if kind == "built":
+        return bytes(answer[0])
+    if kind == UNAVAILABLE:
+        raise BuildProcessError(answer[0])
+    raise getattr(errors, kind, errors.BuildError)(answer[0], **({"log": answer[1]} if kind == "BuildError" else {}))
+
+
+def expect() -> None:
+    """Start a process if none is idle, because a program for it is being made. Does not block."""
+    if not _idle_here() and _turns.acquire(blocking=False):  # else all are at work
+        try:
+            with contextlib.suppress(BuildProcessError):
+                _idle.append(_Process())
+        finally:
+            _turns.release()
+
+
+def _accepting(request: object) -> _Process:
+    while True:
+        try:
+            process, is_new = _idle_here().pop(), False
+        except IndexError:
+            process, is_new = _Process(), True
+        try:
+            if process.accepts(request):
+                return process
+        except BaseException:
+            process.end()
+            raise
+        process.end()  # it has ended before, because it was idle
+        if is_new:
+            raise BuildProcessError("the process for building ended when it was asked")
+
+
+def _idle_here() -> list[_Process]:
+    if _idle and _idle[0].owner != os.getpid():
+        _idle.clear()  # of the process that this one was forked from
+    return _idle
+
+
+@atexit.register
+def _end() -> None:
+    while _idle_here():
+        _idle.pop().end()
+
+
+class _Process:
+    def __init__(self) -> None:
+        if not sys.executable:
+            raise BuildProcessError("the path of Python is not known")
+        self.owner = os.getpid()
+        # A file, not a pipe that nobody reads until the end.
+        self.said = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
+        start = f"import sys; sys.path[:] = {sys.path!r}; from {SERVER} import serve; serve()"
+        try:
+            self.child = subprocess.Popen(
+                [*_loader(), sys.executable, "-c", start],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said,
+                start_new_session=True,  # Ctrl-C is for this process
+            )  # fmt: skip
+        except OSError as error:
+            raise BuildProcessError(str(error)) from None
+
+    def accepts(self, request: object) -> bool:
+        """Send a request; return whether it was received."""
+        try:
+            send(self.child.stdin, request)
+            return bool(receive(self.child.stdout) == ACCEPTED)
+        except (OSError, EOFError):
+            return False
+
+    def answer(self) -> Any:
+        return receive(self.child.stdout)
+
+    def last_words(self) -> str:
+        """How it ended, and the last that it said."""
+        status = self.child.wait()
+        self.said.seek(0, os.SEEK_END)
+        self.said.seek(max(0, self.said.tell() - LAST_WORDS))
+        said = self.said.read().decode(errors="replace").strip()
+        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        return f"{how}\n{said}".strip()
+
+    def end(self) -> None:
+        self.child.kill()
+        self.child.wait()
+        for file in (self.child.stdin, self.child.stdout, self.said):
+            if file is not None:
+                with contextlib.suppress(OSError):  # what it was sent and never read
+                    file.close()
+
+
+def _loader() -> list[str]:
+    """What stands before Python in this process's command line, if that was started through a dynamic loader.
+
+    Somebody who runs Python that way has libraries there that a driver needs (man ld.so).
+    """
+    try:
+        words = Path("/proc/self/cmdline").read_bytes().decode(errors="surrogateescape").split("\0")[:-1]
+        before = words[: len(words) - len(sys.orig_argv)]
+        return before if before and os.path.samefile(before[0], "/proc/self/exe") else []
+    except OSError:
+        return []
+
+
+def send(file: IO[bytes] | None, thing: object) -> None:
+    """Send to the other process."""
+    assert file is not None
+    data = pickle.dumps(thing)
+    file.write(LENGTH.pack(len(data)) + data)
+    file.flush()
+
+
+def receive(file: IO[bytes] | None) -> Any:
+    """Wait for what the other process sends; EOFError if that has ended."""
+    assert file is not None
+    header = file.read(LENGTH.size)
+    if len(header) < LENGTH.size:
+        raise EOFError
+    data = file.read(LENGTH.unpack(header)[0])
+    return pickle.loads(data)
