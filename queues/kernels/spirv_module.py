@@ -22,6 +22,7 @@ __all__ = [
 
 MAGIC, HEADER_WORDS = 0x07230203, 5
 EXTENDED, MEMORY_MODEL, ENTRY_POINT, EXECUTION_MODE, EXECUTION_MODE_ID = 12, 14, 15, 16, 331
+VECTOR_TYPE, SUB_GROUP_SIZE, FLOAT4 = 30, 35, 4 << 16 | 5
 TYPE_BOOL, TYPE_INT, TYPE_VECTOR, TYPE_POINTER, TYPE_FUNCTION = 20, 21, 23, 32, 33
 CONSTANT, CONSTANT_NULL, FUNCTION, FUNCTION_END, CALL, LINE = 43, 46, 54, 56, 57, 8
 
@@ -167,6 +168,21 @@ class SpirvModule:
             if opcode_of(each) in (MEMORY_MODEL, ENTRY_POINT, EXECUTION_MODE, EXECUTION_MODE_ID)
         ]
         return last[-1] + 1 if last else 0
+
+    def part_threads(self, kernels: Collection[int]) -> bool:
+        """Say that kernels are not to be made into vectors, but for those with warps; return whether there are others.
+
+        Intel's CPU runtime takes a kernel that asks for vectors of its own for one of vectors, and runs it as it is.
+        """
+        but = {each[1] for each in self.all_of(EXECUTION_MODE) if each[2] in (SUB_GROUP_SIZE, VECTOR_TYPE)}
+        modes = [
+            make(EXECUTION_MODE, number, VECTOR_TYPE, FLOAT4)
+            for number in self.entries
+            if number in kernels and number not in but
+        ]
+        at = self.first_of_debug()
+        self.instructions[at:at] = modes
+        return bool(modes)
 
     def functions(self) -> dict[int, list[Instruction]]:
         """Return the instructions of each function, with OpFunction."""

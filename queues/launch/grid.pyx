@@ -1,9 +1,7 @@
 """Converts grid and block from Python values to the drivers' geometry."""
 
 import operator
-import struct
 
-from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.long cimport PyLong_AsSsize_t
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport uint32_t
@@ -83,24 +81,18 @@ cdef bint is_plain(object value):
     return type(value) is int or type(value) is tuple and all([type(extent) is int for extent in value])
 
 
-cdef dict offsets = {}  # of flat blocks, by shape; never dropped, because geometries point to them
-
-
-cdef int set_block(Geometry* geometry, const size_t* shape, bint flat) except -1:
+cdef void set_block(Geometry* geometry, const size_t* shape, bint flat) noexcept nogil:
     cdef int i
-    cdef tuple key
     for i in range(3):
         geometry.block[i] = <uint32_t> shape[i]
         geometry.local_size[i] = shape[i]
-    geometry.offset = NULL
+        geometry.offset[i] = 0
     if flat:
-        key = (shape[0], shape[1], shape[2])
-        # A launch of two dimensions has no offset in the third, which is 0 to the kernel.
-        kept = offsets.setdefault(key, struct.pack("3N", shape[0], shape[1], shape[2] - 1))
-        geometry.offset = <const size_t*> PyBytes_AS_STRING(kept)
         geometry.local_size[0] = shape[0] * shape[1] * shape[2]
         geometry.local_size[1] = geometry.local_size[2] = 1
-    return 0
+        geometry.offset[0], geometry.offset[1] = shape[0], shape[1]
+        # A launch of two dimensions has no offset in the third, which is 0 to the kernel.
+        geometry.offset[2] = shape[2] - 1
 
 
 cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:

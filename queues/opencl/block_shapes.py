@@ -11,8 +11,8 @@ Numbers are from the SPIR-V specification: opcodes (3.32), storage classes (3.7)
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
+from forebay.queues.kernels.spirv_blocks import NO_RESULT, with_new_ids
 from forebay.queues.kernels.spirv_module import (
     COUNTED_WARPS,
     Instruction,
@@ -33,11 +33,7 @@ UNDEFINED, CONSTANTS, CONSTANT_WORDS, CONSTANT_NULL = 1, range(41, 53), 43, 46
 FUNCTION, FUNCTION_END, CALL, VARIABLE, LOAD = 54, 56, 57, 59, 61
 DECORATE, CONSTRUCT, EXTRACT, CONVERT = 71, 80, 81, 113
 ADD, SUBTRACT, MULTIPLY, DIVIDE, NOT_EQUAL = 128, 130, 132, 134, 171
-PHI, LABEL, CONDITIONAL, SWITCH, LINE, NO_LINE = 245, 248, 250, 251, 8, 317
-LABELS = {LABEL: (1,), 249: (1,), CONDITIONAL: (2, 3), 246: (1, 2), 247: (1,)}  # where they are; also in merges
-# Without a result: stores, barriers, branches and returns, lifetimes, lines, the end of a function
-NO_RESULT = {0, 62, 63, 64, 99, 224, 225, 228, 246, 247, *range(249, 258), 260, 319, 5576, 5578, 5630,
-             FUNCTION, FUNCTION_END, LABEL, LINE, NO_LINE}  # fmt: skip
+LABEL, CONDITIONAL, LINE, NO_LINE = 248, 250, 8, 317
 INPUT = 1
 CONSTANT, BUILT_IN, LINKAGE = 22, 11, 41
 BLOCK_SIZE, THREAD, OFFSET = 25, 27, 33
@@ -148,6 +144,7 @@ class _Module(SpirvModule):
     def _doubled(self, body: list[Instruction]) -> list[Instruction]:
         """A kernel that runs its old body, or one for flat blocks in launches with an offset."""
         start = next(at for at, each in enumerate(body) if opcode_of(each) == LABEL)
+        self._types |= {each[2]: each[1] for each in body[:start]}  # parameters, of which a switch may ask
         variables = [each for each in body if opcode_of(each) == VARIABLE]  # of both: only one is run
         blocks = [each for each in body[start:-1] if opcode_of(each) != VARIABLE]
         copied = self._renamed_copy(blocks)
@@ -188,25 +185,15 @@ class _Module(SpirvModule):
             begin += 1
         values |= self._copies
         made = [
-            self._with_new_ids(each, values, labels) for each in body if opcode_of(each) != LOAD or not loads[each[2]]
+            with_new_ids(each, values, labels, self._switch_step)
+            for each in body
+            if opcode_of(each) != LOAD or not loads[each[2]]
         ]
         made[begin:begin] = self._indices_of(block_size, thread)
         return made
 
-    def _with_new_ids(self, each: Instruction, values: dict[int, int], labels: dict[int, int]) -> Instruction:
-        opcode = opcode_of(each)
-        places: Sequence[int] = LABELS.get(opcode, ())
-        if opcode == SWITCH:
-            step = self._widths[self._types[each[1]]] // 64 + 2  # the literal's words, and the label
-            places = (2, *range(2 + step, len(each), step))
-        elif opcode == PHI:
-            places = range(4, len(each), 2)
-        made = list(each)
-        for at in ids_in(each):
-            made[at] = values.get(each[at], each[at])
-        for at in places:
-            made[at] = labels[each[at]]
-        return made
+    def _switch_step(self, selector: int) -> int:
+        return self._widths[self._types[selector]] // 64 + 2
 
     def _indices_of(self, block_size: int, thread: int) -> list[Instruction]:
         """Compute blockDim and threadIdx."""

@@ -1,5 +1,9 @@
 """Blocks of every shape: threadIdx and its like, and warps that count through x, then y, then z, compared with NumPy."""
 
+import itertools
+import threading
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -56,6 +60,18 @@ extern "C" __global__ void winding(const int* x, int* out, unsigned char by) {
     }
     __syncthreads();
     out[i] = w + last + (votes < 0);
+}
+
+// A switch of a parameter, and a warp's vote.
+extern "C" __global__ void chosen(int* out, int what) {
+    int i = place_of(), v = __any(1) + threadIdx.y;
+    switch (what) {
+        case 0: atomicAdd(out + i, v); break;
+        case 3: out[i] = v * 10; break;
+        case 7: atomicExch(out + i, 5); break;
+        case 8: out[i] = (int)sinf((float)v); break;
+        default: out[i] = -v;
+    }
 }
 
 extern "C" __global__ void alone(int* out) {
@@ -242,6 +258,14 @@ def test_everything_else_of_a_kernel(device, program, queues, grid, block, by, s
     assert np.array_equal(out.get(queue=queues[0]).reshape(x.shape), winding(x, block, by))
 
 
+@pytest.mark.parametrize("what", [0, 3, 7, 1])
+def test_a_switch_of_a_parameter(device, program, queues, what):
+    out = device.array(np.zeros(40, "i4"))
+    queues[0].launch(program["chosen"], 1, (8, 5), out, what)
+    v = 1 + np.arange(40) // 8
+    assert np.array_equal(out.get(queue=queues[0]), {0: v, 3: 10 * v, 7: 0 * v + 5}.get(what, -v))
+
+
 @pytest.mark.parametrize("block", [(8, 5), (40,), (4, 2, 3)])
 def test_kernels_that_are_left_as_they_are(device, program, queues, block):
     """One without warps, and one that asks for an index that a row would change."""
@@ -284,3 +308,121 @@ def test_blocks_that_are_too_large(device, program, queues, block):
         queues[0].launch(program["indices"], 1, block, out)
     queues[0].launch(program["indices"], 1, 1, out)
     assert out.get(queue=queues[0]).tolist() == [0] * 6 + [1] * 6 + [0]
+
+
+def written(queue, out, grid, block):
+    """What `indices` wrote, and what it should have written."""
+    expected = indices(grid, block)
+    return out.get(queue=queue)[: expected.size].reshape(expected.shape), expected
+
+
+def many_shapes():
+    """Shapes that are submitted flat, all different."""
+    sizes = itertools.product(range(1, 65), repeat=3)
+    return ((x, y, z) for z, y, x in sizes if x % 32 and y * z > 1 and x * y * z <= 1024)
+
+
+def test_many_shapes_leave_nothing_behind(device, program, queues):
+    kernel, out = program["indices"], device.empty(1024 * 13, "i4")
+    queue, shapes = queues[0], list(itertools.islice(many_shapes(), 10_000))
+    assert len(set(shapes)) == 10_000
+    for shape in shapes[:1000]:
+        queue.launch(kernel, 1, shape, out)
+    queue.finish()
+    tracemalloc.start()
+    try:
+        for number, shape in enumerate(shapes[1000:]):
+            queue.launch(kernel, 1, shape, out)
+            if number == 1000:
+                before = tracemalloc.get_traced_memory()[0]
+        queue.finish()
+        assert tracemalloc.get_traced_memory()[0] - before < 100_000
+    finally:
+        tracemalloc.stop()
+    got, expected = written(queue, out, (1,), shapes[-1])
+    assert np.array_equal(got, expected)
+
+
+def test_bound_launches_of_many_shapes(device, program):
+    """Each keeps its own shape, whatever the kernel was launched with since."""
+    queue, kernel = device.queue(), program["indices"]
+    shapes = list(itertools.islice(many_shapes(), 0, 4000, 97))
+    outs = [device.empty(count_of(shape) * 13, "i4") for shape in shapes]
+    bound = [kernel.bind(queue, 1, shape, out) for shape, out in zip(shapes, outs, strict=True)]
+    queue.launch(kernel, 1, (5, 5), device.empty(25 * 13, "i4"))
+    for go in reversed(bound):
+        go()
+    for shape, out in zip(shapes, outs, strict=True):
+        got, expected = written(queue, out, (1,), shape)
+        assert np.array_equal(got, expected)
+
+
+def test_branches_of_a_graph_with_shapes_of_their_own(device, program):
+    queue, other = device.queue(), device.queue()
+    shapes = [(5, 7), (64, 2), (3, 4, 5), (40,)]
+    outs = [device.zeros(count_of(shape) * 13, "i4") for shape in shapes]
+    device.finish()
+    with queue.capture() as graph:
+        other.wait(queue)
+        for number, (shape, out) in enumerate(zip(shapes, outs, strict=True)):
+            (queue, other)[number % 2].launch(program["indices"], 1, shape, out)
+        queue.wait(other)
+    with graph.instantiate() as executable:
+        for _ in range(3):
+            for out in outs:
+                queue.fill(out, -1)
+            executable.launch(queue)
+            for shape, out in zip(shapes, outs, strict=True):
+                got, expected = written(queue, out, (1,), shape)
+                assert np.array_equal(got, expected)
+
+
+def test_a_node_that_becomes_flat_and_plain_again(device, program):
+    """By the node, and by a graph of the same shape."""
+    queue, kernel, out = device.queue(), program["indices"], device.empty(256 * 13, "i4")
+    graph = device.graph()
+    node = graph.add_kernel(kernel, 1, (64, 2), out)
+    with graph.instantiate() as executable:
+        for shape in [(64, 2), (5, 7), (32,), (7, 5), (35, 1), (5, 7), (1, 35), (64, 2)] * 2:
+            executable.set_kernel(node, kernel, 1, shape, out)
+            executable.launch(queue)
+            got, expected = written(queue, out, (1,), shape)
+            assert np.array_equal(got, expected)
+            swapped = shape[::-1]
+            another = device.graph()
+            another.add_kernel(kernel, 2, swapped, out)
+            executable.update(another)
+            executable.launch(queue)
+            got, expected = written(queue, out, (2,), swapped)
+            assert np.array_equal(got, expected)
+
+
+@pytest.mark.parametrize("turn", range(3))
+def test_a_device_closes_while_a_thread_launches_many_shapes(device, turn):
+    errors, began = [], threading.Event()
+
+    def work(opened, program, queue):
+        out = opened.empty(1024 * 13, "i4")
+        step = queue.step()
+        try:
+            for number, shape in enumerate(itertools.cycle(many_shapes())):
+                with step:
+                    queue.launch(program["indices"], 1, shape, out)
+                program["indices"].bind(queue, 1, shape, out)()
+                if number == 50 * turn:
+                    began.set()
+        except ps.ClosedError:
+            began.set()
+        except BaseException as error:
+            errors.append(error)
+            began.set()
+
+    if find_clang()[0] is None:
+        pytest.skip(find_clang()[1])
+    with ps.Device(device.name, private=True) as opened:
+        program = opened.program(SOURCE)
+        thread = threading.Thread(target=work, args=(opened, program, opened.queue()))
+        thread.start()
+        began.wait()
+    thread.join()
+    assert errors == []
