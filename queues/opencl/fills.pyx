@@ -36,47 +36,86 @@ cdef enum:
     OF_ONE = 16  # bytes that a work-item writes
     GROUP = 64
 
+cdef cppclass Filler:
+    uintptr_t program
+    vector[void*] idle  # kernels that no thread is submitting
+
 cdef mutex lock
-cdef unordered_map[uintptr_t, vector[uintptr_t]] programs  # by context: each of its devices has one
+cdef unordered_map[uintptr_t, vector[Filler]] fillers  # by context: each of its devices has one
 
 
 def add_program(uintptr_t context, uintptr_t program) -> None:
     """Fill with this program, made of `SOURCE`, in the queues of the context."""
+    cdef Filler filler
+    filler.program = program
     with nogil:
         lock.lock()
-    programs[context].push_back(program)
+    fillers[context].push_back(filler)
     lock.unlock()
 
 
 def remove_program(uintptr_t context, uintptr_t program) -> None:
     """Forget the program. Nothing of its device is used any more."""
-    cdef vector[uintptr_t]* known
+    cdef vector[Filler]* known
+    cdef vector[void*] idle
     cdef size_t i
     with nogil:
         lock.lock()
-    known = &programs[context]
+    known = &fillers[context]
     for i in range(known.size()):
-        if known.at(i) == program:
+        if known.at(i).program == program:
+            idle.swap(known.at(i).idle)
             known.erase(known.begin() + i)
             break
     if known.empty():
-        programs.erase(context)
+        fillers.erase(context)
     lock.unlock()
+    with nogil:
+        for i in range(idle.size()):
+            cl.ReleaseKernel(idle[i])
 
 
-cdef Status new_kernel(void* queue, void** kernel) noexcept nogil:
-    """Make a kernel of one's own: another thread could set its arguments between the calls and the launch."""
-    cdef void* context = NULL
-    cdef unordered_map[uintptr_t, vector[uintptr_t]].iterator found
-    cdef cl_int error = cl.GetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(void*), &context, NULL)
-    if error != 0:
-        return outcome(CALL_GetCommandQueueInfo, error)
+cdef Filler* find_filler(void* context, uintptr_t program) noexcept nogil:
+    """The filler of this program, or with 0 any of the context; NULL if there is none. The lock is held."""
+    cdef unordered_map[uintptr_t, vector[Filler]].iterator found = fillers.find(<uintptr_t> context)
+    cdef size_t i
+    if found != fillers.end():
+        for i in range(dereference(found).second.size()):
+            if program == 0 or dereference(found).second.at(i).program == program:
+                return &dereference(found).second.at(i)
+    return NULL
+
+
+cdef Status take_kernel(void* context, void** kernel, uintptr_t* program) noexcept nogil:
+    """Take a kernel for one fill: another thread could set its arguments between the calls and the launch.
+
+    It is NULL where there is no program for the context.
+    """
+    cdef Filler* filler
+    cdef cl_int error = 0
     lock.lock()
-    found = programs.find(<uintptr_t> context)
-    if found != programs.end():
-        kernel[0] = cl.CreateKernel(<void*> dereference(found).second.back(), <const char*> b"fill", &error)
+    filler = find_filler(context, 0)
+    if filler != NULL:
+        program[0] = filler.program
+        if filler.idle.empty():
+            kernel[0] = cl.CreateKernel(<void*> filler.program, <const char*> b"fill", &error)
+        else:
+            kernel[0] = filler.idle.back()
+            filler.idle.pop_back()
     lock.unlock()
     return outcome(CALL_CreateKernel, error)
+
+
+cdef void put_back(void* context, void* kernel, uintptr_t program) noexcept nogil:
+    """Keep a kernel for the next fill. It is not released: while a gate is closed that would be undefined."""
+    cdef Filler* filler
+    lock.lock()
+    filler = find_filler(context, program)
+    if filler != NULL:
+        filler.idle.push_back(kernel)
+    lock.unlock()
+    if filler == NULL:
+        cl.ReleaseKernel(kernel)
 
 
 cdef bint fill_by_kernel(
@@ -85,13 +124,18 @@ cdef bint fill_by_kernel(
 ) noexcept nogil:
     """Fill memory that has an address. False where there is no program for the context of the queue."""
     cdef char repeated[REPEATED]
+    cdef void* context = NULL
     cdef void* kernel = NULL
+    cdef uintptr_t program = 0
     cdef uint64_t n = nbytes
     cdef size_t group = GROUP, at = 0
     cdef size_t items = (nbytes + OF_ONE * GROUP - 1) // (OF_ONE * GROUP) * GROUP
     cdef Call call = CALL_SetKernelArgSVMPointer
-    cdef cl_int error
-    status[0] = new_kernel(queue, &kernel)
+    cdef cl_int error = cl.GetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof(void*), &context, NULL)
+    if error != 0:
+        status[0] = outcome(CALL_GetCommandQueueInfo, error)
+        return True
+    status[0] = take_kernel(context, &kernel, &program)
     if kernel == NULL:
         return status[0] != 0
     while at < REPEATED:
@@ -107,6 +151,6 @@ cdef bint fill_by_kernel(
         call = CALL_EnqueueNDRangeKernel
         error = cl.EnqueueNDRangeKernel(
             queue, kernel, 1, NULL, &items, &group, waits.count, waits.events if waits.count else NULL, event)
-    cl.ReleaseKernel(kernel)
+    put_back(context, kernel, program)
     status[0] = outcome(call, error)
     return True

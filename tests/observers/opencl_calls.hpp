@@ -64,6 +64,7 @@ template <int function, class R, class... A> struct Wrapper {
             code = (int64_t) result;
         }
         seen.status = code;
+        s.pause_at(function);
         std::lock_guard<std::mutex> guard(s.lock);
         if (code == 0) {
             if constexpr (is_command)

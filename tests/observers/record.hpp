@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -33,6 +34,21 @@ struct Record {
     std::vector<Failure> failures;
     std::vector<std::string> violations;
     int64_t newest_serial = 0;
+    std::condition_variable moved;
+    int to_pause = -1;  // the function of which a call is to be paused
+    bool paused = false;
+
+    // -- for the wrappers, without the lock
+
+    // When the driver has returned and its caller does not know yet.
+    void pause_at(int function) {
+        std::unique_lock<std::mutex> guard(lock);
+        if (function != to_pause) return;
+        to_pause = -1;
+        paused = true;
+        moved.notify_all();
+        moved.wait(guard, [this] { return !paused; });
+    }
 
     // -- for the wrappers, with the lock held
 
@@ -76,6 +92,23 @@ struct Record {
     std::vector<std::string> take_violations() {
         std::lock_guard<std::mutex> guard(lock);
         return std::exchange(violations, {});
+    }
+
+    void pause(int function) {
+        std::lock_guard<std::mutex> guard(lock);
+        to_pause = function;
+    }
+
+    void wait_until_paused() {
+        std::unique_lock<std::mutex> guard(lock);
+        moved.wait(guard, [this] { return paused; });
+    }
+
+    void go_on() {
+        std::lock_guard<std::mutex> guard(lock);
+        to_pause = -1;
+        paused = false;
+        moved.notify_all();
     }
 };
 

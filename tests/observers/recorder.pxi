@@ -23,6 +23,9 @@ cdef extern from "tests/observers/record.hpp" namespace "forebay_observer" nogil
         void fail(int function, int64_t code, uint64_t after)
         void forgive()
         vector[string] take_violations()
+        void pause(int function)
+        void wait_until_paused()
+        void go_on()
 
     Record& record()
 
@@ -88,3 +91,19 @@ def forgive():
 def violations():
     """The violations since the last call of this function, as texts."""
     return [text.decode() for text in record().take_violations()]
+
+
+def pause(name):
+    """Let the next call of this name not return to its caller before `go_on`. OpenCL's observer alone does."""
+    record().pause(NAMES.index(name))
+
+
+def wait_until_paused():
+    """Block until a call does not return."""
+    with nogil:
+        record().wait_until_paused()
+
+
+def go_on():
+    """Let the paused call return."""
+    record().go_on()
