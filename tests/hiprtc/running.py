@@ -16,7 +16,9 @@ class Built:
     def __init__(self, device, queue, source, options=(), names=(), way="translator"):
         if way == "clang":
             clang, _ = find_clang()
-            self.translation = made = compile_hip(clang, source, "program.hip", {}, split_options(options), names)
+            self.translation = made = compile_hip(
+                clang, source, "program.hip", {}, split_options(options), names, copies=device.info.kind == "cpu"
+            )
             text, self.lowered = made.spirv, made.lowered
         else:
             self.translation = translate(source, options=options, name_expressions=names)

@@ -215,6 +215,27 @@ def test_wrong_arguments():
     assert hiprtc.hiprtcGetProgramLog(prog, bytearray()) == (INPUT,)
 
 
+@pytest.mark.parametrize("name", [5, object(), [b"k"]])
+def test_name_expressions_that_are_no_text(name):
+    prog = create(SCALE)
+    assert hiprtc.hiprtcAddNameExpression(prog, name) == (INPUT,)
+    assert hiprtc.hiprtcCompileProgram(prog, 0, [])[0] == OK
+    assert hiprtc.hiprtcGetLoweredName(prog, name) == (INPUT, None)
+
+
+@pytest.mark.needs("SPIR-V")
+@pytest.mark.parametrize("source", [b"", b"__device__ int v;", b"template <class T> __global__ void k(T* x) {}"])
+def test_a_program_without_a_kernel_says_so(source):
+    prog = create(source)
+    assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)
+    assert "some.hip: error: the program has no kernel" in log_of(prog)
+
+
+def test_a_byte_order_mark_and_ends_of_lines_of_dos():
+    prog = create(b"\xef\xbb\xbf" + SCALE.replace(b"\n", b"\r\n"))
+    assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (OK,)
+
+
 @pytest.mark.parametrize("what", ["destroyed", None, 5])
 def test_what_is_no_program(what):
     prog = what

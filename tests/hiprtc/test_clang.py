@@ -1,11 +1,14 @@
 """HIP C++ that clang compiles: parameters, shared memory, names, messages, options."""
 
+import cProfile
+import pstats
 import re
 
 import numpy as np
 import pytest
 
 import forebay as ps
+from forebay.hiprtc import compiler
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import NotNamedError, compile_hip
 from forebay.hiprtc.options import split_options
@@ -26,6 +29,24 @@ def refused(source, options=(), names=(), headers=None):
     with pytest.raises(ps.BuildError) as caught:
         compiled(source, options, names, headers)
     return caught.value.log
+
+
+def test_the_work_grows_with_the_number_of_kernels_and_not_with_its_square(monkeypatch):
+    calls = []
+    finish = compiler.finish_module
+
+    def counted(*arguments):
+        profile = cProfile.Profile()
+        result = profile.runcall(finish, *arguments)
+        calls.append(pstats.Stats(profile).total_calls)
+        return result
+
+    monkeypatch.setenv("FOREBAY_NO_CACHE", "1")
+    monkeypatch.setattr(compiler, "finish_module", counted)
+    for count in (20, 80):
+        kernels = (f'extern "C" __global__ void k{i}(int* x, bool b) {{ x[0] = b; }}' for i in range(count))
+        assert len(compiled("\n".join(kernels)).kernels) == count
+    assert calls[1] < 6 * calls[0]
 
 
 # -- parameters

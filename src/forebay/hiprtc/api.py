@@ -185,7 +185,10 @@ def hiprtcAddNameExpression(prog: Any, name_expression: bytes | str) -> tuple[hi
         return (INVALID_INPUT,)
     if prog._compiled:
         return (hiprtcResult.HIPRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION,)
-    prog._expressions.append(_text(name_expression))
+    try:
+        prog._expressions.append(_text(name_expression))
+    except TypeError:
+        return (INVALID_INPUT,)
     return (SUCCESS,)
 
 
@@ -206,7 +209,10 @@ def hiprtcGetLoweredName(prog: Any, name_expression: bytes | str) -> tuple[hiprt
         return INVALID_INPUT, None
     if not prog._compiled:
         return hiprtcResult.HIPRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION, None
-    lowered = prog._lowered.get(_text(name_expression))
+    try:
+        lowered = prog._lowered.get(_text(name_expression))
+    except TypeError:
+        return INVALID_INPUT, None
     if lowered is None:
         return hiprtcResult.HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID, None
     return SUCCESS, CString(lowered.encode())

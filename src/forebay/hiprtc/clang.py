@@ -28,7 +28,7 @@ NEWEST_ON_PATH = 30
 TARGET = "spirv64"
 
 INCLUDE = Path(__file__).parent / "include"
-HEADERS = ("-I", str(INCLUDE), "-I", str(INCLUDE / "cuda"))
+HEADERS = ("-I", str(INCLUDE), "-I", str(INCLUDE / "cuda"), "-I", str(INCLUDE / "std"))
 
 FIXED = (
     "-triple", TARGET, "-aux-triple", "x86_64-unknown-linux-musl", "-fcuda-is-device", "-x", "hip",

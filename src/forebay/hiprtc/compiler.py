@@ -25,10 +25,12 @@ from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
 from forebay.hiprtc import prelude
 from forebay.hiprtc.assembly import without_assembly
 from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang
+from forebay.hiprtc.header_names import overlay
 from forebay.hiprtc.indirect_calls import are_given, are_refused, with_direct_calls
 from forebay.hiprtc.library import with_library
 from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
+from forebay.hiprtc.recursion import circles, with_levels
 from forebay.hiprtc.signatures import SYMBOL, KernelSignature, Signatures, read_signatures, unquoted
 from forebay.hiprtc.spirv_passes import ModuleError, finish_module, imported_functions
 from forebay.queues.kernels import spirv_module
@@ -62,8 +64,11 @@ GENERIC_PARAMETER = (
     "\n"
     r'  store ptr addrspace(4) %"\3\4.generic", ptr addrspace(4) \2\5'
 )
+HAS_INCLUDE = re.compile(r"""__has_include\s*\(\s*["<]([^">\n]+)[">]""")
 BITCODE = b"BC\xc0\xde"
 LENGTH = struct.Struct("<Q")
+# As nvcc takes it: `__device__ __shared__` of a variable within a function.
+SHARED_TWICE = re.compile(r"\b__device__(?=\s+__shared__\b)|(?<=\b__shared__ )__device__\b")
 LANGUAGE = re.compile(r"-(?!W|w$|ferror|ftemplate-backtrace|fdiagnostics|fno-diagnostics).*")
 BROKEN_HEADER = re.compile(
     r"(malformed|corrupted|invalid|not a|unable to read) .*(precompiled|PCH|AST)|PCH file|AST file"
@@ -127,6 +132,7 @@ def compile_hip(
     options: Options,
     expressions: Sequence[str] = (),
     on_miss: Callable[[], None] = lambda: None,
+    copies: bool = True,
 ) -> Compiled:
     """Compile HIP C++ to SPIR-V.
 
@@ -146,6 +152,8 @@ def compile_hip(
         Kernels, such as ``"scale<float>"``, that are instances of templates, and variables: ``"&count"``.
     on_miss
         Called before clang is, when the program does not come from the cache.
+    copies
+        Whether functions that call themselves are copied, for devices that run such kernels in blocks of one thread.
 
     Raises
     ------
@@ -158,7 +166,7 @@ def compile_hip(
     reads = reads_files(source) or bool(options.includes) or any(word.startswith("-I") for word in options.macros)
     key = key_of(
         "HIP", own_version(), clang.identity, prelude.content_key(), name, source, json.dumps(dict(headers)),
-        repr(options), json.dumps(list(expressions)), os.getcwd() if reads else "",
+        repr(options), json.dumps(list(expressions)), os.getcwd() if reads else "", str(copies),
     )  # fmt: skip
     kept = cache.get(key)
     known = Compiled.loads(kept) if kept is not None else None
@@ -166,7 +174,7 @@ def compile_hip(
         return known
     on_miss()
     with tempfile.TemporaryDirectory(prefix="forebay-") as folder:
-        work = _Compilation(clang, options, name, Path(folder))
+        work = _Compilation(clang, options, name, Path(folder), copies)
         work.write_headers(headers)
         module, log = work.module_of(source, expressions)
         compiled = work.finished(module, expressions, log)
@@ -185,8 +193,8 @@ def compile_bitcode(
         return work.bitcode_of(module), log
 
 
-def link_bitcode(clang: Clang, modules: Sequence[bytes], options: Options) -> Compiled:
-    """Link LLVM modules, in bitcode or text, to one program.
+def link_bitcode(clang: Clang, modules: Sequence[bytes], options: Options, copies: bool = True) -> Compiled:
+    """Link LLVM modules, in bitcode or text, to one program. `copies` is that of `compile_hip`.
 
     Raises
     ------
@@ -196,7 +204,7 @@ def link_bitcode(clang: Clang, modules: Sequence[bytes], options: Options) -> Co
     Blocks while it compiles.
     """
     with tempfile.TemporaryDirectory(prefix="forebay-") as folder:
-        work = _Compilation(clang, options, "linked", Path(folder))
+        work = _Compilation(clang, options, "linked", Path(folder), copies)
         bitcode = [module if module.startswith(BITCODE) else work.bitcode_of(module) for module in modules]
         return work.finished(work.linked(bitcode), [], "")
 
@@ -204,15 +212,16 @@ def link_bitcode(clang: Clang, modules: Sequence[bytes], options: Options) -> Co
 @functools.cache
 def own_version() -> str:
     """Return what differs when the code that makes what is kept has changed."""
-    files = (*sorted(Path(__file__).parent.glob("*.py")), Path(spirv_module.__file__))
+    own, shared = Path(__file__).parent, Path(spirv_module.__file__).parent
+    files = (*sorted(own.glob("*.py")), *sorted(shared.rglob("*.py")))
     return key_of(*(path.read_bytes() for path in files))
 
 
 class _Compilation:
     """The compilation of one program, in a folder of its own."""
 
-    def __init__(self, clang: Clang, options: Options, name: str, folder: Path) -> None:
-        self.clang, self.options, self.folder = clang, options, folder
+    def __init__(self, clang: Clang, options: Options, name: str, folder: Path, copies: bool = True) -> None:
+        self.clang, self.options, self.folder, self.copies = clang, options, folder, copies
         self.name = re.sub(r'[\\"\x00-\x1f]', "_", name) or "program.hip"
         self.listed = folder / "read"
         self.own = folder / "headers"
@@ -226,7 +235,7 @@ class _Compilation:
                 message = f"{self.name}: error: the header {name!r} is not the relative path of a file"
                 raise BuildError(message, log=message)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(without_assembly(text), encoding="utf-8", errors="surrogateescape")
+            path.write_text(_as_clang_takes_it(text), encoding="utf-8", errors="surrogateescape")
 
     def module_of(self, source: str, expressions: Sequence[str] = ()) -> tuple[str, str]:
         """The LLVM module of a program, and the warnings."""
@@ -279,10 +288,11 @@ class _Compilation:
             raise BuildError(f"the program does not compile\n{log}", log=log)
         plain = _plain_names(signatures.kernels)
         try:
-            spirv, dynamic = finish_module(spirv, signatures.kernels, plain)
+            spirv, dynamic, warnings = finish_module(spirv, signatures.kernels, plain)
         except ModuleError as error:
             message = f"{self.name}: error: {error}"
             raise BuildError(message, log=message) from None
+        log = "\n".join(filter(None, [log, *warnings]))
         follows = any(variable.follows for variable in signatures.variables)
         names = [kernel.name for kernel in signatures.kernels]
         kernels = tuple(
@@ -304,7 +314,23 @@ class _Compilation:
         words = re.split(r"(?<!\\)\s+", listed.partition(":")[2].replace("\\\n", " "))
         paths = [re.sub(r"\\([ #\\])", r"\1", word).replace("$$", "$") for word in words if word]
         ours = (str(self.folder), str(INCLUDE), *(flag for flag in self.clang.flags if os.path.isabs(flag)))
-        return {path: _digest(path) for path in paths if path != "-" and not path.startswith(ours)}
+        read = [path for path in paths if path != "-" and not path.startswith(ours)]
+        return {path: _digest(path) for path in (*read, *self._elsewhere(read))}
+
+    def _elsewhere(self, read: Sequence[str]) -> list[str]:
+        """Where clang would look for these files, too, and for those that the program asks for: one may appear."""
+        folders = [word[2:] for word in self.options.macros if word.startswith("-I")]
+        folders += [
+            path
+            for option, path in zip(self.options.includes[::2], self.options.includes[1::2], strict=True)
+            if option != "-include"
+        ]
+        folders += sorted({os.path.dirname(path) for path in read})
+        within = [os.path.relpath(path, folder or ".") for path in read for folder in folders]
+        texts = [*self.sources.values(), *(_text(path) for path in read)]
+        names = {name for name in within if not name.startswith("..")}
+        names |= {name for text in texts for name in HAS_INCLUDE.findall(text)}
+        return [os.path.join(folder, name) for folder in ("", *folders) for name in sorted(names)]
 
     def _whole(self, source: str, expressions: Sequence[str]) -> str:
         """The program, after macros and before what asks for names.
@@ -325,7 +351,7 @@ class _Compilation:
             f"(const void*)&{text.strip().removeprefix('&')};"
             for number, text in enumerate(expressions)
         ]
-        return "\n".join([*lines, f'#line 1 "{self.name}"', without_assembly(source), *asked, ""])
+        return "\n".join([*lines, f'#line 1 "{self.name}"', _as_clang_takes_it(source), *asked, ""])
 
     def _llvm(self, text: str) -> tuple[str, str]:
         """The LLVM module, and the warnings."""
@@ -345,7 +371,8 @@ class _Compilation:
         folders += [word for option, path in included if option != "-include" for word in (option, path)]
         command = (
             *self.clang.front_end, *FIXED, *self.options.front_end, *folders, *HEADERS, *self.clang.flags,
-            *first, "-main-file-name", self.name, "-dependency-file", str(self.listed), "-MT", "program",
+            "-ivfsoverlay", str(self._names()), *first,
+            "-main-file-name", self.name, "-dependency-file", str(self.listed), "-sys-header-deps", "-MT", "program",
             "-disable-llvm-passes", "-emit-llvm", "-o", "-", "-",
         )  # fmt: skip
         status, module, log = self._run(command, text)
@@ -358,23 +385,39 @@ class _Compilation:
             raise kind(f"the program does not compile\n{log}", log=log)
         return module.decode(errors="surrogateescape"), log
 
+    def _names(self) -> Path:
+        """The file that tells clang of more names of the headers."""
+        path = self.folder / "names.json"
+        path.write_text(overlay(INCLUDE), encoding="utf-8")
+        return path
+
     def _spirv(self, module: str) -> bytes:
-        level = next(flag for flag in self.options.front_end if flag.startswith("-O"))
-        command = (
-            *self.clang.front_end, "-triple", TARGET, level, "-w", *NO_STRENGTH_REDUCTION, "-mllvm",
-            *((f"{EXTENSIONS},+{FOR_LINES[0]}", "-mllvm", FOR_LINES[1]) if self.options.lines else (EXTENSIONS,)),
-            "-x", "ir", "-emit-obj", "-o", "-", "-",
-        )  # fmt: skip
         if are_given(module):
             module = with_direct_calls(module)
-        status, spirv, log = self._run(command, module)
+        status, spirv, log = self._emitted(module)
         if status and are_refused(log):
             module = with_direct_calls(module)
-            status, spirv, log = self._run(command, module)
+            status, spirv, log = self._emitted(module)
         if status:
             log = explained(log, module, self.sources)
             raise BuildError(f"clang makes no SPIR-V of the program\n{log}", log=log)
         return spirv
+
+    def _emitted(self, module: str) -> tuple[int, bytes, str]:
+        level = next(flag for flag in self.options.front_end if flag.startswith("-O"))
+        command = (
+            *self.clang.front_end, "-triple", TARGET, level, "-w", *NO_STRENGTH_REDUCTION, "-mllvm",
+            *((f"{EXTENSIONS},+{FOR_LINES[0]}", "-mllvm", FOR_LINES[1]) if self.options.lines else (EXTENSIONS,)),
+            "-x", "ir", "-o", "-", "-",
+        )  # fmt: skip
+        if not self.copies or not circles(module):
+            return self._run((*command, "-emit-obj"), module)
+        # First what LLVM makes loops of: what is left is copied.
+        status, optimized, log = self._run((*command, "-emit-llvm"), module)
+        if status:
+            return status, b"", log
+        module = optimized.decode(errors="surrogateescape")
+        return self._run((*command, "-emit-obj", "-disable-llvm-passes"), with_levels(module, circles(module)))
 
     def _run(self, command: Sequence[str], text: str | bytes) -> tuple[int, bytes, str]:
         """The exit status, the output and the messages of clang; a clang that was killed says so in its messages."""
@@ -390,9 +433,21 @@ class _Compilation:
         return done.returncode, done.stdout, log
 
 
+def _as_clang_takes_it(source: str) -> str:
+    """The text of a file without what only nvcc and AMD's clang know, at the same lines and columns."""
+    return without_assembly(SHARED_TWICE.sub(" " * len("__device__"), source))
+
+
 def _digest(path: str) -> str:
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 

@@ -65,12 +65,14 @@ def prepare(
 
     Blocks while it compiles.
     """
+    source = source.removeprefix("\ufeff")  # a byte order mark, which only begins a file
     why = f"{device.name} takes no SPIR-V"
     if device.driver.takes_spirv:
         clang, why = find_clang()
         if clang is not None:
             expect = device.driver.expect_spirv
-            made = compile_hip(clang, source, name, headers, options, expressions, expect)
+            copies = device.info.kind == "cpu"  # see recursion
+            made = compile_hip(clang, source, name, headers, options, expressions, expect, copies)
             return Prepared(made.spirv, options.opencl, made.kernels, made.variables, made.lowered, made.log)
     try:
         return translated(source, name, headers, options, expressions)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from forebay.hiprtc.signatures import QUOTED, SYMBOL
 
-__all__ = ["are_given", "are_refused", "with_direct_calls"]
+__all__ = ["are_given", "are_refused", "result_of", "with_direct_calls"]
 
 REFUSED = re.compile(r"indirect call|function pointer", re.IGNORECASE)
 
@@ -121,15 +121,13 @@ def _with_number(match: re.Match[str]) -> str:
 
 def _type_of(head: str, parameters: str) -> str:
     """The types of a result and of parameters, one a line, with what says that memory is passed for a value."""
-    words = re.sub(
-        r"\b(?:spir_func|define|internal|linkonce_odr|weak_odr|weak|hidden|protected|dso_local)\b", " ", head
-    )
-    return "\n".join([_result(words), *(_parameter(each.strip()) for each in _split(parameters))])
+    return "\n".join([result_of(head), *(_parameter(each.strip()) for each in _split(parameters))])
 
 
-def _result(words: str) -> str:
-    """The type that a head ends with, before the name: attributes come before it."""
-    pieces = _words(words)
+def result_of(head: str) -> str:
+    """Return the type that a function's head ends with, before the name: attributes come before it."""
+    words = r"\b(?:spir_func|define|internal|linkonce_odr|weak_odr|weak|hidden|protected|dso_local)\b"
+    pieces = _words(re.sub(words, " ", head))
     if pieces[-2:-1] == ["ptr"]:
         return " ".join(pieces[-2:])
     return pieces[-1]

@@ -9,20 +9,21 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import shutil
 import subprocess
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 from forebay.hiprtc.clang import FIXED, INCLUDE, Clang
-from forebay.queues.kernels.cache import folder_named, key_of
+from forebay.queues.kernels.cache import HOUR, PART, folder_named, key_of
 
 __all__ = ["HEADER", "content_key", "forget", "kept", "precompiled"]
 
 HEADER = "forebay_prelude.h"
 SUFFIX = ".pch"
 KEPT = 6
-PART = ".part-"
 
 _lock = threading.Lock()
 _temporary: list[tempfile.TemporaryDirectory[str]] = []
@@ -89,10 +90,10 @@ def _folders() -> list[Path]:
 
 
 def _make(clang: Clang, flags: tuple[str, ...], path: Path) -> None:
-    # It gets its name only when it is complete: another process may look for it.
-    number, part = tempfile.mkstemp(prefix=PART, dir=path.parent)
-    os.close(number)
-    try:
+    # It gets its name only when it is complete: another process may look for it. A clang that is killed leaves a file
+    # of its own choice beside the one it was to write.
+    with tempfile.TemporaryDirectory(prefix=PART, dir=path.parent) as folder:
+        part = Path(folder, path.name)
         made = (
             *clang.front_end,
             *FIXED,
@@ -100,14 +101,11 @@ def _make(clang: Clang, flags: tuple[str, ...], path: Path) -> None:
             "-fpch-instantiate-templates",
             "-emit-pch",
             "-o",
-            part,
+            str(part),
             str(INCLUDE / HEADER),
         )
         subprocess.run(made, capture_output=True, check=True, stdin=subprocess.DEVNULL)
         os.replace(part, path)
-    except BaseException:
-        forget(Path(part))
-        raise
 
 
 def _trim(folder: Path) -> None:
@@ -115,3 +113,7 @@ def _trim(folder: Path) -> None:
         files = sorted(folder.glob(f"*{SUFFIX}"), key=lambda file: file.stat().st_mtime, reverse=True)
         for file in files[KEPT:]:
             forget(file)
+    for part in folder.glob(f"{PART}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - part.stat().st_mtime > HOUR:  # its maker was killed
+                shutil.rmtree(part)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from forebay.hiprtc.bounds import comparing_negated
+from forebay.hiprtc.recursion import recursive
 from forebay.hiprtc.signatures import KernelSignature
 from forebay.hiprtc.spinning import spinning
+from forebay.queues.kernels.early_returns import RETURNS_EARLY, find_early_returns
 from forebay.queues.kernels.spirv_module import (
     COUNTED_WARPS,
     Instruction,
@@ -30,7 +32,8 @@ CONSTANT, CONSTANT_NULL, OPERATION = 43, 46, 52
 FUNCTION, PARAMETER, FUNCTION_END, CALL, VARIABLE = 54, 55, 56, 57, 59
 DECORATE, BITCAST, NOT_EQUAL, LABEL = 71, 124, 171, 248
 LINE, NO_LINE = 8, 317
-WORKGROUP = 4
+WORKGROUP, GENERIC = 4, 8
+POINTER_TO_NUMBER, NUMBER_TO_POINTER = 117, 120
 EXECUTION_MODE = 16
 LINKAGE, IMPORTED = 41, 1
 BUILT_IN, SUB_GROUP_SIZE = 11, 35
@@ -38,15 +41,14 @@ INDICES = (27, 28)  # LocalInvocationId, GlobalInvocationId
 MEMORY_BARRIER, INVOCATION, ALL_IN_ORDER = 225, 4, 0x310
 SUB_GROUP_VARIABLES = range(36, 42)  # from SubgroupSize to SubgroupLocalInvocationId
 SUB_GROUP_OPERATIONS = {*range(333, 367), *range(5571, 5582)}
-VECTOR_TYPE, FLOAT4 = 30, 4 << 16 | 5
 CONTROL_BARRIER, SUB_GROUP_SCOPE = 224, 3
 OPENCL_CPP, ITS_VERSION = 4, 100000
 
 
 def finish_module(
     module: bytes, kernels: Sequence[KernelSignature], renamed: Mapping[str, str]
-) -> tuple[bytes, set[str]]:
-    """Return the module as drivers take it, and the kernels that have dynamic shared memory as a last parameter.
+) -> tuple[bytes, set[str], list[str]]:
+    """Return the module as drivers take it, the kernels whose last parameter is dynamic shared memory, and warnings.
 
     Parameters
     ----------
@@ -62,14 +64,25 @@ def finish_module(
     ModuleError
     """
     spirv = _Module(module)
+    if not spirv.entries:
+        raise ModuleError("the program has no kernel")
     spirv.say_source()
     spirv.widen_bools()
+    spirv.number_pointers()
     spirv.free_width()
-    spirv.part_threads()
+    spirv.part_waiting()
     spirv.keep_bounds()
     dynamic = spirv.pass_shared_memory()
     spirv.describe(kernels, dynamic, renamed)
-    return spirv.dumps(), {renamed.get(name, name) for name in dynamic}
+    found = find_early_returns(spirv.dumps())
+    if found.kernels:
+        spirv.say(RETURNS_EARLY)
+    warnings = [
+        f"warning: threads of the kernel {name} may return or part before a barrier that others reach. Intel's runtime "
+        f"for CPUs does not let that pass, and forebay cannot mend it here: {reason}"
+        for name, reason in found.refused.items()
+    ]
+    return spirv.dumps(), {renamed.get(name, name) for name in dynamic}, warnings
 
 
 def imported_functions(module: bytes) -> list[str]:
@@ -123,20 +136,14 @@ class _Module(SpirvModule):
             if not (opcode_of(each) == EXECUTION_MODE and each[2] == SUB_GROUP_SIZE and each[1] not in users)
         ]  # fmt: skip
         if users & self.entries.keys():
-            said = make(STRING, self.new_id(), *words_of(COUNTED_WARPS))
-            self.instructions.insert(self.first_of_debug(), said)
+            self.say(COUNTED_WARPS)
 
-    def part_threads(self) -> None:
+    def part_waiting(self) -> None:
         """Say that kernels whose threads may wait for each other are not to be made into vectors, see `spinning`."""
         constants = {each[2] for opcode in (CONSTANT, CONSTANT_NULL) for each in self.all_of(opcode)}
         zeros = {each[2] for each in self.all_of(CONSTANT_NULL)}
         zeros |= {each[2] for each in self.all_of(CONSTANT) if not any(each[3:])}
-        users = self.with_callers(spinning(self.functions(), constants, zeros))
-        warps = {each[1] for each in self.all_of(EXECUTION_MODE) if each[2] == SUB_GROUP_SIZE}
-        at = self.first_of_debug()
-        self.instructions[at:at] = [
-            make(EXECUTION_MODE, number, VECTOR_TYPE, FLOAT4) for number in self.entries if number in users - warps
-        ]
+        self.part_threads(self.with_callers(spinning(self.functions(), constants, zeros)))
 
     def keep_bounds(self) -> None:
         """Put a fence of one thread at the beginning of kernels that would spoil those after them, see `bounds`."""
@@ -169,11 +176,49 @@ class _Module(SpirvModule):
         for each in parameters:
             number = self.new_id()
             tests.append(make(NOT_EQUAL, each[1], each[2], number, zero))
-            self._rename(each[2], number)
             each[1:] = [byte, number]
+        self._rename({test[2]: test[3] for test in tests})
         self._retype_functions()
         made = {test[3]: test for test in tests}
         self._at_entry({number: [made[number]] for number in made})
+        self.end_declaring()
+
+    def number_pointers(self) -> None:
+        """Pass generic pointers to recursive functions as numbers, see `recursion`."""
+        functions = self.functions()
+        generic = {each[1] for each in self.all_of(TYPE_POINTER) if each[2] == GENERIC}
+        parameters = {
+            number: [each for each in functions[number] if opcode_of(each) == PARAMETER]
+            for number in recursive(functions)
+        }
+        pointers = {number: [each[1] in generic for each in those] for number, those in parameters.items()}
+        if not any(map(any, pointers.values())):
+            return
+        self.begin_declaring()
+        ulong = self.declare(TYPE_INT, 64, 0)
+        made: dict[int, list[Instruction]] = {}
+        renamed: dict[int, int] = {}
+        for each in (each for those in parameters.values() for each in those if each[1] in generic):
+            number = self.new_id()
+            made[number] = [make(NUMBER_TO_POINTER, each[1], each[2], number)]
+            renamed[each[2]] = number
+            each[1:] = [ulong, number]
+        self._rename(renamed)
+        # A number is neither aliased nor read-only.
+        self.instructions = [
+            each for each in self.instructions if not (opcode_of(each) == DECORATE and each[1] in made)
+        ]
+        self._retype_functions()
+        self._at_entry(made)
+        changed: list[Instruction] = []
+        for each in self.instructions:
+            if opcode_of(each) == CALL:
+                for at, is_pointer in enumerate(pointers.get(each[3], ()), 4):
+                    if is_pointer:
+                        changed.append(make(POINTER_TO_NUMBER, ulong, self.new_id(), each[at]))
+                        each[at] = changed[-1][2]
+            changed.append(each)
+        self.instructions = changed
         self.end_declaring()
 
     def pass_shared_memory(self) -> set[str]:
@@ -212,9 +257,10 @@ class _Module(SpirvModule):
         known = {kernel.symbol: kernel for kernel in kernels}
         names: dict[int, str] = {}
         said: list[Instruction] = []
+        functions = self.functions()
         for number, symbol in self.entries.items():
             kernel = known.get(symbol)
-            parameters = self._parameters_of(number)
+            parameters = [each for each in functions[number] if opcode_of(each) == PARAMETER]
             shared = symbol in dynamic
             if kernel is None or len(parameters) != len(kernel.parameters) + shared:
                 continue
@@ -249,18 +295,20 @@ class _Module(SpirvModule):
 
     # -- parts of them
 
+    def say(self, text: str) -> None:
+        """Leave a text in the module for whoever loads it."""
+        self.instructions.insert(self.first_of_debug(), make(STRING, self.new_id(), *words_of(text)))
+
     def _parameters(self) -> list[Instruction]:
         """OpFunctionParameter of each kernel."""
-        return [each for number in self.entries for each in self._parameters_of(number)]
+        functions = self.functions()
+        return [each for number in self.entries for each in functions[number] if opcode_of(each) == PARAMETER]
 
-    def _parameters_of(self, function: int) -> list[Instruction]:
-        return [each for each in self.functions().get(function, []) if opcode_of(each) == PARAMETER]
-
-    def _rename(self, old: int, new: int) -> None:
-        """Let names and decorations of an id, but no use, be those of another."""
+    def _rename(self, others: Mapping[int, int]) -> None:
+        """Let names and decorations of these ids, but no use, be those of others."""
         for each in self.instructions:
-            if opcode_of(each) in (NAME, DECORATE) and each[1] == old:
-                each[1] = new
+            if opcode_of(each) in (NAME, DECORATE):
+                each[1] = others.get(each[1], each[1])
 
     def _retype_functions(self) -> None:
         """Give each function the type that its parameters say."""
