@@ -51,7 +51,10 @@ ERROR_LINE = re.compile(rf"^{re.escape(NAME)}:(\d+):\d+: (?:fatal )?error: ", re
 
 UNKNOWN = re.compile(r"(?:undeclared identifier|unknown type name|no template named|no type named) '(\w+)'")
 UNDEFINED = re.compile(r"the function _Z(\w+) is declared, and defined nowhere")
-MISSING = re.compile(r"has no kernel, or was cut off")
+STANDARD = re.compile(r"'std::\w*?(ostream|istream|stringstream|ofstream|ifstream)|in namespace 'std'")
+STREAMS = "".join(f"#include <{name}>\n" for name in ("iostream", "sstream", "fstream", "string", "vector", "map"))
+"""Headers of the host that are left out, until a class in a kernel's file turns out to need one."""
+MISSING = re.compile(r"the program has no kernel")
 NAMES = 8
 """How many names of other files or of the build a program is given."""
 FAILURE = re.compile(r"error:|not found|Invalid|UNLINKED|ended by")
@@ -197,6 +200,9 @@ class Text:
         """Return a source with what an unknown name stands for, and note macros; None when nothing is known of one."""
         if self._collection is None:
             return None
+        if STANDARD.search(log) and "std" not in tried:
+            tried.add("std")
+            return STREAMS + text
         built = macros_for(self.path, self._collection.folder)
         before = dict(macros)
         kernels = [item for item in items(text) if item.kind == "kernel" and item.name in names]
@@ -226,6 +232,8 @@ class Text:
             found = declaration_of(name, self.path, self._collection)
             if found:
                 return found + "\n" + text
+        if macros == before and "__CUDA_ARCH__" in text:  # which some ask for in order to know that they are on a GPU
+            macros.setdefault("__CUDA_ARCH__", "700")
         return text if macros != before else None
 
 

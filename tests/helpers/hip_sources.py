@@ -13,7 +13,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-DEVICE = re.compile(r"__(?:device|global)__\b")
+from forebay.hiprtc.header_names import names
+
+DEVICE = re.compile(r"__(?:device|global|constant)__\b")
 INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"][^\n]*')
 ASKED = re.compile(r'\b__has_include\s*\(\s*[<"]([^">]+)[">]\s*\)')
 DEVICE_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)(?:\([^)]*\))?(?:[^\n\\]|\\\n)*__(?:device|global)__")
@@ -216,7 +218,7 @@ class Collection:
         return name in KEPT_HEADERS or self._is_own(name) or self.find(name, near) is not None
 
     def _is_own(self, name: str) -> bool:
-        return any((folder / name).is_file() for folder in self._own)
+        return any((folder / name).is_file() for folder in self._own) or bool({name, f"cuda/{name}"} & names().keys())
 
     def _included(self, found: re.Match[str], path: Path, seen: set[Path]) -> str:
         name = found[2]

@@ -11,8 +11,9 @@ SOURCE = r"""
 __device__ unsigned long long square(unsigned x) { unsigned long long y; asm ("mul.wide.u32 %0, %1, %1;" : "=l"(y) : "r"(x)); return y; }
 extern "C" __global__ void all(const unsigned* x, unsigned* out, float* f) {
     unsigned i = threadIdx.x, n = 32, v = x[i], w = x[(i + 1) % 32], r = 0; unsigned* o = out + i;
-    LANE(r); o[0] = r;
-    asm volatile("{\n\t.reg .u32 t1;\n\tadd.u32 t1, %1, %2;   // a sum\n\tmul.lo.u32 %0, t1, 3;\n\t}" : "=r"(r) : "r"(v), "r"(w)); o[n] = r;
+    unsigned processor = 9; asm("mov.u32 %0, %smid;" : "=r"(processor));
+    LANE(r); o[0] = r + processor;
+    asm volatile("{\n\t.reg .u32 t<2>;\n\tadd.u32 t1, %1, %2;   // a sum\n\tmul.lo.u32 %0, t1, 3;\n\t}" : "=r"(r) : "r"(v), "r"(w)); o[n] = r;
     asm("bfe.u32 %0, %1, 5, 7;" : "=r"(r) : "r"(v)); o[2 * n] = r;
     asm("bfi.b32 %0, %1, %2, 8, 4;" : "=r"(r) : "r"(v), "r"(w)); o[3 * n] = r;
     asm("prmt.b32 %0, %1, %2, 0x5410;" : "=r"(r) : "r"(v), "r"(w)); o[4 * n] = r;
@@ -69,6 +70,44 @@ def test_known_instructions(compiled):
 )
 def test_others_stay(statement):
     assert without_assembly(statement) == statement
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "add.sat.s32 %0, %0, 1", "add.rz.f32 %0, %0, 1.0", "fma.rm.f32 %0, %0, %0, %0", "min.NaN.f32 %0, %0, 1.0",
+        "mul24.hi.u32 %0, %0, %0", "dp4a.u32.s32 %0, %0, %0, %0", "cvta.to.shared.u64 %0, %0",
+        "cvt.rz.f32.f64 %0, %0", "{ .reg .pred p; setp.ltu.f32 p, %0, %0; }",
+        "{ .reg .pred p; setp.lt.and.f32 p, %0, %0; }",
+    ],
+)  # fmt: skip
+def test_what_rounds_or_compares_in_another_way_stays(instruction):
+    statement = f'asm("{instruction};" : "+r"(x));'
+    assert without_assembly(statement) == statement
+
+
+JOINED = r"""
+#define BOTH(to, a, b, c, d) asm("{ .reg .pred p, q; setp.lt.s32 q, %3, %4; setp.lt.and.s32 p, %1, %2, q;" \
+    "selp.s32 %0, 1, 0, p; }" : "=r"(to) : "r"(a), "r"(b), "r"(c), "r"(d))
+extern "C" __global__ void all(int* out, float nan) {
+    for (int k = 0; k < 4; k++) BOTH(out[k], 1, k & 1 ? 2 : 0, 3, k & 2 ? 4 : 0);
+    asm("{ .reg .pred p, q; setp.ne.f32 q, %1, %1; setp.eq.or.s32 p, 1, 2, !q; selp.s32 %0, 5, 6, p; }" : "=r"(out[4]) : "f"(nan));
+    asm("mul24.lo.u32 %0, %1, %2;" : "=r"(out[5]) : "r"(0x1000003), "r"(2));
+    asm("cvt.rzi.u32.f32 %0, %1;" : "=r"(out[6]) : "f"(-3.0f));
+    asm("cvt.rni.s32.f32 %0, %1;" : "=r"(out[7]) : "f"(3e9f));
+    asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(out[8]) : "f"(nan));
+    asm("atom.acq_rel.gpu.global.add.s32 %0, [%1], 4;" : "=r"(out[9]) : "l"(out + 10));
+}
+"""
+
+
+@pytest.mark.executes
+@pytest.mark.needs("a compiler of its own", "SPIR-V")
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_predicates_that_are_joined_and_conversions_that_saturate(compiled, newline):
+    out = np.zeros(11, "i4")
+    compiled(JOINED.replace("\n", newline)).run("all", 1, 1, out, np.float32(np.nan))
+    assert out.tolist() == [0, 0, 0, 1, 5, 6, 0, 2**31 - 1, 0, 0, 4]
 
 
 def test_lines_stay_where_they_are():

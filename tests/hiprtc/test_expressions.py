@@ -78,8 +78,9 @@ def evaluated(tree, values):
     if op in "/%":
         if b == 0:
             raise OutOfRangeError
-        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        return name, checked(quotient if op == "/" else a - b * quotient, name)
+        # Without a quotient there is no remainder, either (C++, [expr.mul]). On PoCL the smallest int % -1 ends the process.
+        quotient = checked(abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1), name)
+        return name, quotient if op == "/" else a - b * quotient
     return name, checked(eval(f"a {op} b"), name)
 
 
@@ -131,6 +132,16 @@ values_of = st.fixed_dictionaries({
     )
     for name, kind in VARIABLES.items()
 })  # fmt: skip
+
+
+@pytest.mark.parametrize("op", "/%")
+@pytest.mark.parametrize("name", ["int", "long long"])
+def test_the_smallest_integer_is_not_divided_by_minus_one(name, op):
+    variable = next(each for each, kind in VARIABLES.items() if kind == name)
+    smallest, minus_one = -(1 << (TYPES[name][0] - 1)), ("unary", "-", ("literal", 1, "int", "1"))
+    with pytest.raises(OutOfRangeError):
+        evaluated(("binary", op, ("variable", variable), minus_one), {variable: smallest})
+    assert evaluated(("binary", op, ("variable", variable), minus_one), {variable: -7}) == (name, 7 if op == "/" else 0)
 
 
 @pytest.mark.needs("a compiler of its own")

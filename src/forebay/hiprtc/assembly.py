@@ -22,6 +22,7 @@ def without_assembly(source: str) -> str:
     """Return a source whose statements of assembly are C++, as far as they can be."""
     if "asm" not in source:
         return source
+    source = source.replace("\r\n", "\n")
     bare = QUIET.sub(lambda found: re.sub(r"[^\n]", "\0", found[0]), source)
     made, at = [], 0
     for found in BEGIN.finditer(bare):

@@ -6,6 +6,7 @@ not translated.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
@@ -22,6 +23,9 @@ SPECIAL = {
     "%laneid": "__lane_id()", "WARP_SZ": "32u", "%clock": "(unsigned)clock64()", "%clock64": "clock64()",
     "%clock_lo": "(unsigned)clock64()", "%globaltimer": "wall_clock64()", "%globaltimer_lo": "(unsigned)wall_clock64()",
     "%warpid": "((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32)",
+    "%nwarpid": "((blockDim.x * blockDim.y * blockDim.z + 31) / 32)",
+    # No device tells which of its processors runs a thread: it counts as one.
+    "%smid": "0u", "%nsmid": "1u", "%gridid": "0ull",
     **{f"%lanemask_{each}": f"(unsigned)__lanemask_{each}()" for each in ("lt", "le", "gt", "ge", "eq")},
     **{f"%{ptx}.{axis}": f"{name}.{axis}" for ptx, name in
        (("tid", "threadIdx"), ("ntid", "blockDim"), ("ctaid", "blockIdx"), ("nctaid", "gridDim")) for axis in "xyz"},
@@ -29,6 +33,10 @@ SPECIAL = {
 INFIX = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "rem": "%", "div": "/"}
 COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">",
             "hs": ">="}  # fmt: skip
+JOINED = {"and": "&&", "or": "||", "xor": "!="}
+# Words in the names of arithmetic that are heeded, or change nothing here. Others round, saturate or compare otherwise.
+HEEDED = {"lo", "hi", "wide", "rn", "ftz", "approx", "full", "cc", "sat", "to", "global", "clamp", "wrap", "l", "r",
+          "rni", "rzi", "rmi", "rpi"}  # fmt: skip
 OF_ONE = {"ex2": "exp2", "lg2": "log2", "rsqrt": "rsqrt", "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tanh": "tanh"}
 ATOMIC = {"add": "atomicAdd", "exch": "atomicExch", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd",
           "or": "atomicOr", "xor": "atomicXor", "cas": "atomicCAS"}  # fmt: skip
@@ -56,6 +64,7 @@ BITS_OF_DOUBLE = re.compile(r"0[dD]([0-9A-Fa-f]{16})")
 ADDRESS = re.compile(r"\[\s*([^\]+]+?)\s*(?:\+\s*(-?\d+))?\s*\]")
 ONE = re.compile(r"(?:@(!?)(%?\w+)\s+)?([a-z]\w*(?:\.\w+(?:::\w+)*)*)\s*(.*)", re.DOTALL)
 REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.*)", re.DOTALL)
+MANY = re.compile(r"([\w$%]+)\s*<\s*(\d+)\s*>")
 FENCES = {"gl": "__threadfence()", "gpu": "__threadfence()", "cta": "__threadfence_block()",
           "sys": "__threadfence_system()"}  # fmt: skip
 
@@ -102,9 +111,10 @@ class _Translation:
     def _one(self, text: str) -> None:
         declared = REGISTERS.fullmatch(text)
         if declared:
-            for name in declared[2].split(","):
+            listed = (_each_of(each.strip()) for each in declared[2].split(","))
+            for name in itertools.chain.from_iterable(listed):
                 register = f"__r{len(self._registers)}"
-                self._registers[name.strip()] = register
+                self._registers[name] = register
                 self._made.append(f"{self._type(declared[1])} {register} = 0;")
             return
         found = ONE.fullmatch(text)
@@ -217,10 +227,14 @@ class _Translation:
         at, *values = operands if base == "red" else operands[1:]
         given = ", ".join(self._value(each, type_) for each in values)
         call = f"{ATOMIC[operation]}({self._place(at, type_, False)}, {given})"
+        if {"release", "acq_rel"} & set(words):
+            self._made.append("__threadfence();")
         if base == "red":
             self._made.append(f"(void){call};")
         else:
             self._put(operands[0], call)
+        if {"acquire", "acq_rel"} & set(words):
+            self._made.append("__threadfence();")
 
     def _warp(self, base: str, words: Sequence[str], operands: Sequence[str]) -> None:
         words = [word for word in words if word != "sync"]
@@ -245,11 +259,11 @@ class _Translation:
         if base == "mov" and "{" in "".join(operands):
             self._parts_of_words(kinds[0], operands)
             return
-        if base in ("setp", "set") and words[0] in COMPARED and base == "setp" and "|" not in operands[0]:
-            self._put(
-                operands[0], f"{self._value(operands[1], type_)} {COMPARED[words[0]]} {self._value(operands[2], type_)}"
-            )
+        if base == "setp":
+            self._compare(words, kinds[0], operands)
             return
+        if not {*words} <= {*TYPES, *HEEDED} or ("sat" in words and kinds[0] != "f32"):
+            raise UnknownInstructionError(".".join([base, *words]))
         if base == "selp":
             values = [self._value(each, type_) for each in operands[1:3]]
             self._put(operands[0], f"{self._value(operands[3], 'bool')} ? {values[0]} : {values[1]}")
@@ -266,6 +280,20 @@ class _Translation:
             result = f"__saturatef({result})"
         self._put(operands[0], result)
 
+    def _compare(self, words: Sequence[str], kind: str, operands: Sequence[str]) -> None:
+        """A comparison, and another predicate that it is joined with."""
+        compared, *others = [word for word in words if word not in TYPES and word != "ftz"]
+        if compared not in COMPARED or "|" in operands[0] or len(operands) != 3 + len(others):
+            raise UnknownInstructionError("setp")
+        first, second = (self._value(each, TYPES[kind]) for each in operands[1:3])
+        result = f"{first} {COMPARED[compared]} {second}"
+        if compared == "ne" and kind[0] == "f":  # nothing is unequal to NaN
+            result = f"({first} < {second} || {first} > {second})"
+        if others:
+            sign = "!" if operands[3].startswith("!") else ""
+            result = f"({result}) {JOINED[others[0]]} {sign}{self._value(operands[3].lstrip('!'), 'bool')}"
+        self._put(operands[0], result)
+
     def _formula(
         self, base: str, words: Sequence[str], kind: str, values: Sequence[str], operands: Sequence[str]
     ) -> str:
@@ -277,7 +305,10 @@ class _Translation:
             return values[0]
         if base in INFIX and len(values) == 2:
             return f"({type_})({values[0]} {INFIX[base]} {values[1]})"
-        if base in ("mul", "mad", "mul24", "mad24"):
+        if base in ("mul24", "mad24") and "lo" in words:
+            product = f"{'__mul24' if kind == 's32' else '__umul24'}({values[0]}, {values[1]})"
+            return product + (f" + {values[2]}" if base == "mad24" else "")
+        if base in ("mul", "mad"):
             if "wide" in words:
                 wide = TYPES[WIDER[kind]]
                 product = f"(({wide}){values[0]} * ({wide}){values[1]})"
@@ -317,7 +348,7 @@ class _Translation:
         if base == "shf" and words[0] in "lr":
             clamp = "c" if "clamp" in words else ""
             return f"__funnelshift_{words[0]}{clamp}({joined})"
-        if base == "dp4a":
+        if base == "dp4a" and words[0] == words[1]:
             return f"__dp4a({joined})"
         raise UnknownInstructionError(base)
 
@@ -330,7 +361,8 @@ class _Translation:
         if rounding and from_[0] == "f":
             name = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}[rounding]
             value = f"{name}({value})"
-        self._put(operands[0], f"({TYPES[to]}){value}")
+        is_whole = from_[0] == "f" and to[0] in "us"
+        self._put(operands[0], f"__forebay::saturated<{TYPES[to]}>({value})" if is_whole else f"({TYPES[to]}){value}")
 
     def _with_carry(self, base: str, words: Sequence[str], type_: str, operands: Sequence[str]) -> None:
         """Addition and subtraction that take a carry, or leave one."""
@@ -365,6 +397,12 @@ class _Translation:
         else:
             low, high = (self._value(each, part) for each in _parts(operands[1].strip()[1:-1]))
             self._put(operands[0], f"(({whole}){high} << {bits}) | ({whole}){low}")
+
+
+def _each_of(name: str) -> list[str]:
+    """The registers that a name declares: ``r<3>`` is r0, r1 and r2."""
+    many = MANY.fullmatch(name)
+    return [f"{many[1]}{number}" for number in range(int(many[2]))] if many else [name]
 
 
 def _parts(text: str) -> list[str]:

@@ -115,6 +115,22 @@ def test_thrust_in_a_thread(compiled):
     assert x.tolist() == [9, 5, 2, 2, -3]
 
 
+LARGER = r"""
+#include <rocprim/rocprim.hpp>
+#include <thrust/functional.h>
+extern "C" __global__ void all(double* out) {
+    out[0] = thrust::maximum<>()(1, 2.5); out[1] = rocprim::minimum<>()(1, 2.5); out[2] = rocprim::maximum<int>()(1, 2.5);
+    out[3] = rocprim::plus<>()(1, 2.5); out[4] = thrust::minimum<int>()(3, 2);
+}
+"""
+
+
+def test_the_larger_of_two_types(compiled):
+    out = np.zeros(5)
+    compiled(LARGER).run("all", 1, 1, out)
+    assert out.tolist() == [2.5, 1, 2, 3.5, 2]
+
+
 BLOCKS = r"""
 #include <cub/block/block_radix_sort.cuh>
 #include <rocprim/rocprim.hpp>

@@ -144,3 +144,20 @@ def test_votes_of_a_block(compiled):
     out = np.zeros_like(x)
     compiled(source).run("votes", 3, 64, x, out)
     assert out.tolist() == [[0] * 64, [3064] * 64, [1032] * 64]
+
+
+@pytest.mark.xfail(
+    strict=True, reason="Intel's runtime for CPUs 2026.2 makes no vectors of this, and each lane gets its own"
+)
+def test_a_shuffle_after_a_loop_with_a_branch_of_the_block(compiled):
+    source = """extern "C" __global__ void k(const unsigned* in, unsigned* out, unsigned n) {
+        unsigned tid = threadIdx.x, c = in[blockIdx.x], d = 1;
+        for (unsigned i = 0; i < gridDim.x; i++)
+            if ((blockIdx.x ^ n) & 1) {
+                if ((i & 3) == 0) { c = 8; d += i; } else if ((i & 3) == 1) d += i;
+            }
+        out[tid + 32 * blockIdx.x] = c + d + __shfl_xor(tid, 3); }"""
+    out = np.zeros((2, 32), "u4")
+    compiled(source).run("k", 2, 32, np.array([5, 6], "u4"), out, np.uint32(2))
+    lanes = np.arange(32) ^ 3
+    assert out.tolist() == [(lanes + 6).tolist(), (lanes + 10).tolist()]

@@ -37,6 +37,12 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+// The library's own sort calls itself, and that of numbers is compiled for the host only.
+namespace std {
+template <class T, class Less = std::less<T>> inline void sort(T* first, T* last, Less is_less = {}) {
+    std::partial_sort(first, last, last, [&](const T& a, const T& b) { return is_less(a, b); });
+}
+}  // namespace std
 #pragma clang force_cuda_host_device end
 #undef _LIBCPP___FWD_COMPLEX_H
 

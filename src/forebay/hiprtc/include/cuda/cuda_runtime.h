@@ -2,6 +2,7 @@
 #pragma once
 
 #include <hip/hip_runtime.h>
+#include <hip/host_functions.h>
 #include <hip/hip_texture_types.h>
 
 // What programs compare with the version that brought a function.
@@ -21,6 +22,8 @@ using cudaPos = hipPos;
 inline constexpr cudaError_t cudaSuccess = hipSuccess;
 inline constexpr cudaError_t cudaErrorInvalidValue = hipErrorInvalidValue;
 inline constexpr cudaError_t cudaErrorMemoryAllocation = hipErrorMemoryAllocation;
+inline constexpr hipMemcpyKind cudaMemcpyHostToHost = hipMemcpyHostToHost;
+inline constexpr hipMemcpyKind cudaMemcpyDefault = hipMemcpyDefault;
 inline constexpr hipMemcpyKind cudaMemcpyHostToDevice = hipMemcpyHostToDevice;
 inline constexpr hipMemcpyKind cudaMemcpyDeviceToHost = hipMemcpyDeviceToHost;
 inline constexpr hipMemcpyKind cudaMemcpyDeviceToDevice = hipMemcpyDeviceToDevice;

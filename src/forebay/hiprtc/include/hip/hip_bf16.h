@@ -57,6 +57,18 @@ FOREBAY_BFLOAT(*)
 FOREBAY_BFLOAT(/)
 #undef FOREBAY_BFLOAT
 __host__ __device__ inline __hip_bfloat16 operator-(__hip_bfloat16 x) { return -(float)x; }
+__host__ __device__ inline __hip_bfloat16& operator++(__hip_bfloat16& x) { return x = (float)x + 1; }
+__host__ __device__ inline __hip_bfloat16& operator--(__hip_bfloat16& x) { return x = (float)x - 1; }
+__host__ __device__ inline __hip_bfloat16 operator++(__hip_bfloat16& x, int) {
+    __hip_bfloat16 before = x;
+    ++x;
+    return before;
+}
+__host__ __device__ inline __hip_bfloat16 operator--(__hip_bfloat16& x, int) {
+    __hip_bfloat16 before = x;
+    --x;
+    return before;
+}
 
 __host__ __device__ inline float __bfloat162float(__hip_bfloat16 x) { return x; }
 __host__ __device__ inline __hip_bfloat16 __float2bfloat16(float x) { return x; }
@@ -68,10 +80,27 @@ __DEVICE__ __hip_bfloat16 __float2bfloat16_rz(float x) {
         return x;
     return __builtin_bit_cast(__hip_bfloat16, (unsigned short)(__builtin_bit_cast(unsigned, x) >> 16));
 }
-__DEVICE__ __hip_bfloat16 __int2bfloat16_rn(int x) { return x; }
-__DEVICE__ __hip_bfloat16 __uint2bfloat16_rn(unsigned x) { return x; }
-__DEVICE__ int __bfloat162int_rn(__hip_bfloat16 x) { return __forebay::saturated<int>(rint((float)x)); }
-__DEVICE__ int __bfloat162int_rz(__hip_bfloat16 x) { return __forebay::saturated<int>(trunc((float)x)); }
+// The next one up or down, where bfloat16 has no such number.
+__DEVICE__ __hip_bfloat16 __float2bfloat16_ru(float x) {
+    __hip_bfloat16 cut = __float2bfloat16_rz(x);
+    return (float)cut < x ? __builtin_bit_cast(__hip_bfloat16, (unsigned short)(cut.data + 1)) : cut;
+}
+__DEVICE__ __hip_bfloat16 __float2bfloat16_rd(float x) { return -__float2bfloat16_ru(-x); }
+#define FOREBAY_BFLOAT(T, name)                                                                                    \
+    __DEVICE__ __hip_bfloat16 __##name##2bfloat16_rn(T x) { return x; }                                            \
+    __DEVICE__ T __bfloat162##name##_rn(__hip_bfloat16 x) { return __forebay::saturated<T>(rint((float)x)); }      \
+    __DEVICE__ T __bfloat162##name##_rz(__hip_bfloat16 x) { return __forebay::saturated<T>(trunc((float)x)); }     \
+    __DEVICE__ T __bfloat162##name##_ru(__hip_bfloat16 x) { return __forebay::saturated<T>(ceil((float)x)); }      \
+    __DEVICE__ T __bfloat162##name##_rd(__hip_bfloat16 x) { return __forebay::saturated<T>(floor((float)x)); }
+FOREBAY_BFLOAT(int, int)
+FOREBAY_BFLOAT(unsigned, uint)
+FOREBAY_BFLOAT(short, short)
+FOREBAY_BFLOAT(unsigned short, ushort)
+FOREBAY_BFLOAT(long long, ll)
+FOREBAY_BFLOAT(unsigned long long, ull)
+#undef FOREBAY_BFLOAT
+__DEVICE__ __hip_bfloat16 __short_as_bfloat16(short x) { return __forebay::bits_as<__hip_bfloat16>(x); }
+__DEVICE__ short __bfloat16_as_short(__hip_bfloat16 x) { return (short)x.data; }
 __DEVICE__ __hip_bfloat16 __ushort_as_bfloat16(unsigned short x) { return __forebay::bits_as<__hip_bfloat16>(x); }
 __DEVICE__ unsigned short __bfloat16_as_ushort(__hip_bfloat16 x) { return x.data; }
 
@@ -86,12 +115,23 @@ __DEVICE__ __hip_bfloat16 __low2bfloat16(__hip_bfloat162 x) { return x.x; }
 __DEVICE__ __hip_bfloat16 __high2bfloat16(__hip_bfloat162 x) { return x.y; }
 __DEVICE__ __hip_bfloat162 __low2bfloat162(__hip_bfloat162 x) { return {x.x, x.x}; }
 __DEVICE__ __hip_bfloat162 __high2bfloat162(__hip_bfloat162 x) { return {x.y, x.y}; }
+__DEVICE__ __hip_bfloat162 __lowhigh2highlow(__hip_bfloat162 x) { return {x.y, x.x}; }
+__DEVICE__ __hip_bfloat162 __lows2bfloat162(__hip_bfloat162 x, __hip_bfloat162 y) { return {x.x, y.x}; }
+__DEVICE__ __hip_bfloat162 __highs2bfloat162(__hip_bfloat162 x, __hip_bfloat162 y) { return {x.y, y.y}; }
 __DEVICE__ float __low2float(__hip_bfloat162 x) { return x.x; }
 __DEVICE__ float __high2float(__hip_bfloat162 x) { return x.y; }
 
 #define FOREBAY_BFLOAT(name, op)                                                             \
     __DEVICE__ __hip_bfloat16 __h##name(__hip_bfloat16 x, __hip_bfloat16 y) { return x op y; } \
-    __DEVICE__ __hip_bfloat162 __h##name##2(__hip_bfloat162 x, __hip_bfloat162 y) { return {x.x op y.x, x.y op y.y}; }
+    __DEVICE__ __hip_bfloat162 __h##name##2(__hip_bfloat162 x, __hip_bfloat162 y) { return {x.x op y.x, x.y op y.y}; } \
+    __DEVICE__ __hip_bfloat16 __h##name##_rn(__hip_bfloat16 x, __hip_bfloat16 y) { return x op y; }  \
+    __DEVICE__ __hip_bfloat162 __h##name##2_rn(__hip_bfloat162 x, __hip_bfloat162 y) { return {x.x op y.x, x.y op y.y}; } \
+    __DEVICE__ __hip_bfloat16 __h##name##_sat(__hip_bfloat16 x, __hip_bfloat16 y) {          \
+        return __saturatef((float)(x op y));                                                 \
+    }                                                                                        \
+    __DEVICE__ __hip_bfloat162 __h##name##2_sat(__hip_bfloat162 x, __hip_bfloat162 y) {      \
+        return {__h##name##_sat(x.x, y.x), __h##name##_sat(x.y, y.y)};                       \
+    }
 FOREBAY_BFLOAT(add, +)
 FOREBAY_BFLOAT(sub, -)
 FOREBAY_BFLOAT(mul, *)
@@ -102,6 +142,23 @@ __DEVICE__ __hip_bfloat16 __hfma(__hip_bfloat16 x, __hip_bfloat16 y, __hip_bfloa
 }
 __DEVICE__ __hip_bfloat162 __hfma2(__hip_bfloat162 x, __hip_bfloat162 y, __hip_bfloat162 z) {
     return {__hfma(x.x, y.x, z.x), __hfma(x.y, y.y, z.y)};
+}
+__DEVICE__ __hip_bfloat16 __hfma_sat(__hip_bfloat16 x, __hip_bfloat16 y, __hip_bfloat16 z) {
+    return __saturatef((float)__hfma(x, y, z));
+}
+__DEVICE__ __hip_bfloat162 __hfma2_sat(__hip_bfloat162 x, __hip_bfloat162 y, __hip_bfloat162 z) {
+    return {__hfma_sat(x.x, y.x, z.x), __hfma_sat(x.y, y.y, z.y)};
+}
+__DEVICE__ __hip_bfloat16 __hfma_relu(__hip_bfloat16 x, __hip_bfloat16 y, __hip_bfloat16 z) {
+    __hip_bfloat16 sum = __hfma(x, y, z);
+    return (float)sum < 0 ? __hip_bfloat16(0) : sum;
+}
+__DEVICE__ __hip_bfloat162 __hfma2_relu(__hip_bfloat162 x, __hip_bfloat162 y, __hip_bfloat162 z) {
+    return {__hfma_relu(x.x, y.x, z.x), __hfma_relu(x.y, y.y, z.y)};
+}
+// The complex product of (x.x, x.y) and (y.x, y.y), added to z.
+__DEVICE__ __hip_bfloat162 __hcmadd(__hip_bfloat162 x, __hip_bfloat162 y, __hip_bfloat162 z) {
+    return {__hfma(-x.y, y.y, __hfma(x.x, y.x, z.x)), __hfma(x.y, y.x, __hfma(x.x, y.y, z.y))};
 }
 __DEVICE__ __hip_bfloat16 __hneg(__hip_bfloat16 x) { return -(float)x; }
 __DEVICE__ __hip_bfloat16 __habs(__hip_bfloat16 x) { return fabs((float)x); }
@@ -117,12 +174,19 @@ __DEVICE__ __hip_bfloat162 __hneg2(__hip_bfloat162 x) { return {__hneg(x.x), __h
 __DEVICE__ __hip_bfloat162 __habs2(__hip_bfloat162 x) { return {__habs(x.x), __habs(x.y)}; }
 __DEVICE__ __hip_bfloat162 __hmax2(__hip_bfloat162 x, __hip_bfloat162 y) { return {__hmax(x.x, y.x), __hmax(x.y, y.y)}; }
 __DEVICE__ __hip_bfloat162 __hmin2(__hip_bfloat162 x, __hip_bfloat162 y) { return {__hmin(x.x, y.x), __hmin(x.y, y.y)}; }
+__DEVICE__ __hip_bfloat162 __hmax2_nan(__hip_bfloat162 x, __hip_bfloat162 y) {
+    return {__hmax_nan(x.x, y.x), __hmax_nan(x.y, y.y)};
+}
+__DEVICE__ __hip_bfloat162 __hmin2_nan(__hip_bfloat162 x, __hip_bfloat162 y) {
+    return {__hmin_nan(x.x, y.x), __hmin_nan(x.y, y.y)};
+}
 __DEVICE__ __hip_bfloat162 __h2div(__hip_bfloat162 x, __hip_bfloat162 y) { return {x.x / y.x, x.y / y.y}; }
 __DEVICE__ __hip_bfloat162 operator+(__hip_bfloat162 x, __hip_bfloat162 y) { return __hadd2(x, y); }
 __DEVICE__ __hip_bfloat162 operator-(__hip_bfloat162 x, __hip_bfloat162 y) { return __hsub2(x, y); }
 __DEVICE__ __hip_bfloat162 operator*(__hip_bfloat162 x, __hip_bfloat162 y) { return __hmul2(x, y); }
 __DEVICE__ __hip_bfloat162 operator/(__hip_bfloat162 x, __hip_bfloat162 y) { return __h2div(x, y); }
 __DEVICE__ bool __hisnan(__hip_bfloat16 x) { return (float)x != (float)x; }
+__DEVICE__ __hip_bfloat162 __hisnan2(__hip_bfloat162 x) { return {(float)__hisnan(x.x), (float)__hisnan(x.y)}; }
 __DEVICE__ int __hisinf(__hip_bfloat16 x) { return (x.data & 0x7fff) == 0x7f80; }
 
 #define FOREBAY_BFLOAT(name, op) \
@@ -132,6 +196,22 @@ __DEVICE__ int __hisinf(__hip_bfloat16 x) { return (x.data & 0x7fff) == 0x7f80; 
     }                                                                                               \
     __DEVICE__ bool __hb##name##2(__hip_bfloat162 x, __hip_bfloat162 y) {                           \
         return __h##name(x.x, y.x) && __h##name(x.y, y.y);                                          \
+    }                                                                                               \
+    __DEVICE__ unsigned __h##name##2_mask(__hip_bfloat162 x, __hip_bfloat162 y) {                   \
+        return (__h##name(x.x, y.x) ? 0xffffu : 0) | (__h##name(x.y, y.y) ? 0xffff0000u : 0);       \
+    }                                                                                               \
+    /* True of NaNs too. */                                                                         \
+    __DEVICE__ bool __h##name##u(__hip_bfloat16 x, __hip_bfloat16 y) {                              \
+        return __hisnan(x) || __hisnan(y) || __h##name(x, y);                                       \
+    }                                                                                               \
+    __DEVICE__ __hip_bfloat162 __h##name##u2(__hip_bfloat162 x, __hip_bfloat162 y) {                \
+        return {(float)__h##name##u(x.x, y.x), (float)__h##name##u(x.y, y.y)};                      \
+    }                                                                                               \
+    __DEVICE__ bool __hb##name##u2(__hip_bfloat162 x, __hip_bfloat162 y) {                          \
+        return __h##name##u(x.x, y.x) && __h##name##u(x.y, y.y);                                    \
+    }                                                                                               \
+    __DEVICE__ unsigned __h##name##u2_mask(__hip_bfloat162 x, __hip_bfloat162 y) {                  \
+        return (__h##name##u(x.x, y.x) ? 0xffffu : 0) | (__h##name##u(x.y, y.y) ? 0xffff0000u : 0); \
     }
 FOREBAY_BFLOAT(eq, ==)
 FOREBAY_BFLOAT(ne, !=)

@@ -59,15 +59,31 @@ class grid_group {
                blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     }
     __DEVICE__ dim3 group_dim() const { return gridDim; }
+    __DEVICE__ dim3 dim_blocks() const { return gridDim; }
+    __DEVICE__ unsigned grid_rank() const { return 0; }
+    __DEVICE__ unsigned num_grids() const { return 1; }
     __DEVICE__ dim3 block_index() const { return blockIdx; }
     __DEVICE__ bool is_valid() const { return true; }
     __DEVICE__ void sync() const { __forebay::wait_for_blocks((unsigned)num_blocks()); }
+    struct arrival_token {};
+    __DEVICE__ arrival_token barrier_arrive() const {
+        sync();
+        return {};
+    }
+    __DEVICE__ void barrier_wait(arrival_token&&) const {}
 };
 using multi_grid_group = grid_group;
 
 class thread_block {
   public:
     static __DEVICE__ void sync() { __syncthreads(); }
+    // In two steps: what the second waits for, the first has waited for already.
+    struct arrival_token {};
+    static __DEVICE__ arrival_token barrier_arrive() {
+        __syncthreads();
+        return {};
+    }
+    static __DEVICE__ void barrier_wait(arrival_token&&) {}
     static __DEVICE__ unsigned thread_rank() {
         return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     }
@@ -326,6 +342,13 @@ __DEVICE__ T exclusive_scan(const Group& group, T value) {
     return exclusive_scan(group, value, plus<T>());
 }
 
+template <class Group, class T, class U, class Function>
+__DEVICE__ void reduce_store_async(const Group& group, T* to, U value, Function function) {
+    T result = (T)reduce(group, value, function);
+    if (group.thread_rank() == 0)
+        *to = result;
+}
+
 template <class Group, class Function>
 __DEVICE__ void invoke_one(const Group& group, Function function) {
     if (group.thread_rank() == 0)
@@ -340,6 +363,10 @@ __DEVICE__ void memcpy_async(const Group& group, T* to, const T* from, Size byte
 }
 template <class Group>
 __DEVICE__ void wait(const Group& group) {
+    group.sync();
+}
+template <unsigned Count, class Group>
+__DEVICE__ void wait_prior(const Group& group) {
     group.sync();
 }
 

@@ -15,6 +15,15 @@ struct __half_raw {
     __host__ __device__ operator _Float16() const { return __builtin_bit_cast(_Float16, x); }
 };
 
+struct __half2_raw {
+    unsigned short x, y;
+    __half2_raw() = default;
+    __host__ __device__ __half2_raw(__half2 value) : x(__half_raw(value.x).x), y(__half_raw(value.y).x) {}
+    __host__ __device__ operator __half2() const {
+        return {__builtin_bit_cast(_Float16, x), __builtin_bit_cast(_Float16, y)};
+    }
+};
+
 // -- conversions
 
 __host__ __device__ inline float __half2float(__half x) { return (float)x; }
@@ -56,6 +65,8 @@ FOREBAY_HALF_FROM(short, short)
 FOREBAY_HALF_FROM(unsigned short, ushort)
 FOREBAY_HALF_FROM(long long, ll)
 FOREBAY_HALF_FROM(unsigned long long, ull)
+FOREBAY_HALF_TO(signed char, char)
+FOREBAY_HALF_TO(unsigned char, uchar)
 FOREBAY_HALF_TO(short, short)
 FOREBAY_HALF_TO(unsigned short, ushort)
 FOREBAY_HALF_TO(int, int)
@@ -164,6 +175,9 @@ __DEVICE__ __half2 __hmin2(__half2 x, __half2 y) { return {__hmin(x.x, y.x), __h
         return {(__half)__h##name##u(x.x, y.x), (__half)__h##name##u(x.y, y.y)};                            \
     }                                                                                                       \
     __DEVICE__ bool __hb##name##u2(__half2 x, __half2 y) { return __h##name##u(x.x, y.x) && __h##name##u(x.y, y.y); } \
+    __DEVICE__ unsigned __h##name##u2_mask(__half2 x, __half2 y) {                                          \
+        return (__h##name##u(x.x, y.x) ? 0xffffu : 0) | (__h##name##u(x.y, y.y) ? 0xffff0000u : 0);         \
+    }                                                                                                       \
     __DEVICE__ unsigned __h##name##2_mask(__half2 x, __half2 y) {                                           \
         return (x.x op y.x ? 0xffffu : 0) | (x.y op y.y ? 0xffff0000u : 0);                                 \
     }                                                                                                       \

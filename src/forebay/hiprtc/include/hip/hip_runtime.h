@@ -16,5 +16,6 @@
 #include <hip/device/printing.h>
 #include <hip/device/clocks.h>
 #include <hip/device/amdgcn.h>
+#include <hip/device/cuda_names.h>
 #include <hip/device/assembly.h>
 #include <hip/hip_texture_types.h>

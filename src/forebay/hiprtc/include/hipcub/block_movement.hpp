@@ -16,16 +16,21 @@ enum BlockStoreAlgorithm {
     BLOCK_STORE_WARP_TRANSPOSE_TIMESLICED
 };
 
-template <class T, int X, int N, BlockLoadAlgorithm Way = BLOCK_LOAD_DIRECT, int Y = 1, int Z = 1, int = 0>
-class BlockLoad {
-    static __DEVICE__ int place(int i) {
-        return Way == BLOCK_LOAD_STRIPED ? i * X * Y * Z + thread_rank() : thread_rank() * N + i;
-    }
+// The threads that move values together: how many, and which of them this one is.
+template <int X, int Y, int Z>
+struct BlockTeam {
+    static constexpr int threads = X * Y * Z;
+    static __DEVICE__ int rank() { return thread_rank(); }
+};
+
+template <class Team, bool Striped, class T, int N>
+class Loading {
+    static __DEVICE__ int place(int i) { return Striped ? i * Team::threads + Team::rank() : Team::rank() * N + i; }
 
   public:
     struct TempStorage {};
-    BlockLoad() = default;
-    __device__ BlockLoad(TempStorage&) {}
+    Loading() = default;
+    __device__ Loading(TempStorage&) {}
 
     template <class It>
     __device__ void Load(It from, T (&values)[N]) {
@@ -46,16 +51,14 @@ class BlockLoad {
     }
 };
 
-template <class T, int X, int N, BlockStoreAlgorithm Way = BLOCK_STORE_DIRECT, int Y = 1, int Z = 1, int = 0>
-class BlockStore {
-    static __DEVICE__ int place(int i) {
-        return Way == BLOCK_STORE_STRIPED ? i * X * Y * Z + thread_rank() : thread_rank() * N + i;
-    }
+template <class Team, bool Striped, class T, int N>
+class Storing {
+    static __DEVICE__ int place(int i) { return Striped ? i * Team::threads + Team::rank() : Team::rank() * N + i; }
 
   public:
     struct TempStorage {};
-    BlockStore() = default;
-    __device__ BlockStore(TempStorage&) {}
+    Storing() = default;
+    __device__ Storing(TempStorage&) {}
 
     template <class It>
     __device__ void Store(It to, T (&values)[N]) {
@@ -68,6 +71,16 @@ class BlockStore {
             if (place(i) < valid)
                 to[place(i)] = values[i];
     }
+};
+
+template <class T, int X, int N, BlockLoadAlgorithm Way = BLOCK_LOAD_DIRECT, int Y = 1, int Z = 1, int = 0>
+class BlockLoad : public Loading<BlockTeam<X, Y, Z>, Way == BLOCK_LOAD_STRIPED, T, N> {
+    using Loading<BlockTeam<X, Y, Z>, Way == BLOCK_LOAD_STRIPED, T, N>::Loading;
+};
+
+template <class T, int X, int N, BlockStoreAlgorithm Way = BLOCK_STORE_DIRECT, int Y = 1, int Z = 1, int = 0>
+class BlockStore : public Storing<BlockTeam<X, Y, Z>, Way == BLOCK_STORE_STRIPED, T, N> {
+    using Storing<BlockTeam<X, Y, Z>, Way == BLOCK_STORE_STRIPED, T, N>::Storing;
 };
 
 template <class T, int X, int N, bool = false, int Y = 1, int Z = 1, int = 0>
@@ -94,6 +107,27 @@ class BlockExchange {
     __device__ void ScatterToStriped(const T (&from)[N], U (&to)[N], Place (&places)[N]) {
         move(from, to, [&](int i) { return (int)places[i]; }, [&](int i) { return i * threads + rank_; });
     }
+    // As far apart as a warp is wide, among the values of each warp.
+    template <class U>
+    __device__ void WarpStripedToBlocked(const T (&from)[N], U (&to)[N]) {
+        move(from, to, [&](int i) { return rank_ / 32 * 32 * N + i * 32 + rank_ % 32; },
+             [&](int i) { return rank_ * N + i; });
+    }
+    template <class U>
+    __device__ void BlockedToWarpStriped(const T (&from)[N], U (&to)[N]) {
+        move(from, to, [&](int i) { return rank_ * N + i; },
+             [&](int i) { return rank_ / 32 * 32 * N + i * 32 + rank_ % 32; });
+    }
+    template <class Place>
+    __device__ void ScatterToBlocked(T (&values)[N], Place (&places)[N]) {
+        ScatterToBlocked(values, values, places);
+    }
+    template <class Place>
+    __device__ void ScatterToStriped(T (&values)[N], Place (&places)[N]) {
+        ScatterToStriped(values, values, places);
+    }
+    __device__ void WarpStripedToBlocked(T (&values)[N]) { WarpStripedToBlocked(values, values); }
+    __device__ void BlockedToWarpStriped(T (&values)[N]) { BlockedToWarpStriped(values, values); }
     __device__ void StripedToBlocked(T (&values)[N]) { StripedToBlocked(values, values); }
     __device__ void BlockedToStriped(T (&values)[N]) { BlockedToStriped(values, values); }
 

@@ -171,6 +171,12 @@ class BlockDiscontinuity {
         flags[N - 1] = rank < threads - 1 ? (Flag)differ(values[N - 1], room_[rank + 1]) : (Flag)1;
     }
 
+    template <int N, class Flag, class Op>
+    __device__ void FlagHeadsAndTails(Flag (&heads)[N], Flag (&tails)[N], T (&values)[N], Op differ) {
+        FlagHeads(heads, values, differ);
+        FlagTails(tails, values, differ);
+    }
+
   private:
     TempStorage& room_;
 

@@ -4,9 +4,11 @@
 
 #include <hip/hip_runtime.h>
 #include <hipcub/block_movement.hpp>
+#include <hipcub/block_neighbours.hpp>
 #include <hipcub/block_parts.hpp>
 #include <hipcub/block_sort.hpp>
-#include <thrust/iterator/counting_iterator.h>
+#include <hipcub/thread_parts.hpp>
+#include <hipcub/warp_movement.hpp>
 #include <type_traits>
 #include <utility>
 
@@ -29,7 +31,8 @@ struct Min {
     __host__ __device__ constexpr T operator()(const T& a, const T& b) const {
         return b < a ? b : a;
     }
-};struct Equality {
+};
+struct Equality {
     template <class T>
     __host__ __device__ constexpr bool operator()(const T& a, const T& b) const {
         return a == b;
@@ -42,17 +45,32 @@ struct Inequality {
     }
 };
 
+#define FOREBAY_OPERATOR(name, op)                                          \
+    struct name {                                                           \
+        template <class T>                                                  \
+        __host__ __device__ constexpr T operator()(const T& a, const T& b) const { \
+            return a op b;                                                  \
+        }                                                                   \
+    };
+FOREBAY_OPERATOR(Difference, -)
+FOREBAY_OPERATOR(Division, /)
+#undef FOREBAY_OPERATOR
 template <class T>
-using CountingInputIterator = thrust::counting_iterator<T>;
-__DEVICE__ unsigned LaneId() { return __lane_id(); }
-
-template <class K, class V>
-struct KeyValuePair {
-    using Key = K;
-    using Value = V;
-    K key;
-    V value;
+struct CastOp {
+    template <class U>
+    __host__ __device__ constexpr T operator()(const U& a) const {
+        return (T)a;
+    }
 };
+template <class Op>
+struct InequalityWrapper {
+    Op op;
+    template <class T>
+    __host__ __device__ constexpr bool operator()(const T& a, const T& b) const {
+        return !op(a, b);
+    }
+};
+
 struct ArgMax {
     template <class P>
     __host__ __device__ constexpr P operator()(const P& a, const P& b) const {
@@ -129,8 +147,44 @@ class BlockScan : BlockParts<T, X * Y * Z> {
         T total;
         ExclusiveScan(value, result, first, op, total);
     }
+    // What goes before the whole block is asked of the first thread, with the block's total.
+    template <class Op, class Prefix, std::enable_if_t<std::is_invocable_v<Prefix&, T>, int> = 0>
+    __device__ void ExclusiveScan(T value, T& result, Op op, Prefix& prefix) {
+        this->scan(value, op, threads);
+        T before = this->rank ? this->room[this->rank - 1] : T(), total = this->room[threads - 1];
+        T first = first_of(prefix, total);
+        result = this->rank ? op(first, before) : first;
+    }
+    template <class Op, class Prefix, std::enable_if_t<std::is_invocable_v<Prefix&, T>, int> = 0>
+    __device__ void InclusiveScan(T value, T& result, Op op, Prefix& prefix) {
+        this->scan(value, op, threads);
+        T own = this->room[this->rank], total = this->room[threads - 1];
+        result = op(first_of(prefix, total), own);
+    }
+    template <class Prefix, std::enable_if_t<std::is_invocable_v<Prefix&, T>, int> = 0>
+    __device__ void ExclusiveSum(T value, T& result, Prefix& prefix) {
+        ExclusiveScan(value, result, hipcub::Sum(), prefix);
+    }
+    template <class Prefix, std::enable_if_t<std::is_invocable_v<Prefix&, T>, int> = 0>
+    __device__ void InclusiveSum(T value, T& result, Prefix& prefix) {
+        InclusiveScan(value, result, hipcub::Sum(), prefix);
+    }
+    template <int N, class Prefix, std::enable_if_t<std::is_invocable_v<Prefix&, T>, int> = 0>
+    __device__ void ExclusiveSum(T (&values)[N], T (&results)[N], Prefix& prefix) {
+        T total;
+        ExclusiveScan(values, results, T(), hipcub::Sum(), total);
+        T first = first_of(prefix, total);
+        for (int i = 0; i < N; i++)
+            results[i] = first + results[i];
+    }
+
     template <class Op, int N>
     __device__ void InclusiveScan(T (&values)[N], T (&results)[N], Op op) {
+        T all;
+        InclusiveScan(values, results, op, all);
+    }
+    template <class Op, int N>
+    __device__ void InclusiveScan(T (&values)[N], T (&results)[N], Op op, T& all) {
         T mine[N], total = values[0];
         mine[0] = total;
         for (int i = 1; i < N; i++)
@@ -138,6 +192,12 @@ class BlockScan : BlockParts<T, X * Y * Z> {
         this->scan(total, op, threads);
         for (int i = 0; i < N; i++)
             results[i] = this->rank ? op(this->room[this->rank - 1], mine[i]) : mine[i];
+        all = this->room[threads - 1];
+    }
+    template <class Op, int N>
+    __device__ void ExclusiveScan(T (&values)[N], T (&results)[N], T first, Op op) {
+        T all;
+        ExclusiveScan(values, results, first, op, all);
     }
     template <class Op, int N>
     __device__ void ExclusiveScan(T (&values)[N], T (&results)[N], T first, Op op, T& all) {
@@ -165,6 +225,10 @@ class BlockScan : BlockParts<T, X * Y * Z> {
         InclusiveScan(values, results, hipcub::Sum());
     }
     template <int N>
+    __device__ void InclusiveSum(T (&values)[N], T (&results)[N], T& total) {
+        InclusiveScan(values, results, hipcub::Sum(), total);
+    }
+    template <int N>
     __device__ void ExclusiveSum(T (&values)[N], T (&results)[N]) {
         T total;
         ExclusiveScan(values, results, T(), hipcub::Sum(), total);
@@ -172,6 +236,16 @@ class BlockScan : BlockParts<T, X * Y * Z> {
     template <int N>
     __device__ void ExclusiveSum(T (&values)[N], T (&results)[N], T& total) {
         ExclusiveScan(values, results, T(), hipcub::Sum(), total);
+    }
+
+  private:
+    template <class Prefix>
+    __device__ T first_of(Prefix& prefix, T total) {
+        __syncthreads();  // all have read the totals
+        if (this->rank == 0)
+            this->room[0] = prefix(total);
+        __syncthreads();
+        return this->room[0];
     }
 };
 
@@ -195,6 +269,33 @@ class WarpReduce {
     }
     __device__ T Sum(T value) { return Reduce(value, hipcub::Sum()); }
     __device__ T Sum(T value, int count) { return Reduce(value, hipcub::Sum(), count); }
+
+    // Of segments that begin where a flag is set, or end there; the first lane of each has its result.
+    template <class Flag, class Op>
+    __device__ T HeadSegmentedReduce(T value, Flag is_head, Op op) {
+        unsigned heads = flags(is_head != 0) | 1, after = lane() < Threads - 1 ? heads >> (lane() + 1) : 0;
+        return Reduce(value, op, after ? lane() + 1 + __builtin_ctz(after) : Threads);
+    }
+    template <class Flag, class Op>
+    __device__ T TailSegmentedReduce(T value, Flag is_tail, Op op) {
+        unsigned tails = flags(is_tail != 0) >> lane();
+        return Reduce(value, op, tails ? lane() + 1 + __builtin_ctz(tails) : Threads);
+    }
+    template <class Flag>
+    __device__ T HeadSegmentedSum(T value, Flag is_head) {
+        return HeadSegmentedReduce(value, is_head, hipcub::Sum());
+    }
+    template <class Flag>
+    __device__ T TailSegmentedSum(T value, Flag is_tail) {
+        return TailSegmentedReduce(value, is_tail, hipcub::Sum());
+    }
+
+  private:
+    __device__ int lane() const { return (int)(__lane_id() & (Threads - 1)); }
+    __device__ unsigned flags(bool flag) const {
+        unsigned all = (unsigned)__ballot(flag) >> (__lane_id() & ~(Threads - 1));
+        return Threads < 32 ? all & ((1u << (Threads & 31)) - 1) : all;
+    }
 };
 
 template <class T, int Threads = 32, int = 0>
@@ -226,6 +327,29 @@ class WarpScan {
         total = __shfl(result, Threads - 1, Threads);
     }
     __device__ void ExclusiveSum(T value, T& result) { ExclusiveScan(value, result, T(), hipcub::Sum()); }
+    __device__ void ExclusiveSum(T value, T& result, T& total) {
+        Scan(value, total, result, T(), hipcub::Sum());
+        total = __shfl(total, Threads - 1, Threads);
+    }
+    template <class Op>
+    __device__ void InclusiveScan(T value, T& result, Op op, T& total) {
+        InclusiveScan(value, result, op);
+        total = __shfl(result, Threads - 1, Threads);
+    }
+    // Both at once. Without a first value the first lane's exclusive one is not set.
+    template <class Op>
+    __device__ void Scan(T value, T& inclusive, T& exclusive, Op op) {
+        InclusiveScan(value, inclusive, op);
+        exclusive = __shfl_up(inclusive, 1, Threads);
+    }
+    template <class Op>
+    __device__ void Scan(T value, T& inclusive, T& exclusive, T first, Op op) {
+        InclusiveScan(value, inclusive, op);
+        T before = __shfl_up(inclusive, 1, Threads);
+        exclusive = __lane_id() & (Threads - 1) ? op(first, before) : first;
+        inclusive = op(first, inclusive);
+    }
+    __device__ T Broadcast(T value, unsigned lane) { return __shfl(value, (int)lane, Threads); }
 };
 
 }  // namespace hipcub

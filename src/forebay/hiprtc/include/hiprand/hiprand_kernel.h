@@ -305,6 +305,14 @@ __DEVICE__ unsigned poisson(S* state, double mean) {
     FOREBAY_RANDOM_OF(S) float lib##_log_normal(S* state, float mean, float deviation) {                           \
         return expf(mean + deviation * __forebay::normal(state));                                                  \
     }                                                                                                              \
+    FOREBAY_RANDOM_OF(S) float2 lib##_log_normal2(S* state, float mean, float deviation) {                         \
+        auto both = __forebay::normal_pair(state);                                                                 \
+        return {expf(mean + deviation * both.x), expf(mean + deviation * both.y)};                                 \
+    }                                                                                                              \
+    FOREBAY_RANDOM_OF(S) double2 lib##_log_normal2_double(S* state, double mean, double deviation) {               \
+        auto both = __forebay::normal_pair_double(state);                                                          \
+        return {exp(mean + deviation * both.x), exp(mean + deviation * both.y)};                                   \
+    }                                                                                                              \
     FOREBAY_RANDOM_OF(S) double lib##_log_normal_double(S* state, double mean, double deviation) {                 \
         return exp(mean + deviation * __forebay::normal_double(state));                                            \
     }                                                                                                              \
@@ -318,6 +326,20 @@ __DEVICE__ unsigned poisson(S* state, double mean) {
     __DEVICE__ double2 lib##_uniform2_double(__forebay::philox* state) {                                           \
         double x = __forebay::uniform_double(state), y = __forebay::uniform_double(state);                         \
         return {x, y};                                                                                             \
+    }                                                                                                              \
+    __DEVICE__ double4 lib##_uniform4_double(__forebay::philox* state) {                                           \
+        double2 one = lib##_uniform2_double(state), two = lib##_uniform2_double(state);                            \
+        return {one.x, one.y, two.x, two.y};                                                                       \
+    }                                                                                                              \
+    __DEVICE__ float4 lib##_log_normal4(__forebay::philox* state, float mean, float deviation) {                   \
+        float2 one = lib##_log_normal2(state, mean, deviation), two = lib##_log_normal2(state, mean, deviation);   \
+        return {one.x, one.y, two.x, two.y};                                                                       \
+    }                                                                                                              \
+    __DEVICE__ uint4 lib##_poisson4(__forebay::philox* state, double mean) {                                       \
+        uint4 result;                                                                                              \
+        result.x = lib##_poisson(state, mean), result.y = lib##_poisson(state, mean);                              \
+        result.z = lib##_poisson(state, mean), result.w = lib##_poisson(state, mean);                              \
+        return result;                                                                                             \
     }                                                                                                              \
     __DEVICE__ float4 lib##_normal4(__forebay::philox* state) {                                                    \
         auto one = __forebay::normal_pair(state), two = __forebay::normal_pair(state);                             \

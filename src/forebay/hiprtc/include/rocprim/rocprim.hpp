@@ -2,21 +2,13 @@
 #pragma once
 
 #include <hipcub/hipcub.hpp>
+#include <thrust/functional.h>
 
 namespace rocprim {
 
-template <class T = void>
-struct plus {
-    __host__ __device__ constexpr T operator()(const T& a, const T& b) const { return a + b; }
-};
-template <class T = void>
-struct maximum {
-    __host__ __device__ constexpr T operator()(const T& a, const T& b) const { return a < b ? b : a; }
-};
-template <class T = void>
-struct minimum {
-    __host__ __device__ constexpr T operator()(const T& a, const T& b) const { return b < a ? b : a; }
-};
+using thrust::maximum;
+using thrust::minimum;
+using thrust::plus;
 template <class T>
 using less = std::less<T>;
 template <class T>

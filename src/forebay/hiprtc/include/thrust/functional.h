@@ -44,6 +44,20 @@ template <class T = void>
 struct minimum {
     __host__ __device__ constexpr T operator()(const T& a, const T& b) const { return b < a ? b : a; }
 };
+template <>
+struct maximum<void> {
+    template <class T, class U>
+    __host__ __device__ constexpr auto operator()(const T& a, const U& b) const {
+        return a < b ? b : a;
+    }
+};
+template <>
+struct minimum<void> {
+    template <class T, class U>
+    __host__ __device__ constexpr auto operator()(const T& a, const U& b) const {
+        return b < a ? b : a;
+    }
+};
 template <class T = void>
 struct identity {
     __host__ __device__ constexpr const T& operator()(const T& a) const { return a; }

@@ -110,11 +110,14 @@ __DEVICE__ float powif(float x, int n) {
 }
 __DEVICE__ double powi(double x, int n) { return pow(x, (double)n); }
 
-// exp(x * x) * erfc(x), the error of the square put right; where that is inf * 0, the first terms of the series.
+// exp(x * x) * erfc(x), the error of the square put right; where that is inf * 0, the first terms of the series for large x.
 __DEVICE__ double erfcx(double x) {
     if (x >= 25) {
         double r = 1 / (2 * x * x);
-        return 0.56418958354775628695 / x * (1 - r * (1 - 3 * r * (1 - 5 * r)));
+        double sum = 1;
+        for (int k = 13; k > 0; k -= 2)
+            sum = 1 - k * r * sum;
+        return 0.56418958354775628695 / x * sum;
     }
     if (x < -27)
         return __builtin_inf();

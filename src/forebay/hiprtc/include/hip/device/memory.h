@@ -59,6 +59,19 @@ __DEVICE__ int memcmp(const void* x, const void* y, size_t count) {
             return ((const unsigned char*)x)[i] - ((const unsigned char*)y)[i];
     return 0;
 }
+// What LLVM's std::find becomes for words and for bytes.
+__host__ __device__ inline wchar_t* wmemchr(const wchar_t* from, wchar_t value, size_t count) {
+    for (; count; from++, count--)
+        if (*from == value)
+            return (wchar_t*)from;
+    return nullptr;
+}
+__DEVICE__ void* memchr(const void* from, int value, size_t count) {
+    for (const unsigned char* at = (const unsigned char*)from; count; at++, count--)
+        if (*at == (unsigned char)value)
+            return (void*)at;
+    return nullptr;
+}
 __DEVICE__ size_t strlen(const char* text) {
     size_t count = 0;
     while (text[count])

@@ -32,6 +32,13 @@ FOREBAY_DOT(__dp2a_lo, 0)
 FOREBAY_DOT(__dp2a_hi, 16)
 #undef FOREBAY_DOT
 
+#define FOREBAY_DOT(name, low, high)                                                                          \
+    __DEVICE__ int name(short2 x, char4 y, int sum) { return sum + x.x * y.low + x.y * y.high; }              \
+    __DEVICE__ unsigned name(ushort2 x, uchar4 y, unsigned sum) { return sum + x.x * y.low + x.y * y.high; }
+FOREBAY_DOT(__dp2a_lo, x, y)
+FOREBAY_DOT(__dp2a_hi, z, w)
+#undef FOREBAY_DOT
+
 namespace __forebay {
 template <class T>
 __DEVICE__ int clamped(int x) {
@@ -56,6 +63,7 @@ __DEVICE__ int clamped(int x) {
 FOREBAY_PACKED_2_AND_4(__vadd, unsigned, x + y)
 FOREBAY_PACKED_2_AND_4(__vsub, unsigned, x - y)
 FOREBAY_PACKED_2_AND_4(__vavgu, unsigned, (x + y + 1) >> 1)
+FOREBAY_PACKED_2_AND_4(__vavgs, signed, (x + y + (x + y >= 0)) >> 1)
 FOREBAY_PACKED_2_AND_4(__vabsdiffu, unsigned, x < y ? y - x : x - y)
 FOREBAY_PACKED_2_AND_4(__vabsdiffs, signed, x < y ? y - x : x - y)
 FOREBAY_PACKED_2_AND_4(__vmaxu, unsigned, x < y ? y : x)
@@ -117,12 +125,66 @@ __DEVICE__ unsigned __vsads2(unsigned x, unsigned y) {
     return (differences & 0xffff) + (differences >> 16);
 }
 
-// Of three numbers.
-#define FOREBAY_THREE(T, suffix)                                                                               \
-    __DEVICE__ T __vimax3_##suffix(T x, T y, T z) { return x < y ? (y < z ? z : y) : (x < z ? z : x); }        \
-    __DEVICE__ T __vimin3_##suffix(T x, T y, T z) { return y < x ? (z < y ? z : y) : (z < x ? z : x); }        \
-    __DEVICE__ T __viaddmax_##suffix(T x, T y, T z) { return (T)((unsigned)x + (unsigned)y) < z ? z : (T)((unsigned)x + (unsigned)y); } \
-    __DEVICE__ T __viaddmin_##suffix(T x, T y, T z) { return z < (T)((unsigned)x + (unsigned)y) ? z : (T)((unsigned)x + (unsigned)y); }
-FOREBAY_THREE(int, s32)
-FOREBAY_THREE(unsigned, u32)
-#undef FOREBAY_THREE
+// The larger or smaller of two or three numbers, sums among them, and with "relu" not less than 0.
+#define FOREBAY_OF_WORDS(T, suffix)                                                                                \
+    __DEVICE__ T __vimax3_##suffix(T x, T y, T z) { return x < y ? (y < z ? z : y) : (x < z ? z : x); }            \
+    __DEVICE__ T __vimin3_##suffix(T x, T y, T z) { return y < x ? (z < y ? z : y) : (z < x ? z : x); }            \
+    __DEVICE__ T __viaddmax_##suffix(T x, T y, T z) {                                                              \
+        T sum = (T)((unsigned)x + (unsigned)y);                                                                    \
+        return sum < z ? z : sum;                                                                                  \
+    }                                                                                                              \
+    __DEVICE__ T __viaddmin_##suffix(T x, T y, T z) {                                                              \
+        T sum = (T)((unsigned)x + (unsigned)y);                                                                    \
+        return z < sum ? z : sum;                                                                                  \
+    }                                                                                                              \
+    /* Which one it was: x when they are equal. */                                                                 \
+    __DEVICE__ T __vibmax_##suffix(T x, T y, bool* is_x) { return (*is_x = x >= y) ? x : y; }                      \
+    __DEVICE__ T __vibmin_##suffix(T x, T y, bool* is_x) { return (*is_x = x <= y) ? x : y; }
+FOREBAY_OF_WORDS(int, s32)
+FOREBAY_OF_WORDS(unsigned, u32)
+#undef FOREBAY_OF_WORDS
+
+#define FOREBAY_OF_HALVES(T, suffix)                                                                               \
+    __DEVICE__ unsigned __vimax3_##suffix##x2(unsigned x, unsigned y, unsigned z) {                                \
+        return __vmax##T##2(__vmax##T##2(x, y), z);                                                                \
+    }                                                                                                              \
+    __DEVICE__ unsigned __vimin3_##suffix##x2(unsigned x, unsigned y, unsigned z) {                                \
+        return __vmin##T##2(__vmin##T##2(x, y), z);                                                                \
+    }                                                                                                              \
+    __DEVICE__ unsigned __viaddmax_##suffix##x2(unsigned x, unsigned y, unsigned z) {                              \
+        return __vmax##T##2(__vadd2(x, y), z);                                                                     \
+    }                                                                                                              \
+    __DEVICE__ unsigned __viaddmin_##suffix##x2(unsigned x, unsigned y, unsigned z) {                              \
+        return __vmin##T##2(__vadd2(x, y), z);                                                                     \
+    }                                                                                                              \
+    __DEVICE__ unsigned __vibmax_##suffix##x2(unsigned x, unsigned y, bool* high, bool* low) {                     \
+        unsigned is_x = __vcmpge##T##2(x, y);                                                                      \
+        *high = is_x >> 31, *low = is_x & 1;                                                                       \
+        return __vmax##T##2(x, y);                                                                                 \
+    }                                                                                                              \
+    __DEVICE__ unsigned __vibmin_##suffix##x2(unsigned x, unsigned y, bool* high, bool* low) {                     \
+        unsigned is_x = __vcmple##T##2(x, y);                                                                      \
+        *high = is_x >> 31, *low = is_x & 1;                                                                       \
+        return __vmin##T##2(x, y);                                                                                 \
+    }
+FOREBAY_OF_HALVES(s, s16)
+FOREBAY_OF_HALVES(u, u16)
+#undef FOREBAY_OF_HALVES
+
+__DEVICE__ int __vimax_s32_relu(int x, int y) { return __vimax3_s32(x, y, 0); }
+__DEVICE__ int __vimin_s32_relu(int x, int y) { return x < y ? (x < 0 ? 0 : x) : (y < 0 ? 0 : y); }
+__DEVICE__ unsigned __vimax_s16x2_relu(unsigned x, unsigned y) { return __vimax3_s16x2(x, y, 0); }
+__DEVICE__ unsigned __vimin_s16x2_relu(unsigned x, unsigned y) { return __vmaxs2(__vmins2(x, y), 0); }
+#define FOREBAY_RELU(name)                                                                                         \
+    __DEVICE__ int name##_s32_relu(int x, int y, int z) {                                                          \
+        int value = name##_s32(x, y, z);                                                                           \
+        return value < 0 ? 0 : value;                                                                              \
+    }                                                                                                              \
+    __DEVICE__ unsigned name##_s16x2_relu(unsigned x, unsigned y, unsigned z) {                                    \
+        return __vmaxs2(name##_s16x2(x, y, z), 0);                                                                 \
+    }
+FOREBAY_RELU(__vimax3)
+FOREBAY_RELU(__vimin3)
+FOREBAY_RELU(__viaddmax)
+FOREBAY_RELU(__viaddmin)
+#undef FOREBAY_RELU

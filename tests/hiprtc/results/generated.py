@@ -1,0 +1,351 @@
+"""Random kernels in HIP C++ whose result does not depend on the order of their threads.
+
+    python -m tests.hiprtc.results.generated --seeds 0 200
+
+runs the kernels of many seeds on the device and on the host, and prints each that differs, made as short as it will be.
+All numbers are unsigned, so that nothing overflows, and all floats small multiples of 1/4, so that nothing is rounded.
+Barriers, and warps' functions, are where all threads of the block come by.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import sys
+from collections.abc import Callable, Sequence
+
+import click
+import numpy as np
+
+import forebay as ps
+from forebay.hip_cpp import build
+from forebay.hiprtc.clang import find_clang
+from forebay.hiprtc.compiler import compile_hip
+from forebay.hiprtc.options import split_options
+
+from .compared import on_device
+from .host import HostError, HostProgram, Launch, run
+
+INPUTS, SLOTS = 256, 8
+BLOCKS = ((64, 1, 1), (32, 1, 1), (8, 8, 1), (4, 4, 4), (16, 2, 2), (96, 1, 1), (32, 3, 1), (1, 32, 2), (128, 1, 1))
+ODD_BLOCKS = ((40, 1, 1), (5, 7, 1), (3, 3, 5), (100, 1, 1), (1, 1, 1), (7, 1, 9))
+GRIDS = ((2, 1, 1), (1, 1, 1), (2, 2, 1), (1, 2, 2))
+OPERATIONS = ("Add", "Max", "Min", "Or", "And", "Xor")
+
+FUNCTIONS = """
+struct two { unsigned x, y; __device__ unsigned sum() const { return x + y; } };
+__device__ __attribute__((noinline)) unsigned mix(unsigned x, unsigned y) { for (; y; y >>= 3) x = x * 5 + (y & 7); return x; }
+__device__ void both(unsigned& x, unsigned& y) { unsigned t = x ^ y; if (t & 1) { x = y; y = t; } else y += 3; }
+__device__ unsigned least(const unsigned* p, int n) { unsigned r = p[0]; for (int i = 1; i < n; i++) if (p[i] < r) r = p[i]; return r; }
+__device__ unsigned down(unsigned x, int n) { if (x < 2 || n == 0) return x; return x & 1 ? down(x / 2, n - 1) + 1 : down(x / 3, n - 1) * 2; }
+template <class T> __device__ T turned(T x, int by) { return T(x << by | x >> (sizeof(T) * 8 - by)); }
+"""
+
+
+@dataclasses.dataclass
+class Node:
+    """A statement: its text, or what is before the statements in it."""
+
+    text: str
+    inside: list[Node] | None = None
+
+    def lines(self, indent: int = 1) -> list[str]:
+        """The source."""
+        pad = "    " * indent
+        if self.inside is None:
+            return [pad + self.text]
+        return [f"{pad}{self.text} {{", *(line for each in self.inside for line in each.lines(indent + 1)), f"{pad}}}"]
+
+
+class Writer:
+    """Writes the statements of one kernel."""
+
+    def __init__(self, number: random.Random, has_warps: bool, has_barriers: bool) -> None:
+        self.number, self.has_warps, self.has_barriers = number, has_warps, has_barriers
+        self.loops = 0
+
+    def pick(self, *these: str) -> str:
+        return self.number.choice(these)
+
+    def name(self) -> str:
+        return self.pick("a", "b", "c", "d")
+
+    def value(self, depth: int = 2) -> str:
+        """An unsigned number."""
+        n = self.number.randrange
+        if depth == 0 or n(4) == 0:
+            names = [
+                "a",
+                "b",
+                "c",
+                "d",
+                "tid",
+                "threadIdx.x",
+                "threadIdx.y",
+                "blockIdx.x",
+                "blockDim.x",
+                "n",
+                f"{n(9)}u",
+                "(unsigned)f",
+            ]
+            names += [f"i{k}" for k in range(self.loops)]
+            return self.pick(*names)
+        x, y = self.value(depth - 1), self.value(depth - 1)
+        return self.pick(
+            f"({x} {self.pick('+', '-', '*', '^', '&', '|')} {y})", f"({x} {self.pick('+', '-', '*', '^', '&', '|')} {y})",
+            f"({x} {self.pick('<<', '>>')} ({y} & 31))", f"({x} {self.pick('/', '%')} ({y} | 1))",
+            f"({self.condition(depth - 1)} ? {x} : {y})", f"in[{x} & {INPUTS - 1}]", f"t[{x} & 7]",
+            f"mix({x}, {y})", f"min({x}, {y})", f"max({x}, {y})", f"two{{{x}, {y}}}.sum()", f"down({x} & 255, 4)",
+            f"(unsigned)(unsigned char){x}", f"(unsigned)(short){x}", f"(unsigned)(((unsigned long long){x} * {y}) >> 32)",
+            f"(unsigned)__popc({x})", f"(unsigned)__clz({x})", f"turned<unsigned short>({x}, 3)", f"turned<unsigned>({x}, 7)",
+            f"(unsigned)((int){x} >> 3)", f"least(t, 3 + ({x} & 3))",
+        )  # fmt: skip
+
+    def condition(self, depth: int = 1) -> str:
+        x = self.value(depth)
+        return self.pick(
+            f"({x} & {self.number.randrange(1, 8)})", f"{x} {self.pick('<', '>', '==', '!=', '<=')} {self.value(depth)}",
+            f"tid {self.pick('<', '>', '==', '!=')} {self.number.randrange(40)}", f"threadIdx.x {self.pick('==', '<', '!=')} {self.number.randrange(3)}",
+            f"(int){x} < (int){self.value(0)}", f"f > {self.number.randrange(20)}.f", f"(tid + {self.number.randrange(3)}) % 3 == 0",
+            "tid == 0", "threadIdx.y == 0",
+        )  # fmt: skip
+
+    def uniform(self) -> str:
+        """A condition that all threads of a block agree on."""
+        return self.pick(
+            f"n > {self.number.randrange(12)}", "blockIdx.x == 0", "(blockIdx.x ^ n) & 1", "in[blockIdx.y] & 1"
+        )
+
+    def body(self, depth: int, is_uniform: bool, most: int = 4) -> list[Node]:
+        return [self.statement(depth, is_uniform) for _ in range(self.number.randint(1, most))]
+
+    def statement(self, depth: int, is_uniform: bool) -> Node:
+        n = self.number.randrange
+        if depth and n(3) == 0:
+            return self.nested(depth - 1, is_uniform)
+        if is_uniform and self.has_warps and n(3) == 0:
+            return Node(self.of_warp())
+        if is_uniform and self.has_barriers and n(3) == 0:
+            return self.exchange()
+        op = n(len(OPERATIONS))
+        return Node(self.pick(
+            f"{self.name()} = {self.value()};", f"{self.name()} {self.pick('+', '^', '*', '-', '|')}= {self.value()};",
+            f"t[{self.value(1)} & 7] = {self.value()};", f"t[{self.value(1)} & 7] += {self.value(1)};",
+            f"atomic{OPERATIONS[op]}(&g[{op * SLOTS} + ({self.value(1)} & {SLOTS - 1})], {self.value()});",
+            f"f = fminf(f * {self.pick('0.5f', '2.f', '-1.f')} + (float)({self.value(1)} & 63), 1000.f), f = truncf(fmaxf(f, 0.f));",
+            f"both({self.pick('a', 'b')}, {self.pick('c', 'd')});", f"if ({self.condition()}) {self.name()} = {self.value()};",
+            f"atomicAdd(&g[{n(SLOTS)}], 1u);", f"if ({self.condition()}) atomicAdd(&g[{n(SLOTS)}], {self.value(1)});",
+            f"out[tid + blockDim.x * blockDim.y * blockDim.z * block] += {self.value()};",
+        ))  # fmt: skip
+
+    def nested(self, depth: int, is_uniform: bool) -> Node:
+        n = self.number.randrange
+        kind = n(6)
+        if is_uniform and n(2):
+            if kind < 3:
+                return Node(f"if ({self.uniform()})", self.body(depth, True))
+            head = f"for (unsigned i{self.loops} = 0; i{self.loops} < {self.pick('2', '3', 'n % 4', 'gridDim.x')}; i{self.loops}++)"
+        else:
+            if kind < 2:
+                return Node(f"if ({self.condition()})", self.body(depth, False))
+            if kind == 2:
+                return Node(f"switch ({self.value(1)} & 3)", [
+                    Node(f"case {case}:", [*self.body(depth, False, 2), Node(self.pick("break;", ";"))])
+                    for case in range(self.number.randint(1, 4))
+                ])  # fmt: skip
+            most = self.pick(f"({self.value(1)} & 3)", f"({self.value(1)} & 7)", "(tid & 3)", "tid % 5")
+            head = f"for (unsigned i{self.loops} = 0, m = {most}; i{self.loops} < m; i{self.loops}++)"
+            is_uniform = False
+        self.loops += 1
+        inside = self.body(depth, is_uniform)
+        if not is_uniform and n(2):
+            inside.insert(n(len(inside) + 1), Node(f"if ({self.condition()}) {self.pick('break', 'continue')};"))
+        self.loops -= 1
+        return Node(head, inside)
+
+    def exchange(self) -> Node:
+        """Threads give each other numbers through shared memory."""
+        x, y = self.name(), self.name()
+        size = "(blockDim.x * blockDim.y * blockDim.z)"
+        return Node(self.pick(
+            f"s[tid] = {self.value()}; __syncthreads(); {x} += s[({self.value(1)}) % {size}]; __syncthreads();",
+            f"__syncthreads(); if ({self.condition()}) s[tid] = {self.value()}; __syncthreads(); {x} = s[{size} - 1 - tid]; __syncthreads();",
+            f"if (tid == 0) s[0] = {self.value()}; __syncthreads(); {x} ^= s[0]; __syncthreads();",
+            f"for (unsigned h = tid; h < {SLOTS}; h += {size}) u[h] = 0; __syncthreads(); atomicAdd(&u[{self.value(1)} & {SLOTS - 1}], {self.value()}); __syncthreads(); {x} = u[{self.value(1)} & {SLOTS - 1}]; __syncthreads();",
+            f"{x} += __syncthreads_{self.pick('count', 'or', 'and')}({self.condition()});",
+            f"s[tid] = {y}; __syncthreads(); for (unsigned h = {size} / 2; h > 0; h /= 2) {{ if (tid < h) s[tid] += s[tid + h]; __syncthreads(); }} {x} = s[0]; __syncthreads();",
+            f"s[tid] = {y}; __syncthreads(); for (unsigned h = 1; h < {size}; h *= 2) {{ unsigned v = tid >= h ? s[tid - h] : 0; __syncthreads(); s[tid] += v; __syncthreads(); }} {x} = s[tid]; __syncthreads();",
+        ))  # fmt: skip
+
+    def of_warp(self) -> str:
+        x, y = self.name(), self.value(1)
+        return self.pick(
+            f"{x} += __shfl_xor({y}, {self.pick('1', '2', '7', '16')});", f"{x} = __shfl_sync(~0ull, {y}, {self.value(1)} & 31);",
+            f"{x} ^= __shfl_down({y}, {self.pick('1', '4', '16')}, {self.pick('8', '32', '16')});", f"{x} += __shfl_up_sync(0xffffffffull, {y}, 1);",
+            f"{x} += (unsigned)__ballot({self.condition()});", f"{x} += __any({self.condition()}) + 2 * __all({self.condition()});",
+            f"for (int h = 16; h; h /= 2) {x} += __shfl_xor({x}, h);",
+            f"for (unsigned h = 1; h < 32; h *= 2) {{ unsigned v = __shfl_up({x}, h); if (tid % 32 >= h) {x} += v; }}",
+            f"if (tid % 32 < 16) {x} += __shfl_xor({y}, 3); else {x} -= __shfl_xor({y}, 5);",
+        )  # fmt: skip
+
+
+@dataclasses.dataclass
+class Generated:
+    """A kernel and how to launch it."""
+
+    name: str
+    statements: list[Node]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    seed: int
+    has_shared: bool
+
+    def source(self) -> str:
+        """The kernel in HIP C++."""
+        threads = self.block[0] * self.block[1] * self.block[2]
+        shared = (
+            f"    __shared__ unsigned s[{threads}], u[{SLOTS}]; s[tid] = tid; __syncthreads();\n"
+            if self.has_shared
+            else ""
+        )
+        return (
+            f'extern "C" __global__ void {self.name}(const unsigned* in, unsigned* out, unsigned* g, unsigned n) {{\n'
+            "    unsigned tid = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);\n"
+            "    unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);\n"
+            "    unsigned a = in[tid], b = tid * 7, c = in[block], d = 1, t[8] = {1, 2, 3, 4, 5, 6, 7, 8}; float f = (float)(a & 15);\n"
+            + shared + "\n".join(line for each in self.statements for line in each.lines())
+            + "\n    out[tid + blockDim.x * blockDim.y * blockDim.z * block] += a + 3 * b + 5 * c + 7 * d + 11 * t[0] + 13 * t[a & 7] + (unsigned)f;\n}\n"
+        )  # fmt: skip
+
+    def launch(self) -> Launch:
+        """Its arguments."""
+        random = np.random.default_rng(self.seed)
+        threads = int(np.prod(self.block) * np.prod(self.grid))
+        numbers = random.integers(0, 40, INPUTS).astype("u4")
+        numbers[::5] = random.integers(0, 1 << 32, numbers[::5].size)
+        given: list[np.ndarray | bytes] = [
+            numbers,
+            np.zeros(-(-threads // 1024) * 1024, "u4"),
+            np.full(1024, 100, "u4"),
+            (self.seed % 17).to_bytes(4, "little"),
+        ]
+        given[0] = np.resize(numbers, 1024)
+        return Launch(self.grid, self.block, given, {}, 0)
+
+
+def generated(seed: int) -> Generated:
+    """Return the kernel of a seed."""
+    number = random.Random(seed)
+    has_warps, has_barriers = number.random() < 0.4, number.random() < 0.7
+    writer = Writer(number, has_warps, has_barriers)
+    statements = [writer.statement(3, True) for _ in range(number.randint(2, 7))]
+    if not has_barriers and not has_warps and number.random() < 0.5:
+        statements.insert(number.randrange(len(statements)), Node(f"if ({writer.condition()}) return;"))
+    block = number.choice(BLOCKS if has_warps else BLOCKS + ODD_BLOCKS)
+    return Generated(f"k{seed}", statements, number.choice(GRIDS), block, seed, has_barriers)
+
+
+def differences(
+    kernels: Sequence[Generated], queue: ps.Queue, options: Sequence[str] = ()
+) -> list[tuple[Generated, str]]:
+    """Return the kernels that leave something else on the device than on the host, and what.
+
+    Raises
+    ------
+    HostError
+        When the host cannot run one of them.
+    """
+    clang, why = find_clang()
+    assert clang is not None, why
+    source = FUNCTIONS + "\n".join(each.source() for each in kernels)
+    host = HostProgram(clang, source, [each.name for each in kernels])
+    made = compile_hip(clang, source, "k.hip", {}, split_options(list(options)), [])
+    by_name = {each.name: each for each in made.kernels}
+    program = build(queue.device, made.spirv, (), made.variables)
+    result = []
+    for i, kernel in enumerate(kernels):
+        launch = kernel.launch()
+        expected, _, _ = run(host, i, launch, 0)
+        again, _, _ = run(host, i, launch, 1)
+        if any((a != b).any() for a, b in zip(expected, again, strict=True)):
+            raise HostError(f"{kernel.name} depends on the order of its threads")
+        left = on_device(queue, program, by_name[kernel.name], launch, [])
+        for which, a, b in zip(("in", "out", "g"), expected, left, strict=True):
+            x, y = a.view("u4"), b.view("u4")
+            if (x != y).any():
+                at = np.flatnonzero(x != y)
+                result.append((kernel, f"{which}[{at[0]}] and {at.size - 1} more: {y[at[0]]}, on the host {x[at[0]]}"))
+                break
+    return result
+
+
+def shortened(kernel: Generated, is_wrong: Callable[[Generated], bool]) -> Generated:
+    """Return a kernel with as few statements as it is still wrong with."""
+
+    def without(nodes: list[Node], path: tuple[int, ...], is_flat: bool) -> list[Node]:
+        first, *rest = path
+        if not rest:
+            return nodes[:first] + ((nodes[first].inside or []) if is_flat else []) + nodes[first + 1 :]
+        inner = without(nodes[first].inside or [], tuple(rest), is_flat)
+        return [*nodes[:first], dataclasses.replace(nodes[first], inside=inner), *nodes[first + 1 :]]
+
+    def paths(nodes: list[Node], before: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
+        found = []
+        for i, node in enumerate(nodes):
+            found.append((*before, i))
+            found += paths(node.inside or [], (*before, i))
+        return found
+
+    changed = True
+    while changed:
+        changed = False
+        for path in paths(kernel.statements):
+            for is_flat in (False, True):
+                less = dataclasses.replace(kernel, statements=without(kernel.statements, path, is_flat))
+                try:
+                    changed = is_wrong(less)
+                except Exception:
+                    continue
+                if changed:
+                    kernel = less
+                    break
+            if changed:
+                break
+    return kernel
+
+
+@click.command()
+@click.option("--seeds", nargs=2, type=int, default=(0, 100), show_default=True)
+@click.option("--together", default=20, show_default=True, help="Kernels in a program.")
+@click.option("--shorten", default=6, show_default=True, help="How many are shortened.")
+@click.option("--option", multiple=True, help="Of the compiler.")
+def main(seeds: tuple[int, int], together: int, shorten: int, option: tuple[str, ...]) -> None:
+    """Run the kernels of these seeds, and print those that differ."""
+    wrong = 0
+    with ps.Device(private=True) as device:
+        queue = device.queue()
+
+        def how(*kernels: Generated) -> list[tuple[Generated, str]]:
+            try:
+                return differences(kernels, queue, option)
+            except HostError as error:
+                print(f"from {kernels[0].name}: {error}", flush=True)
+                return []
+            except ps.Error as error:
+                if len(kernels) > 1:
+                    return [each for kernel in kernels for each in how(kernel)]
+                return [(kernels[0], str(error)[:2000])]
+
+        for first in range(*seeds, together):
+            found = how(*(generated(seed) for seed in range(first, min(first + together, seeds[1]))))
+            for kernel, what in found:
+                wrong += 1
+                print(f"// {kernel.name}, grid {kernel.grid}, block {kernel.block}: {what}", flush=True)
+                if wrong <= shorten:
+                    print(shortened(kernel, lambda each: bool(how(each))).source(), flush=True)
+            print(f"{first}: {len(found)} differ", flush=True)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
