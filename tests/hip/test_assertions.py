@@ -66,6 +66,21 @@ def test_a_failure_is_told_until_the_module_goes(x, check):
     ok(hip.hipDeviceSynchronize())
 
 
+DEEP = b"""
+__device__ unsigned f(unsigned n, unsigned x) { return n == 0 ? x : f(n - 1, x * 5) * 3 + 1; }
+extern "C" __global__ void deep(unsigned* x, unsigned n) { x[threadIdx.x] += f(n, 3); }
+"""
+
+
+def test_a_recursion_that_is_too_deep_is_told(x, device):
+    if device.info.backend != "opencl" or device.info.kind != "cpu":
+        pytest.skip("GPUs have a stack, and SYCL does not tell where variables are")
+    function = ok(hip.hipModuleGetFunction(load(DEEP), b"deep"))
+    for n, told in ((60, E.hipSuccess), (66, E.hipErrorAssert)):
+        ok(hip.hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, None, None, (x, n)))
+        assert hip.hipDeviceSynchronize() == (told,)
+
+
 def test_streams_and_events_tell(x, check):
     stream, event = ok(hip.hipStreamCreate()), ok(hip.hipEventCreate())
     check(x, 1, stream)

@@ -2,6 +2,7 @@ import threading
 
 import pytest
 
+import forebay as ps
 from forebay import hip
 from forebay.hip.functions.unavailable import SUBJECTS
 from forebay.hip.table import CHAPTERS, chapter_of, table
@@ -49,6 +50,29 @@ def test_each_thread_has_its_own(device):
 def test_a_launch_that_fails_sticks_too(device):
     hip.hipModuleLaunchKernel(None, 1, 1, 1, 1, 1, 1)
     assert hip.hipGetLastError() == (E.hipErrorInvalidHandle,)
+
+
+@pytest.mark.parametrize("flags", ["x", 1.5, None, b"1"])
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("hipExtMallocWithFlags", (64,)), ("hipMallocManaged", (64,)), ("hipHostMalloc", (64,)),
+        ("hipStreamCreateWithFlags", ()), ("hipEventCreateWithFlags", ()),
+    ],
+)  # fmt: skip
+def test_flags_that_are_no_number(device, name, arguments, flags):
+    """An error code, or a TypeError that HIP's function cannot give; no complaint about how a message is written."""
+    try:
+        code = getattr(hip, name)(*arguments, flags)[0]
+    except TypeError:
+        return
+    assert code == E.hipErrorInvalidValue
+
+
+@pytest.mark.parametrize("extent", [float("nan"), float("inf"), 2.5, "3", (1, 2, 3, 4)])
+def test_extents_that_are_none_are_named(device, extent):
+    with pytest.raises(ps.ArgumentTypeError, match=r"extents?"):
+        hip.hipLaunchKernel(None, extent, 1, (), 0, None)
 
 
 def test_names(device):

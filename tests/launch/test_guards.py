@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import forebay as ps
+from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
 
 pytestmark = pytest.mark.executes(run=False)  # null hardware does not fill the guards
@@ -148,6 +149,31 @@ def test_a_launch_is_not_waited_for_while_a_host_function_or_a_gate_holds_the_de
     assert buffer.get(queue=held).tolist()[:4] == [0, 1, 2, 3]
     with pytest.raises(ps.OutOfBoundsError):  # and now launches are checked again
         held.launch(kernels["put"], 1, 1, buffer, 10, 1)
+
+
+@pytest.mark.needs("OpenCL")
+def test_a_launch_is_checked_while_a_gate_that_was_opened_still_counts(device):
+    """The thread that opens the gate stays between the driver's call and the count until the launch waits for it."""
+
+    class Watched(ps.Device):
+        def _wait_for_openings(self):
+            calls.driver.go_on()
+            super()._wait_for_openings()
+
+    with Watched(device.name, debug=True, private=True) as debugging, observe(debugging) as calls:
+        kernels, buffer = debugging.program(SOURCE), debugging.zeros(10, "i4")
+        held, free = debugging.queue(blocking=False), debugging.queue(blocking=False)
+        gate = held._gate()
+        calls.driver.pause("clSetUserEventStatus")
+        opener = threading.Thread(target=gate.open)
+        opener.start()
+        try:
+            calls.driver.wait_until_paused()
+            with pytest.raises(ps.OutOfBoundsError):
+                free.launch(kernels["put"], 1, 1, buffer, 10, 1)
+        finally:
+            calls.driver.go_on()
+            opener.join()
 
 
 def test_a_host_function_launches(debugging, kernels):

@@ -35,6 +35,7 @@ def kernels(device):
 def values(device, queue):
     buffer = device.empty(10, "i4")
     queue.copy(buffer, np.arange(10, dtype="i4"))
+    queue.finish()  # tests read it on other queues, which nothing orders after this one
     return buffer
 
 

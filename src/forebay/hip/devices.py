@@ -150,7 +150,7 @@ def set_current(number: int) -> None:
 def check_schedule(flags: Any) -> None:
     """Raise for flags that HIP does not have, or that do not go together; hipErrorInvalidValue."""
     if operator.index(flags) & ~0x1F or bin(flags & 7).count("1") > 1:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"a device has no flags {flags:#x}")
+        raise HipError(hipError_t.hipErrorInvalidValue, f"a device has no flags {flags!r}")
 
 
 def is_open(number: int) -> bool:

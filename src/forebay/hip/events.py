@@ -100,7 +100,7 @@ def event_of(event: Any) -> ihipEvent_t:
 def _create(flags: int) -> ihipEvent_t:
     interprocess = flags & hipEventInterprocess
     if flags & ~FLAGS or flags & BOTH_RELEASES == BOTH_RELEASES or (interprocess and not flags & hipEventDisableTiming):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"an event cannot have the flags {flags:#x}")
+        raise HipError(hipError_t.hipErrorInvalidValue, f"an event cannot have the flags {flags!r}")
     if interprocess:
         raise HipError(hipError_t.hipErrorNotSupported, "events of one process are not seen by another")
     made = ihipEvent_t(FIRST_HANDLE + 16 * next(_numbers))
@@ -184,7 +184,7 @@ def hipEventRecordWithFlags(event: Any, stream: Any = None, flags: int = 0) -> N
     `hipGraphAddEventRecordNode`; elsewhere the flag changes nothing.
     """
     if flags not in (0, hipEventRecordExternal):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipEventRecordWithFlags: flags {flags:#x}")
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipEventRecordWithFlags: flags {flags!r}")
     record_event(event, stream, external=flags == hipEventRecordExternal)
 
 
@@ -253,7 +253,7 @@ def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
     queue = queue_of(stream)
     recorded = event_of(event)
     if flags not in (0, hipEventWaitExternal):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipStreamWaitEvent: flags {flags:#x}")
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipStreamWaitEvent: flags {flags!r}")
     assert recorded.event is not None
     if not (flags == hipEventWaitExternal and _captured("wait", recorded, queue)):
         queue.wait(recorded.event)

@@ -90,7 +90,7 @@ cdef class Handle(Address):
 
 
 cdef extent_of(value):
-    if isinstance(value, floating) and value == int(value):
+    if isinstance(value, floating) and value.is_integer():
         return int(value)  # n / block.x
     try:
         extent = value.__index__()

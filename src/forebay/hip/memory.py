@@ -125,7 +125,7 @@ def hipExtMallocWithFlags(sizeBytes: int, flags: int) -> DeviceArray:
     """
     nbytes = size_of(sizeBytes)
     if flags not in DEVICE_FLAGS or (flags == hipMallocSignalMemory and nbytes != 8):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipExtMallocWithFlags({nbytes}, {flags:#x})")
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipExtMallocWithFlags({nbytes}, {flags!r})")
     return allocate(nbytes)
 
 
@@ -140,7 +140,7 @@ def _host_memory(device: Device, nbytes: int) -> Any:
 def _host_malloc(size: int, flags: int) -> Any:
     nbytes = size_of(size)
     if flags & ~HOST_FLAGS or (flags & hipHostMallocCoherent and flags & hipHostMallocNonCoherent):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipHostMalloc has no flags {flags:#x}")
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipHostMalloc has no flags {flags!r}")
     if nbytes == 0:
         return HostArray(None, (0,))
     return hand_out(HostArray, _host_memory(current_device(), nbytes), hipMemoryType.hipMemoryTypeHost, flags)
@@ -198,7 +198,7 @@ def hipMallocManaged(size: int, flags: int = hipMemAttachGlobal) -> Any:
     """
     nbytes = size_of(size)
     if nbytes == 0 or flags not in (hipMemAttachGlobal, hipMemAttachHost):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipMallocManaged({nbytes}, {flags:#x})")
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipMallocManaged({nbytes}, {flags!r})")
     buffer = current_device().empty(nbytes, "u1", usm_type="shared")
     return hand_out(HostArray, buffer, hipMemoryType.hipMemoryTypeManaged, flags)
 

@@ -147,12 +147,11 @@ def _load(image: Any) -> ihipModule_t:
 
 def _watch_assertions(module: ihipModule_t) -> None:
     """Let synchronizing functions tell when an assertion in one of the module's kernels has failed."""
-    variable = module.code.find_variable(ASSERTION) if module.code is not None else None
-    if variable is None or module.program is None:
+    if module.code is None or module.program is None:
         return
     try:
-        flag = module.program.get_global(variable.symbol)
-    except (NotSupportedError, InvalidArgumentError):  # the driver does not tell where variables are
+        flag = module.program.get_global(ASSERTION)
+    except (NotSupportedError, InvalidArgumentError):  # it has none, or the driver does not tell where variables are
         return
     device = flag.device
     queue = device.queue(blocking=False)  # waits for nothing but itself

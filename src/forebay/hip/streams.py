@@ -112,7 +112,7 @@ def handle_of(stream: Any) -> ihipStream_t:
 
 def _create(flags: int, priority: int) -> ihipStream_t:
     if flags not in (0, hipStreamNonBlocking):
-        raise HipError(hipError_t.hipErrorInvalidValue, f"a stream has no flags {flags:#x}")
+        raise HipError(hipError_t.hipErrorInvalidValue, f"a stream has no flags {flags!r}")
     device = current_device()
     stream = ihipStream_t()
     stream.queue = device.queue(blocking=not flags, priority=priority)

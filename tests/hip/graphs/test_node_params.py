@@ -313,9 +313,9 @@ def test_a_graph_as_a_node(graph, stream, function):
 @pytest.mark.executes
 def test_a_graph_within_a_graph_within_itself(graph, stream, function):
     there = ints(value=0)
-    add(graph, function("add"), there, 1)
-    ok(hip.hipGraphAddChildGraphNode(graph, None, 0, graph))
-    ok(hip.hipGraphAddChildGraphNode(graph, None, 0, graph))
+    first = add(graph, function("add"), there, 1)
+    second = ok(hip.hipGraphAddChildGraphNode(graph, [first], 1, graph))
+    ok(hip.hipGraphAddChildGraphNode(graph, [second], 1, graph))
     assert ok(hip.hipGraphGetNodes(graph))[1] == 3
     run(graph, stream)
     assert read(there) == [4] * N

@@ -60,7 +60,7 @@ def hipHostRegister(hostPtr: Any, sizeBytes: int, flags: int = 0) -> None:
     nbytes = size_of(sizeBytes)
     address, owner = address_of(hostPtr)
     if address == 0 or nbytes == 0 or flags & ~FLAGS:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"hipHostRegister: {nbytes} bytes at {address:#x}, {flags:#x}")
+        raise HipError(hipError_t.hipErrorInvalidValue, f"hipHostRegister: {nbytes} bytes at {address:#x}, {flags!r}")
     if isinstance(owner, np.ndarray) and (owner.nbytes < nbytes or not owner.flags.writeable):
         raise HipError(hipError_t.hipErrorInvalidValue, f"hipHostRegister: {owner.nbytes} bytes that can be written to")
     refuse_unsafe("hipHostRegister")

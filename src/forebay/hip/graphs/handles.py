@@ -155,7 +155,7 @@ def _number(thing: Any, what: str) -> int:
     try:
         return int(thing)
     except (TypeError, ValueError):
-        raise ArgumentTypeError(f"this is not a {what}, but a {type(thing).__name__}") from None
+        raise ArgumentTypeError(f"this is no {what}, but a {type(thing).__name__}") from None
 
 
 def graph_of(thing: Any) -> ihipGraph:
@@ -263,7 +263,7 @@ def hipGraphClone(originalGraph: Any) -> ihipGraph:
 def _instantiate(graph: Any, flags: int) -> hipGraphExec:
     known = graph_of(graph)
     if flags & ~ANY_FLAGS:
-        raise HipError(hipError_t.hipErrorInvalidValue, f"instantiating a graph: flags {flags:#x}")
+        raise HipError(hipError_t.hipErrorInvalidValue, f"instantiating a graph: flags {flags!r}")
     assert known.graph is not None
     handle = hipGraphExec(FIRST_EXECUTABLE + 16 * next(_numbers))
     with invalid_values():

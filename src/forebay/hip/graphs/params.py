@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from forebay.core.errors import ArgumentTypeError
 from forebay.hip.modules import dim3
 from forebay.hip.transfers.params import Record, hipMemPoolProps
 
@@ -124,4 +125,6 @@ class hipMemAllocNodeParams(Record):
 def extents_of(given: Any) -> tuple[int, ...]:
     """Return three extents of a grid or a block."""
     values = (given,) if isinstance(given, int) or not hasattr(given, "__iter__") else tuple(given)
+    if len(values) > 3:
+        raise ArgumentTypeError(f"a grid or a block has 1 to 3 extents, not {len(values)}")
     return tuple(dim3(*values))

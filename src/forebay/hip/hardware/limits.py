@@ -63,12 +63,12 @@ def hipDeviceSetLimit(limit: Any, value: int) -> None:
     `limit` is a hipLimit_t, and `value` bytes.
 
     Returns ``(hipError_t,)``. Drivers make room for the stack of a kernel and for printf by themselves.
-    hipErrorNotSupported for a larger heap, because kernels have none; hipErrorUnsupportedLimit for other limits.
+    hipErrorNotSupported for a larger heap: each program has one of 8 MiB; hipErrorUnsupportedLimit for other limits.
     """
     current_device()
     known, nbytes = _limit(limit), size_of(value)
     if known == hipLimit_t.hipLimitMallocHeapSize and nbytes > LIMITS[known]:
-        raise HipError(hipError_t.hipErrorNotSupported, "kernels have no heap here: no malloc and no new in a kernel")
+        raise HipError(hipError_t.hipErrorNotSupported, "the kernels of a program have a heap of 8 MiB")
     _set[current_number(), known] = nbytes
 
 

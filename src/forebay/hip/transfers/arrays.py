@@ -139,7 +139,7 @@ def array_of(array: Any, freed: hipError_t = hipError_t.hipErrorContextIsDestroy
 def _check_extent(width: int, height: int, depth: int, flags: int) -> None:
     layered = bool(flags & (hipArrayLayered | hipArrayCubemap))
     if width == 0 or flags & ~FLAGS or (depth and not height and not layered):
-        raise HipError(Invalid, f"no array has {width} x {height} x {depth} elements and flags {flags:#x}")
+        raise HipError(Invalid, f"no array has {width} x {height} x {depth} elements and flags {flags!r}")
     if layered and depth == 0:
         raise HipError(Invalid, "an array of no layers")
     if flags & hipArrayCubemap and (
