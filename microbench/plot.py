@@ -14,28 +14,21 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from .bench import Row
+from .layers.all import LAYERS
 from .report import Report
 
 matplotlib.use("Agg")
 
-MARKERS = "os^vD<>phX*P"
-LAYERS: tuple[str, ...] = (
-    "C",
-    "C again",
-    "C recording",
-    "forebay bound",
-    "forebay",
-    "forebay.hip",
-    "pyopencl",
-    "pyopencl call",
-)
-LAYERS += ("dpctl", "CUDA C", "CuPy", "cuda.core", "PyTorch")
+MARKERS = "os^vD<>phX*P8dH"
+TABLE: Any = matplotlib.colormaps["tab20"]
+COLOURS = [*TABLE.colors[::2], *TABLE.colors[1::2]]  # the ten dark ones first
+NAMES = [layer.name for layer in LAYERS]
 
 
 def style(layer: str) -> dict[str, Any]:
     """The same colour and marker for a layer in every picture."""
-    index = LAYERS.index(layer) if layer in LAYERS else len(LAYERS)
-    return {"color": f"C{index % 10}", "marker": MARKERS[index % len(MARKERS)], "markersize": 4, "linewidth": 1.2}
+    index = NAMES.index(layer) if layer in NAMES else len(NAMES)
+    return {"color": COLOURS[index], "marker": MARKERS[index], "markersize": 4, "linewidth": 1.2}
 
 
 def rows_of(report: Report, case: str, pattern: str) -> dict[str, list[tuple[int, Row]]]:
@@ -61,7 +54,15 @@ def lines(axes: Axes, rows: dict[str, list[tuple[int, Row]]], zero_at: float | N
     if high / low < 10:  # or the noise would fill the picture
         axes.set_ylim(low / 2, high * 2)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if high / low < 10 else ""))
+    axes.yaxis.set_minor_formatter(
+        FuncFormatter(lambda value, _: f"{value:g}" if high / low < 10 and f"{value:e}"[0] in "235" else "")
+    )
+
+
+def legend(figure: Figure) -> None:
+    """Say below the panes what the lines of all of them are."""
+    known = {str(line.get_label()): line for axes in figure.axes for line in axes.get_lines()}
+    figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=8, fontsize="x-small")
 
 
 def queues(report: Report) -> Figure | None:
@@ -79,7 +80,7 @@ def queues(report: Report) -> Figure | None:
         lines(axes, rows, zero_at=0.5)
         axes.set_xlabel(f"{label} (left: none)")
         axes.set_ylabel("µs a launch on the null stream")
-        axes.legend(fontsize="x-small")
+    legend(figure)
     return figure
 
 
@@ -113,7 +114,7 @@ def _against_length(panels: list[tuple[dict[str, list[tuple[int, Row]]], str]], 
         axes.set_xscale("log", base=10)
         axes.set_xlabel(f"launches in it, {label}")
         axes.set_ylabel(unit)
-        axes.legend(fontsize="x-small")
+    legend(figure)
     return figure
 
 
