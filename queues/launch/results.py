@@ -108,6 +108,10 @@ def launch_for_result(queue: Queue, kernel: Kernel, grid: Any, block: Any, argum
     buffer = queue.device._lend(queue, 1, dtype.base if not dtype.shape else np.dtype((np.void, dtype.itemsize)))
     try:
         queue.launch(kernel, grid, block, *arguments, buffer)
+    except BaseException:
+        buffer.close()  # a free is ordered like a command, and a refused launch leaves the queue as it was
+        raise
+    try:
         staged = queue.device.driver.stage(dtype.itemsize)
         event = queue._copy_to_staging(staged, buffer)
     finally:

@@ -9,7 +9,8 @@ from forebay.core.state cimport DeviceState, QueueState
 cdef class Block:
     cdef object native  # the driver's memory object
     cdef size_t nbytes
-    cdef Epochs* freed_on  # retained; NULL when nothing can use the memory any more
+    cdef bint freed  # by a queue, since it was handed out last
+    cdef Epochs* freed_on  # the queue that freed it last, retained; NULL when none has
     cdef uint64_t freed_at
     cdef bint freed_on_null
     cdef bint freed_on_blocking

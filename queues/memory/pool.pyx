@@ -263,7 +263,7 @@ cdef class MemoryPool:
                 if block is None:
                     raise
         with self.lock:
-            forget_free(block)
+            block.freed = False  # where it was freed before is kept: who never uses it gives it back as it was
             self.used_now += block.nbytes
             self.used_peak = max(self.used_peak, self.used_now)
         native = block.native
@@ -276,7 +276,7 @@ cdef class MemoryPool:
 
     def _give_back(self, Block block) -> None:
         """Take back a block that was freed, or that nothing can use any more. Called from a destructor."""
-        if block.freed_on != NULL:
+        if block.freed:
             block.freed_at = submitted_epoch(block.freed_on)
         self.returned.append(block)
 
@@ -453,6 +453,8 @@ cdef int take_back(Allocation allocation, object lease, QueueState* state) excep
     cdef Block block = lease.block
     if allocation.closed:
         raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")
+    forget_free(block)
+    block.freed = True
     block.freed_on = retain_epochs(state.epochs)
     block.freed_on_null = state.is_null
     block.freed_on_blocking = state.blocking

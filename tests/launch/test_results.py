@@ -141,7 +141,8 @@ def test_together_with_scratch(device, queue, values):
         ("sum", (None, "x"), "i4", ps.ArgumentTypeError, TypeError, "argument 1"),
     ],
 )
-def test_what_is_refused(device, queue, kernels, name, arguments, result, kind, builtin, word):
+def test_what_is_refused(device, queue, hold, kernels, name, arguments, result, kind, builtin, word):
+    hold(device.null_queue)  # a blocking queue is ordered after it, also when it frees memory
     before = queue.epoch
     with pytest.raises(kind, match=word) as caught:
         queue.launch(kernels[name], 1, 1, *arguments, result=result)

@@ -353,6 +353,27 @@ def test_without_opportunistic_reuse_what_is_done_is_no_reason(make_queue, fill,
     assert b.alloc(N, "i4").address == address
 
 
+@pytest.mark.parametrize("give_up", ["close", "del"])
+def test_memory_that_nobody_used_comes_back_as_it_was(make_queue, fill, pool, give_up):
+    """The queue may still be using it by commands from before its free, which nothing orders others after."""
+    pool.release_threshold = 1 << 30
+    pool.reuse_allow_internal_dependencies = False
+    pool.reuse_allow_opportunistic = False
+    a, b = make_queue(blocking=False), make_queue(blocking=False)
+    buffer = a.alloc(N, "i4")
+    address = buffer.address
+    a.launch(fill, 1, 1, buffer, 1)
+    a.free(buffer)
+    again = a.alloc(N, "i4")
+    assert again.address == address
+    if give_up == "close":
+        again.close()
+    del again
+    gc.collect()
+    assert b.alloc(N, "i4").address != address
+    assert a.alloc(N, "i4").address == address
+
+
 @pytest.mark.executes(run=False)
 def test_the_queue_that_it_was_freed_on_may_be_gone(device, make_queue, hold, fill, full_pool):
     a, b = device.queue(blocking=False), make_queue(blocking=False)
