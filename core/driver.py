@@ -256,6 +256,8 @@ class Natives(dict[str, DriverKernel]):
         What the compiler said about the program, as users read it; empty for nothing.
     vectors
         False where kernels were built to run thread by thread, because the compiler ended its process over them.
+    unusable
+        The kernels that the compiler built into something else than they say, by name, with the reason.
     """
 
     def __init__(
@@ -269,6 +271,7 @@ class Natives(dict[str, DriverKernel]):
         self.variable = variable
         self.log = log
         self.vectors = vectors
+        self.unusable: dict[str, str] = {}
 
 
 class Adopted(NamedTuple):

@@ -29,6 +29,7 @@ from forebay.queues.opencl import operations, variables
 from forebay.queues.opencl.block_shapes import let_blocks_be_flat
 from forebay.queues.opencl.discovery import INTEL_CPU
 from forebay.queues.opencl.turns import POCL, turn
+from forebay.queues.opencl.warps_made import NO_WARPS, options_for_warps, without_warps
 
 # Without this option a driver may drop the names and types of parameters.
 REPORT_PARAMETERS = "-cl-kernel-arg-info"
@@ -210,10 +211,8 @@ class Builder:
         self._source = source
         self._flat: set[str] = set()
         if isinstance(source, bytes) and info.platform == INTEL_CPU:
-            source = self._source = let_threads_return(source)
-            # The runtime makes no sub-groups when it must not optimize.
-            if "-cl-opt-disable" not in options:
-                self._source, self._flat = let_blocks_be_flat(source)
+            self._source, self._flat = let_blocks_be_flat(let_threads_return(source))
+            options = options_for_warps(source, options)
         self._options = options
 
     def build(self) -> Natives:
@@ -246,7 +245,9 @@ class Builder:
             if restored is not None:
                 return restored
         program, kernels = self._compiled(declared)
-        cache.put(key, self._entry_of(program, kernels).dumps())
+        entry = self._entry_of(program, kernels)
+        cache.put(key, entry.dumps())
+        kernels.unusable = self._unusable(entry)
         return kernels
 
     def compiled_entry(self) -> Entry:
@@ -337,9 +338,15 @@ class Builder:
                 return None
             kernels = self._kernels_of(program, entry.declared, list(entry.declared))
             kernels.log, kernels.vectors = entry.log, entry.vectors
+            kernels.unusable = self._unusable(entry)
             return kernels
         except (cl.Error, errors.NotSupportedError):
             return None
+
+    def _unusable(self, entry: Entry) -> dict[str, str]:
+        if self._info.platform != INTEL_CPU:
+            return {}
+        return dict.fromkeys(without_warps(entry.binary, entry.declared), NO_WARPS)
 
     def _kernels_of(self, program: cl.Program, declared: Declared, names: list[str] | None = None) -> Natives:
         if names is None:

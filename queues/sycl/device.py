@@ -15,6 +15,7 @@ from forebay.queues.kernels.early_returns import let_threads_return
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.levelzero import discovery as level_zero
 from forebay.queues.opencl import discovery as opencl
+from forebay.queues.opencl.warps_made import options_for_warps
 from forebay.queues.sycl import calls, operations
 from forebay.queues.sycl.objects import (
     Bundle,
@@ -241,6 +242,7 @@ class SyclDevice:
         over_opencl = self.native.backend.name == "opencl"
         if isinstance(source, bytes) and self.info.platform == opencl.INTEL_CPU:
             source = let_threads_return(source)
+            options = options_for_warps(source, options)
         if declared is None and not over_opencl:
             raise errors.NotSupportedError(
                 f"{self.info.name} takes SPIR-V only, because SYCL compiles OpenCL C for no other backend than OpenCL; "
@@ -248,9 +250,11 @@ class SyclDevice:
             )
         beneath = self._opencl() if over_opencl else self._level_zero()
         facts: dict[str, Any]
+        unusable: dict[str, str] = {}
         if beneath is not None:
             built = self._built_beneath(beneath, source, options)
             facts = {name: (kernel.parameters, kernel.required_block) for name, kernel in built.items()}
+            unusable = built.unusable
             if isinstance(source, bytes) and not built.vectors:
                 from forebay.queues.opencl.programs import without_vectors
 
@@ -264,7 +268,9 @@ class SyclDevice:
             return Natives({}, self._no_variable)
         bundle = Bundle(self.handle, source, " ".join(options))
         kernels = {name: SyclProgramKernel(self, bundle.kernel(name), name, *each) for name, each in facts.items()}
-        return Natives(kernels, self._no_variable)
+        natives = Natives(kernels, self._no_variable)
+        natives.unusable = unusable
+        return natives
 
     def _parameter(self, kernel: str, index: int, declared: spirv.Declared) -> Parameter:
         def refuse() -> int:

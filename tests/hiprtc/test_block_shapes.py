@@ -282,14 +282,12 @@ def test_kernels_that_are_left_as_they_are(device, program, queues, block):
 
 @pytest.mark.parametrize("options", [("-O0",), ("-O1", "-g"), ("-O3",)], ids=" ".join)
 def test_options(device, queues, options):
-    """Indices are right without optimization, too, where Intel's CPU runtime has no warps."""
     if find_clang()[0] is None:
         pytest.skip(find_clang()[1])
     with device.program(SOURCE, options) as program:
         out = device.empty((3 * 35, 13), "i4")
         queues[0].launch(program["indices"], (3,), (5, 7), out)
-        got, columns = out.get(queue=queues[0]), 12 if options == ("-O0",) else 13
-        assert np.array_equal(got[:, :columns], indices((3,), (5, 7)).reshape(-1, 13)[:, :columns])
+        assert np.array_equal(out.get(queue=queues[0]), indices((3,), (5, 7)).reshape(-1, 13))
 
 
 def test_graphs_tell_the_shape_that_was_given(device, program):

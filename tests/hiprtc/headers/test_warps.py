@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import forebay as ps
+
 pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")]
 
 LANES = np.arange(32)
@@ -146,18 +148,33 @@ def test_votes_of_a_block(compiled):
     assert out.tolist() == [[0] * 64, [3064] * 64, [1032] * 64]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Intel's runtime for CPUs 2026.2 makes no vectors of this, and each lane gets its own"
-)
-def test_a_shuffle_after_a_loop_with_a_branch_of_the_block(compiled):
-    source = """extern "C" __global__ void k(const unsigned* in, unsigned* out, unsigned n) {
+LOOP = """
+    extern "C" __global__ void loop(const unsigned* in, unsigned* out, unsigned n) {
         unsigned tid = threadIdx.x, c = in[blockIdx.x], d = 1;
         for (unsigned i = 0; i < gridDim.x; i++)
             if ((blockIdx.x ^ n) & 1) {
                 if ((i & 3) == 0) { c = 8; d += i; } else if ((i & 3) == 1) d += i;
             }
-        out[tid + 32 * blockIdx.x] = c + d + __shfl_xor(tid, 3); }"""
-    out = np.zeros((2, 32), "u4")
-    compiled(source).run("k", 2, 32, np.array([5, 6], "u4"), out, np.uint32(2))
-    lanes = np.arange(32) ^ 3
-    assert out.tolist() == [(lanes + 6).tolist(), (lanes + 10).tolist()]
+        out[tid + 32 * blockIdx.x] = c + d + __shfl_xor(tid, 3); }
+    extern "C" __global__ void other(unsigned* out) { out[threadIdx.x] = __shfl_xor(threadIdx.x, 3); }"""
+
+
+def test_a_kernel_that_gets_no_warps_is_refused(device, queue):
+    """Intel's compiler for CPUs (2026.2) makes no vectors of this loop, and each thread would be a warp of its own."""
+    for _ in range(2):  # built, and from the cache
+        with device.program(LOOP) as program:
+            if "cpu" in device.info.kind:
+                with pytest.raises(ps.NotSupportedError, match=r"kernel 'loop': it has warps.*-O3"):
+                    program["loop"]
+            out = device.zeros(32, "u4")
+            queue.launch(program["other"], 1, 32, out)
+            assert out.get(queue=queue).tolist() == (np.arange(32) ^ 3).tolist()
+
+
+@pytest.mark.parametrize("option", ["-O0", "-O3"])
+def test_warps_with_options(device, queue, option):
+    with device.program(LOOP, (option,)) as program:
+        out = device.zeros((2, 32), "u4")
+        queue.launch(program["loop"], 2, 32, device.array(np.array([5, 6], "u4")), out, np.uint32(2))
+        lanes = np.arange(32) ^ 3
+        assert out.get(queue=queue).tolist() == [(lanes + 6).tolist(), (lanes + 10).tolist()]
