@@ -372,6 +372,8 @@ class MixedPlayer(Player):
                 freed = Action(lambda queue: queue.free(memory.buffer), lambda: None, [memory])
                 if self.attempt(queue, freed, True):
                     self.lose(memory)
+                    if k % 3 == 0:
+                        queue.alloc(SIZE, "u4").close()  # handed out and not used, it is the queue's still
         elif what == "close memory":
             if len(self.memories) > 3:
                 memory = self.memories[i % len(self.memories)]
