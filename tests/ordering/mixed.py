@@ -1,8 +1,8 @@
 """Random programs with everything in the mix, compared whole with their model.
 
-Launches with scratch and by-value arguments, memory of the pool, copies, fills, events, waits, the null queue, graphs
-with branches and with graphs in them, steps, host functions, gates, closings in the middle, and several threads. A seed
-is a program: the same operations each time, whatever the device's timing.
+Launches with scratch, by-value arguments, arrays of the host and results, memory of the pool, copies, also with strides,
+fills, events, waits, the null queue, graphs with branches and with graphs in them, steps, host functions, gates,
+closings in the middle, and several threads. A seed is a program: the same operations each time, whatever the device's timing.
 """
 
 import contextlib
@@ -16,42 +16,16 @@ import numpy as np
 import forebay as ps
 from tests.helpers.observer import EXECUTES
 
-from . import program as simple
-from .program import SIZE, Action, Memory, Program
+from .mixed_program import MOST, ROWS, SOURCE, HostMemory, MixedProgram
+from .program import SIZE, Action, Memory
 from .test_programs import QUEUES, Player
 
-ROWS, MOST = 8, 300  # elements that a size is read from, and the most elements of scratch
-PASSES = 40  # over the scratch by every fourth launch, so that launches side by side really overlap
-BLOCK = 60  # elements of an array passed by value
-SOURCE = f"""{simple.SOURCE}
-kernel void tally(global uint *a, global const uint *rows, global volatile uint *room, uint k)
-{{
-    uint n = rows[0];
-    uint spoilt = 0, passes = k % 4 ? 1 : {PASSES};
-    for (uint i = 1; i < {ROWS}; i++) n = max(n, rows[i]);
-    for (uint pass = passes; pass-- > 0;) {{
-        for (uint i = 0; i < n; i++) room[i] = a[i % {SIZE}] * 3 + i + k + pass;
-        for (uint i = 0; i < n; i++) spoilt += room[i] != a[i % {SIZE}] * 3 + i + k + pass;
-    }}
-    for (uint i = 0; i < n; i++) a[i % {SIZE}] = a[i % {SIZE}] * 5 + room[n - 1 - i] + spoilt;
-}}
-kernel void gather(global uint *a, global const uint *block)
-{{
-    uint sum = 0;
-    for (uint i = 0; i < {BLOCK}; i++) sum = sum * 7 + block[i];
-    a[get_global_id(0)] = a[get_global_id(0)] * 3 + sum;
-}}
-typedef struct {{ uint a; uint b; }} Pair;
-kernel void take(global uint *a, Pair pair) {{ a[get_global_id(0)] = a[get_global_id(0)] * 3 + pair.a * 10 + pair.b; }}
-kernel void rewrite(global uint *rows, uint k) {{ rows[get_global_id(0)] = k + get_global_id(0); }}
-"""
-
 WEIGHTS = {
-    "advance": 8, "combine": 4, "scratch": 6, "by value": 3, "take": 2, "bound": 2, "copy": 3, "fill": 2, "part": 1,
-    "upload": 2, "download": 3, "compute": 2, "rows": 2, "rewrite rows": 1, "alloc": 4, "free": 3, "make": 1,
-    "close memory": 1, "capture": 3, "graph": 8, "close graph": 1, "step": 2, "record": 2, "wait": 3, "wait queue": 2,
-    "gate": 2, "open": 2, "query": 1, "query point": 1, "finish": 1, "finish point": 1, "finish within": 1,
-    "finish device": 1, "close": 1, "drop": 1,
+    "advance": 8, "combine": 4, "scratch": 6, "by value": 3, "take": 2, "bound": 2, "array": 1, "copy": 3, "columns": 2,
+    "fill": 2, "part": 1, "upload": 2, "download": 3, "compute": 2, "rows": 2, "rewrite rows": 1, "alloc": 4, "free": 3,
+    "make": 1, "close memory": 1, "result": 2, "capture": 3, "graph": 8, "close graph": 1, "step": 2, "record": 2,
+    "wait": 3, "wait queue": 2, "gate": 2, "open": 2, "query": 1, "query point": 1, "finish": 1, "finish point": 1,
+    "finish within": 1, "finish device": 1, "close": 1, "drop": 1,
 }  # fmt: skip
 ACTIONS = list(WEIGHTS)[: list(WEIGHTS).index("alloc")]
 IN_GRAPHS = [each for each in ACTIONS if not each.endswith("rows")] + ["scratch", "scratch", "advance", "graph"]
@@ -63,195 +37,6 @@ class WrongError(AssertionError):
     """A result that is not the model's."""
 
 
-class HostMemory(Memory):
-    """An array of the host that copies and host functions write to."""
-
-    def __init__(self, array):
-        super().__init__(array, 0)
-        array[:] = 0
-
-
-class Graph:
-    """A captured graph, and what a launch of it does."""
-
-    def __init__(self, graph, actions):
-        self.graph = graph
-        self.launched = [graph]  # itself, or executables of it
-        self.actions = actions
-        self.writes = list({memory: None for action in actions for memory in action.writes})
-        self.reads = list({memory: None for action in actions for memory in action.reads})
-        self.measures = list({memory: None for action in actions for memory in action.measures})
-
-    def launching(self, number):
-        def effect():
-            for action in self.actions:
-                action.effect()
-
-        launched = self.launched[number % len(self.launched)]
-        return Action(launched.launch, effect, self.writes, self.reads, measures=self.measures)
-
-    def close(self):
-        for each in {*self.launched, self.graph}:
-            each.close()
-
-
-def tallied(a, rows, k):
-    n = int(rows.max())
-    i = np.arange(n, dtype="u4")
-    room = a[i % SIZE] * np.uint32(3) + i + np.uint32(k)
-    found = a.copy()
-    for first in range(0, n, SIZE):
-        count = min(SIZE, n - first)
-        found[:count] = found[:count] * np.uint32(5) + room[n - 1 - first - np.arange(count)]
-    return found
-
-
-class MixedProgram(Program):
-    """A program that nobody observes, with more kinds of commands."""
-
-    def __init__(self, device, built, careful):
-        super().__init__(device, built)
-        self.careful = careful  # more may hold it than HIP's rules say, so the host opens all gates before it waits
-        self.ends = {}  # by handle, of queues that are closed or gone: a point at which all was submitted
-
-    # -- what commands do
-
-    def tallying(self, memory, rows, k):
-        return self.launching(
-            "tally", memory, rows, k, becomes=lambda: tallied(memory.model, rows.model, k), reads=[rows], grid=(1, 1),
-            measures=[rows],
-        )  # fmt: skip
-
-    def gathering(self, memory, k):
-        block = np.arange(k, k + BLOCK, dtype="u4")
-        total = int(np.polyval(block.astype(object), 7)) % (1 << 32)
-
-        def becomes():
-            return memory.model * np.uint32(3) + np.uint32(total)
-
-        action = self.launching("gather", memory, ps.by_value(block), becomes=becomes)
-
-        def submit(queue):
-            block[:] = np.arange(k, k + BLOCK)
-            action.submit(queue)
-            block[:] = 0  # it was taken
-
-        return action._replace(submit=submit)
-
-    def taking(self, memory, k):
-        def becomes():
-            return memory.model * np.uint32(3) + np.uint32(11 * k + 1)
-
-        return self.launching("take", memory, np.array([k, k + 1], "u4").tobytes(), becomes=becomes)
-
-    def binding(self, memory, k):
-        def submit(queue):
-            self.kernels["advance"].bind(queue, SIZE // 16, 16, memory.buffer, k)()
-
-        return self.advancing(memory, k)._replace(submit=submit)
-
-    def computing(self, host, k):
-        """A host function."""
-
-        def compute():
-            host.buffer[:] = host.buffer * np.uint32(3) + np.uint32(k)
-
-        def effect():
-            host.model[:] = host.model * np.uint32(3) + np.uint32(k)
-
-        return Action(lambda queue: queue.host(compute), effect, [host])
-
-    def rewriting(self, rows, k):
-        def becomes():
-            return k + np.arange(ROWS, dtype="u4")
-
-        return self.launching("rewrite", rows, k, becomes=becomes, grid=(1, ROWS))
-
-    # -- operations
-
-    def perform(self, queue, action):
-        if any(self.device.debug or rows.measured != rows.writers for rows in action.measures):
-            self.open()  # it waits for whoever wrote what is measured
-        super().perform(queue, action)
-        for rows in action.measures:
-            rows.measured = rows.writers
-
-    def capture(self, queues, steps):
-        """Capture (number of the queue, Action)s. A queue waits for another where memory asks for it."""
-        origin, done, own, last = queues[0], {queues[0]: 0}, {}, {}
-
-        def wait(queue, other):
-            queue.wait(other)
-            done[queue] = done.get(queue, 0) | done[other]
-
-        with origin.capture("relaxed") as graph:
-            for number, (at, action) in enumerate(steps):
-                queue = queues[at % min(3, len(queues))]
-                if queue not in done:
-                    wait(queue, origin)
-                before = 0
-                for memory in (*action.writes, *action.reads):
-                    writers, readers = last.get(memory, (0, 0))
-                    before |= writers | (readers if memory in action.writes else 0)
-                for other in list(done):
-                    if own.get(other, 0) & before & ~done[queue]:
-                        wait(queue, other)
-                action.submit(queue)
-                own[queue] = own.get(queue, 0) | 1 << number
-                done[queue] |= 1 << number
-                for memory in action.reads:
-                    writers, readers = last.get(memory, (0, 0))
-                    last[memory] = writers, readers | 1 << number
-                for memory in action.writes:
-                    last[memory] = 1 << number, 0
-            for other in done:
-                if other is not origin:
-                    wait(origin, other)
-        return Graph(graph, [action for _, action in steps])
-
-    def order_after(self, queue, operations):
-        for handle in dict.fromkeys(self.owners[operation] for operation in operations):
-            self.wait(queue, self.ends.get(handle) or self.of[handle][0])
-        return True
-
-    def close(self, queue):
-        handle = self.calls.handle_of(queue)
-        if handle not in self.ends:
-            self.ends[handle] = self.record(queue)
-        super().close(queue)
-
-    def forget(self, queue):
-        if not queue.closed:
-            self.ends[self.calls.handle_of(queue)] = self.record(queue)
-        super().forget(queue)
-
-    # What the program does next must not depend on the device's timing: on what a query finds done, nor on whether a
-    # wait was dropped.
-
-    def new_operation(self, queue, epoch):
-        return None
-
-    def query(self, queue):
-        told = self.told
-        super().query(queue)
-        self.told = told
-
-    def query_point(self, point):
-        told = self.told
-        super().query_point(point)
-        self.told = told
-
-    def open_what_holds(self, queue):
-        rule = self.rule(queue)
-        others = self.rules.queues.values() if rule.null else ()
-        waits_for = rule.may
-        for other in others:
-            waits_for |= other.may if other.blocking else 0
-        for operation in list(self.gates):
-            if self.careful or waits_for >> operation & 1:
-                self.open(operation)
-
-
 class MixedPlayer(Player):
     """Plays operations (what, queue, three numbers, whether it insists) as far as they are allowed at that point."""
 
@@ -259,7 +44,7 @@ class MixedPlayer(Player):
         self.program, self.alone = program, alone
         self.queues = [self.make(kind) for kind in QUEUES]
         self.points = [None] * 3
-        self.memories, self.pooled, self.graphs = [], set(), []
+        self.memories, self.pooled, self.graphs, self.results = [], set(), [], []
         device = program.device
         # A copy to pageable memory waits for the queue on some drivers, and a gate may hold that.
         pageable = np.empty if device.driver.takes_pageable else functools.partial(ps.host_empty, device=device)
@@ -297,7 +82,9 @@ class MixedPlayer(Player):
             "by value": lambda: program.gathering(a, k),
             "take": lambda: program.taking(a, k),
             "bound": lambda: program.binding(a, k),
+            "array": lambda: program.adding_array(a, k),
             "copy": lambda: program.copying(a, b),
+            "columns": lambda: program.copying_columns(a, b, k),
             "fill": lambda: program.filling(a, k),
             "part": lambda: program.filling(a, k, first=SIZE // 4 * (j % 4)),
             "upload": lambda: program.uploading(a, k, late),
@@ -381,6 +168,11 @@ class MixedPlayer(Player):
                     self.attempt(queue, program.copying(self.hosts[j % 2], memory), True)
                 memory.buffer.close()
                 self.lose(memory)
+        elif what == "result":
+            memory = self.memories[i % len(self.memories)]
+            self.attempt(queue, program.totalling(memory, k, self.results), insist)
+            if k % 5 == 0:
+                del self.results[:1]  # nobody reads it
         elif what == "capture":
             self.capture(slot, i * 10000 + j * 100 + k)
         elif what == "close graph":
@@ -504,4 +296,9 @@ def compared(player):
             raise WrongError(
                 f"{what}: {len(wrong)} of {len(got)} wrong, at {first} first: {got[first]}, not {memory.model[first]}"
             )
+    for number, (result, expected) in enumerate(player.results):
+        value = result.get()
+        nbytes += value.nbytes
+        if EXECUTES and value != expected:
+            raise WrongError(f"result {number}: {value}, not {expected}")
     return nbytes
