@@ -1,8 +1,9 @@
 """Random programs with everything in the mix, compared whole with their model.
 
-Launches with scratch, by-value arguments, arrays of the host and results, memory of the pool, copies, also with strides,
-fills, events, waits, the null queue, graphs with branches and with graphs in them, steps, host functions, gates,
-closings in the middle, and several threads. A seed is a program: the same operations each time, whatever the device's timing.
+Launches with scratch, by-value arguments, arrays of the host and results, memory of the pool, copies, also with
+strides, fills, events, waits, the null queue, graphs with branches and with graphs in them, steps, host functions,
+gates, closings in the middle, and several threads. A seed is a program: the same operations each time, whatever the
+device's timing.
 """
 
 import contextlib
