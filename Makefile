@@ -81,10 +81,9 @@ wheels:
 check: $(VENV)/with-check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cython-lint $(ROOMS) $(OBSERVERS)
 	$(BIN)/python setup.py --quiet view
-	$(BIN)/mypy
-	$(BIN)/python release/types_known.py
+	@printf '%s\n' 'cython-lint $(ROOMS) $(OBSERVERS)' mypy 'python release/types_known.py' | \
+	    xargs -P 3 -I CHECK sh -xc '$(BIN)/CHECK'
 
 # Modules are compiled next to their sources, where an editable install finds them.
 $(VENV)/built: $(SOURCES) setup.py $(VENV)/python

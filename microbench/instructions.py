@@ -136,7 +136,7 @@ def instructions(subjects: Sequence[str] = SUBJECTS) -> dict[str, dict[str, int]
         device.program(kernels.opencl())  # fills the cache, so that the counted process does not compile
     with tempfile.TemporaryDirectory(prefix="callgrind-") as folder:
         output = f"--callgrind-out-file={folder}/out"
-        prefix = ("valgrind", "--tool=callgrind", "--collect-atstart=no", output)
+        prefix = ("valgrind", "--tool=callgrind", "--instr-atstart=no", "--collect-atstart=no", output)
         run_python("-m", __name__, *subjects, prefix=prefix)
         found = dict(_read(path) for path in sorted(Path(folder).glob("out.*")))
     return {name: {column: found[name][column] for column in COLUMNS} for name in subjects}

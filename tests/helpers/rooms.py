@@ -1,6 +1,7 @@
 """The floors of forebay's code, and what imports what: read from the sources."""
 
 import ast
+import functools
 import re
 
 from tests.helpers.processes import ROOT
@@ -73,6 +74,7 @@ def imported_by_python(source):
         left.extend(ast.iter_child_nodes(node))
 
 
+@functools.cache
 def read_imports():
     """For each module the others that it imports when it runs; their names are without ``forebay.``."""
     paths = [

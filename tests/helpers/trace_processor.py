@@ -25,9 +25,11 @@ NOT_THERE = 52  # ENOSYS of Emscripten
 
 @functools.cache
 def compiled():
-    """The program, which takes seconds to compile."""
+    """The program. It takes seconds to compile, so wasmtime keeps it in its own folder of the user's cache."""
     (path,) = INTERFACE.glob("v*/trace_processor.wasm")
-    engine = wasmtime.Engine()
+    configuration = wasmtime.Config()
+    configuration.cache = True
+    engine = wasmtime.Engine(configuration)
     return engine, wasmtime.Module.from_file(engine, str(path))
 
 

@@ -1,11 +1,13 @@
+import importlib.util
+
 import pytest
 
 from forebay.queues.selection import devices
 from tests.helpers.processes import python
 
-image = pytest.importorskip("matplotlib.image")
 pytestmark = [
     pytest.mark.needs("no validation layer"),
+    pytest.mark.skipif(not importlib.util.find_spec("matplotlib"), reason="matplotlib is not installed"),
     pytest.mark.skipif(not any(device.usable for device in devices()), reason="no usable device"),
 ]
 
@@ -13,6 +15,7 @@ pytestmark = [
 @pytest.mark.executes
 @pytest.mark.parametrize(("tiles", "queues"), [(2, 2), (3, 2), (1, 1)])
 def test_the_demo_agrees_with_scipy_and_draws(tmp_path, tiles, queues):
+    image = pytest.importorskip("matplotlib.image")
     done = python("-m", "examples.photo", "--output", tmp_path / "demo.png", "--tiles", tiles, "--queues", queues)
     assert done.returncode == 0, done.stdout + done.stderr
     first, *_, last = done.stdout.splitlines()

@@ -9,21 +9,21 @@ from tests.helpers.processes import ROOT
 
 from .test_readme import PRINTS
 
-jupytext = pytest.importorskip("jupytext")
-nbclient = pytest.importorskip("nbclient")
-pytest.importorskip("ipykernel")
-
 NOTEBOOK, PAGE = ROOT / "docs/tutorial.ipynb", ROOT / "docs/tutorial.md"
 MAKE = "jupytext --update --to ipynb docs/tutorial.md"
 
 
+def read(path):
+    return pytest.importorskip("jupytext").read(path)  # which takes long to import
+
+
 def cells_of(path):
-    return [(cell.cell_type, cell.source) for cell in jupytext.read(path).cells]
+    return [(cell.cell_type, cell.source) for cell in read(path).cells]
 
 
 def test_the_notebook_is_the_page():
     assert cells_of(NOTEBOOK) == cells_of(PAGE), f"the page was changed: {MAKE}"
-    assert not [cell for cell in jupytext.read(NOTEBOOK).cells if cell.get("outputs")], "outputs are one machine's"
+    assert not [cell for cell in read(NOTEBOOK).cells if cell.get("outputs")], "outputs are one machine's"
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,8 @@ def run():
     """The cells of code after a run in a kernel of its own."""
     if not any(device.usable for device in devices()):
         pytest.skip("no usable device")
-    notebook = jupytext.read(NOTEBOOK)
+    pytest.importorskip("ipykernel")
+    nbclient, notebook = pytest.importorskip("nbclient"), read(NOTEBOOK)
     nbclient.NotebookClient(notebook, timeout=100, resources={"metadata": {"path": NOTEBOOK.parent}}).execute()
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 

@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
-stats = pytest.importorskip("scipy.stats")
 pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")]
+
+
+@pytest.fixture
+def stats():
+    return pytest.importorskip("scipy.stats")  # which takes long to import
+
 
 DRAW = """
 #include <curand_kernel.h>
@@ -108,7 +113,7 @@ def test_an_offset_skips_and_sequences_differ(draw, generator):
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
-def test_distributions(compiled, generator):
+def test_distributions(compiled, generator, stats):
     """Kolmogorov and Smirnov's test, with a chance of 10^-6 to fail for true random numbers; seeds do not change."""
     source = """
         #include <hiprand/hiprand_kernel.h>
@@ -155,7 +160,7 @@ def test_four_at_a_time(compiled):
     assert ((x[:4] > 0) & (x[:4] <= 1)).all()
 
 
-def test_sobol(compiled):
+def test_sobol(compiled, stats):
     """The first dimension is van der Corput's sequence, in the order of Gray's code."""
     source = """
         #include <curand_kernel.h>
