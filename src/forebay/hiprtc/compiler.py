@@ -28,6 +28,7 @@ from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang
 from forebay.hiprtc.header_names import overlay
 from forebay.hiprtc.indirect_calls import are_given, are_refused, with_direct_calls
 from forebay.hiprtc.library import with_library
+from forebay.hiprtc.mending import both_logs, mended
 from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
 from forebay.hiprtc.recursion import circles, with_levels
@@ -44,6 +45,8 @@ EXTENSIONS = "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_
 NO_STRENGTH_REDUCTION = ("-mllvm", "-disable-lsr")
 FOR_LINES = ("SPV_KHR_non_semantic_info", "--spv-emit-nonsemantic-debug-info")
 EXPRESSION = "name expression"
+ROUNDS = 12  # how often a program that clang refuses is changed
+MANY_ERRORS = ("-ferror-limit", "500")
 ASKED = "__forebay_name_"
 ASKED_LINE = re.compile(
     rf"^@{ASKED}(\d+) = .*? global ptr addrspace\(4\) (?:addrspacecast \(ptr[^@]*)?@({SYMBOL})", re.M
@@ -240,7 +243,24 @@ class _Compilation:
     def module_of(self, source: str, expressions: Sequence[str] = ()) -> tuple[str, str]:
         """The LLVM module of a program, and the warnings."""
         self.sources[self.name] = source
-        return self._llvm(self._whole(source, expressions))
+        text, more, first = _as_clang_takes_it(source), (), ""
+        told: list[str] = []
+        for _ in range(ROUNDS):
+            try:
+                module, log = self._llvm(self._whole(text, expressions), more)
+            except BuildError as error:
+                change = mended(text, self.name, error.log)
+                first = first or error.log
+                if change is None:
+                    log = both_logs(first, error.log)
+                    raise type(error)(f"the program does not compile\n{log}", log=log) from None
+                text, warnings = change
+                told, more = told + warnings, MANY_ERRORS
+            else:
+                break
+        else:
+            raise BuildError(f"the program does not compile\n{first}", log=first)
+        return module, "\n".join(filter(None, [*told, log]))
 
     def bitcode_of(self, module: str | bytes) -> bytes:
         """LLVM's bitcode of a module in either of its forms."""
@@ -332,7 +352,7 @@ class _Compilation:
         names |= {name for text in texts for name in HAS_INCLUDE.findall(text)}
         return [os.path.join(folder, name) for folder in ("", *folders) for name in sorted(names)]
 
-    def _whole(self, source: str, expressions: Sequence[str]) -> str:
+    def _whole(self, text: str, expressions: Sequence[str]) -> str:
         """The program, after macros and before what asks for names.
 
         Macros come after the prelude, precompiled or not: a name of the program's, such as T, is none of its business.
@@ -351,9 +371,9 @@ class _Compilation:
             f"(const void*)&{text.strip().removeprefix('&')};"
             for number, text in enumerate(expressions)
         ]
-        return "\n".join([*lines, f'#line 1 "{self.name}"', _as_clang_takes_it(source), *asked, ""])
+        return "\n".join([*lines, f'#line 1 "{self.name}"', text, *asked, ""])
 
-    def _llvm(self, text: str) -> tuple[str, str]:
+    def _llvm(self, text: str, more: Sequence[str] = ()) -> tuple[str, str]:
         """The LLVM module, and the warnings."""
         language = (
             *(flag for flag in self.options.front_end if LANGUAGE.fullmatch(flag)),
@@ -373,12 +393,12 @@ class _Compilation:
             *self.clang.front_end, *FIXED, *self.options.front_end, *folders, *HEADERS, *self.clang.flags,
             "-ivfsoverlay", str(self._names()), *first,
             "-main-file-name", self.name, "-dependency-file", str(self.listed), "-sys-header-deps", "-MT", "program",
-            "-disable-llvm-passes", "-emit-llvm", "-o", "-", "-",
+            "-disable-llvm-passes", "-emit-llvm", *more, "-o", "-", "-",
         )  # fmt: skip
         status, module, log = self._run(command, text)
         if status and header and BROKEN_HEADER.search(log):
             prelude.forget(header)
-            return self._llvm(text)
+            return self._llvm(text, more)
         if status:
             earliest = next((line for line in log.splitlines() if "error: " in line), "")
             kind = NotNamedError if earliest.startswith(f"{EXPRESSION}:") else BuildError
