@@ -16,7 +16,8 @@ _NAMES: tuple[tuple[str, str, str, str], ...] = (
     ("hip/hip_runtime.h", "cuda/", ".h", """
         builtin_types channel_descriptor crt/device_functions crt/host_config crt/host_defines crt/math_functions
         cuda_device_runtime_api device_atomic_functions device_double_functions device_types driver_types host_config
-        host_defines library_types math_functions sm_20_atomic_functions sm_20_intrinsics sm_30_intrinsics
+        host_defines library_types math_functions sm_11_atomic_functions sm_12_atomic_functions sm_13_double_functions
+        sm_20_atomic_functions sm_20_intrinsics sm_30_intrinsics
         sm_32_atomic_functions sm_32_intrinsics sm_35_atomic_functions sm_35_intrinsics sm_60_atomic_functions
         sm_61_intrinsics surface_functions surface_indirect_functions surface_types texture_fetch_functions
         texture_indirect_functions texture_types vector_functions.hpp"""),
@@ -102,7 +103,9 @@ _NAMES: tuple[tuple[str, str, str, str], ...] = (
         cublas cublasLt cublasXt cuda_d3d11_interop cuda_egl_interop cuda_gl_interop cuda_occupancy cuda_profiler_api
         cuda_vdpau_interop cudaGL cudaProfiler cudnn curand cusolverDn cusolverSp cusolver_common cusparse cusparse_v2
         cusparseLt cutensor nccl npp nppcore nppi npps nvToolsExt nvToolsExtCuda nvToolsExtCudaRt nvjpeg nvml nvrtc
-        nvshmem nvshmemx nvtx3/nvToolsExt nvtx3/nvToolsExtCuda nvtx3/nvtx3.hpp omp"""),
+        nvshmem nvshmemx nvtx3/nvToolsExt nvtx3/nvToolsExtCuda nvtx3/nvtx3.hpp omp cutil cutil_inline drvapi_error_string
+        helper_cuda helper_cuda_drvapi helper_functions helper_image helper_string helper_timer mpi
+        shrQATest shrUtils"""),
     ("host_library.h", "", ".h", """
         hip/hip_gl_interop hipblas hipblas/hipblas hipblas-common/hipblas-common hipblaslt hipblaslt/hipblaslt hiprand
         hiprand/hiprand hiprtc hipsolver hipsolver/hipsolver hipsparse hipsparse/hipsparse miopen/miopen rccl rccl/rccl
