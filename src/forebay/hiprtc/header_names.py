@@ -103,8 +103,8 @@ _NAMES: tuple[tuple[str, str, str, str], ...] = (
         cublas cublasLt cublasXt cuda_d3d11_interop cuda_egl_interop cuda_gl_interop cuda_occupancy cuda_profiler_api
         cuda_vdpau_interop cudaGL cudaProfiler cudnn curand cusolverDn cusolverSp cusolver_common cusparse cusparse_v2
         cusparseLt cutensor nccl npp nppcore nppi npps nvToolsExt nvToolsExtCuda nvToolsExtCudaRt nvjpeg nvml nvrtc
-        nvshmem nvshmemx nvtx3/nvToolsExt nvtx3/nvToolsExtCuda nvtx3/nvtx3.hpp omp cutil cutil_inline drvapi_error_string
-        helper_cuda helper_cuda_drvapi helper_functions helper_image helper_string helper_timer mpi
+        nvshmem nvshmemx nvtx3/nvToolsExt nvtx3/nvToolsExtCuda nvtx3/nvtx3.hpp omp cutil cutil_inline
+        drvapi_error_string helper_cuda helper_cuda_drvapi helper_functions helper_image helper_string helper_timer mpi
         shrQATest shrUtils"""),
     ("host_library.h", "", ".h", """
         hip/hip_gl_interop hipblas hipblas/hipblas hipblas-common/hipblas-common hipblaslt hipblaslt/hipblaslt hiprand

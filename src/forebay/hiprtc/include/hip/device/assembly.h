@@ -77,4 +77,15 @@ __DEVICE__ unsigned asm_logic(unsigned a, unsigned b, unsigned c, unsigned table
     return result;
 }
 
+// The sum of products of parts of two words, of as many as the narrower has in the wider one's word.
+template <class A, class B, class Sum>
+__DEVICE__ Sum asm_products(Sum a, Sum b, Sum sum) {
+    A of_a[4 / sizeof(A)];
+    B of_b[4 / sizeof(B)];
+    __builtin_memcpy(of_a, &a, 4), __builtin_memcpy(of_b, &b, 4);
+    for (unsigned i = 0; i < 4 / sizeof(A); i++)
+        sum += (Sum)of_a[i] * (Sum)of_b[i];
+    return sum;
+}
+
 }  // namespace __forebay
