@@ -72,6 +72,9 @@ BITCODE = b"BC\xc0\xde"
 LENGTH = struct.Struct("<Q")
 # As nvcc takes it: `__device__ __shared__` of a variable within a function.
 SHARED_TWICE = re.compile(r"\b__device__(?=\s+__shared__\b)|(?<=\b__shared__ )__device__\b")
+# Integers that SPIR-V has not: classes of the headers do what they do.
+UNSIGNED_WIDE = re.compile(r"\b(?:unsigned\s+__int128(?:_t)?|__int128(?:_t)?\s+unsigned|__uint128_t)\b")
+WIDE = re.compile(r"\b(?:signed\s+)?__int128(?:_t)?\b")
 LANGUAGE = re.compile(r"-(?!W|w$|ferror|ftemplate-backtrace|fdiagnostics|fno-diagnostics).*")
 BROKEN_HEADER = re.compile(
     r"(malformed|corrupted|invalid|not a|unable to read) .*(precompiled|PCH|AST)|PCH file|AST file"
@@ -454,7 +457,10 @@ class _Compilation:
 
 
 def _as_clang_takes_it(source: str) -> str:
-    """The text of a file without what only nvcc and AMD's clang know, at the same lines and columns."""
+    """The text of a file without what only nvcc and AMD's clang know, at the same lines."""
+    if "int128" in source:
+        source = UNSIGNED_WIDE.sub("__forebay::uint128", source)
+        source = WIDE.sub("__forebay::int128", source)
     return without_assembly(SHARED_TWICE.sub(" " * len("__device__"), source))
 
 

@@ -27,7 +27,7 @@ __DEVICE__ void asm_put(To& to, From value) {
 template <class T>
 __DEVICE__ T asm_high(T a, T b) {
     if constexpr (sizeof(T) == 8)
-        return (T)(((std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>)a * b) >> 64);
+        return std::is_signed_v<T> ? (T)__mul64hi((long long)a, (long long)b) : (T)__umul64hi((unsigned long long)a, (unsigned long long)b);
     else
         return (T)(((std::conditional_t<std::is_signed_v<T>, long long, unsigned long long>)a * b) >> (8 * sizeof(T)));
 }
