@@ -5,7 +5,7 @@ import pytest
 
 import forebay as ps
 from forebay.hiprtc.host_code import Program
-from forebay.hiprtc.mending import mended
+from forebay.hiprtc.mending import Mending
 
 MEMBERS = r"""
 struct A {
@@ -175,5 +175,8 @@ def test_what_is_left_out(text, at, left):
 
 
 def test_a_log_that_says_nothing_known_mends_nothing():
-    assert mended("int main() { }", "p.hip", "clang was ended by SIGSEGV") is None
-    assert mended("int main() { bad; }", "p.hip", "other.h:1:1: error: bad") is None
+    mending = Mending("p.hip", "int main() { bad; }", lambda path: None)
+    assert not mending.mend("clang was ended by SIGSEGV")
+    assert not mending.mend("other.h:1:1: error: bad")
+    assert mending.mend("p.hip:1:14: error: bad") == {"p.hip"}
+    assert mending.texts == {"p.hip": "int main() { ; }"}

@@ -28,7 +28,7 @@ from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang
 from forebay.hiprtc.header_names import overlay
 from forebay.hiprtc.indirect_calls import are_given, are_refused, with_direct_calls
 from forebay.hiprtc.library import with_library
-from forebay.hiprtc.mending import both_logs, mended
+from forebay.hiprtc.mending import Mending, both_logs
 from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
 from forebay.hiprtc.recursion import circles, with_levels
@@ -232,6 +232,7 @@ class _Compilation:
         self.listed = folder / "read"
         self.own = folder / "headers"
         self.sources: dict[str, str] = {}
+        self.changed: dict[str, Path] = {}
 
     def write_headers(self, headers: Mapping[str, str]) -> None:
         self.sources |= headers
@@ -246,24 +247,43 @@ class _Compilation:
     def module_of(self, source: str, expressions: Sequence[str] = ()) -> tuple[str, str]:
         """The LLVM module of a program, and the warnings."""
         self.sources[self.name] = source
-        text, more, first = _as_clang_takes_it(source), (), ""
-        told: list[str] = []
+        mending, more, first = Mending(self.name, _as_clang_takes_it(source), self._header), (), ""
         for _ in range(ROUNDS):
             try:
-                module, log = self._llvm(self._whole(text, expressions), more)
+                module, log = self._llvm(self._whole(mending.texts[self.name], expressions), more)
             except BuildError as error:
-                change = mended(text, self.name, error.log)
+                changed = mending.mend(error.log)
                 first = first or error.log
-                if change is None:
+                if not changed:
                     log = both_logs(first, error.log)
                     raise type(error)(f"the program does not compile\n{log}", log=log) from None
-                text, warnings = change
-                told, more = told + warnings, MANY_ERRORS
+                self._write_changed({file: mending.texts[file] for file in changed if file != self.name})
+                more = MANY_ERRORS
             else:
-                break
-        else:
-            raise BuildError(f"the program does not compile\n{first}", log=first)
-        return module, "\n".join(filter(None, [*told, log]))
+                return module, "\n".join(filter(None, [*mending.told, log]))
+        raise BuildError(f"the program does not compile\n{first}", log=first)
+
+    def _header(self, path: str) -> str | None:
+        """The text of a header of the program's that clang names, as clang takes it."""
+        if path in self.sources:
+            return _as_clang_takes_it(self.sources[path])
+        whole = os.path.abspath(path)
+        if path.startswith("<") or whole.startswith((str(INCLUDE), *self._libraries())) or not os.path.isfile(whole):
+            return None
+        return _as_clang_takes_it(Path(whole).read_text(encoding="utf-8", errors="surrogateescape"))
+
+    def _libraries(self) -> tuple[str, ...]:
+        return tuple(flag for flag in self.clang.flags if os.path.isabs(flag))
+
+    def _write_changed(self, texts: Mapping[str, str]) -> None:
+        """Give clang other texts of the program's headers; those on the disk stay as they are."""
+        for path, text in texts.items():
+            if path in self.sources:
+                target = self.own / os.path.normpath(path)
+            else:
+                whole = os.path.abspath(path)
+                target = self.changed.setdefault(whole, self.folder / f"changed{len(self.changed)}.h")
+            target.write_text(text, encoding="utf-8", errors="surrogateescape")
 
     def bitcode_of(self, module: str | bytes) -> bytes:
         """LLVM's bitcode of a module in either of its forms."""
@@ -336,7 +356,7 @@ class _Compilation:
             return {}
         words = re.split(r"(?<!\\)\s+", listed.partition(":")[2].replace("\\\n", " "))
         paths = [re.sub(r"\\([ #\\])", r"\1", word).replace("$$", "$") for word in words if word]
-        ours = (str(self.folder), str(INCLUDE), *(flag for flag in self.clang.flags if os.path.isabs(flag)))
+        ours = (str(self.folder), str(INCLUDE), *self._libraries())
         read = [path for path in paths if path != "-" and not path.startswith(ours)]
         return {path: _digest(path) for path in (*read, *self._elsewhere(read))}
 
@@ -411,7 +431,7 @@ class _Compilation:
     def _names(self) -> Path:
         """The file that tells clang of more names of the headers."""
         path = self.folder / "names.json"
-        path.write_text(overlay(INCLUDE), encoding="utf-8")
+        path.write_text(overlay(INCLUDE, tuple(self.changed.items())), encoding="utf-8")
         return path
 
     def _spirv(self, module: str) -> bytes:

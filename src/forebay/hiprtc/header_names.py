@@ -125,12 +125,18 @@ def names() -> dict[str, str]:
     }
 
 
-@functools.cache
-def overlay(include: Path) -> str:
-    """Return clang's description of these names below the folder `include`, in YAML's JSON."""
-    roots = [
+def overlay(include: Path, changed: tuple[tuple[str, Path], ...] = ()) -> str:
+    """Return clang's description of these names below the folder `include`, in YAML's JSON.
+
+    `changed` are further files, with the paths of what they have instead; clang goes on calling them by their names.
+    """
+    roots: list[dict[str, object]] = [
         {"type": "file", "name": str(include / name), "external-contents": str(include / header)}
         for name, header in names().items()
         if not (include / name).exists()
+    ]
+    roots += [
+        {"type": "file", "name": path, "external-contents": str(instead), "use-external-name": False}
+        for path, instead in changed
     ]
     return json.dumps({"version": 0, "roots": roots})

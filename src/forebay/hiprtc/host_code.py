@@ -72,8 +72,11 @@ class Program:
         """Take out what is between two places."""
         self._cuts[start, end] = ""
 
-    def leave_out(self, place: int) -> str:
-        """Take out the code of the host at a place; return what that is, and nothing if it is the device's."""
+    def leave_out(self, place: int, whole: bool = False) -> str:
+        """Take out the code of the host at a place, of a function a statement or the whole body.
+
+        Returns what that is, and nothing if it is the device's.
+        """
         item = self._at(place, 0, len(self._bare))
         if item is None:
             return ""
@@ -96,6 +99,9 @@ class Program:
         if place <= item.body:
             self._cuts[item.start, item.end] = ""
             return "a function of the host"
+        if whole:
+            self._cuts[item.body + 1, item.end - 1] = self._instances(item.body, item.end)
+            return "the body of a function of the host"
         self._statement(place, item.body + 1, item.end - 1)
         return "a statement of the host"
 

@@ -6,13 +6,17 @@ out: no kernel comes of it. Lines stay where they are; columns change.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from forebay.hiprtc.host_code import Program
 
-__all__ = ["Message", "both_logs", "mended", "messages_of"]
+__all__ = ["Mending", "Message", "both_logs", "messages_of"]
+
+STATEMENTS = 4  # after so many rounds what is left out are the bodies of functions
 
 BOTH = "__attribute__((host)) __attribute__((device)) "
 MESSAGE = re.compile(
@@ -49,38 +53,85 @@ def messages_of(log: str) -> list[Message]:
     return errors
 
 
-def mended(text: str, name: str, log: str) -> tuple[str, list[str]] | None:
-    """Return a changed program, and warnings that say what was left out; None when nothing is known to help.
+class Mending:
+    """The files of a program, and what is changed in them while clang refuses it.
 
     Parameters
     ----------
+    name
+        What clang calls the program.
     text
         The program.
-    name
-        What clang calls it.
-    log
-        What clang said of it.
+    read
+        Gives the text of another file that clang names; None for one that is not to be changed.
     """
-    errors = messages_of(log)
-    places = sorted({place for error in errors for place in _declarations(text, name, error)}, reverse=True)
-    changed = text
-    for place in places:
-        if not changed[:place].endswith(BOTH):
-            changed = changed[:place] + BOTH + changed[place:]
-    if changed != text:
-        return changed, []
-    program = Program(text)
-    told = []
-    for error in errors:
-        place = next((each for each in (error, *reversed(error.notes)) if each.file == name), None)
-        if place is None:
-            return None  # in a header, and nothing tells who asked for it
-        offset = offset_of(text, place)
-        what = _without_header(program, text, offset, error) or program.leave_out(offset)
-        if not what:
-            return None
-        told.append(f"{name}:{place.line}:{place.column}: warning: {what} is left out: {error.text}")
-    return (program.text(), told) if told else None
+
+    def __init__(self, name: str, text: str, read: Callable[[str], str | None]) -> None:
+        self.texts = {name: text}
+        self.told: list[str] = []
+        self._read = read
+        self._rounds = 0
+
+    def mend(self, log: str) -> set[str]:
+        """Change files for the sake of what clang said; return which, and none when nothing is known to help."""
+        self._rounds += 1
+        errors = messages_of(log)
+        before = dict(self.texts)
+        for error in errors:
+            for each in (error, *error.notes):
+                if each.file not in self.texts and (text := self._read(each.file)) is not None:
+                    self.texts[each.file] = text
+        places = {place for error in errors for place in self._declarations(error)}
+        for file, place in sorted(places, reverse=True):
+            if not self.texts[file][:place].endswith(BOTH):
+                self.texts[file] = self.texts[file][:place] + BOTH + self.texts[file][place:]
+        if not self._changed(before):
+            self._leave_out(errors)
+        return self._changed(before)
+
+    def _changed(self, before: Mapping[str, str]) -> set[str]:
+        return {file for file, text in self.texts.items() if text != before.get(file, self._original(file))}
+
+    def _original(self, file: str) -> str | None:
+        with contextlib.suppress(OSError):
+            return Path(file).read_text(encoding="utf-8", errors="surrogateescape")
+        return None
+
+    def _leave_out(self, errors: Sequence[Message]) -> None:
+        """Take out the code of the host that errors are in; nothing if one of them is not there."""
+        programs: dict[str, Program] = {}
+        told = []
+        for error in errors:
+            place = next((each for each in (error, *reversed(error.notes)) if each.file in self.texts), None)
+            if place is None:
+                return  # in a header of clang's or of these, and nothing tells who asked for it
+            text = self.texts[place.file]
+            program = programs.setdefault(place.file, Program(text))
+            offset = offset_of(text, place)
+            what = _without_header(program, text, offset, error)
+            what = what or program.leave_out(offset, whole=self._rounds > STATEMENTS)
+            if not what:
+                return
+            told.append(f"{place.file}:{place.line}:{place.column}: warning: {what} is left out: {error.text}")
+        self.told += told
+        self.texts |= {file: program.text() for file, program in programs.items()}
+
+    def _declarations(self, error: Message) -> Iterator[tuple[str, int]]:
+        """Where the two declarations begin of a function that says in one only where it runs."""
+        if error.file not in self.texts or not MISMATCH.search(error.text):
+            return
+        text = self.texts[error.file]
+        place = offset_of(text, error)
+        others = [each for each in error.notes if OTHER.match(each.text)][:1]
+        classes = [] if others else [each for each in error.notes if CLASS.match(each.text)][:1]
+        found = [(each.file, offset_of(self.texts[each.file], each)) for each in others if each.file in self.texts]
+        for each in classes:
+            whole = self.texts.get(each.file, "")
+            found += [(each.file, member) for member in _members(whole, offset_of(whole, each), text[place:])]
+        if found:
+            yield from found
+            qualified = QUALIFIED.search(text[max(place - 400, 0) : place])
+            yield error.file, place - (len(qualified[0]) if qualified else 0)
 
 
 def both_logs(first: str, last: str) -> str:
@@ -106,23 +157,6 @@ def _without_header(program: Program, text: str, offset: int, error: Message) ->
         return ""
     program.blank(start, (text + "\n").find("\n", start))
     return f"the header {found[1]}"
-
-
-def _declarations(text: str, name: str, error: Message) -> Iterator[int]:
-    """Where the two declarations begin of a function that says in one only where it runs."""
-    if error.file != name or not MISMATCH.search(error.text):
-        return
-    place = offset_of(text, error)
-    others = [each for each in error.notes if OTHER.match(each.text)]
-    if others:
-        found = [offset_of(text, others[0])] if others[0].file == name else []
-    else:
-        classes: Sequence[Message] = [each for each in error.notes if CLASS.match(each.text) and each.file == name]
-        found = list(_members(text, offset_of(text, classes[0]), text[place:])) if classes else []
-    if found:
-        yield from found
-        qualified = QUALIFIED.search(text[max(place - 400, 0) : place])
-        yield place - (len(qualified[0]) if qualified else 0)
 
 
 def _members(text: str, start: int, rest: str) -> Iterator[int]:
