@@ -118,6 +118,29 @@ def test_code_of_the_host_that_does_not_compile_is_left_out(compiled):
     assert "warning: the header some_library/that_is_not_here.hpp is left out" in log
 
 
+@pytest.mark.executes
+@pytest.mark.needs("a compiler of its own", "SPIR-V")
+def test_headers_on_the_disk_are_read_in_another_way_and_stay(compiled, tmp_path):
+    header = tmp_path / "scaled.h"
+    text = "struct S { float by; float of(float) const; };\n__device__ float S::of(float x) const { return x * by; }\n"
+    text += "inline void save() { library::File file; file.write(1); }\n"
+    text += '__device__ unsigned lane() { unsigned n; asm("mov.u32 %0, %laneid;" : "=r"(n)); return n; }\n'
+    header.write_text(text)
+    source = '#include "scaled.h"\nextern "C" __global__ void scale(float* x, S s) { x[threadIdx.x] = s.of(lane()); }'
+    x = np.zeros(32, "f4")
+    program = compiled(source, [f"-I{tmp_path}"])
+    program.run("scale", 1, 32, x, np.float32(3))
+    assert np.array_equal(x, np.arange(32) * 3)
+    assert f"{header}:3:" in program.translation.log
+    assert header.read_text() == text
+
+
+def test_a_function_that_stays_wrong_loses_its_body():
+    program = Program("void f() { k<int><<<1, 1>>>(0); bad; }")
+    assert program.leave_out(20, whole=True)
+    assert program.text() == "void f() {(void)&k<int>;}"
+
+
 @pytest.mark.needs("a compiler of its own", "SPIR-V")
 @pytest.mark.parametrize(
     ("source", "line", "what"),
@@ -149,6 +172,7 @@ def test_errors_of_the_device_stay_errors(compiled, source, line, what):
         ("void f() { for (x : bad) { y(); } }", "bad", "void f() { for (;;) { y(); } }"),
         ("void f() { if (a) g(); else if (bad) h(); }", "bad", "void f() { if (a) g(); else if (0) h(); }"),
         ("void f() { if (a) { g(bad); } }", "bad", "void f() { if (a) { ; } }"),
+        ("void f() { try { g(); } catch (bad e) { } }", "bad", "void f() { try { g(); } catch (...) { } }"),
         ("void f() { auto l = [] { bad; }; g(); }", "bad", "void f() { ; g(); }"),
         ("void f() { k<int, 3><<<g, b>>>(bad); }", "bad", "void f() { (void)&k<int, 3>;; }"),
         ("namespace n { bad x; int y; }", "bad", "namespace n {  int y; }"),

@@ -23,7 +23,6 @@ from forebay.core.errors import BuildError
 from forebay.hip_cpp.program import Variable
 from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
 from forebay.hiprtc import prelude
-from forebay.hiprtc.assembly import without_assembly
 from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang
 from forebay.hiprtc.header_names import overlay
 from forebay.hiprtc.indirect_calls import are_given, are_refused, with_direct_calls
@@ -33,6 +32,7 @@ from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
 from forebay.hiprtc.recursion import circles, with_levels
 from forebay.hiprtc.signatures import SYMBOL, KernelSignature, Signatures, read_signatures, unquoted
+from forebay.hiprtc.source_text import as_clang_takes_it
 from forebay.hiprtc.spirv_passes import ModuleError, finish_module, imported_functions
 from forebay.queues.kernels import spirv_module
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
@@ -70,11 +70,6 @@ GENERIC_PARAMETER = (
 HAS_INCLUDE = re.compile(r"""__has_include\s*\(\s*["<]([^">\n]+)[">]""")
 BITCODE = b"BC\xc0\xde"
 LENGTH = struct.Struct("<Q")
-# As nvcc takes it: `__device__ __shared__` of a variable within a function.
-SHARED_TWICE = re.compile(r"\b__device__(?=\s+__shared__\b)|(?<=\b__shared__ )__device__\b")
-# Integers that SPIR-V has not: classes of the headers do what they do.
-UNSIGNED_WIDE = re.compile(r"\b(?:unsigned\s+__int128(?:_t)?|__int128(?:_t)?\s+unsigned|__uint128_t)\b")
-WIDE = re.compile(r"\b(?:signed\s+)?__int128(?:_t)?\b")
 LANGUAGE = re.compile(r"-(?!W|w$|ferror|ftemplate-backtrace|fdiagnostics|fno-diagnostics).*")
 BROKEN_HEADER = re.compile(
     r"(malformed|corrupted|invalid|not a|unable to read) .*(precompiled|PCH|AST)|PCH file|AST file"
@@ -242,12 +237,12 @@ class _Compilation:
                 message = f"{self.name}: error: the header {name!r} is not the relative path of a file"
                 raise BuildError(message, log=message)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(_as_clang_takes_it(text), encoding="utf-8", errors="surrogateescape")
+            path.write_text(as_clang_takes_it(text), encoding="utf-8", errors="surrogateescape")
 
     def module_of(self, source: str, expressions: Sequence[str] = ()) -> tuple[str, str]:
         """The LLVM module of a program, and the warnings."""
         self.sources[self.name] = source
-        mending, more, first = Mending(self.name, _as_clang_takes_it(source), self._header), (), ""
+        mending, more, first = Mending(self.name, as_clang_takes_it(source), self._header), (), ""
         for _ in range(ROUNDS):
             try:
                 module, log = self._llvm(self._whole(mending.texts[self.name], expressions), more)
@@ -266,11 +261,11 @@ class _Compilation:
     def _header(self, path: str) -> str | None:
         """The text of a header of the program's that clang names, as clang takes it."""
         if path in self.sources:
-            return _as_clang_takes_it(self.sources[path])
+            return as_clang_takes_it(self.sources[path])
         whole = os.path.abspath(path)
         if path.startswith("<") or whole.startswith((str(INCLUDE), *self._libraries())) or not os.path.isfile(whole):
             return None
-        return _as_clang_takes_it(Path(whole).read_text(encoding="utf-8", errors="surrogateescape"))
+        return as_clang_takes_it(Path(whole).read_text(encoding="utf-8", errors="surrogateescape"))
 
     def _libraries(self) -> tuple[str, ...]:
         return tuple(flag for flag in self.clang.flags if os.path.isabs(flag))
@@ -474,14 +469,6 @@ class _Compilation:
             ended = f"{self.name}: error: clang was ended by {signal.Signals(-done.returncode).name}"
             log = f"{ended}\n{log}"
         return done.returncode, done.stdout, log
-
-
-def _as_clang_takes_it(source: str) -> str:
-    """The text of a file without what only nvcc and AMD's clang know, at the same lines."""
-    if "int128" in source:
-        source = UNSIGNED_WIDE.sub("__forebay::uint128", source)
-        source = WIDE.sub("__forebay::int128", source)
-    return without_assembly(SHARED_TWICE.sub(" " * len("__device__"), source))
 
 
 def _digest(path: str) -> str:

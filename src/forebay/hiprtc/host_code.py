@@ -28,7 +28,7 @@ CONTROL = re.compile(
     r"\s*(?:(?:else\s+)?(?:if\s*(?:constexpr\s*)?|for\s*|while\s*|switch\s*|catch\s*)\(.*\)|(?:else|do|try)?)\s*",
     re.DOTALL,
 )
-LOOP_OR_CONDITION = re.compile(r"\s*(?:else\s+)?(if|for|while|switch)\s*(?:constexpr\s*)?\(")
+LOOP_OR_CONDITION = re.compile(r"\s*(?:else\s+)?(if|for|while|switch|catch)\s*(?:constexpr\s*)?\(")
 INSTANCE = r"((?:::)?\w+(?:::\w+)*\s*<(?:[^<>;]|<[^<>;]*>)*>)"
 LAUNCHED = re.compile(rf"{INSTANCE}\s*\)?\s*<<<")
 LAUNCHED_BY_MACRO = re.compile(rf"hipLaunchKernel(?:GGL)?\s*\(\s*(?:HIP_KERNEL_NAME\s*)?\(?\s*{INSTANCE}")
@@ -141,7 +141,7 @@ class Program:
                 at = min(self._closing(at - 1), end)
                 if at > place and LOOP_OR_CONDITION.fullmatch(self._bare, start, found.end()):
                     word = LOOP_OR_CONDITION.fullmatch(self._bare, start, found.end())[1]  # type: ignore[index]
-                    self._cuts[found.end(), at - 1] = ";;" if word == "for" else "0"
+                    self._cuts[found.end(), at - 1] = {"for": ";;", "catch": "..."}.get(word, "0")
                     return
                 if LOOP_OR_CONDITION.fullmatch(self._bare, start, found.end()):
                     start = self._past_space(at, end)

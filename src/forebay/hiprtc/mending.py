@@ -86,7 +86,9 @@ class Mending:
             if not self.texts[file][:place].endswith(BOTH):
                 self.texts[file] = self.texts[file][:place] + BOTH + self.texts[file][place:]
         if not self._changed(before):
-            self._leave_out(errors)
+            self._leave_out(errors, whole=self._rounds > STATEMENTS)
+        if not self._changed(before):
+            self._leave_out(errors, whole=True)
         return self._changed(before)
 
     def _changed(self, before: Mapping[str, str]) -> set[str]:
@@ -97,8 +99,8 @@ class Mending:
             return Path(file).read_text(encoding="utf-8", errors="surrogateescape")
         return None
 
-    def _leave_out(self, errors: Sequence[Message]) -> None:
-        """Take out the code of the host that errors are in; nothing if one of them is not there."""
+    def _leave_out(self, errors: Sequence[Message], whole: bool) -> None:
+        """Take out the code of the host that errors are in, or `whole` bodies; nothing if one of them is not there."""
         programs: dict[str, Program] = {}
         told = []
         for error in errors:
@@ -109,7 +111,7 @@ class Mending:
             program = programs.setdefault(place.file, Program(text))
             offset = offset_of(text, place)
             what = _without_header(program, text, offset, error)
-            what = what or program.leave_out(offset, whole=self._rounds > STATEMENTS)
+            what = what or program.leave_out(offset, whole)
             if not what:
                 return
             told.append(f"{place.file}:{place.line}:{place.column}: warning: {what} is left out: {error.text}")
