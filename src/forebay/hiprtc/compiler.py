@@ -31,7 +31,7 @@ from forebay.hiprtc.mending import Mending, both_logs
 from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
 from forebay.hiprtc.recursion import circles, with_levels
-from forebay.hiprtc.signatures import SYMBOL, KernelSignature, Signatures, read_signatures, unquoted
+from forebay.hiprtc.signatures import SYMBOL, Signatures, kernel_info, plain_names, read_signatures, unquoted
 from forebay.hiprtc.source_text import as_clang_takes_it
 from forebay.hiprtc.spirv_passes import ModuleError, finish_module, imported_functions
 from forebay.queues.kernels import spirv_module
@@ -45,6 +45,8 @@ EXTENSIONS = "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_
 NO_STRENGTH_REDUCTION = ("-mllvm", "-disable-lsr")
 FOR_LINES = ("SPV_KHR_non_semantic_info", "--spv-emit-nonsemantic-debug-info")
 EXPRESSION = "name expression"
+VARIABLE = re.compile(rf"^@{SYMBOL} = .*addrspace\(1\) externally_initialized global ", re.M)
+NO_KERNEL = '\nextern "C" __global__ void __forebay_no_kernel() {}\n'
 ROUNDS = 12  # how often a program that clang refuses is changed
 MANY_ERRORS = ("-ferror-limit", "500")
 ASKED = "__forebay_name_"
@@ -178,6 +180,8 @@ def compile_hip(
         work = _Compilation(clang, options, name, Path(folder), copies)
         work.write_headers(headers)
         module, log = work.module_of(source, expressions)
+        if " spir_kernel " not in module and VARIABLE.search(module):  # no driver takes a module without a kernel
+            module, log = work.module_of(source + NO_KERNEL, expressions)
         compiled = work.finished(module, expressions, log)
         cache.put(key, compiled.dumps(work.files()))
     return compiled
@@ -324,7 +328,7 @@ class _Compilation:
         if missing:
             log = without_definition(missing, module, self.sources)
             raise BuildError(f"the program does not compile\n{log}", log=log)
-        plain = _plain_names(signatures.kernels)
+        plain = plain_names(signatures.kernels)
         try:
             spirv, dynamic, warnings = finish_module(spirv, signatures.kernels, plain)
         except ModuleError as error:
@@ -334,8 +338,7 @@ class _Compilation:
         follows = any(variable.follows for variable in signatures.variables)
         names = [kernel.name for kernel in signatures.kernels]
         kernels = tuple(
-            _kernel_info(kernel, names.count(kernel.name) == 1, plain, dynamic, follows)
-            for kernel in signatures.kernels
+            kernel_info(kernel, names.count(kernel.name) == 1, plain, dynamic, follows) for kernel in signatures.kernels
         )
         variables = tuple(
             Variable(each.name, each.symbol, each.type_name, each.nbytes, True, self.name, each.line)
@@ -483,26 +486,3 @@ def _text(path: str) -> str:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _plain_names(kernels: Sequence[KernelSignature]) -> dict[str, str]:
-    """New names for the kernels that are no instances of templates and whose names in the source are unique."""
-    names = [kernel.name for kernel in kernels]
-    symbols = {kernel.symbol for kernel in kernels}
-    return {
-        kernel.symbol: kernel.name for kernel in kernels
-        if kernel.name.isidentifier() and names.count(kernel.name) == 1 and kernel.name not in symbols
-    }  # fmt: skip
-
-
-def _kernel_info(
-    kernel: KernelSignature, unique: bool, plain: Mapping[str, str], dynamic: set[str], follows: bool
-) -> KernelInfo:
-    symbol = plain.get(kernel.symbol, kernel.symbol)
-    parameters = tuple(
-        ParameterInfo(each.name, each.type_name, "pointer" if each.is_pointer else "value", each.nbytes, each.alignment)
-        for each in kernel.parameters
-    )
-    follows = follows or any(each.follows for each in kernel.parameters)
-    name = kernel.name if unique else symbol
-    return KernelInfo(name, symbol, parameters, symbol in dynamic, 0, kernel.line, kernel.symbol, follows)
