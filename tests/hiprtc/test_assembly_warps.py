@@ -193,3 +193,25 @@ def test_arithmetic_with_signs_rounding_and_halves(compiled):
     assert g[160:].tolist() == [32, 64]
     assert h[32].tolist() == [32, 32]
     assert sorted(out[225:]) == sorted(np.arange(32) % 5)
+
+
+LOOPS = r"""
+__device__ int collatz(unsigned n) {
+    int steps;
+    asm volatile("{\n\t.reg .pred one, odd;\n\t.reg .u32 v, bit;\n\tmov.u32 v, %1;\n\tmov.s32 %0, 0;\n"
+        "$NEXT%=:\n\tsetp.eq.u32 one, v, 1;\n\t@one bra.uni DONE;\n\tand.b32 bit, v, 1;\n\tsetp.ne.u32 odd, bit, 0;\n"
+        "\tadd.s32 %0, %0, 1;\n\t@odd mad.lo.u32 v, v, 3, 1;\n\t@!odd shr.u32 v, v, 1;\n\tbra $NEXT%=;\nDONE:\n\t}"
+        : "=r"(steps) : "r"(n));
+    return steps;
+}
+extern "C" __global__ void all(int* out) { out[threadIdx.x] = collatz(threadIdx.x + 1) + 1000 * collatz(27); }
+"""
+
+
+def test_jumps(compiled):
+    def steps(n):
+        return 0 if n == 1 else 1 + steps(3 * n + 1 if n % 2 else n // 2)
+
+    out = np.zeros(32, "i4")
+    compiled(LOOPS).run("all", 1, 32, out)
+    assert out.tolist() == [steps(n) + 1000 * steps(27) for n in range(1, 33)]

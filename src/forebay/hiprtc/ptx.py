@@ -41,6 +41,7 @@ AMD = {
     "v_fma_f32": "fmaf(a, b, c)", "v_mad_f32": "fmaf(a, b, c)", "v_mul_lo_u32": "a * b",
 }  # fmt: skip
 ONE = re.compile(r"(?:@(!?)(%?\w+)\s+)?([a-z]\w*(?:\.\w+(?:::\w+)*)*)\s*(.*)", re.DOTALL)
+LABEL = re.compile(r"\s*([$%\w]+)\s*:(?!:)\s*")
 REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.*)", re.DOTALL)
 FENCES = {"gl": "__threadfence()", "gpu": "__threadfence()", "cta": "__threadfence_block()",
           "sys": "__threadfence_system()"}  # fmt: skip
@@ -70,13 +71,20 @@ class _Translation(Registers):
             self.made.append("unsigned __carry = 0; (void)__carry;")
         # Braces begin and end a scope; those around registers have no line of their own.
         text = re.sub(r"^\s*\{(?!\s*%?\w+\s*[,}])|;\s*\{(?!\s*%?\w+\s*,)", ";", text)
-        text = re.sub(r";\s*\}\s*;?\s*$", ";", text)
+        text = re.sub(r"([;:])\s*\}\s*;?\s*$", r"\1;", text).replace("%=", "")
         for each in re.split(r";|\n(?=\s*[vs]_)", text):
             if each.strip():
                 self._one(each.strip())
-        return self.made
+        if not self.labels:
+            return self.made
+        return ["{", *(f"__label__ {label};" for label in self.labels), *self.made, "}"]
 
     def _one(self, text: str) -> None:
+        while label := LABEL.match(text):
+            self.made.append(f"{self._label(label[1])}: ;")
+            text = text[label.end() :]
+        if not text:
+            return
         declared = REGISTERS.fullmatch(text)
         if declared:
             listed = (names_of(each.strip()) for each in declared[2].split(","))
@@ -94,6 +102,12 @@ class _Translation(Registers):
         if predicate:
             body = " ".join(self.made[before:])
             self.made[before:] = [f"if ({sign}{self.value(predicate, 'bool')}) {{ {body} }}"]
+
+    def _label(self, name: str) -> str:
+        """The label of C++ for one, which is this statement's alone."""
+        known = "__at_" + re.sub(r"\W", "_", name)
+        self.labels[known] = None
+        return known
 
     def _instruction(self, name: str, operands: Sequence[str]) -> None:
         base, *words = name.split(".")
@@ -118,6 +132,8 @@ class _Translation(Registers):
             self.made.append("__syncthreads();")
         elif base == "bar" and words == ["warp", "sync"]:
             self.made.append(f"__syncwarp({self.value(operands[0], 'unsigned')});")
+        elif base == "bra" and set(words) <= {"uni"}:
+            self.made.append(f"goto {self._label(operands[0])};")
         elif base == "trap":
             self.made.append("__trap();")
         elif base == "activemask":

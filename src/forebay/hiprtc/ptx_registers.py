@@ -47,6 +47,7 @@ class Registers:
     def __init__(self, operand: Callable[[str], str | None]) -> None:
         self._operand = operand
         self.registers: dict[str, str] = {}
+        self.labels: dict[str, None] = {}
         self.made: list[str] = []
 
     def type_of(self, name: str) -> str:
