@@ -22,3 +22,10 @@ def test_a_program_of_variables_alone_is_one(compiled):
 def test_a_program_of_nothing_is_refused(compiled, source):
     with pytest.raises(ps.BuildError, match="no kernel"):
         compiled(source)
+
+
+def test_what_was_left_out_is_told_when_nothing_remains(compiled):
+    with pytest.raises(ps.BuildError) as caught:
+        compiled("int main() { return unknown(); }")
+    assert "program.hip:1:21: warning: a statement of the host is left out: use of undeclared" in caught.value.log
+    assert "no kernel" in caught.value.log

@@ -332,7 +332,7 @@ class _Compilation:
         try:
             spirv, dynamic, warnings = finish_module(spirv, signatures.kernels, plain)
         except ModuleError as error:
-            message = f"{self.name}: error: {error}"
+            message = "\n".join(filter(None, [log, f"{self.name}: error: {error}"]))
             raise BuildError(message, log=message) from None
         log = "\n".join(filter(None, [log, *warnings]))
         follows = any(variable.follows for variable in signatures.variables)

@@ -99,6 +99,7 @@ _NAMES: tuple[tuple[str, str, str, str], ...] = (
         discard_block_engine linear_congruential_engine linear_feedback_shift_engine normal_distribution
         subtract_with_carry_engine uniform_int_distribution uniform_real_distribution xor_combine_engine"""),
     ("thrust/tuple.h", "thrust/", ".h", "advance detail/minmax detail/swap distance limits optional"),
+    ("cuda/helper_math.h", "cuda/", ".h", "cutil_math"),
     ("host_library.h", "cuda/", ".h", """
         cublas cublasLt cublasXt cuda_d3d11_interop cuda_egl_interop cuda_gl_interop cuda_occupancy cuda_profiler_api
         cuda_vdpau_interop cudaGL cudaProfiler cudnn curand cusolverDn cusolverSp cusolver_common cusparse cusparse_v2
