@@ -246,7 +246,9 @@ class _Compilation:
     def module_of(self, source: str, expressions: Sequence[str] = ()) -> tuple[str, str]:
         """The LLVM module of a program, and the warnings."""
         self.sources[self.name] = source
-        mending, more, first = Mending(self.name, as_clang_takes_it(source), self._header), (), ""
+        mending = Mending(self.name, as_clang_takes_it(source), self._header)
+        more: tuple[str, ...] = ()
+        first = ""
         for _ in range(ROUNDS):
             try:
                 module, log = self._llvm(self._whole(mending.texts[self.name], expressions), more)

@@ -317,9 +317,9 @@ class _Translation(Registers):
             signs = ", ".join("signed char" if word[0] == "s" else "unsigned char" for word in words)
             return f"__forebay::asm_products<{signs}>({joined})"
         if base == "dp2a":
-            signs = ("" if words[1][0] == "s" else "unsigned "), ("signed" if words[2][0] == "s" else "unsigned")
+            first, other = ("signed" if word[0] == "s" else "unsigned" for word in words[1:])
             second = f"{values[1]} >> 16" if words[0] == "hi" else values[1]
-            return f"__forebay::asm_products<{signs[0]}short, {signs[1]} char>({values[0]}, {second}, {values[2]})"
+            return f"__forebay::asm_products<{first} short, {other} char>({values[0]}, {second}, {values[2]})"
         if base == "sad":
             return f"{values[2]} + ({values[0]} < {values[1]} ? {values[1]} - {values[0]} : {values[0]} - {values[1]})"
         if base == "slct":
