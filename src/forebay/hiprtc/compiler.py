@@ -218,7 +218,7 @@ def link_bitcode(clang: Clang, modules: Sequence[bytes], options: Options, copie
 def own_version() -> str:
     """Return what differs when the code that makes what is kept has changed."""
     own, shared = Path(__file__).parent, Path(spirv_module.__file__).parent
-    files = (*sorted(own.glob("*.py")), *sorted(shared.rglob("*.py")))
+    files = (*sorted(own.rglob("*.py")), *sorted(shared.rglob("*.py")))
     return key_of(*(path.read_bytes() for path in files))
 
 

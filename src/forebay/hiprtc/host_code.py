@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from forebay.hiprtc.assembly import QUIET
+from forebay.hiprtc.assembly.statements import QUIET
 
 __all__ = ["Program"]
 

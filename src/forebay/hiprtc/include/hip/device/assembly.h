@@ -1,4 +1,4 @@
-// What statements of assembly become C++ with, see forebay/hiprtc/assembly.py.
+// What statements of assembly become C++ with, see forebay/hiprtc/assembly/statements.py.
 #pragma once
 
 #include <hip/device/conversions.h>

@@ -1,5 +1,5 @@
 // What assembly becomes C++ with that a warp does together, and addresses within shared memory, see
-// forebay/hiprtc/ptx_warps.py. Layouts of matrices are those of NVIDIA's "Parallel Thread Execution ISA", 9.7.14.
+// forebay/hiprtc/assembly/warps.py. Layouts of matrices are those of NVIDIA's "Parallel Thread Execution ISA", 9.7.14.
 #pragma once
 
 #include <hip/device/assembly.h>

@@ -1,5 +1,5 @@
 // Integers of 128 bits, which SPIR-V has not: what `__int128` and `unsigned __int128` of a program become, see
-// forebay/hiprtc/compiler.py.
+// forebay/hiprtc/source_text.py.
 #pragma once
 
 #include <hip/device/integers.h>

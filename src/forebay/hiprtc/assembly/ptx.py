@@ -10,8 +10,8 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 
-from forebay.hiprtc.ptx_registers import TYPES, Registers, UnknownInstructionError, names_of, parts_of
-from forebay.hiprtc.ptx_warps import with_warps
+from forebay.hiprtc.assembly.registers import TYPES, Registers, UnknownInstructionError, names_of, parts_of
+from forebay.hiprtc.assembly.warps import with_warps
 
 __all__ = ["UnknownInstructionError", "statements_of"]
 

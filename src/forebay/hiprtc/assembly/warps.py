@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from forebay.hiprtc.ptx_registers import TYPES, Registers, UnknownInstructionError, parts_of
+from forebay.hiprtc.assembly.registers import TYPES, Registers, UnknownInstructionError, parts_of
 
 __all__ = ["with_warps"]
 
