@@ -224,7 +224,7 @@ def test_name_expressions_that_are_no_text(name):
 
 
 @pytest.mark.needs("SPIR-V")
-@pytest.mark.parametrize("source", [b"", b"__device__ int v;", b"template <class T> __global__ void k(T* x) {}"])
+@pytest.mark.parametrize("source", [b"", b"int v;", b"template <class T> __global__ void k(T* x) {}"])
 def test_a_program_without_a_kernel_says_so(source):
     prog = create(source)
     assert hiprtc.hiprtcCompileProgram(prog, 0, []) == (COMPILATION,)

@@ -58,7 +58,7 @@ def test_known_instructions(compiled):
     "statement",
     [
         'asm("wgmma.fence.sync.aligned;");',
-        'asm("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(y));',
+        'asm("ld.const.u32 %0, [%1];" : "=r"(x) : "r"(y));',
         'asm("bar.sync 1, 64;");',
         'asm("mov.u32 %0, %nothing;" : "=r"(x));',
         'asm("mov.u32 %0, %2;" : "=r"(x) : "r"(y));',
@@ -75,9 +75,8 @@ def test_others_stay(statement):
 @pytest.mark.parametrize(
     "instruction",
     [
-        "add.sat.s32 %0, %0, 1", "add.rz.f32 %0, %0, 1.0", "fma.rm.f32 %0, %0, %0, %0", "min.NaN.f32 %0, %0, 1.0",
-        "mul24.hi.u32 %0, %0, %0", "dp4a.u32.s32 %0, %0, %0, %0", "cvta.to.shared.u64 %0, %0",
-        "cvt.rz.f32.f64 %0, %0", "{ .reg .pred p; setp.ltu.f32 p, %0, %0; }",
+        "sub.sat.s32 %0, %0, 1", "add.rz.f16 %0, %0, %0", "min.NaN.f32 %0, %0, 1.0",
+        "mul24.hi.u32 %0, %0, %0", "cvt.rz.f32.f64 %0, %0", "{ .reg .pred p; setp.nan.f32 p, %0, %0; }",
         "{ .reg .pred p; setp.lt.and.f32 p, %0, %0; }",
     ],
 )  # fmt: skip

@@ -263,8 +263,8 @@ def test_what_devices_do_not_have_is_refused_with_its_line(source, line, told):
 
 @pytest.mark.needs("a compiler of its own")
 def test_messages_name_headers_as_the_program_does():
-    log = refused('#include "sub/a.h"\n', headers={"sub/a.h": "\nint x = nothing;"})
-    assert "sub/a.h:2:9: error:" in log
+    log = refused('#include "sub/a.h"\n', headers={"sub/a.h": "\n__device__ int x = nothing;"})
+    assert "sub/a.h:2:20: error:" in log
     assert "/tmp" not in log
 
 

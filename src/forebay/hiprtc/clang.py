@@ -32,8 +32,8 @@ HEADERS = ("-I", str(INCLUDE), "-I", str(INCLUDE / "cuda"), "-I", str(INCLUDE / 
 
 FIXED = (
     "-triple", TARGET, "-aux-triple", "x86_64-unknown-linux-musl", "-fcuda-is-device", "-x", "hip",
-    "-fdeclspec", "-fgnuc-version=4.2.1", "-fno-threadsafe-statics", "-fcxx-exceptions", "-fexceptions",
-    "-nostdsysteminc", "-nobuiltininc", "-ferror-limit", "20",
+    "-fdeclspec", "-fgnu-keywords", "-fgnuc-version=4.2.1", "-fno-threadsafe-statics", "-fcxx-exceptions",
+    "-fexceptions", "-nostdsysteminc", "-nobuiltininc", "-ferror-limit", "20",
     # As nvcc does, which many programs were written for.
     "-Wno-error=reserved-user-defined-literal",
     "-Wno-error=register", "-Wno-error=c++11-narrowing", "-D_LIBCPP_ENABLE_CXX17_REMOVED_FEATURES",

@@ -23,15 +23,16 @@ from forebay.core.errors import BuildError
 from forebay.hip_cpp.program import Variable
 from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
 from forebay.hiprtc import prelude
-from forebay.hiprtc.assembly import without_assembly
 from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang
 from forebay.hiprtc.header_names import overlay
 from forebay.hiprtc.indirect_calls import are_given, are_refused, with_direct_calls
 from forebay.hiprtc.library import with_library
+from forebay.hiprtc.mending import Mending, both_logs
 from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
 from forebay.hiprtc.recursion import circles, with_levels
-from forebay.hiprtc.signatures import SYMBOL, KernelSignature, Signatures, read_signatures, unquoted
+from forebay.hiprtc.signatures import SYMBOL, Signatures, kernel_info, plain_names, read_signatures, unquoted
+from forebay.hiprtc.source_text import as_clang_takes_it
 from forebay.hiprtc.spirv_passes import ModuleError, finish_module, imported_functions
 from forebay.queues.kernels import spirv_module
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
@@ -44,6 +45,10 @@ EXTENSIONS = "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_
 NO_STRENGTH_REDUCTION = ("-mllvm", "-disable-lsr")
 FOR_LINES = ("SPV_KHR_non_semantic_info", "--spv-emit-nonsemantic-debug-info")
 EXPRESSION = "name expression"
+VARIABLE = re.compile(rf"^@{SYMBOL} = .*addrspace\(1\) externally_initialized global ", re.M)
+NO_KERNEL = '\nextern "C" __global__ void __forebay_no_kernel() {}\n'
+ROUNDS = 12  # how often a program that clang refuses is changed
+MANY_ERRORS = ("-ferror-limit", "500")
 ASKED = "__forebay_name_"
 ASKED_LINE = re.compile(
     rf"^@{ASKED}(\d+) = .*? global ptr addrspace\(4\) (?:addrspacecast \(ptr[^@]*)?@({SYMBOL})", re.M
@@ -67,8 +72,6 @@ GENERIC_PARAMETER = (
 HAS_INCLUDE = re.compile(r"""__has_include\s*\(\s*["<]([^">\n]+)[">]""")
 BITCODE = b"BC\xc0\xde"
 LENGTH = struct.Struct("<Q")
-# As nvcc takes it: `__device__ __shared__` of a variable within a function.
-SHARED_TWICE = re.compile(r"\b__device__(?=\s+__shared__\b)|(?<=\b__shared__ )__device__\b")
 LANGUAGE = re.compile(r"-(?!W|w$|ferror|ftemplate-backtrace|fdiagnostics|fno-diagnostics).*")
 BROKEN_HEADER = re.compile(
     r"(malformed|corrupted|invalid|not a|unable to read) .*(precompiled|PCH|AST)|PCH file|AST file"
@@ -177,6 +180,8 @@ def compile_hip(
         work = _Compilation(clang, options, name, Path(folder), copies)
         work.write_headers(headers)
         module, log = work.module_of(source, expressions)
+        if " spir_kernel " not in module and VARIABLE.search(module):  # no driver takes a module without a kernel
+            module, log = work.module_of(source + NO_KERNEL, expressions)
         compiled = work.finished(module, expressions, log)
         cache.put(key, compiled.dumps(work.files()))
     return compiled
@@ -213,7 +218,7 @@ def link_bitcode(clang: Clang, modules: Sequence[bytes], options: Options, copie
 def own_version() -> str:
     """Return what differs when the code that makes what is kept has changed."""
     own, shared = Path(__file__).parent, Path(spirv_module.__file__).parent
-    files = (*sorted(own.glob("*.py")), *sorted(shared.rglob("*.py")))
+    files = (*sorted(own.rglob("*.py")), *sorted(shared.rglob("*.py")))
     return key_of(*(path.read_bytes() for path in files))
 
 
@@ -226,6 +231,7 @@ class _Compilation:
         self.listed = folder / "read"
         self.own = folder / "headers"
         self.sources: dict[str, str] = {}
+        self.changed: dict[str, Path] = {}
 
     def write_headers(self, headers: Mapping[str, str]) -> None:
         self.sources |= headers
@@ -235,12 +241,50 @@ class _Compilation:
                 message = f"{self.name}: error: the header {name!r} is not the relative path of a file"
                 raise BuildError(message, log=message)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(_as_clang_takes_it(text), encoding="utf-8", errors="surrogateescape")
+            path.write_text(as_clang_takes_it(text), encoding="utf-8", errors="surrogateescape")
 
     def module_of(self, source: str, expressions: Sequence[str] = ()) -> tuple[str, str]:
         """The LLVM module of a program, and the warnings."""
         self.sources[self.name] = source
-        return self._llvm(self._whole(source, expressions))
+        mending = Mending(self.name, as_clang_takes_it(source), self._header)
+        more: tuple[str, ...] = ()
+        first = ""
+        for _ in range(ROUNDS):
+            try:
+                module, log = self._llvm(self._whole(mending.texts[self.name], expressions), more)
+            except BuildError as error:
+                changed = mending.mend(error.log)
+                first = first or error.log
+                if not changed:
+                    log = both_logs(first, error.log)
+                    raise type(error)(f"the program does not compile\n{log}", log=log) from None
+                self._write_changed({file: mending.texts[file] for file in changed if file != self.name})
+                more = MANY_ERRORS
+            else:
+                return module, "\n".join(filter(None, [*mending.told, log]))
+        raise BuildError(f"the program does not compile\n{first}", log=first)
+
+    def _header(self, path: str) -> str | None:
+        """The text of a header of the program's that clang names, as clang takes it."""
+        if path in self.sources:
+            return as_clang_takes_it(self.sources[path])
+        whole = os.path.abspath(path)
+        if path.startswith("<") or whole.startswith((str(INCLUDE), *self._libraries())) or not os.path.isfile(whole):
+            return None
+        return as_clang_takes_it(Path(whole).read_text(encoding="utf-8", errors="surrogateescape"))
+
+    def _libraries(self) -> tuple[str, ...]:
+        return tuple(flag for flag in self.clang.flags if os.path.isabs(flag))
+
+    def _write_changed(self, texts: Mapping[str, str]) -> None:
+        """Give clang other texts of the program's headers; those on the disk stay as they are."""
+        for path, text in texts.items():
+            if path in self.sources:
+                target = self.own / os.path.normpath(path)
+            else:
+                whole = os.path.abspath(path)
+                target = self.changed.setdefault(whole, self.folder / f"changed{len(self.changed)}.h")
+            target.write_text(text, encoding="utf-8", errors="surrogateescape")
 
     def bitcode_of(self, module: str | bytes) -> bytes:
         """LLVM's bitcode of a module in either of its forms."""
@@ -286,18 +330,17 @@ class _Compilation:
         if missing:
             log = without_definition(missing, module, self.sources)
             raise BuildError(f"the program does not compile\n{log}", log=log)
-        plain = _plain_names(signatures.kernels)
+        plain = plain_names(signatures.kernels)
         try:
             spirv, dynamic, warnings = finish_module(spirv, signatures.kernels, plain)
         except ModuleError as error:
-            message = f"{self.name}: error: {error}"
+            message = "\n".join(filter(None, [log, f"{self.name}: error: {error}"]))
             raise BuildError(message, log=message) from None
         log = "\n".join(filter(None, [log, *warnings]))
         follows = any(variable.follows for variable in signatures.variables)
         names = [kernel.name for kernel in signatures.kernels]
         kernels = tuple(
-            _kernel_info(kernel, names.count(kernel.name) == 1, plain, dynamic, follows)
-            for kernel in signatures.kernels
+            kernel_info(kernel, names.count(kernel.name) == 1, plain, dynamic, follows) for kernel in signatures.kernels
         )
         variables = tuple(
             Variable(each.name, each.symbol, each.type_name, each.nbytes, True, self.name, each.line)
@@ -313,7 +356,7 @@ class _Compilation:
             return {}
         words = re.split(r"(?<!\\)\s+", listed.partition(":")[2].replace("\\\n", " "))
         paths = [re.sub(r"\\([ #\\])", r"\1", word).replace("$$", "$") for word in words if word]
-        ours = (str(self.folder), str(INCLUDE), *(flag for flag in self.clang.flags if os.path.isabs(flag)))
+        ours = (str(self.folder), str(INCLUDE), *self._libraries())
         read = [path for path in paths if path != "-" and not path.startswith(ours)]
         return {path: _digest(path) for path in (*read, *self._elsewhere(read))}
 
@@ -332,7 +375,7 @@ class _Compilation:
         names |= {name for text in texts for name in HAS_INCLUDE.findall(text)}
         return [os.path.join(folder, name) for folder in ("", *folders) for name in sorted(names)]
 
-    def _whole(self, source: str, expressions: Sequence[str]) -> str:
+    def _whole(self, text: str, expressions: Sequence[str]) -> str:
         """The program, after macros and before what asks for names.
 
         Macros come after the prelude, precompiled or not: a name of the program's, such as T, is none of its business.
@@ -351,9 +394,9 @@ class _Compilation:
             f"(const void*)&{text.strip().removeprefix('&')};"
             for number, text in enumerate(expressions)
         ]
-        return "\n".join([*lines, f'#line 1 "{self.name}"', _as_clang_takes_it(source), *asked, ""])
+        return "\n".join([*lines, f'#line 1 "{self.name}"', text, *asked, ""])
 
-    def _llvm(self, text: str) -> tuple[str, str]:
+    def _llvm(self, text: str, more: Sequence[str] = ()) -> tuple[str, str]:
         """The LLVM module, and the warnings."""
         language = (
             *(flag for flag in self.options.front_end if LANGUAGE.fullmatch(flag)),
@@ -373,12 +416,12 @@ class _Compilation:
             *self.clang.front_end, *FIXED, *self.options.front_end, *folders, *HEADERS, *self.clang.flags,
             "-ivfsoverlay", str(self._names()), *first,
             "-main-file-name", self.name, "-dependency-file", str(self.listed), "-sys-header-deps", "-MT", "program",
-            "-disable-llvm-passes", "-emit-llvm", "-o", "-", "-",
+            "-disable-llvm-passes", "-emit-llvm", *more, "-o", "-", "-",
         )  # fmt: skip
         status, module, log = self._run(command, text)
         if status and header and BROKEN_HEADER.search(log):
             prelude.forget(header)
-            return self._llvm(text)
+            return self._llvm(text, more)
         if status:
             earliest = next((line for line in log.splitlines() if "error: " in line), "")
             kind = NotNamedError if earliest.startswith(f"{EXPRESSION}:") else BuildError
@@ -388,7 +431,7 @@ class _Compilation:
     def _names(self) -> Path:
         """The file that tells clang of more names of the headers."""
         path = self.folder / "names.json"
-        path.write_text(overlay(INCLUDE), encoding="utf-8")
+        path.write_text(overlay(INCLUDE, tuple(self.changed.items())), encoding="utf-8")
         return path
 
     def _spirv(self, module: str) -> bytes:
@@ -433,11 +476,6 @@ class _Compilation:
         return done.returncode, done.stdout, log
 
 
-def _as_clang_takes_it(source: str) -> str:
-    """The text of a file without what only nvcc and AMD's clang know, at the same lines and columns."""
-    return without_assembly(SHARED_TWICE.sub(" " * len("__device__"), source))
-
-
 def _digest(path: str) -> str:
     try:
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
@@ -450,26 +488,3 @@ def _text(path: str) -> str:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def _plain_names(kernels: Sequence[KernelSignature]) -> dict[str, str]:
-    """New names for the kernels that are no instances of templates and whose names in the source are unique."""
-    names = [kernel.name for kernel in kernels]
-    symbols = {kernel.symbol for kernel in kernels}
-    return {
-        kernel.symbol: kernel.name for kernel in kernels
-        if kernel.name.isidentifier() and names.count(kernel.name) == 1 and kernel.name not in symbols
-    }  # fmt: skip
-
-
-def _kernel_info(
-    kernel: KernelSignature, unique: bool, plain: Mapping[str, str], dynamic: set[str], follows: bool
-) -> KernelInfo:
-    symbol = plain.get(kernel.symbol, kernel.symbol)
-    parameters = tuple(
-        ParameterInfo(each.name, each.type_name, "pointer" if each.is_pointer else "value", each.nbytes, each.alignment)
-        for each in kernel.parameters
-    )
-    follows = follows or any(each.follows for each in kernel.parameters)
-    name = kernel.name if unique else symbol
-    return KernelInfo(name, symbol, parameters, symbol in dynamic, 0, kernel.line, kernel.symbol, follows)

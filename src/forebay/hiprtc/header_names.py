@@ -16,7 +16,8 @@ _NAMES: tuple[tuple[str, str, str, str], ...] = (
     ("hip/hip_runtime.h", "cuda/", ".h", """
         builtin_types channel_descriptor crt/device_functions crt/host_config crt/host_defines crt/math_functions
         cuda_device_runtime_api device_atomic_functions device_double_functions device_types driver_types host_config
-        host_defines library_types math_functions sm_20_atomic_functions sm_20_intrinsics sm_30_intrinsics
+        host_defines library_types math_functions sm_11_atomic_functions sm_12_atomic_functions sm_13_double_functions
+        sm_20_atomic_functions sm_20_intrinsics sm_30_intrinsics
         sm_32_atomic_functions sm_32_intrinsics sm_35_atomic_functions sm_35_intrinsics sm_60_atomic_functions
         sm_61_intrinsics surface_functions surface_indirect_functions surface_types texture_fetch_functions
         texture_indirect_functions texture_types vector_functions.hpp"""),
@@ -98,11 +99,14 @@ _NAMES: tuple[tuple[str, str, str, str], ...] = (
         discard_block_engine linear_congruential_engine linear_feedback_shift_engine normal_distribution
         subtract_with_carry_engine uniform_int_distribution uniform_real_distribution xor_combine_engine"""),
     ("thrust/tuple.h", "thrust/", ".h", "advance detail/minmax detail/swap distance limits optional"),
+    ("cuda/helper_math.h", "cuda/", ".h", "cutil_math"),
     ("host_library.h", "cuda/", ".h", """
         cublas cublasLt cublasXt cuda_d3d11_interop cuda_egl_interop cuda_gl_interop cuda_occupancy cuda_profiler_api
         cuda_vdpau_interop cudaGL cudaProfiler cudnn curand cusolverDn cusolverSp cusolver_common cusparse cusparse_v2
         cusparseLt cutensor nccl npp nppcore nppi npps nvToolsExt nvToolsExtCuda nvToolsExtCudaRt nvjpeg nvml nvrtc
-        nvshmem nvshmemx nvtx3/nvToolsExt nvtx3/nvToolsExtCuda nvtx3/nvtx3.hpp omp"""),
+        nvshmem nvshmemx nvtx3/nvToolsExt nvtx3/nvToolsExtCuda nvtx3/nvtx3.hpp omp cutil cutil_inline
+        drvapi_error_string helper_cuda helper_cuda_drvapi helper_functions helper_image helper_string helper_timer mpi
+        shrQATest shrUtils"""),
     ("host_library.h", "", ".h", """
         hip/hip_gl_interop hipblas hipblas/hipblas hipblas-common/hipblas-common hipblaslt hipblaslt/hipblaslt hiprand
         hiprand/hiprand hiprtc hipsolver hipsolver/hipsolver hipsparse hipsparse/hipsparse miopen/miopen rccl rccl/rccl
@@ -122,12 +126,18 @@ def names() -> dict[str, str]:
     }
 
 
-@functools.cache
-def overlay(include: Path) -> str:
-    """Return clang's description of these names below the folder `include`, in YAML's JSON."""
-    roots = [
+def overlay(include: Path, changed: tuple[tuple[str, Path], ...] = ()) -> str:
+    """Return clang's description of these names below the folder `include`, in YAML's JSON.
+
+    `changed` are further files, with the paths of what they have instead; clang goes on calling them by their names.
+    """
+    roots: list[dict[str, object]] = [
         {"type": "file", "name": str(include / name), "external-contents": str(include / header)}
         for name, header in names().items()
         if not (include / name).exists()
+    ]
+    roots += [
+        {"type": "file", "name": path, "external-contents": str(instead), "use-external-name": False}
+        for path, instead in changed
     ]
     return json.dumps({"version": 0, "roots": roots})

@@ -7,8 +7,10 @@ LLVM module has it all, also for ``extern "C"`` kernels and for instances of tem
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
 
 __all__ = [
     "SYMBOL",
@@ -17,7 +19,9 @@ __all__ = [
     "Signatures",
     "VariableSignature",
     "fields_of",
+    "kernel_info",
     "nodes_of",
+    "plain_names",
     "read_signatures",
     "unquoted",
 ]
@@ -250,3 +254,27 @@ def _basic(encoding: str, nbytes: int) -> _Type:
     name = SIGNED.get(nbytes, "struct")
     unsigned = encoding in ("DW_ATE_unsigned", "DW_ATE_unsigned_char", "DW_ATE_boolean", "DW_ATE_UTF")
     return _Type(f"u{name}" if unsigned and name != "struct" else name, nbytes, max(nbytes, 1), False)
+
+
+def plain_names(kernels: Sequence[KernelSignature]) -> dict[str, str]:
+    """Return new names for the kernels that are no instances of templates and whose names in the source are unique."""
+    names = [kernel.name for kernel in kernels]
+    symbols = {kernel.symbol for kernel in kernels}
+    return {
+        kernel.symbol: kernel.name for kernel in kernels
+        if kernel.name.isidentifier() and names.count(kernel.name) == 1 and kernel.name not in symbols
+    }  # fmt: skip
+
+
+def kernel_info(
+    kernel: KernelSignature, unique: bool, plain: Mapping[str, str], dynamic: set[str], follows: bool
+) -> KernelInfo:
+    """Return what is known of a kernel: `plain` has the new names, `dynamic` the symbols that take shared memory."""
+    symbol = plain.get(kernel.symbol, kernel.symbol)
+    parameters = tuple(
+        ParameterInfo(each.name, each.type_name, "pointer" if each.is_pointer else "value", each.nbytes, each.alignment)
+        for each in kernel.parameters
+    )
+    follows = follows or any(each.follows for each in kernel.parameters)
+    name = kernel.name if unique else symbol
+    return KernelInfo(name, symbol, parameters, symbol in dynamic, 0, kernel.line, kernel.symbol, follows)

@@ -28,6 +28,24 @@ inline constexpr hipMemcpyKind cudaMemcpyHostToDevice = hipMemcpyHostToDevice;
 inline constexpr hipMemcpyKind cudaMemcpyDeviceToHost = hipMemcpyDeviceToHost;
 inline constexpr hipMemcpyKind cudaMemcpyDeviceToDevice = hipMemcpyDeviceToDevice;
 
+inline constexpr cudaError_t cudaErrorNotReady = hipErrorNotReady;
+inline constexpr cudaError_t cudaErrorNotSupported = hipErrorNotSupported;
+inline constexpr cudaError_t cudaErrorUnknown = hipErrorUnknown;
+inline constexpr cudaError_t cudaErrorLaunchFailure = hipErrorLaunchFailure;
+enum {
+    cudaStreamDefault = 0,
+    cudaStreamNonBlocking = 1,
+    cudaEventDefault = 0,
+    cudaEventBlockingSync = 1,
+    cudaEventDisableTiming = 2,
+    cudaHostAllocDefault = 0,
+    cudaHostAllocPortable = 1,
+    cudaHostAllocMapped = 2,
+    cudaHostAllocWriteCombined = 4,
+    cudaMemAttachGlobal = 1,
+    cudaMemAttachHost = 2,
+};
+
 __host__ const char* cudaGetErrorString(cudaError_t);
 __host__ const char* cudaGetErrorName(cudaError_t);
 __host__ cudaError_t cudaGetLastError();

@@ -63,6 +63,11 @@ class grid_group {
     __DEVICE__ unsigned grid_rank() const { return 0; }
     __DEVICE__ unsigned num_grids() const { return 1; }
     __DEVICE__ dim3 block_index() const { return blockIdx; }
+    // A cluster is a block.
+    __DEVICE__ unsigned long long cluster_rank() const { return block_rank(); }
+    __DEVICE__ unsigned long long num_clusters() const { return num_blocks(); }
+    __DEVICE__ dim3 dim_clusters() const { return gridDim; }
+    __DEVICE__ dim3 cluster_index() const { return blockIdx; }
     __DEVICE__ bool is_valid() const { return true; }
     __DEVICE__ void sync() const { __forebay::wait_for_blocks((unsigned)num_blocks()); }
     struct arrival_token {};
@@ -94,6 +99,22 @@ class thread_block {
     static __DEVICE__ dim3 group_dim() { return blockDim; }
     static __DEVICE__ dim3 dim_threads() { return blockDim; }
     static __DEVICE__ bool is_valid() { return true; }
+};
+
+// Of one block, whose shared memory is the cluster's.
+class cluster_group : public thread_block {
+  public:
+    static __DEVICE__ unsigned block_rank() { return 0; }
+    static __DEVICE__ unsigned num_blocks() { return 1; }
+    static __DEVICE__ dim3 block_index() { return dim3(0, 0, 0); }
+    static __DEVICE__ dim3 dim_blocks() { return dim3(1, 1, 1); }
+    static __DEVICE__ void barrier_wait() {}
+    static __DEVICE__ void barrier_wait(arrival_token&&) {}
+    template <class T>
+    static __DEVICE__ T* map_shared_rank(T* pointer, int) {
+        return pointer;
+    }
+    static __DEVICE__ unsigned query_shared_rank(const void*) { return 0; }
 };
 
 // Threads of one warp: those of a mask of its lanes.
@@ -261,6 +282,7 @@ class thread_group {
 
 __DEVICE__ thread_block this_thread_block() { return {}; }
 __DEVICE__ grid_group this_grid() { return {}; }
+__DEVICE__ cluster_group this_cluster() { return {}; }
 __DEVICE__ multi_grid_group this_multi_grid() { return {}; }
 __DEVICE__ coalesced_group coalesced_threads() { return coalesced_group((unsigned)__ballot(1)); }
 
@@ -297,6 +319,11 @@ __DEVICE__ unsigned group_size(const Group& group) {
 template <class Group>
 __DEVICE__ unsigned thread_rank(const Group& group) {
     return group.thread_rank();
+}
+
+template <class Group>
+__DEVICE__ bool is_valid(const Group& group) {
+    return group.is_valid();
 }
 
 #define FOREBAY_FUNCTOR(name, EXPRESSION)                           \
@@ -349,6 +376,34 @@ __DEVICE__ void reduce_store_async(const Group& group, T* to, U value, Function 
         *to = result;
 }
 
+// The operation that an atomic reference has for a function object.
+template <class Group, class Atomic, class T>
+__DEVICE__ void reduce_update_async(const Group& group, Atomic&& to, T value, plus<T> function) {
+    T result = reduce(group, value, function);
+    if (group.thread_rank() == 0)
+        to.fetch_add(result);
+}
+template <class Group, class Atomic, class T>
+__DEVICE__ void reduce_update_async(const Group& group, Atomic&& to, T value, less<T> function) {
+    T result = reduce(group, value, function);
+    if (group.thread_rank() == 0)
+        to.fetch_min(result);
+}
+template <class Group, class Atomic, class T>
+__DEVICE__ void reduce_update_async(const Group& group, Atomic&& to, T value, greater<T> function) {
+    T result = reduce(group, value, function);
+    if (group.thread_rank() == 0)
+        to.fetch_max(result);
+}
+
+// What the first thread of a warp's part gives, for all of it.
+template <class Group, class Function>
+__DEVICE__ auto invoke_one_broadcast(const Group& group, Function function) -> decltype(function()) {
+    decltype(function()) result{};
+    if (group.thread_rank() == 0)
+        result = function();
+    return group.shfl(result, 0);
+}
 template <class Group, class Function>
 __DEVICE__ void invoke_one(const Group& group, Function function) {
     if (group.thread_rank() == 0)
@@ -360,6 +415,16 @@ template <class Group, class T, class Size>
 __DEVICE__ void memcpy_async(const Group& group, T* to, const T* from, Size bytes) {
     for (size_t i = group.thread_rank(); i < (size_t)bytes / sizeof(T); i += group.size())
         to[i] = from[i];
+}
+template <class Group, class Size>
+__DEVICE__ void memcpy_async(const Group& group, void* to, const void* from, Size bytes) {
+    memcpy_async(group, (char*)to, (const char*)from, (size_t)bytes);
+}
+// Of elements as many as both have.
+template <class Group, class T, class U, class Count, class Other>
+__DEVICE__ void memcpy_async(const Group& group, T* to, Count there, const U* from, Other here) {
+    size_t count = (size_t)there < (size_t)here ? (size_t)there : (size_t)here;
+    memcpy_async(group, to, (const T*)from, count * sizeof(T));
 }
 template <class Group>
 __DEVICE__ void wait(const Group& group) {

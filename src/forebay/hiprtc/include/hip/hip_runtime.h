@@ -18,4 +18,6 @@
 #include <hip/device/amdgcn.h>
 #include <hip/device/cuda_names.h>
 #include <hip/device/assembly.h>
+#include <hip/device/assembly_warps.h>
+#include <hip/device/wide_integers.h>
 #include <hip/hip_texture_types.h>

@@ -7,6 +7,10 @@
 // What a launch with <<<>>> becomes, in host functions.
 extern "C" __host__ hipError_t hipConfigureCall(dim3, dim3, size_t = 0, hipStream_t = nullptr);
 
+// Launches as HIP writes them; of a kernel's template they say which instance is wanted.
+#define FOREBAY_LAUNCH(kernel, grid, block, shared, stream, ...) kernel<<<grid, block, shared, stream>>>(__VA_ARGS__)
+#define hipLaunchKernelGGL(kernel, ...) FOREBAY_LAUNCH((kernel), __VA_ARGS__)
+
 #define FOREBAY_CUDA(name)         \
     template <class... Arguments>  \
     __host__ hipError_t cuda##name(Arguments&&...);
@@ -56,3 +60,15 @@ FOREBAY_CUDA(Memset) FOREBAY_CUDA(PeekAtLastError) FOREBAY_CUDA(SetDevice) FOREB
 FOREBAY_CUDA(StreamDestroy) FOREBAY_CUDA(StreamSynchronize)
 #undef FOREBAY_CUDA
 #undef FOREBAY_HOST
+
+// Attributes of a function, with which a program asks for more shared memory.
+enum hipFuncAttribute {
+    hipFuncAttributeMaxDynamicSharedMemorySize = 8,
+    hipFuncAttributePreferredSharedMemoryCarveout = 9,
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+};
+enum hipFuncCache_t {
+    hipFuncCachePreferNone, hipFuncCachePreferShared, hipFuncCachePreferL1, hipFuncCachePreferEqual,
+    cudaFuncCachePreferNone = 0, cudaFuncCachePreferShared, cudaFuncCachePreferL1, cudaFuncCachePreferEqual,
+};

@@ -7,6 +7,7 @@
 #include <hipcub/block_neighbours.hpp>
 #include <hipcub/block_parts.hpp>
 #include <hipcub/block_sort.hpp>
+#include <hipcub/grid_parts.hpp>
 #include <hipcub/thread_parts.hpp>
 #include <hipcub/warp_movement.hpp>
 #include <type_traits>

@@ -18,9 +18,9 @@ __DEVICE__ unsigned long long mixed(unsigned long long& seed) {
 }
 
 struct random_extras {
-    float spare;
-    double spare_double;
-    bool has_spare, has_spare_double;
+    int boxmuller_flag, boxmuller_flag_double;
+    float boxmuller_extra;
+    double boxmuller_extra_double;
 };
 
 struct xorwow : random_extras {
@@ -156,7 +156,7 @@ struct mrg32k3a : random_extras {
 template <class W>
 struct sobol : random_extras {
     static constexpr int bits = sizeof(W) * 8;
-    W v[bits], x, i;
+    W v[bits], x, i, scrambled_by;
 
     __DEVICE__ W next_word() {
         W now = x;
@@ -167,12 +167,13 @@ struct sobol : random_extras {
     __DEVICE__ unsigned next() { return (unsigned)(next_word() >> (bits - 32)); }
     __DEVICE__ void skip(unsigned long long count) {
         i += (W)count;
-        x = 0;
+        x = scrambled_by;
         for (int bit = 0; bit < bits; bit++)
             if ((i ^ i >> 1) >> bit & 1)
                 x ^= v[bit];
     }
-    __DEVICE__ void begin(const W* vectors, W offset) {
+    __DEVICE__ void begin(const W* vectors, W offset, W scramble = 0) {
+        scrambled_by = scramble;
         for (int bit = 0; bit < bits; bit++)
             v[bit] = vectors[bit];
         i = 0;
@@ -220,26 +221,26 @@ template <class S>
 __DEVICE__ float normal(S* state) {
     if constexpr (is_sobol<S>)
         return normcdfinvf(to_uniform(state->next()));
-    if (state->has_spare) {
-        state->has_spare = false;
-        return state->spare;
+    if (state->boxmuller_flag) {
+        state->boxmuller_flag = false;
+        return state->boxmuller_extra;
     }
     pair_of<float> both = normal_pair(state);
-    state->has_spare = true;
-    state->spare = both.y;
+    state->boxmuller_flag = true;
+    state->boxmuller_extra = both.y;
     return both.x;
 }
 template <class S>
 __DEVICE__ double normal_double(S* state) {
     if constexpr (is_sobol<S>)
         return normcdfinv(uniform_double(state));
-    if (state->has_spare_double) {
-        state->has_spare_double = false;
-        return state->spare_double;
+    if (state->boxmuller_flag_double) {
+        state->boxmuller_flag_double = false;
+        return state->boxmuller_extra_double;
     }
     pair_of<double> both = normal_pair_double(state);
-    state->has_spare_double = true;
-    state->spare_double = both.y;
+    state->boxmuller_flag_double = true;
+    state->boxmuller_extra_double = both.y;
     return both.x;
 }
 // D. Knuth's for small means, a product of uniform numbers; beyond, the rounded normal number that it comes close to.
@@ -271,6 +272,12 @@ __DEVICE__ unsigned poisson(S* state, double mean) {
     using lib##StateMRG32k3a_t = __forebay::mrg32k3a;                                                              \
     using lib##StateSobol32 = __forebay::sobol<unsigned>;                                                          \
     using lib##StateSobol32_t = __forebay::sobol<unsigned>;                                                        \
+    using lib##StateScrambledSobol32 = __forebay::sobol<unsigned>;                                                 \
+    using lib##StateScrambledSobol32_t = __forebay::sobol<unsigned>;                                               \
+    __DEVICE__ void lib##_init(const unsigned* vectors, unsigned scramble, unsigned offset,                        \
+                               __forebay::sobol<unsigned>* state) {                                                \
+        state->begin(vectors, offset, scramble);                                                                   \
+    }                                                                                                              \
     using lib##DirectionVectors32_t = unsigned[32];                                                                \
     __DEVICE__ void lib##_init(const unsigned* vectors, unsigned offset,                                           \
                                __forebay::sobol<unsigned>* state) {                                                \
@@ -278,6 +285,12 @@ __DEVICE__ unsigned poisson(S* state, double mean) {
     }                                                                                                              \
     using lib##StateSobol64 = __forebay::sobol<unsigned long long>;                                                \
     using lib##StateSobol64_t = __forebay::sobol<unsigned long long>;                                              \
+    using lib##StateScrambledSobol64 = __forebay::sobol<unsigned long long>;                                       \
+    using lib##StateScrambledSobol64_t = __forebay::sobol<unsigned long long>;                                     \
+    __DEVICE__ void lib##_init(const unsigned long long* vectors, unsigned long long scramble, unsigned long long offset,\
+                               __forebay::sobol<unsigned long long>* state) {                                      \
+        state->begin(vectors, offset, scramble);                                                                   \
+    }                                                                                                              \
     using lib##DirectionVectors64_t = unsigned long long[64];                                                      \
     __DEVICE__ void lib##_init(const unsigned long long* vectors, unsigned long long offset,                       \
                                __forebay::sobol<unsigned long long>* state) {                                      \
@@ -286,7 +299,7 @@ __DEVICE__ unsigned poisson(S* state, double mean) {
     __DEVICE__ unsigned long long lib(__forebay::sobol<unsigned long long>* state) { return state->next_word(); }  \
     FOREBAY_RANDOM_OF(S)                                                                                           \
     void lib##_init(unsigned long long seed, unsigned long long sequence, unsigned long long offset, S* state) {   \
-        state->has_spare = state->has_spare_double = false;                                                        \
+        state->boxmuller_flag = state->boxmuller_flag_double = false;                                                        \
         state->begin(seed, sequence, offset);                                                                      \
     }                                                                                                              \
     FOREBAY_RANDOM_OF(S) unsigned lib(S* state) { return state->next(); }                                          \
@@ -341,6 +354,15 @@ __DEVICE__ unsigned poisson(S* state, double mean) {
         result.z = lib##_poisson(state, mean), result.w = lib##_poisson(state, mean);                              \
         return result;                                                                                             \
     }                                                                                                              \
+    __DEVICE__ double4 lib##_normal4_double(__forebay::philox* state) {                                            \
+        auto one = __forebay::normal_pair_double(state), two = __forebay::normal_pair_double(state);               \
+        return {one.x, one.y, two.x, two.y};                                                                       \
+    }                                                                                                              \
+    __DEVICE__ double4 lib##_log_normal4_double(__forebay::philox* state, double mean, double deviation) {         \
+        double2 one = lib##_log_normal2_double(state, mean, deviation);                                            \
+        double2 two = lib##_log_normal2_double(state, mean, deviation);                                            \
+        return {one.x, one.y, two.x, two.y};                                                                       \
+    }                                                                                                              \
     __DEVICE__ float4 lib##_normal4(__forebay::philox* state) {                                                    \
         auto one = __forebay::normal_pair(state), two = __forebay::normal_pair(state);                             \
         return {one.x, one.y, two.x, two.y};                                                                       \
@@ -349,3 +371,12 @@ FOREBAY_RANDOM(hiprand)
 
 FOREBAY_RANDOM_OF(S)
 void skipahead(unsigned long long count, S* state) { state->skip(count); }
+// To another subsequence, at the same place in it. XORWOW's begin where a hash says, and cannot be left for another.
+__DEVICE__ void skipahead_sequence(unsigned long long count, __forebay::philox* state) {
+    unsigned long long sequence = ((unsigned long long)state->counter[3] << 32 | state->counter[2]) + count;
+    state->counter[2] = (unsigned)sequence;
+    state->counter[3] = (unsigned)(sequence >> 32);
+    state->compute();
+}
+__DEVICE__ void skipahead_subsequence(unsigned long long count, __forebay::mrg32k3a* state) { state->skip(count, 76); }
+__DEVICE__ void skipahead_sequence(unsigned long long count, __forebay::mrg32k3a* state) { state->skip(count, 127); }

@@ -1,6 +1,7 @@
 // Clang's built-in functions for AMD's GPUs that have a meaning on every device.
 #pragma once
 
+#include <hip/device/amdgcn_lanes.h>
 #include <hip/device/barriers.h>
 #include <hip/device/clocks.h>
 #include <hip/device/indices.h>

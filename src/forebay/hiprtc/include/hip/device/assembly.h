@@ -1,4 +1,4 @@
-// What statements of assembly become C++ with, see forebay/hiprtc/assembly.py.
+// What statements of assembly become C++ with, see forebay/hiprtc/assembly/statements.py.
 #pragma once
 
 #include <hip/device/conversions.h>
@@ -27,7 +27,7 @@ __DEVICE__ void asm_put(To& to, From value) {
 template <class T>
 __DEVICE__ T asm_high(T a, T b) {
     if constexpr (sizeof(T) == 8)
-        return (T)(((std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>)a * b) >> 64);
+        return std::is_signed_v<T> ? (T)__mul64hi((long long)a, (long long)b) : (T)__umul64hi((unsigned long long)a, (unsigned long long)b);
     else
         return (T)(((std::conditional_t<std::is_signed_v<T>, long long, unsigned long long>)a * b) >> (8 * sizeof(T)));
 }
@@ -75,6 +75,17 @@ __DEVICE__ unsigned asm_logic(unsigned a, unsigned b, unsigned c, unsigned table
         if (table >> i & 1)
             result |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
     return result;
+}
+
+// The sum of products of parts of two words, of as many as the narrower has in the wider one's word.
+template <class A, class B, class Sum>
+__DEVICE__ Sum asm_products(Sum a, Sum b, Sum sum) {
+    A of_a[4 / sizeof(A)];
+    B of_b[4 / sizeof(B)];
+    __builtin_memcpy(of_a, &a, 4), __builtin_memcpy(of_b, &b, 4);
+    for (unsigned i = 0; i < 4 / sizeof(A); i++)
+        sum += (Sum)of_a[i] * (Sum)of_b[i];
+    return sum;
 }
 
 }  // namespace __forebay

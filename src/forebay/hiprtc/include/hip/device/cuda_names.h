@@ -78,3 +78,19 @@ template <class T, class U>
 __DEVICE__ void __nv_atomic_store_n(T* p, U value, int order, int = 3) {
     __atomic_store_n(p, (T)value, order);
 }
+
+// Clang's own of these are for integers; atomic functions know floating-point numbers, too.
+#define FOREBAY_HIP_ATOMIC(name, function)                                         \
+    template <class T, class U>                                                    \
+    __DEVICE__ T hip_##name(T* p, U value) {                                       \
+        return function((std::remove_volatile_t<T>*)p, (std::remove_volatile_t<T>)value); \
+    }
+namespace __forebay {
+FOREBAY_HIP_ATOMIC(fetch_add, atomicAdd)
+FOREBAY_HIP_ATOMIC(fetch_min, atomicMin)
+FOREBAY_HIP_ATOMIC(fetch_max, atomicMax)
+}  // namespace __forebay
+#undef FOREBAY_HIP_ATOMIC
+#define __hip_atomic_fetch_add(p, value, order, scope) __forebay::hip_fetch_add(p, value)
+#define __hip_atomic_fetch_min(p, value, order, scope) __forebay::hip_fetch_min(p, value)
+#define __hip_atomic_fetch_max(p, value, order, scope) __forebay::hip_fetch_max(p, value)

@@ -13,6 +13,7 @@
 #define __inline__ inline
 #define __restrict __restrict__
 #define __align__(n) __attribute__((aligned(n)))
+#define __builtin_align__(n) __align__(n)
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
 #define __cluster_dims__(...)

@@ -10,47 +10,29 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 
+from forebay.hiprtc.assembly.registers import TYPES, Registers, UnknownInstructionError, names_of, parts_of
+from forebay.hiprtc.assembly.warps import with_warps
+
 __all__ = ["UnknownInstructionError", "statements_of"]
 
-TYPES = {
-    **{f"{kind}{bits}": f"unsigned {name}" for kind in "ub" for bits, name in
-       ((8, "char"), (16, "short"), (32, "int"), (64, "long long"))},
-    "s8": "signed char", "s16": "short", "s32": "int", "s64": "long long",
-    "f32": "float", "f64": "double", "pred": "bool",
-}  # fmt: skip
 WIDER = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
-SPECIAL = {
-    "%laneid": "__lane_id()", "WARP_SZ": "32u", "%clock": "(unsigned)clock64()", "%clock64": "clock64()",
-    "%clock_lo": "(unsigned)clock64()", "%globaltimer": "wall_clock64()", "%globaltimer_lo": "(unsigned)wall_clock64()",
-    "%warpid": "((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32)",
-    "%nwarpid": "((blockDim.x * blockDim.y * blockDim.z + 31) / 32)",
-    # No device tells which of its processors runs a thread: it counts as one.
-    "%smid": "0u", "%nsmid": "1u", "%gridid": "0ull",
-    **{f"%lanemask_{each}": f"(unsigned)__lanemask_{each}()" for each in ("lt", "le", "gt", "ge", "eq")},
-    **{f"%{ptx}.{axis}": f"{name}.{axis}" for ptx, name in
-       (("tid", "threadIdx"), ("ntid", "blockDim"), ("ctaid", "blockIdx"), ("nctaid", "gridDim")) for axis in "xyz"},
-}  # fmt: skip
 INFIX = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "rem": "%", "div": "/"}
 COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">",
             "hs": ">="}  # fmt: skip
+UNORDERED = {"neu": "==", "ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
 JOINED = {"and": "&&", "or": "||", "xor": "!="}
 # Words in the names of arithmetic that are heeded, or change nothing here. Others round, saturate or compare otherwise.
 HEEDED = {"lo", "hi", "wide", "rn", "ftz", "approx", "full", "cc", "sat", "to", "global", "clamp", "wrap", "l", "r",
           "rni", "rzi", "rmi", "rpi"}  # fmt: skip
+ROUNDED = {"rz": "rz", "rm": "rd", "rp": "ru"}
+OF_ROUNDING = ("add", "sub", "mul", "div", "fma", "sqrt", "rcp")
+OF_HALVES = {"add": "__hadd", "sub": "__hsub", "mul": "__hmul", "fma": "__hfma", "neg": "__hneg", "min": "__hmin",
+             "max": "__hmax", "abs": "__habs"}  # fmt: skip
 OF_ONE = {"ex2": "exp2", "lg2": "log2", "rsqrt": "rsqrt", "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tanh": "tanh"}
 ATOMIC = {"add": "atomicAdd", "exch": "atomicExch", "min": "atomicMin", "max": "atomicMax", "and": "atomicAnd",
-          "or": "atomicOr", "xor": "atomicXor", "cas": "atomicCAS"}  # fmt: skip
-NOTHING = (
-    "prefetch",
-    "prefetchu",
-    "nanosleep",
-    "applypriority",
-    "s_nop",
-    "s_sleep",
-    "s_waitcnt",
-    "s_setprio",
-    "pmevent",
-)
+          "or": "atomicOr", "xor": "atomicXor", "cas": "atomicCAS", "inc": "atomicInc", "dec": "atomicDec"}  # fmt: skip
+NOTHING = ("prefetch", "prefetchu", "nanosleep", "applypriority", "discard", "griddepcontrol", "setmaxnreg", "pmevent",
+           "brkpt", "s_nop", "s_sleep", "s_waitcnt", "s_setprio", "s_sethalt")  # fmt: skip
 MOVES_OF_AMD = ("v_mov_b32", "v_mov_b32_e32", "s_mov_b32", "s_mov_b64")
 AMD = {
     "v_add_f32": "a + b", "v_sub_f32": "a - b", "v_mul_f32": "a * b", "v_max_f32": "fmaxf(a, b)",
@@ -58,19 +40,11 @@ AMD = {
     "v_xor_b32": "a ^ b", "v_lshlrev_b32": "b << (a & 31)", "v_lshrrev_b32": "b >> (a & 31)",
     "v_fma_f32": "fmaf(a, b, c)", "v_mad_f32": "fmaf(a, b, c)", "v_mul_lo_u32": "a * b",
 }  # fmt: skip
-NUMBER = re.compile(r"-?(?:0[xX][0-9A-Fa-f]+|\d+)U?|-?\d+\.\d*(?:[eE][-+]?\d+)?")
-BITS_OF_FLOAT = re.compile(r"0[fF]([0-9A-Fa-f]{8})")
-BITS_OF_DOUBLE = re.compile(r"0[dD]([0-9A-Fa-f]{16})")
-ADDRESS = re.compile(r"\[\s*([^\]+]+?)\s*(?:\+\s*(-?\d+))?\s*\]")
 ONE = re.compile(r"(?:@(!?)(%?\w+)\s+)?([a-z]\w*(?:\.\w+(?:::\w+)*)*)\s*(.*)", re.DOTALL)
+LABEL = re.compile(r"\s*([$%\w]+)\s*:(?!:)\s*")
 REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.*)", re.DOTALL)
-MANY = re.compile(r"([\w$%]+)\s*<\s*(\d+)\s*>")
 FENCES = {"gl": "__threadfence()", "gpu": "__threadfence()", "cta": "__threadfence_block()",
           "sys": "__threadfence_system()"}  # fmt: skip
-
-
-class UnknownInstructionError(ValueError):
-    """An instruction, or an operand, that has no translation."""
 
 
 def statements_of(text: str, operand: Callable[[str], str | None]) -> list[str]:
@@ -90,166 +64,130 @@ def statements_of(text: str, operand: Callable[[str], str | None]) -> list[str]:
     return _Translation(operand).all(text)
 
 
-class _Translation:
-    def __init__(self, operand: Callable[[str], str | None]) -> None:
-        self._operand = operand
-        self._registers: dict[str, str] = {}
-        self._made: list[str] = []
-
+class _Translation(Registers):
     def all(self, text: str) -> list[str]:
         text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
         if re.search(r"\.(?:add|sub|mad)\.?c?c?\b|\bcc\b|addc|subc|madc", text):
-            self._made.append("unsigned __carry = 0; (void)__carry;")
+            self.made.append("unsigned __carry = 0; (void)__carry;")
         # Braces begin and end a scope; those around registers have no line of their own.
         text = re.sub(r"^\s*\{(?!\s*%?\w+\s*[,}])|;\s*\{(?!\s*%?\w+\s*,)", ";", text)
-        text = re.sub(r";\s*\}\s*;?\s*$", ";", text)
+        text = re.sub(r"([;:])\s*\}\s*;?\s*$", r"\1;", text).replace("%=", "")
         for each in re.split(r";|\n(?=\s*[vs]_)", text):
             if each.strip():
                 self._one(each.strip())
-        return self._made
+        if not self.labels:
+            return self.made
+        return ["{", *(f"__label__ {label};" for label in self.labels), *self.made, "}"]
 
     def _one(self, text: str) -> None:
+        while label := LABEL.match(text):
+            self.made.append(f"{self._label(label[1])}: ;")
+            text = text[label.end() :]
+        if not text:
+            return
         declared = REGISTERS.fullmatch(text)
         if declared:
-            listed = (_each_of(each.strip()) for each in declared[2].split(","))
+            listed = (names_of(each.strip()) for each in declared[2].split(","))
             for name in itertools.chain.from_iterable(listed):
-                register = f"__r{len(self._registers)}"
-                self._registers[name] = register
-                self._made.append(f"{self._type(declared[1])} {register} = 0;")
+                register = f"__r{len(self.registers)}"
+                self.registers[name] = register
+                self.made.append(f"{self.type_of(declared[1])} {register} = 0;")
             return
         found = ONE.fullmatch(text)
         if not found:
             raise UnknownInstructionError(text)
         sign, predicate, name, rest = found.groups()
-        before = len(self._made)
-        self._instruction(name, _parts(rest))
+        before = len(self.made)
+        self._instruction(name, parts_of(rest))
         if predicate:
-            body = " ".join(self._made[before:])
-            self._made[before:] = [f"if ({sign}{self._value(predicate, 'bool')}) {{ {body} }}"]
+            body = " ".join(self.made[before:])
+            self.made[before:] = [f"if ({sign}{self.value(predicate, 'bool')}) {{ {body} }}"]
 
-    def _type(self, name: str) -> str:
-        if name not in TYPES:
-            raise UnknownInstructionError(name)
-        return TYPES[name]
-
-    def _variable(self, text: str) -> str:
-        text = text.strip()
-        known = self._registers.get(text) or self._operand(text)
-        if not known:
-            raise UnknownInstructionError(text)
+    def _label(self, name: str) -> str:
+        """The label of C++ for one, which is this statement's alone."""
+        known = "__at_" + re.sub(r"\W", "_", name)
+        self.labels[known] = None
         return known
-
-    def _value(self, text: str, type_: str) -> str:
-        text = text.strip()
-        if text in SPECIAL:
-            return f"__forebay::asm_as<{type_}>({SPECIAL[text]})"
-        if found := BITS_OF_FLOAT.fullmatch(text):
-            return f"__uint_as_float(0x{found[1]}u)"
-        if found := BITS_OF_DOUBLE.fullmatch(text):
-            return f"__longlong_as_double(0x{found[1]}ll)"
-        if NUMBER.fullmatch(text):
-            return f"({type_}){text}"
-        return f"__forebay::asm_as<{type_}>({self._variable(text)})"
-
-    def _put(self, to: str, value: str) -> None:
-        if to.strip() != "_":
-            self._made.append(f"__forebay::asm_put({self._variable(to)}, {value});")
-
-    def _place(self, text: str, type_: str, is_volatile: bool) -> str:
-        found = ADDRESS.fullmatch(text.strip())
-        if not found:
-            raise UnknownInstructionError(text)
-        address = f"{self._value(found[1], 'unsigned long long')} + {found[2] or 0}"
-        return f"(({'volatile ' * is_volatile}{type_}*)({address}))"
 
     def _instruction(self, name: str, operands: Sequence[str]) -> None:
         base, *words = name.split(".")
-        if base in NOTHING:
+        if base in NOTHING or (base == "fence" and words[0] == "proxy") or with_warps(self, base, words, operands):
             return
         if base in MOVES_OF_AMD:
-            self._put(operands[0], self._variable(operands[1]) if operands[1][0] == "%" else operands[1])
+            self.put(operands[0], self.variable(operands[1]) if operands[1][0] == "%" else operands[1])
         elif base.removesuffix("_e32").removesuffix("_e64") in AMD:
             key = base.removesuffix("_e32").removesuffix("_e64")
             type_ = "float" if key.endswith("f32") else "unsigned"
-            values = [self._value(each, type_) for each in operands[1:]]
+            values = [self.value(each, type_) for each in operands[1:]]
             named = ", ".join(f"{letter} = {value}" for letter, value in zip("abc", values, strict=False))
-            self._made.append(f"{{ {type_} {named}; __forebay::asm_put({self._variable(operands[0])}, {AMD[key]}); }}")
+            self.made.append(f"{{ {type_} {named}; __forebay::asm_put({self.variable(operands[0])}, {AMD[key]}); }}")
         elif base in ("membar", "fence"):
             scope = next((word for word in words if word in FENCES), None)
             if scope is None:
                 raise UnknownInstructionError(name)
-            self._made.append(f"{FENCES[scope]};")
+            self.made.append(f"{FENCES[scope]};")
         elif base == "s_barrier" or (base in ("bar", "barrier") and "sync" in words and "warp" not in words):
             if operands[:1] not in ([], ["0"]) or len(operands) > 1:
                 raise UnknownInstructionError(name)  # of a part of the block
-            self._made.append("__syncthreads();")
+            self.made.append("__syncthreads();")
         elif base == "bar" and words == ["warp", "sync"]:
-            self._made.append(f"__syncwarp({self._value(operands[0], 'unsigned')});")
+            self.made.append(f"__syncwarp({self.value(operands[0], 'unsigned')});")
+        elif base == "bra" and set(words) <= {"uni"}:
+            self.made.append(f"goto {self._label(operands[0])};")
         elif base == "trap":
-            self._made.append("__trap();")
+            self.made.append("__trap();")
         elif base == "activemask":
-            self._put(operands[0], "(unsigned)__activemask()")
+            self.put(operands[0], "(unsigned)__activemask()")
         elif base in ("ld", "ldu", "st"):
             self._memory(base, words, operands)
         elif base in ("atom", "red"):
             self._atomic(base, words, operands)
-        elif base in ("shfl", "vote"):
-            self._warp(base, words, operands)
         elif base == "vabsdiff4" and words == ["u32", "u32", "u32", "add"]:
-            first, second, more = (self._value(each, "unsigned") for each in operands[1:])
-            self._put(operands[0], f"__vsadu4({first}, {second}) + {more}")
+            first, second, more = (self.value(each, "unsigned") for each in operands[1:])
+            self.put(operands[0], f"__vsadu4({first}, {second}) + {more}")
         else:
             self._arithmetic(base, words, operands)
 
     def _memory(self, base: str, words: Sequence[str], operands: Sequence[str]) -> None:
-        if {"shared", "param", "const", "local"} & {word.split("::")[0] for word in words}:
+        memories = {word.split("::")[0] for word in words}
+        if {"param", "const", "local"} & memories:
             raise UnknownInstructionError("addresses within a memory")
-        type_ = self._type(words[-1])
+        type_ = self.type_of(words[-1])
         is_volatile = bool({"volatile", "relaxed", "acquire", "release", "cv"} & set(words))
         at, register = (operands[1], operands[0]) if base != "st" else (operands[0], operands[1])
-        place = self._place(at, type_, is_volatile)
-        registers = _parts(register.strip()[1:-1]) if register.strip().startswith("{") else [register]
+        place = self.place(at, type_, is_volatile, "shared" in memories)
+        registers = parts_of(register.strip()[1:-1]) if register.strip().startswith("{") else [register]
         if "release" in words:
-            self._made.append("__threadfence();")
+            self.made.append("__threadfence();")
         for i, each in enumerate(registers):
             if base == "st":
-                self._made.append(f"{place}[{i}] = {self._value(each, type_)};")
+                self.made.append(f"{place}[{i}] = {self.value(each, type_)};")
             else:
-                self._put(each, f"({type_}){place}[{i}]")
+                self.put(each, f"({type_}){place}[{i}]")
         if "acquire" in words:
-            self._made.append("__threadfence();")
+            self.made.append("__threadfence();")
 
     def _atomic(self, base: str, words: Sequence[str], operands: Sequence[str]) -> None:
         operation = next((word for word in words if word in ATOMIC), None)
-        if operation is None or "shared" in words or "v2" in words or "v4" in words:
+        if operation is None or (base == "atom" and {"v2", "v4"} & {*words}):
             raise UnknownInstructionError("atom")
-        type_ = self._type(words[-1])
+        type_ = self.type_of(words[-1])
         at, *values = operands if base == "red" else operands[1:]
-        given = ", ".join(self._value(each, type_) for each in values)
-        call = f"{ATOMIC[operation]}({self._place(at, type_, False)}, {given})"
-        if {"release", "acq_rel"} & set(words):
-            self._made.append("__threadfence();")
-        if base == "red":
-            self._made.append(f"(void){call};")
-        else:
-            self._put(operands[0], call)
-        if {"acquire", "acq_rel"} & set(words):
-            self._made.append("__threadfence();")
-
-    def _warp(self, base: str, words: Sequence[str], operands: Sequence[str]) -> None:
-        words = [word for word in words if word != "sync"]
-        if base == "vote":
-            call = {"ballot": "(unsigned)__ballot", "all": "__all", "any": "__any"}.get(words[0])
-            if call is None or operands[1].startswith("!"):
-                raise UnknownInstructionError(base)
-            self._put(operands[0], f"{call}({self._value(operands[1], 'bool')})")
+        place = self.place(at, type_, False, any(word.startswith("shared") for word in words))
+        if {"v2", "v4"} & {*words}:  # one after another, as the instruction promises no more
+            for number, each in enumerate(parts_of(values[0].strip()[1:-1])):
+                self.made.append(f"(void){ATOMIC[operation]}({place} + {number}, {self.value(each, type_)});")
             return
-        call = {"up": "__shfl_up", "down": "__shfl_down", "bfly": "__shfl_xor", "idx": "__shfl"}.get(words[0])
-        whole = ("0", "0x0") if words[0] == "up" else ("31", "0x1f", "0x1F")
-        if call is None or "|" in operands[0] or operands[3].strip() not in whole:
-            raise UnknownInstructionError(base)
-        values = self._value(operands[1], "unsigned"), self._value(operands[2], "int")
-        self._put(operands[0], f"{call}({', '.join(values)})")
+        given = ", ".join(self.value(each, type_) for each in values)
+        call = f"{ATOMIC[operation]}({place}, {given})"
+        if {"release", "acq_rel"} & set(words):
+            self.made.append("__threadfence();")
+        if base == "red":
+            self.made.append(f"(void){call};")
+        else:
+            self.put(operands[0], call)
+        if {"acquire", "acq_rel"} & set(words):
+            self.made.append("__threadfence();")
 
     def _arithmetic(self, base: str, words: Sequence[str], operands: Sequence[str]) -> None:
         kinds = [word for word in words if word in TYPES]
@@ -262,11 +200,37 @@ class _Translation:
         if base == "setp":
             self._compare(words, kinds[0], operands)
             return
-        if not {*words} <= {*TYPES, *HEEDED} or ("sat" in words and kinds[0] != "f32"):
+        if rounded := next((ROUNDED[word] for word in words if word in ROUNDED), None):
+            if base in OF_ROUNDING and kinds[0] in ("f32", "f64") and not {*words} - {*TYPES, *ROUNDED, "ftz"}:
+                name = f"__{'f' if kinds[0] == 'f32' else 'd'}{base}_{rounded}"
+                name = name.replace("__ffma", "__fmaf").replace("__dfma", "__fma")
+                self.put(operands[0], f"{name}({', '.join(self.value(each, type_) for each in operands[1:])})")
+                return
+            raise UnknownInstructionError(".".join([base, *words]))
+        if base == "add" and words == ["sat", "s32"]:
+            first, second = (self.value(each, type_) for each in operands[1:])
+            self.put(operands[0], f"__builtin_elementwise_add_sat({first}, {second})")
+            return
+        if base == "cvt" and words == ["rna", "tf32", "f32"]:
+            self.put(operands[0], f"(__float_as_uint({self.value(operands[1], 'float')}) + 0x1000u) & 0xffffe000u")
+            return
+        if base == "cvt" and words == ["rn", "f16x2", "f32"]:
+            high, low = (self.value(each, "float") for each in operands[1:])
+            self.put(operands[0], f"__floats2half2_rn({low}, {high})")
+            return
+        if base in OF_HALVES and kinds[0] in ("f16", "f16x2") and not {*words} - {"rn", "ftz", kinds[0]}:
+            name = OF_HALVES[base] + "2" * (kinds[0] == "f16x2")
+            self.put(operands[0], f"{name}({', '.join(self.value(each, type_) for each in operands[1:])})")
+            return
+        if (
+            not {*words} <= {*TYPES, *HEEDED}
+            or ("sat" in words and kinds[0] != "f32" and base != "cvt")
+            or ("f16x2" in kinds)
+        ):
             raise UnknownInstructionError(".".join([base, *words]))
         if base == "selp":
-            values = [self._value(each, type_) for each in operands[1:3]]
-            self._put(operands[0], f"{self._value(operands[3], 'bool')} ? {values[0]} : {values[1]}")
+            values = [self.value(each, type_) for each in operands[1:3]]
+            self.put(operands[0], f"{self.value(operands[3], 'bool')} ? {values[0]} : {values[1]}")
             return
         if base == "cvt":
             self._convert(words, kinds, operands)
@@ -274,32 +238,33 @@ class _Translation:
         if "cc" in words or base in ("addc", "subc", "madc"):
             self._with_carry(base, words, type_, operands)
             return
-        values = [self._value(each, type_) for each in operands[1:]]
+        values = [self.value(each, type_) for each in operands[1:]]
         result = self._formula(base, words, kinds[0], values, operands)
         if "sat" in words:
             result = f"__saturatef({result})"
-        self._put(operands[0], result)
+        self.put(operands[0], result)
 
     def _compare(self, words: Sequence[str], kind: str, operands: Sequence[str]) -> None:
         """A comparison, and another predicate that it is joined with."""
         compared, *others = [word for word in words if word not in TYPES and word != "ftz"]
-        if compared not in COMPARED or "|" in operands[0] or len(operands) != 3 + len(others):
+        opposite = UNORDERED.get(compared) if kind[0] == "f" else None
+        if (compared not in COMPARED and opposite is None) or "|" in operands[0] or len(operands) != 3 + len(others):
             raise UnknownInstructionError("setp")
-        first, second = (self._value(each, TYPES[kind]) for each in operands[1:3])
-        result = f"{first} {COMPARED[compared]} {second}"
+        first, second = (self.value(each, TYPES[kind]) for each in operands[1:3])
+        result = f"!({first} {opposite} {second})" if opposite else f"{first} {COMPARED[compared]} {second}"
         if compared == "ne" and kind[0] == "f":  # nothing is unequal to NaN
             result = f"({first} < {second} || {first} > {second})"
         if others:
             sign = "!" if operands[3].startswith("!") else ""
-            result = f"({result}) {JOINED[others[0]]} {sign}{self._value(operands[3].lstrip('!'), 'bool')}"
-        self._put(operands[0], result)
+            result = f"({result}) {JOINED[others[0]]} {sign}{self.value(operands[3].lstrip('!'), 'bool')}"
+        self.put(operands[0], result)
 
     def _formula(
         self, base: str, words: Sequence[str], kind: str, values: Sequence[str], operands: Sequence[str]
     ) -> str:
         type_ = TYPES[kind]
         is_floating = kind[0] == "f"
-        counts = [self._value(each, "unsigned") for each in operands[1:]]
+        counts = [self.value(each, "unsigned") for each in operands[1:]]
         joined = ", ".join(values)
         if base in ("mov", "cvta"):
             return values[0]
@@ -312,7 +277,7 @@ class _Translation:
             if "wide" in words:
                 wide = TYPES[WIDER[kind]]
                 product = f"(({wide}){values[0]} * ({wide}){values[1]})"
-                return product + (f" + {self._value(operands[3], wide)}" if base == "mad" else "")
+                return product + (f" + {self.value(operands[3], wide)}" if base == "mad" else "")
             product = f"__forebay::asm_high<{type_}>({values[0]}, {values[1]})" if "hi" in words else (
                 f"({type_})({values[0]} * {values[1]})")  # fmt: skip
             return product + (f" + {values[2]}" if base[:3] == "mad" else "")
@@ -348,25 +313,38 @@ class _Translation:
         if base == "shf" and words[0] in "lr":
             clamp = "c" if "clamp" in words else ""
             return f"__funnelshift_{words[0]}{clamp}({joined})"
-        if base == "dp4a" and words[0] == words[1]:
-            return f"__dp4a({joined})"
+        if base == "dp4a":
+            signs = ", ".join("signed char" if word[0] == "s" else "unsigned char" for word in words)
+            return f"__forebay::asm_products<{signs}>({joined})"
+        if base == "dp2a":
+            first, other = ("signed" if word[0] == "s" else "unsigned" for word in words[1:])
+            second = f"{values[1]} >> 16" if words[0] == "hi" else values[1]
+            return f"__forebay::asm_products<{first} short, {other} char>({values[0]}, {second}, {values[2]})"
+        if base == "sad":
+            return f"{values[2]} + ({values[0]} < {values[1]} ? {values[1]} - {values[0]} : {values[0]} - {values[1]})"
+        if base == "slct":
+            return f"{self.value(operands[3], TYPES[words[-1]])} >= 0 ? {values[0]} : {values[1]}"
+        if base == "copysign" and is_floating:
+            return f"copysign({values[1]}, {values[0]})"
+        if base == "fns":
+            return f"__fns({joined})"
         raise UnknownInstructionError(base)
 
     def _convert(self, words: Sequence[str], kinds: Sequence[str], operands: Sequence[str]) -> None:
         to, from_ = kinds[:2]
-        value = self._value(operands[1], TYPES[from_])
+        value = self.value(operands[1], TYPES[from_])
         rounding = next((word for word in words if word in ("rni", "rzi", "rmi", "rpi")), None)
-        if "sat" in words or "f16" in words or "f16x2" in words:
+        if "sat" in words and to[0] == "f":
             raise UnknownInstructionError("cvt")
         if rounding and from_[0] == "f":
             name = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}[rounding]
             value = f"{name}({value})"
-        is_whole = from_[0] == "f" and to[0] in "us"
-        self._put(operands[0], f"__forebay::saturated<{TYPES[to]}>({value})" if is_whole else f"({TYPES[to]}){value}")
+        is_whole = to[0] in "us" and (from_[0] == "f" or "sat" in words)
+        self.put(operands[0], f"__forebay::saturated<{TYPES[to]}>({value})" if is_whole else f"({TYPES[to]}){value}")
 
     def _with_carry(self, base: str, words: Sequence[str], type_: str, operands: Sequence[str]) -> None:
         """Addition and subtraction that take a carry, or leave one."""
-        values = [self._value(each, type_) for each in operands[1:]]
+        values = [self.value(each, type_) for each in operands[1:]]
         takes = base.endswith("c")
         kind = base[:3]
         if kind not in ("add", "sub", "mad") or "unsigned" not in type_:
@@ -377,10 +355,10 @@ class _Translation:
             values = [product, values[2]]
         carry = "__carry" if takes else "0"
         builtin = "sub" if kind == "sub" else "add"
-        self._made.append(
+        self.made.append(
             f"{{ {type_} __x, __y; unsigned __c = __builtin_{builtin}_overflow({values[0]}, {values[1]}, &__x);"
             f" __c |= __builtin_{builtin}_overflow(__x, ({type_}){carry}, &__y);"
-            f"{' __carry = __c;' if 'cc' in words else ''} __forebay::asm_put({self._variable(operands[0])}, __y); }}"
+            f"{' __carry = __c;' if 'cc' in words else ''} __forebay::asm_put({self.variable(operands[0])}, __y); }}"
         )
 
     def _parts_of_words(self, kind: str, operands: Sequence[str]) -> None:
@@ -390,28 +368,10 @@ class _Translation:
             raise UnknownInstructionError("mov")
         bits, part, whole = half[1:], TYPES[half], TYPES[kind]
         if operands[0].strip().startswith("{"):
-            low, high = _parts(operands[0].strip()[1:-1])
-            value = self._value(operands[1], whole)
-            self._put(low, f"({part}){value}")
-            self._put(high, f"({part})({value} >> {bits})")
+            low, high = parts_of(operands[0].strip()[1:-1])
+            value = self.value(operands[1], whole)
+            self.put(low, f"({part}){value}")
+            self.put(high, f"({part})({value} >> {bits})")
         else:
-            low, high = (self._value(each, part) for each in _parts(operands[1].strip()[1:-1]))
-            self._put(operands[0], f"(({whole}){high} << {bits}) | ({whole}){low}")
-
-
-def _each_of(name: str) -> list[str]:
-    """The registers that a name declares: ``r<3>`` is r0, r1 and r2."""
-    many = MANY.fullmatch(name)
-    return [f"{many[1]}{number}" for number in range(int(many[2]))] if many else [name]
-
-
-def _parts(text: str) -> list[str]:
-    """What commas part, outside of brackets."""
-    depth, parts = 0, [""]
-    for sign in text:
-        depth += (sign in "{[") - (sign in "}]")
-        if sign == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += sign
-    return [part.strip() for part in parts if part.strip()]
+            low, high = (self.value(each, part) for each in parts_of(operands[1].strip()[1:-1]))
+            self.put(operands[0], f"(({whole}){high} << {bits}) | ({whole}){low}")

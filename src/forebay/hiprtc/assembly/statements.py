@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 
-from forebay.hiprtc.ptx import UnknownInstructionError, statements_of
+from forebay.hiprtc.assembly.ptx import UnknownInstructionError, statements_of
 
 __all__ = ["without_assembly"]
 

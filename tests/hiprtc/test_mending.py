@@ -1,0 +1,206 @@
+"""Programs that clang refuses as they are: members that say once where they run, and code of the host."""
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from forebay.hiprtc.host_code import Program
+from forebay.hiprtc.mending import Mending
+
+MEMBERS = r"""
+struct A {
+    int v;
+    A(int);
+    int get() const;
+    int twice();
+    static int of_class(int);
+    template <class T> T more(T) const;
+    int* address();
+    A operator+(const A&) const;
+    operator int() const;
+    __device__ int at_declaration() const;
+    struct Inner { int z; int get() const; };
+};
+__device__ A::A(int x) : v(x) {}
+__device__ int A::get() const { return v; }
+__host__ __device__ int A::twice() { return 2 * v; }
+__device__ int A::of_class(int x) { return x + 100; }
+template <class T> __device__ T A::more(T x) const { return x + v; }
+__device__ int* A::address() { return &v; }
+__device__ A A::operator+(const A& o) const { return A(v + o.v); }
+__device__ A::operator int() const { return -v; }
+int A::at_declaration() const { return v + 1000; }
+__device__ int A::Inner::get() const { return z * 5; }
+template <class T> struct Of { T v; T get() const; void set(T); __device__ T at_declaration() const; };
+template <class T> __device__ T Of<T>::get() const { return v; }
+template <class T> __host__ __device__ void Of<T>::set(T x) { v = x; }
+template <class T> T Of<T>::at_declaration() const { return v / 2; }
+namespace n { int triple(int); }
+__device__ int n::triple(int x) { return 3 * x; }
+__host__ __device__ float both(float);
+float both(float x) { return x * 0.5f; }
+extern "C" __global__ void all(const int* x, int* out, float* f) {
+    int i = threadIdx.x, n = 32;
+    A a(x[i]);
+    A::Inner inner{x[i]};
+    Of<float> o;
+    o.set(x[i]);
+    int values[] = {a.get(), a.twice(), A::of_class(x[i]), a.more(7), *a.address(), (a + a).v, int(a),
+                    a.at_declaration(), inner.get(), n::triple(x[i])};
+    for (int k = 0; k < 10; k++)
+        out[k * n + i] = values[k];
+    f[i] = o.get() + o.at_declaration() + both(x[i]);
+}
+"""
+
+
+@pytest.mark.executes
+@pytest.mark.needs("a compiler of its own", "SPIR-V")
+def test_members_that_say_in_one_declaration_only_where_they_run(compiled):
+    x, out, f = np.arange(-7, 25, dtype="i4"), np.zeros((10, 32), "i4"), np.zeros(32, "f4")
+    compiled(MEMBERS).run("all", 1, 32, x, out, f)
+    expected = [x, 2 * x, x + 100, x + 7, x, 2 * x, -x, x + 1000, 5 * x, 3 * x]
+    assert np.array_equal(out, np.array(expected))
+    assert np.array_equal(f, x * 2.0)
+
+
+HOST = r"""
+#include <some_library/that_is_not_here.hpp>
+#include <thread>
+template <class T, int N> __global__ void scale(T* x) { x[threadIdx.x] *= N; }
+template <class T> __global__ void shift(T* x, T by) { x[threadIdx.x] += by; }
+template <class T> __global__ void negate(T* x) { x[threadIdx.x] = -x[threadIdx.x]; }
+library::Type a_global;
+library::Type declared(int);
+struct Timer { library::Clock clock; void start() { clock.start(); } };
+class Held {
+    int value;
+public:
+    __host__ __device__ Held(int v) : value(v) {}
+    __device__ int get() const { return value; }
+    void save(library::File& file) { file << value; }
+    std::thread thread;
+};
+inline int max(int a, int b) { return a > b ? a : b; }
+template <class T> void run(library::Handle handle, T* x) { scale<T, 4><<<1, 32>>>(x, handle); }
+int main(int argc, char** argv) {
+    library::init(&argc, &argv);
+    float* x = nullptr;
+    for (auto each : library::all()) { library::use(each); }
+    if (library::rank() == 0) printf("first\n");
+    std::thread worker([&] { library::work(); });
+    shift<<<1, 32>>>(x, 2.0f);
+    auto* data = library::data();
+    negate<int><<<1, 32>>>(data);
+    hipLaunchKernelGGL(HIP_KERNEL_NAME(scale<double, 3>), dim3(1), dim3(32), 0, library::stream(), data);
+    return library::finish();
+}
+extern "C" __global__ void held(int* x) { x[0] = max(x[0], sizeof(int)); }
+"""
+
+
+@pytest.mark.executes
+@pytest.mark.needs("a compiler of its own", "SPIR-V")
+def test_code_of_the_host_that_does_not_compile_is_left_out(compiled):
+    source = HOST.replace("    std::thread thread;\n", "")
+    program = compiled(source)
+    floats, doubles, numbers = (np.arange(32, dtype=kind) for kind in ("f4", "f8", "i4"))
+    program.run("shift<float>", 1, 32, floats, np.float32(2))
+    program.run("scale<double, 3>", 1, 32, doubles)
+    program.run("negate<int>", 1, 32, numbers)
+    assert np.array_equal(floats, np.arange(32) + 2)
+    assert np.array_equal(doubles, np.arange(32) * 3)
+    assert np.array_equal(numbers, -np.arange(32))
+    log = program.translation.log
+    place = source[: source.index("library::finish")].count("\n") + 1
+    assert f"program.hip:{place}:" in log
+    assert "warning: a statement of the host is left out: use of undeclared identifier 'library'" in log
+    assert "warning: the header some_library/that_is_not_here.hpp is left out" in log
+
+
+@pytest.mark.executes
+@pytest.mark.needs("a compiler of its own", "SPIR-V")
+def test_headers_on_the_disk_are_read_in_another_way_and_stay(compiled, tmp_path):
+    header = tmp_path / "scaled.h"
+    text = "struct S { float by; float of(float) const; };\n__device__ float S::of(float x) const { return x * by; }\n"
+    text += "inline void save() { library::File file; file.write(1); }\n"
+    text += '__device__ unsigned lane() { unsigned n; asm("mov.u32 %0, %laneid;" : "=r"(n)); return n; }\n'
+    header.write_text(text)
+    source = '#include "scaled.h"\nextern "C" __global__ void scale(float* x, S s) { x[threadIdx.x] = s.of(lane()); }'
+    x = np.zeros(32, "f4")
+    program = compiled(source, [f"-I{tmp_path}"])
+    program.run("scale", 1, 32, x, np.float32(3))
+    assert np.array_equal(x, np.arange(32) * 3)
+    assert f"{header}:3:" in program.translation.log
+    assert header.read_text() == text
+
+
+def test_a_function_that_stays_wrong_loses_its_body():
+    program = Program("void f() { k<int><<<1, 1>>>(0); bad; }")
+    assert program.leave_out(20, whole=True)
+    assert program.text() == "void f() {(void)&k<int>;}"
+
+
+@pytest.mark.needs("a compiler of its own", "SPIR-V")
+@pytest.mark.parametrize(
+    ("source", "line", "what"),
+    [
+        (HOST + "__global__ void wrong(int* x) { x[0] = no_such_name; }", -1, "no_such_name"),
+        (HOST + "__device__ int wrong(int x) { return library::of_device(x); }", -1, "'library'"),
+        (HOST + '#include "own.h"', -1, "'own.h' file not found"),
+        (HOST + "__constant__ library::Type value;", -1, "'library'"),
+        (HOST, "std::thread thread;", "'thread'"),
+        (
+            "struct A { int f(); };\n__device__ int A::f() const { return 1; }\n__global__ void k() { }",
+            2,
+            "'f' does not",
+        ),
+    ],
+)
+def test_errors_of_the_device_stay_errors(compiled, source, line, what):
+    number = line if isinstance(line, int) else source[: source.index(line)].count("\n") + 1
+    number = source.count("\n") + 1 if number < 0 else number
+    with pytest.raises(ps.BuildError) as caught:
+        compiled(source)
+    assert any(each.startswith(f"program.hip:{number}:") and what in each for each in caught.value.log.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "left"),
+    [
+        ("int main() { a(); b(bad); c(); }", "bad", "int main() { a(); ; c(); }"),
+        ("void f() { for (x : bad) { y(); } }", "bad", "void f() { for (;;) { y(); } }"),
+        ("void f() { if (a) g(); else if (bad) h(); }", "bad", "void f() { if (a) g(); else if (0) h(); }"),
+        ("void f() { if (a) { g(bad); } }", "bad", "void f() { if (a) { ; } }"),
+        ("void f() { try { g(); } catch (bad e) { } }", "bad", "void f() { try { g(); } catch (...) { } }"),
+        ("void f() { auto l = [] { bad; }; g(); }", "bad", "void f() { ; g(); }"),
+        ("void f() { k<int, 3><<<g, b>>>(bad); }", "bad", "void f() { (void)&k<int, 3>;; }"),
+        ("namespace n { bad x; int y; }", "bad", "namespace n {  int y; }"),
+        ("bad f(int) { return 1; } int y;", "bad", " int y;"),
+        ('extern "C" { bad x; }', "bad", 'extern "C" {  }'),
+        ("struct S { bad m; int n; };", "bad", ""),
+        ("struct S { bad m; __device__ int n(); };", "bad", None),
+        ("struct S { bad m(); __device__ int n(); };", "bad", "struct S {  __device__ int n(); };"),
+        (
+            "struct S { int m() { bad; } __device__ int n(); };",
+            "bad",
+            "struct S { int m() { ; } __device__ int n(); };",
+        ),
+        ("#define HD __device__\nHD int f() { return bad; }", "bad", None),
+        ("__global__ void k() { bad; }", "bad", None),
+        ("__constant__ bad x;", "bad", None),
+        ("constexpr int f() { return bad; }", "bad", None),
+    ],
+)
+def test_what_is_left_out(text, at, left):
+    program = Program(text)
+    done = program.leave_out(text.index(at))
+    assert (program.text() if done else None) == left
+
+
+def test_a_log_that_says_nothing_known_mends_nothing():
+    mending = Mending("p.hip", "int main() { bad; }", lambda path: None)
+    assert not mending.mend("clang was ended by SIGSEGV")
+    assert not mending.mend("other.h:1:1: error: bad")
+    assert mending.mend("p.hip:1:14: error: bad") == {"p.hip"}
+    assert mending.texts == {"p.hip": "int main() { ; }"}
