@@ -260,6 +260,7 @@ class thread_group {
 // -- making groups
 
 __DEVICE__ thread_block this_thread_block() { return {}; }
+__DEVICE__ thread_block_tile<1> this_thread() { return {}; }
 __DEVICE__ grid_group this_grid() { return {}; }
 __DEVICE__ multi_grid_group this_multi_grid() { return {}; }
 __DEVICE__ coalesced_group coalesced_threads() { return coalesced_group((unsigned)__ballot(1)); }
