@@ -83,7 +83,7 @@ class Instances:
     def _resolved(self, arguments: str, place: int, depth: int) -> list[str]:
         """Return arguments with the names of the function around them replaced, one for each way to call it."""
         around = next((item for item in self._functions if item.start <= place < item.end), None)
-        arguments = re.sub(r"\s+", " ", arguments).strip()
+        arguments = re.sub(r"[\s\\]+", " ", arguments).strip()  # also lines of a macro
         if around is None or around.name == "" or not depth:
             return [arguments]
         text = self._bare[around.start : around.end]
