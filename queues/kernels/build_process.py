@@ -80,8 +80,8 @@ def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str
             message = f"the compiler of {info.name} ended its process: {words}"
             if words.startswith(signal.SIGXCPU.name):
                 message = (
-                    f"the compiler of {info.name} had not finished after {seconds} seconds of processor time, as happens "
-                    "where loops with large bodies are unrolled (FOREBAY_BUILD_SECONDS gives it more)"
+                    f"the compiler of {info.name} had not finished after {seconds} seconds of processor time, as "
+                    "happens where loops with large bodies are unrolled (FOREBAY_BUILD_SECONDS gives it more)"
                 )
             process.end()
             raise CompilerEndedError(message, log=message) from None
