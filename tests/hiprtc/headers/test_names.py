@@ -95,3 +95,27 @@ def test_a_program_with_functions_that_only_cuda_names(compiled):
     assert np.array_equal(out[1], 100 + np.minimum(3, i) + np.maximum(3, i))
     assert np.array_equal(out[2], np.full(32, 10))
     assert np.array_equal(out[3], i - 2 * (i % 8 > 1) + 100 * np.minimum(i + 1, 31) + 10000 * (i ^ 1))
+
+
+def test_names_that_the_library_of_cpp_has_too(compiled):
+    """Programs that are `using namespace std` call functions of HIP as `std` has them inside: `__all`."""
+    headers = (
+        "algorithm",
+        "array",
+        "bitset",
+        "cmath",
+        "complex",
+        "functional",
+        "iostream",
+        "map",
+        "string",
+        "tuple",
+        "variant",
+    )
+    calls = (
+        "__all(x) + __any(x) + __all_sync(~0u, x) + (int)__ballot(x) + __popc(x) + __clz(x) + __ffs(x) + __mul24(x, x)"
+    )
+    compiled(
+        "\n".join(f"#include <{name}>" for name in headers)
+        + f"\nusing namespace std;\n__global__ void k(int* out) {{ int x = out[0]; out[1] = {calls}; }}"
+    )

@@ -89,7 +89,11 @@ __DEVICE__ unsigned long long __ballot(int predicate) { return __forebay::ballot
 __DEVICE__ unsigned long long __ballot64(int predicate) { return __ballot(predicate); }
 __DEVICE__ unsigned long long __activemask() { return __ballot(1); }
 __DEVICE__ int __any(int predicate) { return __ballot(predicate) != 0; }
-__DEVICE__ int __all(int predicate) { return __ballot(!predicate) == 0; }
+namespace __forebay {
+__DEVICE__ int vote_all(int predicate) { return __ballot(!predicate) == 0; }
+}
+// A macro, for LLVM's C++ library has a class `std::__all`, which programs see that are `using namespace std`.
+#define __all(predicate) __forebay::vote_all(predicate)
 
 template <class M>
 __DEVICE__ unsigned long long __ballot_sync(M mask, int predicate) {
