@@ -35,7 +35,17 @@ from forebay import hip, hiprtc
 
 from .helpers.hip_builds import asked_at, declaration_of, defined_under, macros_for
 from .helpers.hip_instances import Instances
-from .helpers.hip_sources import DEVICE, Collection, Item, guessed, host_functions, items, strings_of, without
+from .helpers.hip_sources import (
+    DEVICE,
+    Collection,
+    Item,
+    guessed,
+    host_functions,
+    items,
+    strings_of,
+    with_types,
+    without,
+)
 
 TEXTS = (".py", ".rst")
 HEADERS = (".cuh", ".hpp", ".h", ".inl", ".inc")
@@ -50,6 +60,7 @@ ERROR = re.compile(r"^[^\n:]*:\d+:\d+: (?:fatal )?error: (.*)$", re.MULTILINE)
 ERROR_LINE = re.compile(rf"^{re.escape(NAME)}:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
 
 UNKNOWN = re.compile(r"(?:undeclared identifier|unknown type name|no template named|no type named) '(\w+)'")
+MEANT = re.compile(r"'(\w+)'; did you mean '([\w:]+)'")
 UNDEFINED = re.compile(r"the function _Z(\w+) is declared, and defined nowhere")
 STANDARD = re.compile(r"'std::\w*?(ostream|istream|stringstream|ofstream|ifstream)|in namespace 'std'")
 STREAMS = "".join(f"#include <{name}>\n" for name in ("iostream", "sstream", "fstream", "string", "vector", "map"))
@@ -162,7 +173,7 @@ class Text:
             if item.kind == "kernel" and item.name in names and re.match(r"\s*template\s*<\s*[^>\s]", head):
                 used = self._instances.of(item.name)
                 plain = [text for text in used if PLAIN.fullmatch(text)]
-                each = dict.fromkeys([*plain[:2], *used[:3], *guessed(head, item.name), *used])
+                each = dict.fromkeys([*plain[:2], *used[:3], *guessed(with_types(head, text), item.name), *used])
                 result.append([item.scope + instance for instance in each])
         return result
 
@@ -172,6 +183,7 @@ class Text:
         macros: dict[str, str] = {}
         tried: set[str] = set()
         log = of_best = ""
+        added = 0  # lines before the text, which are other files'
         for _ in range(ROUNDS):
             try:
                 code = compile_(text, [choice[0] for choice in choices], macros)
@@ -182,22 +194,29 @@ class Text:
                 state = "does not load" if refusal else "loads"
                 used = tuple(choice[0] for choice in choices)
                 return Outcome(self.path, "", state, first_error(refusal), text, used)
-            changed = without_failing_host(text, log)
+            changed = without_failing_host(text, log, added)
             if changed is not None:
                 text = changed
                 continue
-            mended = self._mended(text, names, log, macros, tried)
+            mended = self._mended(text, names, log, macros, tried, added)
             if mended is not None:
+                if mended.endswith(text.split("\n", added)[-1]):
+                    added += mended.count("\n") - text.count("\n")
                 text = mended
                 continue
             of_best = of_best or log
-            choices = narrowed(choices)
+            choices = scoped(choices, log) or narrowed(choices)
             if not choices:
                 break
         return Outcome(self.path, "", "does not compile", first_error(of_best or log))
 
-    def _mended(self, text: str, names: list[str], log: str, macros: dict[str, str], tried: set[str]) -> str | None:
-        """Return a source with what an unknown name stands for, and note macros; None when nothing is known of one."""
+    def _mended(
+        self, text: str, names: list[str], log: str, macros: dict[str, str], tried: set[str], added: int
+    ) -> str | None:
+        """Return a source with what an unknown name stands for after its first `added` lines, and note macros.
+
+        Before them if they need the name. None when nothing is known of one.
+        """
         if self._collection is None:
             return None
         if STANDARD.search(log) and "std" not in tried:
@@ -231,7 +250,10 @@ class Text:
                 break
             found = declaration_of(name, self.path, self._collection)
             if found:
-                return found + "\n" + text
+                asking = re.search(rf"^{re.escape(NAME)}:(\d+):.* '{name}'", log, re.MULTILINE)
+                lines = text.split("\n")
+                at = added if asking is None or int(asking[1]) > added else 0
+                return "\n".join([*lines[:at], found, *lines[at:]])
         if macros == before and "__CUDA_ARCH__" in text:  # which some ask for in order to know that they are on a GPU
             macros.setdefault("__CUDA_ARCH__", "700")
         return text if macros != before else None
@@ -280,9 +302,22 @@ def narrowed(choices: list[list[str]]) -> list[list[str]]:
     return [choice[1:] or choice for choice in choices]
 
 
-def without_failing_host(text: str, log: str) -> str | None:
-    """Return a source without its declarations of the host that do not compile; None when there are none."""
-    lines = set(map(int, ERROR_LINE.findall(log)))
+def scoped(choices: list[list[str]], log: str) -> list[list[str]]:
+    """Return the choices whose names have the namespaces that clang's messages give them; nothing if it gives none."""
+    full = {short: long for short, long in MEANT.findall(log) if long.endswith("::" + short)}
+    if not full:
+        return []
+    missing = re.compile(rf"(?<![\w:])(?:{'|'.join(full)})\b")
+    result = [[missing.sub(lambda found: full[found[0]], each) for each in choice] for choice in choices]
+    return result if result != choices else []
+
+
+def without_failing_host(text: str, log: str, added: int = 0) -> str | None:
+    """Return a source without its declarations of the host that do not compile; None when there are none.
+
+    The first `added` lines were put there for the kernels, and stay.
+    """
+    lines = {line for line in map(int, ERROR_LINE.findall(log)) if line > added}
     wanted = text.split("\n")
     asking = [number for number in lines if re.match(r"\s*#\s*error\b", wanted[number - 1])]
     if asking:  # for a system of the host

@@ -33,6 +33,9 @@ SERVER = "forebay.queues.kernels.build_server"
 LENGTH = struct.Struct("<Q")
 ACCEPTED = "accepted"
 UNAVAILABLE = "unavailable"
+SECONDS = 300
+"""Processor time after which a build is given up: Intel's compiler for CPUs takes for ever over some large kernels. The
+environment variable ``FOREBAY_BUILD_SECONDS`` gives another."""
 LAST_WORDS = 2000  # characters of what a process that died had said
 
 _turns = threading.BoundedSemaphore(os.cpu_count() or 1)
@@ -44,7 +47,7 @@ class BuildProcessError(Exception):
 
 
 class CompilerEndedError(errors.BuildError):
-    """The compiler ended the process that it worked in."""
+    """The compiler ended the process that it worked in, or was ended because it took too long."""
 
 
 def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str, ...]) -> bytes:
@@ -60,19 +63,26 @@ def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str
     BuildError
         If the program does not build; with the compiler's log.
     CompilerEndedError
-        If it ended the process; with what that said last.
+        If it ended the process, or took too long; with what that said last.
     BuildProcessError
         If no process could be started, or it does not find the device.
 
     Blocks while it compiles. As many programs are built at a time as there are processors.
     """
-    request = (worker, dataclasses.replace(info, native=None), source, options)
+    seconds = int(os.environ.get("FOREBAY_BUILD_SECONDS", SECONDS))
+    request = (seconds, worker, dataclasses.replace(info, native=None), source, options)
     with _turns:
         process = _accepting(request)
         try:
             kind, *answer = process.answer()
         except EOFError:
-            message = f"the compiler of {info.name} ended its process: {process.last_words()}"
+            words = process.last_words()
+            message = f"the compiler of {info.name} ended its process: {words}"
+            if words.startswith(signal.SIGXCPU.name):
+                message = (
+                    f"the compiler of {info.name} had not finished after {seconds} seconds of processor time, as "
+                    "happens where loops with large bodies are unrolled (FOREBAY_BUILD_SECONDS gives it more)"
+                )
             process.end()
             raise CompilerEndedError(message, log=message) from None
         except BaseException:  # Ctrl-C: the answer would be taken for that to the next request

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import resource
 import select
 import sys
 import threading
+import time
 from typing import Any
 
 from forebay.core import errors
@@ -25,11 +27,20 @@ def serve() -> None:
     threading.Thread(target=_end_with_parent, args=(requests.fileno(),), daemon=True).start()
     while select.select([requests], [], [], IDLE)[0]:
         try:
-            worker, *program = receive(requests)
+            seconds, worker, *program = receive(requests)
         except EOFError:
             return
+        _limit(seconds)
         send(answers, ACCEPTED)
         send(answers, _built(worker, program))
+
+
+def _limit(seconds: int) -> None:
+    """End this process (SIGXCPU) when the next build has taken so much processor time."""
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    wanted = int(time.process_time()) + seconds
+    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
 
 
 def _end_with_parent(requests: int) -> None:

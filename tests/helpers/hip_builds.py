@@ -9,13 +9,15 @@ from pathlib import Path
 from .hip_sources import Collection, items, mask, shared_parts
 
 BUILD_FILES = ("Makefile*", "makefile*", "GNUmakefile", "CMakeLists.txt", "*.mk", "*.cmake", "make.inc*", "*.make")
-OPTION = re.compile(r"(?<![\w-])-D\s*([A-Za-z_]\w*)(?:=(\"[^\"]*\"|'[^']*'|(?:\$\(\w+\)|[^\s\"')])+))?")
+OPTION = re.compile(r"(?<![\w-])-D\s*([A-Za-z_]\w*)(?:=(\"[^\"]*\"|'[^']*'|(?:\$\(\w+\)|[^\s\"'),])+))?")
 IN_CMAKE = re.compile(r"\b(?:target|add)_compile_definitions\s*\(([^)]*)\)")
 DEFINITION = re.compile(r"(?:-D|(?<![\w-]))([A-Z]\w*)(?:=(\"[^\"]*\"|[^\s\")]+))?")
 WORDS_OF_CMAKE = {"PRIVATE", "PUBLIC", "INTERFACE"}
 ASSIGNED = re.compile(
     r"^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*[:?]?=[ \t]*([^\n#]*)|\bset\s*\(\s*(\w+)\s+([^\s)]+)", re.MULTILINE
 )
+ASKED_OF_USER = "16"
+"""The value of a variable that a Makefile leaves empty, for its user to give."""
 VALUE_OF = re.compile(r"\$[({](\w+)[)}]")
 CONDITION = re.compile(r"[ \t]*#[ \t]*(ifdef|ifndef|if|elif|else|endif)\b(.*)")
 COMPARED = re.compile(r"\b([A-Za-z_]\w*)\s*(>=|==|>)\s*(\d+)")
@@ -32,7 +34,8 @@ def macros_of(file: Path) -> dict[str, str]:
         found += [each for each in DEFINITION.findall(listed) if each[0] not in WORDS_OF_CMAKE]
     result: dict[str, str] = {}
     for name, value in found:
-        value = VALUE_OF.sub(lambda match: variables.get(match[1], ""), value.strip("\"'")) if value else "1"
+        value = VALUE_OF.sub(lambda match: variables.get(match[1], match[0]), value.strip("\"'")) if value else "1"
+        value = value or ASKED_OF_USER
         if value.strip() and "$" not in value and not name.startswith("CMAKE_"):
             result.setdefault(name, value.strip())
     return result

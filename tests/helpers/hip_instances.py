@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .hip_sources import items, mask, values_for
+from .hip_sources import items, mask, values_for, with_types
 
 DEPTH = 3
 MOST = 6
@@ -50,8 +50,8 @@ class Instances:
     """The instances of templates that a source names."""
 
     def __init__(self, whole: str) -> None:
-        self._bare = mask(whole)
-        self._functions = [item for item in items(whole) if item.kind in ("function", "kernel")]
+        self._bare = with_types(mask(whole), whole) if "concept" in whole else mask(whole)
+        self._functions = [item for item in items(self._bare) if item.kind in ("function", "kernel")]
         self._uses: dict[str, list[tuple[str, int, bool]]] = {}
         for found in re.finditer(r"\b(\w+)\s*<(?![<=])", self._bare):
             depth, at = 1, found.end()
@@ -69,15 +69,21 @@ class Instances:
         result: dict[str, None] = {}
         for arguments, place, _ in uses:
             for each in self._resolved(arguments, place, DEPTH):
-                result[f"{name}<{each}>"] = None
+                result[f"{name}<{self._completed(name, each)}>"] = None
             if len(result) >= MOST:
                 break
         return list(result)
 
+    def _completed(self, name: str, arguments: str) -> str:
+        """Return arguments with those that a launch leaves to be deduced."""
+        declared = next((self._bare[item.start : item.end] for item in self._functions if item.name == name), "")
+        given = parts_of(arguments)
+        return ", ".join([*given, *values_for(parameters_of(declared)[len(given) :], "float")])
+
     def _resolved(self, arguments: str, place: int, depth: int) -> list[str]:
         """Return arguments with the names of the function around them replaced, one for each way to call it."""
         around = next((item for item in self._functions if item.start <= place < item.end), None)
-        arguments = re.sub(r"\s+", " ", arguments).strip()
+        arguments = re.sub(r"[\s\\]+", " ", arguments).strip()  # also lines of a macro
         if around is None or around.name == "" or not depth:
             return [arguments]
         text = self._bare[around.start : around.end]

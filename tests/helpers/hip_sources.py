@@ -16,6 +16,7 @@ from pathlib import Path
 from forebay.hiprtc.header_names import names
 
 DEVICE = re.compile(r"__(?:device|global|constant)__\b")
+CONCEPT = re.compile(r"\bconcept\s+(\w+)\s*=")
 INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"][^\n]*')
 ASKED = re.compile(r'\b__has_include\s*\(\s*[<"]([^">]+)[">]\s*\)')
 DEVICE_MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)(?:\([^)]*\))?(?:[^\n\\]|\\\n)*__(?:device|global)__")
@@ -24,12 +25,17 @@ QUIET = re.compile(r"//[^\n]*|/\*.*?\*/|R\"(\w*)\(.*?\)\1\"|\"(?:[^\"\\\n]|\\.)*
 ATTRIBUTES = re.compile(r"(?:__launch_bounds__|__attribute__|alignas|__align__|decltype|requires|noexcept)\s*\(")
 
 KEPT_HEADERS = {
-    "algorithm", "array", "assert.h", "cassert", "cfloat", "climits", "cmath", "complex", "cstddef", "cstdint",
-    "cstdio", "cstdlib", "cstring", "float.h", "functional", "limits", "limits.h", "math.h", "numeric", "ranges",
-    "span", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h", "tuple", "type_traits", "utility",
+    "algorithm", "array", "assert.h", "bit", "bitset", "cassert", "cctype", "cfloat", "cinttypes", "climits", "cmath",
+    "compare", "complex", "concepts", "cstdarg", "cstddef", "cstdint", "cstdio", "cstdlib", "cstring", "ctype.h",
+    "float.h", "functional", "initializer_list", "inttypes.h", "iterator", "limits", "limits.h", "math.h", "new",
+    "numbers", "numeric", "optional", "ranges", "ratio", "span", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h",
+    "stdio.h", "stdlib.h", "string.h", "tuple", "type_traits", "utility", "variant",
 }  # fmt: skip
 """Headers of C and C++ that kernels may need."""
 
+
+INDEX = re.compile(r"^(?:I|IT|Ti|Int\w*)$|[iI](?:nde?x|dx|nteger)|[sS]ize|[oO]ffset|[cC]ount|[oO]rdinal|[vV]ertex")
+"""The name of a template's parameter that stands for an integer."""
 
 LONG = 3000
 """Lines of a header that is a library of the host's, if kernels have nothing from it."""
@@ -249,6 +255,12 @@ def shared_parts(one: Path, other: Path) -> list[str]:
     return [a for a, b in zip(one.parts, other.parts, strict=False) if a == b]
 
 
+def with_types(head: str, text: str) -> str:
+    """Return a declaration with ``typename`` for the concepts that a text defines, and for those of C++."""
+    concepts = [*CONCEPT.findall(text), r"std::\w+"]
+    return re.sub(rf"([<,]\s*)(?:\w+::)*(?:{'|'.join(concepts)})(?=\s+\w+\s*[,>=])", r"\1typename", head)
+
+
 def guessed(head: str, name: str) -> list[str]:
     """Return instances of the template that this declaration begins with: of float, int and unsigned."""
     parameters = re.findall(r"template\s*<(.*?)>\s*(?:__|static|void|inline|extern|$)", head, re.DOTALL)
@@ -266,8 +278,11 @@ def values_for(parameters: list[str], type_: str) -> list[str]:
         if words[0] in ("typename", "class"):
             is_function = re.fullmatch(r"(F|Fn|Func\w*|\w*Op|\w*Operat\w*|Pred\w*)", words[-1])
             is_vector = re.fullmatch(r"[vV]ec\w*|\w+4", words[-1])
+            is_index = INDEX.search(words[-1]) and type_ == "float"
             values.append(
-                f"std::plus<{type_}>"
+                "int"
+                if is_index
+                else f"std::plus<{type_}>"
                 if is_function
                 else f"{type_.replace('unsigned', 'uint')}4"
                 if is_vector

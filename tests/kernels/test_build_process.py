@@ -377,6 +377,18 @@ def test_a_build_that_takes_for_ever_ends_with_its_parent(device, tmp_path):
     assert is_gone(pid)
 
 
+def test_a_build_that_takes_too_long_is_an_error(device, queue, process, monkeypatch):
+    """The time is the processor's, so that a busy machine takes none away."""
+    monkeypatch.setenv("FOREBAY_BUILD_SECONDS", "1")
+    with pytest.raises(ps.BuildError, match="had not finished after 1 seconds of processor time") as caught:
+        build_process.build_apart("tests.helpers.endless_build", device.info, b"", ())
+    assert device.info.name in str(caught.value)
+    assert isinstance(caught.value, build_process.CompilerEndedError)
+    assert process() == []
+    monkeypatch.delenv("FOREBAY_BUILD_SECONDS")
+    check(device, queue, device.program(spirv.fill_module("patient")), "patient")
+
+
 @pytest.mark.parametrize("step", ["accepts", "answer"])
 def test_an_answer_that_nobody_waited_for_is_not_taken_for_another(device, process, monkeypatch, step):
     whole = getattr(build_process._Process, step)

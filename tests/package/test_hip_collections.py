@@ -9,7 +9,8 @@ from forebay.hiprtc.clang import find_clang
 from tests import hip_collections
 from tests.helpers.hip_builds import asked_at, declaration_of, defined_under, macros_for
 from tests.helpers.hip_instances import Instances
-from tests.helpers.hip_sources import Collection, guessed, host_functions, items, strings_of, without
+from tests.helpers.hip_sources import Collection, guessed, host_functions, items, strings_of, with_types, without
+from tests.hip_collections import scoped
 
 PROGRAM = r"""
 #include <cstdio>
@@ -90,6 +91,47 @@ def test_what_a_build_and_other_files_give(folder):
         "square_me",
         "advance",
     ]
+
+
+def test_instances_that_a_launch_leaves_open():
+    """A launch names the first arguments, the others come from its parameters: an index is no float."""
+    text = """template <int group, typename index_t, typename value_t> __global__ void k(value_t* x, index_t n) {}
+        template <class Offset, class T> __global__ void l(T* x, Offset n) {}
+        template <typename T> concept Number = true;
+        template <Number T, std::integral I> __global__ void m(T* x, I n) {}
+        int main() { k<32><<<1, 32>>>(x, n); l<<<1, 32>>>(x, n); }"""
+    assert Instances(text).of("k") == ["k<32, int, float>"]
+    heads = text.split("}")
+    assert guessed(heads[1], "l") == ["l<int, float>", "l<int, int>", "l<unsigned, unsigned>"]
+    assert guessed(with_types(heads[2].split(";")[1], text), "m")[0] == "m<float, int>"
+
+
+def test_names_with_the_namespaces_that_clang_knows():
+    log = "k.hip:9:2: error: use of undeclared identifier 'best'; did you mean 'sgm::best'?"
+    assert scoped([["sgm::k<64, best<64>>"]], log) == [["sgm::k<64, sgm::best<64>>"]]
+    assert not scoped([["sgm::k<64, sgm::best<64>>"]], log)
+    assert not scoped([["k<64, best>"]], "k.hip:9:2: error: use of undeclared identifier 'best'; did you mean 'rest'?")
+
+
+def test_values_that_a_makefile_asks_for(folder):
+    """The value ends at a comma, as in ``-Xcompiler -Wall,-DSIZE=$(SIZE),-DCODE=4``."""
+    (folder / "Makefile").write_text(
+        "SIZE =\nall:\n\tnvcc -Xcompiler -Wall,-DSIZE=$(SIZE),-DCODE=4 -DOTHER=$(NOWHERE)\n"
+    )
+    assert macros_for(folder / "program.cu", folder) == {"SIZE": "16", "CODE": "4"}
+
+
+@pytest.mark.needs("SPIR-V")
+@pytest.mark.needs("no validation layer")
+def test_declarations_of_another_file_in_their_order(tmp_path, device, monkeypatch):
+    """What a kernel needs of a header that its build includes, and what that needs itself, goes before it."""
+    if find_clang()[0] is None:
+        pytest.skip(find_clang()[1])
+    monkeypatch.setenv("FOREBAY_DEVICE", device.name)
+    (tmp_path / "types.h").write_text("typedef float real;\ntypedef real field;\n#define SIZE 4\n")
+    (tmp_path / "kernel.cu").write_text("__global__ void k(field* x) { x[SIZE] = 1; }\n")
+    done = CliRunner().invoke(hip_collections.main, [str(tmp_path), "--device", device.name])
+    assert done.exit_code == 0, done.output
 
 
 def test_strings(folder):

@@ -14,13 +14,13 @@ __all__ = ["names", "overlay"]
 # header -> the folder, what they end with, and the files that mean the same
 _NAMES: tuple[tuple[str, str, str, str], ...] = (
     ("hip/hip_runtime.h", "cuda/", ".h", """
-        builtin_types channel_descriptor crt/device_functions crt/host_config crt/host_defines crt/math_functions
-        cuda_device_runtime_api device_atomic_functions device_double_functions device_types driver_types host_config
-        host_defines library_types math_functions sm_11_atomic_functions sm_12_atomic_functions sm_13_double_functions
-        sm_20_atomic_functions sm_20_intrinsics sm_30_intrinsics
-        sm_32_atomic_functions sm_32_intrinsics sm_35_atomic_functions sm_35_intrinsics sm_60_atomic_functions
-        sm_61_intrinsics surface_functions surface_indirect_functions surface_types texture_fetch_functions
-        texture_indirect_functions texture_types vector_functions.hpp"""),
+        builtin_types channel_descriptor common_functions crt/device_functions crt/host_config crt/host_defines
+        crt/math_functions cuda_device_runtime_api cuda_texture_types device_atomic_functions
+        device_double_functions device_types driver_types host_config host_defines library_types math_functions
+        sm_11_atomic_functions sm_12_atomic_functions sm_13_double_functions sm_20_atomic_functions
+        sm_20_intrinsics sm_30_intrinsics sm_32_atomic_functions sm_32_intrinsics sm_35_atomic_functions
+        sm_35_intrinsics sm_60_atomic_functions sm_61_intrinsics surface_functions surface_indirect_functions
+        surface_types texture_fetch_functions texture_indirect_functions texture_types vector_functions.hpp"""),
     ("hip/hip_runtime.h", "hip/", ".h", """
         amd_detail/amd_device_functions amd_detail/amd_hip_atomic amd_detail/amd_hip_runtime
         amd_detail/amd_hip_vector_types
@@ -34,6 +34,7 @@ _NAMES: tuple[tuple[str, str, str, str], ...] = (
         "amd_detail/amd_hip_cooperative_groups hcc_detail/hip_cooperative_groups"),
     ("hip/hip_complex.h", "hip/", ".h", "amd_detail/amd_hip_complex hcc_detail/hip_complex"),
     ("cuda/cuda_fp16.h", "cuda/", ".hpp", "cuda_fp16"),
+    ("cuda/cutil.h", "cuda/", ".h", "cutil_inline"),
     ("cuda/cuda_bf16.h", "cuda/", ".hpp", "cuda_bf16"),
     ("cuda/cooperative_groups.h", "cuda/cooperative_groups/", ".h",
         "details/helpers details/partitioning details/sync details/coalesced_reduce sync"),

@@ -64,3 +64,58 @@ def test_a_program_with_its_host_functions(compiled):
     assert np.array_equal(out, 3 * np.arange(100))
     built.run("plain", 1, 32, out)
     assert np.array_equal(out[:32], np.arange(32) + 7)
+
+
+OWN = """
+#include <cutil.h>
+inline __host__ __device__ int rows(const cudaFuncAttributes& of, const cudaDeviceProp& on) {
+    return of.numRegs < on.regsPerMultiprocessor ? on.maxThreadsPerBlock : (int)of.sharedSizeBytes;
+}
+__device__ inline unsigned umin(unsigned a, unsigned b) { return 100 + min(a, b); }
+__device__ inline uint4 __shfl(const uint4 v, unsigned lane, unsigned width) {
+    return make_uint4(__shfl((int)v.x, lane, width), 1, 2, 3);
+}
+extern "C" __global__ void k(int* out) {
+    int i = threadIdx.x, n = blockDim.x;
+    out[i] = __shfl(make_uint4(i, 0, 0, 0), 3u, 32u).x;
+    CUT_BANK_CHECKER(out, n + i) = umin(3, i) + umax(3, i);
+    cooperative_groups::this_thread().sync();
+    out[2 * n + i] = cooperative_groups::this_thread().size() * 10 + (int)cooperative_groups::this_thread().thread_rank();
+    out[3 * n + i] = __shfl_up_sync(~0u, i, 2ull, 8) + 100 * __shfl_down(i, (short)1) + 10000 * __shfl_xor(i, 1u, 4l);
+}
+"""
+
+
+@pytest.mark.executes
+def test_a_program_with_functions_that_only_cuda_names(compiled):
+    """HIP has no `umin`, so programs for both bring one; a shuffle of theirs takes what vectors are made of."""
+    out, i = np.zeros((4, 32), "i4"), np.arange(32)
+    compiled(OWN).run("k", 1, 32, out)
+    assert np.array_equal(out[0], np.full(32, 3))
+    assert np.array_equal(out[1], 100 + np.minimum(3, i) + np.maximum(3, i))
+    assert np.array_equal(out[2], np.full(32, 10))
+    assert np.array_equal(out[3], i - 2 * (i % 8 > 1) + 100 * np.minimum(i + 1, 31) + 10000 * (i ^ 1))
+
+
+def test_names_that_the_library_of_cpp_has_too(compiled):
+    """Programs that are `using namespace std` call functions of HIP as `std` has them inside: `__all`."""
+    headers = (
+        "algorithm",
+        "array",
+        "bitset",
+        "cmath",
+        "complex",
+        "functional",
+        "iostream",
+        "map",
+        "string",
+        "tuple",
+        "variant",
+    )
+    calls = (
+        "__all(x) + __any(x) + __all_sync(~0u, x) + (int)__ballot(x) + __popc(x) + __clz(x) + __ffs(x) + __mul24(x, x)"
+    )
+    compiled(
+        "\n".join(f"#include <{name}>" for name in headers)
+        + f"\nusing namespace std;\n__global__ void k(int* out) {{ int x = out[0]; out[1] = {calls}; }}"
+    )

@@ -203,7 +203,6 @@ REFUSED = {
     "out[0] = tex2D<double>(t, 1, 2);": "of at most 32 bits",
     "out[0] = tex2Dgather<float>(t, 1, 2);": "a vector of four",
     "cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block()).sync();": "a tile has 1, 2, 4",
-    "out[0] = j0f(out[1]);": "Bessel functions",
     "char c[3]; atomicAdd((char (*)[3])out, 1);": "error:",
 }
 

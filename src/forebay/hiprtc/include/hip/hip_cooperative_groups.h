@@ -281,6 +281,7 @@ class thread_group {
 // -- making groups
 
 __DEVICE__ thread_block this_thread_block() { return {}; }
+__DEVICE__ thread_block_tile<1> this_thread() { return {}; }
 __DEVICE__ grid_group this_grid() { return {}; }
 __DEVICE__ cluster_group this_cluster() { return {}; }
 __DEVICE__ multi_grid_group this_multi_grid() { return {}; }

@@ -53,11 +53,22 @@ enum {
 };
 
 struct hipDeviceProp_t {
-    char name[256];
-    size_t totalGlobalMem, sharedMemPerBlock;
-    int regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], clockRate, multiProcessorCount;
-    int major, minor, maxThreadsPerMultiProcessor, concurrentKernels;
-    char gcnArchName[256];
+    char name[256], gcnArchName[256];
+    size_t totalGlobalMem, totalConstMem, sharedMemPerBlock, sharedMemPerBlockOptin, sharedMemPerMultiprocessor;
+    size_t maxSharedMemoryPerMultiProcessor, memPitch, textureAlignment, texturePitchAlignment, surfaceAlignment;
+    int major, minor, multiProcessorCount, warpSize, clockRate, clockInstructionRate, memoryClockRate, memoryBusWidth;
+    int maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], maxThreadsPerMultiProcessor, maxBlocksPerMultiProcessor;
+    int regsPerBlock, regsPerMultiprocessor, l2CacheSize, persistingL2CacheMaxSize, computeMode, concurrentKernels;
+    int asyncEngineCount, deviceOverlap, integrated, canMapHostMemory, unifiedAddressing, managedMemory;
+    int concurrentManagedAccess, pageableMemoryAccess, cooperativeLaunch, cooperativeMultiDeviceLaunch, isMultiGpuBoard;
+    int pciDomainID, pciBusID, pciDeviceID, kernelExecTimeoutEnabled, ECCEnabled, tccDriver, streamPrioritiesSupported;
+    int maxTexture1D, maxTexture1DLinear, maxTexture2D[2], maxTexture3D[3], globalL1CacheSupported, localL1CacheSupported;
+};
+
+struct hipFuncAttributes {
+    size_t constSizeBytes, localSizeBytes, sharedSizeBytes;
+    int binaryVersion, cacheModeCA, maxDynamicSharedSizeBytes, maxThreadsPerBlock, numRegs, preferredShmemCarveout;
+    int ptxVersion;
 };
 
 struct hipPitchedPtr {

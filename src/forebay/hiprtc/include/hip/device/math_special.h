@@ -1,6 +1,7 @@
 // Functions of HIP that neither C nor OpenCL has, for float and double.
 #pragma once
 
+#include <hip/device/bessel.h>
 #include <hip/device/math_standard.h>
 
 __DEVICE__ void sincosf(float x, float* sine, float* cosine) {
@@ -174,23 +175,3 @@ FOREBAY_UNARY(normcdfinv, return (T)(-1.41421356237309504880 * __forebay::invers
 #undef FOREBAY_UNARY
 #undef FOREBAY_BINARY
 #undef FOREBAY_TERNARY
-
-#define FOREBAY_BESSEL(...) \
-    __VA_ARGS__ __attribute__((unavailable("Bessel functions: no device has them; compute them on the host")));
-FOREBAY_BESSEL(__device__ float j0f(float))
-FOREBAY_BESSEL(__device__ float j1f(float))
-FOREBAY_BESSEL(__device__ float y0f(float))
-FOREBAY_BESSEL(__device__ float y1f(float))
-FOREBAY_BESSEL(__device__ float jnf(int, float))
-FOREBAY_BESSEL(__device__ float ynf(int, float))
-FOREBAY_BESSEL(__device__ double j0(double))
-FOREBAY_BESSEL(__device__ double j1(double))
-FOREBAY_BESSEL(__device__ double y0(double))
-FOREBAY_BESSEL(__device__ double y1(double))
-FOREBAY_BESSEL(__device__ double jn(int, double))
-FOREBAY_BESSEL(__device__ double yn(int, double))
-FOREBAY_BESSEL(__device__ float cyl_bessel_i0f(float))
-FOREBAY_BESSEL(__device__ float cyl_bessel_i1f(float))
-FOREBAY_BESSEL(__device__ double cyl_bessel_i0(double))
-FOREBAY_BESSEL(__device__ double cyl_bessel_i1(double))
-#undef FOREBAY_BESSEL

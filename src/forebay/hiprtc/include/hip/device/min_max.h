@@ -37,9 +37,16 @@ __host__ __device__ inline std::common_type_t<T, U> max(T x, U y) {
     return max((Common)x, (Common)y);
 }
 
+// CUDA's; templates, so that a program's own, for HIP has none of these, go before them.
+template <class = void>
 __DEVICE__ unsigned umin(unsigned x, unsigned y) { return min(x, y); }
+template <class = void>
 __DEVICE__ unsigned umax(unsigned x, unsigned y) { return max(x, y); }
+template <class = void>
 __DEVICE__ long long llmin(long long x, long long y) { return min(x, y); }
+template <class = void>
 __DEVICE__ long long llmax(long long x, long long y) { return max(x, y); }
+template <class = void>
 __DEVICE__ unsigned long long ullmin(unsigned long long x, unsigned long long y) { return min(x, y); }
+template <class = void>
 __DEVICE__ unsigned long long ullmax(unsigned long long x, unsigned long long y) { return max(x, y); }

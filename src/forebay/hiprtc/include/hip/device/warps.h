@@ -38,41 +38,48 @@ __DEVICE__ T from_lane(T value, unsigned lane) {
 
 }  // namespace __forebay
 
-// In HIP the width, a power of two, cuts the warp in parts; a source outside the part is the thread itself.
-template <class T>
-__DEVICE__ T __shfl(T value, int source, int width = warpSize) {
+// In HIP the width, a power of two, cuts the warp in parts; a source outside the part is the thread itself. The lane is of
+// any type: a program's `uint4 __shfl(uint4, unsigned, int)`, to which any number converts, is no better for a number.
+template <class T, class L, class W = int>
+__DEVICE__ T __shfl(T value, L at, W parts = warpSize) {
+    int source = at, width = parts;
     unsigned lane = __lane_id();
     return __forebay::from_lane(value, (lane & ~(width - 1)) + (source & (width - 1)));
 }
-template <class T>
-__DEVICE__ T __shfl_xor(T value, int mask, int width = warpSize) {
+template <class T, class L, class W = int>
+__DEVICE__ T __shfl_xor(T value, L at, W parts = warpSize) {
+    int mask = at, width = parts;
     unsigned lane = __lane_id(), source = lane ^ mask;
     return __forebay::from_lane(value, source >= ((lane + width) & ~(width - 1)) ? lane : source);
 }
-template <class T>
-__DEVICE__ T __shfl_down(T value, unsigned delta, int width = warpSize) {
+template <class T, class L, class W = int>
+__DEVICE__ T __shfl_down(T value, L at, W parts = warpSize) {
+    unsigned delta = at;
+    int width = parts;
     unsigned lane = __lane_id();
     return __forebay::from_lane(value, (lane & (width - 1)) + delta >= (unsigned)width ? lane : lane + delta);
 }
-template <class T>
-__DEVICE__ T __shfl_up(T value, unsigned delta, int width = warpSize) {
+template <class T, class L, class W = int>
+__DEVICE__ T __shfl_up(T value, L at, W parts = warpSize) {
+    unsigned delta = at;
+    int width = parts;
     unsigned lane = __lane_id();
     return __forebay::from_lane(value, (lane & (width - 1)) < delta ? lane : lane - delta);
 }
-template <class M, class T>
-__DEVICE__ T __shfl_sync(M, T value, int source, int width = warpSize) {
+template <class M, class T, class L, class W = int>
+__DEVICE__ T __shfl_sync(M, T value, L source, W width = warpSize) {
     return __shfl(value, source, width);
 }
-template <class M, class T>
-__DEVICE__ T __shfl_xor_sync(M, T value, int mask, int width = warpSize) {
+template <class M, class T, class L, class W = int>
+__DEVICE__ T __shfl_xor_sync(M, T value, L mask, W width = warpSize) {
     return __shfl_xor(value, mask, width);
 }
-template <class M, class T>
-__DEVICE__ T __shfl_down_sync(M, T value, unsigned delta, int width = warpSize) {
+template <class M, class T, class L, class W = int>
+__DEVICE__ T __shfl_down_sync(M, T value, L delta, W width = warpSize) {
     return __shfl_down(value, delta, width);
 }
-template <class M, class T>
-__DEVICE__ T __shfl_up_sync(M, T value, unsigned delta, int width = warpSize) {
+template <class M, class T, class L, class W = int>
+__DEVICE__ T __shfl_up_sync(M, T value, L delta, W width = warpSize) {
     return __shfl_up(value, delta, width);
 }
 
@@ -82,7 +89,11 @@ __DEVICE__ unsigned long long __ballot(int predicate) { return __forebay::ballot
 __DEVICE__ unsigned long long __ballot64(int predicate) { return __ballot(predicate); }
 __DEVICE__ unsigned long long __activemask() { return __ballot(1); }
 __DEVICE__ int __any(int predicate) { return __ballot(predicate) != 0; }
-__DEVICE__ int __all(int predicate) { return __ballot(!predicate) == 0; }
+namespace __forebay {
+__DEVICE__ int vote_all(int predicate) { return __ballot(!predicate) == 0; }
+}
+// A macro, for LLVM's C++ library has a class `std::__all`, which programs see that are `using namespace std`.
+#define __all(predicate) __forebay::vote_all(predicate)
 
 template <class M>
 __DEVICE__ unsigned long long __ballot_sync(M mask, int predicate) {

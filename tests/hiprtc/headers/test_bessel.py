@@ -1,0 +1,71 @@
+"""Bessel functions, compared with mpmath: near 0, on both sides of 8 where the formulas meet, and far out."""
+
+import re
+
+import numpy as np
+import pytest
+
+mpmath = pytest.importorskip("mpmath")
+pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V", "doubles")]
+
+FUNCTIONS = {
+    "j0#(v)": lambda x: mpmath.besselj(0, x),
+    "j1#(v)": lambda x: mpmath.besselj(1, x),
+    "y0#(v)": lambda x: mpmath.bessely(0, x),
+    "y1#(v)": lambda x: mpmath.bessely(1, x),
+    "jn#(2, v)": lambda x: mpmath.besselj(2, x),
+    "jn#(-7, v)": lambda x: mpmath.besselj(-7, x),
+    "jn#(30, v)": lambda x: mpmath.besselj(30, x),
+    "yn#(3, v)": lambda x: mpmath.bessely(3, x),
+    "yn#(-2, v)": lambda x: mpmath.bessely(-2, x),
+    "cyl_bessel_i0#(v)": lambda x: mpmath.besseli(0, x),
+    "cyl_bessel_i1#(v)": lambda x: mpmath.besseli(1, x),
+}
+RANDOM = np.random.default_rng(5)
+VALUES = np.concatenate([RANDOM.uniform(0, 8, 90), RANDOM.uniform(8, 80, 90), [7.9999999, 8.0, 8.0000001, 0.001],
+                         10 ** RANDOM.uniform(-6, 1.9, 72)])  # fmt: skip
+
+
+def source(type_, suffix, calls):
+    lines = "\n".join(f"o[{k} * n + i] = {call.replace('#', suffix)};" for k, call in enumerate(calls))
+    return (
+        f'extern "C" __global__ void k(const {type_}* x, {type_}* o) {{\n'
+        f"int i = threadIdx.x, n = blockDim.x; {type_} v = x[i];\n{lines}\n}}"
+    )
+
+
+@pytest.mark.parametrize(("type_", "suffix", "dtype", "units"), [("float", "f", "f4", 16), ("double", "", "f8", 16)])
+def test_values(compiled, type_, suffix, dtype, units):
+    """Where a function goes through 0 the error is one of its amplitude; it grows with the x of sines and cosines."""
+    x = VALUES.astype(dtype)
+    out = np.zeros((len(FUNCTIONS), len(x)), dtype)
+    compiled(source(type_, suffix, FUNCTIONS)).run("k", 1, len(x), x, out)
+    unit = np.finfo(dtype).eps
+    for (call, exact), got in zip(FUNCTIONS.items(), out, strict=True):
+        for at, value in zip(x, got, strict=True):
+            wanted = exact(mpmath.mpf(float(at)))
+            if abs(wanted) > np.finfo(dtype).max:
+                assert np.isinf(value)
+                assert (value < 0) == (wanted < 0), (call, at)
+                continue
+            order = int(re.search(r"-?\d+", call)[0])
+            waves = "i" not in call and at >= abs(order)  # before that a function has no zeros
+            amplitude = max(abs(wanted), min(1, mpmath.sqrt(2 / (mpmath.pi * float(at)))) if waves else 0)
+            bound = units * (1 + abs(float(at)) / 8) * unit * amplitude + np.finfo(dtype).tiny
+            assert abs(mpmath.mpf(float(value)) - wanted) <= bound, (call, at, value, wanted)
+
+
+def test_ends(compiled):
+    calls = ["j0#(v)", "j1#(v)", "y0#(v)", "y1#(v)", "jn#(3, v)", "yn#(3, v)", "cyl_bessel_i0#(v)", "cyl_bessel_i1#(v)"]
+    x = np.array([0, np.inf, -1.5, np.nan, -np.inf])
+    out = np.zeros((len(calls), len(x)))
+    compiled(source("double", "", calls)).run("k", 1, len(x), x, out)
+    inf, nan = np.inf, np.nan
+    j0, j1, j3, i0, i1 = (float(f) for f in (
+        mpmath.besselj(0, 1.5), -mpmath.besselj(1, 1.5), -mpmath.besselj(3, 1.5), mpmath.besseli(0, 1.5),
+        -mpmath.besseli(1, 1.5)))  # fmt: skip
+    wanted = np.array([
+        [1, 0, j0, nan, 0], [0, 0, j1, nan, 0], [-inf, 0, nan, nan, nan], [-inf, 0, nan, nan, nan], [0, 0, j3, nan, 0],
+        [-inf, 0, nan, nan, nan], [1, inf, i0, nan, inf], [0, inf, i1, nan, -inf],
+    ])  # fmt: skip
+    assert np.allclose(out, wanted, rtol=1e-14, atol=0, equal_nan=True), out
