@@ -64,12 +64,14 @@ def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str
         If the program does not build; with the compiler's log.
     CompilerEndedError
         If it ended the process, or took too long; with what that said last.
+    InvalidArgumentError
+        If FOREBAY_BUILD_SECONDS is no number of seconds.
     BuildProcessError
         If no process could be started, or it does not find the device.
 
     Blocks while it compiles. As many programs are built at a time as there are processors.
     """
-    seconds = int(os.environ.get("FOREBAY_BUILD_SECONDS", SECONDS))
+    seconds = _seconds()
     request = (seconds, worker, dataclasses.replace(info, native=None), source, options)
     with _turns:
         process = _accepting(request)
@@ -94,6 +96,13 @@ def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str
     if kind == UNAVAILABLE:
         raise BuildProcessError(answer[0])
     raise getattr(errors, kind, errors.BuildError)(answer[0], **({"log": answer[1]} if kind == "BuildError" else {}))
+
+
+def _seconds() -> int:
+    text = os.environ.get("FOREBAY_BUILD_SECONDS", str(SECONDS))
+    if not text.isdecimal() or not int(text):
+        raise errors.InvalidArgumentError(f"FOREBAY_BUILD_SECONDS is a whole number of seconds above 0, not {text!r}")
+    return int(text)
 
 
 def expect() -> None:

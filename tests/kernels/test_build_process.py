@@ -411,3 +411,10 @@ def test_it_is_started_while_a_program_is_made(device, process):
     device.driver.expect_spirv()
     device.program(spirv.fill_module("expected"))
     assert process() == [pid]
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "soon"])
+def test_a_limit_that_is_no_number_of_seconds(device, monkeypatch, text):
+    monkeypatch.setenv("FOREBAY_BUILD_SECONDS", text)
+    with pytest.raises(ps.InvalidArgumentError, match=f"FOREBAY_BUILD_SECONDS .* not {text!r}"):
+        device.program(spirv.fill_module("limited"))
