@@ -255,6 +255,8 @@ class _Compilation:
             except BuildError as error:
                 changed = mending.mend(error.log)
                 first = first or error.log
+                if not changed and error.log == first:
+                    raise
                 if not changed:
                     log = both_logs(first, error.log)
                     raise type(error)(f"the program does not compile\n{log}", log=log) from None
