@@ -39,7 +39,9 @@ def test_values(compiled, type_, suffix, dtype, units):
     """Where a function goes through 0 the error is one of its amplitude; it grows with the x of sines and cosines."""
     x = VALUES.astype(dtype)
     out = np.zeros((len(FUNCTIONS), len(x)), dtype)
-    compiled(source(type_, suffix, FUNCTIONS)).run("k", 1, len(x), x.copy(), out)  # what comes back is anything where nothing runs
+    compiled(source(type_, suffix, FUNCTIONS)).run(
+        "k", 1, len(x), x.copy(), out
+    )  # what comes back is anything where nothing runs
     unit = np.finfo(dtype).eps
     for (call, exact), got in zip(FUNCTIONS.items(), out, strict=True):
         for at, value in zip(x, got, strict=True):
