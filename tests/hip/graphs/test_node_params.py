@@ -323,14 +323,14 @@ def test_a_graph_within_a_graph_within_itself(graph, stream, function):
 
 @pytest.mark.executes
 def test_another_graph_as_a_node(graph, stream, function):
-    one, two = ints(value=0), ints(value=0)
+    one, two, other = (ints(value=0) for _ in range(3))
     children = []
     for there, count in ((one, 1), (two, 1), (two, 2)):
         children.append(ok(hip.hipGraphCreate(0)))
         for _ in range(count):
             add(children[-1], function("add"), there, 1)
     node = ok(hip.hipGraphAddChildGraphNode(graph, None, 0, children[0]))
-    plain = add(graph, function("add"), two, 0)
+    plain = add(graph, function("add"), other, 0)  # nothing orders it and the child
     executable = instantiate(graph)
     for call in (
         lambda: hip.hipGraphExecChildGraphNodeSetParams(None, node, children[1]),
