@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from forebay.hiprtc.header_names import names
+from forebay.hiprtc.host_code import without_template
 
 DEVICE = re.compile(r"__(?:device|global|constant)__\b")
 CONCEPT = re.compile(r"\bconcept\s+(\w+)\s*=")
@@ -78,17 +79,6 @@ def name_of(head: str) -> str:
     while found := re.compile(r"(\w+)?\s*(?:<[^()<>]*>\s*)?\(").search(head, at):
         name, at = found[1] or name, closing(head, found.end() - 1)
     return name
-
-
-def without_template(head: str) -> str:
-    """Return a declaration without the ``template <…>`` that it begins with."""
-    while found := re.match(r"\s*template\s*<", head):
-        depth, at = 1, found.end()
-        while at < len(head) and depth:
-            depth += (head[at] == "<") - (head[at] == ">")
-            at += 1
-        head = head[at:]
-    return head
 
 
 def is_function(head: str) -> bool:

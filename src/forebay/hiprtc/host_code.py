@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from forebay.hiprtc.assembly.statements import QUIET
 
-__all__ = ["Program"]
+__all__ = ["Program", "without_template"]
 
 DEVICE = re.compile(r"\b(?:__(?:device|global|constant|managed|shared|noinline)__|constexpr|consteval)\b")
 MACRO = re.compile(
@@ -81,7 +81,7 @@ class Program:
         if item is None:
             return ""
         head = self._bare[item.start : item.body if item.body >= 0 else item.end]
-        while item.body >= 0 and TYPE.match(_without_template(head)) and self._device.search(self._whole(item)):
+        while item.body >= 0 and TYPE.match(without_template(head)) and self._device.search(self._whole(item)):
             inner = self._at(place, item.body + 1, item.end - 1)  # a member of a class that kernels may use
             if inner is None:
                 return ""
@@ -180,7 +180,8 @@ class Program:
         return len(self._bare)
 
 
-def _without_template(head: str) -> str:
+def without_template(head: str) -> str:
+    """Return a declaration without the ``template <…>`` that it begins with."""
     while found := re.match(r"\s*template\s*<", head):
         depth, at = 1, found.end()
         while at < len(head) and depth:
@@ -192,5 +193,5 @@ def _without_template(head: str) -> str:
 
 def _is_function(head: str) -> bool:
     """Whether what comes before a brace declares a function."""
-    plain = re.sub(r"\boperator\s*(?:\(\)|[^\s\w(]+)|[=!<>]=", "operator", _without_template(head))
+    plain = re.sub(r"\boperator\s*(?:\(\)|[^\s\w(]+)|[=!<>]=", "operator", without_template(head))
     return "=" not in plain.split("(")[0] and bool(AFTER_PARAMETERS.search(plain))
