@@ -110,6 +110,10 @@ cdef struct Driver:
     Status (*set_pointer)(void* kernel, uint32_t index, const Memory* memory) noexcept nogil
     # value NULL: local memory of that size
     Status (*set_value)(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil
+    # Tell the driver all memory that the kernel may reach by pointers which it finds there: these allocations, at least
+    # one. It is told again, under the queue's lock, before a launch when the list has changed; earlier launches keep
+    # theirs. Such kernels are not recorded. NULL where the driver knows by itself where pointers lead.
+    Status (*follow)(void* kernel, const uint64_t* addresses, size_t count) noexcept nogil
     # -- other commands; `event`, one for the host, may be NULL when the caller needs none
     Status (*copy)(
         void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event

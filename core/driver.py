@@ -234,11 +234,11 @@ class DriverKernel(Protocol):
     def groups_at_once(self, block: tuple[int, int, int]) -> int:
         """Return how many groups of this size the device runs at the same time, at least."""
 
-    def create(self, memory: tuple[int, ...] | None) -> int:
+    def create(self, follows: bool) -> int:
         """Make a kernel object and return its handle, which the caller gives to `release_kernel` of driver.pxd.
 
-        `memory` is what the kernel may follow pointers to, out of `DriverDevice.followable_memory`; None when it
-        follows none. Raises `DriverError` when the driver refuses. Does not block.
+        `follows` says whether it follows pointers that it finds in memory; `follow` of driver.pxd then tells it the
+        memory, where the driver has that. Raises `DriverError` when the driver refuses. Does not block.
         """
 
 
@@ -284,12 +284,15 @@ class Adopted(NamedTuple):
     shape, dtype
     offset
         The byte at which the elements begin.
+    listed
+        Whether its address belongs in the list that `follow` of driver.pxd takes, like that of the driver's own memory.
     """
 
     memory: DriverMemory
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     offset: int = 0
+    listed: bool = False
 
 
 class SharesUsm(Protocol):
@@ -415,12 +418,6 @@ class DriverDevice(Protocol):
 
     def adopt_host(self, owner: object, address: int, nbytes: int) -> DriverMemory:
         """Take over ordinary memory of the host, which `owner` keeps. Only with `takes_host`."""
-
-    def followable_memory(self) -> tuple[int, ...]:
-        """The addresses of all allocations, for kernels that follow pointers; the same tuple until there are others.
-
-        Empty where the driver knows by itself where pointers lead.
-        """
 
     # -- programs
 

@@ -65,7 +65,7 @@ cdef cppclass Spill:
     size_t capacity  # 0: no buffer yet
     size_t nbytes  # of the last upload
     bint known  # whether the buffer holds, or will hold by the next command, the bytes of the last upload
-    PyObject* buffer  # the driver's memory, which does not keep the Device; owned
+    PyObject* buffer  # its OwnedMemory, which does not keep the Device; owned
     deque[Staging] staging  # the piece that takes the next upload, then oldest first
     const void* last  # the bytes of the last upload, in one of these pieces
 
@@ -82,13 +82,14 @@ cdef cppclass Plan:
     const Driver* driver
     void* kernel  # owned
     uint64_t kernel_id
-    Epochs* queue  # of the queue that it is for; retained; NULL for a plan of a graph
+    Epochs* queue  # of the queue that it is for; retained; NULL for a plan of a graph or a step
     uint64_t epoch  # of its last launch
     vector[Uses*] uses  # by parameter: of the allocation that the kernel has; retained, NULL for none
     vector[Parameter] parameters
     vector[char] values  # the packed block as last set
     vector[char] known  # per argument: 0 when it was never set, or setting it failed
     bint all_known
+    uint64_t followed  # the version of the list of memory that the kernel has, see core/followed; 0 for none
     uint64_t argument_bytes  # the bytes that a launch would set if nothing were remembered
     vector[Spill] spills  # one for each parameter as soon as one has spilled
     PyObject* snapshot  # the Snapshot of its scratch; owned, NULL before the first

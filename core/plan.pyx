@@ -25,7 +25,7 @@ cdef Plan* new_plan(
     plan.values.resize(packed_size)
     plan.known.resize(count)
     plan.all_known = count == 0
-    plan.argument_bytes = 0
+    plan.argument_bytes = plan.followed = 0
     plan.snapshot = NULL
     for i in range(count):
         plan.argument_bytes += parameters[i].size
@@ -56,7 +56,8 @@ cdef void delete_plan(Plan* plan) noexcept nogil:
 
 cdef void forget_use(Plan* plan, size_t index) noexcept nogil:
     if plan.uses[index] != NULL:
-        unhold(plan.uses[index], &plan.epoch, plan.parameters[index].writes)
+        if plan.queue != NULL:
+            unhold(plan.uses[index], &plan.epoch, plan.parameters[index].writes)
         release_uses(plan.uses[index])
         plan.uses[index] = NULL
 
@@ -78,12 +79,17 @@ cdef void be_plan_of(Plan* plan, Epochs* queue) noexcept nogil:
 
 
 cdef void change_use(Plan* plan, size_t index, Uses* uses) noexcept nogil:
-    """Note which allocation the kernel has now as this argument."""
+    """Note which allocation the kernel has now as this argument.
+
+    Every plan retains it, or its address could become another allocation's, which `values` would take for this one.
+    Graphs and steps note by themselves when it is used.
+    """
     if plan.uses[index] == uses:
         return
     forget_use(plan, index)
     if uses != NULL:
-        hold(uses, plan.queue, &plan.epoch, plan.parameters[index].writes)
+        if plan.queue != NULL:
+            hold(uses, plan.queue, &plan.epoch, plan.parameters[index].writes)
         plan.uses[index] = retain_uses(uses)
 
 
@@ -140,7 +146,7 @@ cdef Status set_changed_arguments(
         memcpy(value, packed + parameter.offset, parameter.width)
         plan.known[i] = 1
         bytes_set[0] += parameter.size
-        if parameter.kind == POINTER and plan.queue != NULL:
+        if parameter.kind == POINTER:
             change_use(plan, i, uses_of(<const PackedPointer*> (packed + parameter.offset)))
     plan.all_known = True
     return 0

@@ -10,6 +10,7 @@ from libcpp.atomic cimport atomic
 from libcpp.deque cimport deque
 from libcpp.map cimport map, multimap
 from libcpp.unordered_map cimport unordered_map
+from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 
 from cpython.object cimport PyObject
@@ -17,6 +18,7 @@ from cpython.object cimport PyObject
 from forebay.core.clock cimport Clock
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Driver, Geometry, Status
 from forebay.core.epochs cimport Epochs, Lock
+from forebay.core.followed cimport Followed
 from forebay.core.marker cimport Marker
 from forebay.core.plan cimport Plan
 from forebay.core.uses cimport Point
@@ -69,6 +71,10 @@ cdef cppclass IdleQueue:
     int priority
     bint timing
     vector[Plan*] plans  # for its next owner, who need not make the kernels anew; owned
+
+
+cdef enum:
+    FOLLOWING = 0xFFFFFFFFFFFFFFFF
 
 
 cdef enum Barred:
@@ -140,7 +146,11 @@ cdef cppclass QueueState:
     Plan* last_plan
     Statistics counts
     deque[QueueAnchor] anchors  # by ascending epoch
-    uint64_t all_used  # the epoch of the last launch that may have used all memory of the device
+    # The epoch of the last launch that may have used all memory of the device; 0 for none. FOLLOWING while one is being
+    # submitted, because then nobody knows it yet. Written under the lock, read by anyone.
+    atomic[uint64_t] all_used
+    uint64_t all_used_before  # what it was before FOLLOWING
+    bint is_all_user  # whether the device's list of that name has it
     size_t staged  # pieces of staging memory of its plans
     multimap[uint64_t, Retired*] retired  # by the epoch to wait for; guarded by the registry's lock, as the next is
     bint draining  # whether the device's list of that name has it, or a thread that looks at it
@@ -170,10 +180,12 @@ cdef cppclass DeviceState:
     multimap[size_t, PyObject*] spare  # device memory among these, by size, which may be handed out again; owned
     vector[IdleQueue] idle_queues
     vector[uint64_t] all_users  # ids of queues that launches used all memory on, and of adopted queues
+    unordered_map[uint64_t, unordered_set[uint64_t]] planned  # by kernel id: the queues with a plan for it, see below
     size_t listed_ended  # queues that have ended and are still in the null queue's list
     map[uint64_t, Statistics] retired  # the counts of queues that are gone, for each Device that is not
     uint64_t host_syncs  # waits of the host for an event or for the whole device
     vector[uint64_t] dead_kernels  # ids of kernels whose plans must still be dropped from the queues
+    Followed followed
     atomic[uint64_t] closings  # how many allocations were closed; when it changes, bound launches must check again
     int blocking_captures  # how many blocking queues are captured; guarded by the null queue's lock
     atomic[uint64_t] unseen_writes  # how many launches may have written anywhere; raised under the queue's lock
@@ -193,7 +205,13 @@ cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noex
 cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil
 cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& into) noexcept nogil
 cdef void drop_others(vector[QueueState*]& queues, uint64_t owner) noexcept nogil
-cdef void note_all_used(QueueState* queue, uint64_t epoch) noexcept nogil
+# Around the submission of what follows pointers; the queue is locked
+cdef void begin_following(QueueState* queue) noexcept nogil
+cdef Status renew_followed(DeviceState* device, Plan* plan) noexcept nogil
+cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil
+# Who has a plan for a kernel: the ids of queues, and 0 for idle queues. So closing a kernel asks no other queue.
+cdef void note_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil
+cdef void forget_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil
 cdef void leave_to_parent(DeviceState* device) noexcept nogil
 cdef Retired* new_retired() noexcept nogil
 cdef void retire(DeviceState* device, Retired* what) noexcept nogil

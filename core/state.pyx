@@ -5,12 +5,14 @@ from libc.string cimport memset
 from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 from libcpp.map cimport map
 from libcpp.unordered_map cimport unordered_map
+from libcpp.unordered_set cimport unordered_set
 from libcpp.vector cimport vector
 from cython.operator cimport dereference, preincrement
 
 from forebay.core.clock cimport release_clock
-from forebay.core.driver cimport Driver
+from forebay.core.driver cimport Driver, Status
 from forebay.core.epochs cimport is_empty, new_epochs, release_epochs, retain_epochs, submitted_epoch
+from forebay.core.followed cimport copy_list
 from forebay.core.marker cimport Marker, release_marker
 from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.uses cimport Point
@@ -32,6 +34,7 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.open_holds.store(0)
     device.listed_ended = 0
     device.closings.store(0)
+    device.followed.version.store(1)
     return device
 
 
@@ -61,8 +64,10 @@ cdef QueueState* new_queue_state(
     queue.native = NULL
     queue.priority = 0
     queue.draining = queue.found_busy = False
+    queue.is_all_user = adopted
     queue.asked = NULL
-    queue.before_pending = queue.all_used = 0
+    queue.before_pending = queue.all_used_before = 0
+    queue.all_used.store(0)
     queue.clock_before = NULL
     queue.staged = 0
     queue.crowded = 8
@@ -182,14 +187,60 @@ cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nog
     return queue
 
 
-cdef void note_all_used(QueueState* queue, uint64_t epoch) noexcept nogil:
-    """Note that a launch at this epoch may use all memory that is open. The queue is locked."""
-    if queue.all_used == 0:
+cdef void begin_following(QueueState* queue) noexcept nogil:
+    """Note that launches that follow pointers are about to be submitted. The queue is locked.
+
+    Memory is taken off the list first, and then its users are looked for; a launch says first that it is one, and then
+    looks at the list. So one of the two always sees the other.
+    """
+    queue.all_used_before = queue.all_used.load()
+    if not queue.is_all_user:
+        queue.is_all_user = True
         queue.device.registry_lock.lock()
         queue.device.all_users.push_back(queue.epochs.queue_id)
         queue.device.registry_lock.unlock()
-    queue.all_used = epoch
-    queue.device.unseen_writes.fetch_add(1)
+    queue.all_used.store(FOLLOWING)
+
+
+cdef Status renew_followed(DeviceState* device, Plan* plan) noexcept nogil:
+    """Give the plan's kernel object the present list of memory, if it has an older one. After `begin_following`."""
+    cdef vector[uint64_t] addresses
+    cdef uint64_t version
+    cdef Status status
+    if device.driver.follow == NULL or plan.followed == device.followed.version.load():
+        return 0
+    version = copy_list(&device.followed, addresses)
+    plan.followed = 0
+    status = device.driver.follow(plan.kernel, addresses.data(), addresses.size())
+    if status == 0:
+        plan.followed = version
+    return status
+
+
+cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil:
+    """Note the epoch of the launch that may have used all memory that is open; 0 if none was submitted."""
+    queue.all_used.store(epoch if epoch != 0 else queue.all_used_before)
+    if epoch != 0:
+        queue.device.unseen_writes.fetch_add(1)
+
+
+cdef void note_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil:
+    device.registry_lock.lock()
+    device.planned[kernel_id].insert(queue_id)
+    device.registry_lock.unlock()
+
+
+cdef void forget_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil:
+    cdef unordered_map[uint64_t, unordered_set[uint64_t]].iterator found
+    cdef unordered_set[uint64_t]* queues
+    device.registry_lock.lock()
+    found = device.planned.find(kernel_id)
+    if found != device.planned.end():
+        queues = &dereference(found).second
+        queues.erase(queue_id)
+        if queues.empty():
+            device.planned.erase(found)
+    device.registry_lock.unlock()
 
 
 cdef void leave_to_parent(DeviceState* device) noexcept nogil:

@@ -1,17 +1,20 @@
 """Reclamation: what queues have used is given back when that use is done."""
 
 from libc.stdint cimport uint64_t
+from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
 from forebay.core.epochs cimport Epochs
 from forebay.core.state cimport DeviceState, QueueState
-from forebay.core.uses cimport Uses
+from forebay.core.uses cimport Point
 
 
-# The first two may be called by destructors. `thing` is kept for as long as needed.
-# Memory, until all its uses are done. `nbytes` is its size if it may be handed out again by `take_spare`, else 0.
-cdef void retire_memory(DeviceState* device, object thing, Uses* uses, size_t nbytes)
-# Anything else, until the queue with these epochs has reached this one; NULL for what no command uses
+# The first two may be called by destructors. What they get is kept for as long as needed.
+# Gives memory back to its driver, and nothing else does: when these points are reached, which it takes over, and when the
+# launches that follow pointers, submitted while it was listed, are done. `reusable` is its size if it may be handed out
+# again by `take_spare`, else 0.
+cdef void retire_memory(DeviceState* device, object memory, vector[Point]& points, size_t reusable)
+# Anything but memory, until the queue with these epochs has reached this one; NULL for what no command uses
 cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch)
 cdef object take_spare(DeviceState* device, object size)  # memory that is done but must not be released now, or None
 cdef bint has_retired(DeviceState* device) noexcept nogil

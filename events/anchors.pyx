@@ -13,6 +13,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint64_t
 from libcpp.map cimport multimap
 from libcpp.unordered_map cimport unordered_map
+from libcpp.unordered_set cimport unordered_set
 from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 from cython.operator cimport dereference, preincrement
@@ -23,10 +24,10 @@ from forebay.core.marker cimport Marker, poll_marker, release_marker
 from forebay.core.plan cimport Plan, Staging, delete_plan
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
-    DeviceState, QueueAnchor, QueueState, Retired, find_queue, is_closed, new_retired, registered_queues,
+    FOLLOWING, DeviceState, QueueAnchor, QueueState, Retired, find_queue, is_closed, new_retired, note_planned,
     release_queue_state, retain_queue_state, retire, retire_plan
 )
-from forebay.core.uses cimport Point, Uses, points_of
+from forebay.core.uses cimport Point, release_points
 from forebay.events.queue_ends cimport drain_orphans, end_queue
 from forebay.sync.ordering cimport take_point
 
@@ -47,19 +48,23 @@ cdef inline bint may_release(DeviceState* device) noexcept nogil:
     return not device.driver.gates_forbid_releases or device.open_holds.load() == 0
 
 
-cdef void retire_memory(DeviceState* device, object thing, Uses* uses, size_t nbytes):
+cdef void retire_memory(DeviceState* device, object memory, vector[Point]& points, size_t reusable):
     cdef Retired* what
+    cdef bint unused
     if is_forked():
-        Py_INCREF(thing)  # it is the parent's
+        Py_INCREF(memory)  # it is the parent's
         return
+    if points.empty() and may_release(device):
+        device.registry_lock.lock()
+        unused = device.all_users.empty()
+        device.registry_lock.unlock()
+        if unused:
+            return
     what = new_retired()
-    points_of(uses, what.points)
-    if what.points.empty() and device.all_users.empty() and may_release(device):
-        del what
-        return
-    Py_INCREF(thing)
-    what.thing = <PyObject*> thing
-    what.nbytes = nbytes
+    what.points.swap(points)
+    Py_INCREF(memory)
+    what.thing = <PyObject*> memory
+    what.nbytes = reusable
     what.open = True
     retire(device, what)
 
@@ -83,58 +88,91 @@ cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_
 # -- looking at what is retired
 
 
-cdef void take_idle_plans(DeviceState* device, vector[uint64_t]& dead, vector[Plan*]& plans) noexcept nogil:
-    """Take plans of these kernels off the idle queues. The registry is locked."""
+cdef void take_idle_plans(DeviceState* device, uint64_t kernel_id, vector[Plan*]& plans) noexcept nogil:
+    """Take plans of a kernel off the idle queues. The registry is locked."""
     cdef vector[Plan*]* idle
-    cdef size_t i, j, k, kept
+    cdef size_t i, j, kept
     for i in range(device.idle_queues.size()):
         idle = &device.idle_queues[i].plans
         kept = 0
         for j in range(idle.size()):
-            for k in range(dead.size()):
-                if dereference(idle)[j].kernel_id == dead[k]:
-                    plans.push_back(dereference(idle)[j])
-                    break
+            if dereference(idle)[j].kernel_id == kernel_id:
+                plans.push_back(dereference(idle)[j])
             else:
                 dereference(idle)[kept] = dereference(idle)[j]
                 kept += 1
         idle.resize(kept)
 
 
-cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
-    """Take plans of dead kernels off the queues. Each is kept for the launches that are in flight."""
-    cdef vector[uint64_t] dead
-    cdef vector[QueueState*] queues
-    cdef vector[Plan*] plans
+cdef bint take_plan(DeviceState* device, uint64_t queue_id, uint64_t kernel_id, vector[Plan*]& plans) noexcept nogil:
+    """Take the plan of a kernel off a queue. Returns False when another thread has the queue's lock, maybe for as long
+    as its call blocks.
+    """
     cdef unordered_map[uint64_t, Plan*].iterator found
-    cdef size_t i, j
+    cdef QueueState* queue = find_queue(device, queue_id)
+    cdef bint locked
+    if queue == NULL:
+        return True
+    locked = queue.lock.try_lock()
+    if locked:
+        found = queue.plans.find(kernel_id)
+        if found != queue.plans.end():
+            plans.push_back(dereference(found).second)
+            queue.plans.erase(found)
+            queue.last_plan = NULL
+        queue.lock.unlock()
+    release_queue_state(queue)
+    return locked
+
+
+cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
+    """Take plans of dead kernels off the queues that have one. Each is kept for the launches that are in flight."""
+    cdef unordered_map[uint64_t, unordered_set[uint64_t]].iterator planned
+    cdef unordered_set[uint64_t].iterator each
+    cdef vector[uint64_t] dead
+    cdef unordered_set[uint64_t] queues
+    cdef vector[Plan*] plans
+    cdef bint left
+    cdef size_t i
+    if device.dead_kernels.empty():  # this check may race: at worst the next call sees it
+        return
     device.registry_lock.lock()
     dead.swap(device.dead_kernels)
-    if not dead.empty():  # or each collection would look at all idle queues
-        take_idle_plans(device, dead, plans)
     device.registry_lock.unlock()
-    if dead.empty():
-        return
-    registered_queues(device, queues)
-    for i in range(queues.size()):
-        queues[i].lock.lock()
-        for j in range(dead.size()):
-            found = queues[i].plans.find(dead[j])
-            if found != queues[i].plans.end():
-                plans.push_back(dereference(found).second)
-                queues[i].plans.erase(found)
-        queues[i].last_plan = NULL
-        queues[i].lock.unlock()
-        release_queue_state(queues[i])
+    for i in range(dead.size()):
+        queues.clear()
+        device.registry_lock.lock()
+        planned = device.planned.find(dead[i])
+        if planned != device.planned.end():
+            queues.swap(dereference(planned).second)
+            device.planned.erase(planned)
+        if queues.erase(0):
+            take_idle_plans(device, dead[i], plans)
+        device.registry_lock.unlock()
+        left = False
+        each = queues.begin()
+        while each != queues.end():
+            if not take_plan(device, dereference(each), dead[i], plans):
+                note_planned(device, dead[i], dereference(each))
+                left = True
+            preincrement(each)
+        if left:  # a later collection tries again
+            device.registry_lock.lock()
+            device.dead_kernels.push_back(dead[i])
+            device.registry_lock.unlock()
     for i in range(plans.size()):
         retire_plan(device, plans[i])
 
 
-cdef void add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
-    """Add the queues whose launches may have used all memory, and adopted queues, on which others may use it."""
+cdef bint add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
+    """Add the queues whose launches may have used all memory, and adopted queues, on which others may use it. Takes no
+    queue's lock. Returns False while such a launch is being submitted: nobody knows its epoch yet.
+    """
     cdef vector[uint64_t] users
+    cdef vector[Point] points
     cdef QueueState* queue
     cdef uint64_t epoch
+    cdef bint known = True
     cdef size_t i
     device.registry_lock.lock()
     users = device.all_users
@@ -143,14 +181,19 @@ cdef void add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
         queue = find_queue(device, users[i])
         if queue == NULL:
             continue
-        queue.lock.lock()
-        epoch = queue.all_used
-        if queue.adopted and not is_closed(queue):
+        epoch = queue.all_used.load()
+        if epoch == FOLLOWING:
+            known = False
+        elif queue.adopted and not is_closed(queue):
             epoch = submitted_epoch(queue.epochs) + 1  # the marker that shows it counts as a command
-        queue.lock.unlock()
-        if epoch > completed_epoch(queue.epochs):
-            what.points.push_back(Point(retain_epochs(queue.epochs), epoch))
+        if known and epoch > completed_epoch(queue.epochs):
+            points.push_back(Point(retain_epochs(queue.epochs), epoch))
         release_queue_state(queue)
+    if not known:
+        release_points(points)
+        return False
+    what.points.insert(what.points.end(), points.begin(), points.end())
+    return True
 
 
 cdef void sort_in(DeviceState* device, Retired* what, vector[Retired*]& done) noexcept nogil:
@@ -260,9 +303,10 @@ cdef void take_retired(DeviceState* device, bint everything, vector[Retired*]& d
     at_most = device.draining.size() + fresh.size()
     device.registry_lock.unlock()
     for i in range(fresh.size()):
-        if fresh[i].open:
-            add_users_of_all(device, fresh[i])
-        sort_in(device, fresh[i], done)
+        if fresh[i].open and not add_users_of_all(device, fresh[i]):
+            retire(device, fresh[i])  # for a later collection
+        else:
+            sort_in(device, fresh[i], done)
     for _ in range(at_most if everything else min(at_most, <size_t> AT_ONCE)):
         queue = next_draining(device)
         if queue == NULL:

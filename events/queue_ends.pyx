@@ -13,7 +13,7 @@ from forebay.core.marker cimport Marker, release_marker
 from forebay.core.plan cimport Plan, can_be_handed_on, delete_plan, forget_queue
 from forebay.core.state cimport (
     DeviceState, IdleQueue, QueueAnchor, QueueState, Retired, Statistics, add_statistics,
-    new_retired, release_queue_state, retire, retire_plan, unregister
+    forget_planned, new_retired, note_planned, release_queue_state, retire, retire_plan, unregister
 )
 from forebay.core.uses cimport Point
 from forebay.sync.finish cimport close_locked
@@ -121,8 +121,11 @@ cdef void end_queue(QueueState* queue):
         take_markers(queue, markers)
         queue.lock.unlock()
         for i in range(plans.size()):
+            forget_planned(queue.device, plans[i].kernel_id, queue.epochs.queue_id)
             retire_plan(queue.device, plans[i])
         for i in range(handed_on.size()):
+            forget_planned(queue.device, handed_on[i].kernel_id, queue.epochs.queue_id)
+            note_planned(queue.device, handed_on[i].kernel_id, 0)
             forget_queue(handed_on[i])
         for i in range(anchors.size()):
             release_marker(anchors[i].after)

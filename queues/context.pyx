@@ -62,6 +62,7 @@ cdef class Context:
                 _shared.remove(self)
             with nogil:
                 close_queues(self.state, 0)
+            self.listed = None
 
 
 cdef Context new_context(object driver):

@@ -18,7 +18,7 @@ from forebay.core.driver cimport INTERRUPTED, Status
 from forebay.core.plan cimport be_plan_of
 from forebay.core.process cimport is_forked, raise_interrupt
 from forebay.core.state cimport (
-    DeviceState, IdleQueue, Statistics, captures_under_way, device_statistics, leave_to_parent, stats_of,
+    DeviceState, IdleQueue, Statistics, captures_under_way, device_statistics, leave_to_parent, note_planned, stats_of,
     subtract_statistics
 )
 from forebay.events.abandoned cimport collect_abandoned
@@ -30,7 +30,9 @@ from forebay.queues.context cimport Context, context_of, new_context
 from forebay.queues.host_functions cimport wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
 from forebay.queues.launch.guards cimport GUARD
-from forebay.queues.memory.allocation cimport Allocation, OpenAllocations, expose, new_allocation
+from forebay.queues.memory.allocation cimport (
+    Allocation, OpenAllocations, OwnedMemory, expose, new_allocation, own_memory
+)
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, new_queue, new_queue_of
@@ -317,6 +319,7 @@ cdef class Device:
         for i in range(idle.plans.size()):
             be_plan_of(idle.plans[i], queue.state.epochs)
             queue.state.plans[idle.plans[i].kernel_id] = idle.plans[i]
+            note_planned(self.state, idle.plans[i].kernel_id, queue.state.epochs.queue_id)
         return queue
 
     def _adopt(self, native: Any, handle: int, blocking: bool, timing: bool) -> Queue:
@@ -396,7 +399,7 @@ cdef class Device:
             raise InvalidArgumentError(f"empty: usm_type is one of {', '.join(USM_TYPES)}, not {usm_type!r}")
         nbytes = math.prod(shape) * dtype.itemsize
         memory = self._allocate(nbytes + (GUARD if self.debug else 0), usm_type)
-        allocation = new_allocation(self, self.state, memory, usm_type == "device")
+        allocation = new_allocation(self, memory)
         allocation.guarded = self.debug
         allocation.guard_at = nbytes
         return new_buffer(allocation, 0, shape, dtype)
@@ -407,27 +410,33 @@ cdef class Device:
         if not self.driver.takes_host:
             return None
         memory = self.driver.adopt_host(None, address, nbytes)
-        return new_buffer(new_allocation(self, self.state, memory), 0, (nbytes,), read_dtype("u1"))
+        return new_buffer(new_allocation(self, own_memory(self.state, memory, False)), 0, (nbytes,), read_dtype("u1"))
 
     def _lend(self, queue: Queue, shape: ShapeLike, dtype: DTypeLike) -> Buffer:
         """Return memory for the commands of a launch. ``queue.free`` gives it back, for use by later launches."""
         queue._check_open()
         return self._launch_memory.alloc(queue, (<Queue?> queue).state, shape, dtype)
 
-    def _allocate(self, nbytes: int, usm_type: str) -> DriverMemory:
+    def _allocate(self, nbytes: int, usm_type: str) -> OwnedMemory:
+        """Return memory that goes back to the driver when nothing can reach it any more."""
         collect_device(self.state)
-        if usm_type == "device":
-            memory = take_spare(self.state, nbytes)
-            if memory is not None:
-                return memory
-        try:
-            memory = self.driver.allocate(nbytes, usm_type)
-        except OutOfMemoryError:
-            memory = self._allocate_after_wait(nbytes, usm_type)
-            if memory is None:
-                raise
-        self._allocations += 1
-        return memory
+        memory = take_spare(self.state, nbytes) if usm_type == "device" else None
+        if memory is None:
+            try:
+                memory = self.driver.allocate(nbytes, usm_type)
+            except OutOfMemoryError:
+                memory = self._allocate_after_wait(nbytes, usm_type)
+                if memory is None:
+                    raise
+            self._allocations += 1
+        return own_memory(self.state, memory, True, usm_type == "device")
+
+    def _list_something(self) -> None:
+        """Have some memory on the list of a driver that needs one for kernels that follow pointers: it must not be
+        empty (OpenCL 3.0, clSetKernelExecInfo).
+        """
+        if self.state.driver.follow != NULL and self._context.listed is None:
+            self._context.listed = self._allocate(1, "device")
 
     def _allocate_after_wait(self, nbytes: int, usm_type: str) -> DriverMemory | None:
         """Give back what nobody needs, wait for what will come free, and try again. None when that does not help."""
@@ -535,9 +544,11 @@ cdef class Device:
         memory = self.driver.adopt_host(array, array.ctypes.data, array.nbytes)
         return Adopted(memory, array.shape, array.dtype)
 
-    def _over(self, memory: DriverMemory, shape: tuple[int, ...], dtype: DTypeLike, offset: int = 0) -> Buffer:
-        """Make a buffer over memory that others may change without forebay's knowledge."""
-        allocation = new_allocation(self, self.state, memory)
+    def _over(
+        self, memory: DriverMemory, shape: tuple[int, ...], dtype: DTypeLike, offset: int = 0, listed: bool = False
+    ) -> Buffer:
+        """Make a buffer over memory that others may change without forebay's knowledge. `listed` as in `Adopted`."""
+        allocation = new_allocation(self, own_memory(self.state, memory, listed))
         expose(allocation)
         if offset == 0:
             return new_buffer(allocation, 0, shape, dtype)

@@ -18,10 +18,10 @@ from forebay.core.errors import InvalidArgumentError
 from forebay.queues.memory.pool import Lease
 
 if TYPE_CHECKING:
-    from forebay.core.driver import DriverMemory
     from forebay.queues.device import Device
     from forebay.queues.graphs.graph import Node
     from forebay.queues.graphs.work import Work
+    from forebay.queues.memory.allocation import OwnedMemory
 
 lock: AbstractContextManager[bool] = (
     threading.RLock()
@@ -85,7 +85,7 @@ class Reserved:
     """The driver's memory object, and its share of the figures."""
 
     def __init__(self, device: Device, nbytes: int) -> None:
-        self.native: DriverMemory = device._allocate(nbytes, "device")
+        self.memory: OwnedMemory = device._allocate(nbytes, "device")
         self.nbytes = nbytes
         self.figures: Figures = figures_of(device)
         self.figures.reserve(nbytes)
@@ -112,8 +112,8 @@ class GraphMemory(Lease):
 
     def __init__(self, reserved: Reserved, nbytes: int) -> None:
         self.reserved = reserved
-        self.handle: int = reserved.native.handle
-        self.address: int = reserved.native.address
+        self.handle: int = reserved.memory.native.handle
+        self.address: int = reserved.memory.native.address
         self.nbytes = nbytes
         self.inner: bool = False
         self.live: bool = False

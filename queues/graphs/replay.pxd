@@ -9,11 +9,12 @@ from forebay.core.state cimport DeviceState, QueueState
 from forebay.queues.graphs.sizes cimport Sizes
 from forebay.queues.graphs.submission cimport StepKind, Submission
 from forebay.queues.graphs.work cimport Work
+from forebay.queues.memory.allocation cimport OwnedMemory
 
 
 cdef class Scratch:
     cdef PackedPointer pointer
-    cdef object native
+    cdef OwnedMemory memory
     cdef size_t nbytes
 
 
@@ -33,7 +34,7 @@ cdef class Prepared:
     cdef list guards  # of a debugging device
     cdef list functions
     cdef list kept  # objects that must live as long as this one, the works first
-    cdef int add(self, Command command) except -1
+    cdef int add(self, Command command, Plan* following=*) except -1
     cdef int add_step(self, StepKind kind, size_t first, size_t count) except -1
     cdef int add_host(self, object function) except -1
     cdef int add_copy(self, const Memory* to, const Memory* source, size_t nbytes) except -1

@@ -24,7 +24,7 @@ from forebay.queues.graphs.submission cimport COMMANDS, HOST_CALL, JOIN, RECORDE
 from forebay.queues.graphs.work cimport CopyWork, FillWork, HostWork, KernelWork, ListWork, Work
 from forebay.queues.launch.guards cimport GUARD
 from forebay.queues.launch.scratch cimport new_guard
-from forebay.queues.memory.allocation cimport new_pointer
+from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.copies cimport host_memory_of
 from forebay.queues.queue cimport Queue
@@ -72,12 +72,15 @@ cdef class Prepared:
         if self.state != NULL:
             release_device_state(self.state)
 
-    cdef int add(self, Command command) except -1:
+    cdef int add(self, Command command, Plan* following=NULL) except -1:
         cdef Submission* submission = self.submission
-        if self.cut or submission.steps.back().kind != COMMANDS:
+        cdef bint alone = following != NULL and self.driver.follow != NULL  # such kernels are not recorded
+        if alone or self.cut or submission.steps.back().kind != COMMANDS:
             self.add_step(COMMANDS, submission.commands.size(), 0)
         submission.commands.push_back(command)
+        submission.following.push_back(following)
         submission.steps[submission.steps.size() - 1].count += 1
+        self.cut = alone
         return 0
 
     cdef int add_step(self, StepKind kind, size_t first, size_t count) except -1:
@@ -105,8 +108,8 @@ cdef class Scratch:
 
 cdef Scratch new_scratch(object device, size_t nbytes):
     cdef Scratch scratch = Scratch.__new__(Scratch)
-    scratch.native = device._allocate(nbytes, "device")
-    scratch.pointer = new_pointer(scratch.native)
+    scratch.memory = device._allocate(nbytes, "device")
+    scratch.pointer = pointer_to(scratch.memory)
     scratch.nbytes = nbytes
     return scratch
 
@@ -161,7 +164,7 @@ cdef Scratch scratch_of(Prepared prepared, object device, KernelWork work, Py_ss
     nbytes = prepared.room[work][i]
     scratch = new_scratch(device, nbytes + GUARD)
     prepared.kept.append(scratch)
-    prepared.guards.append(new_guard(device, work.kernel, scratch.native, work.scratch[i], nbytes))
+    prepared.guards.append(new_guard(device, work.kernel, scratch.memory, work.scratch[i], nbytes))
     return scratch
 
 
@@ -182,15 +185,13 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
     cdef Plan* plan
     cdef Status status
     cdef Py_ssize_t i
-    if work.follows:
-        work.kernel._keep_up_with_memory()
     for index, value in work.by_value:
         given = value
-        native = device._allocate(given.shape[0], "device")
+        memory = device._allocate(given.shape[0], "device")
         staged = device.driver.stage(given.shape[0])
-        prepared.kept += [native, staged]
+        prepared.kept += [memory, staged]
         slot = <PackedPointer*> (packed.data() + work.kernel.layout[<size_t> index].offset)
-        slot[0] = new_pointer(native)
+        slot[0] = pointer_to(memory)
         source = host_memory_of(staged)
         memcpy(<void*> <uintptr_t> source.address, &given[0], given.shape[0])
         prepared.add_copy(&slot.memory, &source, given.shape[0])
@@ -215,7 +216,7 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
     command.kind = LAUNCH_COMMAND
     command.kernel = plan.kernel
     command.geometry = work.geometry
-    return prepared.add(command)
+    return prepared.add(command, plan if work.follows else NULL)
 
 
 cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:

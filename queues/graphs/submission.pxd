@@ -5,6 +5,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Command, Status
 from forebay.core.epochs cimport Epochs
+from forebay.core.plan cimport Plan
 from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Basis, Uses
 from forebay.queues.host_functions cimport Call
@@ -42,6 +43,7 @@ cdef cppclass Submission:
     uint64_t last_epoch
     vector[Step] steps
     vector[Command] commands
+    vector[Plan*] following  # by command: the plan, owned by the replay, if its kernel follows pointers; else NULL
     vector[size_t] waits  # indices of steps of other lanes
     vector[void*] lanes  # the driver's queues; the first is NULL and stands for the launch queue
     bint needs_start  # some step has `from_start`

@@ -13,7 +13,7 @@ from forebay.core.driver cimport (
 )
 from forebay.core.epochs cimport completed_epoch, release_epochs, retain_epochs, submitted_epoch
 from forebay.core.marker cimport Marker, release_marker
-from forebay.core.state cimport QueueState, note_all_used
+from forebay.core.state cimport QueueState, begin_following, end_following, renew_followed
 from forebay.core.uses cimport Basis, note_use
 from forebay.queues.graphs.sizes cimport is_still
 from forebay.queues.host_functions cimport Call, submit_call
@@ -113,7 +113,10 @@ cdef Status submit_step(
         waits = waits_of_step(queue, submission, step, run)
     if step.kind == COMMANDS:
         for i in range(step.first, step.first + step.count):
-            status = submit_one(queue.driver, handle, &submission.commands[i], waits)
+            if submission.following[i] != NULL:
+                status = renew_followed(queue.device, submission.following[i])
+            if status == 0:
+                status = submit_one(queue.driver, handle, &submission.commands[i], waits)
             if status != 0:
                 return status
             waits.count = 0
@@ -175,7 +178,7 @@ cdef void note_launch(QueueState* queue, Submission* submission) noexcept nogil:
     for i in range(submission.uses.size()):
         note_use(submission.uses[i].uses, queue.epochs, epoch, submission.uses[i].writes)
     if submission.follows:
-        note_all_used(queue, epoch)
+        end_following(queue, epoch)
     if submission.last_queue != queue.epochs:
         if submission.last_queue != NULL:
             release_epochs(submission.last_queue)
@@ -215,6 +218,8 @@ cdef Status submit_replay(
     run.begin = NULL
     run.start = NULL
     run.touched = 0
+    if submission.follows:
+        begin_following(queue)
     if submission.lanes.size() > 1:
         run.events.resize(submission.steps.size(), NULL)
         if submission.needs_start:
@@ -228,6 +233,8 @@ cdef Status submit_replay(
     elif run.touched:
         joined = join_touched(queue, submission, &run) == 0
     began[0] = run.began
+    if submission.follows and not run.began:
+        end_following(queue, 0)
     if run.began:
         note_launch(queue, submission)
         queue.lock.unlock()

@@ -27,7 +27,6 @@ cdef class Kernel:
     cdef bint closed
     cdef bint plain  # open, without scratch, follows no pointers, and has no more than MOST_PACKED bytes of arguments
     cdef bint follows  # it follows pointers that it finds in memory, so it may write anywhere
-    cdef object followed  # the `followable_memory` for which the plans were made
     cdef vector[Py_ssize_t] written  # the parameters through which a launch may write
     cdef tuple scratch_sizes  # (index of the parameter, Size) of each that is declared
     cdef dict scratch_ids  # by name of the parameter

@@ -12,7 +12,7 @@ from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
 from forebay.core.state cimport DeviceState, release_device_state
 from forebay.events.anchors cimport retire_after
 
-from forebay.core.errors import ArgumentTypeError, ClosedError, DriverError, InvalidArgumentError, NotSupportedError
+from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import finished_before_exit
 from forebay.queues.kernels.scratch_size import Argument, read_size
 from forebay.queues.memory.shapes import element_code
@@ -176,15 +176,7 @@ cdef class Kernel:
         if self.closed:
             raise ClosedError(f"kernel {self.name!r} is closed")
         with finished_before_exit(f"kernel {self.name!r}"):
-            while True:
-                # ask again, because memory may have been freed since `followed` was set
-                memory = self.device.driver.followable_memory() if self.follows else None
-                try:
-                    handle = self.native.create(memory)
-                    break
-                except DriverError:
-                    if memory is None or memory is self.device.driver.followable_memory():
-                        raise  # else another thread has just freed some of it
+            handle = self.native.create(self.follows)
         names[handle] = self.name
         return handle
 
@@ -244,8 +236,9 @@ cdef class Kernel:
 
         The driver then makes all of the device's memory ready for the kernel (Level Zero, zeKernelSetIndirectAccess;
         OpenCL 3.0, clSetKernelExecInfo; SYCL always does). Since the kernel may write anywhere, scratch that is sized
-        by data is measured again after each of its launches. A bound launch can only follow pointers to memory that
-        existed when it was bound. Calling this twice is fine.
+        by data is measured again after each of its launches. Memory that is closed meanwhile is given back once the
+        launches that were submitted before are done. Bound launches made before stay as they are. Calling this twice is
+        fine.
 
         Raises
         ------
@@ -257,16 +250,11 @@ cdef class Kernel:
             raise ClosedError(f"kernel {self.name!r} is closed")
         if not self.device.driver.has_addresses:
             raise NotSupportedError(f"memory of {self.device.name} has no addresses that a kernel could follow")
-        self.follows = True
-        self.plain = False
-        self._keep_up_with_memory()
-
-    def _keep_up_with_memory(self) -> None:
-        """Drop the plans if memory has changed. Some drivers need a list of all memory, given when a plan is made."""
-        memory = self.device.driver.followable_memory()
-        if memory is not self.followed:
-            self.followed = memory
-            self._forget_plans()
+        if not self.follows:
+            self.device._list_something()
+            self.follows = True
+            self.plain = False
+            self._forget_plans()  # some drivers have to know when a kernel object is made
             self.id = next(_ids)
 
     @property

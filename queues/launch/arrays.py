@@ -87,8 +87,8 @@ def _taken_over(kernel: Kernel, queue: Queue, i: int, parameter: Parameter, valu
 def _of_a_graph(queue: Queue, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Buffer:
     """Make memory that lives as long as the nodes that use it."""
     device = queue.device
-    native = device._allocate(math.prod(shape) * dtype.itemsize, "device")
-    return device.pool._buffer_on(device, native, shape, dtype)
+    memory = device._allocate(math.prod(shape) * dtype.itemsize, "device")
+    return device.pool._buffer_on(device, memory, shape, dtype)
 
 
 def _place(array: Array) -> tuple[int, int]:

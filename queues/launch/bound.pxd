@@ -17,6 +17,7 @@ cdef class BoundLaunch:
     cdef QueueState* state  # retained
     cdef Plan* plan
     cdef Geometry geometry
+    cdef bint follows  # the kernel did when it was bound
     cdef uint64_t closings  # the device's count when the arguments were last seen open
     cdef readonly object queue
     cdef readonly Kernel kernel

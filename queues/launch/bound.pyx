@@ -12,7 +12,8 @@ from forebay.core.driver cimport NO_PLAN, NO_ROOM, QUEUE_CAPTURED, Geometry, Sta
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport Plan, delete_plan, set_changed_arguments
 from forebay.core.state cimport (
-    BY_STEP, COLLECTED, NOT_COLLECTED, Collecting, QueueState, note_all_used, release_queue_state, retain_queue_state
+    BY_STEP, COLLECTED, NOT_COLLECTED, Collecting, QueueState, begin_following, end_following, release_queue_state,
+    renew_followed, retain_queue_state
 )
 from forebay.core.uses cimport Uses
 from forebay.events.anchors cimport retire_after
@@ -109,8 +110,6 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     if kernel.scratch_sizes:
         raise NotSupportedError(
             f"kernel {kernel.name!r} has scratch, whose size is looked at in each launch: it cannot be bound")
-    if kernel.follows:
-        kernel._keep_up_with_memory()
     bound.closings = state.device.closings.load()
     bound.geometry = read_geometry(kernel, grid, block)[0]
     packed = <char*> alloca(kernel.packed_size)
@@ -127,7 +126,8 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
         release_views(&views)
         raise
     bound.state = retain_queue_state(state)
-    bound.vectorcall = <vectorcallfunc> call_bound
+    bound.follows = kernel.follows
+    bound.vectorcall = <vectorcallfunc> (call_following if kernel.follows else call_bound)
     bound.queue = queue
     bound.kernel = kernel
     bound.arguments = arguments
@@ -155,6 +155,17 @@ cdef inline Status submit_bound(QueueState* state, Plan* plan, const Geometry* g
     return status
 
 
+cdef Status submit_following(QueueState* state, Plan* plan, const Geometry* geometry, Waits waits) noexcept nogil:
+    """`submit_bound` of a kernel that follows pointers. The launch is counted next."""
+    cdef Status status
+    begin_following(state)
+    status = renew_followed(state.device, plan)
+    if status == 0:
+        status = submit_bound(state, plan, geometry, waits)
+    end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
+    return status
+
+
 cdef Status launch_bound_gathered(
     QueueState* state, Plan* plan, const Geometry* geometry, bint follows, vector[Uses*]& written
 ) noexcept nogil:
@@ -162,9 +173,12 @@ cdef Status launch_bound_gathered(
     cdef Status status = begin_command(state, &order)
     if status != 0:
         return status
-    status = submit_bound(state, plan, geometry, waits_of(state, &order))
+    if follows:
+        status = submit_following(state, plan, geometry, waits_of(state, &order))
+    else:
+        status = submit_bound(state, plan, geometry, waits_of(state, &order))
     if status == 0:
-        note_gathered(state, plan, written, follows)
+        note_gathered(state, plan, written)
     return end_command(state, &order, status)
 
 
@@ -183,7 +197,7 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
             bound.plan.epoch = submitted_epoch(bound.state.epochs)
             return 0
         with nogil:
-            status = launch_bound_gathered(bound.state, bound.plan, &bound.geometry, bound.kernel.follows, written)
+            status = launch_bound_gathered(bound.state, bound.plan, &bound.geometry, bound.follows, written)
         del held
     if status == QUEUE_CAPTURED:
         capture = bound.queue._capture
@@ -196,7 +210,7 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
     return 0
 
 
-cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
+cdef inline object call(BoundLaunch bound, bint follows, size_t flags, PyObject* keywords):
     cdef QueueState* state = bound.state
     cdef Status status = NO_PLAN
     if PyVectorcall_NARGS(flags) or keywords != NULL:
@@ -205,16 +219,25 @@ cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t fla
         bound._check_arguments()
     if state.lock.try_lock():
         if is_ready_to_launch(state):
-            status = submit_bound(state, bound.plan, &bound.geometry, no_waits())
+            if follows:
+                status = submit_following(state, bound.plan, &bound.geometry, no_waits())
+            else:
+                status = submit_bound(state, bound.plan, &bound.geometry, no_waits())
             if status == 0:
                 count_launch(state, bound.plan)
                 note_writes(bound.kernel.written, (<PyTupleObject*> bound.arguments).ob_item)
-                if bound.kernel.follows:
-                    note_all_used(state, bound.plan.epoch)
         state.lock.unlock()
     if status != 0:
         launch_bound_uncommon(bound, status)
     return None
+
+
+cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
+    return call(bound, False, flags, keywords)
+
+
+cdef object call_following(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
+    return call(bound, True, flags, keywords)
 
 
 @cython.no_gc_clear
@@ -252,7 +275,7 @@ cdef class BoundLaunch:
             release_queue_state(self.state)
 
     def __call__(self) -> None:
-        call_bound(self, NULL, 0, NULL)
+        self.vectorcall(self, NULL, 0, NULL)
 
     def _check_arguments(self) -> None:
         """Check that the buffers are still open. Called when the device's count of closings has changed."""

@@ -20,7 +20,7 @@ from forebay.core.plan cimport POINTER, SPILLED, PackedBytes, PackedPointer, Pla
 from forebay.core.state cimport QueueState
 from forebay.events.anchors cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.memory.allocation cimport new_pointer
+from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.copies cimport host_memory_of
 from forebay.sync.ordering cimport Order, apply_command, count_command
 
@@ -311,7 +311,7 @@ cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bo
         native, staged = made[<Py_ssize_t> i]
         room.buffer = room.staging.array = NULL
         if native is not None:
-            room.device = new_pointer(native)
+            room.device = pointer_to(native)
             room.buffer = <PyObject*> native
             Py_INCREF(native)
         if staged is not None:

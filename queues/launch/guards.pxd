@@ -2,6 +2,7 @@
 
 from cpython.object cimport PyObject
 
+from forebay.core.state cimport QueueState
 from forebay.queues.kernels.kernel cimport Kernel
 
 
@@ -11,5 +12,5 @@ cdef enum:
 
 
 # The guards of the buffers that a launch may write to, filled on the queue; and the check after the launch, which waits
-cdef list guard_buffers(object queue, Kernel kernel, PyObject* const* arguments)
+cdef list guard_buffers(object queue, QueueState* state, Kernel kernel, PyObject* const* arguments)
 cdef int check_buffers(object queue, Kernel kernel, list guards) except -1

@@ -2,8 +2,11 @@
 
 from cpython.object cimport PyObject
 
+from forebay.core.epochs cimport submitted_epoch
+from forebay.core.state cimport QueueState
+from forebay.core.uses cimport note_use
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.memory.allocation cimport Allocation, new_allocation
+from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 
 import numpy as np
@@ -12,8 +15,9 @@ from forebay.core.errors import OutOfBoundsError
 from forebay.core.process import on_host_thread
 
 
-cdef list guard_buffers(object queue, Kernel kernel, PyObject* const* arguments):
+cdef list guard_buffers(object queue, QueueState* state, Kernel kernel, PyObject* const* arguments):
     cdef Allocation allocation, own
+    cdef OwnedMemory memory
     cdef list guards = []
     cdef Py_ssize_t i
     # A check waits for the launch: for ever, if that waits for a gate or a host function that this thread is to end.
@@ -31,11 +35,12 @@ cdef list guard_buffers(object queue, Kernel kernel, PyObject* const* arguments)
         memory = allocation.memory
         if not allocation.guarded or memory is None or any([memory is known for _, _, _, known in guards]):
             continue
-        # An allocation of its own, because a fill of the guard is no write to the buffer.
-        own = new_allocation(argument.device, kernel.state, allocation.memory.native)
+        # An allocation of its own, because a fill of the guard is no write to the buffer. It is a use of its memory.
+        own = new_allocation(argument.device, own_memory(kernel.state, memory.native, False))
         own.memory.freed = True
         guard = new_buffer(own, allocation.guard_at, (GUARD,), np.dtype(np.uint8))
         queue.fill(guard, GUARD_BYTE)
+        note_use(memory.uses, state.epochs, submitted_epoch(state.epochs), False)
         guards.append((i, argument, guard, memory))
     return guards
 

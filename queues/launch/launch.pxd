@@ -16,7 +16,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport NO_PLAN, Geometry, Status, Waits, no_waits
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport Plan, are_unchanged, set_changed_arguments
-from forebay.core.state cimport Collecting, QueueState, note_all_used
+from forebay.core.state cimport Collecting, QueueState, begin_following, end_following, renew_followed
 from forebay.core.uses cimport Basis, Uses, still_holds
 from forebay.queues.kernels.kernel cimport MOST_PACKED, Kernel
 from forebay.queues.launch.arguments cimport Views, pack_arguments
@@ -70,14 +70,25 @@ cdef inline void count_launch(QueueState* state, Plan* plan) noexcept nogil:
     plan.epoch = epoch  # all that an unchanged launch notes about the memory it uses
 
 
-cdef inline void note_gathered(QueueState* state, Plan* plan, vector[Uses*]& written, bint follows) noexcept nogil:
+cdef inline Status submit_following(
+    QueueState* state, Plan* plan, const Geometry* geometry, const char* packed, Waits waits, uint32_t* failed_at
+) noexcept nogil:
+    """`submit_launch` of a kernel that follows pointers. The launch is counted next."""
+    cdef Status status
+    begin_following(state)
+    status = renew_followed(state.device, plan)
+    if status == 0:
+        status = submit_launch(state, plan, geometry, packed, waits, failed_at)
+    end_following(state, submitted_epoch(state.epochs) + 1 if status == 0 else 0)
+    return status
+
+
+cdef inline void note_gathered(QueueState* state, Plan* plan, vector[Uses*]& written) noexcept nogil:
     """Note the uses of a launch that `end_command` counts next. The queue is locked."""
     cdef size_t i
     plan.epoch = submitted_epoch(state.epochs) + 1
     for i in range(written.size()):
         written[i].other_writes.fetch_add(1)
-    if follows:
-        note_all_used(state, plan.epoch)
 
 
 cdef inline void note_writes(vector[Py_ssize_t]& written, PyObject* const* arguments) noexcept:
@@ -137,11 +148,12 @@ cdef inline Status launch_ready(
         if status != 0:
             return status
         use_spills(plan, packed)
-    status = submit_launch(state, plan, geometry, packed, no_waits(), failed_at)
+    if follows:
+        status = submit_following(state, plan, geometry, packed, no_waits(), failed_at)
+    else:
+        status = submit_launch(state, plan, geometry, packed, no_waits(), failed_at)
     if status == 0:
         count_launch(state, plan)
-        if follows:
-            note_all_used(state, plan.epoch)
     return status
 
 

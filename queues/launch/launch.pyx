@@ -7,7 +7,8 @@ from libc.stdint cimport uintptr_t
 from forebay.core.driver cimport NO_ROOM, QUEUE_CAPTURED, QUEUE_CLOSED, STALE
 from forebay.core.plan cimport delete_plan, new_plan
 from forebay.core.state cimport (
-    BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, refusal
+    BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, OpenStep, note_planned,
+    refusal
 )
 from forebay.core.uses cimport Uses
 from forebay.events.anchors cimport collect_device
@@ -71,9 +72,12 @@ cdef int add_plan(object queue, QueueState* state, Kernel kernel) except -1:
         if refused == 0 and find_plan(state, kernel.id) == NULL:
             state.plans[kernel.id] = plan
             plan = NULL
+            note_planned(state.device, kernel.id, state.epochs.queue_id)
         state.lock.unlock()
         if plan != NULL:  # another thread was faster
             delete_plan(plan)
+    if kernel.closed:  # meanwhile, and a collection may have looked for its plans already
+        kernel._forget_plans()
     if refused == QUEUE_CLOSED:  # the launch checks again and raises the other refusals
         queue._check_open()
     return 0
@@ -92,6 +96,7 @@ cdef Status launch_gathered(
     cdef Order order
     cdef Plan* plan
     cdef Status status
+    cdef Waits waits
     cdef uint64_t uploads = 0
     state.lock.lock()
     status = refusal(state)
@@ -115,10 +120,13 @@ cdef Status launch_gathered(
         if status == 0:
             use_spills(plan, packed)
     if status == 0:
-        status = submit_launch(
-            state, plan, geometry, packed, no_waits() if uploads else waits_of(state, &order), failed_at)
+        waits = no_waits() if uploads else waits_of(state, &order)
+        if follows:
+            status = submit_following(state, plan, geometry, packed, waits, failed_at)
+        else:
+            status = submit_launch(state, plan, geometry, packed, waits, failed_at)
     if status == 0:
-        note_gathered(state, plan, written, follows)
+        note_gathered(state, plan, written)
     if uploads == 0:
         return end_command(state, &order, status)
     if status == 0:

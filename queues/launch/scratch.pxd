@@ -4,11 +4,11 @@ from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.epochs cimport Epochs
 from forebay.core.plan cimport PackedPointer
 from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.uses cimport Basis
 from forebay.queues.kernels.kernel cimport Kernel
+from forebay.queues.memory.allocation cimport OwnedMemory
 
 
 cdef struct KnownBuffer:
@@ -23,7 +23,6 @@ cdef class Snapshot:
     """The scratch of a plan, and the values from which its sizes were computed."""
 
     cdef DeviceState* state  # retained
-    cdef Epochs* queue  # of the queue whose launches use it; retained
     cdef tuple declared  # the kernel's scratch declarations at that time
     cdef vector[KnownBuffer] buffers  # each once
     cdef Basis basis  # the writes to these buffers, in their order
@@ -31,7 +30,7 @@ cdef class Snapshot:
     cdef vector[char] packed
     cdef vector[PackedPointer] scratch  # by position in `declared`
     cdef vector[size_t] sizes
-    cdef list natives  # the driver's memory, which does not keep the Device
+    cdef list memory  # OwnedMemory of each, which does not keep the Device
     cdef list dtypes
 
 
@@ -54,6 +53,6 @@ cdef list reductions_of(object queue, QueueState* state, list buffers)
 cdef dict known_of(dict scalars, dict buffers, list reduced)
 cdef list sizes_of(Kernel kernel, tuple declared, dict known)
 # Debugging devices
-cdef Guard new_guard(object device, Kernel kernel, object native, tuple declared, size_t nbytes)
+cdef Guard new_guard(object device, Kernel kernel, OwnedMemory memory, tuple declared, size_t nbytes)
 cdef int fill_guards(object queue, list guards) except -1
 cdef int check_guards(object queue, list guards) except -1

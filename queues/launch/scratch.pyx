@@ -13,20 +13,18 @@ from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
-from forebay.core.epochs cimport release_epochs, retain_epochs, submitted_epoch
 from forebay.core.plan cimport PackedPointer, Parameter, Plan
 from forebay.core.state cimport QueueState, release_device_state
 from forebay.core.uses cimport (
     Point, Seen, generation_of, release_points, release_uses, retain_uses, writers_of
 )
-from forebay.events.anchors cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, RAN_PYTHON, Views, check_elements, pack_arguments, release_views
 )
 from forebay.queues.launch.guards cimport GUARD, GUARD_BYTE, check_buffers, guard_buffers
 from forebay.queues.launch.launch cimport add_plan, find_plan, launch_packed, list_of, refuse_kernel
-from forebay.queues.memory.allocation cimport Allocation, new_allocation, new_pointer
+from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, pointer_to
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.sync.ordering cimport wait_for_point
 
@@ -51,11 +49,8 @@ cdef class Snapshot:
     def __dealloc__(self):
         cdef size_t i
         if self.state != NULL:
-            if self.natives:
-                retire_after(self.state, self.natives, self.queue, submitted_epoch(self.queue))
             for i in range(self.basis.seen.size()):
                 release_uses(self.basis.seen[i].uses)
-            release_epochs(self.queue)
             release_device_state(self.state)
 
 
@@ -135,8 +130,6 @@ cdef int launch_with_scratch(
     if kernel.closed or kernel.state != state.device:
         refuse_kernel(queue, kernel)
     check_count(kernel, count)
-    if kernel.follows:
-        kernel._keep_up_with_memory()
     all_arguments = <PyObject**> alloca(kernel.count * sizeof(PyObject*))
     for i in range(kernel.count):
         all_arguments[i] = <PyObject*> None
@@ -204,12 +197,11 @@ cdef Snapshot take_snapshot(
     cdef dict scalars, buffers
     state.device.references.fetch_add(1)
     snapshot.state = state.device
-    snapshot.queue = retain_epochs(state.epochs)
     snapshot.declared = kernel.scratch_sizes
     snapshot.basis.unseen_writes = state.device.unseen_writes.load()
     snapshot.packed.assign(packed, packed + kernel.packed_size)
     snapshot.dtypes = []
-    snapshot.natives = []
+    snapshot.memory = []
     scalars, buffers = read_leaves(kernel, snapshot.declared, arguments)
     for leaf in scalars:
         snapshot.scalars.push_back(kernel._index_of(leaf.name))
@@ -357,23 +349,20 @@ cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapsh
 
     On a debugging device only if the size is the same: another thread may be about to check the guard behind it.
     """
-    cdef PackedPointer pointer
+    cdef OwnedMemory memory
     cdef size_t i, nbytes
     cdef size_t guard = GUARD if kernel.device.debug else 0
     device = queue.device
     for i in range(snapshot.sizes.size()):
         nbytes = snapshot.sizes[i]
+        memory = None
         if last is not None and i < last.scratch.size() and last.declared[i] == snapshot.declared[i]:
-            native = last.natives[i]
-            pointer = last.scratch[i]
-        else:
-            native = None
-        if native is None or native.nbytes < nbytes + guard or guard and last.sizes[i] != nbytes:
+            memory = last.memory[i]
+        if memory is None or memory.native.nbytes < nbytes + guard or guard and last.sizes[i] != nbytes:
             # an eighth more, so that scratch that grows slowly is not allocated at every launch
-            native = device._allocate(nbytes + (nbytes // 8 if last is not None else 0) + guard, "device")
-            pointer = new_pointer(native)
-        snapshot.natives.append(native)
-        snapshot.scratch.push_back(pointer)
+            memory = device._allocate(nbytes + (nbytes // 8 if last is not None else 0) + guard, "device")
+        snapshot.memory.append(memory)
+        snapshot.scratch.push_back(pointer_to(memory))
     return 0
 
 
@@ -384,15 +373,13 @@ cdef class Guard:
     """The bytes behind scratch: on a debugging device a kernel that writes there is found out."""
 
 
-cdef Guard new_guard(object device, Kernel kernel, object native, tuple declared, size_t nbytes):
+cdef Guard new_guard(object device, Kernel kernel, OwnedMemory memory, tuple declared, size_t nbytes):
     """Make the guard of scratch of so many bytes. `declared` is the scratch's (index of the parameter, Size)."""
     cdef Guard guard = Guard.__new__(Guard)
-    cdef Allocation allocation = new_allocation(device, kernel.state, native)
     guard.kernel = kernel
     guard.declared = declared
     guard.nbytes = nbytes
-    allocation.memory.freed = True  # who has the scratch gives it back
-    guard.buffer = new_buffer(allocation, nbytes, (GUARD,), np.dtype(np.uint8))
+    guard.buffer = new_buffer(new_allocation(device, memory), nbytes, (GUARD,), np.dtype(np.uint8))
     return guard
 
 
@@ -425,7 +412,7 @@ cdef int launch_with_guards(
 ) except -1:
     """Launch, wait for the kernel, and raise OutOfBoundsError if it wrote behind a buffer."""
     try:
-        guards = guard_buffers(queue, kernel, arguments)
+        guards = guard_buffers(queue, state, kernel, arguments)
         views.unusual |= RAN_PYTHON  # the fills of the guards let other threads run
     except BaseException:
         release_views(views)
@@ -441,10 +428,10 @@ cdef int launch_guarded(
     """Launch, wait for the kernel, and raise ScratchOverflowError or OutOfBoundsError if it wrote behind memory."""
     try:
         guards = [
-            new_guard(queue.device, kernel, native, declared, nbytes)
-            for native, declared, nbytes in zip(snapshot.natives, snapshot.declared, snapshot.sizes, strict=True)]
+            new_guard(queue.device, kernel, memory, declared, nbytes)
+            for memory, declared, nbytes in zip(snapshot.memory, snapshot.declared, snapshot.sizes, strict=True)]
         fill_guards(queue, guards)
-        behind = guard_buffers(queue, kernel, arguments)
+        behind = guard_buffers(queue, state, kernel, arguments)
     except BaseException:
         release_views(views)
         raise

@@ -63,11 +63,9 @@ class LevelZeroKernel:
                 f"kernel {self.name!r} takes {nbytes} bytes of arguments; the device has {native.max_argument_bytes}"
             )
 
-    def create(self, memory: tuple[int, ...] | None) -> int:
-        """The operations' handle of a new kernel object, which the caller owns. The kernel follows pointers unless
-        `memory`, from `followable_memory`, is None.
-        """
-        handle: int = self._module.create_kernel(self.name, memory is not None)
+    def create(self, follows: bool) -> int:
+        """The operations' handle of a new kernel object, which the caller owns."""
+        handle: int = self._module.create_kernel(self.name, follows)
         return handle
 
 
@@ -144,10 +142,6 @@ class LevelZeroDevice:
     def adopt_host(self, owner: object, address: int, nbytes: int) -> NoReturn:
         """Raise: kernels reach only what the driver allocated, as far as is known."""
         raise errors.NotSupportedError(f"{self.info.name} does not reach memory of the host by its address")
-
-    def followable_memory(self) -> tuple[int, ...]:
-        """Empty: the driver itself makes the memory behind a kernel's pointers available."""
-        return ()
 
     def part(self, memory: ZeMemory, offset: int, nbytes: int) -> None:
         """Return None: a part of an allocation has an address, so it needs no object."""

@@ -8,12 +8,14 @@ from forebay.core.uses cimport Uses
 
 
 cdef class OwnedMemory:
-    # The driver's memory of an allocation. Who submits a command with it has a reference until the use is noted,
-    # because the allocation may be closed meanwhile. With the last reference the memory is given back after its uses.
+    # The driver's memory, and what is known of its uses. Whoever submits a command with it, or may submit it later, has
+    # a reference, because the allocation may be closed meanwhile. With the last reference the memory is given back after
+    # its uses; nothing else gives memory back.
     cdef DeviceState* state  # retained
     cdef Uses* uses  # retained
-    cdef object native
-    cdef size_t nbytes  # if it may be handed out again, else 0
+    cdef readonly object native  # a `DriverMemory`, or what stands for a part of one
+    cdef size_t reusable  # its bytes if it may be handed out again, else 0
+    cdef bint listed  # kernels may follow pointers to it
     cdef bint freed  # it went back to a pool in the order of a queue, so its uses do not matter any more
 
 
@@ -45,11 +47,11 @@ cdef class HostView:
     cdef OwnedMemory memory  # which is therefore not handed out again when the allocation is closed
 
 
-cdef Allocation new_allocation(object device, DeviceState* state, object native, bint reusable=*)
+cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint reusable=*)
+cdef Allocation new_allocation(object device, OwnedMemory memory)
 cdef void expose(Allocation allocation) noexcept
 # The driver's memory, to be held while a command with it is submitted. Raises ClosedError, which says what is closed.
 cdef OwnedMemory hold_memory(Allocation allocation, object what=*)
 cdef HostView new_host_view(Allocation allocation)
 cdef int wait_for_uses(Allocation allocation) except -1
-# An argument that points to the driver's memory `native`, and that differs from every other one
-cdef PackedPointer new_pointer(object native)
+cdef PackedPointer pointer_to(OwnedMemory memory)  # an argument

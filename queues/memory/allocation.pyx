@@ -1,6 +1,5 @@
 """Allocations: pieces of device memory, what keeps each until the device is done with it, and the host's view of it."""
 
-import itertools
 from typing import TYPE_CHECKING
 
 cimport cython
@@ -11,6 +10,7 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport FOR_HOST, Status
+from forebay.core.followed cimport list_memory, unlist_memory
 from forebay.core.marker cimport Marker, release_marker
 from forebay.core.state cimport (
     DeviceState, QueueState, captures_under_way, find_queue, release_device_state, release_queue_state
@@ -27,20 +27,41 @@ from forebay.queues.capture_rules import refuse_unsafe
 if TYPE_CHECKING:
     from forebay.queues.device import Device
 
-_ids = itertools.count(1, 2)  # odd, as addresses are not, and never used again
-
 
 @cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has retired it
 cdef class OwnedMemory:
-    """The driver's memory of an allocation."""
+    """Memory of a driver, which goes back to it when nothing can reach it any more.
+
+    Attributes
+    ----------
+    native : DriverMemory
+    """
 
     def __dealloc__(self):
+        cdef vector[Point] points
         if self.state == NULL:
             return
+        if self.listed:
+            unlist_memory(&self.state.followed, self.native.address)
         if not self.freed:
-            retire_memory(self.state, self.native, self.uses, self.nbytes)
+            points_of(self.uses, points)
+            retire_memory(self.state, self.native, points, self.reusable)
         release_uses(self.uses)
         release_device_state(self.state)
+
+
+cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint reusable=False):
+    """Take over memory of the driver. `listed`: kernels may follow pointers to it. `reusable`: see `retire_memory`."""
+    cdef OwnedMemory memory = OwnedMemory.__new__(OwnedMemory)
+    memory.native = native
+    memory.uses = new_uses()
+    memory.reusable = native.nbytes if reusable else 0
+    memory.listed = listed and state.driver.follow != NULL and native.address != 0
+    if memory.listed:
+        list_memory(&state.followed, native.address)
+    state.references.fetch_add(1, memory_order_relaxed)
+    memory.state = state
+    return memory
 
 
 cdef class OpenAllocations:
@@ -91,27 +112,22 @@ cdef class Allocation:
             self.memory = None
 
 
-cdef Allocation new_allocation(object device, DeviceState* state, object native, bint reusable=False):
-    """Make an allocation over the driver's memory. `reusable`: it may be handed out again once it is done."""
+cdef Allocation new_allocation(object device, OwnedMemory memory):
     cdef Allocation allocation = Allocation.__new__(Allocation)
-    cdef OwnedMemory memory = OwnedMemory.__new__(OwnedMemory)
-    state.references.fetch_add(2, memory_order_relaxed)
-    allocation.state = memory.state = state
-    allocation.uses = new_uses()
-    memory.uses = retain_uses(allocation.uses)
-    memory.native = native
-    memory.nbytes = native.nbytes if reusable else 0
+    memory.state.references.fetch_add(1, memory_order_relaxed)
+    allocation.state = memory.state
+    allocation.uses = retain_uses(memory.uses)
     allocation.memory = memory
     allocation.device = device
     link(device._open_allocations, allocation)
     return allocation
 
 
-cdef PackedPointer new_pointer(object native):
+cdef PackedPointer pointer_to(OwnedMemory memory):
     cdef PackedPointer pointer
-    pointer.allocation = next(_ids)
-    pointer.memory.handle = <void*> <uintptr_t> native.handle
-    pointer.memory.address = native.address
+    pointer.allocation = <uintptr_t> memory.uses
+    pointer.memory.handle = <void*> <uintptr_t> memory.native.handle
+    pointer.memory.address = memory.native.address
     pointer.memory.offset = 0
     pointer.memory.kind = 0
     return pointer

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 cimport cython
 from libc.stdint cimport uint64_t, uintptr_t
+from libcpp.vector cimport vector
 
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
-from forebay.core.uses cimport generation_of
+from forebay.core.uses cimport Point, generation_of, points_of
 from forebay.events.anchors cimport retire_memory
 from forebay.queues.memory.allocation cimport (
     Allocation, OwnedMemory, expose, hold_memory, new_host_view, wait_for_uses
@@ -82,8 +83,10 @@ cdef class Buffer:
         raise ArgumentTypeError("a Buffer is made by Device.empty, Device.zeros or Device.array")
 
     def __dealloc__(self):
+        cdef vector[Point] points
         if self.part is not None:
-            retire_memory(self.allocation.state, self.part, self.allocation.uses, 0)
+            points_of(self.allocation.uses, points)
+            retire_memory(self.allocation.state, self.part, points, 0)
 
     @property
     def device(self) -> Device:

@@ -7,7 +7,7 @@ from forebay.core.state cimport DeviceState, QueueState
 
 
 cdef class Block:
-    cdef object native  # the driver's memory object
+    cdef object native  # the driver's OwnedMemory
     cdef size_t nbytes
     cdef bint freed  # by a queue, since it was handed out last
     cdef Epochs* freed_on  # the queue that freed it last, retained; NULL when none has

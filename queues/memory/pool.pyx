@@ -23,7 +23,7 @@ from forebay.core.epochs cimport (
 )
 from forebay.core.state cimport DeviceState, QueueState, release_device_state
 from forebay.events.anchors cimport reach_point, retire_after
-from forebay.queues.memory.allocation cimport Allocation, new_allocation
+from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, wait_for_point
 
@@ -266,13 +266,15 @@ cdef class MemoryPool:
             block.freed = False  # where it was freed before is kept: who never uses it gives it back as it was
             self.used_now += block.nbytes
             self.used_peak = max(self.used_peak, self.used_now)
-        native = block.native
+        native = (<OwnedMemory> block.native).native
         lease = Lease(self, block, native.handle, native.address, nbytes)
-        return new_buffer(new_allocation(queue.device, self.state, lease), 0, shape, dtype)
+        return new_buffer(new_allocation(queue.device, own_memory(self.state, lease, False)), 0, shape, dtype)
 
     def _buffer_on(self, device: Device, memory: Any, tuple shape, dtype: DTypeLike) -> Buffer:
         """Make a Buffer on memory of a graph."""
-        return new_buffer(new_allocation(device, self.state, memory), 0, shape, dtype)
+        if not isinstance(memory, OwnedMemory):
+            memory = own_memory(self.state, memory, False)
+        return new_buffer(new_allocation(device, memory), 0, shape, dtype)
 
     def _give_back(self, Block block) -> None:
         """Take back a block that was freed, or that nothing can use any more. Called from a destructor."""

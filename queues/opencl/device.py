@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 import weakref
 from typing import Any
 
@@ -56,11 +55,6 @@ class OpenCLDevice:
         calls.load()
         self.info = info
         self.native: cl.Device = info.native
-        self._memory_lock = threading.Lock()
-        self._memory: weakref.WeakSet[ClMemory | AdoptedMemory] = weakref.WeakSet()
-        self._allocated = 0
-        self._known: tuple[int, int] | None = None
-        self._addresses: tuple[int, ...] = ()
         self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once and stays mapped
         self.context: Any = context or cl.Context([self.native])
         self.context_handle: int = self.context.int_ptr
@@ -144,14 +138,7 @@ class OpenCLDevice:
         if nbytes > limit:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
         in_place = self.is_in_place or usm_type == "shared"
-        memory = ClMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects, usm_type, in_place)
-        self._can_be_followed(memory)
-        return memory
-
-    def _can_be_followed(self, memory: ClMemory | AdoptedMemory) -> None:
-        with self._memory_lock:
-            self._memory.add(memory)
-            self._allocated += 1
+        return ClMemory(self.context, max(nbytes, 1), self.has_addresses, self.has_memory_objects, usm_type, in_place)
 
     @property
     def takes_over(self) -> str:
@@ -174,8 +161,7 @@ class OpenCLDevice:
                     "as_buffer: this memory of pyopencl was released, or has no known size"
                 )
             memory = AdoptedMemory(thing, 0, address, nbytes)
-            self._can_be_followed(memory)
-            return Adopted(memory, (nbytes,), np.dtype(np.uint8))
+            return Adopted(memory, (nbytes,), np.dtype(np.uint8), listed=True)
         if type(thing).__module__ == "pyopencl.array" and hasattr(thing, "base_data"):
             return self._adopt_array(thing)
         return None
@@ -225,15 +211,6 @@ class OpenCLDevice:
         if isinstance(memory, ClMemory):
             memory.lend()
         return memory.handle
-
-    def followable_memory(self) -> tuple[int, ...]:
-        """As `DriverDevice.followable_memory`. OpenCL needs the list for clSetKernelExecInfo."""
-        with self._memory_lock:
-            known = (self._allocated, len(self._memory))
-            if known != self._known:
-                self._addresses = tuple(memory.address for memory in self._memory)
-                self._known = known
-            return self._addresses
 
     def part(self, memory: ClMemory | AdoptedMemory, offset: int, nbytes: int) -> tuple[cl.MemoryObject, int] | None:
         """A memory object for part of an allocation; None if the memory has an address and needs no such object."""

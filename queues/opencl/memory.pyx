@@ -50,7 +50,6 @@ cdef class ClMemory:
     cdef readonly bint in_place
     cdef bint lent  # others may have the memory object
     cdef object context  # a pyopencl.Context: must outlive what is allocated in it
-    cdef object __weakref__
 
     def __init__(
         self, context: pyopencl.Context, size_t nbytes, bint addresses, bint memory_object, str usm_type,
@@ -118,7 +117,6 @@ cdef class AdoptedMemory:
     cdef readonly size_t nbytes
     cdef readonly str usm_type
     cdef object owner
-    cdef object __weakref__
 
     def __init__(
         self, owner: object, uintptr_t handle, uint64_t address, size_t nbytes, str usm_type="device"

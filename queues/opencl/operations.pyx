@@ -4,19 +4,16 @@ from typing import TYPE_CHECKING
 
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
-from libcpp.vector cimport vector
 
 from forebay.core.driver cimport HOST_MEMORY, TIMED, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 from forebay.queues.opencl.calls cimport (
     CALL_CreateUserEvent, CALL_EnqueueBarrierWithWaitList, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer,
     CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemFill,
     CALL_EnqueueSVMMemcpy, CALL_EnqueueWriteBuffer, CALL_Finish, CALL_Flush, CALL_GetEventProfilingInfo,
-    CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer, CALL_SetUserEventStatus, CALL_WaitForEvents,
-    cl, cl_int, outcome
+    CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer, CALL_SetKernelExecInfo,
+    CALL_SetUserEventStatus, CALL_WaitForEvents, cl, cl_int, outcome
 )
 from forebay.queues.opencl.fills cimport fill_by_kernel
-
-from forebay.core.errors import DriverError
 
 if TYPE_CHECKING:
     import pyopencl
@@ -53,6 +50,13 @@ cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noex
 
 cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
     return outcome(CALL_SetKernelArg, cl.SetKernelArg(kernel, index, size, value))
+
+
+cdef Status follow(void* kernel, const uint64_t* addresses, size_t count) noexcept nogil:
+    # An empty list is CL_INVALID_VALUE. Setting it on a kernel object whose earlier launch has not run concerns later
+    # launches only (tried on Intel's runtime and on NVIDIA's, while a launch was held).
+    return outcome(CALL_SetKernelExecInfo, cl.SetKernelExecInfo(
+        kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, count * sizeof(void*), addresses))
 
 
 cdef Status copy(
@@ -235,6 +239,7 @@ table.scopes_matter = False
 table.launch = launch
 table.set_pointer = set_pointer
 table.set_value = set_value
+table.follow = follow
 table.copy = copy
 table.fill = fill
 table.marker = marker
@@ -279,16 +284,6 @@ def retain_queue(queue: pyopencl.CommandQueue) -> int:
     cdef void* handle = <void*> <uintptr_t> queue.int_ptr
     cl.RetainCommandQueue(handle)
     return <uintptr_t> handle
-
-
-def set_followed_memory(kernel: pyopencl.Kernel, addresses: tuple[int, ...]) -> None:
-    """Tell the driver which SVM allocations the kernel may reach by pointers (OpenCL 3.0, clSetKernelExecInfo)."""
-    cdef vector[uint64_t] pointers = addresses
-    cdef cl_int error = cl.SetKernelExecInfo(
-        <void*> <uintptr_t> kernel.int_ptr, CL_KERNEL_EXEC_INFO_SVM_PTRS, pointers.size() * sizeof(void*),
-        pointers.data())
-    if error != 0:
-        raise DriverError(f"clSetKernelExecInfo failed: error {error}", call="clSetKernelExecInfo", code=error)
 
 
 def retain_kernel(kernel: pyopencl.Kernel) -> int:

@@ -101,14 +101,9 @@ class OpenCLKernel:
         limit = self._device.max_parameter_size
         return operations.probe_argument_size(kernel, index, limit) or self._size_of(type_name)
 
-    def create(self, memory: tuple[int, ...] | None) -> int:
-        """The handle of a new kernel object, which the caller owns. `memory`, from `followable_memory`, is the memory
-        that it can reach by pointers.
-        """
-        kernel = cl.Kernel(self.program, self.name)
-        if memory:
-            operations.set_followed_memory(kernel, memory)
-        return operations.retain_kernel(kernel)
+    def create(self, follows: bool) -> int:
+        """The handle of a new kernel object, which the caller owns. `follow` tells it the memory that it can reach."""
+        return operations.retain_kernel(cl.Kernel(self.program, self.name))
 
 
 def declared_by(kernel: cl.Kernel, name: str) -> list[spirv.Declared]:

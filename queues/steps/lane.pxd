@@ -25,6 +25,7 @@ cdef cppclass Copy:
     void* recording  # owned
     vector[uint32_t] versions  # of its launches
     vector[char] values  # their packed arguments, one after the other
+    vector[Uses*] uses  # by launch and parameter: of the allocations in `values`; retained, NULL for none
     vector[uint32_t] groups  # three for each
     uint64_t epoch  # of its last replay
     Marker* marker  # after that replay; NULL until another copy takes its turn

@@ -16,6 +16,7 @@ from forebay.core.epochs cimport completed_epoch, raise_completed, submitted_epo
 from forebay.core.marker cimport poll_marker, release_marker
 from forebay.core.plan cimport POINTER, PackedPointer, Parameter, set_changed_arguments
 from forebay.core.state cimport QueueState
+from forebay.core.uses cimport Uses, release_uses, retain_uses
 from forebay.sync.ordering cimport drop_pending, mark_before, waits_of_pending
 
 cdef enum:
@@ -186,9 +187,14 @@ cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
             status = queue.driver.add_command(recording, &command)
         copy.versions.push_back(lane.versions[i])
         copy.values.insert(copy.values.end(), entry.values.begin(), entry.values.end())
+        copy.uses.insert(copy.uses.end(), entry.uses.begin(), entry.uses.end())
         copy.groups.push_back(entry.geometry.groups[0])
         copy.groups.push_back(entry.geometry.groups[1])
         copy.groups.push_back(entry.geometry.groups[2])
+    # An address that the copy compares with later must not become another allocation's.
+    for i in range(copy.uses.size()):
+        if copy.uses[i] != NULL:
+            retain_uses(copy.uses[i])
     if status == 0:
         status = queue.driver.end_recording(recording)
     if status != 0:
@@ -198,7 +204,11 @@ cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
 
 
 cdef void delete_copy(QueueState* queue, Copy* copy) noexcept nogil:
+    cdef size_t i
     queue.driver.release_recording(copy.recording)
+    for i in range(copy.uses.size()):
+        if copy.uses[i] != NULL:
+            release_uses(copy.uses[i])
     if copy.marker != NULL:
         release_marker(copy.marker)
     del copy
@@ -220,9 +230,22 @@ cdef void add_changes(Lane* lane, const Entry* entry, uint32_t command, const ch
                 lane.changes.push_back(Change(CHANGED_VALUE, command, i, parameter.size, value))
 
 
+cdef void take_uses(Uses** known, vector[Uses*]& uses) noexcept nogil:
+    """Retain these in place of the known ones."""
+    cdef Uses* before
+    cdef size_t i
+    for i in range(uses.size()):
+        before = known[i]
+        known[i] = uses[i]
+        if uses[i] != NULL:
+            retain_uses(uses[i])
+        if before != NULL:
+            release_uses(before)
+
+
 cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexcept nogil:
     """Let a recording that does not run do what was collected. Returns whether the driver could."""
-    cdef size_t i, at = 0
+    cdef size_t i, at = 0, used = 0
     cdef Entry* entry
     cdef uint32_t* groups
     lane.changes.clear()
@@ -231,11 +254,13 @@ cdef bint change_copy(QueueState* queue, Lane* lane, Run* run, Copy* copy) noexc
         if copy.versions[i] != lane.versions[run.first + i]:
             add_changes(lane, entry, <uint32_t> i, copy.values.data() + at)
             memcpy(copy.values.data() + at, entry.values.data(), entry.values.size())
+            take_uses(copy.uses.data() + used, entry.uses)
             groups = copy.groups.data() + 3 * i
             if memcmp(groups, &entry.geometry.groups[0], 3 * sizeof(uint32_t)) != 0:
                 lane.changes.push_back(Change(CHANGED_GROUPS, <uint32_t> i, 0, 0, &entry.geometry.groups[0]))
                 memcpy(groups, &entry.geometry.groups[0], 3 * sizeof(uint32_t))
             copy.versions[i] = lane.versions[run.first + i]
         at += entry.values.size()
+        used += entry.uses.size()
     return lane.changes.empty() or queue.driver.change(
         copy.recording, lane.changes.data(), lane.changes.size()) == 0

@@ -81,7 +81,7 @@ class SyclProgramKernel:
         """As `DriverKernel.groups_at_once`: dpctl does not tell, so one for each compute unit."""
         return int(self._compute_units)
 
-    def create(self, memory: tuple[int, ...] | None) -> int:
+    def create(self, follows: bool) -> int:
         """A new kernel with its own arguments; the caller owns the handle. SYCL kernels always follow pointers."""
         return self._kernel.create(self._codes)
 
@@ -181,10 +181,6 @@ class SyclDevice:
     def adopt_host(self, owner: object, address: int, nbytes: int) -> NoReturn:
         """Raise: kernels reach only what the driver allocated, as far as is known."""
         raise errors.NotSupportedError(f"{self.info.name} does not reach memory of the host by its address")
-
-    def followable_memory(self) -> tuple[int, ...]:
-        """Empty: SYCL itself makes the memory behind a kernel's pointers available (SYCL 2020, 4.8.2)."""
-        return ()
 
     def part(self, memory: Any, offset: int, nbytes: int) -> None:
         """Return None: a part of an allocation has an address, so it needs no object."""

@@ -12,10 +12,10 @@ from forebay.queues.opencl import calls
 include "recorder.pxi"
 
 cdef extern from "tests/observers/opencl_calls.hpp" namespace "forebay_observer" nogil:
-    cdef cppclass EventRecord:
+    cdef cppclass ClRecord:
         vector[int64_t] alive()
 
-    EventRecord& state()
+    ClRecord& state()
     void begin_calls(Calls& table)
     void end_calls(Calls& table)
 
@@ -76,7 +76,8 @@ cdef void end():
 def watch(emulate=False):
     """Does nothing. The observer needs no facts from before `start`, and this driver executes, so it needs no answers.
 
-    It finds no violations: the driver refuses mistakes, or the results show them.
+    It looks for launches that follow pointers to memory that was freed. Other mistakes the driver refuses, or the
+    results show them.
     """
 
 

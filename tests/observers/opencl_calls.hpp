@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tuple>
+#include <unordered_set>
 
 #include "queues/opencl/calls.hpp"
 #include "tests/observers/record.hpp"
@@ -11,8 +12,27 @@ namespace forebay_observer {
 
 using namespace forebay_cl;
 
-static EventRecord& state() {
-    static EventRecord& only = *new EventRecord();  // never destroyed: threads may still call while the process ends
+// And the memory that kernels follow pointers to: a list of a launch must not name memory that was freed.
+struct ClRecord : EventRecord {
+    std::unordered_set<int64_t> freed;  // from the moment in which the driver is about to free it
+    std::unordered_map<uintptr_t, std::vector<int64_t>> lists;  // by kernel object
+
+    void check_list(uintptr_t kernel) {
+        auto found = lists.find(kernel);
+        if (found == lists.end()) return;
+        for (int64_t address : found->second)
+            if (freed.count(address)) return violate("a launch follows pointers to memory that was freed");
+    }
+
+    void begin() {
+        EventRecord::begin();
+        freed.clear();
+        lists.clear();
+    }
+};
+
+static ClRecord& state() {
+    static ClRecord& only = *new ClRecord();  // never destroyed: threads may still call while the process ends
     return only;
 }
 
@@ -34,7 +54,7 @@ template <int function, class R, class... A> struct Wrapper {
     }
 
     static R call(A... args) {
-        EventRecord& s = state();
+        ClRecord& s = state();
         auto all = std::make_tuple(args...);
         Call seen = {};
         int64_t code = 0;
@@ -51,6 +71,7 @@ template <int function, class R, class... A> struct Wrapper {
             }
             if constexpr (is_of_event) seen.event = s.serial_of(seen.object);
             seen.injected = s.fails(function, code);
+            if (function == CALL_EnqueueNDRangeKernel) s.check_list(seen.kernel);
         }
         R result = R();
         if (!seen.injected) result = original(args...);
@@ -66,7 +87,18 @@ template <int function, class R, class... A> struct Wrapper {
         seen.status = code;
         s.pause_at(function);
         std::lock_guard<std::mutex> guard(s.lock);
+        if (function == CALL_EnqueueNDRangeKernel) s.check_list(seen.kernel);
         if (code == 0) {
+            if constexpr (function == CALL_SVMAlloc) {
+                seen.detail = (int64_t) word(result);
+                s.freed.erase(seen.detail);
+            }
+            if constexpr (function == CALL_SetKernelExecInfo) {
+                auto addresses = (const int64_t *) std::get<3>(all);
+                seen.waits.assign(addresses, addresses + std::get<2>(all) / sizeof(int64_t));
+                s.lists[seen.object] = seen.waits;
+            }
+            if constexpr (function == CALL_ReleaseKernel) s.lists.erase(seen.object);
             if constexpr (is_command)
                 if (std::get<n - 1>(all)) seen.event = made(s, word(*std::get<n - 1>(all)));
             if constexpr (function == CALL_CreateUserEvent) seen.event = made(s, word(result));
@@ -87,6 +119,11 @@ template <int function, class... A> struct Wrapper<function, void, A...> {
         Call seen = {};
         seen.function = function;
         seen.object = word(std::get<0>(std::make_tuple(args...)));
+        seen.detail = (int64_t) word(std::get<1>(std::make_tuple(args...)));
+        {
+            std::lock_guard<std::mutex> guard(state().lock);
+            if (function == CALL_SVMFree) state().freed.insert(seen.detail);
+        }
         original(args...);
         std::lock_guard<std::mutex> guard(state().lock);
         state().log.push_back(std::move(seen));

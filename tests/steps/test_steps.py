@@ -9,6 +9,8 @@ import pytest
 import forebay as ps
 from forebay.hiprtc.clang import find_clang
 
+from tests.helpers.observer import observe
+
 from .conftest import SIZE, after, made
 
 TIMES = 6
@@ -431,3 +433,30 @@ def test_blocks_of_another_shape_with_as_many_threads(device, queue, x):
                     queue.launch(program["rows"], 1, (width, SIZE // width), x)
                     expected = expected * 3 + rank // width + width + (rank ^ 1) % width
         assert np.array_equal(x.get(queue=queue), expected)
+
+
+def test_memory_that_takes_the_place_of_closed_memory(device, kernels, recordings):
+    """It may have the address, and all that forebay knows of it may lie where that of the other was."""
+    if recordings != "the driver's":
+        pytest.skip("only the driver's own recordings tell whether a pointer was set")
+    queue = device.queue(blocking=False)
+    step, seen = queue.step(), set()
+
+    def turn(x):
+        with step:
+            for k in range(3):
+                queue.launch(kernels["advance"], 1, SIZE, x, k)
+
+    with observe(device) as calls:
+        for i in range(40):
+            x = device.empty(SIZE, "u4")
+            known = x.address in seen
+            seen.add(x.address)
+            first = len(calls)
+            turn(x)
+            if i > 5 and known:
+                assert {"zeCommandListUpdateMutableCommandsExp", "zeKernelSetArgumentValue"} & set(calls.names(first))
+            queue.finish()
+            x.close()
+            del x
+    assert len(seen) < 40  # some had the address of another

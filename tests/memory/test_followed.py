@@ -1,0 +1,282 @@
+"""Memory that kernels find by pointers: it is there as long as a launch may go there, and no launch names it later."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from forebay.queues.selection import select
+from tests.helpers.observer import EXECUTES, observe, watch
+
+SOURCE = """
+kernel void follow(global const ulong *table, uint k)
+{
+    global uint *a = (global uint *) table[0];
+    if (a) a[0] = a[0] * 3 + k;
+}
+kernel void use(global uint *a, global const uint *rows, global uint *room) { a[0] += rows[0]; room[0] = 1; }
+kernel void take(global uint *a, global const uint *given) { a[0] += given[0]; }
+"""
+SIZE = 1 << 20  # bytes of each piece of memory
+
+
+@pytest.fixture(scope="module", autouse=True)
+def watched():
+    with watch(select().backend) as driver:
+        yield driver
+
+
+@pytest.fixture(autouse=True)
+def nothing_forbidden(watched):
+    """No launch has a list that names memory which was freed."""
+    yield
+    found = watched.violations()
+    assert not found, "\n".join(found)
+
+
+@pytest.fixture
+def device(watched):
+    with ps.Device(private=True) as device:
+        if not device.driver.has_addresses:
+            pytest.skip("no addresses")
+        yield device
+
+
+@pytest.fixture
+def program(device):
+    program = device.program(SOURCE)
+    program["follow"].follow_pointers()
+    return program
+
+
+@pytest.fixture
+def calls(device, program):
+    with observe(device) as calls:
+        yield calls
+    device.finish()
+
+
+def given(calls, first):
+    """How many pieces of memory the driver was asked for, and how many it got back, since then."""
+    names = [name.lower() for name in calls.names(first)]
+    return sum("alloc" in name for name in names), sum("free" in name for name in names)
+
+
+def empty(device, program, queue):
+    buffer = device.empty(SIZE, "u1")
+    queue.fill(buffer, 1)
+    return buffer.close
+
+
+def pool(device, program, queue):
+    buffer = queue.alloc(SIZE, "u1")
+    queue.fill(buffer, 1)
+
+    def drop():
+        queue.free(buffer)
+        queue.finish()
+        device.pool.trim()
+
+    return drop
+
+
+def scratch(device, program, queue):
+    own = device.program(SOURCE)
+    kernel = own["use"]
+    kernel.scratch("room", SIZE)
+    queue.launch(kernel, 1, 1, device.zeros(1, "u4"), device.zeros(1, "u4"))
+
+    def drop():
+        kernel.close()
+        own.close()
+
+    return drop
+
+
+def by_value(device, program, queue):
+    own = device.program(SOURCE)
+    queue.launch(own["take"], 1, 1, device.zeros(1, "u4"), np.zeros(SIZE // 4, "u4").tobytes())
+
+    def drop():
+        own["take"].close()
+        own.close()
+
+    return drop
+
+
+def graph_scratch(device, program, queue):
+    kernel = device.program(SOURCE)["use"]
+    kernel.scratch("room", SIZE)
+    a, rows = device.zeros(1, "u4"), device.zeros(1, "u4")
+    with queue.capture() as graph:
+        queue.launch(kernel, 1, 1, a, rows)
+    executable = graph.instantiate()
+    executable.launch(queue)
+    return executable.close
+
+
+SOURCES = {"empty": empty, "pool": pool, "scratch": scratch, "bytes by value": by_value, "graph": graph_scratch}
+
+
+def launched(device, program, queue, how):
+    """Launch what follows pointers."""
+    table = device.zeros(1, "u8")
+    queue.wait(device.null_queue)
+    if how == "launch":
+        queue.launch(program["follow"], 1, 1, table, 1)
+    elif how == "bound":
+        program["follow"].bind(queue, 1, 1, table, 1)()
+    else:
+        with queue.capture() as graph:
+            queue.launch(program["follow"], 1, 1, table, 1)
+            queue.launch(program["follow"], 1, 1, table, 2)
+        graph.instantiate().launch(queue)
+
+
+@pytest.mark.parametrize("how", ["launch", "bound", "graph"])
+@pytest.mark.parametrize("what", list(SOURCES))
+def test_memory_stays_while_a_launch_may_follow_a_pointer_to_it(device, program, calls, hold, what, how):
+    queue, other = device.queue(blocking=False), device.queue(blocking=False)
+    drop = SOURCES[what](device, program, other)
+    device.finish()
+    gate = hold(queue)
+    launched(device, program, queue, how)
+    first = len(calls)
+    drop()
+    other.finish()
+    kept = [device.empty(SIZE, "u1") for _ in range(4)]
+    # what OpenCL must not release while a gate is closed would be handed out again
+    assert given(calls, first) == (4, 0)
+    gate.open()
+    device.finish()
+    device.empty(1).close()
+    del kept
+    device.finish()
+    assert given(calls, first)[1] >= 1
+
+
+@pytest.mark.parametrize("how", ["launch", "bound", "graph"])
+def test_each_launch_has_the_list_of_its_moment(device, program, calls, how):
+    """Also one whose kernel object was made before. On drivers without lists nothing is to be told."""
+    if not any(name.endswith("SetKernelExecInfo") for name in calls.driver.NAMES):
+        pytest.skip("the driver knows by itself where pointers lead")
+    queue = device.queue(blocking=False)
+    table, gone = device.zeros(1, "u8"), device.empty(SIZE, "u1")
+    device.finish()
+    bound = program["follow"].bind(queue, 1, 1, table, 1)
+    with queue.capture() as graph:
+        queue.launch(program["follow"], 1, 1, table, 1)
+    executable = graph.instantiate()
+    launch = {
+        "launch": lambda: queue.launch(program["follow"], 1, 1, table, 1),
+        "bound": bound,
+        "graph": lambda: executable.launch(queue),
+    }[how]
+
+    def told(first):
+        """The list of the last launch since then; None if none was told."""
+        lists = [call.waits for call in calls.since(first) if call.name == "clSetKernelExecInfo"]
+        return set(lists[-1]) if lists else None
+
+    launch()
+    first = len(calls)
+    launch()
+    assert told(first) is None  # nothing has changed
+    address = gone.address
+    new = device.empty(SIZE, "u1")
+    gone.close()
+    launch()
+    assert {table.address, new.address} <= told(first)
+    assert address not in told(first)
+    queue.finish()
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("how", ["launch", "bound"])
+def test_new_memory_is_reached(device, program, how):
+    queue = device.queue(blocking=False)
+    table = device.zeros(1, "u8")
+    device.finish()
+    bound = program["follow"].bind(queue, 1, 1, table, 5)
+    for turn in range(20):
+        new = device.zeros(1, "u4")
+        table.set(np.array([new.address], "u8"))
+        device.finish()
+        if how == "bound":
+            bound()
+        else:
+            queue.launch(program["follow"], 1, 1, table, 5)
+        assert new.get(queue=queue)[0] == 5
+        new.close()
+
+
+def test_one_address_that_is_taken_over_twice(device, program, calls):
+    if select().backend != "opencl":
+        pytest.skip("memory that is taken over by its address")
+    import pyopencl as cl
+
+    context = device.driver.context
+    memory = cl.SVMAllocation(context, 64, 16, cl.svm_mem_flags.READ_WRITE) if hasattr(cl, "SVMAllocation") else None
+    if memory is None:
+        pytest.skip("this pyopencl has no allocations of SVM")
+    queue, table = device.queue(blocking=False), device.zeros(1, "u8")
+    both = [device.as_buffer(memory) for _ in range(2)]
+    address = both[0].address
+
+    def told():
+        first = len(calls)
+        device.empty(1)  # the list changes
+        queue.launch(program["follow"], 1, 1, table, 1)
+        queue.finish()
+        (found,) = [call.waits for call in calls.since(first) if call.name == "clSetKernelExecInfo"]
+        return found.count(address)
+
+    assert told() == 1
+    both.pop().close()
+    assert told() == 1
+    both.pop().close()
+    assert told() == 0
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("how", ["launch", "bound", "graph"])
+def test_another_thread_makes_and_closes_memory(device, program, calls, how):
+    """The observer compares each list with what is there before and after the driver's call."""
+    turns = 400 if EXECUTES else 50
+    queue = device.queue(blocking=False)
+    table = device.zeros(1, "u8")
+    device.finish()
+    bound = program["follow"].bind(queue, 1, 1, table, 1)
+    with queue.capture() as graph:
+        queue.launch(program["follow"], 1, 1, table, 1)
+        queue.launch(program["follow"], 1, 1, table, 2)
+    executable = graph.instantiate()
+    launch = {
+        "launch": lambda: queue.launch(program["follow"], 1, 1, table, 1),
+        "bound": bound,
+        "graph": lambda: executable.launch(queue),
+    }[how]
+    ended, failed = threading.Event(), []
+
+    def make():
+        try:
+            while not ended.is_set():
+                device.empty(4096, "u1").close()
+                with device.zeros(16, "u4"):
+                    pass
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    try:
+        for turn in range(turns):
+            launch()
+            if turn % 16 == 0:
+                queue.finish()
+    finally:
+        ended.set()
+        thread.join()
+    assert not failed
+    device.finish()
