@@ -32,9 +32,11 @@ def run(seed, functions, hold, threads=None):
     few = 2 if draw.random() < 0.2 else 1
     counts = [draw.randint(1, 80) for _ in range(threads or few)]
     seeds, failed, compared = [draw.random() for _ in counts], [], []
+    number = ok(hip.hipGetDevice())
 
     def work(i):
         try:
+            ok(hip.hipSetDevice(number))  # a thread begins with the first
             program = HipProgram(random.Random(seeds[i]), functions, hold, len(counts) == 1)
             compared.append(program.run(counts[i]))
         except BaseException as error:
