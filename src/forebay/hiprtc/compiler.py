@@ -27,9 +27,10 @@ from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang
 from forebay.hiprtc.header_names import overlay
 from forebay.hiprtc.indirect_calls import are_given, are_refused, with_direct_calls
 from forebay.hiprtc.library import with_library
-from forebay.hiprtc.mending import Mending, both_logs
+from forebay.hiprtc.mending import Mending
 from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
+from forebay.hiprtc.reach import own_text
 from forebay.hiprtc.recursion import circles, with_levels
 from forebay.hiprtc.signatures import SYMBOL, Signatures, kernel_info, plain_names, read_signatures, unquoted
 from forebay.hiprtc.source_text import as_clang_takes_it
@@ -246,7 +247,9 @@ class _Compilation:
     def module_of(self, source: str, expressions: Sequence[str] = ()) -> tuple[str, str]:
         """The LLVM module of a program, and the warnings."""
         self.sources[self.name] = source
-        mending = Mending(self.name, as_clang_takes_it(source), self._header)
+        mending = Mending(
+            self.name, as_clang_takes_it(source), self._header, lambda: self._preprocessed(mending.texts[self.name])
+        )
         more: tuple[str, ...] = ()
         first = ""
         for _ in range(ROUNDS):
@@ -258,7 +261,7 @@ class _Compilation:
                 if not changed and error.log == first:
                     raise
                 if not changed:
-                    log = both_logs(first, error.log)
+                    log = mending.explained(first, error.log)
                     raise type(error)(f"the program does not compile\n{log}", log=log) from None
                 self._write_changed({file: mending.texts[file] for file in changed if file != self.name})
                 more = MANY_ERRORS
@@ -398,8 +401,15 @@ class _Compilation:
         ]
         return "\n".join([*lines, f'#line 1 "{self.name}"', text, *asked, ""])
 
-    def _llvm(self, text: str, more: Sequence[str] = ()) -> tuple[str, str]:
-        """The LLVM module, and the warnings."""
+    def _preprocessed(self, text: str) -> str:
+        """What the preprocessor makes of the program's own files, with their macros."""
+        command, _ = self._read_by("-E", "-dD", "-w")
+        _, made, _ = self._run(command, self._whole(text, ()))
+        libraries = (str(INCLUDE), *self._libraries(), "<")
+        return own_text(made.decode(errors="surrogateescape"), lambda file: not file.startswith(libraries))
+
+    def _read_by(self, *more: str) -> tuple[tuple[str, ...], Path | None]:
+        """The command that reads a program from the standard input, and the precompiled header in it."""
         language = (
             *(flag for flag in self.options.front_end if LANGUAGE.fullmatch(flag)),
             *HEADERS,
@@ -417,8 +427,15 @@ class _Compilation:
         command = (
             *self.clang.front_end, *FIXED, *self.options.front_end, *folders, *HEADERS, *self.clang.flags,
             "-ivfsoverlay", str(self._names()), *first,
-            "-main-file-name", self.name, "-dependency-file", str(self.listed), "-sys-header-deps", "-MT", "program",
-            "-disable-llvm-passes", "-emit-llvm", *more, "-o", "-", "-",
+            "-main-file-name", self.name, *more, "-o", "-", "-",
+        )  # fmt: skip
+        return command, header
+
+    def _llvm(self, text: str, more: Sequence[str] = ()) -> tuple[str, str]:
+        """The LLVM module, and the warnings."""
+        command, header = self._read_by(
+            "-dependency-file", str(self.listed), "-sys-header-deps", "-MT", "program", "-disable-llvm-passes",
+            "-emit-llvm", *more,
         )  # fmt: skip
         status, module, log = self._run(command, text)
         if status and header and BROKEN_HEADER.search(log):
