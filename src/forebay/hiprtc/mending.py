@@ -10,8 +10,8 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from forebay.hip_cpp.files import read_file
 from forebay.hiprtc.host_code import MISSING, WORD, Program
 from forebay.hiprtc.reach import device_macros, reached_names
 
@@ -131,7 +131,7 @@ class Mending:
 
     def _original(self, file: str) -> str | None:
         with contextlib.suppress(OSError):
-            return Path(file).read_text(encoding="utf-8", errors="surrogateescape")
+            return read_file(file).decode(errors="surrogateescape")
         return None
 
     def _leave_out(self, errors: Sequence[Message], whole: bool) -> None:

@@ -26,12 +26,13 @@ __all__ = ["device_macros", "own_text", "reached_names"]
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)\n]*\))?(.*)$", re.MULTILINE)
 GLOBAL = re.compile(r"\b__global__\b|\b__attribute__\s*\(\(\s*(?:__)?global")
 MARKER = re.compile(r'^# \d+ "((?:[^"\\\n]|\\.)*)"[ \d]*\n', re.MULTILINE)
-KEYWORDS = frozenset(
-    WORD.findall("""alignas auto bool break case catch char class const constexpr continue decltype default delete do
-    double else enum explicit extern false float for friend goto if inline int long mutable namespace new noexcept nullptr operator
-    private protected public register return short signed sizeof static struct switch template this throw true try
-    typedef typename union unsigned using virtual void volatile while __attribute__ device host global shared""")
-)
+KEYWORDS = frozenset(WORD.findall("""
+    alignas auto bool break case catch char class const constexpr continue decltype default delete do
+    double else enum explicit extern false float for friend goto if inline int long mutable namespace
+    new noexcept nullptr operator private protected public register return short signed sizeof static
+    struct switch template this throw true try typedef typename union unsigned using virtual void
+    volatile while __attribute__ device host global shared
+"""))  # fmt: skip
 
 
 class _Declared(NamedTuple):
