@@ -117,8 +117,6 @@ class Limits:
         Highest clock rate.
     cache_bytes
         Cache of its global memory.
-    lockstep
-        Work-items that run in lockstep; 1 if not known.
     shares_memory
         Whether its memory is the host's.
     has_shared
@@ -133,7 +131,6 @@ class Limits:
     allocation: int
     clock_khz: int = 0
     cache_bytes: int = 0
-    lockstep: int = 1
     shares_memory: bool = False
     has_shared: bool = False
 

@@ -292,7 +292,9 @@ cdef class Queue:
 
         Host memory is a NumPy array, a tensor of PyTorch (``__dlpack__``) or anything with a buffer.
 
-        Both must have the same number of bytes; dtypes are ignored. A pageable source may be reused as soon as this
+        Both must have the same number of bytes. Nothing is converted: elements that differ in size, or in being
+        integers or floating-point numbers, are refused, unless one side is bytes or structures; ``.view`` of one side
+        says that its bytes are meant. A pageable source may be reused as soon as this
         returns, because its bytes are staged. A pageable destination holds the result once the copy is done, after
         `finish` or an event, and is kept alive until then. On Level Zero the call waits for that, as in CUDA. Pinned
         memory (`forebay.host_empty`) is not staged: do not read or write it before the copy is done.

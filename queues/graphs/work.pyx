@@ -27,7 +27,7 @@ from forebay.queues.memory.fills cimport fill_pattern
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.queues.graphs.memory import GraphMemory, Reserved
-from forebay.queues.memory.shapes import read_dtype, read_shape
+from forebay.queues.memory.shapes import check_copied, read_dtype, read_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -269,6 +269,7 @@ def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer
     work.dst, work.src = dst, src
     if isinstance(dst, Buffer) and writable:
         check_size((<Buffer> dst).nbytes, (<Buffer> src).nbytes)
+        check_copied(dst, src)
         check_overlap(dst, src)
         work.to, work.source = (<Buffer> dst).memory, (<Buffer> src).memory
         work.buffers, work.writes = (dst, src), (dst,)
@@ -280,10 +281,12 @@ def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer
             work.host = pin_view(host)
             if writable:
                 check_size(view.len, (<Buffer> src).nbytes)
+                check_copied(host, src)
                 work.to, work.source = host_memory(<uintptr_t> view.buf), (<Buffer> src).memory
                 work.buffers, work.writes = (src,), ()
             else:
                 check_size((<Buffer> dst).nbytes, view.len)
+                check_copied(dst, host)
                 work.to, work.source = (<Buffer> dst).memory, host_memory(<uintptr_t> view.buf)
                 work.buffers = work.writes = (dst,)
         finally:

@@ -26,7 +26,8 @@ from forebay.core import errors
 from forebay.core.driver import DeviceInfo
 
 __all__ = [
-    "ACCEPTED", "UNAVAILABLE", "BuildProcessError", "CompilerEndedError", "build_apart", "expect", "receive", "send",
+    "ACCEPTED", "UNAVAILABLE", "BuildProcessError", "CompilerEndedError", "build_apart", "build_seconds", "expect",
+    "receive", "send",
 ]  # fmt: skip
 
 SERVER = "forebay.queues.kernels.build_server"
@@ -71,7 +72,7 @@ def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str
 
     Blocks while it compiles. As many programs are built at a time as there are processors.
     """
-    seconds = _seconds()
+    seconds = build_seconds()
     request = (seconds, worker, dataclasses.replace(info, native=None), source, options)
     with _turns:
         process = _accepting(request)
@@ -98,7 +99,8 @@ def build_apart(worker: str, info: DeviceInfo, source: bytes, options: tuple[str
     raise getattr(errors, kind, errors.BuildError)(answer[0], **({"log": answer[1]} if kind == "BuildError" else {}))
 
 
-def _seconds() -> int:
+def build_seconds() -> int:
+    """Return FOREBAY_BUILD_SECONDS; InvalidArgumentError if it is no number of seconds."""
     text = os.environ.get("FOREBAY_BUILD_SECONDS", str(SECONDS))
     if not text.isdecimal() or not int(text):
         raise errors.InvalidArgumentError(f"FOREBAY_BUILD_SECONDS is a whole number of seconds above 0, not {text!r}")

@@ -14,7 +14,7 @@ from cpython.ref cimport Py_XDECREF, Py_XINCREF
 from libc.stdint cimport uintptr_t
 from libc.string cimport memcpy
 
-from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status
+from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, element_of
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.marker cimport Marker, new_marker, release_marker, retain_marker
 from forebay.core.state cimport QueueAnchor, QueueState
@@ -29,6 +29,7 @@ from forebay.sync.ordering cimport Order, abort_command, apply_command, begin_co
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import refuse_on_host_thread
 from forebay.queues.memory.foreign import host_array
+from forebay.queues.memory.shapes import check_copied
 from forebay.queues.memory.strided import StridedView, copy_strided
 
 
@@ -69,6 +70,8 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
         raise InvalidArgumentError(
             f"copy to another device ({dst.device.name}) is submitted on a queue of that device")
     check_size(dst.nbytes, src.nbytes)
+    if element_of(dst.memory.kind) != element_of(src.memory.kind):
+        check_copied(dst, src)
     queue._check_buffer(dst, "dst")
     if src.allocation.state != state.device:
         return copy_between_devices(queue, state, dst, src)
@@ -132,6 +135,7 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
         open_view(src, &view, False)
     try:
         check_size(dst.nbytes, view.len)
+        check_copied(dst, src)
         if queue.device._is_pinned(src):
             staged = src
             memory = host_memory(<uintptr_t> view.buf)
@@ -153,6 +157,7 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src) excep
     open_view(dst, &view, True)
     try:
         check_size(view.len, src.nbytes)
+        check_copied(dst, src)
         if queue.device.driver.takes_pageable or queue.device._is_pinned(dst):
             memory = host_memory(<uintptr_t> view.buf)
             submit_copy(queue, state, None, &memory, src, NULL, src.nbytes, pin_view(dst), NULL)

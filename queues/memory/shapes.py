@@ -10,7 +10,7 @@ import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 
-__all__ = ["Grid", "ShapeLike", "convert", "element_code", "read_dtype", "read_shape", "whole_number"]
+__all__ = ["Grid", "ShapeLike", "check_copied", "convert", "element_code", "read_dtype", "read_shape", "whole_number"]
 
 ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 Grid: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...]  # also of a block: HIP has dim3
@@ -30,6 +30,34 @@ def element_code(dtype: np.dtype[Any] | None) -> int:
     It is 0 for what fits everything: bytes, structures, unknown types (None).
     """
     return 0 if dtype is None else _CODES.get(dtype.base.char, 0)
+
+
+def check_copied(to: Any, source: Any) -> None:
+    """Refuse a copy between memory whose elements are numbers of two types: the rule of `element_code`.
+
+    Both are Buffers, views of them, arrays, or have a buffer.
+
+    Raises
+    ------
+    ArgumentTypeError
+    """
+    into, out_of = _dtype_of(to), _dtype_of(source)
+    if into is out_of or element_code(into) in (0, element_code(out_of)) or not element_code(out_of):
+        return
+    raise ArgumentTypeError(
+        f"copy of {out_of} to {into}: a copy converts nothing; if the bytes are meant, copy .view({into.str[1:]!r}) of "
+        "the source"
+    )
+
+
+def _dtype_of(memory: Any) -> Any:
+    """Return the dtype of the numbers in memory; None when they are not known to be numbers."""
+    if hasattr(memory, "dtype"):
+        return memory.dtype
+    view = memoryview(memory)
+    kind = (view.format or "").lstrip("@=<>!^")
+    # The sizes of `struct` and of NumPy differ; the view knows its own.
+    return np.dtype(f"{np.dtype(kind).kind}{view.itemsize}") if kind in _CODES else None
 
 
 def read_shape(shape: Any, least: int = 0) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, OutOfRangeError
+from forebay.queues.memory.shapes import check_copied
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -322,14 +323,15 @@ def copy_strided(queue: Queue, to: Any, source: Any) -> None:
 
     Raises
     ------
-    InvalidArgumentError
-        When shape or element size differ.
+    InvalidArgumentError, ArgumentTypeError
+        When shape or element size differ, or the elements are numbers of two types.
     """
     if not hasattr(type(to), "_check_open") and not isinstance(to, StridedView):
         raise ArgumentTypeError("copy of strided memory to the host: use view.get(out=array), which waits")
     if not hasattr(type(source), "_check_open") and not isinstance(source, StridedView):
         to.set(source, queue)
         return
+    check_copied(to, source)
     to, source = _as_view(to), _as_view(source)
     if to.shape != source.shape or to.dtype.itemsize != source.dtype.itemsize:
         raise InvalidArgumentError(

@@ -101,7 +101,6 @@ class OpenCLDevice:
             allocation=native.max_mem_alloc_size,
             clock_khz=native.max_clock_frequency * 1000,
             cache_bytes=native.global_mem_cache_size,
-            lockstep=native.warp_size_nv if "cl_nv_device_attribute_query" in native.extensions.split() else 1,
             shares_memory=bool(native.host_unified_memory),
             has_shared=self.has_shared,
         )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import forebay as ps
-from forebay import hip
+from forebay import hip, hiprtc
 from tests.helpers.limits import limits
 
 from .conftest import SOURCE, ok
@@ -95,6 +95,39 @@ def test_attributes(device, number):
         assert ok(hip.hipDeviceGetAttribute(int(attribute), number)) == expected
     for wrong in (A.hipDeviceAttributeUnused1, -1, 123456):
         assert code(hip.hipDeviceGetAttribute(wrong, number)) == E.hipErrorInvalidValue
+
+
+WARPS = """
+extern "C" __global__ void lanes(int* out) { out[0] = warpSize; out[1 + threadIdx.x] = threadIdx.x % warpSize; }
+"""
+
+
+def warp_of_the_host(number):
+    (said,) = {
+        ok(hip.hipGetDeviceProperties(number)).warpSize,
+        ok(hip.hipDeviceGetAttribute(A.hipDeviceAttributeWarpSize, number)),
+    }
+    return said
+
+
+def test_the_host_says_32_of_warps_whichever_compiler_kernels_go_to(device, number):
+    assert warp_of_the_host(number) == 32
+
+
+@pytest.mark.executes
+@pytest.mark.needs("SPIR-V")
+def test_a_warp_is_on_the_host_what_it_is_in_kernels(device, number):
+    warp = warp_of_the_host(number)
+    program = ok(hiprtc.hiprtcCreateProgram(WARPS.encode(), b"warps.hip", 0, None, None))
+    assert hiprtc.hiprtcCompileProgram(program, 0, None) == (hiprtc.hiprtcResult.HIPRTC_SUCCESS,)
+    binary = bytearray(hiprtc.hiprtcGetCodeSize(program)[1])
+    hiprtc.hiprtcGetCode(program, binary)
+    function = ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(binary)), b"lanes"))
+    memory, out = ok(hip.hipMalloc(65 * 4)), np.zeros(65, "i4")
+    launch(function, 0, memory, groups=1, block=64)
+    ok(hip.hipMemcpy(out, memory, out.nbytes, hip.hipMemcpyKind.hipMemcpyDeviceToHost))
+    assert out[0] == warp
+    assert np.array_equal(out[1:], np.arange(64) % warp)
 
 
 def test_reset_ends_what_the_device_had(device, number):

@@ -138,7 +138,7 @@ def test_headers_on_the_disk_are_read_in_another_way_and_stay(compiled, tmp_path
 def test_a_function_that_stays_wrong_loses_its_body():
     program = Program("void f() { k<int><<<1, 1>>>(0); bad; }")
     assert program.leave_out(20, whole=True)
-    assert program.text() == "void f() {(void)&k<int>;}"
+    assert program.text() == "void f() {(void)&k<int>;::__forebay_left_out<0>();}"
 
 
 @pytest.mark.needs("a compiler of its own", "SPIR-V")
@@ -168,25 +168,45 @@ def test_errors_of_the_device_stay_errors(compiled, source, line, what):
 @pytest.mark.parametrize(
     ("text", "at", "left"),
     [
-        ("int main() { a(); b(bad); c(); }", "bad", "int main() { a(); ; c(); }"),
-        ("void f() { for (x : bad) { y(); } }", "bad", "void f() { for (;;) { y(); } }"),
-        ("void f() { if (a) g(); else if (bad) h(); }", "bad", "void f() { if (a) g(); else if (0) h(); }"),
-        ("void f() { if (a) { g(bad); } }", "bad", "void f() { if (a) { ; } }"),
+        ("int main() { a(); b(bad); c(); }", "bad", "int main() { a(); ::__forebay_left_out<0>(); c(); }"),
+        ("void f() { for (x : bad) { y(); } }", "bad", "void f() { for (;::__forebay_left_out<0>();) { y(); } }"),
+        (
+            "void f() { if (a) g(); else if (bad) h(); }",
+            "bad",
+            "void f() { if (a) g(); else if (::__forebay_left_out<0>()) h(); }",
+        ),
+        ("void f() { if (a) { g(bad); } }", "bad", "void f() { if (a) { ::__forebay_left_out<0>(); } }"),
         ("void f() { try { g(); } catch (bad e) { } }", "bad", "void f() { try { g(); } catch (...) { } }"),
-        ("void f() { auto l = [] { bad; }; g(); }", "bad", "void f() { ; g(); }"),
-        ("void f() { k<int, 3><<<g, b>>>(bad); }", "bad", "void f() { (void)&k<int, 3>;; }"),
-        ("namespace n { bad x; int y; }", "bad", "namespace n {  int y; }"),
+        ("void f() { auto l = [] { bad; }; g(); }", "bad", "void f() { ::__forebay_left_out<0>(); g(); }"),
+        ("void f() { k<int, 3><<<g, b>>>(bad); }", "bad", "void f() { (void)&k<int, 3>;::__forebay_left_out<0>(); }"),
+        ("namespace n { bad x; int y; }", "bad", "namespace n { extern ::__forebay_is_left_out x; int y; }"),
         ("bad f(int) { return 1; } int y;", "bad", " int y;"),
-        ('extern "C" { bad x; }', "bad", 'extern "C" {  }'),
-        ("struct S { bad m; int n; };", "bad", ""),
+        ('extern "C" { bad x; }', "bad", 'extern "C" { extern ::__forebay_is_left_out x; }'),
+        ("struct S { bad m; int n; };", "bad", "struct S;"),
         ("struct S { bad m; __device__ int n(); };", "bad", None),
         ("struct S { bad m(); __device__ int n(); };", "bad", "struct S {  __device__ int n(); };"),
         (
             "struct S { int m() { bad; } __device__ int n(); };",
             "bad",
-            "struct S { int m() { ; } __device__ int n(); };",
+            "struct S { int m() { ::__forebay_left_out<0>(); } __device__ int n(); };",
         ),
         ("#define HD __device__\nHD int f() { return bad; }", "bad", None),
+        ("S::S(int n) : m(bad) { f(); } int y;", "bad", "S::S(int n) { ::__forebay_left_out<0>(); } int y;"),
+        ("struct S : bad { int n; } x, *y;", "bad", "struct S; extern ::__forebay_is_left_out x, y;"),
+        ("typedef struct { bad n; } S;", "bad", " typedef ::__forebay_is_left_out S;"),
+        ("typedef struct S_ { bad n; } S, *P;", "bad", "struct S_; typedef ::__forebay_is_left_out S, P;"),
+        ("template <> struct A<int> : B<int> { bad n; };", "bad", "template <> struct A<int>;"),
+        (
+            "struct S { struct In { bad n; }; __device__ int n(); };",
+            "bad",
+            "struct S { struct In; __device__ int n(); };",
+        ),
+        ("using S = bad::S; int y;", "bad", "typedef ::__forebay_is_left_out S; int y;"),
+        ("static bad<int, 3> x = 1, y[4]{5};", "bad", "extern ::__forebay_is_left_out x, y;"),
+        ("static_assert(bad); int y;", "bad", " int y;"),
+        ("using namespace bad; int y;", "bad", " int y;"),
+        ("void f() { auto l = [] __device__ (int n) { bad; }; }", "bad", None),
+        ("__attribute__((host)) __attribute__((device)) int f() { bad; }", "bad", None),
         ("__global__ void k() { bad; }", "bad", None),
         ("__constant__ bad x;", "bad", None),
         ("constexpr int f() { return bad; }", "bad", None),
@@ -203,4 +223,4 @@ def test_a_log_that_says_nothing_known_mends_nothing():
     assert not mending.mend("clang was ended by SIGSEGV")
     assert not mending.mend("other.h:1:1: error: bad")
     assert mending.mend("p.hip:1:14: error: bad") == {"p.hip"}
-    assert mending.texts == {"p.hip": "int main() { ; }"}
+    assert mending.texts == {"p.hip": "int main() { ::__forebay_left_out<0>(); }"}

@@ -68,7 +68,7 @@ def test_within_one_buffer(device, queue, numbers):
 @pytest.mark.parametrize(
     "make",
     [bytes, bytearray, memoryview, lambda data: array.array("B", data), (ctypes.c_ubyte * 40).from_buffer_copy,
-     lambda data: np.frombuffer(data, "f8"), lambda data: memoryview(data).cast("i")],
+     lambda data: np.frombuffer(data, "M8[s]"), lambda data: memoryview(data).cast("I")],
 )  # fmt: skip
 def test_anything_with_a_buffer_is_a_source(device, queue, make):
     data = bytes(range(40))
@@ -90,11 +90,84 @@ def test_anything_writable_with_a_buffer_is_a_destination(device, queue, out):
     assert (out.tobytes() if hasattr(out, "tobytes") else bytes(out)) == bytes(range(40))
 
 
+PAIR = [("a", "f4"), ("b", "i4")]
+
+
 @pytest.mark.executes
-def test_shapes_and_dtypes_may_differ(device, queue):
-    buffer = device.empty((2, 3), "i2")
-    queue.copy(buffer, np.arange(12, dtype="u1").reshape(4, 3))
-    assert buffer.get(queue=queue).tobytes() == bytes(range(12))
+@pytest.mark.parametrize(
+    ("dst", "src"),
+    [("i2", "u1"), ("f8", "i1"), ("S8", "f4"), ("u4", "i4"), ("f4", "c8"), (PAIR, "i8"), ("f8", PAIR), ("?", "f4"),
+     ("M8[s]", "f8")],
+)  # fmt: skip
+def test_shapes_may_differ_and_types_whose_numbers_are_alike(device, queue, dst, src):
+    """Bytes and structures go everywhere; the sign makes no difference, and a complex number is two."""
+    host = np.frombuffer(bytes(range(64)), src)
+    buffer, other = device.empty(64 // np.dtype(dst).itemsize, dst), device.empty((2, host.size // 2), src)
+    out = np.empty(buffer.size, dst)
+    queue.copy(buffer, host)
+    queue.copy(other, buffer)
+    queue.copy(out, other)
+    queue.finish()
+    assert out.tobytes() == bytes(range(64))
+
+
+TWO_TYPES = [("f4", "i4"), ("i4", "f4"), ("f8", "i8"), ("f4", "f8"), ("u2", "e"), ("i4", "i8"), ("c8", "i4"),
+             ("c16", "f4")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dst", "src"), TWO_TYPES)
+def test_numbers_of_two_types_are_refused(device, queue, refuses, dst, src):
+    nbytes = 64
+    to, source = (device.zeros(nbytes // np.dtype(each).itemsize, each) for each in (dst, src))
+    host, out = source.get(queue=queue), to.get(queue=queue)
+    for there, here in ((to, source), (to, host), (out, source)):
+        with refuses(ps.ArgumentTypeError, TypeError, str(to.dtype), str(source.dtype), f".view({to.dtype.str[1:]!r})"):
+            queue.copy(there, here)
+    queue.copy(to, source.view(dst))
+    queue.copy(to, host.view(dst))
+    queue.copy(out, source.view(dst))
+    queue.finish()
+
+
+@pytest.mark.parametrize(
+    "host",
+    [array.array("f", bytes(64)), memoryview(bytes(64)).cast("f"), (ctypes.c_float * 16)(), (ctypes.c_int64 * 8)()],
+)
+def test_numbers_of_two_types_are_refused_whatever_holds_them(device, queue, refuses, host):
+    buffer = device.zeros(16, "i4")
+    with refuses(ps.ArgumentTypeError, TypeError, "int32", ".view('i4')"):
+        queue.copy(buffer, host)
+    if not memoryview(host).readonly:
+        with refuses(ps.ArgumentTypeError, TypeError, "int32"):
+            queue.copy(host, buffer)
+
+
+@pytest.mark.parametrize(("dst", "src"), [("f4", "i4"), ("i8", "f8")])
+def test_numbers_of_two_types_are_refused_with_strides(device, queue, refuses, dst, src):
+    to, source = device.zeros(16, dst), device.zeros(16, src)
+    for there, here in ((to[::2], source[::2]), (to[:8], source[::2]), (to[::2], source[:8])):
+        with refuses(ps.ArgumentTypeError, TypeError, str(to.dtype), str(source.dtype), ".view"):
+            queue.copy(there, here)
+
+
+@pytest.mark.parametrize(("dst", "src"), [("f4", "i4"), ("i4", "f8")])
+def test_numbers_of_two_types_are_refused_in_graphs(device, queue, refuses, dst, src):
+    to, source = (device.zeros(64 // np.dtype(each).itemsize, each) for each in (dst, src))
+    host, out = source.get(queue=queue), to.get(queue=queue)
+    pairs = ((to, source), (to, host), (out, source))
+    graph = device.graph()
+    for there, here in pairs:
+        with refused(ps.ArgumentTypeError, TypeError, str(to.dtype), str(source.dtype), ".view"):
+            graph.add_copy(there, here)
+    for there, here in pairs:
+        with refused(ps.ArgumentTypeError, TypeError, ".view"), queue.capture():
+            queue.copy(there, here)
+    node = graph.add_copy(to, source.view(dst))
+    executable = graph.instantiate()
+    with refused(ps.ArgumentTypeError, TypeError, ".view"):
+        executable.set_copy(node, to, source)
+    executable.launch(queue)
+    queue.finish()
 
 
 @pytest.mark.parametrize("pin", [False, True])
@@ -103,7 +176,7 @@ def test_nothing_is_copied_as_nothing(device, queue, pin):
     host = ps.host_empty(0, "i4", device=device) if pin else np.empty(0, "i4")
     queue.copy(buffer, host)
     queue.copy(host, buffer)
-    queue.copy(device.empty((5, 0)), buffer)
+    queue.copy(device.empty((5, 0), "i4"), buffer)
     assert queue.empty
     assert (queue.epoch, queue.stats.copies) == (0, 0)
 

@@ -354,8 +354,8 @@ cdef int submit(
     try:
         for i in range(needed):
             if adds_local and i == function.local_at:
-                if function.last_local is None or function.last_local.nbytes != shared:
-                    function.last_local = local(shared)
+                if function.last_local is None or function.last_local.nbytes != (shared or 1):
+                    function.last_local = local(shared or 1)  # no driver takes an argument of 0 bytes
                 item = function.last_local
             else:
                 item = argument(kernel.layout[i].kind, <object> PyTuple_GET_ITEM(items, i - (
@@ -380,7 +380,7 @@ def kernel_arguments(Function function not None, shared: int, params: Any, extra
     if shared and shared > kernel.local_bytes:
         refuse_local(kernel, shared)
     if check_items(function, len(items)):
-        items.insert(function.local_at, local(shared))
+        items.insert(function.local_at, local(shared or 1))
     return tuple([argument(kernel.layout[i].kind, item) for i, item in enumerate(items)])
 
 

@@ -31,6 +31,7 @@ from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number,
 from forebay.hip.streams import queue_of
 from forebay.hip_cpp import RefusedError, build
 from forebay.hip_cpp.code import HIP_CPP, Code, is_code, unpack_code
+from forebay.hip_cpp.files import MOST_OF_CODE, read_file
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
 
@@ -209,8 +210,7 @@ def hipModuleLoad(fname: Any) -> ihipModule_t:
     if not fname:
         raise HipError(hipError_t.hipErrorInvalidValue, "the file name is empty")
     try:
-        with open(os.fsdecode(fname), "rb") as file:
-            image = file.read()
+        image = read_file(os.fsdecode(fname), MOST_OF_CODE)
     except OSError as error:
         raise HipError(hipError_t.hipErrorFileNotFound, str(error)) from error
     return _load(image)

@@ -17,6 +17,7 @@ from typing import Any
 import pcpp
 
 from forebay.hip_cpp.errors import Place, RefusedError
+from forebay.hip_cpp.files import FileRefusedError, check_file
 from forebay.hip_cpp.tokens import Token, belong, directive_tokens, tokens_of
 
 __all__ = ["preprocess"]
@@ -101,6 +102,11 @@ class Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]  # pcpp has no type
             if includepath not in self.headers:
                 raise FileNotFoundError(includepath)
             return io.StringIO(self.headers[includepath])
+        try:
+            check_file(includepath)
+        except FileRefusedError as error:
+            place = Place(shown(self.lastdirective.source), self.lastdirective.lineno)
+            raise RefusedError(f"#include: {error}", place) from None
         return super().on_file_open(is_system_include, includepath)
 
 

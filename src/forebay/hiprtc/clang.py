@@ -19,13 +19,14 @@ from typing import NamedTuple
 
 from forebay.queues.kernels.cache import BinaryCache, key_of
 
-__all__ = ["OLDEST", "VARIABLE", "Clang", "describe", "find_clang"]
+__all__ = ["OLDEST", "VARIABLE", "WARP", "Clang", "describe", "find_clang"]
 
 VARIABLE = "FOREBAY_CLANG"
 OFF = "none"
 OLDEST = 20  # the first whose back end for SPIR-V is no experiment
 NEWEST_ON_PATH = 30
 TARGET = "spirv64"
+WARP = 32  # threads, on every device: `warpSize` in include/hip/device/warps.h
 
 INCLUDE = Path(__file__).parent / "include"
 HEADERS = ("-I", str(INCLUDE), "-I", str(INCLUDE / "cuda"), "-I", str(INCLUDE / "std"))

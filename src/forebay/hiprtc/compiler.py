@@ -11,25 +11,27 @@ import hashlib
 import json
 import os
 import re
-import signal
 import struct
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from forebay.core.errors import BuildError
+from forebay.hip_cpp.files import read_file
 from forebay.hip_cpp.program import Variable
 from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
 from forebay.hiprtc import prelude
 from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang
+from forebay.hiprtc.clang_process import run_clang
 from forebay.hiprtc.header_names import overlay
+from forebay.hiprtc.included import check_included
 from forebay.hiprtc.indirect_calls import are_given, are_refused, with_direct_calls
 from forebay.hiprtc.library import with_library
-from forebay.hiprtc.mending import Mending, both_logs
+from forebay.hiprtc.mending import Mending
 from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
+from forebay.hiprtc.reach import own_text
 from forebay.hiprtc.recursion import circles, with_levels
 from forebay.hiprtc.signatures import SYMBOL, Signatures, kernel_info, plain_names, read_signatures, unquoted
 from forebay.hiprtc.source_text import as_clang_takes_it
@@ -231,9 +233,11 @@ class _Compilation:
         self.listed = folder / "read"
         self.own = folder / "headers"
         self.sources: dict[str, str] = {}
+        self.headers: Mapping[str, str] = {}
         self.changed: dict[str, Path] = {}
 
     def write_headers(self, headers: Mapping[str, str]) -> None:
+        self.headers = headers
         self.sources |= headers
         for name, text in headers.items():
             path = self.own / os.path.normpath(name)
@@ -246,7 +250,10 @@ class _Compilation:
     def module_of(self, source: str, expressions: Sequence[str] = ()) -> tuple[str, str]:
         """The LLVM module of a program, and the warnings."""
         self.sources[self.name] = source
-        mending = Mending(self.name, as_clang_takes_it(source), self._header)
+        check_included(self.name, source, self.headers, *self._folders())
+        mending = Mending(
+            self.name, as_clang_takes_it(source), self._header, lambda: self._preprocessed(mending.texts[self.name])
+        )
         more: tuple[str, ...] = ()
         first = ""
         for _ in range(ROUNDS):
@@ -258,7 +265,7 @@ class _Compilation:
                 if not changed and error.log == first:
                     raise
                 if not changed:
-                    log = both_logs(first, error.log)
+                    log = mending.explained(first, error.log)
                     raise type(error)(f"the program does not compile\n{log}", log=log) from None
                 self._write_changed({file: mending.texts[file] for file in changed if file != self.name})
                 more = MANY_ERRORS
@@ -273,7 +280,7 @@ class _Compilation:
         whole = os.path.abspath(path)
         if path.startswith("<") or whole.startswith((str(INCLUDE), *self._libraries())) or not os.path.isfile(whole):
             return None
-        return as_clang_takes_it(Path(whole).read_text(encoding="utf-8", errors="surrogateescape"))
+        return as_clang_takes_it(read_file(whole).decode(errors="surrogateescape"))
 
     def _libraries(self) -> tuple[str, ...]:
         return tuple(flag for flag in self.clang.flags if os.path.isabs(flag))
@@ -362,14 +369,16 @@ class _Compilation:
         read = [path for path in paths if path != "-" and not path.startswith(ours)]
         return {path: _digest(path) for path in (*read, *self._elsewhere(read))}
 
+    def _folders(self) -> tuple[list[str], list[str]]:
+        """Where the program's files are looked for, and those that it begins with."""
+        pairs = list(zip(self.options.includes[::2], self.options.includes[1::2], strict=True))
+        folders = [word[2:] for word in self.options.macros if word.startswith("-I")]
+        folders += [path for option, path in pairs if option != "-include"]
+        return folders, [path for option, path in pairs if option == "-include"]
+
     def _elsewhere(self, read: Sequence[str]) -> list[str]:
         """Where clang would look for these files, too, and for those that the program asks for: one may appear."""
-        folders = [word[2:] for word in self.options.macros if word.startswith("-I")]
-        folders += [
-            path
-            for option, path in zip(self.options.includes[::2], self.options.includes[1::2], strict=True)
-            if option != "-include"
-        ]
+        folders, _ = self._folders()
         folders += sorted({os.path.dirname(path) for path in read})
         within = [os.path.relpath(path, folder or ".") for path in read for folder in folders]
         texts = [*self.sources.values(), *(_text(path) for path in read)]
@@ -389,8 +398,7 @@ class _Compilation:
                 lines.append(f"#define {macro} {value if '=' in word else 1}")
             elif word.startswith("-U"):
                 lines.append(f"#undef {word[2:]}")
-        included = zip(self.options.includes[::2], self.options.includes[1::2], strict=True)
-        lines += [f'#include "{path}"' for option, path in included if option == "-include"]
+        lines += [f'#include "{path}"' for path in self._folders()[1]]
         asked = [
             f'#line 1 "{EXPRESSION}"\nextern "C" __attribute__((device)) const void* {ASKED}{number} = '
             f"(const void*)&{text.strip().removeprefix('&')};"
@@ -398,8 +406,15 @@ class _Compilation:
         ]
         return "\n".join([*lines, f'#line 1 "{self.name}"', text, *asked, ""])
 
-    def _llvm(self, text: str, more: Sequence[str] = ()) -> tuple[str, str]:
-        """The LLVM module, and the warnings."""
+    def _preprocessed(self, text: str) -> str:
+        """What the preprocessor makes of the program's own files, with their macros."""
+        command, _ = self._read_by("-E", "-dD", "-w")
+        _, made, _ = self._run(command, self._whole(text, ()))
+        libraries = (str(INCLUDE), *self._libraries(), "<")
+        return own_text(made.decode(errors="surrogateescape"), lambda file: not file.startswith(libraries))
+
+    def _read_by(self, *more: str) -> tuple[tuple[str, ...], Path | None]:
+        """The command that reads a program from the standard input, and the precompiled header in it."""
         language = (
             *(flag for flag in self.options.front_end if LANGUAGE.fullmatch(flag)),
             *HEADERS,
@@ -417,8 +432,15 @@ class _Compilation:
         command = (
             *self.clang.front_end, *FIXED, *self.options.front_end, *folders, *HEADERS, *self.clang.flags,
             "-ivfsoverlay", str(self._names()), *first,
-            "-main-file-name", self.name, "-dependency-file", str(self.listed), "-sys-header-deps", "-MT", "program",
-            "-disable-llvm-passes", "-emit-llvm", *more, "-o", "-", "-",
+            "-main-file-name", self.name, *more, "-o", "-", "-",
+        )  # fmt: skip
+        return command, header
+
+    def _llvm(self, text: str, more: Sequence[str] = ()) -> tuple[str, str]:
+        """The LLVM module, and the warnings."""
+        command, header = self._read_by(
+            "-dependency-file", str(self.listed), "-sys-header-deps", "-MT", "program", "-disable-llvm-passes",
+            "-emit-llvm", *more,
         )  # fmt: skip
         status, module, log = self._run(command, text)
         if status and header and BROKEN_HEADER.search(log):
@@ -466,27 +488,24 @@ class _Compilation:
 
     def _run(self, command: Sequence[str], text: str | bytes) -> tuple[int, bytes, str]:
         """The exit status, the output and the messages of clang; a clang that was killed says so in its messages."""
+        data = text.encode(errors="surrogateescape") if isinstance(text, str) else text
         try:
-            data = text.encode(errors="surrogateescape") if isinstance(text, str) else text
-            done = subprocess.run(command, input=data, capture_output=True, check=False)
+            status, made, said, ended = run_clang(command, data)
         except OSError as error:
             raise BuildError(f"clang does not run: {error}", log=f"{command[0]}: {error}") from None
-        log = done.stderr.decode(errors="replace").replace(f"{self.own}{os.sep}", "").strip()
-        if done.returncode < 0:
-            ended = f"{self.name}: error: clang was ended by {signal.Signals(-done.returncode).name}"
-            log = f"{ended}\n{log}"
-        return done.returncode, done.stdout, log
+        log = said.replace(f"{self.own}{os.sep}", "").strip()
+        return status, made, f"{self.name}: error: clang was ended by {ended}\n{log}" if ended else log
 
 
 def _digest(path: str) -> str:
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return hashlib.sha256(read_file(path)).hexdigest()
     except OSError:
         return ""
 
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
+        return read_file(path).decode(errors="replace")
     except OSError:
         return ""

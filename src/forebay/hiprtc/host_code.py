@@ -1,19 +1,39 @@
 """Takes code of the host out of a program, a statement or a declaration at a time, where a compiler refuses it.
 
 Brackets are matched, no more: the compiler says afterwards whether what is left is a program. Lines stay.
+
+What is left out must not change what a kernel does: a name that is found elsewhere, or a template in place of its
+specialization, would. So something of the same name stays that only code of the host can use: of a function a call that
+is an error for devices (the compiler knows which functions kernels call), of a class its declaration, of a variable or
+a type one of an incomplete type. Where that cannot be, the names are `hidden`, for `reach` to say whether kernels have
+them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from forebay.hiprtc.assembly.statements import QUIET
 
-__all__ = ["Program", "without_template"]
+__all__ = [
+    "BASES",
+    "DEVICE",
+    "LAUNCHED",
+    "LAUNCHED_BY_MACRO",
+    "MISSING",
+    "TYPE",
+    "WORD",
+    "Program",
+    "is_function",
+    "without_template",
+]
 
-DEVICE = re.compile(r"\b(?:__(?:device|global|constant|managed|shared|noinline)__|constexpr|consteval)\b")
+DEVICE = re.compile(
+    r"\b(?:__(?:device|global|constant|managed|shared|noinline)__|constexpr|consteval)\b"
+    r"|\b__attribute__\s*\(\(\s*(?:__)?(?:device|global|shared)"
+)
 MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\([^)\n]*\))?(?:[^\n\\]|\\.)*?__(?:device|global)__", re.MULTILINE | re.DOTALL
 )
@@ -29,6 +49,18 @@ CONTROL = re.compile(
     re.DOTALL,
 )
 LOOP_OR_CONDITION = re.compile(r"\s*(?:else\s+)?(if|for|while|switch|catch)\s*(?:constexpr\s*)?\(")
+SPECIALIZATION = re.compile(r"\s*template\s*<\s*>")
+TEMPLATE = re.compile(r"\s*template\s*<")
+NO_NAME = re.compile(
+    r"\s*(?:static_assert|using\s+namespace|template\s+|extern\s+template|friend|asm|__asm__|public|private|protected)\b"
+)
+BASES = re.compile(r"(?<!:):(?!:).*|\bfinal\b", re.DOTALL)
+CALLED = re.compile(r"(\w+)\s*\(")
+ANGLES = re.compile(r"<[^<>;]*>")
+BRACKETS = re.compile(r"<[^<>;]*>|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
+ENUMERATOR = re.compile(r"(?:^|[{,])\s*(\w+)")
+WORD = re.compile(r"[A-Za-z_]\w*")
+MISSING = "__forebay_is_left_out"  # an incomplete type
 INSTANCE = r"((?:::)?\w+(?:::\w+)*\s*<(?:[^<>;]|<[^<>;]*>)*>)"
 LAUNCHED = re.compile(rf"{INSTANCE}\s*\)?\s*<<<")
 LAUNCHED_BY_MACRO = re.compile(rf"hipLaunchKernel(?:GGL)?\s*\(\s*(?:HIP_KERNEL_NAME\s*)?\(?\s*{INSTANCE}")
@@ -47,12 +79,20 @@ class Program:
     ----------
     text : str
         The program.
+    more : sequence of str
+        Macros that stand for words of the device, besides those that it defines itself.
+
+    Attributes
+    ----------
+    hidden : set of str
+        What kernels must not have, because it was left out without a trace.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, more: Sequence[str] = ()) -> None:
         self._text = text
+        self.hidden: set[str] = set()
         quiet = QUIET.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
-        macros = MACRO.findall(quiet)
+        macros = [*MACRO.findall(quiet), *more]
         self._device = re.compile("|".join([DEVICE.pattern, *(rf"\b{name}\b" for name in macros)]))
         self._bare = DIRECTIVE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), quiet)
         self._cuts: dict[tuple[int, int], str] = {}
@@ -72,11 +112,12 @@ class Program:
         """Take out what is between two places."""
         self._cuts[start, end] = ""
 
-    def leave_out(self, place: int, whole: bool = False) -> str:
+    def leave_out(self, place: int, whole: bool = False, number: int = 0) -> str:
         """Take out the code of the host at a place, of a function a statement or the whole body.
 
-        Returns what that is, and nothing if it is the device's.
+        Returns what that is, and nothing if it is the device's. A compiler that finds a kernel reach it says `number`.
         """
+        instead = f"::__forebay_left_out<{number}>()"
         item = self._at(place, 0, len(self._bare))
         if item is None:
             return ""
@@ -87,23 +128,97 @@ class Program:
                 return ""
             item = inner
             head = self._bare[item.start : item.body if item.body >= 0 else item.end]
-            if not TYPE.match(head) and not _is_function(head.rstrip("; ")):
+            if not TYPE.match(head) and not is_function(head.rstrip("; ")):
                 return ""  # without it the class has another size
-        if item.body < 0 or not _is_function(head):
+        if item.body < 0 or not is_function(head):
             if self._device.search(self._whole(item)):
                 return ""
-            self._cuts[item.start, item.end] = ""
+            self._cuts[item.start, item.end] = self._declared(item, place)
             return "a declaration of the host"
-        if self._device.search(head):
+        if self._device.search(head) or self._is_in_device(place, item):
             return ""
         if place <= item.body:
+            members = _initializers(head)
+            if 0 <= members < place - item.start:
+                self._cuts[item.start + members, item.end] = f"{{ {instead}; }}"
+                return "the body of a function of the host"
             self._cuts[item.start, item.end] = ""
+            if SPECIALIZATION.match(head):
+                self.hidden |= {*CALLED.findall(_without(ANGLES, head))}
             return "a function of the host"
         if whole:
-            self._cuts[item.body + 1, item.end - 1] = self._instances(item.body, item.end)
+            self._cuts[item.body + 1, item.end - 1] = f"{self._instances(item.body, item.end)}{instead};"
             return "the body of a function of the host"
-        self._statement(place, item.body + 1, item.end - 1)
+        self._statement(place, item.body + 1, item.end - 1, instead)
         return "a statement of the host"
+
+    def _declared(self, item: _Item, place: int) -> str:
+        """What stays of a declaration that is left out; `hidden` has the names of which nothing does."""
+        whole = self._whole(item)
+        head = self._bare[item.start : item.body if item.body >= 0 else item.end].rstrip("; \n")
+        plain = without_template(head).lstrip()
+        names = _names(plain)
+        if TYPE.match(plain) and item.body >= 0:
+            if re.match(r"(?:typedef\s+)?enum\b", plain):
+                self.hidden |= {*names, *ENUMERATOR.findall(whole[len(head) :])}
+                return ""
+            return self._class_declared(item, head, plain, place)
+        if (is_function(plain) and not SPECIALIZATION.match(head)) or NO_NAME.match(plain):
+            return ""
+        known = _bare(plain.partition("=")[0])
+        if TEMPLATE.match(head) or MISSING in head or re.search(r"::\s*\w+\s*$", known):
+            self.hidden |= {*names}
+            return ""
+        if re.match(r"using\b", plain):
+            return f"typedef ::{MISSING} {names[0]};"
+        if len(known.split(",")[0].split()) < 2:  # a macro, as it seems
+            return ""
+        return f"{'typedef' if known.startswith('typedef') else 'extern'} ::{MISSING} {', '.join(names)};"
+
+    def _class_declared(self, item: _Item, head: str, plain: str, place: int) -> str:
+        """The declaration of a class without its members and bases, and of what is declared with it."""
+        bases = BASES.search(head)
+        words = WORD.findall(_bare(BASES.sub("", plain)))
+        is_typedef = words[0] == "typedef"
+        stays = f"{BASES.sub('', head).removeprefix('typedef').strip()};" if len(words) > 1 + is_typedef else ""
+        if place < item.body and not (bases and bases.start() < place - item.start):
+            stays = ""  # it is not known what class this is
+            self.hidden |= {*words[-1:]} if TEMPLATE.match(head) else set()
+        names = _names(self._bare[self._closing(item.body) : item.end].rstrip("; "))
+        return f"{stays} {'typedef' if is_typedef else 'extern'} ::{MISSING} {', '.join(names)};" if names else stays
+
+    def _is_in_device(self, place: int, item: _Item) -> bool:
+        """Whether a place is in a function of the device within one of the host, such as a lambda."""
+        for found in re.compile(r"{").finditer(self._bare, item.body + 1, place):
+            if self._closing(found.start()) > place:
+                begin = max(self._bare.rfind(sign, item.body, found.start()) for sign in ";{}")
+                if self._device.search(self._bare[begin : found.start()]):
+                    return True
+        return False
+
+    def declarations(self) -> Iterator[tuple[str, str, bool]]:
+        """What stands before the body, the whole, and whether it is the device's, of all that kernels may name.
+
+        That is all but functions of the host. One that is no specialization, nor defined outside of its class, is none
+        of theirs.
+        """
+        yield from self._declarations(0, len(self._bare))
+
+    def _declarations(self, start: int, end: int) -> Iterator[tuple[str, str, bool]]:
+        for item in self._items(start, end):
+            whole = self._whole(item)
+            head = self._bare[item.start : item.body if item.body >= 0 else item.end]
+            if is_function(head) and item.body >= 0:
+                is_device = bool(self._device.search(head))
+                if is_device or SPECIALIZATION.match(head) or re.search(r"::\s*~?\w+\s*\(", head):
+                    yield head, whole, is_device
+            elif item.body >= 0 and TYPE.match(without_template(head)):
+                members = [head] + [
+                    each for _, each, _ in self._declarations(item.body + 1, self._closing(item.body) - 1)
+                ]
+                yield head, "\n".join(members), bool(self._device.search(whole))
+            else:
+                yield head.partition("=")[0], whole, bool(self._device.search(whole))
 
     def _whole(self, item: _Item) -> str:
         return self._bare[item.start : item.end]
@@ -124,7 +239,7 @@ class Program:
             if sign == "{" and not TRANSPARENT.search(head):
                 body = found.start() if body < 0 else body
                 at = min(self._closing(at - 1), end)
-                if not _is_function(head):
+                if not is_function(head):
                     continue
             if sign == ";" or (sign == "{" and body >= 0):
                 yield _Item(start, body, at)
@@ -132,7 +247,7 @@ class Program:
         if start < end:
             yield _Item(start, body, end)
 
-    def _statement(self, place: int, start: int, end: int) -> None:
+    def _statement(self, place: int, start: int, end: int, instead: str) -> None:
         """Take out the innermost statement at a place."""
         at = start = self._past_space(start, end)
         while found := STOP.search(self._bare, at, end):
@@ -141,7 +256,7 @@ class Program:
                 at = min(self._closing(at - 1), end)
                 if at > place and LOOP_OR_CONDITION.fullmatch(self._bare, start, found.end()):
                     word = LOOP_OR_CONDITION.fullmatch(self._bare, start, found.end())[1]  # type: ignore[index]
-                    self._cuts[found.end(), at - 1] = {"for": ";;", "catch": "..."}.get(word, "0")
+                    self._cuts[found.end(), at - 1] = {"for": f";{instead};", "catch": "..."}.get(word, instead)
                     return
                 if LOOP_OR_CONDITION.fullmatch(self._bare, start, found.end()):
                     start = self._past_space(at, end)
@@ -151,14 +266,14 @@ class Program:
                 if not CONTROL.fullmatch(self._bare[start : inner - 1]):
                     continue  # a lambda, or an initializer
                 if place < at:
-                    self._statement(place, inner, at - 1)
+                    self._statement(place, inner, at - 1, instead)
                     return
             elif place < at:
                 break
             start = at = self._past_space(at, end)
         else:
             at = end
-        self._cuts[start, at] = f"{self._instances(start, at)};"
+        self._cuts[start, at] = f"{self._instances(start, at)}{instead};"
 
     def _instances(self, start: int, end: int) -> str:
         """The instances of kernels that a statement launches, which are still wanted."""
@@ -191,7 +306,38 @@ def without_template(head: str) -> str:
     return head
 
 
-def _is_function(head: str) -> bool:
+def _bare(head: str) -> str:
+    """A declaration without what is in brackets."""
+    return _without(BRACKETS, head).partition("(")[0]
+
+
+def _without(pattern: re.Pattern[str], head: str) -> str:
+    """A text without what matches, also not after that is gone."""
+    plain = ""
+    while plain != head:
+        plain, head = head, pattern.sub(" ", head)
+    return plain
+
+
+def _names(declaration: str) -> list[str]:
+    """The names that a declaration of variables or types declares, by what stands last before each comma."""
+    found = [WORD.findall(part) for part in re.sub(r"=[^,]*", " ", _bare(declaration)).split(",")]
+    return [words[-1] for words in found if words]
+
+
+def _initializers(head: str) -> int:
+    """Where the initializers of a constructor's members begin in what comes before its body; -1 without any."""
+    depth = 0
+    for found in re.compile(r"[()\[\]{}]|(?<=[)\w\s])(?<!:):(?!:)").finditer(head):
+        if found[0] == ":":
+            if not depth and ")" in head[: found.start()]:
+                return found.start()
+        else:
+            depth += 1 if found[0] in "([{" else -1
+    return -1
+
+
+def is_function(head: str) -> bool:
     """Whether what comes before a brace declares a function."""
     plain = re.sub(r"\boperator\s*(?:\(\)|[^\s\w(]+)|[=!<>]=", "operator", without_template(head))
     return "=" not in plain.split("(")[0] and bool(AFTER_PARAMETERS.search(plain))

@@ -9,6 +9,7 @@ from typing import Any
 from forebay.core.errors import BuildError, Error
 from forebay.hip_cpp import build
 from forebay.hip_cpp.code import HIP_CPP, pack_code
+from forebay.hip_cpp.files import MOST_OF_CODE, read_file
 from forebay.hiprtc import api
 from forebay.hiprtc.api import INVALID_INPUT, INVALID_PROGRAM, SUCCESS, hiprtcResult
 from forebay.hiprtc.clang import find_clang
@@ -148,8 +149,7 @@ def hiprtcLinkAddFile(
         ``HIPRTC_ERROR_PROGRAM_CREATION_FAILURE`` when it cannot be read.
     """
     try:
-        with open(os.fsdecode(file_path), "rb") as file:
-            data = file.read()
+        data = read_file(os.fsdecode(file_path), MOST_OF_CODE)
     except TypeError:
         return (INVALID_INPUT,)
     except OSError:

@@ -1,7 +1,7 @@
 """Changes to a program that clang refuses for what nvcc and hipcc take, or for the sake of its host's part.
 
 Functions that say where they run in one declaration only get it in both. Code of the host that does not compile is left
-out: no kernel comes of it. Lines stay where they are; columns change.
+out: no kernel comes of it. Lines stay where they are; columns change. What a kernel reaches of that is an error.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from forebay.hiprtc.host_code import Program
+from forebay.hip_cpp.files import read_file
+from forebay.hiprtc.host_code import MISSING, WORD, Program
+from forebay.hiprtc.reach import device_macros, reached_names
 
-__all__ = ["Mending", "Message", "both_logs", "messages_of"]
+__all__ = ["Mending", "Message", "messages_of"]
 
 STATEMENTS = 4  # after so many rounds what is left out are the bodies of functions
 
@@ -27,7 +28,26 @@ OTHER = re.compile(r"member declaration nearly matches|previous declaration is h
 CLASS = re.compile(r"\w+ defined here")
 QUALIFIED = re.compile(r"(?:~?\w+\s*(?:<[^<>;{}]*>)?\s*::\s*)+$")
 NO_FILE = re.compile(r"'([^']+)' file not found")
+HEADER = "the header"
 ANGLES = re.compile(r"\s*#\s*include\s*<")
+
+
+REACHED = re.compile(r"__forebay_left_out<(\d+)>")
+IN_FUNCTION = re.compile(r"' in .*function ('.*')")
+CALLED_BY = re.compile(r"called by")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What was left out: its place, what it is, the words of its text, and why clang refused it."""
+
+    place: str
+    what: str
+    words: frozenset[str]
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: warning: {self.what} is left out: {self.why}"
 
 
 @dataclass
@@ -64,18 +84,33 @@ class Mending:
         The program.
     read
         Gives the text of another file that clang names; None for one that is not to be changed.
+    look
+        Gives what the preprocessor makes of the program's own files, with their macros.
     """
 
-    def __init__(self, name: str, text: str, read: Callable[[str], str | None]) -> None:
+    def __init__(
+        self, name: str, text: str, read: Callable[[str], str | None], look: Callable[[], str] = lambda: ""
+    ) -> None:
         self.texts = {name: text}
-        self.told: list[str] = []
+        self.left_out: list[LeftOut] = []
         self._read = read
+        self._look = look
+        self._seen: str | None = None
         self._rounds = 0
+
+    @property
+    def told(self) -> list[str]:
+        """What is left out, as warnings."""
+        return [str(each) for each in self.left_out]
 
     def mend(self, log: str) -> set[str]:
         """Change files for the sake of what clang said; return which, and none when nothing is known to help."""
         self._rounds += 1
         errors = messages_of(log)
+        if REACHED.search(str(errors)):  # a kernel reaches what is left out
+            return set()
+        # After a header that is not there clang has read nothing more.
+        errors = [error for error in errors if NO_FILE.search(error.text)] or errors
         before = dict(self.texts)
         for error in errors:
             for each in (error, *error.notes):
@@ -96,27 +131,70 @@ class Mending:
 
     def _original(self, file: str) -> str | None:
         with contextlib.suppress(OSError):
-            return Path(file).read_text(encoding="utf-8", errors="surrogateescape")
+            return read_file(file).decode(errors="surrogateescape")
         return None
 
     def _leave_out(self, errors: Sequence[Message], whole: bool) -> None:
         """Take out the code of the host that errors are in, or `whole` bodies; nothing if one of them is not there."""
         programs: dict[str, Program] = {}
-        told = []
+        told: list[LeftOut] = []
         for error in errors:
             place = next((each for each in (error, *reversed(error.notes)) if each.file in self.texts), None)
             if place is None:
                 return  # in a header of clang's or of these, and nothing tells who asked for it
             text = self.texts[place.file]
-            program = programs.setdefault(place.file, Program(text))
+            program = programs.get(place.file)
             offset = offset_of(text, place)
+            program = program or programs.setdefault(place.file, Program(text, self._macros(error)))
             what = _without_header(program, text, offset, error)
-            what = what or program.leave_out(offset, whole)
+            what = what or program.leave_out(offset, whole, len(self.left_out) + len(told))
             if not what:
                 return
-            told.append(f"{place.file}:{place.line}:{place.column}: warning: {what} is left out: {error.text}")
-        self.told += told
+            line = frozenset(WORD.findall(text[text.rfind("\n", 0, offset) + 1 :].partition("\n")[0]))
+            told.append(LeftOut(f"{place.file}:{place.line}:{place.column}", what, line, error.text))
+        hidden = set().union(*(program.hidden for program in programs.values()))
+        if hidden and hidden & reached_names(self._seen or ""):
+            return  # another thing of this name would take its place
+        self.left_out += told
         self.texts |= {file: program.text() for file, program in programs.items()}
+
+    def _macros(self, error: Message) -> list[str]:
+        """The macros of headers that stand for words of the device."""
+        if NO_FILE.search(error.text):
+            return []
+        if self._seen is None:
+            self._seen = self._look()
+        return device_macros(self._seen)
+
+    def explained(self, first: str, last: str) -> str:
+        """Return the log of a program that is refused: what clang said first and last, and what explains that."""
+        errors = messages_of(last)
+        reached = [(error, found) for error in errors if (found := REACHED.search(str(error)))]
+        if reached:
+            told = [self._reached(error, self.left_out[int(found[1])]) for error, found in reached]
+            return "\n".join(dict.fromkeys(told))
+        known = {(error.line, error.text) for error in messages_of(first)}
+        if known >= {(error.line, error.text) for error in errors}:
+            return first
+        words = {word for error in errors for each in (error, *error.notes) for word in WORD.findall(each.text)}
+        notes = [
+            f"{each.place}: note: {each.what} was not found, and is left out"
+            if each.what.startswith(HEADER)
+            else f"{each.place}: note: {each.what} is left out: {each.why}"
+            for each in self.left_out
+            if each.what.startswith(HEADER) or each.words & words
+        ]
+        lines = [line for line in last.splitlines() if "__forebay" not in line or "error: " in line]
+        text = "\n".join(lines).replace(f"struct {MISSING}", MISSING).replace(MISSING, "a type that is left out")
+        return "\n".join([first, text, *notes])
+
+    @staticmethod
+    def _reached(error: Message, what: LeftOut) -> str:
+        function = IN_FUNCTION.search(error.text)
+        callers = [f"{each.file}:{each.line}:{each.column}: note: {each.text}" for each in error.notes]
+        where = f"in {function[1]}, which kernels reach" if function else "which kernels reach"
+        notes = [each for each in callers if CALLED_BY.search(each)]
+        return "\n".join([f"{what.place}: error: {what.why} ({where})", *notes])
 
     def _declarations(self, error: Message) -> Iterator[tuple[str, int]]:
         """Where the two declarations begin of a function that says in one only where it runs."""
@@ -136,12 +214,6 @@ class Mending:
             yield error.file, place - (len(qualified[0]) if qualified else 0)
 
 
-def both_logs(first: str, last: str) -> str:
-    """Return the log of a program that is refused, with what clang says after the last change if that is news."""
-    told = {(error.line, error.text) for error in messages_of(first)}
-    return first if told >= {(error.line, error.text) for error in messages_of(last)} else f"{first}\n{last}"
-
-
 def offset_of(text: str, place: Message) -> int:
     """Return where in the text a message is; clang counts bytes."""
     lines = text.split("\n")
@@ -158,7 +230,7 @@ def _without_header(program: Program, text: str, offset: int, error: Message) ->
     if not found or not ANGLES.match(text, start):
         return ""
     program.blank(start, (text + "\n").find("\n", start))
-    return f"the header {found[1]}"
+    return f"{HEADER} {found[1]}"
 
 
 def _members(text: str, start: int, rest: str) -> Iterator[int]:

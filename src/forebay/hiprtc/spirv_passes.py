@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from forebay.hiprtc.bounds import comparing_negated
+from forebay.hiprtc.lockstep import relying_on_lockstep
 from forebay.hiprtc.recursion import recursive
 from forebay.hiprtc.signatures import KernelSignature
 from forebay.hiprtc.spinning import spinning
@@ -72,12 +73,18 @@ def finish_module(
     spirv.free_width()
     spirv.part_waiting()
     spirv.keep_bounds()
+    relying = spirv.relying()
     dynamic = spirv.pass_shared_memory()
     spirv.describe(kernels, dynamic, renamed)
     found = find_early_returns(spirv.dumps())
     if found.kernels:
         spirv.say(RETURNS_EARLY)
     warnings = [
+        f"warning: the kernel {renamed.get(name, name)} reads volatile shared memory that other threads of a warp have "
+        "written, without a barrier: threads of a warp do not go on together here, so __syncwarp() must stand between"
+        for name in relying
+    ]
+    warnings += [
         f"warning: threads of the kernel {name} may return or part before a barrier that others reach. Intel's runtime "
         f"for CPUs does not let that pass, and forebay cannot mend it here: {reason}"
         for name, reason in found.refused.items()
@@ -137,6 +144,12 @@ class _Module(SpirvModule):
         ]  # fmt: skip
         if users & self.entries.keys():
             self.say(COUNTED_WARPS)
+
+    def relying(self) -> list[str]:
+        """The kernels whose threads rely on going on together, see `lockstep`."""
+        variables = [each for opcode in (VARIABLE, OPERATION) for each in self.all_of(opcode)]
+        users = self.with_callers(relying_on_lockstep(self.functions(), variables))
+        return [name for number, name in self.entries.items() if number in users]
 
     def part_waiting(self) -> None:
         """Say that kernels whose threads may wait for each other are not to be made into vectors, see `spinning`."""

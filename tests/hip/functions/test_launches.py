@@ -5,10 +5,10 @@ import ctypes
 import numpy as np
 import pytest
 
-from forebay import hip
+from forebay import hip, hiprtc
 
 from ..conftest import ok
-from ..helpers import E, K, N, code, instantiate, ints, read, together
+from ..helpers import E, K, N, code, instantiate, ints, launch, read, replay, together
 
 # Each group waits until all are there, but not for ever: what it sees then is its result.
 MEETING = b"""
@@ -161,3 +161,38 @@ def test_captured(function, streams):
     ok(hip.hipGraphLaunch(executable, stream))
     ok(hip.hipStreamSynchronize(stream))
     assert read(memory, 10) == [7] * 10
+
+
+ROOM = b"""
+extern "C" __global__ void maybe(int* out, int uses) {
+    extern __shared__ int room[];
+    if (uses) room[threadIdx.x] = 7;
+    out[threadIdx.x] = uses ? room[threadIdx.x] : 5;
+}
+"""
+
+
+@pytest.mark.executes
+def test_dynamic_shared_memory_may_have_no_bytes(device, streams):
+    program, (stream,), memory = ok_rtc(hiprtc.hiprtcCreateProgram(ROOM, b"room", 0, None, None)), streams(1), ints()
+    ok_rtc(hiprtc.hiprtcCompileProgram(program, 0, None))
+    binary = bytearray(ok_rtc(hiprtc.hiprtcGetCodeSize(program)))
+    ok_rtc(hiprtc.hiprtcGetCode(program, binary))
+    maybe = ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(binary)), b"maybe"))
+    for uses, shared, expected in ((0, 0, 5), (1, 40, 7), (0, 0, 5)):
+        launch(maybe, stream, memory, uses, groups=1, block=10, shared=shared)
+        ok(hip.hipStreamSynchronize(stream))
+        assert read(memory)[:10] == [expected] * 10
+    ok(hip.hipMemset(memory, 0, 40))
+    given = values(memory, 0)
+    params = hip.hipKernelNodeParams(hip.dim3(10), None, maybe, (1,), addresses(given), 0)
+    graph = ok(hip.hipGraphCreate(0))
+    ok(hip.hipGraphAddKernelNode(graph, None, 0, params))
+    replay(graph, stream)
+    assert read(memory)[:10] == [5] * 10
+
+
+def ok_rtc(result):
+    code, *outputs = result
+    assert code == hiprtc.hiprtcResult.HIPRTC_SUCCESS
+    return outputs[0] if outputs else None

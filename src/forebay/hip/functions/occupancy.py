@@ -13,6 +13,7 @@ from forebay.hip.errors import HipError, api
 from forebay.hip.functions.attributes import kernel_of
 from forebay.hip.memory import size_of
 from forebay.hip.modules import function_of
+from forebay.hiprtc.clang import WARP
 from forebay.queues.kernels.kernel import Kernel
 
 __all__ = [
@@ -64,8 +65,8 @@ def _block_size(kernel: Kernel, shared: Any, limit: Any) -> tuple[int, int]:
         raise HipError(hipError_t.hipErrorInvalidValue, f"{shared} bytes of local memory")
     largest = min(kernel.max_block_size, limits.group_size[0])
     block = min(largest, limit) if limit > 0 else largest
-    if block >= limits.lockstep:
-        block -= block % limits.lockstep
+    if block >= WARP:
+        block -= block % WARP
     return max(kernel.device.info.compute_units, 1), block
 
 

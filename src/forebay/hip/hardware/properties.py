@@ -10,6 +10,7 @@ from forebay.core.errors import ArgumentTypeError
 from forebay.hip.devices import device_number, device_of, infos
 from forebay.hip.enums import HIP_VERSION_MAJOR, HIP_VERSION_MINOR, hipError_t
 from forebay.hip.errors import HipError, Result, api
+from forebay.hiprtc.clang import WARP
 
 __all__ = [
     "hipChooseDevice",
@@ -208,7 +209,7 @@ def fill_in(properties: Any, number: int) -> None:
     properties.totalConstMem = limits.constant_bytes
     properties.memPitch = min(limits.allocation, 0x7FFFFFFF)
     properties.clockRate, properties.l2CacheSize = limits.clock_khz, limits.cache_bytes
-    properties.warpSize = limits.lockstep
+    properties.warpSize = WARP
     properties.integrated = int(limits.shares_memory)
     properties.managedMemory = properties.canMapHostMemory = int(limits.has_shared)
     properties.unifiedAddressing = int(driver.has_addresses)

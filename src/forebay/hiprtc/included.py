@@ -1,0 +1,69 @@
+"""Looks at the files that a program includes before a compiler opens them: it would read what has no end."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from forebay.core.errors import BuildError
+from forebay.hip_cpp.files import FileRefusedError, read_file
+
+__all__ = ["check_included"]
+
+INCLUDED = re.compile(
+    r"""^[ \t]*\#[ \t]*(?:include|include_next|import|embed)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)""", re.MULTILINE
+)
+
+
+def check_included(
+    name: str, source: str, headers: Mapping[str, str], folders: Sequence[str], forced: Sequence[str]
+) -> None:
+    """Refuse a program that includes something other than regular files, or one that is too large.
+
+    Names that macros give are not looked at: there the limits of the compiler's process hold.
+
+    Parameters
+    ----------
+    name, source
+        What messages call the program, and its text.
+    headers
+        Files that it may include, by name.
+    folders
+        Where others are looked for.
+    forced
+        Files that are included before it.
+
+    Raises
+    ------
+    BuildError
+    """
+    before = "".join(f'#include "{path}"\n' for path in forced)
+    left = [("command line", before, ""), (name, source, ""), *((each, text, "") for each, text in headers.items())]
+    seen: set[str] = set()
+    while left:
+        file, text, folder = left.pop()
+        for found in INCLUDED.finditer(text):
+            path = found[1] or found[2]
+            if path in headers:
+                continue
+            try:
+                read = next(_read(path, [*([folder] if found[1] else []), *folders]), None)
+            except FileRefusedError as error:
+                line = text.count("\n", 0, found.start()) + 1
+                log = f"{file}:{line}:1: error: {error}"
+                raise BuildError(f"the program does not compile\n{log}", log=log) from None
+            if read and read[0] not in seen:
+                seen.add(read[0])
+                left.append((*read, os.path.dirname(read[0])))
+
+
+def _read(path: str, folders: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for folder in folders:
+        whole = os.path.join(folder, path)
+        try:
+            yield whole, read_file(whole).decode(errors="surrogateescape")
+        except FileRefusedError:
+            raise
+        except (OSError, ValueError):  # not there, or a folder
+            continue
