@@ -27,7 +27,9 @@ kernel void two(global int *out, global const int *first, constant int *second) 
     out[0] = first[0] * 1000 + second[0];
 }
 kernel void count(global int *out, global const int *in) { out[in[0]] += in[1]; }
-kernel void bump(global int *out, global int *own, global const int *kept) { out[0] = ++own[0] * 100 + ++own[1] + kept[0]; }
+kernel void bump(global int *out, global int *own, global const int *kept) {
+    out[0] = ++own[0] * 100 + ++own[1] + kept[0];
+}
 """
 
 
@@ -373,7 +375,7 @@ def test_what_a_kernel_wrote_is_lost_behind_a_gate_too(device, make_queue, kerne
     device.finish()
     launches = [LAUNCHES[form](queue, kernels["bump"], out) for out in outs]
     found = []
-    for turn in range(3):
+    for _ in range(3):
         gate = hold(queue)
         for i in range(40):
             launches[i % 2]()
