@@ -5,6 +5,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
 from forebay.core.epochs cimport Epochs
+from forebay.core.marker cimport Marker
 from forebay.core.state cimport DeviceState, QueueState
 from forebay.core.uses cimport Point
 
@@ -19,6 +20,7 @@ cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_
 cdef object take_spare(DeviceState* device, object size)  # memory that is done but must not be released now, or None
 cdef bint has_retired(DeviceState* device) noexcept nogil
 cdef void collect_queue(QueueState* queue)
+cdef void collect_reached(DeviceState* device, Marker* marker)
 cdef void collect_device(DeviceState* device)
 cdef void collect_all(DeviceState* device)
 cdef Status reach_point(DeviceState* device, Epochs* queue, uint64_t epoch) noexcept nogil

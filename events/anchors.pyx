@@ -461,16 +461,15 @@ cdef void trim_staging(QueueState* queue, vector[PyObject*]& dropped) noexcept n
 
 
 cdef void collect_queue(QueueState* queue):
-    """Give back what the queue's completed commands used."""
+    """Give back what the queue's completed commands used. Does not wait for another thread that has its lock."""
     cdef vector[QueueAnchor] anchors
     cdef vector[Marker*] markers
     cdef vector[PyObject*] dropped
     cdef vector[Retired*] done
     cdef size_t i
-    if not holds_something(queue):
+    if not holds_something(queue) or not queue.lock.try_lock():
         return
     with nogil:
-        queue.lock.lock()
         while not queue.anchors.empty() and poll_marker(queue.anchors.front().after) != 0:
             anchors.push_back(queue.anchors.front())
             queue.anchors.pop_front()
@@ -490,6 +489,14 @@ cdef void collect_queue(QueueState* queue):
     for i in range(dropped.size()):
         Py_XDECREF(dropped[i])
     drop(queue.device, done)
+
+
+cdef void collect_reached(DeviceState* device, Marker* marker):
+    """Give back what the queue of a marker that is reached has used, if there still is one."""
+    cdef QueueState* queue = find_queue(device, marker.queue.queue_id)
+    if queue != NULL:
+        collect_queue(queue)
+        release_queue_state(queue)
 
 
 cdef Status reach_point(DeviceState* device, Epochs* epochs, uint64_t epoch) noexcept nogil:

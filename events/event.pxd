@@ -1,5 +1,7 @@
 """Events as Python sees them."""
 
+from libcpp.vector cimport vector
+
 from forebay.core.marker cimport Marker
 from forebay.core.state cimport DeviceState
 
@@ -17,3 +19,4 @@ cdef Event new_event(object device, DeviceState* state, bint timing)
 cdef void set_marker(Event event, Marker* marker, bint timed, object queue)
 cdef void set_captured(Event event, tuple point)
 cdef tuple captured_point(Event event)
+cdef int reach(object device, DeviceState* state, vector[Marker*]& markers, object what) except -1

@@ -8,11 +8,12 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
+from forebay.core.epochs cimport completed_epoch
 from forebay.core.marker cimport Marker, poll_marker, release_marker, retain_marker
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, release_device_state
-from forebay.events.anchors cimport collect_device
-from forebay.sync.finish cimport wait_on_host, wait_on_host_for_all
+from forebay.events.anchors cimport collect_device, collect_reached
+from forebay.sync.finish cimport wait_on_host_for_all
 
 from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError
 from forebay.core.process import closed_error, refuse_on_host_thread
@@ -80,12 +81,35 @@ cdef Marker* timed_marker(Event event) except NULL:
 
 cdef bint ask(Event event, Marker* marker) except -1:
     """Return whether the marker is reached. Never blocks."""
+    cdef bint known = marker.epoch <= completed_epoch(marker.queue)
     cdef int status
     with nogil:
         status = poll_marker(marker)
     if status < 0:
         event.device._raise_execution_error(status, repr(event))
+    if status == 1 and not known:
+        collect_reached(event.state, marker)
     return status == 1
+
+
+cdef int reach(object device, DeviceState* state, vector[Marker*]& markers, object what) except -1:
+    """Block until all markers are reached, and release them. Takes one host synchronize, none if it is known.
+
+    Each wait of the host for points of queues, and not for a whole queue or device, ends here: what the queues have
+    done is given back. A program may never call `finish`.
+    """
+    cdef Status status
+    cdef size_t i
+    with nogil:
+        status = wait_on_host_for_all(state, markers)
+    for i in range(markers.size()):
+        if status == 0:
+            collect_reached(state, markers[i])
+        release_marker(markers[i])
+    markers.clear()
+    if status != 0:
+        device._raise(status, str(what))
+    return 0
 
 
 cdef uint64_t time_of(Event event, Marker* marker) except? 0:
@@ -102,8 +126,6 @@ def wait_for_all(events: Iterable[Event]) -> None:
     cdef vector[Marker*] markers
     cdef DeviceState* state
     cdef Event event
-    cdef Status status
-    cdef size_t i
     refuse_on_host_thread("Waiting for events")
     by_device = {}
     for event in events:
@@ -115,13 +137,7 @@ def wait_for_all(events: Iterable[Event]) -> None:
             if event.marker != NULL:
                 markers.push_back(retain_marker(event.marker))
         state = event.state
-        with nogil:
-            status = wait_on_host_for_all(state, markers)
-            for i in range(markers.size()):
-                release_marker(markers[i])
-        markers.clear()
-        if status != 0:
-            device._raise(status, f"{len(own)} events")
+        reach(device, state, markers, f"{len(own)} events")
 
 
 cdef class Event:
@@ -190,19 +206,14 @@ cdef class Event:
         Exception
             Whatever a host function of its queue raised meanwhile.
         """
-        cdef Marker* marker
-        cdef Status status
+        cdef vector[Marker*] markers
         self._check_outside("wait()")
         if self.marker == NULL:
             return
         refuse_on_host_thread("Event.wait()")
-        marker = retain_marker(self.marker)
+        markers.push_back(retain_marker(self.marker))
         queue = self.queue()
-        with nogil:
-            status = wait_on_host(self.state, marker)
-            release_marker(marker)
-        if status != 0:
-            self.device._raise(status, repr(self))
+        reach(self.device, self.state, markers, self)
         collect_device(self.state)
         self.device._give_back_memory()
         if queue is not None:  # what host functions raised keeps their queue

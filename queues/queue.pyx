@@ -466,6 +466,8 @@ cdef class Queue:
             self._raise(status, "query")
         if reached < 0:
             self.device._raise_execution_error(reached, repr(self))
+        if reached == 1:
+            collect_queue(self.state)
         return reached == 1
 
     def finish(self, timeout: SupportsFloat | None = None) -> None:

@@ -212,16 +212,9 @@ cdef void count_synchronize(DeviceState* device) noexcept nogil:
     device.registry_lock.unlock()
 
 
-cdef Status wait_on_host(DeviceState* device, Marker* marker) noexcept nogil:
-    """Block until the marker is reached. Takes one host synchronize, or none when it is known to be reached."""
-    if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
-        return 0
-    count_synchronize(device)
-    return await_event(device, marker)
-
-
 cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil:
-    """Block until all markers are reached, with one host synchronize. They belong to this device and are for the host.
+    """Block until all markers are reached: one host synchronize, or none when it is known. They are for the host, and
+    belong to this device.
     """
     cdef vector[void*] events
     cdef Status status

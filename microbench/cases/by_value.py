@@ -1,4 +1,4 @@
-"""Bytes by value: larger than kernel parameters may be, so they go through a buffer."""
+"""Bytes by value: larger than kernel parameters may be, so they go through a buffer. The kernel's pointer is const."""
 
 from __future__ import annotations
 

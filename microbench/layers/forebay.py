@@ -152,10 +152,11 @@ class Queues(OfQueues):
         return self.subject(timed("launch(kernel, 1, 1, a, 100); finish()", **names), queue, hold=False)
 
     def by_value(self, nbytes: int, change: str) -> Subject:
-        """A launch with bytes by value, which are the same or new ones."""
+        """A launch with bytes by value, which are the same or new ones. Only bytes that are const may stay the same."""
         (queue,) = self.queues(1)
+        kernel = self.device.program("kernel void read(global const float *a, int n) { }")["read"]
         first, second = (ps.by_value(bytes([value]) * nbytes) for value in range(2))
-        names: dict[str, Any] = {"launch": queue.launch, "kernel": self.take(), "a": first, "b": second}
+        names: dict[str, Any] = {"launch": queue.launch, "kernel": kernel, "a": first, "b": second}
         if not change:
             return self.subject(timed("launch(kernel, 1, 1, a, 100)", **names), queue)
         both = "launch(kernel, 1, 1, a, 100); launch(kernel, 1, 1, b, 100)"

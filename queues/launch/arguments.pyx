@@ -155,10 +155,11 @@ cdef inline bint is_open_buffer(Kernel kernel, Buffer buffer):
 cdef class ByValue:
     """An argument for a pointer parameter whose bytes are passed by value: ``ps.by_value(array)``.
 
-    The kernel gets a pointer to a copy of the bytes on the device. The copy is updated before the kernel runs, but only
-    if the bytes have changed since the last launch of this kernel on this queue. Anything the kernel writes there is
-    lost. The launch takes the bytes as they are when it is called; they may be changed as soon as it returns. The
-    ByValue may be used again. ``bytes``, NumPy structured scalars and ctypes structures do not need to be wrapped.
+    The kernel gets a pointer to a copy of the bytes on the device. The copy is updated before the kernel runs; if the
+    pointer is const, only when the bytes have changed since the last launch of this kernel on this queue. Anything the
+    kernel writes there is lost. The launch takes the bytes as they are when it is called; they may be changed as soon as
+    it returns. The ByValue may be used again. ``bytes``, NumPy structured scalars and ctypes structures do not need to
+    be wrapped.
 
     Parameters
     ----------

@@ -21,7 +21,9 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, HAS_BYTES, Views, check_elements, pack_arguments, release_views
 )
-from forebay.queues.launch.by_value cimport apply_uploads, make_room, spilled_bytes, upload_spills, use_spills
+from forebay.queues.launch.by_value cimport (
+    apply_uploads, end_uploads, make_room, needs_uploads, spilled_bytes, upload_again, upload_spills, use_spills
+)
 from forebay.queues.launch.grid cimport read_geometry
 from forebay.queues.launch.launch cimport (
     NO_ARGUMENT, ask_step, ask_step_again, count_launch, create_plan, hold_arguments, note_gathered, note_writes,
@@ -30,7 +32,7 @@ from forebay.queues.launch.launch cimport (
 from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorcall, vectorcallfunc
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.sync.ordering cimport (
-    Order, abort_command, begin_command, end_command, end_order, is_ready_to_launch, waits_of
+    Order, abort_command, begin_command, end_order, is_ready_to_launch, waits_of
 )
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, NotSupportedError
@@ -136,6 +138,8 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     bound.plan_owner = owner
     if views.unusual & HAS_BYTES:
         bind_by_value(queue, state, kernel, bound.plan, packed, &views)
+        if needs_uploads(bound.plan):
+            bound.vectorcall = <vectorcallfunc> call_uploading
     status = set_changed_arguments(bound.plan, packed, &bytes_set, &bytes_skipped, &failed_at)
     if status != 0:
         raise_launch_error(queue, kernel, status, failed_at)
@@ -167,19 +171,25 @@ cdef Status submit_following(QueueState* state, Plan* plan, const Geometry* geom
 
 
 cdef Status launch_bound_gathered(
-    QueueState* state, Plan* plan, const Geometry* geometry, bint follows, vector[Uses*]& written
+    QueueState* state, Plan* plan, const Geometry* geometry, bint follows, vector[Uses*]& written, uint32_t* failed_at
 ) noexcept nogil:
     cdef Order order
+    cdef Waits waits
+    cdef uint64_t uploads
     cdef Status status = begin_command(state, &order)
     if status != 0:
         return status
-    if follows:
-        status = submit_following(state, plan, geometry, waits_of(state, &order))
-    else:
-        status = submit_bound(state, plan, geometry, waits_of(state, &order))
+    status = upload_again(state, plan, waits_of(state, &order), &uploads, failed_at)
+    apply_uploads(state, &order, uploads)
+    if status == 0:
+        waits = no_waits() if uploads else waits_of(state, &order)
+        if follows:
+            status = submit_following(state, plan, geometry, waits)
+        else:
+            status = submit_bound(state, plan, geometry, waits)
     if status == 0:
         note_gathered(state, plan, written)
-    return end_command(state, &order, status)
+    return end_uploads(state, &order, uploads, status)
 
 
 cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
@@ -189,7 +199,7 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
     cdef const char* packed = bound.plan.values.data()
     cdef Collecting answer = NOT_COLLECTED
     if status == NO_PLAN:
-        if bound.state.barred & BY_STEP:
+        if bound.state.barred & BY_STEP and not needs_uploads(bound.plan):
             answer = ask_step(bound.state, bound.kernel, &bound.geometry, packed, &failed_at)
         held = hold_arguments(bound.kernel, (<PyTupleObject*> bound.arguments).ob_item, written)
         answer = ask_step_again(bound.state, bound.kernel, &bound.geometry, packed, answer)
@@ -197,7 +207,8 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
             bound.plan.epoch = submitted_epoch(bound.state.epochs)
             return 0
         with nogil:
-            status = launch_bound_gathered(bound.state, bound.plan, &bound.geometry, bound.follows, written)
+            status = launch_bound_gathered(
+                bound.state, bound.plan, &bound.geometry, bound.follows, written, &failed_at)
         del held
     if status == QUEUE_CAPTURED:
         capture = bound.queue._capture
@@ -205,7 +216,7 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
             return launch_bound_uncommon(bound, NO_PLAN)  # it has ended meanwhile
         return 1
     if status != 0:
-        raise_launch_error(bound.queue, bound.kernel, status, NO_ARGUMENT)
+        raise_launch_error(bound.queue, bound.kernel, status, failed_at)
     tell_step(bound.state, answer, bound.kernel, &bound.geometry, packed)
     return 0
 
@@ -240,12 +251,23 @@ cdef object call_following(BoundLaunch bound, PyObject* const* arguments, size_t
     return call(bound, True, flags, keywords)
 
 
+cdef object call_uploading(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
+    """Call a bound launch whose kernel may write to bytes by value: they are uploaded before."""
+    if PyVectorcall_NARGS(flags) or keywords != NULL:
+        raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
+    if bound.state.device.closings.load(memory_order_relaxed) != bound.closings:
+        bound._check_arguments()
+    launch_bound_uncommon(bound, NO_PLAN)
+    return None
+
+
 @cython.no_gc_clear
 cdef class BoundLaunch:
     """A launch with its queue, geometry and arguments checked and packed once; calling it only makes the driver call.
 
     `Kernel.bind` makes it. A call still takes the queue's lock, obeys the null-queue rules and counts as a command. Any
-    thread may call it. It keeps its queue, kernel and buffers alive.
+    thread may call it. It keeps its queue, kernel and buffers alive. Bytes by value are those of when it was bound; a
+    call uploads them again where the pointer is not const.
 
     Attributes
     ----------

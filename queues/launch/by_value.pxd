@@ -1,4 +1,6 @@
-"""Spilled arguments: bytes by value for pointer parameters. They are uploaded only when they have changed."""
+"""Spilled arguments: bytes by value for pointer parameters. They are uploaded when they have changed, or when the kernel
+may have written to them.
+"""
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -16,4 +18,9 @@ cdef Status upload_spills(
     QueueState* state, Plan* plan, const char* packed, Waits waits, uint64_t* uploads, uint32_t* failed_at
 ) noexcept nogil
 cdef void apply_uploads(QueueState* state, Order* order, uint64_t uploads) noexcept nogil
+cdef Status end_uploads(QueueState* state, Order* order, uint64_t uploads, Status status) noexcept nogil  # unlocks
+cdef bint needs_uploads(Plan* plan) noexcept nogil
+cdef Status upload_again(
+    QueueState* state, Plan* plan, Waits waits, uint64_t* uploads, uint32_t* failed_at
+) noexcept nogil
 cdef int make_room(object queue, QueueState* state, uint64_t kernel_id, Plan* bound, const char* packed) except -1

@@ -1,5 +1,8 @@
 """A plan's spill buffers, and the uploads to them.
 
+Bytes that the kernel only reads are uploaded when they differ from those of its last launch. Bytes that it may write to
+are uploaded for each launch.
+
 A buffer belongs to one parameter of one plan, so only launches of one kernel on one queue use it, and these run in
 order. A command before the launch therefore writes it in place, even if earlier launches have not read it yet. The
 other hazards of shared argument buffers (two queues, two threads, a graph) cannot occur.
@@ -22,7 +25,7 @@ from forebay.events.anchors cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.copies cimport host_memory_of
-from forebay.sync.ordering cimport Order, apply_command, count_command
+from forebay.sync.ordering cimport Order, apply_command, count_command, end_command, end_order
 
 # Each upload has a slot of its own, because earlier ones may not have been read yet. An event for each costs more than
 # the copy does, so a piece of memory has several slots and one event.
@@ -39,9 +42,11 @@ cdef inline PackedBytes* spilled_at(Plan* plan, const char* packed, size_t index
     return slot if plan.parameters[index].kind == POINTER and slot.allocation == SPILLED else NULL
 
 
-cdef inline bint is_uploaded(Spill* spill, const PackedBytes* given) noexcept nogil:
+cdef inline bint is_uploaded(Plan* plan, size_t index, const PackedBytes* given) noexcept nogil:
+    """Return whether the kernel finds these bytes without an upload. Where it may write to them, it has: then never."""
+    cdef Spill* spill = &plan.spills[index]
     return (
-        spill.known and spill.nbytes == given.nbytes
+        not plan.parameters[index].writes and spill.known and spill.nbytes == given.nbytes
         and memcmp(spill.last, given.data, spill.nbytes) == 0
     )
 
@@ -98,7 +103,7 @@ cdef Status choose_uploads(QueueState* state, Plan* plan, const char* packed) no
         return NO_ROOM
     for i in range(plan.parameters.size()):
         given = spilled_at(plan, packed, i)
-        if given == NULL or is_uploaded(&plan.spills[i], given):
+        if given == NULL or is_uploaded(plan, i, given):
             continue
         spill = &plan.spills[i]
         if spill.capacity < given.nbytes or not has_staging(state, spill, given.nbytes):
@@ -186,6 +191,59 @@ cdef void apply_uploads(QueueState* state, Order* order, uint64_t uploads) noexc
             count_command(state)
 
 
+cdef Status end_uploads(QueueState* state, Order* order, uint64_t uploads, Status status) noexcept nogil:
+    """End a launch like `end_command`, after its uploads were applied."""
+    if uploads == 0:
+        return end_command(state, order, status)
+    if status == 0:
+        count_command(state)
+    state.lock.unlock()
+    end_order(order)
+    return status
+
+
+# -- bound launches
+
+
+cdef bint needs_uploads(Plan* plan) noexcept nogil:
+    """Return whether the kernel may write to bytes by value that were bound, so that each call must upload them."""
+    cdef size_t i
+    for i in range(plan.spills.size()):
+        if plan.parameters[i].writes and plan.spills[i].capacity != 0:
+            return True
+    return False
+
+
+cdef Status upload_again(
+    QueueState* state, Plan* plan, Waits waits, uint64_t* uploads, uint32_t* failed_at
+) noexcept nogil:
+    """Upload the bound bytes that the kernel may have written to. The queue is locked and stays locked.
+
+    They still are in the staging memory of the first upload, which nobody else fills. `uploads` is as in
+    `upload_spills`.
+    """
+    cdef Spill* spill
+    cdef Memory source
+    cdef Status status
+    cdef size_t i
+    uploads[0] = 0
+    for i in range(plan.spills.size()):
+        spill = &plan.spills[i]
+        if not plan.parameters[i].writes or spill.capacity == 0:
+            continue
+        source = spill.staging.front().memory
+        source.address = <uint64_t> <uintptr_t> spill.last
+        status = state.driver.copy(
+            state.handle, &spill.device.memory, &source, spill.nbytes, waits if uploads[0] == 0 else no_waits(), NULL)
+        if status != 0:
+            failed_at[0] = <uint32_t> i
+            return status
+        uploads[0] += 1
+        plan.epoch = submitted_epoch(state.epochs) + uploads[0]  # the launch may fail
+        state.counts.arg_bytes_set += spill.nbytes
+    return 0
+
+
 # -- memory, allocated with the GIL and put in place without it
 
 
@@ -231,7 +289,7 @@ cdef void look_for_needs(
         for i in range(plan.parameters.size()):
             given = spilled_at(plan, packed, i)
             spill = &plan.spills[i]
-            if given == NULL or is_uploaded(spill, given):
+            if given == NULL or is_uploaded(plan, i, given):
                 continue
             room.parameter = i
             room.nbytes = given.nbytes

@@ -15,8 +15,8 @@ from forebay.events.anchors cimport collect_device
 from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, HAS_BYTES, RAN_PYTHON, argument_error, check_elements, release_views
 )
-from forebay.queues.launch.by_value cimport apply_uploads, make_room
-from forebay.sync.ordering cimport Order, begin_command, end_command, end_order, gather_ahead, waits_of
+from forebay.queues.launch.by_value cimport apply_uploads, end_uploads, make_room
+from forebay.sync.ordering cimport Order, begin_command, gather_ahead, waits_of
 
 from forebay.core.errors import ClosedError, InvalidArgumentError
 from forebay.queues.launch.arrays import launch_with_arrays
@@ -127,13 +127,7 @@ cdef Status launch_gathered(
             status = submit_launch(state, plan, geometry, packed, waits, failed_at)
     if status == 0:
         note_gathered(state, plan, written)
-    if uploads == 0:
-        return end_command(state, &order, status)
-    if status == 0:
-        count_command(state)
-    state.lock.unlock()
-    end_order(&order)
-    return status
+    return end_uploads(state, &order, uploads, status)
 
 
 cdef Collecting ask_step(

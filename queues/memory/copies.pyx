@@ -13,17 +13,17 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_XDECREF, Py_XINCREF
 from libc.stdint cimport uintptr_t
 from libc.string cimport memcpy
+from libcpp.vector cimport vector
 
 from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, element_of
 from forebay.core.epochs cimport submitted_epoch
-from forebay.core.marker cimport Marker, new_marker, release_marker, retain_marker
+from forebay.core.marker cimport Marker, new_marker, retain_marker
 from forebay.core.state cimport QueueAnchor, QueueState
 from forebay.core.uses cimport Uses, note_use
 from forebay.events.anchors cimport collect_queue
-from forebay.events.event cimport new_event, set_marker
+from forebay.events.event cimport new_event, reach, set_marker
 from forebay.queues.memory.allocation cimport hold_memory
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.sync.finish cimport wait_on_host
 from forebay.sync.ordering cimport Order, abort_command, apply_command, begin_command, end_order, waits_of
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
@@ -47,7 +47,6 @@ cdef int copy(object queue, QueueState* state, object dst, object src) except -1
     else:
         raise ArgumentTypeError(
             f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
-    collect_queue(state)
     return 0
 
 
@@ -169,8 +168,8 @@ cdef int download(object queue, QueueState* state, object dst, Buffer src) excep
 
 
 cdef int download_staged(object queue, QueueState* state, void* to, Buffer src) except -1:
+    cdef vector[Marker*] markers
     cdef Marker* marker = NULL
-    cdef Status status
     cdef Memory memory
     refuse_on_host_thread("copy to pageable memory, which waits on this device,")
     staged = queue.device.driver.stage(src.nbytes)
@@ -178,11 +177,8 @@ cdef int download_staged(object queue, QueueState* state, void* to, Buffer src) 
     submit_copy(queue, state, None, &memory, src, NULL, src.nbytes, staged, &marker)
     if marker == NULL:
         return 0
-    with nogil:
-        status = wait_on_host(state.device, marker)
-        release_marker(marker)
-    if status != 0:
-        queue._raise(status, "copy")
+    markers.push_back(marker)
+    reach(queue.device, state.device, markers, f"copy on {queue!r}")
     memcpy(to, <const void*> <uintptr_t> memory.address, src.nbytes)
     return 0
 
@@ -217,6 +213,7 @@ cdef int submit_copy(
         for each, what in ((to, "dst"), (source, "src")) if each is not None]
     if nbytes == 0:
         return 0
+    collect_queue(state)  # or a program that never waits would keep the host memory of all its copies
     Py_XINCREF(thing)
     with nogil:
         status = begin_command(state, &order)

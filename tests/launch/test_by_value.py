@@ -27,6 +27,9 @@ kernel void two(global int *out, global const int *first, constant int *second) 
     out[0] = first[0] * 1000 + second[0];
 }
 kernel void count(global int *out, global const int *in) { out[in[0]] += in[1]; }
+kernel void bump(global int *out, global int *own, global const int *kept) {
+    out[0] = ++own[0] * 100 + ++own[1] + kept[0];
+}
 """
 
 
@@ -296,6 +299,145 @@ def test_several_by_value(queue, kernels, out):
             kernels["two"], 1, 1, out, ps.by_value(np.array([first], "i4")), np.array([second], "i4").tobytes()
         )
         assert out.get(queue=queue)[0] == first * 1000 + second
+
+
+# -- bytes that the kernel writes to
+
+OWN, KEPT = np.array([10, 20], "i4"), np.array([3], "i4")
+BUMPED = 11 * 100 + 21 + 3
+
+
+def launch_it(queue, kernel, out):
+    return lambda: queue.launch(kernel, 1, 1, out, ps.by_value(OWN), KEPT.tobytes())
+
+
+def bind_it(queue, kernel, out):
+    return kernel.bind(queue, 1, 1, out, ps.by_value(OWN), KEPT.tobytes())
+
+
+def bind_and_call_it(queue, kernel, out):
+    return kernel.bind(queue, 1, 1, out, ps.by_value(OWN), KEPT.tobytes()).__call__
+
+
+def capture_it(make):
+    def graph(queue, kernel, out):
+        launch = make(queue, kernel, out)
+        with queue.capture() as graph:
+            launch()
+        executable = graph.instantiate()
+        return lambda: executable.launch(queue)
+
+    return graph
+
+
+def collect_it(make):
+    """In a step, which collects what repeats."""
+
+    def collected(queue, kernel, out):
+        launch, step = make(queue, kernel, out), queue.step()
+
+        def stepping():
+            with step:
+                launch()
+
+        return stepping
+
+    return collected
+
+
+LAUNCHES = {
+    "launched": launch_it,
+    "bound": bind_it,
+    "bound, by its method": bind_and_call_it,
+    "a graph's": capture_it(launch_it),
+    "a graph's of a bound one": capture_it(bind_it),
+    "a step's": collect_it(launch_it),
+    "a step's of a bound one": collect_it(bind_it),
+}
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("form", LAUNCHES)
+def test_what_a_kernel_wrote_into_its_bytes_is_lost(device, make_queue, kernels, out, form):
+    device.finish()
+    queue = make_queue(blocking=False)
+    launch = LAUNCHES[form](queue, kernels["bump"], out)
+    for _ in range(5):
+        launch()
+        assert out.get(queue=queue)[0] == BUMPED
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("form", LAUNCHES)
+def test_what_a_kernel_wrote_is_lost_behind_a_gate_too(device, make_queue, kernels, hold, form):
+    """The staging memory goes round and grows, and launches of two threads' worth of bytes share it."""
+    outs, queue = [device.zeros(1, "i4") for _ in range(2)], make_queue(blocking=False)
+    device.finish()
+    launches = [LAUNCHES[form](queue, kernels["bump"], out) for out in outs]
+    found = []
+    for _ in range(3):
+        gate = hold(queue)
+        for i in range(40):
+            launches[i % 2]()
+        gate.open()
+        queue.finish()
+        found.append([int(out.get(queue=queue)[0]) for out in outs])
+    assert found == [[BUMPED] * 2] * 3
+
+
+@pytest.mark.parametrize("form", [form for form in LAUNCHES if "graph" not in form])
+def test_only_bytes_that_the_kernel_may_write_to_are_uploaded_each_time(device, queue, kernels, out, form):
+    launch = LAUNCHES[form](queue, kernels["bump"], out)
+    for _ in range(3):
+        launch()
+        queue.finish()
+    with observe(device) as calls:
+        upload, first = calls.name_of("UPLOAD"), len(calls)
+        before, epoch = queue.stats, queue.epoch
+        for _ in range(40):
+            launch()
+            queue.finish()
+        made, counts = queue.stats - before, calls.counts(first)
+    assert counts[observer_of(device.info.backend).LAUNCH] == counts[upload] == 40
+    assert queue.epoch == epoch + 80
+    assert (made.launches, made.events_made, made.arg_bytes_set) == (40, 0, 40 * OWN.nbytes)
+
+
+def test_an_upload_of_a_bound_launch_that_fails_is_made_again(device, queue, kernels, out, really):
+    driver, bound = observer_of(device.info.backend), bind_it(queue, kernels["bump"], out)
+    bound()
+    queue.finish()
+    with observe(device) as calls:
+        epoch, upload = queue.epoch, calls.name_of("UPLOAD")
+        calls.fail(upload, driver.FAILURE[0])
+        with refused(ps.DriverError, RuntimeError, upload, "bump", "argument 1", "own"):
+            bound()
+        assert queue.epoch == epoch
+        calls.fail(driver.LAUNCH, driver.FAILURE[0])
+        with refused(ps.DriverError, RuntimeError, driver.LAUNCH, "bump"):
+            bound()
+        assert queue.epoch == epoch + 1  # the upload was submitted
+        bound()
+        assert queue.epoch == epoch + 3
+    assert not really or out.get(queue=queue)[0] == BUMPED
+
+
+def test_an_upload_of_a_bound_launch_carries_the_waits(device, make_queue, kernels, hold):
+    """The first upload does, once; the launch comes after it anyway."""
+    producer, queue = make_queue(blocking=False), make_queue(blocking=False)
+    out = device.zeros(1, "i4")
+    device.finish()
+    bound = bind_it(queue, kernels["bump"], out)
+    queue.finish()
+    hold(producer)
+    producer.fill(out, 0)
+    queue.wait(producer)
+    with observe(device) as calls:
+        upload, first = calls.name_of("UPLOAD"), len(calls)
+        bound()
+        commands = [call.name for call in calls.since(first) if calls.kind(call) == "command"]
+    assert commands == [upload, observer_of(device.info.backend).LAUNCH]
+    assert producer.id in queue._clock
 
 
 @pytest.mark.executes

@@ -54,3 +54,19 @@ def devices_of(Queue queue not None):
         found = queue.state.device.retired.size()
         queue.state.device.registry_lock.unlock()
     return found
+
+
+cdef class HeldLock:
+    """``with HeldLock(queue):`` is as if another thread were inside a driver call for the queue, for so long."""
+
+    cdef Queue queue
+
+    def __init__(self, Queue queue not None):
+        self.queue = queue
+
+    def __enter__(self):
+        with nogil:
+            self.queue.state.lock.lock()
+
+    def __exit__(self, *exc_info):
+        self.queue.state.lock.unlock()

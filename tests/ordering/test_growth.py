@@ -1,9 +1,15 @@
 """What a wait copies, and what is remembered of an allocation, does not grow with the queues there have been."""
 
+import asyncio
+import gc
+import threading
+import weakref
+
+import numpy as np
 import pytest
 
 import forebay as ps
-from tests.observers.internals import KeptClock, reductions_of, uses_of
+from tests.observers.internals import HeldLock, KeptClock, reductions_of, uses_of
 
 CHUNK = 32  # entries of a clock
 FEW = 16  # uses that are done, before they are looked for
@@ -178,3 +184,171 @@ def test_sizes_of_many_parts_are_not_all_remembered(device, use):
     assert queue.stats.reductions == before
     queue.launch(use, 1, 1, rows)  # forgotten, so it is measured again
     assert queue.stats.reductions == before + 1
+
+
+# What is kept of copies that are done
+
+ONE = np.arange(16, dtype="i4")
+LAST = """
+kernel void last(global const int *rows, global int *to) { *to = rows[15]; }
+kernel void use(global const int *rows, global uchar *stack) { stack[0] = (uchar)rows[0]; }
+"""
+
+
+@pytest.fixture
+def last(device):
+    with device.program(LAST) as program:
+        program["use"].scratch("stack", ps.MaxOver("rows") + 1)
+        yield program
+
+
+@pytest.fixture
+def staged(device, monkeypatch):
+    """How much of the staging memory that was made is still there: ``staged()``."""
+    made, stage = [], device.driver.stage
+
+    def noted(nbytes):
+        memory = stage(nbytes)
+        made.append(weakref.ref(memory))
+        return memory
+
+    monkeypatch.setattr(device.driver, "stage", noted)
+    return lambda: sum(each() is not None for each in made)
+
+
+def launch(queue, last, rows):
+    return queue.launch(last["last"], 1, 1, rows, result="i4")
+
+
+def get_result(queue, last, rows):
+    launch(queue, last, rows).get()
+
+
+def get_results(queue, last, rows):
+    ps.results(launch(queue, last, rows), launch(queue, last, rows))
+
+
+def await_result(queue, last, rows):
+    asyncio.run(waited(launch(queue, last, rows)))
+
+
+async def waited(what):
+    return await what
+
+
+def ask_result(queue, last, rows):
+    found = launch(queue, last, rows)
+    while not found.done:
+        pass
+
+
+def measure(queue, last, rows):
+    queue.fill(rows, 3)
+    queue.launch(last["use"], 1, 1, rows)
+    queue.record().wait()
+
+
+def wait(queue, last, rows):
+    launch(queue, last, rows)
+    queue.record().wait()
+
+
+def ask(queue, last, rows):
+    launch(queue, last, rows)
+    event = queue.record()
+    while not event.query():
+        pass
+
+
+def ask_queue(queue, last, rows):
+    launch(queue, last, rows)
+    while not queue.query():
+        pass
+
+
+def await_queue(queue, last, rows):
+    launch(queue, last, rows)
+    asyncio.run(waited(queue.finished()))
+
+
+def wait_elsewhere(queue, last, rows):
+    """For another queue that comes after this one."""
+    launch(queue, last, rows)
+    other = queue.device.queue(blocking=False)
+    other.wait(queue)
+    other.record().wait()
+
+
+def wait_for_graph(queue, last, rows):
+    launch(queue, last, rows)
+    queue.device.graph().instantiate().launch(queue)
+    queue.record().wait()
+
+
+WAITS = [
+    get_result, get_results, measure, wait, wait_elsewhere, wait_for_graph,
+    # on null hardware no event is ever reached by itself
+    *[pytest.param(each, marks=pytest.mark.executes(run=False)) for each in (
+        ask, ask_queue, ask_result, await_queue, await_result)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAITS)
+def test_a_program_that_never_finishes_keeps_no_more_from_turn_to_turn(device, calls, last, staged, way):
+    queue, rows = device.queue(blocking=False), device.array(ONE)
+    device.finish()
+    for _ in range(3):
+        way(queue, last, rows)
+    gc.collect()
+    memory, events = staged(), len(calls.events_alive())
+    for _ in range(100):
+        way(queue, last, rows)
+    gc.collect()
+    assert staged() <= memory + 2
+    assert len(calls.events_alive()) <= events + 4
+
+
+@pytest.mark.executes(run=False)
+def test_results_that_nobody_reads_are_not_kept(device, last, staged):
+    """Though nobody waits nor asks: the next copy gives back what is done."""
+    queue, rows = device.queue(blocking=False), device.array(ONE)
+    device.finish()
+    for _ in range(100):
+        launch(queue, last, rows)
+    event = queue.record()
+    with HeldLock(queue):
+        while not event.query():
+            pass
+    launch(queue, last, rows)
+    assert staged() <= 1
+
+
+@pytest.mark.parametrize("way", [each for each in WAITS if each is not wait_elsewhere])
+def test_who_waited_for_a_copy_has_its_memory_back(device, last, staged, way):
+    """An array that it was read to; staging memory that Level Zero was given instead."""
+    queue, rows, host = device.queue(blocking=False), device.array(ONE), np.empty(16, "i4")
+    device.finish()
+    kept = weakref.ref(host)
+    queue.copy(host, rows)
+    del host
+    way(queue, last, rows)
+    gc.collect()
+    assert kept() is None
+    assert staged() <= 1
+
+
+@pytest.mark.parametrize("way", [wait, get_result, pytest.param(ask, marks=pytest.mark.executes(run=False))])
+def test_a_wait_for_what_is_done_does_not_wait_for_another_threads_call(device, last, way):
+    """Which has the queue's lock, perhaps for as long as a host function runs."""
+    queue, rows = device.queue(blocking=False), device.array(ONE)
+    device.finish()
+    found, event = launch(queue, last, rows), queue.record()
+    event.wait()
+    looks = {wait: event.wait, ask: event.query, get_result: found.get}
+    with HeldLock(queue):
+        thread = threading.Thread(target=looks[way], daemon=True)
+        thread.start()
+        thread.join(10)
+        waiting = thread.is_alive()
+    thread.join()
+    assert not waiting
