@@ -6,13 +6,15 @@ from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport HOST_MEMORY, TIMED, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+from forebay.core.driver cimport (
+    DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+)
 from forebay.queues.opencl.calls cimport (
     CALL_CreateUserEvent, CALL_EnqueueBarrierWithWaitList, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer,
     CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemFill,
-    CALL_EnqueueSVMMemcpy, CALL_EnqueueWriteBuffer, CALL_Finish, CALL_Flush, CALL_GetEventProfilingInfo,
-    CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer, CALL_SetUserEventStatus, CALL_WaitForEvents,
-    cl, cl_int, outcome
+    CALL_EnqueueSVMMemcpy, CALL_EnqueueWriteBuffer, CALL_Finish, CALL_Flush, CALL_GetEventInfo,
+    CALL_GetEventProfilingInfo, CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer, CALL_SetUserEventStatus,
+    CALL_WaitForEvents, cl, cl_int, outcome
 )
 from forebay.queues.opencl.fills cimport fill_by_kernel
 
@@ -182,14 +184,14 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
     return outcome(CALL_WaitForEvents, cl.WaitForEvents(events.count, events.events))
 
 
-cdef int event_status(void* event) noexcept nogil:
+cdef Answer event_status(void* event) noexcept nogil:
     cdef cl_int status = 0
     cdef cl_int error = cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL)
     if error != 0:
-        return error
+        return outcome(CALL_GetEventInfo, error)
     if status > 0:
-        return 0
-    return 1 if status == CL_COMPLETE else status
+        return NOT_YET
+    return DONE if status == CL_COMPLETE else status
 
 
 cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:

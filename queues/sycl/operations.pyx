@@ -4,8 +4,13 @@ from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_acquire
 
-from forebay.core.driver cimport Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
-from forebay.queues.sycl.calls cimport COMPLETE, FAILED, GATE_FAILED, CALL_Event_GetProfilingInfoEnd, failure, sycl
+from forebay.core.driver cimport (
+    DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+)
+from forebay.queues.sycl.calls cimport (
+    COMPLETE, FAILED, GATE_FAILED, CALL_Event_GetCommandExecutionStatus, CALL_Event_GetProfilingInfoEnd,
+    CALL_Event_Wait, failure, sycl
+)
 from forebay.queues.sycl.gates cimport (
     BARRIER, COPY, ENDED_BADLY, FILL, LAUNCH, PENDING, SyclCommand, SyclEvent, SyclQueue, await_given, await_submitted,
     delete_queue, drop_event, give, hold_queue, open_event, read_waits, retain_event
@@ -110,18 +115,21 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
     return status
 
 
-cdef int event_status(void* event) noexcept nogil:
+cdef Answer event_status(void* event) noexcept nogil:
     cdef int state = (<SyclEvent*> event).state.load(memory_order_acquire)
     if state == PENDING:
-        return 0
+        return NOT_YET
     if state == ENDED_BADLY:
         return FAILED
-    if (<SyclEvent*> event).event == NULL:
-        return 1
-    state = sycl.Event_GetCommandExecutionStatus((<SyclEvent*> event).event)
+    return DONE if (<SyclEvent*> event).event == NULL else status_of((<SyclEvent*> event).event)
+
+
+cdef Answer status_of(void* event) noexcept nogil:
+    """Ask SYCL. A command that failed on the device is not told from a query that did."""
+    cdef int state = sycl.Event_GetCommandExecutionStatus(event)
     if state == 0:  # dpctl returns this after an exception
-        return FAILED
-    return state == COMPLETE
+        return failure(CALL_Event_GetCommandExecutionStatus)
+    return DONE if state == COMPLETE else NOT_YET
 
 
 cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:

@@ -10,8 +10,8 @@ from libc.stdint cimport int64_t, uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, FOR_HOST, LAUNCH_COMMAND, Change, Command, Driver, Geometry, Memory, Status, Waits,
-    no_waits
+    CHANGED_GROUPS, CHANGED_POINTER, FOR_HOST, LAUNCH_COMMAND, NOT_YET, Change, Command, Driver, Geometry, Memory,
+    Status, Waits, no_waits
 )
 
 ctypedef void* (*Clone)(void* kernel, int* error) noexcept nogil
@@ -76,7 +76,7 @@ cdef Status change(void* made, const Change* changes, size_t count) noexcept nog
     cdef size_t i
     cdef int k
     changes_made += 1
-    if not recording.ended or recording.event != NULL and table.event_status(recording.event) != 1:
+    if not recording.ended or recording.event != NULL and table.event_status(recording.event) == NOT_YET:
         broken += 1
     for i in range(count):
         each = &changes[i]
@@ -116,7 +116,7 @@ cdef void release_recording(void* made) noexcept nogil:
     global broken
     cdef Recording* recording = <Recording*> made
     cdef size_t i
-    if recording.event != NULL and table.event_status(recording.event) != 1:
+    if recording.event != NULL and table.event_status(recording.event) == NOT_YET:
         broken += 1
     forget_event(recording)
     for i in range(recording.kernels.size()):

@@ -16,7 +16,7 @@ A call that fails returns nothing: dpctl has no error codes, and those given to 
 from libc.stdint cimport uint32_t
 from libcpp.atomic cimport memory_order_acquire
 
-from forebay.core.driver cimport Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+from forebay.core.driver cimport Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 from forebay.queues.queue cimport Queue
 from forebay.queues.sycl.calls cimport (
     FAILED, OUT_OF_MEMORY as NO_MEMORY, CALL_Event_GetCommandExecutionStatus, CALL_Event_Wait, CALL_Queue_Fill128,
@@ -27,7 +27,7 @@ from forebay.queues.sycl.calls cimport (
 from forebay.queues.sycl.gates cimport PENDING, SyclEvent as Event, SyclQueue
 
 from forebay.queues.sycl import calls, operations
-from forebay.queues.sycl.device import GATE_FAILED, NO_REASON
+from forebay.queues.sycl.device import NO_REASON
 
 include "recorder.pxi"
 
@@ -283,12 +283,12 @@ cdef Status see_wait_events(void* context, Waits events, Interrupted interrupted
     return status
 
 
-cdef int see_event_status(void* event) noexcept nogil:
+cdef Answer see_event_status(void* event) noexcept nogil:
     cdef vector[int64_t] nothing
-    cdef int status
+    cdef Answer status
     if is_pending(<Event*> event):
         if refuse(CALL_Event_GetCommandExecutionStatus, <uintptr_t> event):
-            return FAILED
+            return failure(CALL_Event_GetCommandExecutionStatus)
         note(CALL_Event_GetCommandExecutionStatus, <uintptr_t> event, 0, nothing, serial_of(<Event*> event), 1)
     enter(False, -1, False)
     status = real.event_status(event)
@@ -385,7 +385,7 @@ GATE_MARKERS = 0  # markers that a gate makes for itself
 POLLS = False  # whether the driver reports that a queue is done, without a marker
 DONE = 0  # the status of an event that is done
 FAILURE = FAILED, NO_REASON  # an error that any call may return
-EVENT_FAILURE = GATE_FAILED  # its name when the query of an event fails
+EVENT_FAILURE = NO_REASON  # its name when the query of an event fails
 OUT_OF_MEMORY = FAILED
 
 
