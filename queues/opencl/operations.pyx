@@ -13,8 +13,8 @@ from forebay.queues.opencl.calls cimport (
     CALL_CreateUserEvent, CALL_EnqueueBarrierWithWaitList, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer,
     CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemFill,
     CALL_EnqueueSVMMemcpy, CALL_EnqueueWriteBuffer, CALL_Finish, CALL_Flush, CALL_GetEventInfo,
-    CALL_GetEventProfilingInfo, CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer, CALL_SetUserEventStatus,
-    CALL_WaitForEvents, cl, cl_int, outcome
+    CALL_GetEventProfilingInfo, CALL_RetainEvent, CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer,
+    CALL_SetUserEventStatus, CALL_WaitForEvents, cl, cl_int, outcome
 )
 from forebay.queues.opencl.fills cimport fill_by_kernel
 
@@ -210,7 +210,11 @@ cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     bridged[0] = cl.CreateUserEvent(context, &error)
     if error != 0:
         return outcome(CALL_CreateUserEvent, error)
-    cl.RetainEvent(bridged[0])  # the callback's own reference
+    error = cl.RetainEvent(bridged[0])  # the callback's own reference
+    if error != 0:
+        cl.ReleaseEvent(bridged[0])
+        bridged[0] = NULL
+        return outcome(CALL_RetainEvent, error)
     error = cl.SetEventCallback(event, CL_COMPLETE, pass_on, bridged[0])
     if error != 0:
         cl.ReleaseEvent(bridged[0])
@@ -276,25 +280,30 @@ def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
     return found
 
 
+cdef int check(str call, cl_int error) except -1:
+    """Raise for a failed call. A reference that was not taken must not be given back later."""
+    if error != 0:
+        raise DriverError(f"{call} failed: error {error}", call=call, code=error)
+    return 0
+
+
 def retain_queue(queue: pyopencl.CommandQueue) -> int:
     """The handle of a pyopencl queue. The handle holds its own reference."""
     cdef void* handle = <void*> <uintptr_t> queue.int_ptr
-    cl.RetainCommandQueue(handle)
+    check("clRetainCommandQueue", cl.RetainCommandQueue(handle))
     return <uintptr_t> handle
 
 
 def set_followed_memory(kernel: pyopencl.Kernel, addresses: tuple[int, ...]) -> None:
     """Tell the driver which SVM allocations the kernel may reach by pointers (OpenCL 3.0, clSetKernelExecInfo)."""
     cdef vector[uint64_t] pointers = addresses
-    cdef cl_int error = cl.SetKernelExecInfo(
+    check("clSetKernelExecInfo", cl.SetKernelExecInfo(
         <void*> <uintptr_t> kernel.int_ptr, CL_KERNEL_EXEC_INFO_SVM_PTRS, pointers.size() * sizeof(void*),
-        pointers.data())
-    if error != 0:
-        raise DriverError(f"clSetKernelExecInfo failed: error {error}", call="clSetKernelExecInfo", code=error)
+        pointers.data()))
 
 
 def retain_kernel(kernel: pyopencl.Kernel) -> int:
     """The handle of a pyopencl kernel. The handle holds its own reference."""
     cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
-    cl.RetainKernel(handle)
+    check("clRetainKernel", cl.RetainKernel(handle))
     return <uintptr_t> handle
