@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections import deque
 from pathlib import Path
 
@@ -82,7 +83,8 @@ def work_with_failures(seeds):
                     faulthandler.dump_traceback_later(PATIENCE, exit=True)
                     outcome = {"compared": bench.run(seed)}
         except Exception as error:  # also of the end: the last program is reported when the devices are closed
-            outcome = {"wrong": f"{type(error).__name__}: {error} (on the devices since seed {together[0]})"}
+            where = "".join(traceback.format_tb(error.__traceback__)[-4:])
+            outcome = {"wrong": f"{type(error).__name__}: {error} (on the devices since seed {together[0]})\n{where}"}
         tell(failed=bench.failed, errors=bench.errors, **outcome)
         if "wrong" in outcome:
             break  # another process goes on

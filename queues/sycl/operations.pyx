@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_acquire
 
 from forebay.core.driver cimport (
-    DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+    DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake, no_waits
 )
 from forebay.queues.sycl.calls cimport (
     COMPLETE, FAILED, GATE_FAILED, CALL_Event_GetCommandExecutionStatus, CALL_Event_GetProfilingInfoEnd,
@@ -88,10 +88,24 @@ cdef Status open_gate(void* gate, bint failed) noexcept nogil:
     return 0
 
 
+cdef Status await_event(void* event) noexcept nogil:
+    """Wait, and ask whether it is over: dpctl returns from a wait that has thrown as from any other."""
+    sycl.Event_Wait(event)
+    return 0 if status_of(event) == DONE else failure(CALL_Event_Wait)
+
+
 cdef Status finish(void* queue) noexcept nogil:
+    """Wait for a barrier: it can be asked afterwards, unlike a queue."""
+    cdef void* last = NULL
+    cdef Status status
     await_given(<SyclQueue*> queue)
-    sycl.Queue_Wait((<SyclQueue*> queue).queue)
-    return failure(GATE_FAILED) if (<SyclQueue*> queue).failed.exchange(False) else 0
+    status = submit_barrier((<SyclQueue*> queue).queue, no_waits(), &last)
+    if status == 0:
+        status = await_event(last)
+        sycl.Event_Delete(last)
+    if status == 0 and (<SyclQueue*> queue).failed.exchange(False):
+        return failure(GATE_FAILED)
+    return status
 
 
 cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
@@ -106,11 +120,11 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
         return status
     read_waits(&events)
     if events.count == 1:
-        sycl.Event_Wait(events.events[0])
-    elif events.count > 1:
+        return await_event(events.events[0])
+    if events.count > 1:
         status = submit_barrier((<SyclContext*> context).joining, events, &joined)
         if status == 0:
-            sycl.Event_Wait(joined)
+            status = await_event(joined)
             sycl.Event_Delete(joined)
     return status
 

@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 
 import forebay as ps
+from forebay.queues.selection import select
 from tests.helpers.observer import EXECUTES, observer_of
 from tests.observers import recordings
 
@@ -66,13 +67,15 @@ class FailingPlayer(MixedPlayer):
             super().play_one(*operation)
         except ps.Error as error:
             self.program.errors.append(error)
+            for queue in self.queues:  # one may be forgotten, and no other be made in its place
+                self.program.adopt(queue)
 
 
 class FailingBench:
     """A `Bench` whose driver is observed from before there is anything on it. Use it in a with statement."""
 
     def __init__(self, name=None):
-        self.backend = next(each for each in ps.devices() if each.usable and name in (None, each.name)).backend
+        self.backend = select(name).backend
         self.name = name
         self.driver = observer_of(self.backend)
         self.counts = Counter()
