@@ -20,6 +20,15 @@ cdef enum:
     WRONG_TYPE = -7
     INTERRUPTED = -8
 
+# What a driver says of an event. DONE, or NOT_YET. Negative: its command failed with this error, and is over; that says
+# nothing of what came before it, because a command also fails when something that it waits for does. More than DONE:
+# nobody knows, because the query itself failed, with this Status. Who gets no answer gives nothing back.
+ctypedef int64_t Answer
+
+cdef enum:
+    NOT_YET = 0
+    DONE = 1
+
 ctypedef void (*Wake)(void* data) noexcept nogil
 ctypedef bint (*Interrupted)() noexcept nogil  # whether a signal handler has raised meanwhile
 
@@ -147,7 +156,8 @@ cdef struct Driver:
     # Blocks until all are signalled; one host synchronize. A single event is one for the host. Where the driver has
     # timed waits, it asks `interrupted` from time to time (NULL: never), and returns INTERRUPTED when that says yes.
     Status (*wait_events)(void* context, Waits events, Interrupted interrupted) noexcept nogil
-    int (*event_status)(void* event) noexcept nogil  # 1 done, 0 not yet, negative: the driver's error code
+    # Ask whether an event is signalled. Never blocks.
+    Answer (*event_status)(void* event) noexcept nogil
     Status (*event_time)(void* event, uint64_t* nanoseconds) noexcept nogil  # of a timed event that is done
     # an event of this context that is signalled when the other context's event is
     Status (*bridge)(void* context, void* event, void** bridged) noexcept nogil

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, uint64_t
 from libcpp.atomic cimport atomic
 
 from forebay.core.clock cimport Clock
-from forebay.core.driver cimport Driver
+from forebay.core.driver cimport Answer, Driver
 from forebay.core.epochs cimport Epochs
 
 
@@ -29,4 +29,4 @@ cdef Marker* retain_marker(Marker* marker) noexcept nogil
 cdef void release_marker(Marker* marker) noexcept nogil
 cdef Clock* clock_after(Marker* marker) noexcept nogil
 cdef void note_done(Marker* marker) noexcept nogil
-cdef int poll_marker(Marker* marker) noexcept nogil
+cdef Answer poll_marker(Marker* marker) noexcept nogil

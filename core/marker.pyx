@@ -4,7 +4,7 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
 
 from forebay.core.clock cimport Clock, complete_clock, raised_clock, release_clock, retain_clock
-from forebay.core.driver cimport FOR_HOST, Driver
+from forebay.core.driver cimport DONE, FOR_HOST, Answer, Driver
 from forebay.core.epochs cimport Epochs, completed_epoch, raise_completed, release_epochs, retain_epochs
 
 
@@ -58,16 +58,16 @@ cdef void note_done(Marker* marker) noexcept nogil:
     complete_clock(marker.clock)
 
 
-cdef int poll_marker(Marker* marker) noexcept nogil:
-    """Return 1 when done, 0 when not yet, or the driver's negative error code. Never blocks.
+cdef Answer poll_marker(Marker* marker) noexcept nogil:
+    """Ask whether the queue has reached this epoch. Never blocks.
 
-    After an error nothing is known to be done. A marker may fail because one of its waits failed, while its own queue
+    Only after DONE is anything known to be done. A marker may fail because one of its waits failed, while its own queue
     and other queues that it waits for still work.
     """
-    cdef int status
+    cdef Answer answer
     if marker.event == NULL or marker.epoch <= completed_epoch(marker.queue):
-        return 1
-    status = marker.driver.event_status(marker.event)
-    if status == 1:
+        return DONE
+    answer = marker.driver.event_status(marker.event)
+    if answer == DONE:
         note_done(marker)
-    return status
+    return answer

@@ -18,7 +18,7 @@ from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 from cython.operator cimport dereference, preincrement
 
-from forebay.core.driver cimport FOR_HOST, Status
+from forebay.core.driver cimport DONE, FOR_HOST, Answer, Status
 from forebay.core.epochs cimport Epochs, completed_epoch, release_epochs, retain_epochs, submitted_epoch
 from forebay.core.marker cimport Marker, poll_marker, release_marker
 from forebay.core.plan cimport Plan, Staging, delete_plan
@@ -29,7 +29,7 @@ from forebay.core.state cimport (
 )
 from forebay.core.uses cimport Point, release_points
 from forebay.events.queue_ends cimport drain_orphans, end_queue
-from forebay.sync.ordering cimport take_point
+from forebay.sync.ordering cimport mark_alone, take_point
 
 ctypedef pair[uint64_t, Retired*] Waiting
 ctypedef pair[size_t, PyObject*] SparePair
@@ -249,15 +249,20 @@ cdef bint first_epoch(QueueState* queue, uint64_t* epoch) noexcept nogil:
 cdef void look_at(QueueState* queue, vector[Retired*]& done) noexcept nogil:
     """Take what is done off a queue that was taken from the device's list."""
     cdef uint64_t epoch = 0
+    cdef Answer answer
     take_done(queue, done)
     if queue.asked == NULL and first_epoch(queue, &epoch) and queue.lock.try_lock():
         # The lock may be held for as long as another thread's call blocks. Then a later collection asks.
         take_point(queue, epoch, FOR_HOST, &queue.asked)
         queue.lock.unlock()
     if queue.asked != NULL:
-        if poll_marker(queue.asked) != 0:
+        answer = poll_marker(queue.asked)
+        if answer == DONE or answer < 0:
             release_marker(queue.asked)
             queue.asked = NULL
+        if answer < 0 and queue.lock.try_lock():  # perhaps only because something that it waited for has failed
+            mark_alone(queue, &queue.asked)
+            queue.lock.unlock()
         take_done(queue, done)
 
 
@@ -466,11 +471,15 @@ cdef void collect_queue(QueueState* queue):
     cdef vector[Marker*] markers
     cdef vector[PyObject*] dropped
     cdef vector[Retired*] done
+    cdef Answer answer
     cdef size_t i
     if not holds_something(queue) or not queue.lock.try_lock():
         return
     with nogil:
-        while not queue.anchors.empty() and poll_marker(queue.anchors.front().after) != 0:
+        while not queue.anchors.empty():
+            answer = poll_marker(queue.anchors.front().after)
+            if answer != DONE and answer >= 0:  # a copy that failed is over, too
+                break
             anchors.push_back(queue.anchors.front())
             queue.anchors.pop_front()
         if queue.staged:

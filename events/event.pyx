@@ -7,7 +7,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Status
+from forebay.core.driver cimport DONE, Answer, Status
 from forebay.core.epochs cimport completed_epoch
 from forebay.core.marker cimport Marker, poll_marker, release_marker, retain_marker
 from forebay.core.process cimport is_forked
@@ -82,14 +82,16 @@ cdef Marker* timed_marker(Event event) except NULL:
 cdef bint ask(Event event, Marker* marker) except -1:
     """Return whether the marker is reached. Never blocks."""
     cdef bint known = marker.epoch <= completed_epoch(marker.queue)
-    cdef int status
+    cdef Answer answer
     with nogil:
-        status = poll_marker(marker)
-    if status < 0:
-        event.device._raise_execution_error(status, repr(event))
-    if status == 1 and not known:
+        answer = poll_marker(marker)
+    if answer > DONE:
+        event.device._raise(answer, repr(event))
+    if answer < 0:
+        event.device._raise_execution_error(answer, repr(event))
+    if answer == DONE and not known:
         collect_reached(event.state, marker)
-    return status == 1
+    return answer == DONE
 
 
 cdef int reach(object device, DeviceState* state, vector[Marker*]& markers, object what) except -1:

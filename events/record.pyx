@@ -6,7 +6,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, TIMED, Status
+from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, TIMED, Answer, Status
 from forebay.core.epochs cimport Epochs, advance_submitted, new_epochs, release_epochs
 from forebay.core.marker cimport Marker, new_marker, poll_marker, release_marker, retain_marker
 from forebay.core.state cimport QueueState
@@ -101,7 +101,7 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
     cdef Epochs* epochs
     cdef Marker* marker
     cdef uintptr_t handle
-    cdef int reached
+    cdef Answer reached
     usm = queue.device.driver.usm
     adopted = None if usm is None else usm.adopt_event(thing)
     if adopted is None:
@@ -118,7 +118,7 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
     with nogil:
         reached = poll_marker(marker)
     try:
-        if queue._capture is not None and reached != 1:
+        if queue._capture is not None and reached != DONE:
             queue._capture.wait_outside(queue, repr(thing))
     except BaseException:
         release_marker(marker)
@@ -140,7 +140,7 @@ cdef int finish_within(object queue, QueueState* state, object timeout) except -
     """Implement `Queue.finish` with a timeout. Waits for what was submitted by now, and leaves nothing in the queue."""
     cdef vector[Marker*] markers
     cdef Status status
-    cdef int reached = 1
+    cdef Answer reached = DONE
     cdef size_t i
     if not hasattr(timeout, "__float__"):
         raise ArgumentTypeError(f"finish: timeout is a number of seconds, not {type(timeout).__name__}")
@@ -158,10 +158,12 @@ cdef int finish_within(object queue, QueueState* state, object timeout) except -
             with nogil:
                 while not markers.empty():
                     reached = poll_marker(markers.back())
-                    if reached != 1:
+                    if reached != DONE:
                         break
                     release_marker(markers.back())
                     markers.pop_back()
+            if reached > DONE:
+                queue._raise(reached, "finish")
             if reached < 0:
                 queue.device._raise_execution_error(reached, repr(queue))
             if markers.empty():

@@ -7,7 +7,7 @@ from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.clock cimport clock_is_done, complete_clock
-from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, INTERRUPTED, Status, Waits
+from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, NOT_YET, Answer, Status, Waits
 from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, raise_completed, submitted_epoch
 from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker
 from forebay.core.process cimport interrupted
@@ -49,6 +49,7 @@ cdef Status order_after_blocking(QueueState* null_queue) noexcept nogil:
 
 cdef Status query_one(QueueState* queue, int* reached) noexcept nogil:
     cdef Marker* marker = NULL
+    cdef Answer answer
     cdef Status status
     cdef bint done
     if queue.driver.poll != NULL:
@@ -64,8 +65,11 @@ cdef Status query_one(QueueState* queue, int* reached) noexcept nogil:
     status = take_marker(queue, FOR_HOST, &marker)
     queue.lock.unlock()
     if status == 0:
-        reached[0] = poll_marker(marker)
+        answer = poll_marker(marker)
         release_marker(marker)
+        if answer > DONE:
+            return answer
+        reached[0] = <int> answer
     return status
 
 
@@ -150,7 +154,7 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
     cdef uint64_t epoch
     cdef Marker* marker = NULL
     cdef bint done = False
-    cdef int reached
+    cdef Answer reached
     status = lock_with_waits(queue)
     if status != 0:
         return status
@@ -183,9 +187,9 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
     if marker != NULL:
         if status == 0 and marker.event != NULL:
             reached = marker.driver.event_status(marker.event)
-            if reached == 1:
+            if reached == DONE:
                 note_done(marker)
-            elif reached == 0:  # NVIDIA's driver says so a little later; a failure is not this queue's
+            elif reached == NOT_YET:  # NVIDIA's driver says so a little later; a failure is not this queue's
                 if await_event(queue.device, marker) == INTERRUPTED:
                     status = INTERRUPTED
         release_marker(marker)

@@ -89,6 +89,7 @@ cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept no
 cdef Status carry_pending(QueueState* queue) noexcept nogil  # the queue is locked
 cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil
 cdef void drop_pending(QueueState* queue) noexcept nogil
+cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil
 cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil
 cdef Status gather_ahead(QueueState* queue) noexcept nogil
 cdef void conclude(QueueState* queue, Order* order) noexcept nogil  # unlocks

@@ -11,7 +11,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.clock cimport Clock, clock_epoch, covers, merged, raised_clock, release_clock, retain_clock
-from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, TIMED, Status, Waits, no_waits
+from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, TIMED, Status, Waits, no_waits
 from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
 from forebay.core.marker cimport Marker, clock_after, new_marker, poll_marker, release_marker, retain_marker
 from forebay.core.state cimport (
@@ -178,6 +178,27 @@ cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker*
     return 0
 
 
+cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil:
+    """Return a marker, for the host, of the queue's own work and of nothing that the queue waits for. The queue is
+    locked.
+
+    It is for who asked in vain: a marker fails when something that the queue waits for has failed, and may then be the
+    newest, which all share, for as long as nothing else is submitted.
+    """
+    cdef void* event = NULL
+    cdef uint64_t epoch
+    cdef Status status
+    submit_collected(queue)
+    epoch = submitted_epoch(queue.epochs) if queue.pending.empty() else queue.before_pending
+    status = queue.driver.marker(queue.handle, no_waits(), FOR_HOST, &event)
+    if status != 0:
+        return status
+    queue.counts.markers_made += 1
+    queue.counts.events_made += 1
+    marker[0] = new_marker(queue.epochs, epoch, NULL, event, queue.driver, queue.device.context, FOR_HOST)
+    return 0
+
+
 cdef Status mark_early(QueueState* queue, Marker** marker) noexcept nogil:
     """Return a new reference to a marker of all that was submitted before the pending waits. The queue is locked."""
     if queue.pending.empty():
@@ -193,7 +214,7 @@ cdef Status mark_before_hold(QueueState* queue) noexcept nogil:
     cdef uint64_t epoch = submitted_epoch(queue.epochs) if queue.pending.empty() else queue.before_pending
     cdef Status status
     forget_done_marks(queue)
-    if queue.marks.size() >= 8 and poll_marker(queue.marks.front()) == 1:  # nobody else may ever ask how far it is
+    if queue.marks.size() >= 8 and poll_marker(queue.marks.front()) == DONE:  # nobody else may ever ask how far it is
         forget_done_marks(queue)
     if epoch <= completed_epoch(queue.epochs) or not queue.marks.empty() and queue.marks.back().epoch >= epoch:
         return 0

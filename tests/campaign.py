@@ -2,6 +2,9 @@
 
 ``python -m tests.campaign --programs 100000 --seed 1``: the programs of seeds 1 to 100,000, on the device that
 FOREBAY_DEVICE names. ``--programs 1 --seed 364`` runs one of them again. Exits with 1 when any was wrong.
+
+With ``--failures`` calls of the driver fail at random places of the programs, and devices are closed after some of them
+to see what is left; which programs these were is said with what is left.
 """
 
 import faulthandler
@@ -11,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections import deque
 from pathlib import Path
 
@@ -23,6 +27,7 @@ from forebay.queues.selection import VARIABLE
 from .helpers.processes import command as python
 
 WARM = 200  # programs, before the memory of a process counts
+TOGETHER = 25  # programs with failures on the same devices
 PATIENCE = 120  # seconds that a program may take
 
 
@@ -34,15 +39,21 @@ def resident():
         return 0
 
 
+def tell(**what):
+    """Print what the parent process wants to know, a line each."""
+    print(json.dumps(what), flush=True)
+
+
+def tell_device(device):
+    tell(device=f"{device.name}  {device.info.platform} · {device.info.description}")
+
+
 def work(seeds):
-    """Run the programs, and print what the parent process wants to know, a line each."""
+    """Run the programs."""
     from tests.ordering.mixed import Bench  # the parent needs no device
 
-    def tell(**what):
-        print(json.dumps(what), flush=True)
-
     with Bench() as bench:
-        tell(device=f"{bench.devices[0].name}  {bench.devices[0].info.platform} · {bench.devices[0].info.description}")
+        tell_device(bench.devices[0])
         for number, seed in enumerate(seeds):
             if number == WARM:
                 tell(first=resident())
@@ -56,10 +67,36 @@ def work(seeds):
         tell(last=resident(), processor=time.process_time())
 
 
+def work_with_failures(seeds):
+    """Run the programs, with calls that fail."""
+    from tests.ordering.failures import FailingBench
+
+    for first in range(0, len(seeds), TOGETHER):
+        together, outcome = seeds[first : first + TOGETHER], {}
+        try:
+            with FailingBench() as bench:
+                tell_device(bench.bench.devices[0])
+                for seed in together:
+                    if outcome:
+                        tell(**outcome)
+                    tell(begun=seed)
+                    faulthandler.dump_traceback_later(PATIENCE, exit=True)
+                    outcome = {"compared": bench.run(seed)}
+        except Exception as error:  # also of the end: the last program is reported when the devices are closed
+            where = "".join(traceback.format_tb(error.__traceback__)[-4:])
+            outcome = {"wrong": f"{type(error).__name__}: {error} (on the devices since seed {together[0]})\n{where}"}
+        tell(failed=bench.failed, errors=bench.errors, **outcome)
+        if "wrong" in outcome:
+            break  # another process goes on
+    faulthandler.cancel_dump_traceback_later()
+    tell(processor=time.process_time())
+
+
 class Campaign:
     """What the processes have reported."""
 
-    def __init__(self, progress, programs):
+    def __init__(self, progress, programs, failures):
+        self.failures, self.failed, self.errors = failures, 0, 0
         self.progress, self.task = progress, progress.add_task("programs", total=programs)
         self.lock = threading.Lock()
         self.done = self.nbytes = self.processor = 0
@@ -71,7 +108,8 @@ class Campaign:
         left, chosen = deque(seeds), {VARIABLE: os.environ.get(VARIABLE)}
         while left:
             step = left[1] - left[0] if len(left) > 1 else 1
-            arguments = "--seed", left[0], "--programs", len(left), "--step", step, "--worker"
+            arguments = ["--seed", left[0], "--programs", len(left), "--step", step, "--worker"]
+            arguments += ["--failures"] if self.failures else []
             command, environment = python("-m", "tests.campaign", *arguments, **chosen)
             process = subprocess.Popen(
                 command,
@@ -91,6 +129,8 @@ class Campaign:
                 self.device = told.get("device", self.device)
                 first, last = told.get("first", first), told.get("last", last)
                 self.processor += told.get("processor", 0)
+                self.failed += told.get("failed", 0)
+                self.errors += told.get("errors", 0)
                 if "compared" in told or "wrong" in told:
                     self.note(left.popleft(), told)
             process.wait()
@@ -117,18 +157,19 @@ class Campaign:
 @click.option("--programs", type=click.IntRange(1), default=1000, help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="That of the first; the others count up.")
 @click.option("--processes", type=click.IntRange(1), default=1, help="Run side by side.")
+@click.option("--failures", is_flag=True, help="Calls of the driver fail at random places.")
 @click.option("--step", type=click.IntRange(1), default=1, hidden=True)
 @click.option("--worker", is_flag=True, hidden=True)
-def main(programs, seed, processes, step, worker):
+def main(programs, seed, processes, failures, step, worker):
     """Run random programs with everything in the mix, and compare all memory with a sequential model's."""
     seeds = range(seed, seed + programs * step, step)
     if worker:
-        work(seeds)
+        (work_with_failures if failures else work)(seeds)
         return
     console, began = Console(highlight=False), time.monotonic()
     columns = BarColumn(), MofNCompleteColumn(), TextColumn("programs"), TimeElapsedColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as progress:
-        campaign = Campaign(progress, programs)
+        campaign = Campaign(progress, programs, failures)
         threads = [threading.Thread(target=campaign.run, args=(seeds[i::processes],)) for i in range(processes)]
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
@@ -136,6 +177,8 @@ def main(programs, seed, processes, step, worker):
     console.print(f"device              {campaign.device}")
     console.print(f"programs            {campaign.done:,}, from seed {seed}")
     console.print(f"bytes compared      {campaign.nbytes:,}")
+    if failures:
+        console.print(f"calls that failed   {campaign.failed:,}; operations with an error {campaign.errors:,}")
     console.print(f"wrong               {len(campaign.wrong)}  {' '.join(map(str, sorted(campaign.wrong)))}")
     console.print(f"programs a second   {campaign.done / seconds:.0f}, of processor time {rate(campaign):.0f}")
     for first, last in campaign.resident:

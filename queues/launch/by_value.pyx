@@ -17,7 +17,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
-from forebay.core.driver cimport Memory, NO_ROOM, Status, Waits, no_waits
+from forebay.core.driver cimport DONE, Memory, NO_ROOM, Status, Waits, no_waits
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.core.plan cimport POINTER, SPILLED, PackedBytes, PackedPointer, Plan, Spill, Staging
 from forebay.core.state cimport QueueState
@@ -73,10 +73,10 @@ cdef void use_spills(Plan* plan, char* packed) noexcept nogil:
 
 
 cdef bint is_free(QueueState* state, const Staging* piece) noexcept nogil:
-    """Return whether the device has read all of a piece. Uploads end in order."""
+    """Return whether the device has read all of a piece. Uploads end in order, unless they fail."""
     if piece.epoch <= completed_epoch(state.epochs):
         return True
-    return piece.used == 0 and (piece.event == NULL or state.driver.event_status(piece.event) != 0)
+    return piece.used == 0 and (piece.event == NULL or state.driver.event_status(piece.event) == DONE)
 
 
 cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept nogil:

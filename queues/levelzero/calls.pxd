@@ -73,7 +73,7 @@ cdef extern from "queues/levelzero/calls.hpp" namespace "forebay_ze":
         CALL_KernelSetArgumentValue, CALL_KernelSetGroupSize, CALL_KernelCreate, CALL_KernelSetIndirectAccess
         CALL_KernelGetProperties, CALL_KernelSuggestMaxCooperativeGroupCount
         CALL_EventCounterBasedCreate, CALL_EventPoolCreate, CALL_EventCreate, CALL_EventHostSynchronize
-        CALL_EventHostSignal, CALL_EventHostReset, CALL_EventQueryKernelTimestamp
+        CALL_EventHostSignal, CALL_EventHostReset, CALL_EventQueryStatus, CALL_EventQueryKernelTimestamp
         CALL_MemAllocDevice, CALL_MemAllocHost, CALL_MemAllocShared
         CALL_ModuleCreate, CALL_ModuleGetNativeBinary, CALL_ModuleGetGlobalPointer, CALL_ContextCreate
         N_CALLS

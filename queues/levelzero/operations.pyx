@@ -5,16 +5,17 @@ from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, FOR_HOST, INTERRUPTED, LAUNCH_COMMAND, TIMED, Change, Command,
-    Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+    CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, FOR_HOST, INTERRUPTED, LAUNCH_COMMAND, NOT_YET, TIMED, Answer,
+    Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
 from forebay.queues.levelzero.calls cimport (
     CALL_CommandListAppendHostFunction, CALL_CommandListAppendLaunchKernel, CALL_CommandListAppendMemoryCopy,
     CALL_CommandListAppendMemoryFill, CALL_CommandListAppendSignalEvent, CALL_CommandListAppendWaitOnEvents,
     CALL_CommandListClose, CALL_CommandListGetNextCommandIdExp, CALL_CommandListHostSynchronize,
     CALL_CommandListImmediateAppendCommandListsExp, CALL_CommandListUpdateMutableCommandsExp,
-    CALL_EventHostSignal, CALL_EventHostSynchronize, CALL_EventQueryKernelTimestamp, CALL_KernelSetArgumentValue,
-    CALL_KernelSetGroupSize, ArgumentChange, ChangesDesc, CommandIdDesc, GroupsChange, KernelTimestamps, ze, ze_result_t
+    CALL_EventHostSignal, CALL_EventHostSynchronize, CALL_EventQueryKernelTimestamp, CALL_EventQueryStatus,
+    CALL_KernelSetArgumentValue, CALL_KernelSetGroupSize, ArgumentChange, ChangesDesc, CommandIdDesc, GroupsChange,
+    KernelTimestamps, ze, ze_result_t
 )
 from forebay.queues.levelzero.handles cimport (
     DEVICE_EVENT, GATE_EVENT, HOST_EVENT, RESET, TIMED_EVENT, EventKind, ZeDevice, ZeEvent, ZeKernel, ZeQueue,
@@ -29,6 +30,7 @@ cdef enum:
     CHANGES_ARGUMENTS = 1 << 0
     CHANGES_GROUPS = 1 << 1
     UNSUPPORTED_FEATURE = 0x78000003
+    DEVICE_LOST = 0x70000001
 
 
 # -- the launch path
@@ -361,7 +363,7 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
         return wait_for_event(<ZeEvent*> events.events[0], interrupted)
     for i in range(events.count):
         event = <ZeEvent*> events.events[i]
-        if event.kind == DEVICE_EVENT or event_status(event) != 1:  # the host cannot ask those for the device alone
+        if event.kind == DEVICE_EVENT or event_status(event) != DONE:  # the host cannot ask those for the device alone
             events.events[left] = event
             left += 1
     events.count = left
@@ -410,11 +412,15 @@ cdef Status join(ZeDevice* device, Waits events, Interrupted interrupted) noexce
     return status
 
 
-cdef int event_status(void* event) noexcept nogil:
+cdef Answer event_status(void* event) noexcept nogil:
     cdef ze_result_t error = ze.EventQueryStatus((<ZeEvent*> event).handle)
+    if error == 0:
+        return DONE
     if error == NOT_READY:
-        return 0
-    return 1 if error == 0 else -<int> error  # results of this API are positive
+        return NOT_YET
+    if error == DEVICE_LOST:  # with all commands
+        return -<Answer> error
+    return outcome(CALL_EventQueryStatus, error)
 
 
 cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:

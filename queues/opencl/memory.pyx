@@ -91,7 +91,9 @@ cdef class ClMemory:
         if lent == NULL:
             raise MemoryError()
         lent[0] = Lent(context, <void*> <uintptr_t> self.address)
-        cl.RetainContext(context)
+        if cl.RetainContext(context) != 0:
+            free(lent)
+            raise OutOfMemoryError("clRetainContext failed")
         if cl.SetMemObjectDestructorCallback(<void*> self.handle, <void*> free_lent, lent) != 0:
             cl.ReleaseContext(context)
             free(lent)
@@ -121,8 +123,8 @@ cdef class AdoptedMemory:
     def __init__(
         self, owner: object, uintptr_t handle, uint64_t address, size_t nbytes, str usm_type="device"
     ) -> None:
-        if handle:
-            cl.RetainMemObject(<void*> handle)
+        if handle and cl.RetainMemObject(<void*> handle) != 0:
+            raise OutOfMemoryError("clRetainMemObject failed")
         self.handle = handle
         self.address = address
         self.nbytes = nbytes

@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 
-from forebay.core.driver cimport HOST_MEMORY, TIMED, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+from forebay.core.driver cimport (
+    DONE, HOST_MEMORY, NOT_YET, TIMED, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+)
 from forebay.queues.opencl.calls cimport (
     CALL_CreateUserEvent, CALL_EnqueueBarrierWithWaitList, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer,
     CALL_EnqueueMarkerWithWaitList, CALL_EnqueueNDRangeKernel, CALL_EnqueueReadBuffer, CALL_EnqueueSVMMemFill,
-    CALL_EnqueueSVMMemcpy, CALL_EnqueueWriteBuffer, CALL_Finish, CALL_Flush, CALL_GetEventProfilingInfo,
-    CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer, CALL_SetKernelExecInfo,
-    CALL_SetUserEventStatus, CALL_WaitForEvents, cl, cl_int, outcome
+    CALL_EnqueueSVMMemcpy, CALL_EnqueueWriteBuffer, CALL_Finish, CALL_Flush, CALL_GetEventInfo,
+    CALL_GetEventProfilingInfo, CALL_RetainEvent, CALL_SetEventCallback, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer,
+    CALL_SetKernelExecInfo, CALL_SetUserEventStatus, CALL_WaitForEvents, cl, cl_int, outcome
 )
 from forebay.queues.opencl.fills cimport fill_by_kernel
 
@@ -186,14 +188,14 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
     return outcome(CALL_WaitForEvents, cl.WaitForEvents(events.count, events.events))
 
 
-cdef int event_status(void* event) noexcept nogil:
+cdef Answer event_status(void* event) noexcept nogil:
     cdef cl_int status = 0
     cdef cl_int error = cl.GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL)
     if error != 0:
-        return error
+        return outcome(CALL_GetEventInfo, error)
     if status > 0:
-        return 0
-    return 1 if status == CL_COMPLETE else status
+        return NOT_YET
+    return DONE if status == CL_COMPLETE else status
 
 
 cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:
@@ -212,7 +214,11 @@ cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
     bridged[0] = cl.CreateUserEvent(context, &error)
     if error != 0:
         return outcome(CALL_CreateUserEvent, error)
-    cl.RetainEvent(bridged[0])  # the callback's own reference
+    error = cl.RetainEvent(bridged[0])  # the callback's own reference
+    if error != 0:
+        cl.ReleaseEvent(bridged[0])
+        bridged[0] = NULL
+        return outcome(CALL_RetainEvent, error)
     error = cl.SetEventCallback(event, CL_COMPLETE, pass_on, bridged[0])
     if error != 0:
         cl.ReleaseEvent(bridged[0])
@@ -279,15 +285,22 @@ def probe_argument_size(kernel: pyopencl.Kernel, index: int, limit: int) -> int:
     return found
 
 
+cdef int check(str call, cl_int error) except -1:
+    """Raise for a failed call. A reference that was not taken must not be given back later."""
+    if error != 0:
+        raise DriverError(f"{call} failed: error {error}", call=call, code=error)
+    return 0
+
+
 def retain_queue(queue: pyopencl.CommandQueue) -> int:
     """The handle of a pyopencl queue. The handle holds its own reference."""
     cdef void* handle = <void*> <uintptr_t> queue.int_ptr
-    cl.RetainCommandQueue(handle)
+    check("clRetainCommandQueue", cl.RetainCommandQueue(handle))
     return <uintptr_t> handle
 
 
 def retain_kernel(kernel: pyopencl.Kernel) -> int:
     """The handle of a pyopencl kernel. The handle holds its own reference."""
     cdef void* handle = <void*> <uintptr_t> kernel.int_ptr
-    cl.RetainKernel(handle)
+    check("clRetainKernel", cl.RetainKernel(handle))
     return <uintptr_t> handle

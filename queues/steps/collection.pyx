@@ -395,7 +395,8 @@ cdef void retire_dropped(LaneOwner owner) noexcept:
     cdef Dropped dropped = Dropped.__new__(Dropped)
     cdef size_t i
     for i in range(owner.lane.dropped_plans.size()):
-        owner.names.pop(owner.lane.dropped_plans[i].kernel_id, None)
+        if owner.lane.failed == 0 or owner.lane.dropped_plans[i].kernel_id != owner.lane.failed_kernel:
+            owner.names.pop(owner.lane.dropped_plans[i].kernel_id, None)  # else an error is about to name it
     dropped.state = retain_queue_state(owner.state)
     dropped.copies.swap(owner.lane.dropped)
     dropped.plans.swap(owner.lane.dropped_plans)

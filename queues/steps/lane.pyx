@@ -9,7 +9,7 @@ from libc.string cimport memcmp, memcpy
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, LAUNCH_COMMAND, Change, Command, Status, Waits
+    CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, DONE, LAUNCH_COMMAND, Change, Command, Status, Waits
 )
 from forebay.core.clock cimport complete_clock
 from forebay.core.epochs cimport completed_epoch, raise_completed, submitted_epoch
@@ -110,7 +110,7 @@ cdef bint may_run(QueueState* queue, Copy* copy) noexcept nogil:
         return False
     if copy.epoch <= completed_epoch(queue.epochs):
         return False
-    return copy.marker == NULL or poll_marker(copy.marker) != 1
+    return copy.marker == NULL or poll_marker(copy.marker) != DONE
 
 
 cdef Copy* choose_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:

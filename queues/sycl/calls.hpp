@@ -24,7 +24,6 @@ namespace forebay_sycl {
     X(void *, Queue_Fill128, (void *queue, void *to, uint64_t *value, size_t count)) \
     X(void *, Queue_SubmitBarrier, (void *queue)) \
     X(void *, Queue_SubmitBarrierForEvents, (void *queue, void *const *waits, size_t n_waits)) \
-    X(void, Queue_Wait, (void *queue)) \
     X(void *, Queue_Copy, (void *queue)) \
     X(void, Queue_Delete, (void *queue)) \
     X(void, Event_Wait, (void *event)) \

@@ -21,7 +21,7 @@ cdef extern from "queues/sycl/calls.hpp" namespace "forebay_sycl":
     cdef enum Call:
         CALL_Queue_SubmitNDRange, CALL_Queue_Memcpy, CALL_Queue_MemcpyWithEvents, CALL_Queue_Memset
         CALL_Queue_Fill16, CALL_Queue_Fill32, CALL_Queue_Fill64, CALL_Queue_Fill128
-        CALL_Queue_SubmitBarrier, CALL_Queue_SubmitBarrierForEvents, CALL_Queue_Wait
+        CALL_Queue_SubmitBarrier, CALL_Queue_SubmitBarrierForEvents
         CALL_Event_Wait, CALL_Event_GetCommandExecutionStatus, CALL_Event_GetProfilingInfoEnd
         CALL_RawKernelArg_Create, CALL_WorkGroupMemory_Create
         N_CALLS
@@ -33,7 +33,6 @@ cdef extern from "queues/sycl/calls.hpp" namespace "forebay_sycl":
         Maker Queue_SubmitNDRange, Queue_Memcpy, Queue_MemcpyWithEvents, Queue_Memset
         Maker Queue_Fill16, Queue_Fill32, Queue_Fill64, Queue_Fill128
         Maker Queue_SubmitBarrier, Queue_SubmitBarrierForEvents
-        Doer Queue_Wait
         Maker Queue_Copy
         Doer Queue_Delete, Event_Wait
         int (*Event_GetCommandExecutionStatus)(...) noexcept nogil

@@ -8,7 +8,7 @@ from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_or
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status, Waits, Wake
-from forebay.queues.sycl.calls cimport HOLDS_ADOPTED, OUT_OF_MEMORY, WAITS_FOR_HELD, failure, sycl
+from forebay.queues.sycl.calls cimport COMPLETE, HOLDS_ADOPTED, OUT_OF_MEMORY, WAITS_FOR_HELD, failure, sycl
 from forebay.queues.sycl.kernels cimport copy_kernel, delete_kernel
 from forebay.queues.sycl.submission cimport submit_barrier, submit_copy, submit_fill, submit_kernel
 
@@ -286,10 +286,17 @@ cdef cppclass Watched:
     void* data
 
 
+cdef bint is_over(void* event) noexcept nogil:
+    """Whether SYCL's event is done, or nobody can say."""
+    cdef int state = sycl.Event_GetCommandExecutionStatus(event)
+    return state == COMPLETE or state == 0
+
+
 cdef void wait_and_wake(void* data) noexcept nogil:
     """Runs on its own thread, because SYCL has no callbacks. It never needs the GIL."""
     cdef Watched* watched = <Watched*> data
-    sycl.Event_Wait(watched.event)
+    while not is_over(watched.event):
+        sycl.Event_Wait(watched.event)  # returns too early when it has thrown
     sycl.Event_Delete(watched.event)
     watched.wake(watched.data)
     del watched

@@ -4,8 +4,13 @@ from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_acquire
 
-from forebay.core.driver cimport Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
-from forebay.queues.sycl.calls cimport COMPLETE, FAILED, GATE_FAILED, CALL_Event_GetProfilingInfoEnd, failure, sycl
+from forebay.core.driver cimport (
+    DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake, no_waits
+)
+from forebay.queues.sycl.calls cimport (
+    COMPLETE, FAILED, GATE_FAILED, CALL_Event_GetCommandExecutionStatus, CALL_Event_GetProfilingInfoEnd,
+    CALL_Event_Wait, failure, sycl
+)
 from forebay.queues.sycl.gates cimport (
     BARRIER, COPY, ENDED_BADLY, FILL, LAUNCH, PENDING, SyclCommand, SyclEvent, SyclQueue, await_given, await_submitted,
     delete_queue, drop_event, give, hold_queue, open_event, read_waits, retain_event
@@ -83,10 +88,24 @@ cdef Status open_gate(void* gate, bint failed) noexcept nogil:
     return 0
 
 
+cdef Status await_event(void* event) noexcept nogil:
+    """Wait, and ask whether it is over: dpctl returns from a wait that has thrown as from any other."""
+    sycl.Event_Wait(event)
+    return 0 if status_of(event) == DONE else failure(CALL_Event_Wait)
+
+
 cdef Status finish(void* queue) noexcept nogil:
+    """Wait for a barrier: it can be asked afterwards, unlike a queue."""
+    cdef void* last = NULL
+    cdef Status status
     await_given(<SyclQueue*> queue)
-    sycl.Queue_Wait((<SyclQueue*> queue).queue)
-    return failure(GATE_FAILED) if (<SyclQueue*> queue).failed.exchange(False) else 0
+    status = submit_barrier((<SyclQueue*> queue).queue, no_waits(), &last)
+    if status == 0:
+        status = await_event(last)
+        sycl.Event_Delete(last)
+    if status == 0 and (<SyclQueue*> queue).failed.exchange(False):
+        return failure(GATE_FAILED)
+    return status
 
 
 cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
@@ -101,27 +120,30 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
         return status
     read_waits(&events)
     if events.count == 1:
-        sycl.Event_Wait(events.events[0])
-    elif events.count > 1:
+        return await_event(events.events[0])
+    if events.count > 1:
         status = submit_barrier((<SyclContext*> context).joining, events, &joined)
         if status == 0:
-            sycl.Event_Wait(joined)
+            status = await_event(joined)
             sycl.Event_Delete(joined)
     return status
 
 
-cdef int event_status(void* event) noexcept nogil:
+cdef Answer event_status(void* event) noexcept nogil:
     cdef int state = (<SyclEvent*> event).state.load(memory_order_acquire)
     if state == PENDING:
-        return 0
+        return NOT_YET
     if state == ENDED_BADLY:
         return FAILED
-    if (<SyclEvent*> event).event == NULL:
-        return 1
-    state = sycl.Event_GetCommandExecutionStatus((<SyclEvent*> event).event)
+    return DONE if (<SyclEvent*> event).event == NULL else status_of((<SyclEvent*> event).event)
+
+
+cdef Answer status_of(void* event) noexcept nogil:
+    """Ask SYCL. A command that failed on the device is not told from a query that did."""
+    cdef int state = sycl.Event_GetCommandExecutionStatus(event)
     if state == 0:  # dpctl returns this after an exception
-        return FAILED
-    return state == COMPLETE
+        return failure(CALL_Event_GetCommandExecutionStatus)
+    return DONE if state == COMPLETE else NOT_YET
 
 
 cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:

@@ -86,19 +86,26 @@ cdef Status fill_by_doubling(
     event[0] = NULL
     for i in range(pattern_size // 16):
         memcpy(part, pattern + 16 * i, 16)
-        if event[0] != NULL:
-            sycl.Event_Delete(event[0])
-        event[0] = sycl.Queue_Fill128(queue, to + 16 * i, part, 1)
-        if event[0] == NULL:
+        if not goes_on(sycl.Queue_Fill128(queue, to + 16 * i, part, 1), event):
             return failure(CALL_Queue_Fill128)
     while done < nbytes:
         more = done if done < nbytes - done else nbytes - done
-        sycl.Event_Delete(event[0])
-        event[0] = sycl.Queue_Memcpy(queue, to + done, to, more)
-        if event[0] == NULL:
+        if not goes_on(sycl.Queue_Memcpy(queue, to + done, to, more), event):
             return failure(CALL_Queue_Memcpy)
         done += more
     return 0
+
+
+cdef bint goes_on(void* made, void** event) noexcept nogil:
+    """Replace the event by that of the next part; False when there is none. Then nobody will know of the parts before:
+    they are waited for, because the memory may be given back.
+    """
+    if event[0] != NULL:
+        if made == NULL:
+            sycl.Event_Wait(event[0])
+        sycl.Event_Delete(event[0])
+    event[0] = made
+    return made != NULL
 
 
 cdef Status submit_barrier(void* queue, Waits waits, void** event) noexcept nogil:

@@ -18,6 +18,8 @@ cdef extern from "tests/observers/opencl_calls.hpp" namespace "forebay_observer"
     ClRecord& state()
     void begin_calls(Calls& table)
     void end_calls(Calls& table)
+    cdef enum:
+        FAILED_COMMAND
 
 NAMES = calls.CALL_NAMES
 
@@ -83,6 +85,11 @@ def watch(emulate=False):
 
 def unwatch():
     """End what `watch` began."""
+
+
+def fail_command(int64_t code):
+    """Let the next event that is asked say that its command has failed with this negative code."""
+    record().fail(FAILED_COMMAND, code, 0)
 
 
 def events_alive(device):

@@ -12,6 +12,8 @@ namespace forebay_observer {
 
 using namespace forebay_cl;
 
+enum { FAILED_COMMAND = N_CALLS };  // no call: an event says that its command has failed
+
 // And the memory that kernels follow pointers to: a list of a launch must not name memory that was freed.
 struct ClRecord : EventRecord {
     std::unordered_set<int64_t> freed;  // from the moment in which the driver is about to free it
@@ -43,7 +45,8 @@ template <int function, class R, class... A> struct Wrapper {
 
     static constexpr int n = sizeof...(A);
     static constexpr std::string_view name = call_names[function];
-    static constexpr bool makes_object = function == CALL_CreateUserEvent || function == CALL_CreateBuffer;
+    static constexpr bool makes_object = function == CALL_CreateUserEvent || function == CALL_CreateBuffer
+        || function == CALL_CreateKernel;
     static constexpr bool is_command = begins(name, "Enqueue");
     static constexpr bool is_of_event = begins(name, "GetEvent") || begins(name, "SetEvent")
         || begins(name, "SetUserEvent") || function == CALL_RetainEvent || function == CALL_ReleaseEvent;
@@ -75,6 +78,11 @@ template <int function, class R, class... A> struct Wrapper {
         }
         R result = R();
         if (!seen.injected) result = original(args...);
+        if constexpr (function == CALL_GetEventInfo) {
+            std::lock_guard<std::mutex> guard(s.lock);
+            if (result == 0 && !seen.injected && s.fails(FAILED_COMMAND, code))
+                *(int32_t *) std::get<3>(all) = (int32_t) code;
+        }
         if constexpr (makes_object) {
             if (seen.injected) *std::get<n - 1>(all) = (int32_t) code;
             code = *std::get<n - 1>(all);

@@ -35,6 +35,12 @@ struct Record {
     std::vector<std::string> violations;
     int64_t newest_serial = 0;
     std::condition_variable moved;
+    // Of the functions that may fail at random one call in so many does (0: none), with one of these codes.
+    std::vector<bool> at_random;
+    std::vector<int64_t> codes;
+    std::vector<uint64_t> counted;  // calls of each function since then
+    uint64_t seed = 0;
+    uint64_t one_in = 0;
     int to_pause = -1;  // the function of which a call is to be paused
     bool paused = false;
 
@@ -59,7 +65,20 @@ struct Record {
             failures.erase(failures.begin() + i);
             return true;
         }
-        return false;
+        return fails_at_random(function, code);
+    }
+
+    // It depends on the seed, the function, and how many calls of it there were: other calls may depend on the timing.
+    bool fails_at_random(int function, int64_t& code) {
+        if (one_in == 0 || (size_t) function >= at_random.size() || !at_random[function]) return false;
+        uint64_t mixed = seed * 0x9e3779b97f4a7c15 + ++counted[function] * 0xd6e8feb86659fd93 + function + 1;
+        for (int round = 0; round < 2; round++) {
+            mixed = (mixed ^ mixed >> 32) * 0xd6e8feb86659fd93;
+            mixed ^= mixed >> 29;
+        }
+        if (mixed % one_in) return false;
+        code = codes[(mixed >> 40) % codes.size()];
+        return true;
     }
 
     void violate(const std::string& text) {
@@ -84,9 +103,24 @@ struct Record {
         failures.push_back({function, code, after});
     }
 
+    void fail_at_random(const std::vector<bool>& functions, const std::vector<int64_t>& with, uint64_t by, uint64_t in) {
+        std::lock_guard<std::mutex> guard(lock);
+        at_random = functions;
+        codes = with;
+        counted.assign(functions.size(), 0);
+        seed = by;
+        one_in = in;
+    }
+
     void forgive() {
         std::lock_guard<std::mutex> guard(lock);
         failures.clear();
+        one_in = 0;
+    }
+
+    void forget() {
+        std::lock_guard<std::mutex> guard(lock);
+        log.clear();
     }
 
     std::vector<std::string> take_violations() {

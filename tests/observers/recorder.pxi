@@ -21,6 +21,8 @@ cdef extern from "tests/observers/record.hpp" namespace "forebay_observer" nogil
         size_t size()
         vector[Seen] tail(size_t first)
         void fail(int function, int64_t code, uint64_t after)
+        void fail_at_random(const vector[cbool]& functions, const vector[int64_t]& codes, uint64_t seed, uint64_t one_in)
+        void forget()
         void forgive()
         vector[string] take_violations()
         void pause(int function)
@@ -30,6 +32,8 @@ cdef extern from "tests/observers/record.hpp" namespace "forebay_observer" nogil
     Record& record()
 
 cdef cbool recording = False
+
+RELEASING = ("Release", "Free", "Destroy", "Delete", "free")  # parts of the names of functions that do
 
 
 def kind_of(name):
@@ -83,8 +87,23 @@ def fail(name, int64_t code, uint64_t after):
     record().fail(NAMES.index(name), code, after)
 
 
+def fail_at_random(uint64_t seed, uint64_t one_in):
+    """Make calls fail at random places until `forgive`: one in so many of each function but those that release
+    something or open a gate.
+    """
+    cdef vector[cbool] functions = [
+        name not in NEVER_FAIL and name != OPEN and not any(word in name for word in RELEASING) for name in NAMES]
+    cdef vector[int64_t] codes = [FAILURE[0], OUT_OF_MEMORY]
+    record().fail_at_random(functions, codes, seed, one_in)
+
+
+def forget():
+    """Drop what was recorded so far. No other thread may be in a call."""
+    record().forget()
+
+
 def forgive():
-    """Cancel all failures planned by `fail`."""
+    """Cancel all failures planned by `fail` and `fail_at_random`."""
     record().forgive()
 
 

@@ -10,8 +10,8 @@ from libc.stdint cimport int64_t, uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, FOR_HOST, LAUNCH_COMMAND, Change, Command, Driver, Geometry, Memory, Status, Waits,
-    no_waits
+    CHANGED_GROUPS, CHANGED_POINTER, FOR_HOST, LAUNCH_COMMAND, NOT_YET, Change, Command, Driver, Geometry, Memory,
+    Status, Waits, no_waits
 )
 
 ctypedef void* (*Clone)(void* kernel, int* error) noexcept nogil
@@ -30,6 +30,7 @@ cdef bint asks_whether_done = False
 cdef int64_t broken = 0  # how often a recording was used as it must not be
 cdef int64_t replays = 0
 cdef int64_t changes_made = 0
+cdef int64_t clones_made = 0
 
 
 cdef void forget_event(Recording* recording) noexcept nogil:
@@ -50,7 +51,7 @@ cdef Status new_recording(void* queue, bint changeable, void** made) noexcept no
 
 
 cdef Status add_command(void* made, const Command* command) noexcept nogil:
-    global broken
+    global broken, clones_made
     cdef Recording* recording = <Recording*> made
     cdef int error = 0
     if command.kind != LAUNCH_COMMAND:
@@ -58,6 +59,7 @@ cdef Status add_command(void* made, const Command* command) noexcept nogil:
     if recording.ended:
         broken += 1
     recording.kernels.push_back(clone(command.kernel, &error))
+    clones_made += 1
     recording.geometries.push_back(command.geometry)
     return error
 
@@ -76,7 +78,7 @@ cdef Status change(void* made, const Change* changes, size_t count) noexcept nog
     cdef size_t i
     cdef int k
     changes_made += 1
-    if not recording.ended or recording.event != NULL and table.event_status(recording.event) != 1:
+    if not recording.ended or recording.event != NULL and table.event_status(recording.event) == NOT_YET:
         broken += 1
     for i in range(count):
         each = &changes[i]
@@ -116,7 +118,7 @@ cdef void release_recording(void* made) noexcept nogil:
     global broken
     cdef Recording* recording = <Recording*> made
     cdef size_t i
-    if recording.event != NULL and table.event_status(recording.event) != 1:
+    if recording.event != NULL and table.event_status(recording.event) == NOT_YET:
         broken += 1
     forget_event(recording)
     for i in range(recording.kernels.size()):
@@ -157,3 +159,8 @@ def uninstall() -> None:
 def counts() -> tuple[int, int, int]:
     """How often recordings were misused, replayed and changed so far."""
     return broken, replays, changes_made
+
+
+def clones() -> int:
+    """How many kernels the recordings have made so far, by a call that no observer sees."""
+    return clones_made

@@ -14,7 +14,7 @@ namespace forebay_observer {
 using namespace forebay_sycl;
 
 // Forebay's own, which are recorded like calls.
-enum Operation { MAKE_GATE = N_CALLS, HOLD_QUEUE, OPEN_GATE };
+enum Operation { MAKE_GATE = N_CALLS, HOLD_QUEUE, OPEN_GATE, FINISH_QUEUE, THROWN_WAIT };
 
 struct Kept {  // what a queue has kept back
     int function;
@@ -31,6 +31,7 @@ struct Task {
     bool keeps = false;    // SYCL is not called for it, or only for what was kept back
     bool silent = false;   // it is recorded as a whole
     bool reached = false;  // the last of its calls
+    bool thrown = false;   // a wait has thrown: nobody knows what became of what it was for
     int as = -1;           // what a marker, barrier or copy is recorded as
     int64_t made = 0;
     size_t at = 0;
@@ -110,6 +111,7 @@ template <int function, class R, class... A> struct Wrapper {
         || function == CALL_Queue_MemcpyWithEvents || function == CALL_Queue_SubmitBarrierForEvents;
     static constexpr bool is_command = begins(name, "Queue_Submit") || begins(name, "Queue_Mem")
         || begins(name, "Queue_Fill");
+    static constexpr bool is_wait = function == CALL_Event_Wait;
     static constexpr bool of_event = begins(name, "Event_");
     static constexpr bool of_argument = begins(name, "RawKernelArg_") || begins(name, "WorkGroupMemory_");
 
@@ -144,12 +146,13 @@ template <int function, class R, class... A> struct Wrapper {
                 }
             }
             if constexpr (function == CALL_Queue_Delete) s.kept.erase(seen.object);
+            if constexpr (is_wait) task.thrown = task.thrown || s.fails(THROWN_WAIT, code);
             if constexpr (!std::is_void_v<R>)
                 if (record && !hands_on) seen.injected = s.fails(seen.function, code);
         }
         task.reached = task.reached || function == CALL_Event_Wait;
         if constexpr (std::is_void_v<R>) {
-            original(args...);
+            if (!is_wait || !task.thrown) original(args...);
             std::lock_guard<std::mutex> guard(s.lock);
             if (record && !task.keeps) s.log.push_back(std::move(seen));
         } else {
@@ -160,7 +163,7 @@ template <int function, class R, class... A> struct Wrapper {
                 given = hand_on(seen.object, function, seen.waits);
             }
             if (!seen.injected) {
-                result = original(args...);
+                if (function != CALL_Event_GetCommandExecutionStatus || !task.thrown) result = original(args...);
                 if constexpr (std::is_pointer_v<R>) code = result ? 0 : -1;
             }
             seen.status = code;

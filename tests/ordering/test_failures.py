@@ -1,7 +1,10 @@
 """A driver call that fails after waits were gathered: nothing has happened, and others go on."""
 
 import contextlib
+import gc
+import weakref
 
+import numpy as np
 import pytest
 
 import forebay as ps
@@ -202,6 +205,58 @@ def test_asking_in_vain_is_no_answer(device, kernels, buffer, calls, hold, ask):
     queue.finish()
     assert queue.empty
     assert held.empty
+
+
+def test_memory_of_a_copy_is_kept_while_nobody_knows_whether_it_is_done(device, kernels, buffer, calls, hold):
+    """Or the copy would write to memory that the host has freed."""
+    queue = device.queue(blocking=False)
+    gate = hold(queue)
+    to = ps.host_empty(64, "u4", device=device)
+    owner = to  # of the memory
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    alive = weakref.ref(owner.obj if isinstance(owner, memoryview) else owner)
+    queue.copy(to, buffer)
+    del to, owner
+    for _ in range(3):
+        calls.fail(calls.driver.QUERY, calls.driver.FAILURE[0])
+        queue.copy(buffer, bytes(buffer.nbytes))  # gives back what copies before it used
+        gc.collect()
+        assert alive() is not None
+    assert [call.name for call in calls.log if call.injected] == [calls.driver.QUERY] * 3
+    calls.forgive()
+    gate.open()
+    queue.finish()
+    queue.copy(buffer, bytes(buffer.nbytes))
+    gc.collect()
+    assert alive() is None
+
+
+@pytest.mark.executes
+def test_bytes_by_value_are_kept_while_nobody_knows_whether_they_were_read(device, calls, hold):
+    kernel = device.program("kernel void first(global int *out, global const int *in) { out[0] = in[0]; }")["first"]
+    queue = device.queue(blocking=False)
+    outs = [device.empty(1, "i4") for _ in range(100)]
+    gate = hold(queue)
+    for i, out in enumerate(outs):
+        calls.fail(calls.driver.QUERY, calls.driver.FAILURE[0])
+        queue.launch(kernel, 1, 1, out, np.full(1024, i, "i4").tobytes())
+    calls.forgive()
+    gate.open()
+    queue.finish()
+    assert [int(out.get(queue=queue)[0]) for out in outs] == list(range(100))
+
+
+def test_a_query_that_fails_is_no_failure_of_the_command(device, kernels, buffer, calls):
+    queue = device.queue(blocking=False)
+    launch(queue, kernels, buffer)
+    event = queue.record()
+    calls.fail(calls.driver.QUERY, calls.driver.FAILURE[0])
+    with pytest.raises(ps.DriverError, match=f"{calls.driver.QUERY} failed") as caught:
+        event.query()
+    assert (caught.value.call, caught.value.name) == (calls.driver.QUERY, calls.driver.FAILURE[1])
+    event.wait()
+    assert event.query()
 
 
 def test_the_argument_being_set_is_unknown_after_a_failure(device, kernels, buffer, calls):

@@ -83,6 +83,25 @@ def test_launches_that_fail_when_they_are_submitted(calls, device, queue, advanc
     assert queue.empty
 
 
+@pytest.mark.parametrize("name", ["zeCommandListAppendLaunchKernel", "zeKernelSetArgumentValue"])
+def test_a_launch_that_fails_in_the_turn_that_gives_the_step_up(calls, queue, advance, x, name):
+    """The step has forgotten the kernel by then; the error names it all the same."""
+    step = queue.step()
+    for turn in range(3):
+        with step:
+            for k in range(3):
+                advance(queue, x, turn + k)
+    calls.fail("zeCommandListUpdateMutableCommandsExp", 0x70000003)
+    calls.fail(name, 0x70000003)
+    with pytest.raises(ps.OutOfMemoryError, match=f"{name}.*kernel 'advance'"), step:
+        for k in range(3):
+            advance(queue, x, 10 + k)
+    assert queue.stats.steps_given_up == 1
+    with step:
+        advance(queue, x, 1)
+    queue.finish()
+
+
 def test_an_exception_of_the_block_comes_first(calls, queue, advance, x):
     step = queue.step()
     for _ in range(3):

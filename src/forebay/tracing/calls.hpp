@@ -219,10 +219,10 @@ template <class Driver, int slot> struct Table {
         return noted.end(driver.wait_events(context, events, interrupted));
     }
 
-    static int event_status(void* event) { // asked in loops: only the answer "done" is worth an entry
-        int status = driver.event_status(event);
-        if (status == 1) Noted(SEEN_DONE, event).end(0);
-        return status;
+    static int64_t event_status(void* event) { // asked in loops: only the answer "done" is worth an entry
+        int64_t answer = driver.event_status(event);
+        if (answer == 1) Noted(SEEN_DONE, event).end(0);
+        return answer;
     }
 
 #define FOREBAY_EACH_CALL(DO) \

@@ -1,0 +1,203 @@
+"""The random programs of `mixed`, with calls of the driver that fail at random places.
+
+Every call may fail but those that release something or open a gate: opening is all that can let a queue go on. What a
+program may see is forebay's own errors. A process does not end, and nothing is left over when the devices are closed.
+Memory is compared where no call failed loudly, and what comes after a program must be right in any case.
+"""
+
+import contextlib
+import gc
+import random
+import threading
+from collections import Counter
+
+import forebay as ps
+from forebay.queues.selection import select
+from tests.helpers.observer import EXECUTES, observer_of
+from tests.observers import recordings
+
+from .mixed import Bench, MixedPlayer, compared, drawn, recording, run
+from .mixed_program import MixedProgram
+
+ONE_IN = (5, 15, 50, 200)  # calls of a function, of which one fails
+# Of drivers whose observer counts only events: what makes an object, and what ends it.
+LIVES = {
+    "opencl": (
+        (("clSVMAlloc",), ("clSVMFree",)),
+        (("clCreateBuffer", "clRetainMemObject"), ("clReleaseMemObject",)),
+        (("clRetainCommandQueue",), ("clReleaseCommandQueue",)),
+        (("clRetainKernel", "clCreateKernel"), ("clReleaseKernel",)),
+        (("clRetainContext",), ("clReleaseContext",)),
+    ),
+    "sycl": (
+        (("DPCTLmalloc_device", "DPCTLmalloc_shared", "DPCTLmalloc_host"), ("DPCTLfree_with_context",)),
+        (("DPCTLQueue_Copy",), ("DPCTLQueue_Delete",)),
+        (("DPCTLContext_Copy",), ("DPCTLContext_Delete",)),
+        (("DPCTLKernel_Copy", "DPCTLKernelBundle_GetKernel"), ("DPCTLKernel_Delete",)),
+        (
+            ("DPCTLKernelBundle_CreateFromOCLSource", "DPCTLKernelBundle_CreateFromSpirv"),
+            ("DPCTLKernelBundle_Delete",),
+        ),
+    ),
+}
+
+
+class LeakError(AssertionError):
+    """Something is left after all devices were closed."""
+
+
+class FailingProgram(MixedProgram):
+    """What it knows of memory is not true once something has failed, so it opens all gates before what may wait."""
+
+    def __init__(self, device, built):
+        super().__init__(device, built, careful=True)
+        self.errors = []
+
+    def perform(self, queue, action):
+        if action.measures:
+            self.open()
+        super().perform(queue, action)
+
+
+class FailingPlayer(MixedPlayer):
+    """Goes on after an operation that failed."""
+
+    def play_one(self, *operation):
+        try:
+            super().play_one(*operation)
+        except ps.Error as error:
+            self.program.errors.append(error)
+            for queue in self.queues:  # one may be forgotten, and no other be made in its place
+                self.program.adopt(queue)
+
+
+class FailingBench:
+    """A `Bench` whose driver is observed from before there is anything on it. Use it in a with statement."""
+
+    def __init__(self, name=None):
+        self.backend = select(name).backend
+        self.name = name
+        self.driver = observer_of(self.backend)
+        self.counts = Counter()
+        self.failed = self.errors = 0
+
+    def __enter__(self):
+        gc.collect()
+        self.driver.watch(emulate=not EXECUTES)
+        self.clones = recordings.clones() if self.backend == "opencl" else 0
+        self.before = self.driver.alive() if self.backend == "level_zero" else {}
+        self.driver.start()
+        self.bench = Bench(self.name)
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        """Close the devices.
+
+        Raises
+        ------
+        LeakError
+            When something is left.
+        AssertionError
+            When the driver was used in a way that it forbids.
+        """
+        events = []
+        try:
+            self.driver.forgive()
+            self.bench.__exit__(kind, error, traceback)
+            del self.bench
+            gc.collect()
+            if self.backend != "level_zero":
+                events = self.driver.events_alive(None)
+            self.count()
+            violations = self.driver.violations()
+            now = self.driver.alive() if self.backend == "level_zero" else {}
+        finally:
+            self.driver.stop()
+            self.driver.unwatch()
+        if error is not None:
+            return
+        left = {what: now[what] - self.before[what] for what in now if now[what] != self.before[what]}
+        if self.backend == "opencl":
+            self.counts["clCreateKernel"] += recordings.clones() - self.clones
+        for makers, enders in LIVES.get(self.backend, ()):
+            made, ended = (sum(self.counts[name] for name in names) for names in (makers, enders))
+            if made != ended:
+                left[makers[0]] = made - ended
+        if events:
+            left["events"] = len(events)
+        if left:
+            raise LeakError(f"left after closing: {left}")
+        assert not violations, "\n".join(violations)
+
+    def count(self):
+        """Count what was called so far, and drop the record of it."""
+        for name, *_, status, injected in self.driver.read(0):
+            self.failed += injected
+            self.counts[name] += status == 0 and not injected
+        self.driver.forget()
+
+    def run(self, seed):
+        """Run the program of this seed while calls fail, and then one while none does.
+
+        Returns the number of bytes that were compared.
+
+        Raises
+        ------
+        WrongError
+            When a result is not the model's.
+        Exception
+            Whatever was raised that is none of forebay's errors, and what the program that comes after raised.
+        """
+        draw = random.Random(seed)
+        kind = draw.choices(range(3), [7, 1 if EXECUTES else 0, 2])[0]
+        device, built = self.bench.devices[kind], self.bench.built[kind]
+        operations = [
+            [drawn(draw) for _ in range(draw.randint(1, 60))] for _ in range(2 if draw.random() < 0.15 else 1)
+        ]
+        after = [drawn(draw) for _ in range(12)]
+        with recording(device, seed % 2 == 1):
+            self.driver.fail_at_random(seed, draw.choice(ONE_IN))
+            try:
+                players, errors = play(device, built, operations)
+            finally:
+                self.driver.forgive()
+            for _ in range(2):  # an error may come late, once
+                with contextlib.suppress(ps.Error):
+                    device.finish()
+            device.finish()
+            self.errors += len(errors)
+            nbytes = 0 if errors else sum(map(compared, players))
+            del players
+            nbytes += run(device, built, [after], careful=True)
+        self.count()
+        return nbytes
+
+
+def play(device, built, operations):
+    """Play these operations, those of each thread. Returns the players and forebay's errors."""
+    players, errors, wrong = [], [], []
+
+    def work(own):
+        program = None
+        try:
+            program = FailingProgram(device, built)
+            player = FailingPlayer(program, alone=len(operations) == 1)
+            for each in own:
+                player.play_one(*each)
+            players.append(player)
+        except ps.Error as error:  # the player could not be made
+            errors.append(error)
+        except BaseException as error:
+            wrong.append(error)
+        finally:
+            if program is not None:
+                errors.extend(program.errors)
+                program.open()
+
+    threads = [threading.Thread(target=work, args=(own,)) for own in operations[1:]]
+    [thread.start() for thread in threads]
+    work(operations[0])
+    [thread.join() for thread in threads]
+    if wrong:
+        raise wrong[0]
+    return players, errors
