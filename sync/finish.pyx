@@ -6,9 +6,9 @@ No lock is held while the host waits, because a host function that the queue wai
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.clock cimport clock_is_done, complete_clock
+from forebay.core.clock cimport clock_is_done, note_reached
 from forebay.core.driver cimport FOR_DEVICE, FOR_HOST, INTERRUPTED, Status, Waits
-from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, raise_completed, submitted_epoch
+from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
 from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
@@ -23,8 +23,7 @@ cdef Status look(QueueState* queue, bint* done) noexcept nogil:
     cdef Status status = queue.driver.poll(queue.handle, done)
     queue.found_busy = not done[0]
     if done[0]:
-        raise_completed(queue.epochs, submitted_epoch(queue.epochs))
-        complete_clock(queue.clock)
+        note_reached(queue.epochs, submitted_epoch(queue.epochs), queue.clock)
     return status
 
 
@@ -178,8 +177,6 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
     queue.lock.unlock()
     if status == 0:
         status = queue.driver.finish(queue.handle)
-    if status == 0:
-        raise_completed(queue.epochs, epoch)
     if marker != NULL:
         if status == 0 and marker.event != NULL:
             reached = marker.driver.event_status(marker.event)
@@ -189,6 +186,8 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
                 if await_event(queue.device, marker) == INTERRUPTED:
                     status = INTERRUPTED
         release_marker(marker)
+    if status == 0:  # after the marker, which names what the queue came after
+        note_reached(queue.epochs, epoch, NULL)
     return status
 
 
