@@ -192,7 +192,6 @@ cdef void release_queue_state(QueueState* queue) noexcept nogil
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil
 cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil
 cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& into) noexcept nogil
-cdef void drop_others(vector[QueueState*]& queues, uint64_t owner) noexcept nogil
 cdef void note_all_used(QueueState* queue, uint64_t epoch) noexcept nogil
 cdef void leave_to_parent(DeviceState* device) noexcept nogil
 cdef Retired* new_retired() noexcept nogil

@@ -15,7 +15,7 @@ from forebay.core.state cimport (
     BY_CLOSING, DeviceState, QueueState, busy_queues, is_closed, refusal, registered_queues,
     release_queue_state, retain_queue_state
 )
-from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, take_marker
+from forebay.sync.ordering cimport Order, await_event, begin_command, carry_pending, submit_waits, take_marker
 
 
 cdef Status look(QueueState* queue, bint* done) noexcept nogil:
@@ -188,20 +188,6 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
         release_marker(marker)
     if status == 0:  # after the marker, which names what the queue came after
         note_reached(queue.epochs, epoch, NULL)
-    return status
-
-
-cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
-    cdef Waits waits
-    cdef Status status
-    cdef void* event = marker.event
-    if event == NULL:
-        return 0
-    waits.count = 1
-    waits.events = &event
-    status = marker.driver.wait_events(device.context, waits, interrupted)
-    if status == 0:
-        note_done(marker)
     return status
 
 

@@ -5,6 +5,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.clock cimport Clock, release_clock, retain_clock
 from forebay.core.epochs cimport Epochs, completed_epoch, is_empty
+from forebay.queues.context cimport Context
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
 
@@ -73,3 +74,8 @@ def not_empty_after(Queue first not None, uint64_t epoch, list others not None):
         for i in range(looked_at.size()):
             found += not is_empty(looked_at[looked_at.size() - 1 - i])
     return found
+
+
+def sharers_of(Context context not None):
+    """How many open Devices share the context."""
+    return context.open_devices

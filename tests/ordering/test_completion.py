@@ -46,7 +46,8 @@ def test_whoever_sees_the_null_queue_done_sees_the_others_done(device, way):
         null.fill(buffer, 2)
         found = []
         looking = threading.Thread(
-            target=lambda epoch=null.epoch, found=found: found.append(not_empty_after(null, epoch, queues)))
+            target=lambda epoch=null.epoch, found=found: found.append(not_empty_after(null, epoch, queues))
+        )
         looking.start()
         WAYS[way](device)
         looking.join()
