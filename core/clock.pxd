@@ -34,5 +34,6 @@ cdef uint64_t clock_epoch(const Clock* clock, const Epochs* queue) noexcept nogi
 cdef bint covers(const Clock* clock, const Clock* other) noexcept nogil
 cdef Clock* merged(const Clock* first, const Clock* second) noexcept nogil
 cdef Clock* raised_clock(Clock* clock, Epochs* queue, uint64_t epoch) noexcept nogil
-cdef void complete_clock(const Clock* clock) noexcept nogil
+# The only way to raise ``completed``. The clock is the queue's at that epoch, or NULL for nothing but the queue itself.
+cdef void note_reached(Epochs* queue, uint64_t epoch, const Clock* clock) noexcept nogil
 cdef bint clock_is_done(const Clock* clock) noexcept nogil

@@ -1,9 +1,9 @@
 """Joins clocks, and completes the queues of a clock whose own queue is done."""
 
 from libc.stdint cimport uint64_t
-from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
+from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed, memory_order_release
 
-from forebay.core.epochs cimport Epochs, completed_epoch, raise_completed, release_epochs, retain_epochs
+from forebay.core.epochs cimport Epochs, completed_epoch, release_epochs, retain_epochs
 
 cdef enum:
     CHUNK_BITS = 5
@@ -273,15 +273,27 @@ cdef Clock* raised_clock(Clock* clock, Epochs* queue, uint64_t epoch) noexcept n
     return without_done(raised)
 
 
-cdef void complete_clock(const Clock* clock) noexcept nogil:
-    """Raise ``completed`` of all queues in the clock of a done epoch, without asking a driver: they are done too."""
+cdef inline void raise_completed(Epochs* epochs, uint64_t epoch) noexcept nogil:
+    """Raise ``completed``, never lower it: a finish that began earlier may report later."""
+    cdef uint64_t known = epochs.completed.load(memory_order_relaxed)
+    while known < epoch:
+        if epochs.completed.compare_exchange_weak(known, epoch, memory_order_release):
+            return
+
+
+cdef void note_reached(Epochs* queue, uint64_t epoch, const Clock* clock) noexcept nogil:
+    """Note that the queue has reached this epoch, and before it that all is done which the clock names, without asking
+    a driver. So whoever sees the queue done sees that done as well.
+
+    The null queue speaks for the blocking queues of its device, which all have higher ids: it comes after them here.
+    """
     cdef const Chunk* chunk
     cdef size_t i, j
-    if clock != NULL:
-        for i in range(clock.chunks.size()):
-            chunk = clock.chunks[i]
-            for j in range(chunk.entries.size()):
-                raise_completed(chunk.entries[j].queue, chunk.entries[j].epoch)
+    for i in range(0 if clock == NULL else clock.chunks.size(), 0, -1):
+        chunk = clock.chunks[i - 1]
+        for j in range(chunk.entries.size(), 0, -1):
+            raise_completed(chunk.entries[j - 1].queue, chunk.entries[j - 1].epoch)
+    raise_completed(queue, epoch)
 
 
 cdef bint clock_is_done(const Clock* clock) noexcept nogil:

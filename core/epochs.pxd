@@ -57,14 +57,6 @@ cdef inline void advance_submitted(Epochs* epochs) noexcept nogil:
     epochs.submitted.store(epochs.submitted.load(memory_order_relaxed) + 1, memory_order_release)
 
 
-cdef inline void raise_completed(Epochs* epochs, uint64_t epoch) noexcept nogil:
-    """Raise ``completed``, never lower it: a finish that began earlier may report later."""
-    cdef uint64_t known = epochs.completed.load(memory_order_relaxed)
-    while known < epoch:
-        if epochs.completed.compare_exchange_weak(known, epoch, memory_order_release):
-            return
-
-
 # -- the lock of queues, devices and allocations
 
 cdef extern from *:

@@ -3,9 +3,9 @@
 from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_acq_rel, memory_order_acquire, memory_order_relaxed
 
-from forebay.core.clock cimport Clock, complete_clock, raised_clock, release_clock, retain_clock
+from forebay.core.clock cimport Clock, note_reached, raised_clock, release_clock, retain_clock
 from forebay.core.driver cimport DONE, FOR_HOST, Answer, Driver
-from forebay.core.epochs cimport Epochs, completed_epoch, raise_completed, release_epochs, retain_epochs
+from forebay.core.epochs cimport Epochs, completed_epoch, release_epochs, retain_epochs
 
 
 cdef Marker* new_marker(
@@ -54,8 +54,7 @@ cdef Clock* clock_after(Marker* marker) noexcept nogil:
 
 cdef void note_done(Marker* marker) noexcept nogil:
     """Note that the queue has reached this epoch, as the driver reported. Everything ordered before it is done too."""
-    raise_completed(marker.queue, marker.epoch)
-    complete_clock(marker.clock)
+    note_reached(marker.queue, marker.epoch, marker.clock)
 
 
 cdef Answer poll_marker(Marker* marker) noexcept nogil:

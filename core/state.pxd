@@ -204,7 +204,6 @@ cdef void release_queue_state(QueueState* queue) noexcept nogil
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil
 cdef void unregister(DeviceState* device, uint64_t queue_id) noexcept nogil
 cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& into) noexcept nogil
-cdef void drop_others(vector[QueueState*]& queues, uint64_t owner) noexcept nogil
 # Around the submission of what follows pointers; the queue is locked
 cdef void begin_following(QueueState* queue) noexcept nogil
 cdef Status renew_followed(DeviceState* device, Plan* plan) noexcept nogil

@@ -163,18 +163,6 @@ cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& 
     device.registry_lock.unlock()
 
 
-cdef void drop_others(vector[QueueState*]& queues, uint64_t owner) noexcept nogil:
-    """Leave only the queues of this owner, and the null queue."""
-    cdef size_t i, kept = 0
-    for i in range(queues.size()):
-        if queues[i].owner == owner or queues[i].is_null:
-            queues[kept] = queues[i]
-            kept += 1
-        else:
-            release_queue_state(queues[i])
-    queues.resize(kept)
-
-
 cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil:
     """Return the queue with this id, retained for the caller. NULL when it has ended: then all its work is done."""
     cdef QueueState* queue = NULL
@@ -361,24 +349,23 @@ cdef void subtract_statistics(Statistics& counts, const Statistics& before) noex
 
 
 cdef Statistics device_statistics(DeviceState* device, uint64_t owner) noexcept nogil:
+    # No queue is locked: another thread may hold its lock for as long as its driver's call blocks. Each counter is a
+    # word of its own that is written under that lock, so each is right, and they need not be of one moment.
     cdef Statistics counts
-    cdef vector[QueueState*] queues
     cdef map[uint64_t, Statistics].iterator gone
+    cdef QueueState* queue
     cdef size_t i
     memset(&counts, 0, sizeof(Statistics))
-    registered_queues(device, queues)
-    drop_others(queues, owner)
     device.registry_lock.lock()
     gone = device.retired.find(owner)
     if gone != device.retired.end():
         counts = dereference(gone).second
     counts.host_syncs += device.host_syncs
+    for i in range(device.queues.size()):
+        queue = device.queues[i].queue
+        if queue.owner == owner or queue.is_null:
+            add_statistics(counts, queue.counts)
     device.registry_lock.unlock()
-    for i in range(queues.size()):
-        queues[i].lock.lock()
-        add_statistics(counts, queues[i].counts)
-        queues[i].lock.unlock()
-        release_queue_state(queues[i])
     return counts
 
 

@@ -320,7 +320,7 @@ cdef class Device:
             be_plan_of(idle.plans[i], queue.state.epochs)
             queue.state.plans[idle.plans[i].kernel_id] = idle.plans[i]
             note_planned(self.state, idle.plans[i].kernel_id, queue.state.epochs.queue_id)
-        return queue
+        return self._unless_closed(queue)
 
     def _adopt(self, native: Any, handle: int, blocking: bool, timing: bool) -> Queue:
         """Make a Queue over a driver's queue to which others submit too, and may have submitted already."""
@@ -330,6 +330,13 @@ cdef class Device:
             queue.state.lock.lock()
             enter_list(queue.state)
             queue.state.lock.unlock()
+        return self._unless_closed(queue)
+
+    def _unless_closed(self, queue: Queue) -> Queue:
+        """Return a queue that was just made, if no other thread has closed the Device meanwhile."""
+        if self.closed:
+            queue.close()
+            raise closed_error(self)
         return queue
 
     def _check_queue(self, queue: Queue) -> Queue:
@@ -679,8 +686,11 @@ cdef class Device:
         if captures_under_way():
             abandon_captures(self)
         try:
-            self._finish(self.number, raising)
+            self._finish(self.number, raising=False)  # what host functions submit meanwhile is taken
+            self._refuse_commands()
+            self._finish(self.number, raising)  # what other threads have submitted before that
         finally:
+            self._refuse_commands()
             self._wait_for_openings()
             collect_all(self.state)  # what a gate delayed, because it still counted
             self.pool.trim()
@@ -691,13 +701,19 @@ cdef class Device:
                 release_idle_queues(self.state)
             log.debug("closed %s", self.name)
 
-    def _disband(self) -> None:
-        """Close queues and buffers, and drop references that would keep the Device until the garbage collector runs."""
-        self.closed = True
-        self._host_errors.close()
+    def _refuse_commands(self) -> None:
+        """Close the queues, and with the last Device of the context the null queue. Twice is fine."""
+        if self.closed:
+            return
+        self.closed = True  # first: a queue that another thread registers from now on is closed by that thread
         with nogil:
             close_queues(self.state, self.number)
         self._context.leave()
+
+    def _disband(self) -> None:
+        """Close queues and buffers, and drop references that would keep the Device until the garbage collector runs."""
+        self._refuse_commands()
+        self._host_errors.close()
         self._null_queue = None  # its state stays, because other threads may be about to use the other queues
         self._open_allocations.close_all()
         self._reducing = None

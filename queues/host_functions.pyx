@@ -25,7 +25,9 @@ from forebay.core.process cimport is_forked
 from forebay.core.state cimport QueueState, release_device_state
 from forebay.events.abandoned cimport collect_abandoned
 from forebay.events.anchors cimport collect_device
-from forebay.sync.ordering cimport Order, begin_command, end_command, note_hold, waits_of
+from forebay.sync.ordering cimport (
+    Order, be_host_thread, begin_command, count_host_functions, end_command, note_hold, waits_of
+)
 
 from forebay.core.errors import ClosedError
 from forebay.core.process import set_host_thread
@@ -85,6 +87,7 @@ cdef void open_call(Call* call, bint failed) noexcept nogil:
     call.driver.open_gate(call.gate, failed)
     call.driver.release_event(call.gate)
     call.device.open_holds.fetch_sub(1)
+    count_host_functions(-1)
     release_device_state(call.device)
 
 
@@ -115,6 +118,7 @@ def _run() -> None:
     cdef Call* call
     cdef size_t mine
     global opening
+    be_host_thread()
     while True:
         with nogil:
             call = next_call()
@@ -197,6 +201,7 @@ cdef bint open_held() noexcept nogil:
     lock.unlock()
     for i in range(left.size()):
         left[i].driver.open_gate(left[i].gate, False)
+        count_host_functions(-1)
     return all_settled
 
 
@@ -237,6 +242,7 @@ cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits
     """Submit a call. After success the host thread may have called it already."""
     cdef Status status
     state.device.open_holds.fetch_add(1)
+    count_host_functions(1)
     status = state.driver.hold(handle, state.device.context, waits, wake, call, &call.gate)
     if status == 0:
         lock.lock()
@@ -246,6 +252,7 @@ cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits
         state.counts.events_made += 2
     else:
         state.device.open_holds.fetch_sub(1)
+        count_host_functions(-1)
     return status
 
 

@@ -13,7 +13,7 @@ from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, S
 from forebay.core.epochs cimport completed_epoch, is_empty
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
-    DeviceState, QueueState, Statistics, bar_for_capture, captures_under_way, is_closed, new_queue_state,
+    DeviceState, QueueState, bar_for_capture, captures_under_way, is_closed, new_queue_state,
     release_queue_state, retain_queue_state, stats_of, steps_under_way, unbar_after_capture
 )
 from forebay.events.anchors cimport collect_device, collect_queue
@@ -267,12 +267,7 @@ cdef class Queue:
     @property
     def stats(self) -> Stats:
         """The counters of this queue, a `Stats`."""
-        cdef Statistics counts
-        with nogil:
-            self.state.lock.lock()
-            counts = self.state.counts
-            self.state.lock.unlock()
-        return stats_of(counts)
+        return stats_of(self.state.counts)  # without the lock, as in `device_statistics`
 
     # -- commands
 

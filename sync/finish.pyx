@@ -6,16 +6,16 @@ No lock is held while the host waits, because a host function that the queue wai
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.clock cimport clock_is_done, complete_clock
+from forebay.core.clock cimport clock_is_done, note_reached
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, NOT_YET, Answer, Status, Waits
-from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, raise_completed, submitted_epoch
+from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
 from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
     BY_CLOSING, DeviceState, QueueState, busy_queues, is_closed, refusal, registered_queues,
     release_queue_state, retain_queue_state
 )
-from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, take_marker
+from forebay.sync.ordering cimport Order, await_event, begin_command, carry_pending, submit_waits, take_marker
 
 
 cdef Status look(QueueState* queue, bint* done) noexcept nogil:
@@ -23,8 +23,7 @@ cdef Status look(QueueState* queue, bint* done) noexcept nogil:
     cdef Status status = queue.driver.poll(queue.handle, done)
     queue.found_busy = not done[0]
     if done[0]:
-        raise_completed(queue.epochs, submitted_epoch(queue.epochs))
-        complete_clock(queue.clock)
+        note_reached(queue.epochs, submitted_epoch(queue.epochs), queue.clock)
     return status
 
 
@@ -182,8 +181,6 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
     queue.lock.unlock()
     if status == 0:
         status = queue.driver.finish(queue.handle)
-    if status == 0:
-        raise_completed(queue.epochs, epoch)
     if marker != NULL:
         if status == 0 and marker.event != NULL:
             reached = marker.driver.event_status(marker.event)
@@ -193,20 +190,8 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
                 if await_event(queue.device, marker) == INTERRUPTED:
                     status = INTERRUPTED
         release_marker(marker)
-    return status
-
-
-cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
-    cdef Waits waits
-    cdef Status status
-    cdef void* event = marker.event
-    if event == NULL:
-        return 0
-    waits.count = 1
-    waits.events = &event
-    status = marker.driver.wait_events(device.context, waits, interrupted)
-    if status == 0:
-        note_done(marker)
+    if status == 0:  # after the marker, which names what the queue came after
+        note_reached(queue.epochs, epoch, NULL)
     return status
 
 

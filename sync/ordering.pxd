@@ -76,6 +76,13 @@ cdef inline void count_command(QueueState* queue) noexcept nogil:
 
 # Each of these may block in the driver or on a lock, so never call one with the GIL held.
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil  # leaves the queue locked on success
+# The same, but does not wait while the queue may be full: where nothing is submitted, or another lock is held
+cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil
+cdef bint may_stay_full(QueueState* queue) noexcept nogil  # the queue is locked
+cdef Status make_room(QueueState* queue) noexcept nogil  # no lock is held
+cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
+cdef void count_host_functions(int by) noexcept nogil  # submitted ones of all devices that have not returned
+cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil  # no lock is held
 cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil  # for one driver call: it may overwrite the list
 cdef Status note_hold(QueueState* queue) noexcept nogil  # before a gate or host function; the queue is locked
 cdef uint64_t first_hold(QueueState* queue) noexcept nogil  # the queue is locked

@@ -5,15 +5,18 @@ each blocking queue in turn. Every other waiter takes the producer's marker, unl
 so two queues that wait on each other from two threads cannot deadlock.
 """
 
-from libc.stdint cimport uint64_t
-from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
+from libc.stdint cimport int32_t, uint64_t
+from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
 from forebay.core.clock cimport Clock, clock_epoch, covers, merged, raised_clock, release_clock, retain_clock
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, TIMED, Status, Waits, no_waits
 from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
-from forebay.core.marker cimport Marker, clock_after, new_marker, poll_marker, release_marker, retain_marker
+from forebay.core.marker cimport (
+    Marker, clock_after, new_marker, note_done, poll_marker, release_marker, retain_marker
+)
+from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
     DeviceState, QueueState, find_queue, is_closed, refusal, release_queue_state, retain_queue_state,
     retire_marker, submit_collected
@@ -459,11 +462,92 @@ cdef bint settles_with_null(QueueState* queue, Order* order) noexcept nogil:
     return queue.settled
 
 
+# -- full queues: a driver's call may block as long as a host function runs, which may want the lock that is held then
+
+cdef extern from *:
+    """
+    namespace forebay {
+    static thread_local bool is_host_thread = false;
+    }
+    """
+    bint is_host_thread "forebay::is_host_thread"
+
+
+cdef atomic[int32_t] host_functions
+
+
+cdef void be_host_thread() noexcept nogil:
+    global is_host_thread
+    is_host_thread = True
+
+
+cdef void count_host_functions(int by) noexcept nogil:
+    host_functions.fetch_add(by)
+
+
+cdef bint may_stay_full(QueueState* queue) noexcept nogil:
+    """Return whether the driver's call for one more command may block until a host function returns. It is locked.
+
+    A host function that is submitted later holds up nothing that this queue waits for. The host thread never waits
+    for room, because what it waits for could be the function that it is in.
+    """
+    return (
+        submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) >= queue.device.keeps_gil_below
+        and host_functions.load() != 0 and not is_host_thread
+    )
+
+
+cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
+    """Block until the marker is reached."""
+    cdef Waits waits
+    cdef Status status
+    cdef void* event = marker.event
+    if event == NULL:
+        return 0
+    waits.count = 1
+    waits.events = &event
+    status = marker.driver.wait_events(device.context, waits, interrupted)
+    if status == 0:
+        note_done(marker)
+    return status
+
+
+cdef Status make_room(QueueState* queue) noexcept nogil:
+    """Block while the queue may be full behind a host function. That function, and others, can submit meanwhile."""
+    cdef Marker* marker = NULL
+    cdef Status status
+    cdef bint full
+    while True:
+        queue.lock.lock()
+        status = 0
+        full = may_stay_full(queue)
+        if full:
+            status = take_marker(queue, FOR_HOST, &marker)  # one command more, and all who wait here share it
+        queue.lock.unlock()
+        if not full or status != 0:
+            return status
+        status = await_event(queue.device, marker)
+        release_marker(marker)
+        if status != 0:
+            return status
+
+
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:
     """Lock the queue and gather the waits of its next command. On failure the queue is unlocked and unchanged.
 
     Another thread that uses the null queue sees nothing of the command until the queue is unlocked, and then all of it.
+    While the queue may be full behind a host function, this waits for room, with no lock held.
     """
+    cdef Status status = begin_at_once(queue, order)
+    while status == 0 and may_stay_full(queue):
+        abort_command(queue, order)
+        status = make_room(queue)
+        if status == 0:
+            status = begin_at_once(queue, order)
+    return status
+
+
+cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil:
     cdef QueueState* null_queue = queue.device.null_queue
     cdef Status status = gather(queue, order)
     while status == 0 and not settles_with_null(queue, order):
@@ -560,7 +644,7 @@ cdef void conclude(QueueState* queue, Order* order) noexcept nogil:
 cdef Status gather_ahead(QueueState* queue) noexcept nogil:
     """Gather the waits of the queue's next command, for that command to carry."""
     cdef Order order
-    cdef Status status = begin_command(queue, &order)
+    cdef Status status = begin_at_once(queue, &order)
     cdef size_t i
     if status != 0:
         return status
@@ -619,7 +703,7 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
     queue.lock.unlock()
     if status != 0 or dropped:
         return status
-    status = begin_command(queue, &order)
+    status = begin_at_once(queue, &order)
     if status != 0:
         return status
     covered = needs_no_wait(queue, order.clock, marker, &order)

@@ -25,7 +25,7 @@ from forebay.queues.host_functions cimport Call, new_call, settle_call
 from forebay.queues.launch.scratch cimport check_guards, fill_guards
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
-from forebay.sync.ordering cimport wait_for_point
+from forebay.sync.ordering cimport make_room, wait_for_point
 
 from forebay.core.errors import (
     ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
@@ -230,6 +230,7 @@ cdef class ExecutableGraph:
         """
         cdef Queue on
         cdef Replay replay
+        cdef Status status
         if not isinstance(queue, Queue):
             raise ArgumentTypeError(f"a graph is launched on a Queue, not on {type(queue).__name__}")
         on = queue
@@ -242,6 +243,10 @@ cdef class ExecutableGraph:
             return
         submitted = False
         while not submitted:
+            with nogil:
+                status = make_room(on.state)
+            if status != 0:
+                on._raise(status, "graph launch")
             replay = self.ready(on)
             replay.users += 1
             try:
@@ -262,7 +267,9 @@ cdef class ExecutableGraph:
         return capture.add_graph(queue, works, [dependencies for _, dependencies, _ in self.shape])
 
     cdef bint submit(self, Queue queue, Replay replay) except -1:
-        """Submit a replay. Returns False if a buffer was written to or closed since `ready` looked at it."""
+        """Submit a replay. Returns False if a buffer was written to or closed since `ready` looked at it, or
+        the queue was filled up.
+        """
         cdef vector[Call*] calls
         cdef vector[Point] points
         cdef Point end = Point(0, 0)

@@ -18,8 +18,8 @@ from forebay.core.uses cimport Basis, note_use
 from forebay.queues.graphs.sizes cimport is_still
 from forebay.queues.host_functions cimport Call, submit_call
 from forebay.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_command, conclude, count_command, end_order, note_hold,
-    take_marker, waits_of
+    Order, abort_command, apply_command, begin_at_once, conclude, count_command, end_order, may_stay_full,
+    note_hold, take_marker, waits_of
 )
 
 
@@ -200,12 +200,15 @@ cdef Status submit_replay(
     cdef Run run
     cdef size_t i
     cdef bint joined = True
-    cdef Status status = begin_command(queue, &run.order)
+    cdef Status status = begin_at_once(queue, &run.order)
     called[0] = 0
     began[0] = False
     if status != 0:
         return status
-    if not is_still(moment, queue.device) or queue.device.closings.load() != closings:
+    if (
+        not is_still(moment, queue.device) or queue.device.closings.load() != closings
+        or may_stay_full(queue)  # the caller makes room again: here it holds the graph's lock
+    ):
         abort_command(queue, &run.order)
         return OUT_OF_DATE
     if not calls.empty():

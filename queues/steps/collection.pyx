@@ -25,7 +25,7 @@ from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
 from forebay.events.anchors cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.steps.lane cimport Copy, Entry, Lane, delete_copy, submit
-from forebay.sync.ordering cimport count_command, owes_null_wait
+from forebay.sync.ordering cimport count_command, may_stay_full, owes_null_wait
 
 
 cdef extern from "Python.h":
@@ -33,6 +33,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     MOST_RECORDED = 3  # times in a row, before a step gives up
+    LOOKS_FOR_ROOM = 64  # once for so many launches, of the hundreds that a queue takes
 
 
 # -- comparing
@@ -136,6 +137,9 @@ cdef Collecting collect(
     if owes_null_wait(queue):
         queue.lock.unlock()
         return OWES_WAITS
+    if lane.waiting % LOOKS_FOR_ROOM == 0 and may_stay_full(queue):
+        queue.lock.unlock()
+        return OUT_OF_TURN  # which waits for room
     if is_same(entry.values.data(), packed, entry.values.size()):
         queue.counts.arg_bytes_skipped += entry.plan.argument_bytes
     else:

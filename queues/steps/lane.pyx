@@ -11,8 +11,8 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport (
     CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, DONE, LAUNCH_COMMAND, Change, Command, Status, Waits
 )
-from forebay.core.clock cimport complete_clock
-from forebay.core.epochs cimport completed_epoch, raise_completed, submitted_epoch
+from forebay.core.clock cimport note_reached
+from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.core.marker cimport poll_marker, release_marker
 from forebay.core.plan cimport POINTER, PackedPointer, Parameter, set_changed_arguments
 from forebay.core.state cimport QueueState
@@ -147,8 +147,10 @@ cdef bint is_done(QueueState* queue, Lane* lane) noexcept nogil:
     """Ask the driver whether all that it has of the queue is done: then no marker is needed."""
     cdef bint done = False
     if queue.driver.poll != NULL and queue.driver.poll(queue.handle, &done) == 0 and done:
-        raise_completed(queue.epochs, lane.before if queue.pending.empty() else queue.before_pending)
-        complete_clock(queue.clock if queue.pending.empty() else queue.clock_before)
+        if queue.pending.empty():
+            note_reached(queue.epochs, lane.before, queue.clock)
+        else:
+            note_reached(queue.epochs, queue.before_pending, queue.clock_before)
     return done
 
 

@@ -1,19 +1,23 @@
 """A queue so full that the driver blocks whoever submits: NVIDIA's takes 1021 commands behind a running kernel.
 
-Behind a gate or a host function it takes any number (20,000 were tried), so what such a queue waits for cannot be held
-up by a thread that is blocked there.
+Behind a gate or a host function it takes any number (20,000 were tried); other drivers may not. So nobody fills a queue
+while a host function is outstanding: it may want the lock of whoever is blocked in the driver.
 Nothing may need what the blocked thread holds. A spinning kernel makes a queue full on a GPU; on a CPU device it would
 starve the other queues, and no number of commands blocks there, so a gate holds the queue instead.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
 
 import forebay as ps
+from tests.helpers.observer import observe
+from tests.helpers.processes import python
 
 SOURCE = """
 kernel void spin(global volatile int *go, int limit) { for (int i = 0; i < limit && go[0] == 0; i++) { } go[1] = 1; }
@@ -107,7 +111,7 @@ def test_a_host_function_uses_a_blocking_queue_while_the_null_queue_is_filled_up
     def fill_up():
         for n in range(COMMANDS):
             null.launch(program["thrice"], 1, 1, value, n)
-            if n == COMMANDS // 2:
+            if n == 100:  # the function returns only then, so no more may be needed than a queue takes behind it
                 filled.set()
 
     filling = threading.Thread(target=fill_up)
@@ -135,3 +139,129 @@ def test_bound_launches_fill_a_queue_too(device, program):
     queue.finish()
     assert ran == [1]
     assert value.get()[0] == expected(0, [1] * COMMANDS)
+
+
+# -- behind a host function
+
+BEHIND = """
+import threading
+from tests.observers import levelzero as observer
+observer.watch(emulate=True)
+import forebay as ps
+device = ps.Device()
+null, queue, other = device.null_queue, device.queue(), device.queue()
+buffer = device.zeros(64, "i4")
+with queue.capture() as graph:
+    queue.fill(buffer, 1)
+graph = graph.instantiate()
+device.finish()
+most = device.driver.keeps_gil_below
+observer.limit(most + 100)
+filled = {filled}
+def submit():
+    while filled.epoch < most or (not observer.blocked() and filling.is_alive() and spin()):
+        pass
+    for _ in range(20):
+        {submits}
+    print(device.stats.host_functions, flush=True)
+spins = iter(range(100_000))
+def spin():
+    return next(spins, None) is not None
+queue.host(submit)
+def fill():
+    for _ in range(3 * most):
+        {fills}
+filling = threading.Thread(target=fill)
+filling.start()
+filling.join()
+device.finish()
+"""
+
+
+@pytest.mark.needs("null hardware")
+@pytest.mark.parametrize(
+    "submits", ["queue.fill(buffer, 2)", "queue.record(); other.fill(buffer, 2)", "graph.launch(queue)"]
+)
+@pytest.mark.parametrize(
+    ("filled", "fills"),
+    [("queue", "queue.fill(buffer, 1)"), ("null", "null.fill(buffer, 1)"), ("queue", "graph.launch(queue)")],
+)
+def test_a_host_function_submits_to_what_is_full_behind_it(filled, fills, submits):
+    """The driver's call would block for as long as the function runs, with a lock that the function waits for."""
+    code = BEHIND.format(filled=filled, fills=fills, submits=submits)
+    try:
+        done = python("-c", code, FOREBAY_DEVICE="level_zero", timeout=60)
+    except subprocess.TimeoutExpired as error:
+        pytest.fail(f"it hangs: {error.stdout!r} {error.stderr!r}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+
+
+@pytest.fixture
+def small(device, monkeypatch):
+    """A Device that takes its queues for full with 64 commands."""
+    monkeypatch.setattr(sys.modules[type(device.driver).__module__], "NEVER_BLOCKS", 64)
+    monkeypatch.setattr(sys.modules[type(device.driver).__module__], "KEEPS_GIL_BELOW", 64)
+    with ps.Device(device.name, private=True) as small:
+        yield small
+
+
+@pytest.mark.threads
+@pytest.mark.executes(run=False)
+@pytest.mark.needs("OpenCL")
+@pytest.mark.parametrize("which", ["queue", "null queue"])
+def test_nobody_fills_a_queue_behind_a_host_function(small, which):
+    """Whoever would fill it waits for room before, without the lock; the function itself may submit a few more."""
+    held = small.queue()
+    queue = held if which == "queue" else small.null_queue
+    thrice = small.program(SOURCE)["thrice"]
+    value, seen = small.zeros(1, "i4"), small.zeros(1, "i4")
+    small.finish()
+    begin, epochs, start = threading.Event(), [], queue.epoch
+
+    def submit():
+        begin.wait()
+        while queue.epoch - start < 64:
+            pass
+        epochs.extend([queue.epoch - start for _ in range(200_000)])
+        queue.launch(thrice, 1, 1, seen, 7)
+
+    held.host(submit)
+
+    def fill_up():
+        for n in range(COMMANDS):
+            queue.launch(thrice, 1, 1, value, n)
+
+    filling = threading.Thread(target=fill_up)
+    filling.start()
+    begin.set()
+    filling.join()
+    small.finish()
+    assert max(epochs) <= 66  # its own and one of the null queue's waits, beside 64
+    assert value.get()[0] == expected(0, range(COMMANDS))
+    assert seen.get()[0] == 7
+
+
+@pytest.mark.threads
+@pytest.mark.needs("OpenCL")
+def test_counters_are_read_while_a_call_blocks(device):
+    """Whoever is inside the driver has the queue's lock."""
+    queue, buffer = device.queue(), device.empty(64, "u4")
+    found = []
+    with observe(device) as calls:
+        name = calls.name_of("FILL")
+        before = queue.stats
+        calls.driver.pause(name)
+        submitting = threading.Thread(target=queue.fill, args=(buffer, 1))
+        submitting.start()
+        calls.driver.wait_until_paused()
+        looking = threading.Thread(target=lambda: found.extend((device.stats, queue.stats)))
+        looking.start()
+        looking.join(20)
+        blocked = looking.is_alive()
+        calls.driver.go_on()
+        submitting.join()
+        looking.join()
+    assert not blocked
+    assert found[1] == before
+    device.finish()
+    assert queue.stats.fills == before.fills + 1

@@ -1,8 +1,11 @@
 """Shows what forebay remembers of queues and allocations, and how much of it: no public name tells."""
 
-from libc.stdint cimport uintptr_t
+from libc.stdint cimport uint64_t, uintptr_t
+from libcpp.vector cimport vector
 
 from forebay.core.clock cimport Clock, release_clock, retain_clock
+from forebay.core.epochs cimport Epochs, completed_epoch, is_empty
+from forebay.queues.context cimport Context
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
 
@@ -70,3 +73,25 @@ cdef class HeldLock:
 
     def __exit__(self, *exc_info):
         self.queue.state.lock.unlock()
+
+
+def not_empty_after(Queue first not None, uint64_t epoch, list others not None):
+    """Block until `first` is known to have reached the epoch, and return how many of the others are not known to be
+    empty at that moment. Looks without the GIL and without a pause, at the last of the others first.
+    """
+    cdef vector[Epochs*] looked_at
+    cdef Queue queue
+    cdef size_t i, found = 0
+    for queue in others:
+        looked_at.push_back(queue.state.epochs)
+    with nogil:
+        while completed_epoch(first.state.epochs) < epoch:
+            pass
+        for i in range(looked_at.size()):
+            found += not is_empty(looked_at[looked_at.size() - 1 - i])
+    return found
+
+
+def sharers_of(Context context not None):
+    """How many open Devices share the context."""
+    return context.open_devices
