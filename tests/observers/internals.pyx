@@ -1,10 +1,13 @@
 """Shows what forebay remembers of queues and allocations, and how much of it: no public name tells."""
 
 from libc.stdint cimport uintptr_t
+from libcpp.atomic cimport memory_order_acquire
 
 from forebay.core.clock cimport Clock, release_clock, retain_clock
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
+
+from contextlib import contextmanager
 
 
 cdef class KeptClock:
@@ -54,3 +57,29 @@ def devices_of(Queue queue not None):
         found = queue.state.device.retired.size()
         queue.state.device.registry_lock.unlock()
     return found
+
+
+def is_listed(Queue queue not None):
+    """Whether the queue is in the list of its device's null queue; waits for whoever has the queue's lock."""
+    cdef bint listed
+    with nogil:
+        queue.state.lock.lock()
+        listed = queue.state.listed
+        queue.state.lock.unlock()
+    return listed
+
+
+def nothing_is_listed(Queue queue not None):
+    """Whether the null queue's list is empty; takes no lock."""
+    return queue.state.device.listed.load(memory_order_acquire) == NULL
+
+
+@contextmanager
+def locked(Queue queue not None):
+    """Keep the queue's lock until the block ends, which must not use the queue."""
+    with nogil:
+        queue.state.lock.lock()
+    try:
+        yield
+    finally:
+        queue.state.lock.unlock()
