@@ -7,6 +7,8 @@ import pytest
 
 import forebay as ps
 from tests.drivers.levelzero import validation
+from tests.helpers.observer import observe
+from tests.ordering.happens_before import Relation
 
 SOURCE = """
 kernel void sum(global const int *values, int n, global int *result) {
@@ -84,6 +86,18 @@ def test_one_synchronize_when_asked_for_and_none_when_not(device, queue, make_qu
     del futures
     gc.collect()
     assert syncs() == 0
+
+
+def test_results_of_several_queues_are_all_waited_for(device, make_queue, kernels, values):
+    queues = [make_queue(blocking=False) for _ in range(3)]
+    device.finish()
+    with observe(device) as calls:
+        futures = [queue.launch(kernels["sum"], 1, 1, values, 10, result="i4") for queue in queues]
+        ps.results(*futures)
+        relation = Relation(calls.log, calls.kind)
+        submitted = [relation.commands(calls.handle_of(queue)) for queue in queues]
+    assert all(len(each) >= 2 for each in submitted)
+    assert all(relation.done >> each & 1 for own in submitted for each in own)
 
 
 def test_it_does_not_wait_for_the_kernel(device, queue, hold, kernels, values, really):

@@ -1,6 +1,7 @@
 """Scratch whose size depends on data: when the data is looked at again, and when it is not."""
 
 import gc
+import itertools
 import threading
 import time
 from unittest import mock
@@ -26,6 +27,7 @@ kernel void two(global const int *rows, global uchar *first, global const uint *
 kernel void rewrite(global int *values, int value) { values[get_global_id(0)] = value; }
 typedef struct { global int *next; int value; int unused; } Link;
 kernel void chase(global const Link *link) { link->next[0] = link->value; }
+kernel void whose(global uchar *stack, int n, global ulong *place) { stack[n - 1] = 1; place[0] = (ulong)stack; }
 kernel void of_real(global const float *values, global uchar *stack) { stack[0] = 1; }
 """
 
@@ -66,6 +68,24 @@ def reductions(queue, launch):
     before = queue.stats.reductions
     launch()
     return queue.stats.reductions - before
+
+
+# Whose
+
+
+@pytest.mark.executes
+def test_launches_that_nothing_orders_have_scratch_of_their_own(device, make_queue, hold, own):
+    """The size of both is known before, and the same."""
+    queues = [make_queue(blocking=False) for _ in range(4)]
+    kernel, outs = own["whose"], [device.zeros(1, "u8") for _ in queues]
+    kernel.scratch("stack", ps.Argument("n"))
+    gates = [hold(queue) for queue in queues]
+    for queue, out in zip(queues, outs, strict=True):
+        queue.launch(kernel, 1, 1, 1000, out)
+    for gate in gates:
+        gate.open()
+    places = sorted(int(out.get(queue=queue)[0]) for queue, out in zip(queues, outs, strict=True))
+    assert all(b - a >= 1000 for a, b in itertools.pairwise(places)), places
 
 
 # When

@@ -213,6 +213,24 @@ def test_the_rules_of_the_null_queue_need_no_wait(device, queues, hold, fill, po
     assert (b.stats, b.epoch) == before
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("non-blocking", "null"), ("non-blocking", "blocking"), ("null", "non-blocking"), ("blocking", "non-blocking"),
+        ("blocking", "per-thread"), ("per-thread", "blocking"),
+    ],
+)  # fmt: skip
+def test_where_no_rule_orders_a_queue_gets_other_memory(queues, hold, fill, pool, first, second):
+    a, b = queues[first], queues[second]
+    hold(a)
+    buffer = a.alloc(N, "i4")
+    a.launch(fill, 1, 1, buffer, 1)
+    address = buffer.address
+    a.free(buffer)
+    others = [b.alloc(N, "i4") for _ in range(3)]
+    assert all(abs(other.address - address) >= 4 * N for other in others)
+
+
 @pytest.mark.executes(run=False)
 @pytest.mark.parametrize("user", ["blocking", "null"])
 def test_a_free_obeys_the_rules_of_the_null_queue(device, make_queue, hold, fill, full_pool, user):

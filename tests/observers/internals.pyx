@@ -1,6 +1,7 @@
 """Shows what forebay remembers of queues and allocations, and how much of it: no public name tells."""
 
 from libc.stdint cimport uint64_t, uintptr_t
+from libcpp.atomic cimport memory_order_acquire
 from libcpp.vector cimport vector
 
 from forebay.core.clock cimport Clock, release_clock, retain_clock
@@ -8,6 +9,8 @@ from forebay.core.epochs cimport Epochs, completed_epoch, is_empty
 from forebay.queues.context cimport Context
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
+
+from contextlib import contextmanager
 
 
 cdef class KeptClock:
@@ -59,22 +62,6 @@ def devices_of(Queue queue not None):
     return found
 
 
-cdef class HeldLock:
-    """``with HeldLock(queue):`` is as if another thread were inside a driver call for the queue, for so long."""
-
-    cdef Queue queue
-
-    def __init__(self, Queue queue not None):
-        self.queue = queue
-
-    def __enter__(self):
-        with nogil:
-            self.queue.state.lock.lock()
-
-    def __exit__(self, *exc_info):
-        self.queue.state.lock.unlock()
-
-
 def not_empty_after(Queue first not None, uint64_t epoch, list others not None):
     """Block until `first` is known to have reached the epoch, and return how many of the others are not known to be
     empty at that moment. Looks without the GIL and without a pause, at the last of the others first.
@@ -95,3 +82,29 @@ def not_empty_after(Queue first not None, uint64_t epoch, list others not None):
 def sharers_of(Context context not None):
     """How many open Devices share the context."""
     return context.open_devices
+
+
+def is_listed(Queue queue not None):
+    """Whether the queue is in the list of its device's null queue; waits for whoever has the queue's lock."""
+    cdef bint listed
+    with nogil:
+        queue.state.lock.lock()
+        listed = queue.state.listed
+        queue.state.lock.unlock()
+    return listed
+
+
+def nothing_is_listed(Queue queue not None):
+    """Whether the null queue's list is empty; takes no lock."""
+    return queue.state.device.listed.load(memory_order_acquire) == NULL
+
+
+@contextmanager
+def locked(Queue queue not None):
+    """Keep the queue's lock until the block ends, which must not use the queue."""
+    with nogil:
+        queue.state.lock.lock()
+    try:
+        yield
+    finally:
+        queue.state.lock.unlock()

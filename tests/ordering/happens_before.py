@@ -230,3 +230,52 @@ def check(operation, main, must, may, done):
     extra = main & ~may
     if extra:
         raise OrderError(f"operation {operation} is ordered after {operations_in(extra)}, which no rule asks for")
+
+
+class Relation:
+    """Which calls of a log come after which, whatever they are for: each as the set of the calls before it.
+
+    Commands of one queue run in order, a command runs after the events it waits for, and what is submitted once the
+    host was told that something is done comes after that.
+    """
+
+    def __init__(self, log, kind):
+        self.log, self.kind = log, kind
+        self.after = []
+        self.done = 0  # what the host was told is done, in the end
+        self.queues = {}  # what the next command of each comes after
+        self.events = {}
+        for call in log:
+            self.follow(call)
+
+    def follow(self, call):
+        kind, before = self.kind(call), 0
+        if call.status != 0:
+            pass
+        elif kind in ("command", "marker", "barrier"):
+            before = self.queues.get(call.object, 0) | self.done
+            for event in call.waits:
+                before |= self.events.get(event, 0)
+            until = before | 1 << len(self.after)
+            self.queues[call.object] = until
+            if call.event:
+                self.events[call.event] = until
+        elif kind == "finish":
+            self.done |= self.queues.get(call.object, 0)
+        elif kind == "wait":
+            for event in call.waits or (call.event,):
+                self.done |= self.events.get(event, 0)
+        elif kind == "query" and call.detail == 0:
+            self.done |= self.events.get(call.event, 0)
+        self.after.append(before)
+
+    def commands(self, handle):
+        """The calls that submitted launches, copies, fills or graphs to this queue, as numbers, in order."""
+        return [
+            i
+            for i, call in enumerate(self.log)
+            if call.object == handle and call.status == 0 and self.kind(call) == "command"
+        ]
+
+    def comes_after(self, later, earlier):
+        return bool(self.after[later] >> earlier & 1)

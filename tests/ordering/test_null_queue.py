@@ -8,7 +8,9 @@ import threading
 import pytest
 
 import forebay as ps
+from tests.observers.internals import is_listed, locked, nothing_is_listed
 
+from .happens_before import Relation
 from .program import SOURCE, program_on
 
 KINDS = ("null", "blocking", "non-blocking", "per-thread")
@@ -327,3 +329,61 @@ def test_a_per_thread_queue_is_a_blocking_queue_of_one_thread_at_a_time(checked)
     assert seen[0].blocking
     assert not seen[0].is_null
     assert not seen[0].closed
+
+
+def launching(queue, kernels, buffer):
+    """A thread that launches on the queue."""
+    thread = threading.Thread(target=queue.launch, args=(kernels["advance"], 4, 16, buffer, 2))
+    thread.start()
+    return thread
+
+
+def are_ordered(calls, first, second):
+    """Whether the last commands of two queues are, one way or the other."""
+    relation = Relation(calls.log, calls.kind)
+    a, b = (relation.commands(calls.handle_of(queue))[-1] for queue in (first, second))
+    return relation.comes_after(a, b) or relation.comes_after(b, a)
+
+
+@pytest.mark.threads
+def test_a_queue_that_gets_work_while_the_null_queue_gathers_is_ordered_against_it(device, kernels, calls, hold):
+    """The null queue's command has looked which queues have work, and is not submitted yet."""
+    null, listed, queue = device.null_queue, device.queue(), device.queue()
+    buffers = [device.zeros(64, "u4") for _ in range(2)]
+    for each in (null, queue):  # with a plan and known to be done, it asks nobody before it enters the list
+        each.launch(kernels["advance"], 4, 16, buffers[0], 1)
+    device.finish()
+    null.launch(kernels["advance"], 4, 16, buffers[0], 1)
+    device.finish()
+    hold(listed)
+    with locked(listed):  # where the null queue's command stops
+        of_null = launching(null, kernels, buffers[0])
+        while not nothing_is_listed(null):
+            pass
+        of_queue = launching(queue, kernels, buffers[1])
+        while not is_listed(queue):
+            pass
+    of_null.join()
+    of_queue.join()
+    assert are_ordered(calls, null, queue)
+
+
+@pytest.mark.threads
+@pytest.mark.needs("OpenCL")  # whose observer can stop a call
+def test_a_command_of_the_null_queue_that_comes_while_a_queue_gathers_is_ordered_against_it(
+    device, kernels, calls, hold
+):
+    """The queue's command has asked how far the null queue is, and is not in the list yet."""
+    null, queue = device.null_queue, device.queue()
+    buffers = [device.zeros(64, "u4") for _ in range(2)]
+    device.finish()
+    queue.launch(kernels["advance"], 4, 16, buffers[1], 1)
+    hold(null)
+    calls.driver.pause(calls.driver.MARKER)
+    of_queue = launching(queue, kernels, buffers[1])
+    calls.driver.wait_until_paused()  # in a marker of the null queue
+    with locked(queue):
+        calls.driver.go_on()
+        null.launch(kernels["advance"], 4, 16, buffers[0], 1)
+    of_queue.join()
+    assert are_ordered(calls, null, queue)

@@ -8,6 +8,8 @@ import pytest
 
 import forebay as ps
 
+from .happens_before import Relation
+
 SECONDS = 20  # far more than any of this takes; only a wait for too much lasts so long
 
 
@@ -53,6 +55,38 @@ def test_a_size_waits_for_the_last_write_and_not_for_what_came_after(device, ker
     other.launch(kernel, 1, 1, out, counts)
     other.finish(timeout=SECONDS)
     assert not writer.empty
+
+
+def test_a_size_waits_for_the_last_of_several_writes_of_a_queue(device, kernels, calls, queues):
+    writer, other, _ = queues
+    counts, out = device.zeros(64, "u4"), device.zeros(64, "u4")
+    kernel = device.program(
+        "kernel void use(global uint* out, global const uint* counts, global uint* stack) { out[0] = counts[0]; }"
+    )["use"]
+    kernel.scratch("stack", ps.MaxOver("counts") * 4 + 4)
+    writer.fill(counts, 3)
+    writer.finish()
+    writer.fill(counts, 5)
+    other.launch(kernel, 1, 1, out, counts)
+    relation = Relation(calls.log, calls.kind)
+    last = relation.commands(calls.handle_of(writer))[-1]
+    assert all(relation.comes_after(each, last) for each in relation.commands(calls.handle_of(other)))
+
+
+def test_a_point_behind_a_wait_for_the_null_queue_is_not_the_point_before_it(device, kernels, calls, hold, queues):
+    queue, other, null = device.queue(), queues[0], device.null_queue
+    buffer, mine = device.zeros(64, "u4"), device.zeros(64, "u4")
+    device.finish()
+    with queue.capture() as graph:
+        launch(queue, kernels, buffer)
+    launch(queue, kernels, mine)
+    hold(null)
+    graph.launch(queue)  # its wait can be held up, so the point before it was marked
+    graph.launch(other)
+    relation = Relation(calls.log, calls.kind)
+    (first,) = relation.commands(calls.handle_of(queue))[1:]
+    (second,) = relation.commands(calls.handle_of(other))
+    assert relation.comes_after(second, first)
 
 
 def test_a_wait_with_a_timeout_is_for_what_was_submitted_by_then(device, kernels, calls, hold, queues):

@@ -92,6 +92,27 @@ def test_a_buffer_used_on_several_queues_goes_with_the_last(device, calls, kerne
     assert memory_alive(calls) <= 0
 
 
+@pytest.mark.parametrize("last", [0, 4, 8, 11])
+def test_a_buffer_used_on_many_queues_goes_with_the_last(device, calls, hold, last):
+    """Whichever that is: as many fills as there are queues are remembered until they are done."""
+    queues = [device.queue(blocking=False) for _ in range(12)]
+    buffer = device.empty(64, "u4")
+    address = buffer.address
+    gates = [hold(queue) for queue in queues]
+    for queue in queues:
+        queue.fill(buffer, 3)
+    first = len(calls)
+    del buffer
+    for i, queue in enumerate(queues):
+        if i != last:
+            gates[i].open()
+            queue.finish()
+    assert all(device.empty(64, "u4").address != address for _ in range(3))
+    assert memory_alive(calls, first) >= 0
+    gates[last].open()
+    queues[last].finish()
+
+
 def test_an_argument_that_changed_is_still_in_use(device, calls, kernels, queue, hold):
     """The plan has another buffer as its argument when the first one is dropped."""
     buffers = [device.empty(64, "u4") for _ in range(2)]

@@ -523,3 +523,23 @@ def test_results_and_not_only_calls(device, kernels, hold):
     gate.open()
     device.finish()
     assert holds(buffer, expected)
+
+
+@pytest.mark.parametrize("newest", range(9))
+def test_the_newest_of_many_waits_that_wait_counts(checked, newest):
+    """For each queue of which there are several, wherever it stands among those of others when they are thinned."""
+    consumer, producer = checked.queue(blocking=False), checked.queue(blocking=False)
+    others = [checked.queue(blocking=False) for _ in range(9)]
+    memories = [checked.memory() for _ in range(10)]
+    checked.gate(producer)
+    for i in range(9):
+        if i in (0, newest):
+            checked.step(producer, memories[9], i + 1)
+            checked.wait(consumer, producer)
+        else:
+            checked.gate(others[i])
+            checked.step(others[i], memories[i], 1)
+            checked.wait(consumer, others[i])
+    checked.mix(consumer, memories[0], memories[9], 1)
+    for i in set(range(1, 9)) - {newest}:
+        checked.step(consumer, memories[i], 2)

@@ -12,6 +12,7 @@ import pytest
 import forebay as ps
 from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
+from tests.ordering.happens_before import Relation
 
 pytestmark = [
     pytest.mark.needs("OpenCL"),
@@ -516,3 +517,22 @@ def test_an_event_of_pyopencl_says_what_to_wait_for(native, queue, device):
         with refused(ps.ArgumentTypeError, TypeError, "pyopencl.Event", "Queue.from_pyopencl"):
             waiting.wait(cl.enqueue_marker(native))
         assert waiting.epoch == before
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_memory_from_the_pool_is_ordered_for_pyopencls_next_command(native, queue, own, step, full):
+    """That command carries no wait, so none is left for it to carry."""
+    other = own.queue(blocking=False)
+    if full:
+        own.pool.growth_limit = 0  # it rather has a queue wait
+    with observe(own) as calls, other._gate():
+        buffer = other.alloc(COUNT, "u4")
+        other.launch(step, 1, 64, buffer, 1)
+        address = buffer.address
+        other.free(buffer)
+        queue.wait(other)
+        again = queue.alloc(COUNT, "u4")
+        relation = Relation(calls.log, calls.kind)
+        last = relation.commands(calls.handle_of(other))[-1]
+        carried = relation.queues.get(calls.handle_of(queue), 0) >> last & 1
+        assert carried or (again.address != address and not full)
