@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
     from typing_extensions import Never
 
-    from forebay.core.driver import DriverMemory
     from forebay.queues.device import Device
 
 cdef enum:

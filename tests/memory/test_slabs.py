@@ -43,8 +43,8 @@ def test_random_sizes_reserve_little_more_than_is_in_use(device, make_queue, pla
     rng = random.Random(1)
     made = [make_queue(blocking=False) for _ in range(count)]
     live, in_use, peak = [], 0, 0
-    for turn in range(17_000):
-        if len(live) > 300 or live and rng.random() < 0.45:
+    for _ in range(17_000):
+        if len(live) > 300 or (live and rng.random() < 0.45):
             nbytes, buffer, queue = live.pop(rng.randrange(len(live)))
             in_use -= nbytes
             queue.free(buffer)
@@ -65,7 +65,7 @@ def test_random_sizes_with_work_between(device, make_queue, places, fill, pool):
     made = [make_queue(blocking=False) for _ in range(4)]
     live, peak = [], 0
     for turn in range(4000):
-        if len(live) > 100 or live and rng.random() < 0.45:
+        if len(live) > 100 or (live and rng.random() < 0.45):
             buffer, queue = live.pop(rng.randrange(len(live)))
             queue.free(buffer)
         else:
@@ -89,8 +89,7 @@ def test_a_small_program_reserves_little(queue, pool):
 
 
 def test_the_growth_limit_bounds_what_is_reserved(device, queue, fill, pool):
-    """Sizes that grow fit nothing that was freed before. What is idle goes back before the pool grows past its limit.
-    """
+    """Sizes that grow fit nothing that was freed before: what is idle goes back before the pool grows past it."""
     pool.release_threshold = KEEP
     pool.growth_limit = 64 << 20
     for megabytes in (*range(1, 33), *range(33, 0, -1)):
