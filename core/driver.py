@@ -390,6 +390,14 @@ class DriverDevice(Protocol):
         driver cannot have.
         """
 
+    @property
+    def part_of(self) -> Callable[[Any, int, int], tuple[object, int]] | None:
+        """Makes a memory object for a part of what `allocate` returned, which has an address too: its owner, and its
+        handle. Given the memory, an offset that is a multiple of 512, and a number of bytes.
+
+        None where a part has nothing but its address, or an argument is set no faster by an object than by that.
+        """
+
     def pinned(self, nbytes: int) -> tuple[int, object]:
         """Make host memory that the device reads and writes without staging: its address and its owner.
 

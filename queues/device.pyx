@@ -218,8 +218,8 @@ cdef class Device:
         self._thread_queues = ThreadQueues()
         self._host_errors = HostErrors()
         self._allocations = 0
-        self.pool = new_pool(self.state, self.info.memory // 2)
-        self._launch_memory = new_pool(self.state, self.info.memory // 2)
+        self.pool = new_pool(self.state, self.driver, self.info.memory // 2)
+        self._launch_memory = new_pool(self.state, self.driver, self.info.memory // 2)
         self._launch_memory.release_threshold = KEPT_FOR_LAUNCHES
         self._null_queue = new_queue(self, context.null_queue, context.native_null_queue, 0)
         _live.add(self)
@@ -422,7 +422,7 @@ cdef class Device:
     def _lend(self, queue: Queue, shape: ShapeLike, dtype: DTypeLike) -> Buffer:
         """Return memory for the commands of a launch. ``queue.free`` gives it back, for use by later launches."""
         queue._check_open()
-        return self._launch_memory.alloc(queue, (<Queue?> queue).state, shape, dtype)
+        return self._launch_memory.alloc(self, queue, (<Queue?> queue).state, shape, dtype)
 
     def _allocate(self, nbytes: int, usm_type: str) -> OwnedMemory:
         """Return memory that goes back to the driver when nothing can reach it any more."""
@@ -693,10 +693,10 @@ cdef class Device:
             self._refuse_commands()
             self._wait_for_openings()
             collect_all(self.state)  # what a gate delayed, because it still counted
-            self.pool.trim()
-            self._launch_memory.trim()
             self._disband()
             collect_all(self.state)
+            self.pool.trim()
+            self._launch_memory.trim()
             if self._context.open_devices == 0:
                 release_idle_queues(self.state)
             log.debug("closed %s", self.name)

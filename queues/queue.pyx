@@ -347,8 +347,9 @@ cdef class Queue:
         ArgumentTypeError, InvalidArgumentError, OutOfMemoryError, ClosedError, DriverError
         """
         if self._capture is None or (buffer := self._capture.alloc(self, shape, dtype)) is None:
-            self._check_open()
-            buffer = (<MemoryPool> self.device.pool).alloc(self, self.state, shape, dtype)
+            if is_closed(self.state):
+                self._check_open()
+            buffer = (<MemoryPool> self.device.pool).alloc(self.device, self, self.state, shape, dtype)
         return buffer
 
     def free(self, buf: Buffer) -> None:
@@ -369,7 +370,8 @@ cdef class Queue:
         ArgumentTypeError, DriverError
         """
         if self._capture is None or not self._capture.free(self, buf):
-            self._check_open()
+            if is_closed(self.state):
+                self._check_open()
             free(self, self.state, buf)
 
     def host(self, function: Callable[[], object]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from forebay.core.errors import InvalidArgumentError
-from forebay.queues.memory.pool import Lease
+from forebay.queues.memory.pool import Unpooled
 
 if TYPE_CHECKING:
     from forebay.queues.device import Device
@@ -95,7 +95,7 @@ class Reserved:
             self.figures._gone.append((0, self.nbytes))  # the collector may run this: only append to a deque
 
 
-class GraphMemory(Lease):
+class GraphMemory(Unpooled):
     """Stands for the driver's memory object in a Buffer of an allocation node.
 
     Attributes

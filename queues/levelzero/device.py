@@ -146,6 +146,8 @@ class LevelZeroDevice:
     def part(self, memory: ZeMemory, offset: int, nbytes: int) -> None:
         """Return None: a part of an allocation has an address, so it needs no object."""
 
+    part_of = None
+
     def pinned(self, nbytes: int) -> tuple[int, Any]:
         """Host memory of the driver (USM). Does not block."""
         try:

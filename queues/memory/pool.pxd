@@ -1,46 +1,42 @@
 """Stream-ordered memory as Python sees it."""
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint64_t, uintptr_t
 
-from forebay.core.epochs cimport Epochs
 from forebay.core.state cimport DeviceState, QueueState
-
-
-cdef class Block:
-    cdef object native  # the driver's OwnedMemory
-    cdef size_t nbytes
-    cdef bint freed  # by a queue, since it was handed out last
-    cdef Epochs* freed_on  # the queue that freed it last, retained; NULL when none has
-    cdef uint64_t freed_at
-    cdef bint freed_on_null
-    cdef bint freed_on_blocking
+from forebay.queues.memory.slabs cimport Block, Heap
 
 
 cdef class MemoryPool:
     cdef DeviceState* state  # retained
-    cdef object lock
-    cdef object returned  # blocks that destructors gave back
-    cdef dict idle  # by size, then by the id of the queue that freed them: deques of blocks, the last freed at the end
-    cdef list sizes  # the keys of `idle`, ascending
-    cdef object threshold
-    cdef object limit
-    cdef readonly object reserved
-    cdef object used_now
-    cdef object reserved_peak
-    cdef object used_peak
+    cdef Heap* heap  # owned
+    cdef object part_of  # `DriverDevice.part_of`, or None
+    cdef uint64_t threshold
+    cdef uint64_t limit
     cdef public bint reuse_follow_event_dependencies
     cdef public bint reuse_allow_opportunistic
     cdef public bint reuse_allow_internal_dependencies
-    cdef settle(self)
-    cdef put_back(self, Block block)
-    cdef release(self, Block block)
-    cdef object alloc(self, object queue, QueueState* state, object shape, object dtype)
-    cdef Block grow(self, object queue, object nbytes)
-    cdef list fitting(self, object nbytes)
-    cdef Block find(self, QueueState* state, object nbytes)
-    cdef Block wait_for_free(self, object queue, QueueState* state, object nbytes)
+    cdef object alloc(self, object device, object queue, QueueState* state, object shape, object dtype)
+    cdef Lease lease(self, object device, object queue, QueueState* state, size_t nbytes)
+    cdef Block* take(self, object device, object queue, QueueState* state, size_t nbytes) except NULL
+    cdef Block* find(self, QueueState* state, size_t nbytes) noexcept nogil
+    cdef Block* grow(self, object device, object queue, QueueState* state, size_t nbytes) except NULL
+    cdef Block* wait_for_free(self, object queue, QueueState* state, size_t nbytes) except? NULL
+    cdef int ask_for_idle(self) except -1
+    cdef bint give_up(self, uint64_t keep, bint only_done)
+    cdef uintptr_t handle_of(self, Block* block) except? 0
+    cdef int release_gone(self) except -1
 
 
-cdef MemoryPool new_pool(DeviceState* state, object limit)
+cdef class Lease:
+    cdef MemoryPool pool
+    cdef Block* block
+    cdef bint freed  # by a queue; else the block goes back as it was
+    cdef readonly uintptr_t handle
+    cdef readonly uint64_t address
+    cdef readonly size_t nbytes
+    cdef int free_on(self, QueueState* state) except -1
+
+
+cdef MemoryPool new_pool(DeviceState* state, object driver, object limit)
 # `Queue.free`, for memory of any pool of the device or of a graph
 cdef int free(object queue, QueueState* state, object buf) except -1

@@ -6,29 +6,36 @@ it is ordered after that point, or when that point is known to be reached. A wai
 must not grow any more: it would tie two queues together that have nothing to do with each other.
 """
 
-import bisect
 import math
 import operator
-import threading
-from collections import deque
 from typing import TYPE_CHECKING
 
-from libc.stdint cimport uint64_t
-from libcpp.atomic cimport memory_order_relaxed
+cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport uint64_t, uintptr_t
+from libcpp.atomic cimport memory_order_acquire, memory_order_relaxed
+from libcpp.vector cimport vector
 
-from forebay.core.clock cimport Clock, clock_epoch, release_clock, retain_clock
-from forebay.core.driver cimport Status
+from forebay.core.clock cimport Clock, release_clock, retain_clock
+from forebay.core.driver cimport ELEMENT_AT, Status
 from forebay.core.epochs cimport (
-    Epochs, advance_submitted, completed_epoch, release_epochs, retain_epochs, submitted_epoch
+    Epochs, advance_submitted, is_empty, release_epochs, retain_epochs, submitted_epoch
 )
-from forebay.core.state cimport DeviceState, QueueState, release_device_state
+from forebay.core.process cimport is_forked
+from forebay.core.state cimport BY_STEP, DeviceState, QueueState, release_device_state
+from forebay.core.uses cimport Point, note_use, release_points
 from forebay.events.anchors cimport reach_point, retire_after
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
+from forebay.queues.memory.slabs cimport (
+    GRAIN, Block, Gone, Heap, Slab, add_slab, delete_heap, give_back, is_idle, merge_loose, new_heap, points_of_idle,
+    points_to_ask, remove_slab, settle_done, size_class, slab_size, take_any, take_joined, take_ordered, take_own
+)
 from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, wait_for_point
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
-from forebay.queues.memory.shapes import read_dtype, read_shape
+from forebay.queues.memory.shapes import element_code, read_dtype, read_shape
 
 if TYPE_CHECKING:
     from typing import Any, SupportsIndex
@@ -38,35 +45,20 @@ if TYPE_CHECKING:
 
     from forebay.queues.device import Device
 
-SMALLEST = 512
-LARGEST_STEP = 2 << 20  # bytes
+cdef enum:
+    LOOK_AT_LOOSE = 64  # blocks that an allocation tries to merge before it cuts another one
+    MANY_KINDS = 256
+
+cdef uint64_t MOST = <uint64_t> -1
+cdef size_t NO_MORE_THAN = <size_t> 1 << 62  # bytes; no device has so many
 
 
-def size_class(nbytes: int) -> int:
-    """Return the block size for a number of bytes. Each doubling has four sizes, so at most a fifth of a block is idle.
-    """
-    if nbytes <= SMALLEST:
-        return SMALLEST
-    step = min(1 << ((nbytes - 1).bit_length() - 3), LARGEST_STEP)
-    return -(-nbytes // step) * step
-
-
-cdef class Block:
-    """One allocation from the driver."""
-
-    def __dealloc__(self):
-        if self.freed_on != NULL:
-            release_epochs(self.freed_on)
-
-
-cdef void forget_free(Block block):
-    if block.freed_on != NULL:
-        release_epochs(block.freed_on)
-        block.freed_on = NULL
-
-
-cdef bint is_done(Block block):
-    return block.freed_on == NULL or completed_epoch(block.freed_on) >= block.freed_at
+cdef void give_to_driver(OwnedMemory memory, vector[Point]& points):
+    """Note the last uses of a slab, whose last reference goes with the caller's. Takes the points over."""
+    cdef size_t i
+    for i in range(points.size()):
+        note_use(memory.uses, points[i].queue, points[i].epoch, False)
+    release_points(points)
 
 
 def read_bytes(nbytes: SupportsIndex, what: str) -> int:
@@ -86,38 +78,98 @@ def check_reset(nbytes: SupportsIndex, what: str) -> None:
         raise InvalidArgumentError(f"{what} can be set to 0 only, which begins it anew; not to {nbytes}")
 
 
-class Lease:
-    """Stands for the driver's memory object in a Buffer of a pool. When it ends, the pool gets the block back.
+class Unpooled:
+    """The base of memory that `Queue.free` takes back and that is from no pool."""
+
+    usm_type = "device"
+
+    def check_live(self) -> None:
+        """Raise when there is nothing to free."""
+        raise NotImplementedError
+
+    def free(self, queue: int, epoch: int) -> None:
+        """Take the memory back at this epoch of this queue, by its id."""
+        raise NotImplementedError
+
+
+@cython.final
+@cython.no_gc  # it cannot be part of a cycle: the pool refers to no Python object that could refer to it
+@cython.freelist(64)
+cdef class Lease:
+    """The driver's memory of an allocation, as far as it is a block of a pool. When it ends, the pool has it again.
 
     It ends with a free; or when its last Buffer is gone or was closed, and the device is done with its uses.
     """
 
-    usm_type = "device"
+    @property
+    def usm_type(self) -> str:
+        """As `DriverMemory.usm_type`."""
+        return "device"
 
-    def __init__(self, pool: MemoryPool, block: Block, handle: int, address: int, nbytes: int) -> None:
-        self.pool = pool
-        self.block = block
-        self.handle = handle
-        self.address = address
-        self.nbytes = nbytes
+    cdef int free_on(self, QueueState* state) except -1:
+        """Say that the block is free after everything that was submitted to this queue until the lease ends."""
+        cdef Block* block = self.block
+        if block.freed_on != state.epochs:
+            if block.freed_on != NULL:
+                release_epochs(block.freed_on)
+            block.freed_on = retain_epochs(state.epochs)
+        block.freed_on_null = state.is_null
+        block.freed_on_blocking = state.blocking
+        self.freed = True
+        return 0
 
-    def check_live(self) -> None:
-        """Raise when there is nothing to free. Only graph memory, a derived class, can have nothing."""
+    def __dealloc__(self):
+        cdef Heap* heap
+        if self.block == NULL or is_forked():
+            return
+        heap = self.pool.heap
+        heap.lock.lock()
+        if self.freed:
+            self.block.freed_at = submitted_epoch(self.block.freed_on)
+        give_back(heap, self.block)
+        heap.lock.unlock()
 
-    def __del__(self) -> None:
-        # The collector may run this while this same thread is inside the pool, so it only appends to a deque.
-        self.pool._give_back(self.block)
+
+# -- the elements of a Buffer
 
 
-cdef MemoryPool new_pool(DeviceState* state, object limit):
+@cython.final
+@cython.no_gc
+cdef class Kind:
+    """What a Buffer has of its dtype."""
+    cdef object dtype
+    cdef size_t itemsize
+    cdef uint64_t code  # as in Memory.kind
+
+
+cdef dict _kinds = {}  # by what was given as dtype
+
+
+cdef Kind kind_of(object dtype):
+    """Read a dtype. Strings and the dtype of numbers are looked up."""
+    cdef Kind kind = <Kind> _kinds.get(dtype) if type(dtype) is str else None
+    if kind is not None:
+        return kind
+    kind = Kind.__new__(Kind)
+    kind.dtype = read_dtype(dtype)
+    kind.itemsize = kind.dtype.itemsize
+    kind.code = <uint64_t> element_code(kind.dtype) << ELEMENT_AT
+    if type(dtype) is str and len(_kinds) < MANY_KINDS:
+        _kinds[dtype] = kind
+    return kind
+
+
+# -- pools
+
+
+cdef MemoryPool new_pool(DeviceState* state, object driver, object limit):
     cdef MemoryPool pool = MemoryPool.__new__(MemoryPool)
     state.references.fetch_add(1, memory_order_relaxed)
     pool.state = state
-    pool.lock = threading.RLock()  # reentrant: the collector may run a `free` while this thread holds it
-    pool.returned = deque()
-    pool.idle = {}
-    pool.sizes = []
-    pool.threshold = pool.reserved = pool.used_now = pool.reserved_peak = pool.used_peak = 0
+    pool.heap = new_heap()
+    pool.heap.splits = driver.has_addresses
+    pool.part_of = driver.part_of
+    pool.threshold = 0
     pool.limit = limit
     pool.reuse_follow_event_dependencies = True
     pool.reuse_allow_opportunistic = True
@@ -125,6 +177,7 @@ cdef MemoryPool new_pool(DeviceState* state, object limit):
     return pool
 
 
+@cython.no_gc_clear
 cdef class MemoryPool:
     """The memory of a device that `Queue.alloc` hands out and `Queue.free` takes back (HIP, stream-ordered allocator).
 
@@ -140,22 +193,21 @@ cdef class MemoryPool:
     reuse_allow_internal_dependencies : bool
         Whether a queue may be made to wait for another queue to get memory that was freed there. That happens only when
         the driver has no more memory or the pool has reached `growth_limit`.
-    reserved : int
-        Bytes that were allocated from the driver and not given back.
 
     Notes
     -----
     The three settings are on at first, like HIP's attributes of these names.
     """
 
-    reserved: int
-
     def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("a MemoryPool is made with its Device: Device.pool")
 
     def __dealloc__(self):
-        if self.state != NULL:
-            release_device_state(self.state)
+        if self.state == NULL or is_forked():  # then it is the parent's
+            return
+        self.give_up(0, False)
+        delete_heap(self.heap)
+        release_device_state(self.state)
 
     # -- properties
 
@@ -170,7 +222,7 @@ cdef class MemoryPool:
 
     @release_threshold.setter
     def release_threshold(self, nbytes: SupportsIndex) -> None:
-        self.threshold = read_bytes(nbytes, "release_threshold")
+        self.threshold = min(read_bytes(nbytes, "release_threshold"), MOST)
 
     @property
     def growth_limit(self) -> int:
@@ -181,228 +233,297 @@ cdef class MemoryPool:
 
     @growth_limit.setter
     def growth_limit(self, nbytes: SupportsIndex) -> None:
-        self.limit = read_bytes(nbytes, "growth_limit")
+        self.limit = min(read_bytes(nbytes, "growth_limit"), MOST)
+
+    @property
+    def reserved(self) -> int:
+        """Bytes that were allocated from the driver and not given back."""
+        return self.heap.reserved
 
     @property
     def used(self) -> int:
         """Bytes of the blocks that were handed out and not freed."""
-        with self.lock:
-            self.settle()
-            return self.used_now
+        return self.heap.used
 
     @property
     def reserved_high(self) -> int:
         """The peak of `reserved`. Set it to 0 to reset it."""
-        return self.reserved_peak
+        return self.heap.reserved_peak
 
     @reserved_high.setter
     def reserved_high(self, nbytes: SupportsIndex) -> None:
         check_reset(nbytes, "reserved_high")
-        with self.lock:
-            self.reserved_peak = self.reserved
+        self.heap.lock.lock()
+        self.heap.reserved_peak = self.heap.reserved
+        self.heap.lock.unlock()
 
     @property
     def used_high(self) -> int:
         """The peak of `used`. Set it to 0 to reset it."""
-        return self.used_peak
+        return self.heap.used_peak
 
     @used_high.setter
     def used_high(self, nbytes: SupportsIndex) -> None:
         check_reset(nbytes, "used_high")
-        with self.lock:
-            self.settle()
-            self.used_peak = self.used_now
+        self.heap.lock.lock()
+        self.heap.used_peak = self.heap.used
+        self.heap.lock.unlock()
 
     def trim(self, keep: SupportsIndex = 0) -> None:
         """Give memory that nothing can use any more back to the driver, until at most `keep` bytes are reserved.
 
         Does not block and does not ask the driver which frees are done: synchronize first to find out.
         """
-        keep = read_bytes(keep, "trim: keep")
-        with self.lock:
-            self.settle()
-            for size in reversed(self.sizes):
-                for blocks in self.idle[size].values():
-                    while blocks and self.reserved > keep and is_done(blocks[0]):
-                        self.release(blocks.popleft())
+        self.give_up(min(read_bytes(keep, "trim: keep"), MOST), True)
 
     def _synchronized(self) -> None:
         """Trim to the threshold after the host has waited for something."""
-        if self.reserved > self.threshold:
-            self.trim(self.threshold)
+        if self.heap.reserved > self.threshold:
+            self.give_up(self.threshold, True)
 
     def _give_up_idle(self) -> bool:
         """Give idle memory back once the device is done with it, because the driver has none left.
 
         Returns whether there was any.
         """
-        with self.lock:
-            self.settle()
-            before = self.reserved
-            for by_queue in self.idle.values():
-                for blocks in by_queue.values():
-                    while blocks:
-                        self.release(blocks.popleft())
-            return self.reserved < before
+        return self.give_up(0, False)
+
+    cdef bint give_up(self, uint64_t keep, bint only_done):
+        """Give slabs without used blocks to the driver until at most `keep` bytes are reserved: at once those that the
+        device is known to be done with; the others, without `only_done`, when it is. Returns whether there were any.
+        """
+        cdef Heap* heap = self.heap
+        cdef Slab* slab
+        cdef PyObject* native = NULL
+        cdef OwnedMemory memory
+        cdef vector[Point] points
+        cdef bint any_given = False
+        while heap.reserved > keep:
+            native = NULL
+            with nogil:
+                heap.lock.lock()
+                slab = heap.idle
+                while slab != NULL and only_done and not is_idle(slab):
+                    slab = slab.after
+                if slab != NULL:
+                    native = slab.native
+                    remove_slab(heap, slab, points)
+                heap.lock.unlock()
+            if native == NULL:
+                break
+            memory = <OwnedMemory> native
+            Py_DECREF(memory)
+            give_to_driver(memory, points)
+            memory = None
+            any_given = True
+        self.release_gone()
+        return any_given
+
+    cdef int release_gone(self) except -1:
+        """Release the driver's objects of blocks that are no more."""
+        cdef vector[Gone] gone
+        cdef size_t i
+        if self.heap.gone.empty():  # this may race: at worst the next call sees it
+            return 0
+        self.heap.lock.lock()
+        gone.swap(self.heap.gone)
+        self.heap.lock.unlock()
+        for i in range(gone.size()):
+            part = <object> gone[i].thing
+            Py_DECREF(part)
+            retire_after(self.state, part, gone[i].queue, gone[i].epoch)
+            part = None
+            if gone[i].queue != NULL:
+                release_epochs(gone[i].queue)
+        return 0
 
     # -- alloc and free
 
-    cdef object alloc(self, object queue, QueueState* state, object shape, object dtype):
-        cdef Block block
-        shape = read_shape(shape)
-        dtype = read_dtype(dtype)
-        nbytes = math.prod(shape) * dtype.itemsize
-        block = self.find(state, nbytes)
-        if block is None and self.reserved + size_class(nbytes) > self.limit:
-            block = self.wait_for_free(queue, state, nbytes)
-        if block is None:
+    cdef object alloc(self, object device, object queue, QueueState* state, object shape, object dtype):
+        cdef Kind kind = kind_of(dtype)
+        cdef Buffer buffer
+        cdef Lease lease
+        cdef object nbytes
+        shape = (shape,) if type(shape) is int and shape >= 0 else read_shape(shape)
+        nbytes = (shape[0] if len(<tuple> shape) == 1 else math.prod(shape)) * kind.itemsize
+        if nbytes > NO_MORE_THAN:
+            raise OutOfMemoryError(f"{nbytes} bytes: {device.name} has not so much memory")
+        lease = self.lease(device, queue, state, nbytes)
+        buffer = Buffer.__new__(Buffer)
+        buffer.allocation = new_allocation(device, own_memory(self.state, lease, False))
+        buffer.shape = shape
+        buffer.dtype = kind.dtype
+        buffer.nbytes = lease.nbytes
+        buffer.memory.handle = <void*> lease.handle
+        buffer.memory.address = lease.address
+        buffer.memory.offset = buffer.start = 0
+        buffer.memory.kind = kind.code
+        return buffer
+
+    cdef Lease lease(self, object device, object queue, QueueState* state, size_t nbytes):
+        """Hand out so many bytes, for later commands on this queue."""
+        cdef Lease lease = Lease.__new__(Lease)
+        cdef Block* block = self.take(device, queue, state, nbytes)
+        lease.pool = self
+        lease.block = block
+        lease.freed = False
+        lease.handle = block.handle if block.handle or not block.slab.handle else self.handle_of(block)
+        lease.address = block.slab.address + block.offset if block.slab.address else 0
+        lease.nbytes = nbytes
+        return lease
+
+    cdef uintptr_t handle_of(self, Block* block) except? 0:
+        """Return the driver's object for a block of a slab that has one. 0 for its address alone.
+
+        An argument is set faster by an object, but to make one takes longer than that saves: so a block gets one when
+        it is handed out for the second time.
+        """
+        if block.nbytes == block.slab.nbytes:
+            return block.slab.handle
+        if block.seen and self.part_of is not None:
+            part, handle = self.part_of((<OwnedMemory> block.slab.native).native, block.offset, block.nbytes)
+            Py_INCREF(part)
+            block.part = <PyObject*> part
+            block.handle = handle
+        return block.handle
+
+    cdef Block* take(self, object device, object queue, QueueState* state, size_t nbytes) except NULL:
+        cdef Block* block
+        cdef size_t size = size_class(nbytes)
+        self.heap.lock.lock()
+        block = take_own(self.heap, state.epochs, size)
+        self.heap.lock.unlock()
+        if block == NULL:
+            with nogil:
+                block = self.find(state, size)
+            if block == NULL:
+                block = self.grow(device, queue, state, nbytes)
+            self.release_gone()
+        return block
+
+    cdef Block* find(self, QueueState* state, size_t nbytes) noexcept nogil:
+        """Take out a block that the queue may have without a wait. NULL when there is none."""
+        cdef Heap* heap = self.heap
+        cdef vector[Point] points
+        cdef Clock* clock
+        cdef Block* block
+        cdef size_t i
+        state.lock.lock()
+        clock = retain_clock(state.clock)
+        state.lock.unlock()
+        heap.lock.lock()
+        if self.reuse_allow_opportunistic:
+            settle_done(heap)
+        merge_loose(heap, LOOK_AT_LOOSE)
+        block = take_ordered(heap, state, clock, self.reuse_follow_event_dependencies, nbytes)
+        if block == NULL:
+            merge_loose(heap, heap.loose_count)
+            block = take_ordered(heap, state, clock, self.reuse_follow_event_dependencies, nbytes)
+        if block == NULL:
+            block = take_joined(heap, state.epochs, nbytes)
+        if block == NULL and self.reuse_allow_opportunistic:
+            points_to_ask(heap, nbytes, points)
+        heap.lock.unlock()
+        if not points.empty():
+            for i in range(points.size()):
+                reach_point(self.state, points[i].queue, points[i].epoch)
+            release_points(points)
+            heap.lock.lock()
+            settle_done(heap)
+            merge_loose(heap, heap.loose_count)
+            block = take_ordered(heap, state, clock, self.reuse_follow_event_dependencies, nbytes)
+            if block == NULL:
+                block = take_joined(heap, state.epochs, nbytes)
+            heap.lock.unlock()
+        release_clock(clock)
+        return block
+
+    cdef Block* grow(self, object device, object queue, QueueState* state, size_t nbytes) except NULL:
+        """Get a block from a new slab. At the limit, idle slabs go back first, and the queue rather waits for a free.
+
+        If the driver has no room for a slab, it gets as large as the block, and in the end just large enough.
+        """
+        cdef Heap* heap = self.heap
+        cdef Block* block = NULL
+        cdef size_t least = size_class(nbytes)
+        cdef size_t size = slab_size(heap, least)
+        if heap.reserved + size > self.limit:
+            size = least
+        if heap.reserved + size > self.limit:
+            self.ask_for_idle()
+            self.give_up(self.limit - size if self.limit > size else 0, True)
+            if heap.reserved + size > self.limit:
+                block = self.wait_for_free(queue, state, least)
+                if block != NULL:
+                    return block
+        while True:
             try:
-                block = self.grow(queue, nbytes)
+                memory = device._allocate(size, "device")
+                break
             except OutOfMemoryError:
-                block = self.find(state, nbytes) or self.wait_for_free(queue, state, nbytes)
-                if block is None:
+                if size > least:
+                    size = least
+                    continue
+                least = (max(nbytes, <size_t> 1) + GRAIN - 1) // GRAIN * GRAIN
+                if size > least:
+                    size = least
+                    continue
+                with nogil:
+                    block = self.find(state, least)
+                if block == NULL:
+                    block = self.wait_for_free(queue, state, least)
+                if block == NULL:
                     raise
-        with self.lock:
-            block.freed = False  # where it was freed before is kept: who never uses it gives it back as it was
-            self.used_now += block.nbytes
-            self.used_peak = max(self.used_peak, self.used_now)
-        native = (<OwnedMemory> block.native).native
-        lease = Lease(self, block, native.handle, native.address, nbytes)
-        return new_buffer(new_allocation(queue.device, own_memory(self.state, lease, False)), 0, shape, dtype)
+                return block
+        Py_INCREF(memory)
+        handle, address = memory.native.handle, memory.native.address
+        heap.lock.lock()
+        block = add_slab(heap, <PyObject*> memory, handle, address, size, least)
+        heap.lock.unlock()
+        return block
+
+    cdef int ask_for_idle(self) except -1:
+        """Ask the driver whether it is done with slabs that have no used blocks."""
+        cdef vector[Point] points
+        cdef size_t i
+        with nogil:
+            self.heap.lock.lock()
+            points_of_idle(self.heap, points)
+            self.heap.lock.unlock()
+            for i in range(points.size()):
+                reach_point(self.state, points[i].queue, points[i].epoch)
+            release_points(points)
+        return 0
+
+    cdef Block* wait_for_free(self, object queue, QueueState* state, size_t nbytes) except? NULL:
+        """Take out a block that was freed on another queue, and order the queue after that. NULL when there is none, or
+        when the settings forbid it.
+        """
+        cdef Block* block
+        cdef Status status
+        if not self.reuse_allow_internal_dependencies:
+            return NULL
+        with nogil:
+            self.heap.lock.lock()
+            block = take_any(self.heap, nbytes)
+            self.heap.lock.unlock()
+            if block == NULL:
+                status = 0
+            else:
+                status = order_after(state, block.freed_on, block.freed_at)
+            if status != 0:
+                self.heap.lock.lock()
+                give_back(self.heap, block)
+                self.heap.lock.unlock()
+        if status != 0:
+            queue._raise(status, "alloc")
+        return block
 
     def _buffer_on(self, device: Device, memory: Any, tuple shape, dtype: DTypeLike) -> Buffer:
         """Make a Buffer on memory of a graph."""
         if not isinstance(memory, OwnedMemory):
             memory = own_memory(self.state, memory, False)
         return new_buffer(new_allocation(device, memory), 0, shape, dtype)
-
-    def _give_back(self, Block block) -> None:
-        """Take back a block that was freed, or that nothing can use any more. Called from a destructor."""
-        if block.freed:
-            block.freed_at = submitted_epoch(block.freed_on)
-        self.returned.append(block)
-
-    cdef settle(self):
-        """Put blocks that were given back among the idle ones. The pool is locked."""
-        cdef Block block
-        while self.returned:
-            block = self.returned.popleft()
-            self.used_now -= block.nbytes
-            self.put_back(block)
-
-    cdef put_back(self, Block block):
-        """Put a block among the idle ones. The pool is locked."""
-        by_queue = self.idle.get(block.nbytes)
-        if by_queue is None:
-            by_queue = self.idle[block.nbytes] = {}
-            bisect.insort(self.sizes, block.nbytes)
-        queue_id = 0 if block.freed_on == NULL else block.freed_on.queue_id
-        blocks = by_queue.get(queue_id)
-        if blocks is None:
-            blocks = by_queue[queue_id] = deque()
-        blocks.append(block)
-
-    cdef release(self, Block block):
-        """Give a block to the driver as soon as the device is done with it. The pool is locked."""
-        self.reserved -= block.nbytes
-        retire_after(self.state, block.native, block.freed_on, block.freed_at)
-        block.native = None
-
-    cdef Block grow(self, object queue, object nbytes):
-        """Allocate a block from the driver. If there is no room for its size class, it gets exactly the needed size."""
-        cdef Block block = Block.__new__(Block)
-        size = size_class(nbytes)
-        try:
-            block.native = queue.device._allocate(size, "device")
-        except OutOfMemoryError:
-            size = max(nbytes, 1)
-            block.native = queue.device._allocate(size, "device")
-        block.nbytes = size
-        with self.lock:
-            self.reserved += size
-            self.reserved_peak = max(self.reserved_peak, self.reserved)
-        return block
-
-    cdef list fitting(self, object nbytes):
-        """Return the blocks of fitting sizes: for each size and queue, those freed there. The pool is locked."""
-        self.settle()
-        size = size_class(nbytes)
-        sizes = self.sizes[bisect.bisect_left(self.sizes, nbytes):bisect.bisect_right(self.sizes, size + size // 8)]
-        return [self.idle[size] for size in sizes]
-
-    cdef Block find(self, QueueState* state, object nbytes):
-        """Take out a block that the queue may have without a wait. None when there is none."""
-        cdef Clock* clock
-        cdef Block block
-        with nogil:
-            state.lock.lock()
-            clock = retain_clock(state.clock)
-            state.lock.unlock()
-        try:
-            with self.lock:
-                found = self.fitting(nbytes)
-                for by_queue in found:
-                    for queue_id in (state.epochs.queue_id, 0):
-                        blocks = by_queue.get(queue_id)
-                        if blocks:
-                            return blocks.pop()
-                for by_queue in found:
-                    for queue_id, blocks in list(by_queue.items()):
-                        if not blocks:
-                            del by_queue[queue_id]
-                        elif may_have(self, state, clock, blocks[0]):  # what was freed there first is done first
-                            return blocks.popleft()
-                if self.reuse_allow_opportunistic:
-                    for by_queue in found:
-                        for blocks in by_queue.values():
-                            block = blocks[0]
-                            with nogil:
-                                reach_point(self.state, block.freed_on, block.freed_at)
-                            if is_done(block):
-                                return blocks.popleft()
-                return None
-        finally:
-            with nogil:
-                release_clock(clock)
-
-    cdef Block wait_for_free(self, object queue, QueueState* state, object nbytes):
-        """Take out a block that was freed on another queue, and order the queue after that. None when there is none, or
-        when the settings forbid it.
-        """
-        cdef Block block = None
-        cdef Status status
-        if not self.reuse_allow_internal_dependencies:
-            return None
-        with self.lock:
-            for by_queue in self.fitting(nbytes):
-                for blocks in by_queue.values():
-                    if blocks and block is None:
-                        block = blocks.popleft()
-        if block is None:
-            return None
-        with nogil:
-            status = order_after(state, block.freed_on, block.freed_at)
-        if status == 0:
-            return block
-        with self.lock:
-            self.put_back(block)
-        queue._raise(status, "alloc")
-
-
-cdef bint may_have(MemoryPool pool, QueueState* queue, const Clock* clock, Block block):
-    """Return whether the queue, with this clock, is ordered after the free, or the free is known to be done."""
-    cdef Epochs* freed_on = block.freed_on
-    if freed_on == NULL or freed_on == queue.epochs:
-        return True
-    if pool.reuse_allow_opportunistic and is_done(block):
-        return True
-    if not pool.reuse_follow_event_dependencies or queue.adopted:
-        return False  # an adopted queue gets commands that carry no waits of forebay
-    if clock_epoch(clock, freed_on) >= block.freed_at:
-        return True
-    # the null-queue rules order the memory's next use after the free
-    return queue.is_null and block.freed_on_blocking or queue.blocking and block.freed_on_null
-
 
 cdef Status order_after(QueueState* queue, Epochs* freed_on, uint64_t freed_at) noexcept nogil:
     """Make the queue wait for the free, and for nothing later that can be held up."""
@@ -414,10 +535,27 @@ cdef Status order_after(QueueState* queue, Epochs* freed_on, uint64_t freed_at) 
     return status
 
 
+cdef inline bint owes_nothing(QueueState* queue) noexcept nogil:
+    """Return whether a free on the queue, which is locked, has no wait to gather. May say no without need."""
+    if queue.barred & ~<int> BY_STEP != 0 or queue.adopted:
+        return False
+    if queue.is_null:
+        return queue.device.listed.load(memory_order_acquire) == NULL
+    if not queue.blocking or is_empty(queue.device.null_queue.epochs):
+        return True
+    return queue.null_seen.load(memory_order_relaxed) == submitted_epoch(queue.device.null_queue.epochs)
+
+
 cdef int submit_free(object queue, QueueState* state) except -1:
     """Order a free like a command, by the rules of the null queue."""
     cdef Order order
     cdef Status status
+    cdef bint owes = True
+    if state.lock.try_lock():
+        owes = not owes_nothing(state)
+        state.lock.unlock()
+    if not owes:
+        return 0
     with nogil:
         status = begin_command(state, &order)
         if status == 0:
@@ -431,35 +569,27 @@ cdef int submit_free(object queue, QueueState* state) except -1:
 
 cdef int free(object queue, QueueState* state, object buf) except -1:
     cdef Allocation allocation
-    if not isinstance(buf, Buffer):
+    if type(buf) is not Buffer:
         raise ArgumentTypeError(f"free() needs a Buffer, not {type(buf).__name__}")
     allocation = (<Buffer> buf).allocation
     if allocation.closed:
         raise ClosedError("free: this Buffer was freed or closed before")
-    lease = allocation.memory.native
-    if not isinstance(lease, Lease):
+    native = allocation.memory.native
+    if type(native) is not Lease and not isinstance(native, Unpooled):
         raise InvalidArgumentError("free: this Buffer is not from Queue.alloc; its close() gives the memory back")
     if allocation.state != state.device:
         raise InvalidArgumentError(f"free: this Buffer belongs to {buf.device.name}, {queue!r} does not")
-    lease.check_live()
+    if type(native) is not Lease:
+        native.check_live()
+        submit_free(queue, state)
+        native.free(state.epochs.queue_id, submitted_epoch(state.epochs))
+        return 0
     submit_free(queue, state)
-    if type(lease) is Lease:
-        take_back(allocation, lease, state)
-    else:
-        lease.free(state.epochs.queue_id, submitted_epoch(state.epochs))
-    return 0
-
-
-cdef int take_back(Allocation allocation, object lease, QueueState* state) except -1:
-    """Close the allocation. The block goes back to its pool at once, or when a call that uses it now has submitted."""
-    cdef Block block = lease.block
     if allocation.closed:
         raise ClosedError("free: another thread has freed or closed this Buffer meanwhile")
-    forget_free(block)
-    block.freed = True
-    block.freed_on = retain_epochs(state.epochs)
-    block.freed_on_null = state.is_null
-    block.freed_on_blocking = state.blocking
+    # The block goes back to its pool at once, or when a call that uses it now has submitted.
+    (<Lease> native).free_on(state)
     allocation.memory.freed = True
+    native = None
     allocation.close()
     return 0

@@ -31,7 +31,7 @@ cdef extern from "queues/opencl/calls.hpp" namespace "forebay_cl":
         Function GetEventInfo, GetEventProfilingInfo, SetEventCallback, SetUserEventStatus
         Function RetainEvent, ReleaseEvent, RetainCommandQueue, ReleaseCommandQueue, RetainKernel, ReleaseKernel
         Function RetainMemObject, ReleaseMemObject, SetMemObjectDestructorCallback, RetainContext, ReleaseContext
-        Maker CreateKernel, CreateUserEvent, SVMAlloc, CreateBuffer
+        Maker CreateKernel, CreateUserEvent, SVMAlloc, CreateBuffer, CreateSubBuffer
         void (*SVMFree)(...) noexcept nogil
 
     const char* const* call_names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, Limits, Native
 from forebay.queues.kernels import build_process
 from forebay.queues.opencl import calls, fills, operations
 from forebay.queues.opencl.discovery import INTEL_CPU
-from forebay.queues.opencl.memory import AdoptedMemory, ClMemory
+from forebay.queues.opencl.memory import AdoptedMemory, ClMemory, MemoryPart
 from forebay.queues.opencl.programs import Builder, takes_spirv
 from forebay.queues.opencl.variables import options_for
 
@@ -34,6 +35,12 @@ PRIORITIES = {-1: 1 << 0, 0: 1 << 1, 1: 1 << 2}
 def is_a_cpu(native: cl.Device) -> bool:
     """Whether the device is a CPU, which shares the host's memory."""
     return bool(native.type & cl.device_type.CPU)
+
+
+def make_part(memory: ClMemory, offset: int, nbytes: int) -> tuple[MemoryPart, int]:
+    """A memory object for a part of memory that has an address too."""
+    part = MemoryPart(memory, offset, nbytes)
+    return part, part.handle
 
 
 def forget_fills(context: int, program: cl.Program) -> None:
@@ -224,6 +231,11 @@ class OpenCLDevice:
         parent: Any = cl.MemoryObject.from_int_ptr(memory.handle, retain=True)
         part: cl.MemoryObject = parent.get_sub_region(offset, nbytes)
         return part, part.int_ptr
+
+    @property
+    def part_of(self) -> Callable[[ClMemory, int, int], tuple[MemoryPart, int]] | None:
+        """As `DriverDevice.part_of`: for CPUs, where setting an address takes three times as long."""
+        return make_part if self.has_addresses and self.has_memory_objects else None
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
         """Memory of a buffer that stays mapped. Blocks until it is mapped."""

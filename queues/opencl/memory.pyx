@@ -18,6 +18,7 @@ cdef enum:
     CL_MEM_READ_WRITE = 1 << 0
     CL_MEM_USE_HOST_PTR = 1 << 3
     CL_MEM_SVM_FINE_GRAIN_BUFFER = 1 << 10
+    CL_BUFFER_CREATE_TYPE_REGION = 0x1220
 
 
 cdef struct Lent:
@@ -105,6 +106,29 @@ cdef class ClMemory:
             cl.ReleaseMemObject(<void*> self.handle)
         if self.address and not self.lent:
             cl.SVMFree(<void*> <uintptr_t> self.context.int_ptr, <void*> <uintptr_t> self.address)
+
+
+@cython.no_gc_clear
+cdef class MemoryPart:
+    """A memory object for a part of an allocation that has an address. It keeps that."""
+
+    cdef readonly uintptr_t handle
+    cdef ClMemory whole
+
+    def __init__(self, ClMemory whole, size_t offset, size_t nbytes) -> None:
+        cdef cl_int error = 0
+        cdef size_t[2] region
+        region[0] = offset
+        region[1] = nbytes
+        self.whole = whole
+        self.handle = <uintptr_t> cl.CreateSubBuffer(
+            <void*> whole.handle, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, region, &error)
+        if error != 0:
+            raise OutOfMemoryError(f"clCreateSubBuffer failed for {nbytes} bytes: error {error}")
+
+    def __dealloc__(self):
+        if self.handle:
+            cl.ReleaseMemObject(<void*> self.handle)
 
 
 cdef class AdoptedMemory:

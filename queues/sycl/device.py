@@ -185,6 +185,8 @@ class SyclDevice:
     def part(self, memory: Any, offset: int, nbytes: int) -> None:
         """Return None: a part of an allocation has an address, so it needs no object."""
 
+    part_of = None
+
     def pinned(self, nbytes: int) -> tuple[int, Any]:
         """Host USM memory. Does not block."""
         try:

@@ -46,7 +46,7 @@ template <int function, class R, class... A> struct Wrapper {
     static constexpr int n = sizeof...(A);
     static constexpr std::string_view name = call_names[function];
     static constexpr bool makes_object = function == CALL_CreateUserEvent || function == CALL_CreateBuffer
-        || function == CALL_CreateKernel;
+        || function == CALL_CreateKernel || function == CALL_CreateSubBuffer;
     static constexpr bool is_command = begins(name, "Enqueue");
     static constexpr bool is_of_event = begins(name, "GetEvent") || begins(name, "SetEvent")
         || begins(name, "SetUserEvent") || function == CALL_RetainEvent || function == CALL_ReleaseEvent;

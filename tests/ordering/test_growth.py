@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import forebay as ps
-from tests.observers.internals import HeldLock, KeptClock, reductions_of, uses_of
+from tests.observers.internals import KeptClock, locked, reductions_of, uses_of
 
 CHUNK = 32  # entries of a clock
 FEW = 16  # uses that are done, before they are looked for
@@ -316,7 +316,7 @@ def test_results_that_nobody_reads_are_not_kept(device, last, staged):
     for _ in range(100):
         launch(queue, last, rows)
     event = queue.record()
-    with HeldLock(queue):
+    with locked(queue):
         while not event.query():
             pass
     launch(queue, last, rows)
@@ -345,7 +345,7 @@ def test_a_wait_for_what_is_done_does_not_wait_for_another_threads_call(device, 
     found, event = launch(queue, last, rows), queue.record()
     event.wait()
     looks = {wait: event.wait, ask: event.query, get_result: found.get}
-    with HeldLock(queue):
+    with locked(queue):
         thread = threading.Thread(target=looks[way], daemon=True)
         thread.start()
         thread.join(10)

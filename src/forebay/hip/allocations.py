@@ -6,39 +6,47 @@ addresses: their memory gets a range of numbers that nothing else uses, so that 
 
 from __future__ import annotations
 
-import bisect
 import ctypes
 import itertools
-import threading
 import weakref
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from forebay.core.errors import NotSupportedError
+from forebay.hip.compiled.known import Known, all_of, enter, find, overlaps, peek, take
+from forebay.hip.compiled.launch import Address
 from forebay.hip.devices import _on_reset
 from forebay.hip.enums import hipError_t, hipMemoryType
 from forebay.hip.errors import HipError
-from forebay.hip.launch import Address
 from forebay.hip.pointers import address_of
 from forebay.queues.graphs.memory import GraphMemory
-from forebay.queues.graphs.work import Work, graph_memory_of
+from forebay.queues.graphs.work import graph_memory_of
 from forebay.queues.memory.buffer import Buffer
+
+__all__ = [
+    "Allocation",
+    "Place",
+    "all_of",
+    "base_of",
+    "buffer_of",
+    "enter",
+    "find",
+    "overlaps",
+    "peek",
+    "take",
+]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 FIRST_NUMBER = 1 << 58  # beyond what any processor addresses
 ALIGNMENT = 4096
 
-_lock = threading.RLock()  # the collector may run someone's `hipFree` while this thread is inside
 _numbers = itertools.count(FIRST_NUMBER // ALIGNMENT)
-_bases: list[int] = []  # ascending
-_by_base: dict[int, Allocation] = {}
 _graph_bases: weakref.WeakKeyDictionary[GraphMemory, int] = weakref.WeakKeyDictionary()
 
 
-class Allocation:
+class Allocation(Known):
     """A piece of memory that was handed out and not freed.
 
     Parameters
@@ -68,33 +76,27 @@ class Allocation:
         variable: bool = False,
     ) -> None:
         self.memory = memory
-        self.kind: hipMemoryType = kind
-        self.device: int = device
-        self.flags: int = flags
-        self.pooled: bool = pooled
-        self.variable: bool = variable
-        self.nbytes: int = memory.nbytes
-        self.base: int
+        self.kind = kind
+        self.device = device
+        self.flags = flags
+        self.pooled = pooled
+        self.variable = variable
+        self.nbytes = memory.nbytes
         try:
             self.base = memory.ctypes.data if isinstance(memory, np.ndarray) else memory.address
         except NotSupportedError:
             pages = -(-max(self.nbytes, 1) // ALIGNMENT) + 1
             self.base = next(itertools.islice(_numbers, pages - 1, None)) * ALIGNMENT - (pages - 1) * ALIGNMENT
-        self._parts: dict[int, Buffer] = {}
-        self.registered = False  # the program's own memory
-        self.hints: Any = None  # what the program has said of managed memory, see `hip.addresses.managed`
-        self.graph_memory: GraphMemory | None = graph_memory_of(memory) if isinstance(memory, Buffer) else None
-        self._node: Callable[[], Work | None] = lambda: None
+        self.graph_memory = graph_memory_of(memory) if isinstance(memory, Buffer) else None
         if self.graph_memory is not None and (work := self.graph_memory.work()) is not None:
             self._node = weakref.ref(work, lambda _: self.forget_unused())
             _graph_bases[self.graph_memory] = self.base
 
     def forget_unused(self) -> None:
         """Let go of memory of a graph whose node is gone, unless it is in use."""
-        if self.graph_memory is not None and self._node() is None and not self.graph_memory.live:
-            with _lock:
-                if _by_base.get(self.base) is self:
-                    take(self.base)
+        gone = self.graph_memory is not None and (self._node is None or self._node() is None)
+        if gone and not self.graph_memory.live and peek(self.base) is self:
+            take(self.base)
 
     def from_offset(self, offset: int) -> Buffer:
         """Return the rest from this byte on; made once for each offset, because launches ask again and again."""
@@ -103,7 +105,9 @@ class Allocation:
         if offset == 0:
             whole: Buffer = self.memory
             return whole
-        part = self._parts.get(offset)
+        if self._parts is None:
+            self._parts = {}
+        part: Buffer | None = self._parts.get(offset)
         if part is None:
             part = self.memory[offset:]
             if len(self._parts) < 1024:
@@ -139,55 +143,9 @@ class Allocation:
             self.memory.close()
 
 
-def enter(allocation: Allocation) -> None:
-    """Make it known by its addresses. It replaces memory that a graph has freed there."""
-    with _lock:
-        if allocation.base not in _by_base:
-            bisect.insort(_bases, allocation.base)
-        _by_base[allocation.base] = allocation
-
-
-def take(address: int) -> Allocation | None:
-    """Take the allocation that begins at this address out; None when none does."""
-    with _lock:
-        allocation = _by_base.pop(address, None)
-        if allocation is not None:
-            del _bases[bisect.bisect_left(_bases, address)]
-        return allocation
-
-
-def peek(address: int) -> Allocation | None:
-    """Return the allocation that begins at this address."""
-    return _by_base.get(address)
-
-
-def find(address: int) -> tuple[Allocation, int] | None:
-    """Return the allocation that an address is in, and how far in; None for memory that is not from here."""
-    with _lock:
-        at = bisect.bisect_right(_bases, address) - 1
-        if at < 0:
-            return None
-        allocation = _by_base[_bases[at]]
-    offset = address - allocation.base
-    return (allocation, offset) if offset < max(allocation.nbytes, 1) else None
-
-
-def overlaps(address: int, nbytes: int) -> bool:
-    """Return whether any allocation has bytes in this range."""
-    with _lock:
-        at = bisect.bisect_left(_bases, address + nbytes) - 1
-        return at >= 0 and _by_base[_bases[at]].base + _by_base[_bases[at]].nbytes > address
-
-
 def base_of(memory: GraphMemory) -> int:
     """Return where memory of a graph begins; 0 when it was never made known."""
     return _graph_bases.get(memory, 0)
-
-
-def all_of(number: int) -> Iterator[Allocation]:
-    """Return what is allocated on a device."""
-    with _lock:
-        return iter([allocation for allocation in _by_base.values() if allocation.device == number])
 
 
 def _forget(number: int) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
+from forebay.hip.compiled.launch import Address
 from forebay.hip.enums import hipError_t
 from forebay.hip.errors import HipError, RaisedInCallback, api
-from forebay.hip.launch import Address
 from forebay.hip.pointers import address_of
 from forebay.hip.streams import handle_of, queue_of
 

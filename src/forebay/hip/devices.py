@@ -15,9 +15,9 @@ from forebay.c_string import CString
 from forebay.core.driver import DeviceInfo
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError
 from forebay.core.process import refuse_on_host_thread
+from forebay.hip.compiled.launch import set_null_queue
 from forebay.hip.enums import HIP_VERSION, hipError_t
 from forebay.hip.errors import HipError, api, asserting, check_assertions
-from forebay.hip.launch import set_null_queue
 from forebay.hip_cpp.building import compile_for
 from forebay.queues import selection
 from forebay.queues.device import Device

@@ -9,6 +9,7 @@ from typing import Any
 
 from forebay.c_string import CString
 from forebay.core import errors
+from forebay.hip.compiled.known import note_failures
 from forebay.hip.enums import hipError_t
 
 __all__ = [
@@ -177,6 +178,7 @@ def code_of(error: Exception) -> hipError_t:
 
 def record(code: hipError_t, error: Exception) -> None:
     """Remember what a call returned. hipErrorNotReady does not stick (HIP 7)."""
+    note_failures()
     _state.returned = code
     if code != hipError_t.hipErrorNotReady:
         _state.error = code
@@ -186,6 +188,21 @@ def record(code: hipError_t, error: Exception) -> None:
 def record_success() -> None:
     """Remember that a call succeeded."""
     _state.returned = hipError_t.hipSuccess
+
+
+def failed(error: Exception, outputs: int) -> Result:
+    """Return what a call returns that has so many outputs and ended with this; remember it.
+
+    Raises
+    ------
+    Exception
+        The given one when it stands for no code.
+    """
+    if isinstance(error, errors.ArgumentTypeError):
+        raise error
+    code = code_of(error)
+    record(code, error)
+    return (code, *[None] * outputs)
 
 
 def api(outputs: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Result]]:
@@ -200,11 +217,7 @@ def api(outputs: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Result
             try:
                 result = function(*args, **kwargs)
             except Exception as error:
-                if isinstance(error, errors.ArgumentTypeError):
-                    raise
-                code = code_of(error)
-                record(code, error)
-                return (code, *[None] * outputs)
+                return failed(error, outputs)
             _state.returned = OK
             if outputs == 0:
                 return SUCCESS

@@ -1,4 +1,4 @@
-"""Modules are programs, functions their kernels. The launch itself is compiled, in `forebay.hip.launch`."""
+"""Modules are programs, functions their kernels. The launch itself is compiled, in `forebay.hip.compiled.launch`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import numpy as np
 from forebay.core.driver import Parameter
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.hip import allocations
-from forebay.hip import launch as hip_launch
 from forebay.hip.allocations import Allocation, Place, buffer_of
+from forebay.hip.compiled import launch as hip_launch
+from forebay.hip.compiled.launch import Function, dim3, hipModuleLaunchKernel
 from forebay.hip.devices import _on_reset, current_device, current_number, number_of
 from forebay.hip.enums import (
     HIP_LAUNCH_PARAM_BUFFER_POINTER,
@@ -25,7 +26,6 @@ from forebay.hip.enums import (
     hipMemoryType,
 )
 from forebay.hip.errors import SUCCESS, HipError, Result, api, asserting, code_of, record
-from forebay.hip.launch import Function, dim3, hipModuleLaunchKernel
 from forebay.hip.memory import pointer_to
 from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number, host_view
 from forebay.hip.streams import queue_of

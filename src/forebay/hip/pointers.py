@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
-from forebay.hip.launch import Address
+from forebay.hip.compiled.known import Located
+from forebay.hip.compiled.launch import Address
 
 if TYPE_CHECKING:
     from forebay.queues.memory.buffer import Buffer
@@ -174,7 +175,7 @@ class Number:
         return f"<{type(self).__name__} {self.address:#x}>"
 
 
-class Pointer(Number, Address):
+class Pointer(Number, Located):
     """An address. Made from anything that has one, see `address_of`; compares, hashes and adds like it.
 
     ``pointer + n`` is n bytes further on, ``pointer - other`` the distance in bytes. What it was made from is kept
@@ -218,10 +219,14 @@ def _value(other: object) -> int | None:
 class NDBuffer(Pointer):
     """A pointer that knows the shape and the element type of the contiguous array there; bytes at first."""
 
+    _typestr = "|u1"  # these four are the class's, so that `hipMallocAsync` need not set them
+    _itemsize = 1
+    _read_only = False
+    _stream: int | None = None
+
     def __init__(self, pyobj: Any = None, shape: Shape = (1,), typestr: str = "|u1", itemsize: int = 1) -> None:
         super().__init__(pyobj)
         self._shape, self._typestr, self._itemsize = shape, typestr, itemsize
-        self._read_only, self._stream = False, None
         described = getattr(pyobj, "__cuda_array_interface__", None)
         if described is not None:
             self._shape, self._typestr = tuple(described["shape"]), described["typestr"]

@@ -6,10 +6,10 @@ import ctypes
 import threading
 from typing import Any
 
+from forebay.hip.compiled.launch import Handle
 from forebay.hip.devices import _on_reset, current_device, current_number, number_of
 from forebay.hip.enums import hipError_t, hipStreamNonBlocking
 from forebay.hip.errors import HipError, api, asserting, check_assertions
-from forebay.hip.launch import Handle
 from forebay.hip.pointers import Number, handle_number
 from forebay.queues.queue import Queue
 from forebay.queues.steps.step import Step

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from forebay.hip.compiled.launch import Function
 from forebay.hip.enums import HIP_VERSION_MAJOR, HIP_VERSION_MINOR, hipError_t, hipFuncAttribute, hipFunction_attribute
 from forebay.hip.errors import HipError, api
 from forebay.hip.hardware.limits import check_bank_config, check_cache_config
-from forebay.hip.launch import Function
 from forebay.hip.memory import size_of
 from forebay.hip.modules import function_of
 from forebay.hip.transfers.params import Record

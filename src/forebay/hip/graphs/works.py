@@ -8,11 +8,11 @@ import numpy as np
 
 from forebay.hip.allocations import Place
 from forebay.hip.callbacks import host_call
+from forebay.hip.compiled.launch import kernel_arguments
 from forebay.hip.enums import hipError_t
 from forebay.hip.errors import HipError
 from forebay.hip.graphs.handles import invalid_values
 from forebay.hip.graphs.params import extents_of, hipHostNodeParams, hipKernelNodeParams, hipMemsetParams
-from forebay.hip.launch import kernel_arguments
 from forebay.hip.memory import size_of
 from forebay.hip.modules import function_of
 from forebay.hip.transfers.copies import CopyOnHost, parts_of

@@ -6,10 +6,10 @@ import ctypes
 from typing import Any
 
 from forebay.hip.allocations import Place
+from forebay.hip.compiled.launch import Address
 from forebay.hip.devices import device_number, device_of
 from forebay.hip.enums import hipError_t, hipMemcpyKind, hipMemoryType
 from forebay.hip.errors import HipError, api
-from forebay.hip.launch import Address
 from forebay.hip.memory import allocate, size_of
 from forebay.hip.pointers import DeviceArray, Pointer, host_view
 from forebay.hip.streams import queue_of

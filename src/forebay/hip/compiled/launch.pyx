@@ -54,15 +54,11 @@ cdef object find_queue = None
 cdef object find_buffer = None
 cdef object read_params = None
 cdef object read_extra = None
-cdef Queue null_queue = None
+null_queue = None
 
 
 cdef class Address:
     """A number that stands for a place in memory, and the Buffer that begins there, once it was looked for."""
-
-    cdef public uint64_t address
-    cdef public Buffer buffer
-    cdef object __weakref__
 
     def __forebay_buffer__(self) -> Buffer:
         """Return the Buffer that begins there, for launches of forebay's own Queues and `Device.as_buffer`.
@@ -83,8 +79,6 @@ cdef class Address:
 
 cdef class Handle(Address):
     """What stands for a stream: its queue, None when that has to be looked up for each use."""
-
-    cdef public object queue
 
     queue: Queue | None
 

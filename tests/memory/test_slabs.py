@@ -1,0 +1,395 @@
+"""Slabs of the pool: how much is reserved, what is merged with what, and who may have it."""
+
+import gc
+import random
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.memory.test_pool import LARGE, N, allocations, fill, pool, queues, read_behind_a_gate
+
+__all__ = ["fill", "pool", "queues"]
+
+KEEP = 1 << 40  # a threshold below which a synchronize gives nothing back
+
+
+@pytest.fixture
+def places(device):
+    """Skip where memory has no addresses, and therefore no parts."""
+    if not device.driver.has_addresses:
+        pytest.skip("memory of this device has no addresses")
+
+
+# How much is reserved
+
+
+def sizes(kind, rng):
+    if kind == "small":
+        return rng.randint(1, 8192)
+    if kind == "even":
+        return rng.randint(1, 1 << 20)
+    return int(2 ** rng.uniform(6, 22))  # as many of each magnitude
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 1.5), (4, 2.0)])
+@pytest.mark.parametrize("kind", ["small", "even", "any magnitude"])
+def test_random_sizes_reserve_little_more_than_is_in_use(device, make_queue, places, pool, kind, count, most):
+    """100,000 in all. What was freed and is not known to be done counts as in use."""
+    pool.release_threshold = KEEP
+    pool.growth_limit = KEEP
+    rng = random.Random(1)
+    made = [make_queue(blocking=False) for _ in range(count)]
+    live, in_use, peak = [], 0, 0
+    for _ in range(17_000):
+        if len(live) > 300 or (live and rng.random() < 0.45):
+            nbytes, buffer, queue = live.pop(rng.randrange(len(live)))
+            in_use -= nbytes
+            queue.free(buffer)
+        else:
+            nbytes, queue = sizes(kind, rng), rng.choice(made)
+            live.append((nbytes, queue.alloc(nbytes, "u1"), queue))
+            in_use += nbytes
+            peak = max(peak, in_use)
+    assert pool.reserved_high <= most * peak + (64 << 10)
+    for _, buffer, queue in live:
+        queue.free(buffer)
+
+
+def test_random_sizes_with_work_between(device, make_queue, places, fill, pool):
+    """The queues use what they get, and free it elsewhere, while the host runs ahead of the device."""
+    pool.release_threshold = KEEP
+    rng = random.Random(2)
+    made = [make_queue(blocking=False) for _ in range(4)]
+    live, peak = [], 0
+    for turn in range(4000):
+        if len(live) > 100 or (live and rng.random() < 0.45):
+            buffer, queue = live.pop(rng.randrange(len(live)))
+            queue.free(buffer)
+        else:
+            queue = rng.choice(made)
+            buffer = queue.alloc(4 * rng.randint(10, 1 << 14), "u1")
+            queue.launch(fill, 1, 10, buffer.view("i4"), turn)
+            live.append((buffer, queue))
+        if turn % 16 == 0:
+            for queue in made:
+                queue.finish()
+        peak = max(peak, pool.used)
+    assert pool.reserved_high <= 2.5 * peak + (64 << 10)
+    for buffer, queue in live:
+        queue.free(buffer)
+
+
+def test_a_small_program_reserves_little(queue, pool):
+    buffer = queue.alloc(4096, "u1")
+    assert pool.reserved <= 64 << 10
+    queue.free(buffer)
+
+
+def test_the_growth_limit_bounds_what_is_reserved(device, queue, fill, pool):
+    """Sizes that grow fit nothing that was freed before: what is idle goes back before the pool grows past it."""
+    pool.release_threshold = KEEP
+    pool.growth_limit = 64 << 20
+    for megabytes in (*range(1, 33), *range(33, 0, -1)):
+        buffers = [queue.alloc(megabytes << 18, "i4") for _ in range(2)]
+        for buffer in buffers:
+            queue.launch(fill, 1, 10, buffer, 1)
+            queue.free(buffer)
+        queue.finish()
+        assert pool.reserved <= max(64 << 20, 2 * (megabytes << 20)) + (4 << 20)
+
+
+def test_at_the_limit_the_driver_is_asked_what_is_done(device, make_queue, places, pool, really):
+    """Nobody has waited for anything, so nothing is known to be done."""
+    pool.reuse_allow_internal_dependencies = False
+    pool.growth_limit = 4 * LARGE
+    a, b = make_queue(blocking=False), make_queue(blocking=False)
+    buffer = a.alloc(LARGE)
+    a.fill(buffer, 1)
+    a.free(buffer)
+    a.record().wait()
+    pool.reserved_high = 0
+    other = b.alloc(LARGE + LARGE // 4)
+    assert pool.reserved_high <= 5 * LARGE + (1 << 20)
+    b.free(other)
+
+
+def test_what_is_freed_on_a_queue_is_one_block_there_at_once(device, queue, hold, places, fill, pool):
+    """Neighbours that one queue has freed are merged although the device is not there yet."""
+    whole = queue.alloc(LARGE, "i4")
+    address, end = whole.address, whole.address + whole.nbytes
+    queue.free(whole)
+    parts = [queue.alloc(LARGE // 8, "i4") for _ in range(8)]
+    assert all(address <= part.address < end for part in parts)
+    before = allocations(device)
+    gate = hold(queue)
+    for part in parts[::2] + parts[1::2]:
+        queue.launch(fill, 1, 10, part, 1)
+        queue.free(part)
+    again = queue.alloc(LARGE, "i4")
+    assert again.address == address
+    assert allocations(device) == before
+    queue.free(again)
+    gate.open()
+
+
+@pytest.mark.executes(run=False)
+def test_what_two_queues_have_freed_is_merged_only_when_it_is_done(device, make_queue, hold, places, fill, pool):
+    pool.release_threshold = KEEP
+    pool.reuse_allow_internal_dependencies = False
+    a, b = make_queue(blocking=False), make_queue(blocking=False)
+    whole = a.alloc(LARGE, "i4")
+    address = whole.address
+    a.free(whole)
+    a.finish()
+    first, second = a.alloc(LARGE // 2, "i4"), b.alloc(LARGE // 2, "i4")
+    assert {first.address, second.address} == {address, address + 2 * LARGE}
+    gate = hold(a)
+    for queue, part in ((a, first), (b, second)):
+        queue.launch(fill, 1, 10, part, 1)
+        queue.free(part)
+    b.finish()
+    mine = b.alloc(LARGE, "i4")
+    assert mine.address != address
+    joined = a.alloc(LARGE, "i4")  # its own half, and one that anyone may have
+    assert joined.address == address
+    a.free(joined)
+    gate.open()
+    a.finish()
+    again = b.alloc(LARGE, "i4")
+    assert again.address == address
+    b.free(again)
+    b.free(mine)
+
+
+@pytest.mark.executes(run=False)
+def test_the_rest_of_a_block_is_free_where_the_whole_was(make_queue, hold, places, fill, pool):
+    """Cutting must not lose whose free it is: the second queue would overwrite what the first still reads."""
+    pool.reuse_allow_internal_dependencies = False
+    a, b = make_queue(blocking=False), make_queue(blocking=False)
+    buffer, out, gate = read_behind_a_gate(a, hold, fill)
+    begin, end = buffer.address, buffer.address + buffer.nbytes
+    a.free(buffer)
+    small = a.alloc(N // 4, "i4")
+    assert begin <= small.address < end
+    for count in (N // 8, N // 4, N // 2):
+        other = b.alloc(count, "i4")
+        assert other.address + other.nbytes <= begin or other.address >= end
+        b.fill(other, 2)
+        b.free(other)
+    b.finish()
+    gate.open()
+    a.finish()
+    assert out.tolist() == [1] * N
+
+
+@pytest.mark.parametrize("turns", [100_000])
+def test_memory_that_nobody_uses_comes_back_each_time(make_queue, pool, turns):
+    """Closed without a use, by its owner: it stays where it was freed, and nothing grows."""
+    a, b = make_queue(blocking=False), make_queue(blocking=False)
+    pool.reuse_allow_internal_dependencies = pool.reuse_allow_opportunistic = False
+    buffer = a.alloc(N, "i4")
+    address = buffer.address
+    a.fill(buffer, 1)
+    a.free(buffer)
+    reserved = pool.reserved
+    for turn in range(turns):
+        unused = a.alloc(N, "i4")
+        if turn % 2:
+            unused.close()
+        del unused
+    assert (pool.used, pool.reserved) == (0, reserved)
+    assert b.alloc(N, "i4").address != address
+    assert a.alloc(N, "i4").address == address
+
+
+@pytest.mark.executes
+def test_in_steps_memory_goes_from_launch_to_launch(make_queue, fill, pool):
+    """What a step has collected counts as submitted, so its memory is not handed out before it."""
+    queue, outs = make_queue(blocking=False), []
+    for turn in range(20):
+        with queue.step():
+            for part in range(4):
+                buffer = queue.alloc(N, "i4")
+                queue.launch(fill, N // 10, 10, buffer, 10 * turn + part)
+                outs.append(np.zeros(N, "i4"))
+                queue.copy(outs[-1], buffer)
+                queue.free(buffer)
+    queue.finish()
+    assert [set(out.tolist()) for out in outs] == [{10 * turn + part} for turn in range(20) for part in range(4)]
+
+
+@pytest.mark.executes
+def test_memory_that_a_graph_uses_is_freed_after_its_launch(make_queue, hold, fill, pool):
+    queue, outs = make_queue(blocking=False), np.zeros((2, N), "i4")
+    buffer = queue.alloc(N, "i4")
+    address = buffer.address
+    with queue.capture() as graph:
+        queue.launch(fill, N // 10, 10, buffer, 5)
+        queue.copy(outs[0], buffer)
+    gate = hold(queue)
+    graph.launch(queue)
+    queue.free(buffer)
+    again = queue.alloc(N, "i4")
+    assert again.address == address
+    queue.launch(fill, N // 10, 10, again, 6)
+    queue.copy(outs[1], again)
+    gate.open()
+    queue.finish()
+    assert [set(out.tolist()) for out in outs] == [{5}, {6}]
+    queue.free(again)
+
+
+def test_the_driver_s_objects_of_blocks_do_not_pile_up(queue, fill, pool):
+    """On CPUs a block that is handed out again gets an object of OpenCL. It goes when the block is cut or merged."""
+    pool.release_threshold = KEEP
+    rng = random.Random(3)
+    for turn in range(3000):
+        buffers = [queue.alloc(rng.choice((N, 2 * N, 5 * N)), "i4") for _ in range(3)]
+        for buffer in buffers:
+            queue.launch(fill, 1, 10, buffer, turn)
+            queue.free(buffer)
+    queue.finish()
+    pool.trim()
+    assert (pool.used, pool.reserved) == (0, 0)
+
+
+@pytest.mark.executes
+def test_blocks_with_and_without_an_object_are_the_same_memory(device, queue, fill, pool):
+    """The first time by address, later by an object on CPUs: copies, fills, views and launches agree."""
+    queue.free(queue.alloc(16 * N, "i4"))
+    for turn in range(6):
+        left, buffer, right = (queue.alloc(N, "i4") for _ in range(3))
+        for k, each in enumerate((left, buffer, right)):
+            queue.fill(each, k)
+        queue.launch(fill, N // 20, 10, buffer[N // 2 :], turn)
+        queue.copy(buffer[: N // 4], left[: N // 4])
+        queue.copy(right[:10], np.full(10, 9, "i4"))
+        found = buffer.get(queue=queue)
+        assert found.tolist() == [0] * (N // 4) + [1] * (N // 4) + [turn] * (N // 2)
+        assert left.get(queue=queue).tolist() == [0] * N
+        assert right.get(queue=queue).tolist() == [9] * 10 + [2] * (N - 10)
+        for each in (right, left, buffer):
+            queue.free(each)
+
+
+# Against a model
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["alloc", "alloc", "free", "free elsewhere", "close", "finish", "wait", "trim", "collect"]),
+        st.integers(0, 2),
+        st.integers(0, 30),
+        st.integers(1, 40_000),
+    ),
+    max_size=80,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=STEPS, switches=st.tuples(*[st.booleans()] * 2), held=st.booleans())
+def test_no_byte_is_handed_out_before_its_time(device, pool, hold, places, steps, switches, held):
+    """A model that knows of each byte the queue and the epoch at which it was freed last.
+
+    Who gets it must be that queue, or ordered after that point, or that point must be done.
+    """
+    pool.reuse_follow_event_dependencies, pool.reuse_allow_opportunistic = switches
+    pool.reuse_allow_internal_dependencies = False
+    made = [device.queue(blocking=False) for _ in range(3)]
+    gate = made[0]._gate() if held else None
+    live, freed = [], []  # (buffer, begin, end); (begin, end, queue, epoch)
+    try:
+        for what, q, k, nbytes in steps:
+            queue = made[q]
+            if what == "alloc":
+                clock = queue._clock
+                buffer = queue.alloc(nbytes, "u1")
+                begin, end = buffer.address, buffer.address + nbytes
+                assert begin % 128 == 0
+                assert all(end <= b or e <= begin for _, b, e in live)
+                for b, e, other, epoch in freed:
+                    if b < end and begin < e and other is not queue:
+                        done = other.completed >= epoch
+                        ordered = switches[0] and clock.get(other.id, 0) >= epoch
+                        assert done or ordered
+                live.append((buffer, begin, end))
+                queue.fill(buffer, 1)
+            elif what in ("free", "free elsewhere") and live:
+                buffer, begin, end = live.pop(k % len(live))
+                if what == "free elsewhere":
+                    for other in made:
+                        queue.wait(other)
+                else:
+                    for other in made:
+                        if other is not queue:
+                            queue.wait(other)
+                queue.free(buffer)
+                freed.append((begin, end, queue, queue.epoch))
+            elif what == "close" and live:
+                live.pop(k % len(live))[0].close()
+            elif what == "finish" and not (held and gate is not None):
+                queue.finish()
+            elif what == "wait":
+                queue.wait(made[k % 3])
+            elif what == "trim":
+                pool.trim(nbytes)
+            elif what == "collect":
+                gc.collect(0)
+            assert pool.used >= sum(end - begin for _, begin, end in live)
+            assert pool.reserved >= pool.used
+    finally:
+        if gate is not None:
+            gate.open()
+        for buffer, _, _ in live:
+            buffer.close()
+        live.clear()
+        for queue in made:
+            queue.finish()
+            queue.close()
+        device.finish()
+    pool.trim()
+    assert (pool.used, pool.reserved) == (0, 0)
+
+
+@pytest.mark.threads
+@pytest.mark.executes
+def test_two_threads_on_random_sizes(device, program, pool):
+    """Each frees what the other has allocated, too."""
+    shared, lock, errors, wrong = [], threading.Lock(), [], []
+
+    def work(number):
+        try:
+            rng = random.Random(number)
+            queue = device.queue(blocking=False)
+            for turn in range(1500):
+                count = 10 * rng.randint(1, 2000)
+                buffer = queue.alloc(count, "i4")
+                value = 10_000 * number + turn
+                queue.launch(program["fill"], count // 10, 10, buffer, value)
+                if turn % 50 == 0:
+                    wrong.append(set(buffer.get(queue=queue).tolist()) != {value})
+                with lock:
+                    shared.append((buffer, queue.record()))
+                    other, event = shared.pop(rng.randrange(len(shared))) if len(shared) > 20 else (None, None)
+                del buffer
+                if other is not None:
+                    queue.wait(event)
+                    queue.free(other)
+                    del other
+            queue.finish()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    shared.clear()
+    device.finish()
+    assert not errors
+    assert not any(wrong)
+    assert len(wrong) == 60
+    assert pool.used == 0
