@@ -28,7 +28,11 @@ cdef void retire_queue(QueueState* queue) noexcept nogil:
 
 
 cdef void drain_orphans(DeviceState* device) noexcept nogil:
-    """Close the queues whose Queue is gone. Each ends when what it was given is done."""
+    """Close the queues whose Queue is gone. Each ends when what it was given is done.
+
+    Another thread may have the lock of one, to make a marker of it, and its call may block: that is for a later
+    collection.
+    """
     cdef vector[QueueState*] orphaned
     cdef Retired* what
     cdef size_t i
@@ -36,9 +40,11 @@ cdef void drain_orphans(DeviceState* device) noexcept nogil:
     orphaned.swap(device.orphaned)
     device.registry_lock.unlock()
     for i in range(orphaned.size()):
+        if not orphaned[i].lock.try_lock():
+            retire_queue(orphaned[i])
+            continue
         what = new_retired()
         what.queue = orphaned[i]  # with the reference of its Queue
-        orphaned[i].lock.lock()
         close_locked(orphaned[i])
         what.points.push_back(Point(retain_epochs(orphaned[i].epochs), submitted_epoch(orphaned[i].epochs)))
         orphaned[i].lock.unlock()

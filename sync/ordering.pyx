@@ -368,7 +368,9 @@ cdef void unlist_idle(DeviceState* device) noexcept nogil:
         return
     take_list(device, listed)
     for i in range(listed.size()):
-        listed[i].lock.lock()
+        if not listed[i].lock.try_lock():  # another thread's call may block; nobody else touches its place in the list
+            push_on_list(listed[i])
+            continue
         if is_idle(listed[i]):
             listed[i].listed = listed[i].settled = False
             idle.push_back(listed[i])

@@ -17,6 +17,8 @@ from forebay.queues.opencl.calls cimport (
 )
 from forebay.queues.opencl.fills cimport fill_by_kernel
 
+from forebay.core.errors import DriverError
+
 if TYPE_CHECKING:
     import pyopencl
 
