@@ -32,7 +32,7 @@ from forebay.queues.kernels.kernel cimport new_kernel
 from forebay.queues.launch.guards cimport GUARD
 from forebay.queues.memory.allocation cimport Allocation, OpenAllocations, expose, new_allocation
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
-from forebay.queues.memory.pool cimport MemoryPool, new_pool
+from forebay.queues.memory.pool cimport Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, new_queue, new_queue_of
 from forebay.sync.finish cimport close_queues, finish_device
 from forebay.sync.ordering cimport enter_list
@@ -142,7 +142,7 @@ cdef class Device:
     cdef readonly bint private
     cdef readonly bint closed
     cdef readonly MemoryPool pool  # for `Queue.alloc`
-    cdef MemoryPool _launch_memory  # for arrays given to launches, and for results
+    cdef readonly MemoryPool _launch_memory  # for arrays given to launches, for results and for scratch
     cdef object _null_queue
     cdef readonly object _thread_queues
     cdef readonly object _host_errors
@@ -413,6 +413,21 @@ cdef class Device:
         """Return memory for the commands of a launch. ``queue.free`` gives it back, for use by later launches."""
         queue._check_open()
         return self._launch_memory.alloc(self, queue, (<Queue?> queue).state, shape, dtype)
+
+    def _lease_scratch(self, queue: Queue | None, nbytes: int) -> DriverMemory:
+        """Return memory of the pool of launches, which it has again when the last reference goes.
+
+        For `queue`, the only one that may use it, and on which a drop is ordered like a free. With None for any queue:
+        then drop it when its uses are done.
+        """
+        cdef Lease lease
+        cdef Queue user
+        if queue is None:
+            return self._launch_memory.lease(self, None, NULL, nbytes)
+        user = queue
+        lease = self._launch_memory.lease(self, user, user.state, nbytes)
+        lease.free_on(user.state)
+        return lease
 
     def _allocate(self, nbytes: int, usm_type: str) -> DriverMemory:
         collect_device(self.state)

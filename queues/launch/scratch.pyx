@@ -13,13 +13,12 @@ from libc.string cimport memcmp
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
-from forebay.core.epochs cimport release_epochs, retain_epochs, submitted_epoch
+from forebay.core.epochs cimport release_epochs, retain_epochs
 from forebay.core.plan cimport PackedPointer, Parameter, Plan
 from forebay.core.state cimport QueueState, release_device_state
 from forebay.core.uses cimport (
     Point, Seen, generation_of, release_points, release_uses, retain_uses, writers_of
 )
-from forebay.events.anchors cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, RAN_PYTHON, Views, check_elements, pack_arguments, release_views
@@ -51,8 +50,6 @@ cdef class Snapshot:
     def __dealloc__(self):
         cdef size_t i
         if self.state != NULL:
-            if self.natives:
-                retire_after(self.state, self.natives, self.queue, submitted_epoch(self.queue))
             for i in range(self.basis.seen.size()):
                 release_uses(self.basis.seen[i].uses)
             release_epochs(self.queue)
@@ -353,9 +350,9 @@ cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation
 
 
 cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapshot last) except -1:
-    """Allocate the scratch. Scratch of the last snapshot is used again where it is large enough.
+    """Allocate the scratch. Scratch of the last snapshot is used again where it is large enough, and not far too large.
 
-    On a debugging device only if the size is the same: another thread may be about to check the guard behind it.
+    It is free in the order of the queue when no snapshot has it any more, so a smaller one costs little. On a debugging device only if the size is the same: another thread may be about to check the guard behind it.
     """
     cdef PackedPointer pointer
     cdef size_t i, nbytes
@@ -368,9 +365,12 @@ cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapsh
             pointer = last.scratch[i]
         else:
             native = None
-        if native is None or native.nbytes < nbytes + guard or guard and last.sizes[i] != nbytes:
+        if (
+            native is None or native.nbytes < nbytes + guard or guard and last.sizes[i] != nbytes
+            or native.nbytes > LARGE and native.nbytes // 4 > nbytes
+        ):
             # an eighth more, so that scratch that grows slowly is not allocated at every launch
-            native = device._allocate(nbytes + (nbytes // 8 if last is not None else 0) + guard, "device")
+            native = device._lease_scratch(queue, nbytes + (nbytes // 8 if last is not None else 0) + guard)
             pointer = new_pointer(native)
         snapshot.natives.append(native)
         snapshot.scratch.push_back(pointer)
