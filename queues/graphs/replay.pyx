@@ -117,7 +117,8 @@ cdef Scratch new_scratch(object device, size_t nbytes):
 cdef int make_scratch(Prepared prepared, object device, Sizes sizes, list segments, Prepared last) except -1:
     """Allocate the scratch. Launches of a kernel in one lane come one after the other, so they share it.
 
-    What `last` had is used again if it is large enough, and not far too large: executions of one graph come one after the other, too.
+    What `last` had is used again if it is large enough, and not far too large: executions of one graph come one after
+    the other, too.
     """
     cdef Scratch scratch
     cdef KernelWork work

@@ -350,9 +350,10 @@ cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation
 
 
 cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapshot last) except -1:
-    """Allocate the scratch. Scratch of the last snapshot is used again where it is large enough, and not far too large.
+    """Allocate the scratch. That of the last snapshot is used again where it is large enough, and not far too large.
 
-    It is free in the order of the queue when no snapshot has it any more, so a smaller one costs little. On a debugging device only if the size is the same: another thread may be about to check the guard behind it.
+    It is free in the order of the queue when no snapshot has it any more, so a smaller one costs little. On a debugging
+    device only if the size is the same: another thread may be about to check the guard behind it.
     """
     cdef PackedPointer pointer
     cdef size_t i, nbytes

@@ -235,6 +235,7 @@ cdef class MemoryPool:
     def growth_limit(self) -> int:
         """Bytes that may be reserved before a queue is made to wait for memory that was freed on another one. At first
         half of the device's memory. It never makes an allocation fail: beyond it, the pool grows if nothing was freed.
+        Before that, slabs without used blocks that the device is done with go back to the driver.
         """
         return self.limit
 
