@@ -51,6 +51,7 @@ OPERATIONS: dict[str, tuple[str, str, tuple[object, ...]]] = {
     "alloc + free": ("forebay", "alloc", (4096,)),
     "bound launch": ("forebay bound", "launch", ("", 2)),
     "hipModuleLaunchKernel": ("forebay.hip", "launch", ("", 2)),
+    "hipMallocAsync + hipFreeAsync": ("forebay.hip", "alloc", (4096,)),
     "hipMemcpyAsync up + synchronize": ("forebay.hip", "copy", ("up", 4096)),
 }
 """By name: the layer, its operation and the arguments of that."""

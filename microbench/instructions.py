@@ -38,7 +38,9 @@ SUBJECTS = (
     "launch + record",
     "launch + wait + launch",
     "bound launch",
+    "alloc + free",
     "hipModuleLaunchKernel",
+    "hipMallocAsync + hipFreeAsync",
 )
 COMPARED = SUBJECTS[2:]  # without those that run none of forebay
 COLUMNS = ("forebay", "interpreter", "C library", "driver")

@@ -34,7 +34,7 @@ from forebay.queues.memory.allocation cimport (
     Allocation, OpenAllocations, OwnedMemory, expose, new_allocation, own_memory
 )
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
-from forebay.queues.memory.pool cimport MemoryPool, new_pool
+from forebay.queues.memory.pool cimport Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, new_queue, new_queue_of
 from forebay.sync.finish cimport close_queues, finish_device
 from forebay.sync.ordering cimport enter_list
@@ -144,7 +144,7 @@ cdef class Device:
     cdef readonly bint private
     cdef readonly bint closed
     cdef readonly MemoryPool pool  # for `Queue.alloc`
-    cdef MemoryPool _launch_memory  # for arrays given to launches, and for results
+    cdef readonly MemoryPool _launch_memory  # for arrays given to launches, for results and for scratch
     cdef object _null_queue
     cdef readonly object _thread_queues
     cdef readonly object _host_errors
@@ -423,6 +423,22 @@ cdef class Device:
         """Return memory for the commands of a launch. ``queue.free`` gives it back, for use by later launches."""
         queue._check_open()
         return self._launch_memory.alloc(self, queue, (<Queue?> queue).state, shape, dtype)
+
+    def _lease_scratch(self, queue: Queue | None, nbytes: int) -> OwnedMemory:
+        """Return memory of the pool of launches, which it has again when the last reference goes.
+
+        For `queue`, the only one that may use it, and on which a drop is ordered like a free. With None for any queue,
+        and then after its uses.
+        """
+        cdef Lease lease
+        cdef OwnedMemory memory
+        cdef Queue user = queue
+        lease = self._launch_memory.lease(self, queue, NULL if user is None else user.state, nbytes)
+        memory = own_memory(self.state, lease, False)
+        if user is not None:
+            lease.free_on(user.state)
+            memory.freed = True
+        return memory
 
     def _allocate(self, nbytes: int, usm_type: str) -> OwnedMemory:
         """Return memory that goes back to the driver when nothing can reach it any more."""

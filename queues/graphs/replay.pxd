@@ -48,6 +48,7 @@ cdef class Replay:
     cdef Sizes sizes  # of the scratch when they were last read; there is room for them
     cdef tuple buffers  # all that the works use
     cdef tuple written  # those that they may write to
+    cdef int wasted  # how many sizes in turn needed far less scratch than there is
     cdef object lifetimes  # Lifetimes of the memory that they allocate and free, or None; set by who made it
     cdef uint64_t closings  # the device's count when all buffers were last seen open
 

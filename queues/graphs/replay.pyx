@@ -23,13 +23,16 @@ from forebay.queues.graphs.sizes cimport Sizes, works_with_scratch
 from forebay.queues.graphs.submission cimport COMMANDS, HOST_CALL, JOIN, RECORDED, Step, StepKind, Submission, UseOf
 from forebay.queues.graphs.work cimport CopyWork, FillWork, HostWork, KernelWork, ListWork, Work
 from forebay.queues.launch.guards cimport GUARD
-from forebay.queues.launch.scratch cimport new_guard
+from forebay.queues.launch.scratch cimport LARGE, new_guard
 from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.copies cimport host_memory_of
 from forebay.queues.queue cimport Queue
 
 from forebay.queues.memory.pinned import host_empty
+
+cdef enum:
+    PATIENCE = 4  # sizes in turn that need far less scratch than there is, before there is less
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as HostBuffer
@@ -108,7 +111,7 @@ cdef class Scratch:
 
 cdef Scratch new_scratch(object device, size_t nbytes):
     cdef Scratch scratch = Scratch.__new__(Scratch)
-    scratch.memory = device._allocate(nbytes, "device")
+    scratch.memory = device._lease_scratch(None, nbytes)
     scratch.pointer = pointer_to(scratch.memory)
     scratch.nbytes = nbytes
     return scratch
@@ -117,7 +120,8 @@ cdef Scratch new_scratch(object device, size_t nbytes):
 cdef int make_scratch(Prepared prepared, object device, Sizes sizes, list segments, Prepared last) except -1:
     """Allocate the scratch. Launches of a kernel in one lane come one after the other, so they share it.
 
-    What `last` had is used again if it is large enough: executions of one graph come one after the other, too.
+    What `last` had is used again if it is large enough, and not far too large: executions of one graph come one after
+    the other, too.
     """
     cdef Scratch scratch
     cdef KernelWork work
@@ -133,7 +137,7 @@ cdef int make_scratch(Prepared prepared, object device, Sizes sizes, list segmen
         return 0
     for key, nbytes in needed.items():
         scratch = None if last is None else last.scratch.get(key)
-        if scratch is None or scratch.nbytes < nbytes:
+        if scratch is None or scratch.nbytes < nbytes or scratch.nbytes > LARGE and scratch.nbytes // 4 > nbytes:
             # an eighth more, so that scratch that grows slowly is not allocated at every launch
             scratch = new_scratch(device, nbytes if scratch is None else nbytes + nbytes // 8)
         prepared.scratch[key] = scratch
@@ -144,9 +148,26 @@ cdef int make_scratch(Prepared prepared, object device, Sizes sizes, list segmen
     return 0
 
 
+cdef bint wastes(Prepared prepared, Sizes sizes):
+    """Return whether all launches of some kernel need far less scratch than one of them has."""
+    cdef dict most = {}  # (needed, there) by kernel and position
+    if prepared.guards:
+        return False
+    for work, needed in sizes.by_work.items():
+        for i, pair in enumerate(zip(needed, prepared.room[work], strict=True)):
+            most[work.kernel, i] = tuple(map(max, pair, most.get((work.kernel, i), (0, 0))))
+    return any([there > LARGE and there // 4 > needed for needed, there in most.values()])
+
+
 cdef bint has_room(Replay replay, Sizes sizes):
-    """Return whether the scratch is large enough. The scratch of a debugging device has to fit, for its guards."""
+    """Return whether the scratch is large enough, and was not far too large for several sizes in turn.
+
+    The scratch of a debugging device has to fit, for its guards.
+    """
     cdef Prepared prepared = replay.prepared
+    replay.wasted = replay.wasted + 1 if wastes(prepared, sizes) else 0
+    if replay.wasted > PATIENCE:
+        return False
     for work, needed in sizes.by_work.items():
         if prepared.guards:
             if needed != prepared.room[work]:

@@ -11,6 +11,10 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport OwnedMemory
 
 
+cdef enum:
+    LARGE = 64 << 10  # bytes of scratch; less than that is never too much
+
+
 cdef struct KnownBuffer:
     Py_ssize_t index  # of the argument
     bint exposed  # others may write there without forebay's knowledge, so it must be measured in each launch

@@ -345,9 +345,10 @@ cdef int wait_for_writers(object queue, QueueState* state, Allocation allocation
 
 
 cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapshot last) except -1:
-    """Allocate the scratch. Scratch of the last snapshot is used again where it is large enough.
+    """Allocate the scratch. That of the last snapshot is used again where it is large enough, and not far too large.
 
-    On a debugging device only if the size is the same: another thread may be about to check the guard behind it.
+    It is free in the order of the queue when no snapshot has it any more, so a smaller one costs little. On a debugging
+    device only if the size is the same: another thread may be about to check the guard behind it.
     """
     cdef OwnedMemory memory
     cdef size_t i, nbytes
@@ -358,9 +359,12 @@ cdef int allocate_scratch(object queue, Kernel kernel, Snapshot snapshot, Snapsh
         memory = None
         if last is not None and i < last.scratch.size() and last.declared[i] == snapshot.declared[i]:
             memory = last.memory[i]
-        if memory is None or memory.native.nbytes < nbytes + guard or guard and last.sizes[i] != nbytes:
+        if (
+            memory is None or memory.native.nbytes < nbytes + guard or guard and last.sizes[i] != nbytes
+            or memory.native.nbytes > LARGE and memory.native.nbytes // 4 > nbytes
+        ):
             # an eighth more, so that scratch that grows slowly is not allocated at every launch
-            memory = device._allocate(nbytes + (nbytes // 8 if last is not None else 0) + guard, "device")
+            memory = device._lease_scratch(queue, nbytes + (nbytes // 8 if last is not None else 0) + guard)
         snapshot.memory.append(memory)
         snapshot.scratch.push_back(pointer_to(memory))
     return 0

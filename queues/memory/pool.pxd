@@ -16,6 +16,7 @@ cdef class MemoryPool:
     cdef public bint reuse_allow_opportunistic
     cdef public bint reuse_allow_internal_dependencies
     cdef object alloc(self, object device, object queue, QueueState* state, object shape, object dtype)
+    # What `find` and `grow` do for `state` NULL is for use on any queue
     cdef Lease lease(self, object device, object queue, QueueState* state, size_t nbytes)
     cdef Block* take(self, object device, object queue, QueueState* state, size_t nbytes) except NULL
     cdef Block* find(self, QueueState* state, size_t nbytes) noexcept nogil

@@ -30,7 +30,8 @@ from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_alloc
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.slabs cimport (
     GRAIN, Block, Gone, Heap, Slab, add_slab, delete_heap, give_back, is_idle, merge_loose, new_heap, points_of_idle,
-    points_to_ask, remove_slab, settle_done, size_class, slab_size, take_any, take_joined, take_ordered, take_own
+    points_to_ask, remove_slab, settle_done, size_class, slab_size, take_any, take_anyone, take_joined, take_ordered,
+    take_own
 )
 from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, wait_for_point
 
@@ -228,6 +229,7 @@ cdef class MemoryPool:
     def growth_limit(self) -> int:
         """Bytes that may be reserved before a queue is made to wait for memory that was freed on another one. At first
         half of the device's memory. It never makes an allocation fail: beyond it, the pool grows if nothing was freed.
+        Before that, slabs without used blocks that the device is done with go back to the driver.
         """
         return self.limit
 
@@ -361,7 +363,10 @@ cdef class MemoryPool:
         return buffer
 
     cdef Lease lease(self, object device, object queue, QueueState* state, size_t nbytes):
-        """Hand out so many bytes, for later commands on this queue."""
+        """Hand out so many bytes, for later commands on this queue; with `state` NULL for those on any queue.
+
+        The block goes back with the last reference, as it was. So drop that when its uses are done, or call `free_on`.
+        """
         cdef Lease lease = Lease.__new__(Lease)
         cdef Block* block = self.take(device, queue, state, nbytes)
         lease.pool = self
@@ -390,9 +395,11 @@ cdef class MemoryPool:
     cdef Block* take(self, object device, object queue, QueueState* state, size_t nbytes) except NULL:
         cdef Block* block
         cdef size_t size = size_class(nbytes)
-        self.heap.lock.lock()
-        block = take_own(self.heap, state.epochs, size)
-        self.heap.lock.unlock()
+        block = NULL
+        if state != NULL:
+            self.heap.lock.lock()
+            block = take_own(self.heap, state.epochs, size)
+            self.heap.lock.unlock()
         if block == NULL:
             with nogil:
                 block = self.find(state, size)
@@ -408,6 +415,14 @@ cdef class MemoryPool:
         cdef Clock* clock
         cdef Block* block
         cdef size_t i
+        if state == NULL:
+            heap.lock.lock()
+            if self.reuse_allow_opportunistic:
+                settle_done(heap)
+            merge_loose(heap, heap.loose_count)
+            block = take_anyone(heap, nbytes)
+            heap.lock.unlock()
+            return block
         state.lock.lock()
         clock = retain_clock(state.clock)
         state.lock.unlock()
@@ -501,7 +516,7 @@ cdef class MemoryPool:
         """
         cdef Block* block
         cdef Status status
-        if not self.reuse_allow_internal_dependencies:
+        if not self.reuse_allow_internal_dependencies or state == NULL:
             return NULL
         with nogil:
             self.heap.lock.lock()

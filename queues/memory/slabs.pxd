@@ -109,6 +109,7 @@ cdef Block* take_own(Heap* heap, Epochs* queue, size_t nbytes) noexcept nogil
 cdef Block* take_ordered(
     Heap* heap, QueueState* queue, const Clock* clock, bint follows, size_t nbytes
 ) noexcept nogil
+cdef Block* take_anyone(Heap* heap, size_t nbytes) noexcept nogil
 cdef Block* take_joined(Heap* heap, Epochs* queue, size_t nbytes) noexcept nogil
 cdef Block* take_any(Heap* heap, size_t nbytes) noexcept nogil
 cdef void give_back(Heap* heap, Block* block) noexcept nogil

@@ -525,6 +525,14 @@ cdef Block* take_ordered(
     return hand_out(heap, best, nbytes)
 
 
+cdef Block* take_anyone(Heap* heap, size_t nbytes) noexcept nogil:
+    """Take a block that anyone may have, for use on any queue. NULL for none."""
+    cdef Block* block = closest(&heap.anyone, nbytes)
+    if block == NULL:
+        block = smallest(&heap.anyone, nbytes)
+    return hand_out(heap, block, nbytes) if block != NULL else NULL
+
+
 cdef inline bint may_join(const Block* block, const Epochs* queue) noexcept nogil:
     return is_free(block) and (block.freed_on == NULL or block.freed_on == queue)
 

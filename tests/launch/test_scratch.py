@@ -4,6 +4,7 @@ import gc
 import itertools
 import threading
 import time
+import weakref
 from unittest import mock
 
 import numpy as np
@@ -295,23 +296,79 @@ def test_kernels_that_follow_pointers(device, queue, own, use, out):
 
 
 @pytest.mark.executes
-def test_scratch_grows_and_stays(device, queue, use, out, rows):
-    def allocated(size):
-        """By a launch that needs so much."""
-        queue.fill(rows, size)
-        before = device.stats.allocations
-        queue.launch(use, 1, 1, rows, 1, out)
-        return device.stats.allocations - before
+def test_scratch_grows_seldom(device):
+    with ps.Device(device.name, private=True) as alone:
+        queue, use = alone.queue(), alone.program(SOURCE)["use"]
+        use.scratch("stack", ps.MaxOver("rows"))
+        rows, out = alone.zeros(100, "i4"), alone.zeros(1, "i4")
 
-    allocated(10)
-    assert [allocated(size) for size in (100, 50, 100, 1, 5000, 5500, 100, 6000)] == [1, 0, 0, 0, 1, 0, 0, 1]
+        def allocated(size):
+            """By a launch that needs so much."""
+            queue.fill(rows, size)
+            before = alone.stats.allocations
+            queue.launch(use, 1, 1, rows, 1, out)
+            return alone.stats.allocations - before
+
+        allocated(10)
+        sizes = (5 << 20, 5 << 20, 11 << 19, 2 << 20, 5 << 20, 10, 5 << 20, 20 << 20)
+        assert [allocated(size) for size in sizes] == [1, 0, 0, 0, 0, 0, 0, 1]
+
+
+@pytest.fixture
+def small_device(device):
+    """A device of 15 MB: its driver refuses more."""
+    real, there = device.driver.allocate, []
+
+    def allocate(nbytes, usm_type="device"):
+        there[:] = [each for each in there if each[0]() is not None]
+        if sum(size for _, size in there) + nbytes > 15_000_000:
+            raise ps.OutOfMemoryError("for the test")
+        memory = real(nbytes, usm_type)
+        there.append((weakref.ref(memory), nbytes))
+        return memory
+
+    device.finish()
+    with mock.patch.object(device.driver, "allocate", allocate):
+        yield device
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("how", ["finish", "shortage"])
+def test_scratch_that_is_far_too_large_is_given_back(small_device, queue, own, out, how):
+    kernel = own["use"]
+    kernel.scratch("stack", ps.Argument("n"))
+    rows = small_device.zeros(1, "i4")
+    for n in (8_000_000, 14):
+        queue.launch(kernel, 1, 1, rows, n, out)
+    if how == "finish":
+        queue.finish()
+    large = small_device.empty(10_000_000, "u1")
+    assert out.get(queue=queue).tolist() == [13]
+    large.close()
+
+
+@pytest.mark.executes
+def test_sizes_that_go_up_and_down_use_the_same_memory(device, queue, own, out):
+    kernel = own["use"]
+    kernel.scratch("stack", ps.Argument("n"))
+    rows = device.zeros(1, "i4")
+
+    def turn():
+        for n in (1_000_000, 14):
+            queue.launch(kernel, 1, 1, rows, n, out)
+
+    turn()
+    before = device.stats.allocations
+    for _ in range(50):
+        turn()
+    assert device.stats.allocations - before <= 1
 
 
 @pytest.mark.executes(run=False)
 def test_a_failed_growth_leaves_what_there_was(device, queue, use, out, rows):
     queue.fill(rows, 50)
     queue.launch(use, 1, 1, rows, 50, out)
-    queue.fill(rows, 100000)
+    queue.fill(rows, 1 << 28)  # more than the pool of launches keeps
     epoch = queue.epoch
     with (
         mock.patch.object(device.driver, "allocate", side_effect=ps.OutOfMemoryError("no memory")),

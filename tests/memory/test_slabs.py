@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import forebay as ps
 from tests.memory.test_pool import LARGE, N, allocations, fill, pool, queues, read_behind_a_gate
 
 __all__ = ["fill", "pool", "queues"]
@@ -393,3 +394,52 @@ def test_two_threads_on_random_sizes(device, program, pool):
     assert not any(wrong)
     assert len(wrong) == 60
     assert pool.used == 0
+
+
+# What is not ordered
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("non-blocking", "null"),
+        ("non-blocking", "blocking"),
+        ("null", "non-blocking"),
+        ("blocking", "non-blocking"),
+        ("blocking", "per-thread"),
+    ],
+)
+def test_queues_that_nothing_orders_get_nothing_of_each_other(queues, hold, fill, pool, first, second):
+    pool.reuse_allow_internal_dependencies = pool.reuse_allow_opportunistic = False
+    a, b = queues[first], queues[second]
+    buffer = a.alloc(N, "i4")
+    address = buffer.address
+    hold(a)
+    a.launch(fill, 1, 10, buffer, 1)
+    a.free(buffer)
+    assert b.alloc(N, "i4").address != address
+    assert a.alloc(N, "i4").address == address
+
+
+def test_an_adopted_queue_gets_nothing_because_of_an_order(device):
+    """Commands that others submit to it carry no waits of forebay, so a wait that is still to be carried says nothing."""
+    cl = pytest.importorskip("pyopencl")
+    if not isinstance(device.info.native, cl.Device):
+        pytest.skip("no device of OpenCL")
+    if not device.driver.has_addresses:
+        pytest.skip("memory of this device has no addresses")
+    context = cl.Context([device.info.native])
+    with ps.Device.from_pyopencl(context) as own:
+        own.pool.reuse_allow_internal_dependencies = own.pool.reuse_allow_opportunistic = False
+        a = own.queue(blocking=False)
+        b = ps.Queue.from_pyopencl(cl.CommandQueue(context), blocking=False)
+        buffer = a.alloc(N, "i4")
+        address = buffer.address
+        gate = a._gate()
+        a.fill(buffer, 1)
+        a.free(buffer)
+        b.wait(a)
+        other = b.alloc(N, "i4")
+        assert other.address != address
+        gate.open()
+        b.close()

@@ -15,13 +15,13 @@ def values():
 
 def test_what_an_adopted_queue_frees_is_waited_for(queue, device, step, values):
     other = device.queue(blocking=False)
+    device.pool.growth_limit = 0  # or the pool would rather grow, and its slabs would be larger than a block
     buffer = queue.alloc(N, "u4")
     address, out = buffer.address, np.zeros(N, "u4")
     queue.copy(buffer, values)
     queue.launch(step, N // 10, 10, buffer, LONG)
     queue.copy(out, buffer)
     queue.free(buffer)
-    device.pool.growth_limit = 0  # or the pool would rather grow
     again = other.alloc(N, "u4")
     assert again.address == address
     assert queue.id in other._clock
@@ -35,13 +35,13 @@ def test_what_an_adopted_queue_frees_is_waited_for(queue, device, step, values):
 def test_what_an_adopted_queue_gets_is_waited_for(queue, device, step, values, freeing):
     """dpctl's commands carry no waits of forebay, so the wait is submitted with the allocation."""
     other = device.null_queue if freeing == "null" else device.queue(blocking=False)
+    device.pool.growth_limit = 0
     buffer = other.alloc(N, "u4")
     address, out = buffer.address, np.zeros(N, "u4")
     other.copy(buffer, values)
     other.launch(step, N // 10, 10, buffer, LONG)
     other.copy(out, buffer)
     other.free(buffer)
-    device.pool.growth_limit = 0
     again = queue.alloc(N, "u4")
     assert again.address == address
     assert other.id in queue._clock
