@@ -50,6 +50,5 @@ cdef void expose(Allocation allocation) noexcept
 # The driver's memory, to be held while a command with it is submitted. Raises ClosedError, which says what is closed.
 cdef OwnedMemory hold_memory(Allocation allocation, object what=*)
 cdef HostView new_host_view(Allocation allocation)
-cdef int wait_for_uses(Allocation allocation) except -1
 # An argument that points to the driver's memory `native`, and that differs from every other one
 cdef PackedPointer new_pointer(object native)
