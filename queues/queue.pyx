@@ -27,6 +27,7 @@ from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.copies cimport copy, copy_to_staging
 from forebay.queues.memory.fills cimport fill
 from forebay.queues.memory.pool cimport MemoryPool, free
+from forebay.queues.memory.waits cimport order_after_uses, order_after_writers, wait_for_writers
 from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
 
 from forebay.core.errors import (
@@ -515,6 +516,17 @@ cdef class Queue:
             Whatever a host function of this queue raised.
         """
         await self.record()
+
+    # What methods of a Buffer that were given no queue come after. The order of a graph is that of the capture alone.
+
+    def _wait_for_writers(self, Buffer buffer) -> None:
+        wait_for_writers(buffer.allocation, self.state)
+
+    def _come_after_writers(self, Buffer buffer) -> None:
+        order_after_writers(self, self.state, buffer.allocation)
+
+    def _come_after_uses(self, Buffer buffer) -> None:
+        order_after_uses(self, self.state, buffer.allocation)
 
     # -- capture
 

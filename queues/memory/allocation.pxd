@@ -53,5 +53,4 @@ cdef void expose(Allocation allocation) noexcept
 # The driver's memory, to be held while a command with it is submitted. Raises ClosedError, which says what is closed.
 cdef OwnedMemory hold_memory(Allocation allocation, object what=*)
 cdef HostView new_host_view(Allocation allocation)
-cdef int wait_for_uses(Allocation allocation) except -1
 cdef PackedPointer pointer_to(OwnedMemory memory)  # an argument

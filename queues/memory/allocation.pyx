@@ -9,20 +9,12 @@ from libc.stdint cimport uintptr_t
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport FOR_HOST, Status
 from forebay.core.followed cimport list_memory, unlist_memory
-from forebay.core.marker cimport Marker, release_marker
-from forebay.core.state cimport (
-    DeviceState, QueueState, captures_under_way, find_queue, release_device_state, release_queue_state
-)
-from forebay.core.uses cimport Point, new_uses, points_of, release_points, release_uses, retain_uses
+from forebay.core.state cimport DeviceState, release_device_state
+from forebay.core.uses cimport Point, new_uses, points_of, release_uses, retain_uses
 from forebay.events.anchors cimport retire_memory
-from forebay.sync.finish cimport wait_on_host_for_all
-from forebay.sync.ordering cimport take_point
 
 from forebay.core.errors import ClosedError
-from forebay.core.process import refuse_on_host_thread
-from forebay.queues.capture_rules import refuse_unsafe
 
 if TYPE_CHECKING:
     from forebay.queues.device import Device
@@ -167,37 +159,3 @@ cdef HostView new_host_view(Allocation allocation):
     view.allocation = allocation
     expose(allocation)
     return view
-
-
-cdef int wait_for_uses(Allocation allocation) except -1:
-    """Block until everything submitted by now that uses the memory is done, and nothing that comes later."""
-    cdef DeviceState* device = allocation.state
-    cdef QueueState* queue
-    cdef Marker* marker
-    cdef vector[Point] points
-    cdef vector[Marker*] markers
-    cdef Status status = 0
-    cdef size_t i
-    refuse_on_host_thread("A wait for the uses of a Buffer")
-    if captures_under_way():
-        refuse_unsafe("waiting for the uses of a Buffer")
-    points_of(allocation.uses, points)
-    with nogil:
-        for i in range(points.size()):
-            queue = find_queue(device, points[i].queue.queue_id) if status == 0 else NULL
-            if queue == NULL:
-                continue
-            queue.lock.lock()
-            status = take_point(queue, points[i].epoch, FOR_HOST, &marker)
-            queue.lock.unlock()
-            if marker != NULL:
-                markers.push_back(marker)
-            release_queue_state(queue)
-        release_points(points)
-        if status == 0:
-            status = wait_on_host_for_all(device, markers)
-        for i in range(markers.size()):
-            release_marker(markers[i])
-    if status != 0:
-        allocation.device._raise(status, "wait for the uses of a Buffer")
-    return 0

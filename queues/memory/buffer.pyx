@@ -13,9 +13,8 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
 from forebay.core.uses cimport Point, generation_of, points_of
 from forebay.events.anchors cimport retire_memory
-from forebay.queues.memory.allocation cimport (
-    Allocation, OwnedMemory, expose, hold_memory, new_host_view, wait_for_uses
-)
+from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
+from forebay.queues.memory.waits cimport wait_for_uses
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
 from forebay.queues.memory.bridges import bridges
@@ -255,18 +254,24 @@ cdef class Buffer:
         self[key].set(host)
 
     def copy(self, queue: Queue | None = None) -> Buffer:
-        """Return a new Buffer with the same elements. The thread's current queue, or `queue`, copies; does not block.
+        """Return a new Buffer with the same elements. The thread's current queue copies, or `queue`. Does not block.
+
+        Without a `queue`, the copy comes after all that is submitted on any queue and may write to the memory.
         """
         self._check_open()
-        queue = self._queue(queue)
+        queue = self._queue(queue, "_come_after_writers")
         made = self.device.empty(self.shape, self.dtype)
         queue.copy(made, self)
         return made
 
     def fill(self, value: Any, queue: Queue | None = None) -> None:
-        """Set every element to `value`: ``queue.fill(self, value)`` on the thread's current queue, or on `queue`."""
+        """Set every element to `value`: ``queue.fill(self, value)`` on the thread's current queue, or on `queue`.
+
+        Does not block. Without a `queue`, the fill comes after all that is submitted on any queue and may use the
+        memory.
+        """
         self._check_open()
-        self._queue(queue).fill(self, value)
+        self._queue(queue, "_come_after_uses").fill(self, value)
 
     def item(self, *index: SupportsIndex) -> Any:
         """Copy one element to the host, as a Python number: ``buf.item(3)``, ``buf.item(0, 1)``. Blocks, as `get`.
@@ -407,7 +412,8 @@ cdef class Buffer:
         out : writable array of the same dtype and size, optional
             The array to copy to; by default a new one is made. Elements go in C order to any strides.
         queue : Queue, optional
-            The queue that copies; by default the thread's current queue, else the null queue.
+            The queue that copies, in its own order alone. By default it is the thread's current queue, else the null
+            queue, and the copy comes after all that is submitted on any queue and may write to the memory.
 
         Returns
         -------
@@ -420,10 +426,11 @@ cdef class Buffer:
 
         Notes
         -----
-        Blocks until the copy, and thus everything before it on that queue, is done.
+        Blocks until the copy, and thus everything before it on that queue, is done. Without a `queue` the host first
+        waits for the writes that this queue would not come after; no queue waits for another. Who must do something
+        himself for such a write to go on, like letting a host function return, names a queue.
         """
         self._check_open()
-        queue = self._queue(queue)
         if out is None:
             out = np.empty(self.shape, self.dtype)
         elif not isinstance(out, np.ndarray):
@@ -436,6 +443,7 @@ cdef class Buffer:
         elif not out.flags.c_contiguous:
             out[...] = self.get(queue=queue).reshape(out.shape)
             return out
+        queue = self._queue(queue, "_wait_for_writers")
         queue.copy(out, self)
         queue.finish()
         return out
@@ -445,7 +453,8 @@ cdef class Buffer:
 
         `host` is converted to this buffer's dtype and broadcast to its shape. It may be reused as soon as this returns.
         A Buffer or a `StridedView` of the same shape and element size is copied on the device. `queue` is another queue
-        for the copy.
+        for the copy, in its own order alone. Without it, the copy comes after all that is submitted on any queue and
+        may use the memory, or write to that of `host`. Does not wait for it.
 
         Raises
         ------
@@ -453,13 +462,14 @@ cdef class Buffer:
             When `host` cannot be converted, or has another shape.
         """
         self._check_open()
-        queue = self._queue(queue)
         if isinstance(host, (Buffer, StridedView)):
             if host.shape != self.shape or host.dtype != self.dtype:
                 raise InvalidArgumentError(
                     f"set: a copy on the device converts nothing: {host.shape} of {host.dtype} to {self.shape} of "
                     f"{self.dtype}")
-            queue.copy(self, host)
+            if queue is None:
+                self.device.current_queue._come_after_writers(getattr(host, "_base", host))
+            self._queue(queue, "_come_after_uses").copy(self, host)
             return
         try:
             host = np.asarray(host, self.dtype)
@@ -469,11 +479,15 @@ cdef class Buffer:
             host = np.broadcast_to(host, self.shape)
         except ValueError:
             raise InvalidArgumentError(f"set: an array of shape {host.shape} does not fit {self.shape}") from None
-        queue.copy(self, np.asarray(host, order="C"))
+        self._queue(queue, "_come_after_uses").copy(self, np.asarray(host, order="C"))
 
-    def _queue(self, queue: Queue | None) -> Queue:
+    def _queue(self, queue: Queue | None, order: str) -> Queue:
+        """Return the queue for a command on this memory. Without one it is the current queue, after its method `order`.
+        """
         if queue is None:
-            return self.device.current_queue
+            current = self.device.current_queue
+            getattr(current, order)(self)
+            return current
         if not hasattr(type(queue), "copy") or not hasattr(type(queue), "finish"):
             raise ArgumentTypeError(
                 f"the queue to copy on is a Queue, not {type(queue).__name__}; queue.copy(dst, src) copies to another")

@@ -224,9 +224,13 @@ class StridedView:
         """Implement ``view[key] = host``: `set` that part."""
         self[key].set(host)
 
+    def _queue(self, queue: Queue | None, order: str) -> Queue:
+        chosen: Queue = self._base._queue(queue, order)
+        return chosen
+
     def get(self, out: NDArray[Any] | None = None, queue: Queue | None = None) -> NDArray[Any]:
         """Copy to the host and wait for the copy: `out` and `queue` are as in `Buffer.get`."""
-        queue = self._base._queue(queue)
+        queue = self._queue(queue, "_wait_for_writers")
         queue._refuse_in_capture("a copy of strided memory to the host")
         packed = self.device._lend(queue, self.shape, self.dtype)
         try:
@@ -237,8 +241,11 @@ class StridedView:
 
     def set(self, host: ArrayLike, queue: Queue | None = None) -> None:
         """Copy `host`, converted and broadcast, or a Buffer, to the device: `queue` is as in `Buffer.set`."""
-        queue = self._base._queue(queue)
-        if hasattr(type(host), "to_pyopencl") or isinstance(host, StridedView):
+        on_device = hasattr(type(host), "to_pyopencl") or isinstance(host, StridedView)
+        if queue is None and on_device:
+            self.device.current_queue._come_after_writers(getattr(host, "_base", host))  # type: ignore[arg-type]
+        queue = self._queue(queue, "_come_after_uses")
+        if on_device:
             queue.copy(self, host)  # type: ignore[arg-type]
             return
         queue._refuse_in_capture("a copy of host memory to strided memory")
@@ -250,8 +257,8 @@ class StridedView:
             queue.free(packed)
 
     def fill(self, value: Any, queue: Queue | None = None) -> None:
-        """Set every element to `value`, on the thread's current queue or the one given. Does not block."""
-        queue = self._base._queue(queue)
+        """Set every element to `value`. `queue` is as in `Buffer.fill`. Does not block."""
+        queue = self._queue(queue, "_come_after_uses")
         queue._refuse_in_capture("a fill of strided memory")
         one = self.device._lend(queue, 1, self.dtype)
         try:
@@ -261,8 +268,10 @@ class StridedView:
             queue.free(one)
 
     def copy(self, queue: Queue | None = None) -> Buffer:
-        """Return a new Buffer with the same elements, which a kernel can take. Copied on the queue; does not block."""
-        queue = self._base._queue(queue)
+        """Return a new Buffer with the same elements, which a kernel can take. `queue` is as in `Buffer.copy`. Does not
+        block.
+        """
+        queue = self._queue(queue, "_come_after_writers")
         made: Buffer = self.device.empty(self.shape, self.dtype)
         queue.copy(made, self)
         return made
