@@ -130,5 +130,4 @@ def abandon_captures(device: Any) -> None:
         own = [capture for capture in active if any(queue.device is device for queue in capture._ends)]
         for capture in own:
             capture.invalidate("the device was closed")
-            capture.abandon()
-            capture.graph.close()
+            capture.discard()

@@ -47,7 +47,8 @@ from forebay.core.process import (
     closed_error, end_calls, finished_before_exit, note_drivers, on_host_thread, refuse_on_host_thread
 )
 from forebay.queues.capture_rules import abandon_captures, refuse_synchronize, refuse_unsafe
-from forebay.queues.graphs.capture import Capturing, begin
+from forebay.queues.graphs.capture import Capture
+from forebay.queues.graphs.capturing import Capturing
 from forebay.queues.graphs.graph import Graph
 from forebay.queues.host_functions import HostErrors, stop as stop_host_functions
 from forebay.queues.kernels.ids import identify
@@ -350,7 +351,7 @@ cdef class Device:
 
     def _begin_capture(self, queue: Queue, mode: str) -> None:
         """`Queue.begin_capture`."""
-        begin(queue, mode)
+        Capture(queue, mode).begin()
 
     def _new_step(self, queue: Queue) -> Step:
         """`Queue.step`."""

@@ -41,8 +41,6 @@ from forebay.queues.memory.shapes import read_dtype, read_shape
 from forebay.queues.memory.strided import StridedView
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.launch.bound import BoundLaunch
     from forebay.queues.memory.buffer import Buffer
@@ -73,17 +71,40 @@ class Capture:
         self.origin: Any = queue
         self.mode = mode
         self.thread: int = threading.get_ident()
-        self.graph: Graph = Graph(queue.device, _made=True)
-        self.graph._captured = True
+        self.graph: Graph
         self.invalid: str = ""
-        self.active: bool = True
+        self.active: bool = False
         self._ends: dict[Queue, tuple[Node, ...]] = {}  # the nodes that each queue's next command depends on
-        self._join(queue, ())
-        active.add(self)
 
     def __del__(self) -> None:
         if getattr(self, "active", False):
             self.abandon()
+
+    def begin(self) -> None:
+        """Begin, as described at `Queue.begin_capture`. After an error or a Ctrl-C it has not begun."""
+        try:
+            check_mode(self.mode)
+            with lock:
+                self._begin(self.origin)
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _begin(self, queue: Queue) -> None:
+        queue._check_open()
+        if queue.is_null:
+            raise CaptureUnsupportedError("the null queue cannot be captured")
+        if queue._capture is not None:
+            raise CaptureError(f"{queue!r} is captured already")
+        if queue.adopted:
+            raise NotSupportedError(f"{queue!r} gets commands that forebay does not see, and cannot capture")
+        if queue._step is not None:
+            raise StepError(f"capture of {queue!r}: it is in an open step")
+        self.graph = Graph(queue.device, _made=True)
+        self.graph._captured = True
+        self.active = True
+        active.add(self)
+        self._join(queue, ())
 
     @property
     def status(self) -> str:
@@ -248,24 +269,37 @@ class Capture:
             return self.graph
 
     def abandon(self) -> None:
-        """End the capture without checks. Its queues run their commands again."""
+        """End the capture without checks, also when a Ctrl-C comes. Its queues run their commands again."""
+        try:
+            self._leave()
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """Do what is left to do of the end."""
         with lock:
             if self.active:
-                self.active = False
                 self.graph._captured = False
-                active.discard(self)
-                for queue in self._ends:
+            self.active = False
+            active.discard(self)
+            for queue in self._ends:
+                if queue._capture is self:
                     queue._leave_capture()
-                self._ends = {}  # events recorded in the capture keep it alive, but must not keep queues
-                self.origin = None
+            self._ends = {}  # events recorded in the capture keep it alive, but must not keep queues
+            self.origin = None
+
+    def discard(self) -> None:
+        """End the capture without checks, and close its graph."""
+        self.abandon()
+        self.graph.close()
 
     def lose(self, queue: Queue) -> None:
         """Remove a queue that is being closed. Closing the origin ends the capture."""
         with lock:
             if queue is self.origin:
                 self.invalidate(f"{queue!r} was closed")
-                self.abandon()
-                self.graph.close()
+                self.discard()
             elif self._ends.pop(queue, None) is not None:
                 self.invalidate(f"{queue!r} was closed")
                 queue._leave_capture()
@@ -280,51 +314,3 @@ class Capture:
                 reached.add(node)
                 left.extend(node.dependencies)
         return [queue for queue, ends in self._ends.items() if not reached.issuperset(ends)]
-
-
-class Capturing:
-    """``with queue.capture() as graph:`` begins and ends a capture. An exception in the block discards the capture."""
-
-    def __init__(self, queue: Queue, mode: str) -> None:
-        check_mode(mode)
-        self._queue = queue
-        self._mode = mode
-        self._capture: Capture | None = None
-
-    def __enter__(self) -> Graph:
-        self._capture = begin(self._queue, self._mode)
-        return self._capture.graph
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        capture, self._capture = self._capture, None
-        assert capture is not None
-        if kind is None and capture.active:
-            try:
-                capture.end(self._queue)
-            except CaptureError:
-                capture.abandon()
-                capture.graph.close()
-                raise
-        elif capture.active:
-            capture.abandon()
-            capture.graph.close()
-        elif kind is None and capture.invalid:
-            capture.check()
-
-
-def begin(queue: Queue, mode: str) -> Capture:
-    """Begin a capture, as described at `Queue.begin_capture`."""
-    check_mode(mode)
-    with lock:
-        queue._check_open()
-        if queue.is_null:
-            raise CaptureUnsupportedError("the null queue cannot be captured")
-        if queue._capture is not None:
-            raise CaptureError(f"{queue!r} is captured already")
-        if queue.adopted:
-            raise NotSupportedError(f"{queue!r} gets commands that forebay does not see, and cannot capture")
-        if queue._step is not None:
-            raise StepError(f"capture of {queue!r}: it is in an open step")
-        return Capture(queue, mode)

@@ -7,11 +7,11 @@ import pytest
 import forebay as ps
 from forebay import hip, hiprtc
 from forebay.hip_cpp import RefusedError, translate
-from forebay.hip_cpp.files import MOST
 from forebay.hiprtc import clang_process
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
+from forebay.queues.kernels.source_files import MOST
 
 KERNEL = '\nextern "C" __global__ void k(int* x) { x[0] = 1; }\n'
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import forebay as ps
-from forebay.hiprtc.host_code import Program
-from forebay.hiprtc.mending import Mending
+from forebay.hiprtc.host_code.mending import Mending
+from forebay.hiprtc.host_code.program import Program
 
 MEMBERS = r"""
 struct A {

@@ -31,9 +31,9 @@ from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number,
 from forebay.hip.streams import queue_of
 from forebay.hip_cpp import RefusedError, build
 from forebay.hip_cpp.code import HIP_CPP, Code, is_code, unpack_code
-from forebay.hip_cpp.files import MOST_OF_CODE, read_file
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
+from forebay.queues.kernels.source_files import MOST_OF_CODE, read_file
 
 __all__ = [
     "dim3",

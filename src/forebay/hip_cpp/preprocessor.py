@@ -17,8 +17,8 @@ from typing import Any
 import pcpp
 
 from forebay.hip_cpp.errors import Place, RefusedError
-from forebay.hip_cpp.files import FileRefusedError, check_file
 from forebay.hip_cpp.tokens import Token, belong, directive_tokens, tokens_of
+from forebay.queues.kernels.source_files import FileRefusedError, check_file
 
 __all__ = ["preprocess"]
 

@@ -7,7 +7,6 @@ time it optimizes that and makes SPIR-V of it.
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import os
 import re
@@ -18,26 +17,26 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from forebay.core.errors import BuildError
-from forebay.hip_cpp.files import read_file
 from forebay.hip_cpp.program import Variable
 from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
 from forebay.hiprtc import prelude
 from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang
 from forebay.hiprtc.clang_process import run_clang
 from forebay.hiprtc.header_names import overlay
+from forebay.hiprtc.host_code.mending import Mending
+from forebay.hiprtc.host_code.reach import own_text
 from forebay.hiprtc.included import check_included
 from forebay.hiprtc.indirect_calls import are_given, are_refused, with_direct_calls
 from forebay.hiprtc.library import with_library
-from forebay.hiprtc.mending import Mending
 from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
-from forebay.hiprtc.reach import own_text
 from forebay.hiprtc.recursion import circles, with_levels
 from forebay.hiprtc.signatures import SYMBOL, Signatures, kernel_info, plain_names, read_signatures, unquoted
 from forebay.hiprtc.source_text import as_clang_takes_it
-from forebay.hiprtc.spirv_passes import ModuleError, finish_module, imported_functions
+from forebay.hiprtc.spirv.passes import ModuleError, finish_module, imported_functions
 from forebay.queues.kernels import spirv_module
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
+from forebay.queues.kernels.source_files import digest_of, read_file, text_of
 
 __all__ = ["Compiled", "NotNamedError", "compile_bitcode", "compile_hip", "link_bitcode"]
 
@@ -117,7 +116,7 @@ class Compiled:
         try:
             (length,) = LENGTH.unpack_from(data)
             facts = json.loads(data[LENGTH.size :][:length])
-            if any(_digest(path) != digest for path, digest in facts["files"].items()):
+            if any(digest_of(path) != digest for path, digest in facts["files"].items()):
                 return None
             kernels = tuple(
                 KernelInfo(**kernel | {"parameters": tuple(ParameterInfo(**each) for each in kernel["parameters"])})
@@ -367,7 +366,7 @@ class _Compilation:
         paths = [re.sub(r"\\([ #\\])", r"\1", word).replace("$$", "$") for word in words if word]
         ours = (str(self.folder), str(INCLUDE), *self._libraries())
         read = [path for path in paths if path != "-" and not path.startswith(ours)]
-        return {path: _digest(path) for path in (*read, *self._elsewhere(read))}
+        return {path: digest_of(path) for path in (*read, *self._elsewhere(read))}
 
     def _folders(self) -> tuple[list[str], list[str]]:
         """Where the program's files are looked for, and those that it begins with."""
@@ -381,7 +380,7 @@ class _Compilation:
         folders, _ = self._folders()
         folders += sorted({os.path.dirname(path) for path in read})
         within = [os.path.relpath(path, folder or ".") for path in read for folder in folders]
-        texts = [*self.sources.values(), *(_text(path) for path in read)]
+        texts = [*self.sources.values(), *(text_of(path) for path in read)]
         names = {name for name in within if not name.startswith("..")}
         names |= {name for text in texts for name in HAS_INCLUDE.findall(text)}
         return [os.path.join(folder, name) for folder in ("", *folders) for name in sorted(names)]
@@ -495,17 +494,3 @@ class _Compilation:
             raise BuildError(f"clang does not run: {error}", log=f"{command[0]}: {error}") from None
         log = said.replace(f"{self.own}{os.sep}", "").strip()
         return status, made, f"{self.name}: error: clang was ended by {ended}\n{log}" if ended else log
-
-
-def _digest(path: str) -> str:
-    try:
-        return hashlib.sha256(read_file(path)).hexdigest()
-    except OSError:
-        return ""
-
-
-def _text(path: str) -> str:
-    try:
-        return read_file(path).decode(errors="replace")
-    except OSError:
-        return ""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from forebay.core.errors import BuildError
-from forebay.hip_cpp.files import FileRefusedError, read_file
+from forebay.queues.kernels.source_files import FileRefusedError, read_file
 
 __all__ = ["check_included"]
 

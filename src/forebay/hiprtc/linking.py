@@ -9,12 +9,12 @@ from typing import Any
 from forebay.core.errors import BuildError, Error
 from forebay.hip_cpp import build
 from forebay.hip_cpp.code import HIP_CPP, pack_code
-from forebay.hip_cpp.files import MOST_OF_CODE, read_file
 from forebay.hiprtc import api
 from forebay.hiprtc.api import INVALID_INPUT, INVALID_PROGRAM, SUCCESS, hiprtcResult
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import link_bitcode
 from forebay.hiprtc.options import Options
+from forebay.queues.kernels.source_files import MOST_OF_CODE, read_file
 
 __all__ = [
     "hiprtcGetBitcode", "hiprtcGetBitcodeSize", "hiprtcJITInputType", "hiprtcLinkAddData", "hiprtcLinkAddFile",

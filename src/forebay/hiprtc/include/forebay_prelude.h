@@ -46,7 +46,7 @@ template <class T, class Less = std::less<T>> inline void sort(T* first, T* last
 #pragma clang force_cuda_host_device end
 #undef _LIBCPP___FWD_COMPLEX_H
 
-// What stands for code of the host that did not compile, and for its types (host_code.py): an error where kernels
+// What stands for code of the host that did not compile, and for its types (host_code): an error where kernels
 // reach it.
 template <int> __attribute__((host, noreturn)) int __forebay_left_out();
 struct __forebay_is_left_out;

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from forebay.hiprtc.bounds import comparing_negated
-from forebay.hiprtc.lockstep import relying_on_lockstep
 from forebay.hiprtc.recursion import recursive
 from forebay.hiprtc.signatures import KernelSignature
-from forebay.hiprtc.spinning import spinning
+from forebay.hiprtc.spirv.bounds import comparing_negated
+from forebay.hiprtc.spirv.lockstep import relying_on_lockstep
+from forebay.hiprtc.spirv.spinning import spinning
 from forebay.queues.kernels.early_returns import RETURNS_EARLY, find_early_returns
 from forebay.queues.kernels.spirv_module import (
     COUNTED_WARPS,

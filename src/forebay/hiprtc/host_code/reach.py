@@ -1,6 +1,6 @@
 """Which names kernels may have, by the text of a preprocessed program, and which macros are words of the device.
 
-More than they have: it is what must not be left out without a trace (`host_code`).
+More than they have: it is what must not be left out without a trace (`program`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from forebay.hiprtc.host_code import (
+from forebay.hiprtc.host_code.program import (
     BASES,
     DEVICE,
     LAUNCHED,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 
-__all__ = ["MOST", "MOST_OF_CODE", "FileRefusedError", "check_file", "read_file"]
+__all__ = ["MOST", "MOST_OF_CODE", "FileRefusedError", "check_file", "digest_of", "read_file", "text_of"]
 
 MOST = 64 << 20
 """Bytes of a file that a program includes."""
@@ -40,3 +41,19 @@ def read_file(path: str | bytes, most: int = MOST) -> bytes:
     check_file(path, most)
     with open(path, "rb") as file:
         return file.read(most)
+
+
+def digest_of(path: str) -> str:
+    """Return what tells one content of a file from another; nothing when it cannot be read."""
+    try:
+        return hashlib.sha256(read_file(path)).hexdigest()
+    except OSError:
+        return ""
+
+
+def text_of(path: str) -> str:
+    """Return a file as text; nothing when it cannot be read."""
+    try:
+        return read_file(path).decode(errors="replace")
+    except OSError:
+        return ""

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forebay.hip_cpp.files import read_file
-from forebay.hiprtc.host_code import MISSING, WORD, Program
-from forebay.hiprtc.reach import device_macros, reached_names
+from forebay.hiprtc.host_code.program import MISSING, WORD, Program
+from forebay.hiprtc.host_code.reach import device_macros, reached_names
+from forebay.queues.kernels.source_files import read_file
 
 __all__ = ["Mending", "Message", "messages_of"]
 

@@ -1,0 +1,138 @@
+"""Ctrl-C while a capture begins or ends: afterwards the queue is not captured, and can be captured again."""
+
+import linecache
+import signal
+import sys
+
+import pytest
+
+from forebay.queues import capture_rules
+from forebay.queues.graphs import capture as captures
+
+OWN = (captures.__file__, capture_rules.__file__)
+
+
+class Interrupter:
+    """Raises KeyboardInterrupt before the nth line of what begins and ends captures."""
+
+    def __init__(self, turn):
+        self.left = turn
+        self.locked = set()
+
+    def __call__(self, frame, event, argument):
+        if frame.f_code.co_filename not in OWN or frame.f_code.co_name == "__del__":  # that one raises nothing
+            return None
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        if event in ("call", "line") and not self.leaves_lock(frame, line):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+    def leaves_lock(self, frame, line):
+        """At the end of a `with` its line comes again. Python looks for signals only after the lock was given back."""
+        is_lock = line.strip().startswith("with lock")
+        known = (id(frame), frame.f_lineno) in self.locked
+        if is_lock:
+            self.locked.add((id(frame), frame.f_lineno))
+        return is_lock and known
+
+
+def interrupted(turn, function):
+    """Run with an interruption at a line; return whether there was one."""
+    interrupter = Interrupter(turn)
+    before = sys.gettrace()
+    sys.settrace(interrupter)
+    try:
+        function()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    assert interrupter.left > 0
+    return False
+
+
+def with_block(queue, other, buffer):
+    with queue.capture():
+        queue.fill(buffer, 1)
+        other.wait(queue)
+        other.fill(buffer, 2)
+        queue.wait(other)
+
+
+def with_unjoined_block(queue, other, buffer):
+    with pytest.raises(captures.CaptureUnjoinedError), queue.capture():  # noqa: PT012
+        other.wait(queue)
+        other.fill(buffer, 2)
+
+
+def with_error(queue, other, buffer):
+    with pytest.raises(ZeroDivisionError), queue.capture():  # noqa: PT012
+        other.wait(queue)
+        1 / 0  # noqa: B018
+
+
+def begin(queue, other, buffer):
+    queue.begin_capture()
+    sys.settrace(None)
+    queue.end_capture()
+
+
+@pytest.mark.parametrize("run", [with_block, with_unjoined_block, with_error, begin], ids=lambda run: run.__name__)
+def test_a_queue_is_not_captured_after_an_interruption_at_any_line(device, make_queue, works, run):
+    queue, other, buffer = make_queue(), make_queue(), device.zeros(4, "i4")
+    open_before = len(capture_rules.active)
+    turn = 0
+    while interrupted(turn := turn + 1, lambda: run(queue, other, buffer)):
+        assert not queue.capturing, turn
+        assert not other.capturing, turn
+        assert len(capture_rules.active) == open_before
+        with queue.capture() as graph:
+            queue.fill(buffer, 3)
+        assert len(graph) == 1
+        graph.close()
+    assert turn > 10
+    works(queue)
+    works(other)
+
+
+def test_an_end_that_was_interrupted_has_ended_the_capture_or_can_be_tried_again(device, make_queue, works):
+    queue, other, buffer = make_queue(), make_queue(), device.zeros(4, "i4")
+    for turn in range(1, 1000):
+        queue.begin_capture()
+        other.wait(queue)
+        other.fill(buffer, 2)
+        queue.wait(other)
+        if not interrupted(turn, queue.end_capture):
+            break
+        if queue.capturing:
+            assert len(queue.end_capture()) == 1
+        assert not other.capturing
+        works(queue)
+        works(other)
+    assert turn > 5
+
+
+def test_signals_at_any_time(device, make_queue, works):
+    """The handler that Python has for Ctrl-C, called when a timer of the processor's time says."""
+    if not hasattr(signal, "setitimer"):
+        pytest.skip("no timers")
+    queue, other, buffer = make_queue(), make_queue(), device.zeros(4, "i4")
+    old = signal.signal(signal.SIGPROF, signal.default_int_handler)
+    seen = 0
+    try:
+        for turn in range(300):
+            try:
+                signal.setitimer(signal.ITIMER_PROF, 1e-6 + turn % 50 * 2e-6)
+                with_block(queue, other, buffer)
+                signal.setitimer(signal.ITIMER_PROF, 0)
+            except KeyboardInterrupt:
+                seen += 1
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+            assert not queue.capturing
+            assert not other.capturing
+    finally:
+        signal.signal(signal.SIGPROF, old)
+    works(queue)
