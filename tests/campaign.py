@@ -34,14 +34,14 @@ def resident():
         return 0
 
 
-def work(seeds):
+def work(seeds, watch):
     """Run the programs, and print what the parent process wants to know, a line each."""
     from tests.ordering.mixed import Bench  # the parent needs no device
 
     def tell(**what):
         print(json.dumps(what), flush=True)
 
-    with Bench() as bench:
+    with Bench(watched=watch) as bench:
         tell(device=f"{bench.devices[0].name}  {bench.devices[0].info.platform} · {bench.devices[0].info.description}")
         for number, seed in enumerate(seeds):
             if number == WARM:
@@ -53,13 +53,14 @@ def work(seeds):
             except Exception as error:
                 tell(wrong=f"{type(error).__name__}: {error}")
         faulthandler.cancel_dump_traceback_later()
-        tell(last=resident(), processor=time.process_time())
+        tell(last=resident(), processor=time.process_time(), pairs=bench.pairs)
 
 
 class Campaign:
     """What the processes have reported."""
 
-    def __init__(self, progress, programs):
+    def __init__(self, progress, programs, watch=False):
+        self.watch, self.pairs = watch, 0  # of operations, whose order was judged
         self.progress, self.task = progress, progress.add_task("programs", total=programs)
         self.lock = threading.Lock()
         self.done = self.nbytes = self.processor = 0
@@ -71,7 +72,8 @@ class Campaign:
         left, chosen = deque(seeds), {VARIABLE: os.environ.get(VARIABLE)}
         while left:
             step = left[1] - left[0] if len(left) > 1 else 1
-            arguments = "--seed", left[0], "--programs", len(left), "--step", step, "--worker"
+            arguments = ["--seed", left[0], "--programs", len(left), "--step", step, "--worker"]
+            arguments += ["--watch"] if self.watch else []
             command, environment = python("-m", "tests.campaign", *arguments, **chosen)
             process = subprocess.Popen(
                 command,
@@ -91,6 +93,7 @@ class Campaign:
                 self.device = told.get("device", self.device)
                 first, last = told.get("first", first), told.get("last", last)
                 self.processor += told.get("processor", 0)
+                self.pairs += told.get("pairs", 0)
                 if "compared" in told or "wrong" in told:
                     self.note(left.popleft(), told)
             process.wait()
@@ -117,18 +120,19 @@ class Campaign:
 @click.option("--programs", type=click.IntRange(1), default=1000, help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="That of the first; the others count up.")
 @click.option("--processes", type=click.IntRange(1), default=1, help="Run side by side.")
+@click.option("--watch", is_flag=True, help="Check the order of the driver's calls, too.")
 @click.option("--step", type=click.IntRange(1), default=1, hidden=True)
 @click.option("--worker", is_flag=True, hidden=True)
-def main(programs, seed, processes, step, worker):
+def main(programs, seed, processes, watch, step, worker):
     """Run random programs with everything in the mix, and compare all memory with a sequential model's."""
     seeds = range(seed, seed + programs * step, step)
     if worker:
-        work(seeds)
+        work(seeds, watch)
         return
     console, began = Console(highlight=False), time.monotonic()
     columns = BarColumn(), MofNCompleteColumn(), TextColumn("programs"), TimeElapsedColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as progress:
-        campaign = Campaign(progress, programs)
+        campaign = Campaign(progress, programs, watch)
         threads = [threading.Thread(target=campaign.run, args=(seeds[i::processes],)) for i in range(processes)]
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
@@ -136,6 +140,8 @@ def main(programs, seed, processes, step, worker):
     console.print(f"device              {campaign.device}")
     console.print(f"programs            {campaign.done:,}, from seed {seed}")
     console.print(f"bytes compared      {campaign.nbytes:,}")
+    if watch:
+        console.print(f"pairs judged        {campaign.pairs:,}")
     console.print(f"wrong               {len(campaign.wrong)}  {' '.join(map(str, sorted(campaign.wrong)))}")
     console.print(f"programs a second   {campaign.done / seconds:.0f}, of processor time {rate(campaign):.0f}")
     for first, last in campaign.resident:

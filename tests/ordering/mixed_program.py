@@ -1,10 +1,13 @@
 """The commands of the random programs of `mixed`: what each submits, and what it does to the model."""
 
+import contextlib
+
 import numpy as np
 
 import forebay as ps
 
 from . import program as simple
+from .happens_before import operations_in
 from .program import SIZE, Action, Memory, Program
 
 ROWS, MOST = 8, 300  # elements that a size is read from, and the most elements of scratch
@@ -84,10 +87,13 @@ def tallied(a, rows, k):
 
 
 class MixedProgram(Program):
-    """A program that nobody observes, with more kinds of commands."""
+    """A program with more kinds of commands. Its calls are not checked one by one, but all of its order by `watch`."""
 
-    def __init__(self, device, built, careful):
+    def __init__(self, device, built, careful, watch=None):
         super().__init__(device, built)
+        self.watch = watch  # a `watched.Watch`; None when nobody observes the driver
+        self.watched = {}  # its operations, by number
+        self.in_steps = 0  # that are open
         self.careful = careful  # more may hold it than HIP's rules say, so the host opens all gates before it waits
         self.ends = {}  # by handle, of queues that are closed or gone: a point at which all was submitted
 
@@ -180,6 +186,26 @@ class MixedProgram(Program):
         return self.launching("rewrite", rows, k, becomes=becomes, grid=(1, ROWS))
 
     # -- operations
+
+    @contextlib.contextmanager
+    def command(self, queue, writes=(), reads=(), needs_marker=False, launches=False):
+        with super().command(queue, writes, reads, needs_marker, launches) as operation:
+            if self.watch is None:
+                yield operation
+                return
+            must, memories = self.before(queue)[0], dict.fromkeys((*writes, *reads))
+            after = [self.watched[each] for each in operations_in(must)]
+            what = f"operation {operation}"
+            with self.watch.operation(queue, after, memories, what, launches and self.in_steps) as watched:
+                yield operation
+            self.watched[operation] = watched
+
+    @contextlib.contextmanager
+    def in_step(self, step):
+        self.in_steps += 1
+        with super().in_step(step):
+            yield
+        self.in_steps -= 1
 
     def perform(self, queue, action):
         if any(self.device.debug or rows.measured != rows.writers for rows in action.measures):
