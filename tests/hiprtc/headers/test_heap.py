@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 pytestmark = [
-    pytest.mark.executes(reads="one first place"),
+    pytest.mark.executes(reads="one first block"),
     pytest.mark.needs("a compiler of its own", "SPIR-V", "atomics on 64 bits"),
 ]
 
