@@ -8,7 +8,7 @@ import forebay as ps
 
 from . import program as simple
 from .happens_before import operations_in
-from .program import SIZE, Action, Memory, Program
+from .program import SIZE, Action, Memory, Point, Program
 
 ROWS, MOST = 8, 300  # elements that a size is read from, and the most elements of scratch
 PASSES = 40  # over the scratch by every fourth launch, so that launches side by side really overlap
@@ -94,8 +94,14 @@ class MixedProgram(Program):
         self.watch = watch  # a `watched.Watch`; None when nobody observes the driver
         self.watched = {}  # its operations, by number
         self.in_steps = 0  # that are open
+        self.made = 0  # queues
         self.careful = careful  # more may hold it than HIP's rules say, so the host opens all gates before it waits
         self.ends = {}  # by handle, of queues that are closed or gone: a point at which all was submitted
+
+    def queue(self, blocking=True):
+        """Of another priority each time, and every other one with timing."""
+        self.made += 1
+        return self.adopt(self.device.queue(blocking=blocking, priority=self.made % 3 - 1, timing=self.made % 2 == 0))
 
     # -- what commands do
 
@@ -246,6 +252,14 @@ class MixedProgram(Program):
                 if other is not origin:
                     wait(origin, other)
         return Graph(graph, [action for _, action in steps])
+
+    def record(self, queue, point=None):
+        """Every third one is timed, where the queue can."""
+        if point is not None and point.event.timing and not queue.timing:
+            point = None
+        if point is None and queue.timing and self.operations % 3 == 0:
+            point = Point(self.device.event(timing=True))
+        return super().record(queue, point)
 
     def order_after(self, queue, operations):
         for handle in dict.fromkeys(self.owners[operation] for operation in operations):
