@@ -7,6 +7,7 @@ With ``--failures`` calls of the driver fail at random places of the programs, a
 to see what is left; which programs these were is said with what is left.
 """
 
+import contextlib
 import faulthandler
 import json
 import os
@@ -22,8 +23,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from forebay.queues.selection import VARIABLE
+from forebay.queues.selection import VARIABLE, select
 
+from .helpers import observer
 from .helpers.processes import command as python
 
 WARM = 200  # programs, before the memory of a process counts
@@ -48,11 +50,13 @@ def tell_device(device):
     tell(device=f"{device.name}  {device.info.platform} · {device.info.description}")
 
 
-def work(seeds):
+def work(seeds, watch):
     """Run the programs."""
     from tests.ordering.mixed import Bench  # the parent needs no device
 
-    with Bench() as bench:
+    # Hardware that executes nothing says at once that everything is done: the observer answers for it.
+    answering = contextlib.nullcontext() if observer.EXECUTES else observer.watch(select().backend)
+    with answering, Bench(watched=watch) as bench:
         tell_device(bench.devices[0])
         for number, seed in enumerate(seeds):
             if number == WARM:
@@ -64,7 +68,7 @@ def work(seeds):
             except Exception as error:
                 tell(wrong=f"{type(error).__name__}: {error}")
         faulthandler.cancel_dump_traceback_later()
-        tell(last=resident(), processor=time.process_time())
+        tell(last=resident(), processor=time.process_time(), pairs=bench.pairs)
 
 
 def work_with_failures(seeds):
@@ -95,7 +99,8 @@ def work_with_failures(seeds):
 class Campaign:
     """What the processes have reported."""
 
-    def __init__(self, progress, programs, failures):
+    def __init__(self, progress, programs, watch=False, failures=False):
+        self.watch, self.pairs = watch, 0  # of operations, whose order was judged
         self.failures, self.failed, self.errors = failures, 0, 0
         self.progress, self.task = progress, progress.add_task("programs", total=programs)
         self.lock = threading.Lock()
@@ -110,6 +115,7 @@ class Campaign:
             step = left[1] - left[0] if len(left) > 1 else 1
             arguments = ["--seed", left[0], "--programs", len(left), "--step", step, "--worker"]
             arguments += ["--failures"] if self.failures else []
+            arguments += ["--watch"] if self.watch else []
             command, environment = python("-m", "tests.campaign", *arguments, **chosen)
             process = subprocess.Popen(
                 command,
@@ -131,6 +137,7 @@ class Campaign:
                 self.processor += told.get("processor", 0)
                 self.failed += told.get("failed", 0)
                 self.errors += told.get("errors", 0)
+                self.pairs += told.get("pairs", 0)
                 if "compared" in told or "wrong" in told:
                     self.note(left.popleft(), told)
             process.wait()
@@ -157,19 +164,20 @@ class Campaign:
 @click.option("--programs", type=click.IntRange(1), default=1000, help="How many.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="That of the first; the others count up.")
 @click.option("--processes", type=click.IntRange(1), default=1, help="Run side by side.")
+@click.option("--watch", is_flag=True, help="Check the order of the driver's calls, too.")
 @click.option("--failures", is_flag=True, help="Calls of the driver fail at random places.")
 @click.option("--step", type=click.IntRange(1), default=1, hidden=True)
 @click.option("--worker", is_flag=True, hidden=True)
-def main(programs, seed, processes, failures, step, worker):
+def main(programs, seed, processes, watch, failures, step, worker):
     """Run random programs with everything in the mix, and compare all memory with a sequential model's."""
     seeds = range(seed, seed + programs * step, step)
     if worker:
-        (work_with_failures if failures else work)(seeds)
+        work_with_failures(seeds) if failures else work(seeds, watch)
         return
     console, began = Console(highlight=False), time.monotonic()
     columns = BarColumn(), MofNCompleteColumn(), TextColumn("programs"), TimeElapsedColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console) as progress:
-        campaign = Campaign(progress, programs, failures)
+        campaign = Campaign(progress, programs, watch, failures)
         threads = [threading.Thread(target=campaign.run, args=(seeds[i::processes],)) for i in range(processes)]
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
@@ -177,6 +185,8 @@ def main(programs, seed, processes, failures, step, worker):
     console.print(f"device              {campaign.device}")
     console.print(f"programs            {campaign.done:,}, from seed {seed}")
     console.print(f"bytes compared      {campaign.nbytes:,}")
+    if watch:
+        console.print(f"pairs judged        {campaign.pairs:,}")
     if failures:
         console.print(f"calls that failed   {campaign.failed:,}; operations with an error {campaign.errors:,}")
     console.print(f"wrong               {len(campaign.wrong)}  {' '.join(map(str, sorted(campaign.wrong)))}")

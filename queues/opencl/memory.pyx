@@ -51,6 +51,7 @@ cdef class ClMemory:
     cdef readonly bint in_place
     cdef bint lent  # others may have the memory object
     cdef object context  # a pyopencl.Context: must outlive what is allocated in it
+    cdef object __weakref__
 
     def __init__(
         self, context: pyopencl.Context, size_t nbytes, bint addresses, bint memory_object, str usm_type,

@@ -63,15 +63,14 @@ def test_nothing_of_it_runs_or_counts_before(device, queue, step, x, figures):
     assert figures.reserved == reserved
 
 
-@pytest.mark.executes
-def test_memory_that_outlives_the_launch(device, queue, make_queue, step, x, value_of):
+def test_memory_that_outlives_the_launch(device, queue, make_queue, step, x, value_of, really):
     graph, memory = allocating(queue, step, x, 1, free=False)
     other = make_queue()
     for _ in range(3):
         graph.launch(queue)
         other.wait(queue)
         step(other, memory, 2)
-        assert value_of(memory) == steps(1, 2)
+        assert value_of(memory) == steps(1, 2) or not really
         other.free(memory)
     assert not memory.closed
 
@@ -100,22 +99,20 @@ def test_launching_while_it_is_in_use(queue, make_queue, step, x, works):
     works(queue)
 
 
-@pytest.mark.executes
-def test_freed_by_the_next_launch(queue, step, x, value_of, figures):
+def test_freed_by_the_next_launch(queue, step, x, value_of, figures, really):
     used = figures.used
     graph, memory = allocating(queue, step, x, 1, free=False)
     with graph.instantiate(auto_free=True) as executable:
         for _ in range(3):
             executable.launch(queue)
             step(queue, memory, 5)
-            assert value_of(memory) == steps(1, 5)
+            assert value_of(memory) == steps(1, 5) or not really
             assert figures.used == used + memory.nbytes
     queue.free(memory)
     assert figures.used == used
 
 
-@pytest.mark.executes
-def test_what_uses_it_next_comes_after_the_free(queue, make_queue, hold, step, x, y, value_of):
+def test_what_uses_it_next_comes_after_the_free(queue, make_queue, hold, step, x, y, value_of, really):
     """The next launch comes after what another queue did with the memory until it was freed there."""
     graph, memory = allocating(queue, step, x, 1, free=False)
     other = make_queue(blocking=False)
@@ -128,9 +125,9 @@ def test_what_uses_it_next_comes_after_the_free(queue, make_queue, hold, step, x
         queue.fill(x, 0)
         executable.launch(queue)
         assert other.id in queue._clock
-        assert not queue.query()
+        assert not queue.query() or not really
         gate.open()
-        assert (value_of(x), value_of(y)) == (steps(1), steps(1))
+        assert (value_of(x), value_of(y)) == (steps(1), steps(1)) or not really
     queue.free(memory)
 
 

@@ -23,6 +23,7 @@ class Call(NamedTuple):
     detail: int
     status: int
     injected: bool
+    thread: int = 0  # by its identifier
 
 
 TRANSFERS = {

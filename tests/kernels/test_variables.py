@@ -64,7 +64,7 @@ def test_it_begins_with_its_initial_value(build, step):
     assert program.get_global("count").view("i4").get().tolist() == [6]
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="step")
 def test_kernels_see_what_was_copied_and_filled(build, step, device):
     program = build()
     count, table = program.get_global("count").view("i4"), program.get_global("table").view("f4")
@@ -79,7 +79,7 @@ def test_kernels_see_what_was_copied_and_filled(build, step, device):
     assert other.get().tolist() == [9]
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="step")
 @pytest.mark.parametrize("bound", [False, True])
 def test_it_is_an_argument(build, step, device, bound):
     program, queue = build(), device.null_queue
@@ -93,7 +93,7 @@ def test_it_is_an_argument(build, step, device, bound):
         assert step(program)[0] == value
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="step")
 def test_programs_have_their_own(build, step):
     """The second is out of the cache."""
     one, other = build(), build()

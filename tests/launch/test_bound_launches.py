@@ -8,13 +8,12 @@ import forebay as ps
 from tests.helpers.refusals import refused
 
 
-@pytest.mark.executes
-def test_it_does_what_a_launch_does(device, queue, program):
+def test_it_does_what_a_launch_does(device, queue, program, really):
     buffer = device.zeros(100, "i4")
     go = program["add"].bind(queue, 10, 10, buffer, 3)
     for _ in range(7):
         assert go() is None
-    assert buffer.get(queue=queue).tolist() == [21] * 100
+    assert buffer.get(queue=queue).tolist() == [21] * 100 or not really
     assert queue.stats.launches == 7
     assert "'add'" in repr(go)
     assert go.queue is queue
@@ -28,8 +27,7 @@ def test_binding_submits_nothing(device, queue, program):
     assert (queue.epoch, queue.stats.launches) == (0, 0)
 
 
-@pytest.mark.executes
-def test_it_counts_as_a_command(device, queue, program, hold):
+def test_it_counts_as_a_command(device, queue, program, hold, really):
     buffer = device.zeros(10, "i4")
     device.finish()
     go = program["fill"].bind(queue, 1, 10, buffer, 3)
@@ -37,15 +35,14 @@ def test_it_counts_as_a_command(device, queue, program, hold):
     before = queue.epoch
     go()
     assert queue.epoch == before + 1
-    assert not queue.query()
+    assert not queue.query() or not really
     gate.open()
     queue.finish()
     assert queue.empty
 
 
-@pytest.mark.executes
 @pytest.mark.parametrize("bound_first", [True, False])
-def test_it_obeys_the_null_queue(device, queue, program, hold, bound_first):
+def test_it_obeys_the_null_queue(device, queue, program, hold, bound_first, really):
     buffer = device.zeros(10, "i4")
     device.finish()
     on_null = program["add"].bind(device.null_queue, 1, 10, buffer, 1)
@@ -53,10 +50,10 @@ def test_it_obeys_the_null_queue(device, queue, program, hold, bound_first):
     gate = hold(queue if bound_first else device.null_queue)
     for go in (here, on_null) if bound_first else (on_null, here):
         go()
-    assert not queue.query()
-    assert not device.null_queue.query()
+    assert not queue.query() or not really
+    assert not device.null_queue.query() or not really
     gate.open()
-    assert buffer.get().tolist() == [6 if bound_first else 5] * 10
+    assert buffer.get().tolist() == [6 if bound_first else 5] * 10 or not really
 
 
 @pytest.mark.executes

@@ -133,7 +133,7 @@ def test_scratch_of_a_queue_that_is_gone(device):
 
 
 @pytest.mark.threads
-@pytest.mark.executes
+@pytest.mark.executes(reads="wrong")
 def test_threads_whose_queues_come_and_go(device, fill):
     wrong = []
 

@@ -153,11 +153,10 @@ def test_slices_are_numpys(cube, key):
     assert buffer[key].get().tolist() == host[key].tolist()
 
 
-@pytest.mark.executes
-def test_slices_of_slices(cube):
+def test_slices_of_slices(cube, really):
     host, buffer = cube
-    assert buffer[1:4][1][2:].get().tolist() == host[1:4][1][2:].tolist()
-    assert buffer[2][3][1].get() == host[2][3][1]
+    assert buffer[1:4][1][2:].get().tolist() == host[1:4][1][2:].tolist() or not really
+    assert buffer[2][3][1].get() == host[2][3][1] or not really
     assert buffer[2][3][1].shape == ()
 
 

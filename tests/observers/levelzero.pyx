@@ -70,6 +70,7 @@ GATE = ("zeEventHostReset", "zeEventPoolCreate")  # for a used gate, or for a ne
 FLUSH = None  # this driver has none
 OPEN = "zeEventHostSignal"
 NEW_QUEUE = "zeCommandListCreateImmediate"
+NEW_RECORDING = "zeCommandListCreate"  # its detail is what `handle_of` is for a queue
 RELEASE_QUEUE = "zeCommandListDestroy"
 GATE_MARKERS = 1  # markers that a gate makes for itself, to know when it may be used again
 POLLS = True  # whether the driver reports that a queue is done, without a marker

@@ -57,6 +57,7 @@ GATE = ("clCreateUserEvent",)
 FLUSH = "clFlush"
 OPEN = "clSetUserEventStatus"
 NEW_QUEUE = "clRetainCommandQueue"
+NEW_RECORDING = None  # there is none
 RELEASE_QUEUE = "clReleaseCommandQueue"
 GATE_MARKERS = 0  # markers that a gate makes for itself
 POLLS = False  # whether the driver reports that a queue is done, without a marker

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <pthread.h>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -23,6 +24,7 @@ struct Call {
     int64_t detail = 0;         // one more fact for the driver's tests
     int64_t status = 0;
     bool injected = false;
+    uint64_t thread = (uint64_t) pthread_self();  // which made it; Python's threading.get_ident()
 };
 
 struct Failure { int function; int64_t code; uint64_t after; };

@@ -383,6 +383,7 @@ GATE = ("gate",)
 FLUSH = None  # this driver has none
 OPEN = "open"
 NEW_QUEUE = "DPCTLQueue_Copy"
+NEW_RECORDING = None
 RELEASE_QUEUE = "DPCTLQueue_Delete"
 GATE_MARKERS = 0  # markers that a gate makes for itself
 POLLS = False  # whether the driver reports that a queue is done, without a marker

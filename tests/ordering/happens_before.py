@@ -240,7 +240,7 @@ class Relation:
     """
 
     def __init__(self, log, kind):
-        self.log, self.kind = log, kind
+        self.log, self.kind = [], kind
         self.after = []
         self.done = 0  # what the host was told is done, in the end
         self.queues = {}  # what the next command of each comes after
@@ -249,6 +249,7 @@ class Relation:
             self.follow(call)
 
     def follow(self, call):
+        """Add the next call."""
         kind, before = self.kind(call), 0
         if call.status != 0:
             pass
@@ -267,6 +268,7 @@ class Relation:
                 self.done |= self.events.get(event, 0)
         elif kind == "query" and call.detail == 0:
             self.done |= self.events.get(call.event, 0)
+        self.log.append(call)
         self.after.append(before)
 
     def commands(self, handle):

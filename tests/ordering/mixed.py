@@ -15,11 +15,12 @@ import threading
 import numpy as np
 
 import forebay as ps
-from tests.helpers.observer import EXECUTES
+from tests.helpers.observer import EXECUTES, observe
 
 from .mixed_program import MOST, ROWS, SOURCE, HostMemory, MixedProgram
 from .program import SIZE, Action, Memory
 from .test_programs import QUEUES, Player
+from .watched import Watch
 
 WEIGHTS = {
     "advance": 8, "combine": 4, "scratch": 6, "by value": 3, "take": 2, "bound": 2, "array": 1, "copy": 3, "columns": 2,
@@ -57,6 +58,8 @@ class MixedPlayer(Player):
             rows.measured = 0
 
     def made(self, memory, value, slot):
+        if self.program.watch is not None:
+            self.program.watch.made(memory)
         self.program.perform(self.queues[slot], self.program.filling(memory, value))
         return memory
 
@@ -118,6 +121,8 @@ class MixedPlayer(Player):
 
     def lose(self, memory):
         """It is closed or freed: nothing uses it any more."""
+        if self.program.watch is not None:
+            self.program.watch.lost(memory)
         self.memories.remove(memory)
         self.pooled.discard(memory)
         self.graphs = [each for each in self.graphs if memory not in (*each.writes, *each.reads)]
@@ -203,7 +208,8 @@ class Bench:
     On OpenCL the steps of every other program collect launches, into the recordings of the tests.
     """
 
-    def __init__(self, name=None):
+    def __init__(self, name=None, watched=False):
+        self.watched, self.pairs = watched, 0  # whether the driver's calls are, and the pairs that were judged
         # Private: an observer that answers for null hardware knows nothing of gates from before its watch.
         self.devices = [ps.Device(name, debug=debug, private=True) for debug in (False, True, False)]
         self.devices[2].pool.growth_limit = 0
@@ -234,8 +240,11 @@ class Bench:
         (kind,) = draw.choices(range(3), [7, 1 if EXECUTES else 0, 2])  # what debugs must see what was executed
         count = 2 if draw.random() < 0.15 else 1
         operations = [[drawn(draw) for _ in range(draw.randint(1, 60))] for _ in range(count)]
-        with recording(self.devices[kind], seed % 2 == 1):
-            return run(self.devices[kind], self.built[kind], operations, careful=count > 1 or kind != 0)
+        device, careful = self.devices[kind], count > 1 or kind != 0
+        with recording(device, seed % 2 == 1), watching(device, self.watched) as watch:
+            nbytes = run(device, self.built[kind], operations, careful, watch)
+            self.pairs += watch.pairs if watch else 0
+            return nbytes
 
 
 @contextlib.contextmanager
@@ -257,12 +266,23 @@ def recording(device, wanted):
         raise WrongError("a recording of a step was used as it must not be")
 
 
-def run(device, built, operations, careful):
+@contextlib.contextmanager
+def watching(device, wanted):
+    """Observe the driver until the block ends: a `Watch`, if it is wanted."""
+    if not wanted:
+        yield None
+        return
+    device.finish()
+    with observe(device) as calls:
+        yield Watch(calls)
+
+
+def run(device, built, operations, careful, watch=None):
     """Run these operations, those of each thread. Returns the number of bytes that were compared."""
     players, failed = [], []
 
     def work(own):
-        program = MixedProgram(device, built, careful)
+        program = MixedProgram(device, built, careful, watch)
         try:
             player = MixedPlayer(program, alone=len(operations) == 1)
             players.append(player)
@@ -280,6 +300,8 @@ def run(device, built, operations, careful):
     device.finish()
     if failed:
         raise failed[0]
+    if watch:
+        watch.end()
     return sum(map(compared, players))
 
 

@@ -1,11 +1,14 @@
 """The commands of the random programs of `mixed`: what each submits, and what it does to the model."""
 
+import contextlib
+
 import numpy as np
 
 import forebay as ps
 
 from . import program as simple
-from .program import SIZE, Action, Memory, Program
+from .happens_before import operations_in
+from .program import SIZE, Action, Memory, Point, Program
 
 ROWS, MOST = 8, 300  # elements that a size is read from, and the most elements of scratch
 PASSES = 40  # over the scratch by every fourth launch, so that launches side by side really overlap
@@ -84,12 +87,21 @@ def tallied(a, rows, k):
 
 
 class MixedProgram(Program):
-    """A program that nobody observes, with more kinds of commands."""
+    """A program with more kinds of commands. Its calls are not checked one by one, but all of its order by `watch`."""
 
-    def __init__(self, device, built, careful):
+    def __init__(self, device, built, careful, watch=None):
         super().__init__(device, built)
+        self.watch = watch  # a `watched.Watch`; None when nobody observes the driver
+        self.watched = {}  # its operations, by number
+        self.in_steps = 0  # that are open
+        self.made = 0  # queues
         self.careful = careful  # more may hold it than HIP's rules say, so the host opens all gates before it waits
         self.ends = {}  # by handle, of queues that are closed or gone: a point at which all was submitted
+
+    def queue(self, blocking=True):
+        """Of another priority each time, and every other one with timing."""
+        self.made += 1
+        return self.adopt(self.device.queue(blocking=blocking, priority=self.made % 3 - 1, timing=self.made % 2 == 0))
 
     # -- what commands do
 
@@ -181,6 +193,26 @@ class MixedProgram(Program):
 
     # -- operations
 
+    @contextlib.contextmanager
+    def command(self, queue, writes=(), reads=(), needs_marker=False, launches=False):
+        with super().command(queue, writes, reads, needs_marker, launches) as operation:
+            if self.watch is None:
+                yield operation
+                return
+            must, memories = self.before(queue)[0], dict.fromkeys((*writes, *reads))
+            after = [self.watched[each] for each in operations_in(must)]
+            what = f"operation {operation}"
+            with self.watch.operation(queue, after, memories, what, launches and self.in_steps) as watched:
+                yield operation
+            self.watched[operation] = watched
+
+    @contextlib.contextmanager
+    def in_step(self, step):
+        self.in_steps += 1
+        with super().in_step(step):
+            yield
+        self.in_steps -= 1
+
     def perform(self, queue, action):
         if any(self.device.debug or rows.measured != rows.writers for rows in action.measures):
             self.open()  # it waits for whoever wrote what is measured
@@ -220,6 +252,14 @@ class MixedProgram(Program):
                 if other is not origin:
                     wait(origin, other)
         return Graph(graph, [action for _, action in steps])
+
+    def record(self, queue, point=None):
+        """Every third one is timed, where the queue can."""
+        if point is not None and point.event.timing and not queue.timing:
+            point = None
+        if point is None and queue.timing and self.operations % 3 == 0:
+            point = Point(self.device.event(timing=True))
+        return super().record(queue, point)
 
     def order_after(self, queue, operations):
         for handle in dict.fromkeys(self.owners[operation] for operation in operations):

@@ -3,6 +3,7 @@
 Every program here checks its results and its driver calls against HIP's rules; see `happens_before`.
 """
 
+import os
 import threading
 
 import pytest
@@ -359,10 +360,10 @@ def test_a_queue_that_gets_work_while_the_null_queue_gathers_is_ordered_against_
     with locked(listed):  # where the null queue's command stops
         of_null = launching(null, kernels, buffers[0])
         while not nothing_is_listed(null):
-            pass
+            os.sched_yield()
         of_queue = launching(queue, kernels, buffers[1])
         while not is_listed(queue):
-            pass
+            os.sched_yield()
     of_null.join()
     of_queue.join()
     assert are_ordered(calls, null, queue)

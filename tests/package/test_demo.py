@@ -12,7 +12,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="done")
 @pytest.mark.parametrize(("tiles", "queues"), [(2, 2), (3, 2), (1, 1)])
 def test_the_demo_agrees_with_scipy_and_draws(tmp_path, tiles, queues):
     image = pytest.importorskip("matplotlib.image")

@@ -68,7 +68,7 @@ def numbers(output):
 
 
 @pytest.mark.needs("the default device")
-@pytest.mark.executes
+@pytest.mark.executes(reads="output_of")
 @pytest.mark.parametrize("package", ["dpctl", "pyopencl"])
 def test_the_program_by_forebay_computes_the_temperatures(package):
     assert np.allclose(numbers(output_of(FOLDER / package / "after.py")), rod(), atol=2e-3)
@@ -87,7 +87,7 @@ def test_the_program_by_dpctl_prints_the_same():
 
 
 @pytest.mark.needs("the default device")
-@pytest.mark.executes
+@pytest.mark.executes(reads="output_of")
 def test_the_raw_kernel_computes_what_numpy_does():
     row, column = np.mgrid[:64, :96]
     c = (column / np.float32(32) - 2 + 1j * (row / np.float32(32) - 1)).astype("c8")

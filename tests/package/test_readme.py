@@ -43,12 +43,12 @@ MARKS = {
     "docs/how-to/overlap.md": [WAITS],
     "docs/interop.md": [WAITS, pytest.mark.needs("OpenCL"), OPENCL_CPU],
     "docs/several-processes.md": [
-        pytest.mark.executes,
+        pytest.mark.executes(reads="output_of"),
         pytest.mark.skipif(not importlib.util.find_spec("mpi4py"), reason="mpi4py is not installed"),
     ],
 }
 PAGES = [
-    pytest.param(page, marks=MARKS.get(page, [pytest.mark.executes]))
+    pytest.param(page, marks=MARKS.get(page, [pytest.mark.executes(reads="output_of")]))
     for page in (path.relative_to(ROOT).as_posix() for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))))
     if "```python" in (ROOT / page).read_text(encoding="utf-8")
 ]

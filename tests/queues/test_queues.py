@@ -108,11 +108,10 @@ def test_queues_may_be_referred_to_weakly(device):
 # Empty or not
 
 
-@pytest.mark.executes
-def test_empty_query_and_finish(queue, hold):
+def test_empty_query_and_finish(queue, hold, really):
     gate = hold(queue)
     assert not queue.empty
-    assert not queue.query()
+    assert not queue.query() or not really
     gate.open()
     queue.finish()
     assert queue.empty
@@ -307,8 +306,7 @@ def test_a_closed_queue_says_so_whatever_is_asked_of_it(device, make_queue, prog
     assert queue.device is device
 
 
-@pytest.mark.executes
-def test_work_of_a_closed_queue_goes_on(device, make_queue, program, hold):
+def test_work_of_a_closed_queue_goes_on(device, make_queue, program, hold, really):
     queue = make_queue()
     buffer = device.zeros(10, "i4")
     device.finish()
@@ -316,9 +314,9 @@ def test_work_of_a_closed_queue_goes_on(device, make_queue, program, hold):
     queue.launch(program["fill"], 1, 10, buffer, 5)
     queue.close()
     device.null_queue.launch(program["add"], 1, 10, buffer, 1)
-    assert not device.null_queue.query()
+    assert not device.null_queue.query() or not really
     gate.open()
-    assert buffer.get().tolist() == [6] * 10
+    assert buffer.get().tolist() == [6] * 10 or not really
 
 
 @pytest.mark.executes

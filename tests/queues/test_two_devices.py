@@ -195,12 +195,11 @@ def test_waits_between_two_devices_in_both_directions(device, another, make_queu
     assert all(queue.empty for queue in (*mine, *theirs))
 
 
-@pytest.mark.executes
-def test_a_queue_waits_for_an_event_of_another_device(device, another, queue):
+def test_a_queue_waits_for_an_event_of_another_device(device, another, queue, really):
     theirs = another.queue()
     with theirs._gate() as gate:
         queue.wait(theirs.record())
-        assert not queue.query()
+        assert not queue.query() or not really
         gate.open()
         queue.finish()
     assert queue.empty
@@ -236,13 +235,12 @@ def test_a_chain_of_waits_across_devices(device, another, make_queue, program, n
     assert source.get().tolist() == numbers.tolist()
 
 
-@pytest.mark.executes
-def test_queues_of_two_devices_wait_for_each_other(device, another, queue):
+def test_queues_of_two_devices_wait_for_each_other(device, another, queue, really):
     theirs = another.queue()
     with theirs._gate() as gate:
         queue.wait(theirs.record())
         theirs.wait(queue)
-        assert not queue.query()
+        assert not queue.query() or not really
         gate.open()
         theirs.finish()
         assert queue.query()
@@ -274,8 +272,7 @@ def test_from_another_device(device, another, queue, numbers):
     assert buffer.get(queue=queue)[:12].tolist() == [*range(20, 30), 10, 11]
 
 
-@pytest.mark.executes
-def test_a_copy_from_another_device_comes_after_the_work_there(device, another, queue, numbers):
+def test_a_copy_from_another_device_comes_after_the_work_there(device, another, queue, numbers, really):
     theirs = another.queue()
     source = another.zeros(COUNT, "i4")
     buffer = device.zeros(COUNT, "i4")
@@ -285,12 +282,12 @@ def test_a_copy_from_another_device_comes_after_the_work_there(device, another, 
         theirs.copy(source, numbers)
         queue.copy(buffer, source)
         queue.copy(done := pinned(device, np.full(1, -1, "i4")), buffer[7:8])
-        assert not queue.query()
-        assert done.tolist() == [-1]
+        assert not queue.query() or not really
+        assert done.tolist() == [-1] or not really
         gate.open()
         queue.finish()
-    assert done.tolist() == [7]
-    assert buffer.get().tolist() == numbers.tolist()
+    assert done.tolist() == [7] or not really
+    assert buffer.get().tolist() == numbers.tolist() or not really
 
 
 @pytest.mark.executes

@@ -69,7 +69,7 @@ def test_a_step_in_each_thread(device, kernels):
     assert all(got == expected for got, expected in results)
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="found")
 def test_another_thread_waits_for_what_was_collected(queue, advance, x):
     """It submits what was collected; nothing waits for a step that is open."""
     step, expected = queue.step(), []

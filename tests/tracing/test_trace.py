@@ -126,8 +126,7 @@ def test_the_null_queue_waits_for_each_blocking_queue(path, device, make_queue, 
     assert len(into) == made == 3
 
 
-@pytest.mark.executes
-def test_waits_of_the_host_have_durations_and_lines(path, device, own, program, buffer):
+def test_waits_of_the_host_have_durations_and_lines(path, device, own, program, buffer, really):
     queue = own()
     before = device.stats
     with ps.trace(path):
@@ -153,7 +152,7 @@ def test_waits_of_the_host_have_durations_and_lines(path, device, own, program, 
     assert lines[1] - lines[0] == 2
     assert lines[5] - lines[4] == 1
     waits = [each for each in trace.host if each["name"] == "wait in the driver"]
-    assert len(waits) == made  # a wait may find that the command was done before
+    assert len(waits) == made or not really  # a wait may find that the command was done before
     assert 0 < made <= 3
 
 

@@ -77,8 +77,7 @@ def test_one_by_one(device):
     )
 
 
-@pytest.mark.executes
-def test_memory_of_a_pool(device, streams):
+def test_memory_of_a_pool(device, streams, really):
     number, (stream,) = ok(hip.hipGetDevice()), streams(1)
     pool = ok(hip.hipDeviceGetDefaultMemPool(number))
     ok(hip.hipDeviceSetMemPool(number, pool))
@@ -86,7 +85,7 @@ def test_memory_of_a_pool(device, streams):
     memory = ok(hip.hipMallocFromPoolAsync(400, pool, stream))
     ok(hip.hipMemsetD32Async(memory, 6, 100, stream))
     ok(hip.hipStreamSynchronize(stream))
-    assert read(memory, 100) == [6] * 100
+    assert read(memory, 100) == [6] * 100 or not really
     ok(hip.hipFreeAsync(memory, stream))
     assert code(hip.hipFreeAsync(memory, stream)) == E.hipErrorInvalidValue
     assert ok(hip.hipMallocFromPoolAsync(0, pool, stream)).is_ptr_null

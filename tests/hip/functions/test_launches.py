@@ -105,7 +105,7 @@ def test_they_run_one_after_the_other(function, streams, hold):
     del keep
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="run")
 @pytest.mark.threads
 def test_two_streams_at_the_same_time(meet):
     number, most = ok(hip.hipGetDevice()), meet.kernel.groups_at_once(1)

@@ -41,20 +41,19 @@ def test_a_wait_concerns_the_threads_own_stream(hold, device):
     ok(hip.hipEventQuery(event))
 
 
-@pytest.mark.executes
-def test_other_streams_are_as_given(streams, device):
+def test_other_streams_are_as_given(streams, device, really):
     (stream,) = streams(1)
     memory = ints(10)
     ok(hip.hipMemsetAsync_spt(memory, 3, 40, stream))
     ok(hip.hipStreamSynchronize_spt(stream))
-    assert read(memory, 1) == [0x03030303]
+    assert read(memory, 1) == [0x03030303] or not really
     ok(hip.hipStreamBeginCapture_spt(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeGlobal))
     assert ok(hip.hipStreamIsCapturing_spt(stream)) == hip.hipStreamCaptureStatus.hipStreamCaptureStatusActive
     ok(hip.hipMemsetAsync_spt(memory, 4, 40, stream))
     graph = ok(hip.hipStreamEndCapture_spt(stream))
     ok(hip.hipGraphLaunch_spt(ok(hip.hipGraphInstantiateWithFlags(graph, 0))))
     ok(hip.hipStreamSynchronize_spt(None))
-    assert read(memory, 1) == [0x04040404]
+    assert read(memory, 1) == [0x04040404] or not really
     assert ok(hip.hipStreamGetFlags_spt(None)) == 0
     assert ok(hip.hipStreamGetPriority_spt(stream)) == 0
 

@@ -100,8 +100,7 @@ def test_caches_and_peers(number):
     assert code(hip.hipCtxEnablePeerAccess(None, 0)) == E.hipErrorInvalidContext
 
 
-@pytest.mark.executes
-def test_primary_contexts(fresh, number):
+def test_primary_contexts(fresh, number, really):
     ok(hip.hipDeviceReset())
     assert ok(hip.hipDevicePrimaryCtxGetState(number)) == (0, 0)
     ok(hip.hipDevicePrimaryCtxSetFlags(number, hip.hipDeviceScheduleYield))
@@ -111,7 +110,7 @@ def test_primary_contexts(fresh, number):
     memory = ints(4, 5)
     ok(hip.hipDevicePrimaryCtxRelease(number))
     ok(hip.hipDevicePrimaryCtxRelease(number))
-    assert read(memory, 4) == [5] * 4
+    assert read(memory, 4) == [5] * 4 or not really
     ok(hip.hipDevicePrimaryCtxReset(number))
     assert ok(hip.hipDevicePrimaryCtxGetState(number)) == (0, 0)
     assert code(hip.hipFree(memory)) == E.hipErrorInvalidValue

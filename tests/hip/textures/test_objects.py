@@ -79,14 +79,13 @@ def test_descriptions(array):
         assert code(ask(texture)) == code(ask(None)) == E.hipErrorInvalidValue
 
 
-@pytest.mark.executes
-def test_by_the_drivers_structures(array, get):
+def test_by_the_drivers_structures(array, get, really):
     given, out = hip.HIP_RESOURCE_DESC(), ints(N)
     given.res.array.hArray = array
     how = hip.HIP_TEXTURE_DESC(flags=hip.HIP_TRSF_READ_AS_INTEGER)
     texture = ok(hip.hipTexObjectCreate(given, how, None))
     ok(get(texture, out))
-    assert read(out, N) == list(range(N))
+    assert read(out, N) == list(range(N)) or not really
     assert ok(hip.hipTexObjectGetResourceDesc(texture)).res.array.hArray == array
     assert ok(hip.hipTexObjectGetTextureDesc(texture)).flags == hip.HIP_TRSF_READ_AS_INTEGER
     assert code(hip.hipTexObjectGetResourceViewDesc(texture)) == E.hipErrorInvalidValue
@@ -291,7 +290,7 @@ def test_many_while_launches_are_out(array, get):
     ok(hip.hipDeviceSynchronize())
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="both")
 @pytest.mark.threads
 def test_two_threads(array, get, streams):
     number = ok(hip.hipGetDevice())

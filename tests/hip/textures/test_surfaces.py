@@ -118,6 +118,7 @@ def test_writing(run, begin, mode):
     assert np.array_equal(got[0][inside], two[0][inside])
 
 
+@pytest.mark.executes(reads="run")
 @pytest.mark.needs("a compiler of its own")
 def test_three_dimensions(run):
     values = np.zeros((5, 3, 4, 1), "i2")

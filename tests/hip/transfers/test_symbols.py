@@ -10,7 +10,7 @@ from ..helpers import E, K, code, instantiate, ints, read
 from .test_variables import SOURCE, compiled, int4, load, step, variable  # noqa: F401
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="step")
 def test_there_and_back(load):  # noqa: F811
     module = load()
     by, got = variable(module, b"by"), np.zeros(4, "i4")

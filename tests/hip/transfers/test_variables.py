@@ -78,7 +78,7 @@ def test_a_pointer_and_the_bytes(load, device):
         assert (attributes.isManaged, attributes.allocationFlags) == (0, 0)
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="step")
 def test_kernels_see_what_the_host_sets(load):
     module = load()
     assert step(module) == [5, 2, 0, 0]
@@ -147,7 +147,7 @@ def test_it_is_an_argument(load, function):
         assert step(module)[3] == 3
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="step")
 def test_modules_have_their_own(load):
     one, other = load(), load()
     assert variable(one, b"count") != variable(other, b"count")

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-pytestmark = [pytest.mark.executes, pytest.mark.needs("a compiler of its own", "SPIR-V", "atomics on 64 bits")]
+pytestmark = [
+    pytest.mark.executes(reads="one first block"),
+    pytest.mark.needs("a compiler of its own", "SPIR-V", "atomics on 64 bits"),
+]
 
 SOURCE = """
 struct Shape { int id; __device__ virtual float area() = 0; __device__ virtual ~Shape() { id = -1; } };
