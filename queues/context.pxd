@@ -11,7 +11,7 @@ cdef class Context:
     cdef readonly object driver  # the `DriverDevice`
     cdef readonly object entered  # the queues that threads have entered by ``with``
     cdef readonly object native_null_queue
-    cdef public object listed  # memory that keeps the list of what kernels may follow from being empty; None if not needed
+    cdef public object listed  # memory that keeps the list of what kernels may follow from being empty; or None
     cdef size_t open_devices
     cdef uint64_t number_device(self)
     cdef leave(self)

@@ -18,8 +18,8 @@ from forebay.core.driver cimport INTERRUPTED, Status
 from forebay.core.plan cimport be_plan_of
 from forebay.core.process cimport is_forked, raise_interrupt
 from forebay.core.state cimport (
-    DeviceState, IdleQueue, Statistics, captures_under_way, device_statistics, leave_to_parent, note_planned, stats_of,
-    subtract_statistics
+    DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
+    note_planned, stats_of, subtract_statistics
 )
 from forebay.events.abandoned cimport collect_abandoned
 from forebay.events.anchors cimport collect_all, collect_device, has_retired, retire_after, take_spare
@@ -434,7 +434,10 @@ cdef class Device:
         cdef Lease lease
         cdef OwnedMemory memory
         cdef Queue user = queue
-        lease = self._launch_memory.lease(self, queue, NULL if user is None else user.state, nbytes)
+        cdef QueueState* state = NULL
+        if user is not None:
+            state = user.state
+        lease = self._launch_memory.lease(self, queue, state, nbytes)
         memory = own_memory(self.state, lease, False)
         if user is not None:
             lease.free_on(user.state)

@@ -9,8 +9,8 @@ from forebay.core.uses cimport Uses
 
 cdef class OwnedMemory:
     # The driver's memory, and what is known of its uses. Whoever submits a command with it, or may submit it later, has
-    # a reference, because the allocation may be closed meanwhile. With the last reference the memory is given back after
-    # its uses; nothing else gives memory back.
+    # a reference, because the allocation may be closed meanwhile. With the last reference the memory is given back
+    # after its uses; nothing else gives memory back.
     cdef DeviceState* state  # retained
     cdef Uses* uses  # retained
     cdef readonly object native  # a `DriverMemory`, or what stands for a part of one

@@ -18,7 +18,8 @@ cdef extern from "queues/opencl/calls.hpp" namespace "forebay_cl":
     cdef enum Call:
         CALL_EnqueueNDRangeKernel, CALL_EnqueueMarkerWithWaitList, CALL_EnqueueBarrierWithWaitList
         CALL_EnqueueReadBuffer, CALL_EnqueueWriteBuffer, CALL_EnqueueCopyBuffer, CALL_EnqueueFillBuffer
-        CALL_EnqueueSVMMemcpy, CALL_EnqueueSVMMemFill, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer, CALL_SetKernelExecInfo, CALL_Flush
+        CALL_EnqueueSVMMemcpy, CALL_EnqueueSVMMemFill, CALL_SetKernelArg, CALL_SetKernelArgSVMPointer
+        CALL_SetKernelExecInfo, CALL_Flush
         CALL_Finish, CALL_WaitForEvents, CALL_GetEventProfilingInfo, CALL_SetEventCallback, CALL_SetUserEventStatus
         CALL_GetCommandQueueInfo, CALL_GetEventInfo, CALL_CreateKernel, CALL_CreateUserEvent, CALL_RetainEvent
         N_CALLS

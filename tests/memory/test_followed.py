@@ -199,7 +199,7 @@ def test_new_memory_is_reached(device, program, how):
     table = device.zeros(1, "u8")
     device.finish()
     bound = program["follow"].bind(queue, 1, 1, table, 5)
-    for turn in range(20):
+    for _ in range(20):
         new = device.zeros(1, "u4")
         table.set(np.array([new.address], "u8"))
         device.finish()

@@ -8,7 +8,6 @@ import pytest
 
 import forebay as ps
 from forebay.hiprtc.clang import find_clang
-
 from tests.helpers.observer import observe
 
 from .conftest import SIZE, after, made
