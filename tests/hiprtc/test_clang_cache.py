@@ -50,14 +50,19 @@ def folder(tmp_path, monkeypatch, header):
 def runs(monkeypatch):
     """The commands of clang that run."""
     seen = []
+    whole = compiler.run_clang
+
+    def run_clang(command, data):
+        seen.append(command)
+        return whole(command, data)
 
     def run(command, **options):
         seen.append(command)
         return subprocess.run(command, **options)
 
-    for module in (compiler, prelude):
-        monkeypatch.setattr(module, "subprocess", type("Subprocess", (), {"run": staticmethod(run),
-                            "SubprocessError": subprocess.SubprocessError, "DEVNULL": subprocess.DEVNULL}))  # fmt: skip
+    monkeypatch.setattr(compiler, "run_clang", run_clang)
+    monkeypatch.setattr(prelude, "subprocess", type("Subprocess", (), {"run": staticmethod(run),
+                        "SubprocessError": subprocess.SubprocessError, "DEVNULL": subprocess.DEVNULL}))  # fmt: skip
     return seen
 
 
