@@ -328,7 +328,10 @@ class DriverDevice(Protocol):
 
     @property
     def keeps_gil_below(self) -> int:
-        """While fewer commands than this are in flight on a queue, submitting one more surely does not block."""
+        """While fewer commands than this are in flight on a queue, submitting one more surely does not block.
+
+        While a host function is outstanding, forebay submits no more than these: see docs/architecture.md, "Locks".
+        """
 
     @property
     def priorities(self) -> tuple[int, ...]:

@@ -241,8 +241,8 @@ cdef Call* new_call(object queue, QueueState* state, object function) except NUL
 cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil:
     """Submit a call. After success the host thread may have called it already."""
     cdef Status status
+    count_host_functions(1)  # before `open_holds`, or it could be taken for a gate
     state.device.open_holds.fetch_add(1)
-    count_host_functions(1)
     status = state.driver.hold(handle, state.device.context, waits, wake, call, &call.gate)
     if status == 0:
         lock.lock()

@@ -384,7 +384,7 @@ cdef class Queue:
         `sys.unraisablehook` gets it when the device is closed or gone, or the interpreter ends. Host functions run one
         at a time.
 
-        Does not block.
+        Blocks only while the queue may be full behind another host function.
 
         Raises
         ------

@@ -491,12 +491,14 @@ cdef bint may_stay_full(QueueState* queue) noexcept nogil:
     """Return whether the driver's call for one more command may block until a host function returns. It is locked.
 
     A host function that is submitted later holds up nothing that this queue waits for. The host thread never waits
-    for room, because what it waits for could be the function that it is in.
+    for room, because what it waits for could be the function that it is in. Nor does anybody while a gate is closed,
+    which makes the holds more than the host functions: it could be this thread that opens it.
     """
-    return (
-        submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) >= queue.device.keeps_gil_below
-        and host_functions.load() != 0 and not is_host_thread
-    )
+    cdef int32_t outstanding
+    if submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) < queue.device.keeps_gil_below:
+        return False
+    outstanding = host_functions.load()
+    return outstanding != 0 and queue.device.open_holds.load() <= outstanding and not is_host_thread
 
 
 cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
