@@ -12,10 +12,10 @@ from forebay.queues.opencl import calls
 include "recorder.pxi"
 
 cdef extern from "tests/observers/opencl_calls.hpp" namespace "forebay_observer" nogil:
-    cdef cppclass ClRecord:
+    cdef cppclass MemoryRecord:
         vector[int64_t] alive()
 
-    ClRecord& state()
+    MemoryRecord& state()
     void begin_calls(Calls& table)
     void end_calls(Calls& table)
     cdef enum:
