@@ -95,7 +95,7 @@ def work_with_failures(seeds):
 class Campaign:
     """What the processes have reported."""
 
-    def __init__(self, progress, programs, failures):
+    def __init__(self, progress, programs, failures=False):
         self.failures, self.failed, self.errors = failures, 0, 0
         self.progress, self.task = progress, progress.add_task("programs", total=programs)
         self.lock = threading.Lock()
