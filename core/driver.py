@@ -447,6 +447,9 @@ class DriverDevice(Protocol):
     def error_name(self, code: int) -> str:
         """The name of an error code that an event's status gave."""
 
+    def is_lost(self, code: int) -> bool:
+        """Whether an error code says that the device is lost, so that none of its commands runs any more."""
+
     def is_out_of_memory(self, code: int) -> bool:
         """Whether an error code says that memory ran out."""
 

@@ -13,13 +13,16 @@ import numpy as np
 cimport cython
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint64_t, uintptr_t
+from libcpp.vector cimport vector
 
+from forebay.core.clock cimport note_reached
 from forebay.core.driver cimport INTERRUPTED, Status
+from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport be_plan_of
 from forebay.core.process cimport is_forked, raise_interrupt
 from forebay.core.state cimport (
     DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
-    note_planned, stats_of, subtract_statistics
+    note_planned, registered_queues, release_queue_state, stats_of, subtract_statistics
 )
 from forebay.events.abandoned cimport collect_abandoned
 from forebay.events.anchors cimport collect_all, collect_device, has_retired, retire_after, take_spare
@@ -709,6 +712,10 @@ cdef class Device:
             self._finish(self.number, raising=False)  # what host functions submit meanwhile is taken
             self._refuse_commands()
             self._finish(self.number, raising)  # what other threads have submitted before that
+        except DriverError as error:
+            if self.driver.is_lost(error.code):
+                count_as_done(self.state)
+            raise
         finally:
             self._refuse_commands()
             self._wait_for_openings()
@@ -791,6 +798,17 @@ cdef class Device:
     def _give_back_memory(self) -> None:
         self.pool._synchronized()
         self._launch_memory._synchronized()
+
+
+cdef void count_as_done(DeviceState* state):
+    """Let all of a device's work count as done: the device is lost, and nobody else will ever say so."""
+    cdef vector[QueueState*] queues
+    cdef size_t i
+    with nogil:
+        registered_queues(state, queues)
+        for i in range(queues.size()):
+            note_reached(queues[i].epochs, submitted_epoch(queues[i].epochs), NULL)
+            release_queue_state(queues[i])
 
 
 def check_flag(value: object, name: str) -> None:

@@ -8,7 +8,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.clock cimport clock_is_done, note_reached
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, INTERRUPTED, NOT_YET, Answer, Status, Waits
-from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
+from forebay.core.epochs cimport Lock, advance_submitted, completed_epoch, is_empty, submitted_epoch
 from forebay.core.marker cimport Marker, note_done, poll_marker, release_marker
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
@@ -16,6 +16,40 @@ from forebay.core.state cimport (
     release_queue_state, retain_queue_state
 )
 from forebay.sync.ordering cimport Order, await_event, begin_command, carry_pending, submit_waits, take_marker
+
+
+cdef Lock waiting_lock
+cdef vector[QueueState*] waited_for  # an entry for each thread that is inside the driver's finish
+
+
+cdef void enter_wait(QueueState* queue) noexcept nogil:
+    """Keep the driver's queue: its Queue may be dropped meanwhile, and its work may be known to be done before the
+    driver returns. The queue is locked.
+    """
+    waiting_lock.lock()
+    waited_for.push_back(queue)
+    waiting_lock.unlock()
+
+
+cdef void leave_wait(QueueState* queue) noexcept nogil:
+    cdef size_t i
+    waiting_lock.lock()
+    for i in range(waited_for.size()):
+        if waited_for[i] == queue:
+            waited_for[i] = waited_for.back()
+            waited_for.pop_back()
+            break
+    waiting_lock.unlock()
+
+
+cdef bint is_waited_for(QueueState* queue) noexcept nogil:
+    cdef bint found = False
+    cdef size_t i
+    waiting_lock.lock()
+    for i in range(waited_for.size()):
+        found = found or waited_for[i] == queue
+    waiting_lock.unlock()
+    return found
 
 
 cdef Status look(QueueState* queue, bint* done) noexcept nogil:
@@ -31,7 +65,7 @@ cdef Status lock_with_waits(QueueState* queue) noexcept nogil:
     """Lock the queue and submit all its waits. On failure the queue is not locked."""
     cdef Status status
     queue.lock.lock()
-    if queue.adopted:
+    if queue.adopted and not is_closed(queue):
         advance_submitted(queue.epochs)  # for the commands that it got from outside forebay
     status = carry_pending(queue)
     if status != 0:
@@ -178,9 +212,12 @@ cdef Status finish_own(QueueState* queue) noexcept nogil:
     if not clock_is_done(queue.clock):
         # A finish may not tell whether a wait failed, and then the other queues may still be at work. A marker does.
         status = take_marker(queue, FOR_HOST, &marker)
+    if status == 0:
+        enter_wait(queue)
     queue.lock.unlock()
     if status == 0:
         status = queue.driver.finish(queue.handle)
+        leave_wait(queue)
     if marker != NULL:
         if status == 0 and marker.event != NULL:
             reached = marker.driver.event_status(marker.event)

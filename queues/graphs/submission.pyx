@@ -23,6 +23,10 @@ from forebay.sync.ordering cimport (
 )
 
 
+cdef enum:
+    MOST_TRIES = 100
+
+
 cdef cppclass Run:
     """A launch in progress. The queue is locked."""
     Order order
@@ -157,18 +161,28 @@ cdef Status join_touched(QueueState* queue, Submission* submission, Run* run) no
 
 
 cdef void finish_touched(QueueState* queue, Submission* submission, Run* run) noexcept nogil:
-    """Wait on the host for the lanes, because `join_touched` failed. No lock is held."""
-    cdef void* event = NULL
-    cdef size_t lane
+    """Wait on the host for the lanes, because `join_touched` failed. No lock is held.
+
+    Nobody else knows of what they were given, so a wait that fails is tried again, as long as there is any hope.
+    """
+    cdef size_t lane, i
     for lane in range(1, submission.lanes.size()):
-        if not run.touched >> lane & 1:
-            continue
-        if queue.driver.finish != NULL:
-            queue.driver.finish(submission.lanes[lane])
-            continue
-        if queue.driver.marker(submission.lanes[lane], no_waits(), FOR_HOST, &event) == 0:
-            queue.driver.wait_events(queue.device.context, Waits(1, &event), NULL)
-            queue.driver.release_event(event)
+        if run.touched >> lane & 1:
+            for i in range(MOST_TRIES):
+                if finish_lane(queue, submission.lanes[lane]) == 0:
+                    break
+
+
+cdef Status finish_lane(QueueState* queue, void* handle) noexcept nogil:
+    cdef void* event = NULL
+    cdef Status status
+    if queue.driver.finish != NULL:
+        return queue.driver.finish(handle)
+    status = queue.driver.marker(handle, no_waits(), FOR_HOST, &event)
+    if status == 0:
+        status = queue.driver.wait_events(queue.device.context, Waits(1, &event), NULL)
+        queue.driver.release_event(event)
+    return status
 
 
 cdef void note_launch(QueueState* queue, Submission* submission) noexcept nogil:

@@ -25,6 +25,7 @@ KEEPS_GIL_BELOW = 512
 # From forebay's priorities (lower is more urgent, as in HIP) to ze_command_queue_priority_t.
 PRIORITIES = {-1: 2, 0: 0, 1: 1}
 
+DEVICE_LOST = 0x70000001
 OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # host memory, device memory, unsupported size
 
 
@@ -195,6 +196,10 @@ class LevelZeroDevice:
     def error_name(self, code: int) -> str:
         """The ZE_RESULT_… name of an error code. Codes of commands come negated."""
         return loader.result_name(abs(code))
+
+    def is_lost(self, code: int) -> bool:
+        """Whether the code means that the device is lost."""
+        return abs(code) == DEVICE_LOST
 
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code means that memory ran out."""

@@ -306,6 +306,10 @@ class OpenCLDevice:
         name = status_code.to_string(code, default_format="%d")
         return f"CL_{name}" if not name.lstrip("-").isdigit() else f"error {code}"
 
+    def is_lost(self, code: int) -> bool:
+        """Always False: OpenCL has no such error."""
+        return False
+
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code means that memory ran out."""
         return code in (-4, -5, -6)

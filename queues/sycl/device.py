@@ -345,6 +345,10 @@ class SyclDevice:
         """The same name for all codes: dpctl's C interface has no error codes."""
         return GATE_FAILED
 
+    def is_lost(self, code: int) -> bool:
+        """Always False: dpctl's C interface has no error codes."""
+        return False
+
     def is_out_of_memory(self, code: int) -> bool:
         """Always False: an allocation that fails raises the error itself."""
         return False

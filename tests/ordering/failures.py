@@ -62,13 +62,31 @@ class FailingProgram(MixedProgram):
 class FailingPlayer(MixedPlayer):
     """Goes on after an operation that failed."""
 
+    def __init__(self, program, alone):
+        self.over = False
+        super().__init__(program, alone)
+
     def play_one(self, *operation):
+        if self.over:
+            return
         try:
             super().play_one(*operation)
         except ps.Error as error:
             self.program.errors.append(error)
             for queue in self.queues:  # one may be forgotten, and no other be made in its place
                 self.program.adopt(queue)
+            self.over = not self.settle()
+
+    def settle(self):
+        """Wait for all: of a graph that failed a part may run, and the program would race with it. Returns whether it
+        succeeded.
+        """
+        self.program.open()
+        for _ in range(50):
+            with contextlib.suppress(ps.Error):
+                self.program.device.finish()
+                return True
+        return False
 
 
 class FailingBench:

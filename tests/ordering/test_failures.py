@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import threading
 import weakref
 
 import numpy as np
@@ -257,6 +258,36 @@ def test_a_query_that_fails_is_no_failure_of_the_command(device, kernels, buffer
     assert (caught.value.call, caught.value.name) == (calls.driver.QUERY, calls.driver.FAILURE[1])
     event.wait()
     assert event.query()
+
+
+@pytest.mark.threads
+@pytest.mark.needs("OpenCL")
+def test_a_queue_that_a_thread_waits_for_is_not_released(device, calls):
+    import pyopencl as cl
+
+    context = cl.Context([device.info.native])
+    own = ps.Device.from_pyopencl(context)
+    queue = ps.Queue.from_pyopencl(cl.CommandQueue(context))
+    queue.fill(own.empty(64, "u4"), 1)
+    handle = calls.handle_of(queue)
+
+    def released():
+        for _ in range(20):
+            own.empty(1).close()  # gives back what is done
+        return any(call.name == calls.driver.RELEASE_QUEUE and call.object == handle for call in calls.log)
+
+    calls.driver.pause(calls.driver.FINISH)
+    thread = threading.Thread(target=own.finish)
+    thread.start()
+    calls.driver.wait_until_paused()
+    del queue
+    gc.collect()
+    seen = released()
+    calls.driver.go_on()
+    thread.join()
+    assert not seen
+    assert released()
+    own.close()
 
 
 def test_the_argument_being_set_is_unknown_after_a_failure(device, kernels, buffer, calls):

@@ -45,6 +45,16 @@ def test_it_compares_and_counts():
     assert ["wrong", "0"] in lines
 
 
+@pytest.mark.needs("no validation layer")
+def test_programs_with_calls_that_fail_end_no_process_and_leave_nothing():
+    done = python("-m", "tests.campaign", "--failures", "--programs", 50, **{VARIABLE: DEVICES[0]})
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["wrong", "0"] in lines
+    (failed,) = (line[3] for line in lines if line[:3] == ["calls", "that", "failed"])
+    assert int(failed.rstrip(";").replace(",", "")) > 50
+
+
 @pytest.mark.parametrize("seeds", [range(10), range(0, 20, 2), range(1, 20, 2)])
 def test_wrong_programs_and_those_that_end_the_process_are_named(reports, seeds):
     made = reports(WORKER)

@@ -187,6 +187,31 @@ def test_a_call_that_fails(left, opened, emulated, event_mode, name, code):
     fail_each(left, opened, emulated, event_mode, name, code)
 
 
+def test_a_device_that_is_lost_closes_and_leaves_nothing(left, opened, emulated):
+    """Nothing runs on it any more, so that all can go, whatever cannot be asked any more."""
+    emulated.start()
+    try:
+        device = opened()
+        kernel, queue = device.program(SOURCE)["advance"], device.queue()
+        buffer, host = device.empty(64, "u4"), ps.host_empty(64, "u4", device=device)
+        gate = queue._gate()
+        queue.launch(kernel, 4, 16, buffer, 1)
+        queue.copy(host, buffer)
+        for name in CALLS:
+            if not any(word in name for word in emulated.RELEASING):
+                for _ in range(200):
+                    emulated.fail(name, DEVICE_LOST, 0)
+        with pytest.raises(ps.DriverError, match="DEVICE_LOST"):
+            device.close()
+        gate.open()
+        del device, kernel, queue, buffer, host, gate
+        opened.close_all()
+        assert left() == {}
+        emulated.violations()  # it does not know that nothing runs
+    finally:
+        emulated.stop()
+
+
 def test_a_context_that_fails():
     """Devices share a context, so these calls are made for the first and the last one only: in a process of its own."""
     done = pytest_of_its_own("faults_of_contexts.py")
