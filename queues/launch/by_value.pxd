@@ -1,5 +1,5 @@
-"""Spilled arguments: bytes by value for pointer parameters. They are uploaded when they have changed, or when the kernel
-may have written to them.
+"""Spilled arguments: bytes by value for pointer parameters. They are uploaded when they have changed, or the kernel may
+have written to them.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
