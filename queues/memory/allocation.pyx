@@ -31,6 +31,7 @@ _ids = itertools.count(1, 2)  # odd, as addresses are not, and never used again
 
 
 @cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has retired it
+@cython.freelist(64)
 cdef class OwnedMemory:
     """The driver's memory of an allocation."""
 
@@ -72,6 +73,7 @@ cdef void unlink(Allocation allocation):
 
 
 @cython.no_gc_clear
+@cython.freelist(64)
 cdef class Allocation:
     """One piece of device memory, shared by the buffers that view it."""
 
