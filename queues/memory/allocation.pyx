@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 @cython.no_gc_clear  # the collector must not drop `native` before __dealloc__ has retired it
+@cython.freelist(64)
 cdef class OwnedMemory:
     """Memory of a driver, which goes back to it when nothing can reach it any more.
 
@@ -85,6 +86,7 @@ cdef void unlink(Allocation allocation):
 
 
 @cython.no_gc_clear
+@cython.freelist(64)
 cdef class Allocation:
     """One piece of device memory, shared by the buffers that view it."""
 

@@ -61,6 +61,7 @@ cdef Buffer new_buffer(Allocation allocation, size_t offset, tuple shape, object
 
 
 @cython.no_gc_clear
+@cython.freelist(64)
 cdef class Buffer:
     """A typed, C-contiguous view of device memory.
 

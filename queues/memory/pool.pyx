@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
     from forebay.queues.device import Device
 
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
+
 cdef enum:
     LOOK_AT_LOOSE = 64  # blocks that an allocation tries to merge before it cuts another one
     MANY_KINDS = 256
@@ -345,12 +348,17 @@ cdef class MemoryPool:
         cdef Kind kind = kind_of(dtype)
         cdef Buffer buffer
         cdef Lease lease
-        cdef object nbytes
-        shape = (shape,) if type(shape) is int and shape >= 0 else read_shape(shape)
-        nbytes = (shape[0] if len(<tuple> shape) == 1 else math.prod(shape)) * kind.itemsize
-        if nbytes > NO_MORE_THAN:
-            raise OutOfMemoryError(f"{nbytes} bytes: {device.name} has not so much memory")
-        lease = self.lease(device, queue, state, nbytes)
+        cdef int overflow = 0
+        cdef long long count = PyLong_AsLongLongAndOverflow(shape, &overflow) if type(shape) is int else -1
+        if count >= 0 and <size_t> count < NO_MORE_THAN // kind.itemsize:
+            shape = (shape,)
+        else:
+            shape = read_shape(shape)
+            elements = math.prod(shape)
+            if elements * kind.itemsize >= NO_MORE_THAN:
+                raise OutOfMemoryError(f"{elements * kind.itemsize} bytes: {device.name} has not so much memory")
+            count = elements
+        lease = self.lease(device, queue, state, <size_t> count * kind.itemsize)
         buffer = Buffer.__new__(Buffer)
         buffer.allocation = new_allocation(device, own_memory(self.state, lease, False))
         buffer.shape = shape

@@ -200,10 +200,10 @@ class Place:
             self.allocation, offset = found
             part = self.allocation.part(offset, nbytes)
             self.buffer, self.host = (part, None) if isinstance(part, Buffer) else (None, part)
-        elif nbytes and isinstance(owner, Allocation):
+        elif nbytes and isinstance(owner, (Allocation, Buffer)):
             raise HipError(
                 hipError_t.hipErrorInvalidValue,
-                f"{what}: {address:#x} is beyond the allocation at {owner.base:#x}, or that was freed",
+                f"{what}: {address:#x} is beyond the allocation that the pointer was made for, or that was freed",
             )
         elif isinstance(owner, np.ndarray) and (not is_number or owner.ctypes.data == address):
             if owner.nbytes < nbytes:

@@ -7,8 +7,10 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport uint64_t
 from libcpp.map cimport map
+from libcpp.vector cimport vector
 from cython.operator cimport dereference, postincrement, predecrement
 
+from forebay.core.state cimport is_closed
 from forebay.hip.compiled.launch cimport Address, Handle, null_queue
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.memory.pool cimport MemoryPool, free
@@ -30,7 +32,7 @@ cdef extern from "Python.h":
     ctypedef struct Type "PyTypeObject":
         Maker tp_new
 
-cdef map[uint64_t, PyObject*] by_base  # owned
+cdef map[uint64_t, PyObject*] by_base  # owned: an Allocation, or a Buffer of the first device's pool
 
 # what `connect` has set
 cdef object allocation_class = None
@@ -82,42 +84,65 @@ def note_failures() -> None:
 # -- the map
 
 
-cdef void put(Known known):
+cdef inline object new_of(object kind):
+    """Make an object without calling its `__init__`."""
+    return (<Type*> kind).tp_new(<PyTypeObject*> kind, <PyObject*> (), NULL)
+
+
+cdef void put(uint64_t base, object thing):
     cdef PyObject* old = NULL
-    cdef Entry found = by_base.find(known.base)
-    Py_INCREF(known)
+    cdef Entry found = by_base.find(base)
+    Py_INCREF(thing)
     if found == by_base.end():
-        by_base[known.base] = <PyObject*> known
+        by_base[base] = <PyObject*> thing
         return
     old = dereference(found).second
-    dereference(found).second = <PyObject*> known
+    dereference(found).second = <PyObject*> thing
     Py_DECREF(<object> old)
 
 
-cdef Known take_out(uint64_t base):
+cdef Known known_at(uint64_t base):
+    """Return the allocation that begins there; None for none. That of a Buffer is made when it is first asked for."""
     cdef Entry found = by_base.find(base)
+    cdef Known known
     if found == by_base.end():
         return None
-    known = <Known> dereference(found).second
-    by_base.erase(found)
-    Py_DECREF(known)
+    thing = <object> dereference(found).second
+    if type(thing) is not Buffer:
+        return <Known> thing
+    known = new_of(allocation_class)
+    known.memory = thing
+    known.kind = of_device
+    known.flags = 0
+    known.pooled = True
+    known.nbytes = (<Buffer> thing).nbytes
+    known.base = base
+    found = by_base.find(base)  # again: the collector may have run Python code
+    if found == by_base.end():
+        return None
+    if dereference(found).second != <PyObject*> thing:
+        return known_at(base)
+    put(base, known)
     return known
 
 
 def enter(known: Known) -> None:
     """Make it known by its addresses. It replaces memory that a graph has freed there."""
-    put(known)
+    put(known.base, known)
 
 
 def take(uint64_t address) -> Known | None:
     """Take the allocation that begins at this address out; None when none does."""
-    return take_out(address)
+    cdef Known known = known_at(address)
+    if known is not None:
+        by_base.erase(address)
+        Py_DECREF(known)
+    return known
 
 
 def peek(uint64_t address) -> Known | None:
     """Return the allocation that begins at this address."""
-    cdef Entry found = by_base.find(address)
-    return None if found == by_base.end() else <Known> dereference(found).second
+    return known_at(address)
 
 
 cdef Known below(uint64_t address):
@@ -125,7 +150,7 @@ cdef Known below(uint64_t address):
     cdef Entry found = by_base.upper_bound(address)
     if found == by_base.begin():
         return None
-    return <Known> dereference(predecrement(found)).second
+    return known_at(dereference(predecrement(found)).first)
 
 
 def find(uint64_t address) -> tuple[Known, int] | None:
@@ -144,19 +169,16 @@ def overlaps(uint64_t address, size_t nbytes) -> bool:
 
 def all_of(int number) -> Iterator[Known]:
     """Return what is allocated on a device."""
-    cdef list found = []
+    cdef vector[uint64_t] bases
     cdef Entry each = by_base.begin()
+    cdef size_t i
     while each != by_base.end():
-        found.append(<Known> dereference(postincrement(each)).second)  # nothing that is made here runs Python code
-    return iter([known for known in found if (<Known> known).device == number])
+        bases.push_back(dereference(postincrement(each)).first)
+    found = [known_at(bases[i]) for i in range(bases.size())]
+    return iter([known for known in found if known is not None and (<Known> known).device == number])
 
 
 # -- memory in the order of a stream
-
-
-cdef inline object new_of(object kind):
-    """Make an object without calling its `__init__`."""
-    return (<Type*> kind).tp_new(<PyTypeObject*> kind, <PyObject*> (), NULL)
 
 
 cdef Queue queue_of(object stream):
@@ -166,7 +188,7 @@ cdef Queue queue_of(object stream):
         queue = null_queue
     elif isinstance(stream, Handle) and null_queue is not None:  # so that the current device is the first
         queue = (<Handle> stream).queue
-    if queue is None or queue._capture is not None or queue.closed:
+    if queue is None or queue._capture is not None or is_closed(queue.state):
         return None
     return queue
 
@@ -181,7 +203,6 @@ def hipMallocAsync(size: int, stream: Any = None) -> tuple[hipError_t, Any]:
     """
     cdef Queue queue
     cdef Buffer buffer
-    cdef Known known
     cdef Located pointer
     try:
         queue = queue_of(stream) if type(size) is int and size > 0 else None
@@ -196,18 +217,10 @@ def hipMallocAsync(size: int, stream: Any = None) -> tuple[hipError_t, Any]:
             return ok, result
     except Exception as error:
         return on_failure(error, 1)
-    known = new_of(allocation_class)
-    known.memory = buffer
-    known.kind = of_device
-    known.flags = 0
-    known.pooled = True
-    known.nbytes = buffer.nbytes
-    known.base = buffer.memory.address
-    put(known)
+    put(buffer.memory.address, buffer)
     pointer = new_of(pointer_class)
-    pointer.address = known.base
-    pointer.buffer = buffer
-    pointer._owner = known
+    pointer.address = buffer.memory.address
+    pointer.buffer = pointer._owner = buffer
     pointer._shape = buffer.shape
     if has_failed:
         note_success()
@@ -217,22 +230,28 @@ def hipMallocAsync(size: int, stream: Any = None) -> tuple[hipError_t, Any]:
 cdef bint free_common(object pointer, object stream) except -1:
     """Free memory of a pool. Returns False, and does nothing, for anything else."""
     cdef Queue queue = queue_of(stream)
+    cdef uint64_t address
     cdef Entry found
-    cdef Known known
     if queue is None or not isinstance(pointer, Address):
         return False
-    found = by_base.find((<Address> pointer).address)
+    address = (<Address> pointer).address
+    found = by_base.find(address)
     if found == by_base.end():
         return False
-    known = <Known> dereference(found).second
-    if not known.pooled or known.graph_memory is not None or known.kind not in kinds_to_free:
-        return False
+    thing = <object> dereference(found).second
+    buffer = thing
+    if type(thing) is not Buffer:
+        if not (<Known> thing).pooled or (<Known> thing).graph_memory is not None:
+            return False
+        if (<Known> thing).kind not in kinds_to_free:
+            return False
+        buffer = (<Known> thing).memory
     by_base.erase(found)  # known to nobody from here on, for `free` may let other threads run
-    Py_DECREF(known)
+    Py_DECREF(thing)
     try:
-        free(queue, queue.state, known.memory)
+        free(queue, queue.state, buffer)
     except BaseException:
-        put(known)
+        put(address, thing)
         raise
     return True
 
