@@ -1,4 +1,4 @@
-"""``with queue.capture() as graph:``. Compiled, because Python looks for signals between the lines of its own functions:
+"""``with queue.capture() as graph:``. Compiled, because Python looks for signals between the lines of its functions:
 a Ctrl-C there would come before `Capturing` could end what it has begun.
 """
 

@@ -4,9 +4,10 @@ import itertools
 from typing import TYPE_CHECKING
 
 cimport cython
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libcpp.atomic cimport memory_order_relaxed
+from libcpp.vector cimport vector
 
 from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
 from forebay.core.state cimport DeviceState, release_device_state
@@ -39,9 +40,29 @@ cdef void set_configure(Configure given):
     configure = given
 
 
-# The names of the driver's kernels, for traces, by handle: that of one that was given back may be another's later.
-names: dict[int, str] = {}
+# The name of each of the driver's kernels, for traces, and the id of its Kernel, by handle: that of one that was given
+# back may be another's later. They go with the Kernel.
+_names: dict[int, tuple[str, int]] = {}
+_handles: dict[int, set[int]] = {}
+cdef vector[uint64_t] ended  # the ids of Kernels that are gone; guarded by the GIL
 _ids = itertools.count(1)  # never used again, so a plan can never be taken for another kernel's
+
+
+def names() -> dict[int, str]:
+    """Return the names of the driver's kernels, for traces, by handle."""
+    forget_ended()
+    return {handle: name for handle, (name, _) in list(_names.items())}
+
+
+cdef int forget_ended() except -1:
+    cdef vector[uint64_t] gone
+    cdef size_t i
+    gone.swap(ended)
+    for i in range(gone.size()):
+        for handle in _handles.pop(gone[i], ()):
+            if _names.get(handle, ("", 0))[1] == gone[i]:
+                del _names[handle]
+    return 0
 
 
 cdef Kernel new_kernel(object device, DeviceState* state, object native, object identities):
@@ -122,6 +143,8 @@ cdef class Kernel:
 
     def __dealloc__(self):
         free(self.layout)
+        if self.id:
+            ended.push_back(self.id)
         if self.state != NULL:
             if not self.closed:
                 self._forget_plans()
@@ -177,7 +200,9 @@ cdef class Kernel:
             raise ClosedError(f"kernel {self.name!r} is closed")
         with finished_before_exit(f"kernel {self.name!r}"):
             handle = self.native.create(self.follows)
-        names[handle] = self.name
+        forget_ended()
+        _names[handle] = self.name, self.id
+        _handles.setdefault(self.id, set()).add(handle)
         return handle
 
     def scratch(self, name: str, size: SupportsIndex | Size) -> None:

@@ -292,7 +292,8 @@ def hipGetErrorString(hipError: Any) -> Result:
     `hipError` is a `hipError_t` or its number.
     """
     code = _code(hipError)
-    return (hipError_t.hipSuccess, CString(TEXTS.get(code, UNKNOWN).encode()))
+    text = UNKNOWN if code is None else TEXTS.get(code, UNKNOWN)
+    return (hipError_t.hipSuccess, CString(text.encode()))
 
 
 def hipDrvGetErrorName(hipError: Any) -> Result:

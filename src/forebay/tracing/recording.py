@@ -109,7 +109,7 @@ class Recorder:
             self._first = calls.begin()
             self._began_at = time.time()
             self._begin = calls.now()
-            self._kernels += [(0, handle, name) for handle, name in list(kernels.names.items())]
+            self._kernels += [(0, handle, name) for handle, name in kernels.names().items()]
             self._counters = Counters()
             watching.add(self)
             for device in list(devices._live):
