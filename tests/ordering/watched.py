@@ -54,7 +54,7 @@ class Watch:
         self.current = {}  # by thread: its operation
         self.collected = {}  # by handle: launches in open steps that were not submitted yet, in order
         self.recordings = set()  # handles of what is recorded and not submitted
-        self.users = {}  # of memory that is not the program's, by where it begins: the calls that named it, as bits
+        self.users = {}  # by where memory begins that is forebay's own: scratch, bytes by value, results, copies of arrays
 
     def handle_of(self, queue):
         return self.calls.handle_of(queue)
