@@ -24,7 +24,6 @@ class Call(NamedTuple):
     status: int
     injected: bool
     thread: int = 0  # by its identifier
-    uses: tuple[int, ...] = ()  # where the memory begins that the command names, where the observer tells
 
 
 TRANSFERS = {

@@ -14,18 +14,10 @@ using namespace forebay_cl;
 
 enum { FAILED_COMMAND = N_CALLS };  // no call: an event says that its command has failed
 
+// And the memory that kernels follow pointers to: a list of a launch must not name memory that was freed.
 struct MemoryRecord : EventRecord {
-    std::unordered_map<uintptr_t, uintptr_t> addresses;  // of memory objects made while observed
-    std::unordered_map<uintptr_t, std::unordered_map<uint32_t, uintptr_t>> arguments;  // by kernel: those that are memory
-    // What kernels follow pointers to: a list of a launch must not name memory that was freed.
     std::unordered_set<int64_t> freed;  // from the moment in which the driver is about to free it
     std::unordered_map<uintptr_t, std::vector<int64_t>> lists;  // by kernel object
-
-    // Where the memory object begins; an object from before the observation stands for itself.
-    uintptr_t address_of(void *object) {
-        auto found = addresses.find(word(object));
-        return found == addresses.end() ? word(object) : found->second;
-    }
 
     void check_list(uintptr_t kernel) {
         auto found = lists.find(kernel);
@@ -62,37 +54,6 @@ template <int function, class R, class... A> struct Wrapper {
     static int64_t made(EventRecord& s, uintptr_t event) {
         s.references[++s.newest_serial] = 1;
         return s.serials[event] = s.newest_serial;
-    }
-
-    static void follow_memory(MemoryRecord& s, const std::tuple<A...>& all, R result, Call& seen) {
-        if constexpr (function == CALL_CreateBuffer)
-            s.addresses[word(result)] = std::get<3>(all) ? word(std::get<3>(all)) : word(result);
-        if constexpr (function == CALL_CreateSubBuffer)
-            s.addresses[word(result)] = s.address_of(std::get<0>(all)) + *(const size_t *) std::get<3>(all);
-        if constexpr (function == CALL_ReleaseKernel) s.arguments.erase(seen.object);
-        if constexpr (function == CALL_SetKernelArgSVMPointer)
-            s.arguments[seen.object][std::get<1>(all)] = word(std::get<2>(all));
-        if constexpr (function == CALL_SetKernelArg) {
-            void *value = nullptr;
-            if (std::get<2>(all) == sizeof value && std::get<3>(all)) value = *(void *const *) std::get<3>(all);
-            if (s.addresses.count(word(value))) s.arguments[seen.object][std::get<1>(all)] = s.address_of(value);
-            else s.arguments[seen.object].erase(std::get<1>(all));
-        }
-        if constexpr (function == CALL_EnqueueNDRangeKernel)
-            for (auto& argument : s.arguments[seen.kernel]) seen.uses.push_back(argument.second);
-        if constexpr (function == CALL_EnqueueReadBuffer || function == CALL_EnqueueWriteBuffer)
-            seen.uses.push_back(s.address_of(std::get<1>(all)) + std::get<3>(all));
-        if constexpr (function == CALL_EnqueueCopyBuffer) {
-            seen.uses.push_back(s.address_of(std::get<1>(all)) + std::get<3>(all));
-            seen.uses.push_back(s.address_of(std::get<2>(all)) + std::get<4>(all));
-        }
-        if constexpr (function == CALL_EnqueueFillBuffer)
-            seen.uses.push_back(s.address_of(std::get<1>(all)) + std::get<4>(all));
-        if constexpr (function == CALL_EnqueueSVMMemcpy) {
-            seen.uses.push_back(word(std::get<2>(all)));
-            seen.uses.push_back(word(std::get<3>(all)));
-        }
-        if constexpr (function == CALL_EnqueueSVMMemFill) seen.uses.push_back(word(std::get<1>(all)));
     }
 
     static R call(A... args) {
@@ -153,7 +114,6 @@ template <int function, class R, class... A> struct Wrapper {
             if constexpr (function == CALL_GetEventInfo) seen.detail = *(int32_t *) std::get<3>(all);
             if constexpr (function == CALL_RetainEvent) s.count(seen.event, 1);
             if constexpr (function == CALL_ReleaseEvent) s.count(seen.event, -1);
-            follow_memory(s, all, result, seen);
         }
         s.log.push_back(std::move(seen));
         return result;

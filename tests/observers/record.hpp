@@ -25,7 +25,6 @@ struct Call {
     int64_t status = 0;
     bool injected = false;
     uint64_t thread = (uint64_t) pthread_self();  // which made it; Python's threading.get_ident()
-    std::vector<uintptr_t> uses;  // where the device's memory begins that a command names; OpenCL's observer alone tells
 };
 
 struct Failure { int function; int64_t code; uint64_t after; };

@@ -17,7 +17,6 @@ cdef extern from "tests/observers/record.hpp" namespace "forebay_observer" nogil
         int64_t status
         cbool injected
         uint64_t thread
-        vector[uintptr_t] uses
 
     cdef cppclass Record:
         size_t size()
@@ -69,7 +68,7 @@ def read(size_t first):
     """The calls from the one with this index on, as tuples.
 
     (name, object, kernel, serials of the events waited for, serial of the event made or meant, detail, status,
-    injected, thread, uses)
+    injected, thread)
     """
     cdef vector[Seen] found
     cdef size_t i
@@ -77,7 +76,7 @@ def read(size_t first):
         found = record().tail(first)
     return [
         (NAMES[found[i].function], found[i].object, found[i].kernel, tuple(found[i].waits), found[i].event,
-         found[i].detail, found[i].status, found[i].injected, found[i].thread, tuple(found[i].uses))
+         found[i].detail, found[i].status, found[i].injected, found[i].thread)
         for i in range(found.size())
     ]
 

@@ -43,7 +43,6 @@ class Watch:
 
     calls: object
     pairs: int = 0  # of operations that were judged so far
-    shared: int = 0  # uses of forebay's own memory that were
     ranges: dict = field(default_factory=dict)  # by memory
     gone: list = field(default_factory=list)  # ranges
 
@@ -54,7 +53,6 @@ class Watch:
         self.current = {}  # by thread: its operation
         self.collected = {}  # by handle: launches in open steps that were not submitted yet, in order
         self.recordings = set()  # handles of what is recorded and not submitted
-        self.users = {}  # of memory that is not the program's, by where it begins: the calls that named it, as bits
 
     def handle_of(self, queue):
         return self.calls.handle_of(queue)
@@ -125,8 +123,6 @@ class Watch:
             if call.name == driver.NEW_RECORDING:
                 self.recordings.add(call.detail)
             operation = self.current.get(call.thread)
-            if kind == "command":
-                self.use(call, number)
             if kind == "command" and call.object not in self.recordings:
                 waiting = self.collected.get(call.object)
                 if waiting and call.name in (driver.LAUNCH, driver.REPLAY):
@@ -139,18 +135,6 @@ class Watch:
                     self.submitted(operation, number)
             elif kind == "barrier" and operation is not None and call.object == operation.handle:
                 operation.barrier = number
-
-    def use(self, call, number):
-        """Memory that is not the program's belongs to one command at a time."""
-        for place in call.uses:
-            if any(each.start <= place < each.end for each in self.ranges.values()):
-                continue
-            unordered = self.users.get(place, 0) & ~self.relation.after[number]
-            if unordered:
-                others = [self.relation.log[i] for i in operations_in(unordered)]
-                raise OrderError(f"{call} uses memory at {place:x} that is not ordered after {others}")
-            self.users[place] = self.users.get(place, 0) | 1 << number
-            self.shared += 1
 
     def submitted(self, operation, number, together=()):
         """A call submitted the operation, or these together: it must come after all that the operation must."""
