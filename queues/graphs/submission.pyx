@@ -165,10 +165,10 @@ cdef void finish_touched(QueueState* queue, Submission* submission, Run* run) no
 
     Nobody else knows of what they were given, so a wait that fails is tried again, as long as there is any hope.
     """
-    cdef size_t lane, i
+    cdef size_t lane
     for lane in range(1, submission.lanes.size()):
         if run.touched >> lane & 1:
-            for i in range(MOST_TRIES):
+            for _ in range(MOST_TRIES):
                 if finish_lane(queue, submission.lanes[lane]) == 0:
                     break
 

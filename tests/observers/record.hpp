@@ -105,7 +105,9 @@ struct Record {
         failures.push_back({function, code, after});
     }
 
-    void fail_at_random(const std::vector<bool>& functions, const std::vector<int64_t>& with, uint64_t by, uint64_t in) {
+    void fail_at_random(
+        const std::vector<bool>& functions, const std::vector<int64_t>& with, uint64_t by, uint64_t in
+    ) {
         std::lock_guard<std::mutex> guard(lock);
         at_random = functions;
         codes = with;

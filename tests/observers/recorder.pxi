@@ -22,7 +22,8 @@ cdef extern from "tests/observers/record.hpp" namespace "forebay_observer" nogil
         size_t size()
         vector[Seen] tail(size_t first)
         void fail(int function, int64_t code, uint64_t after)
-        void fail_at_random(const vector[cbool]& functions, const vector[int64_t]& codes, uint64_t seed, uint64_t one_in)
+        void fail_at_random(
+            const vector[cbool]& functions, const vector[int64_t]& codes, uint64_t seed, uint64_t one_in)
         void forget()
         void forgive()
         vector[string] take_violations()

@@ -93,9 +93,11 @@ def test_a_launch_that_fails_in_the_turn_that_gives_the_step_up(calls, queue, ad
                 advance(queue, x, turn + k)
     calls.fail("zeCommandListUpdateMutableCommandsExp", 0x70000003)
     calls.fail(name, 0x70000003)
-    with pytest.raises(ps.OutOfMemoryError, match=f"{name}.*kernel 'advance'"), step:
-        for k in range(3):
-            advance(queue, x, 10 + k)
+    step.__enter__()
+    for k in range(3):
+        advance(queue, x, 10 + k)
+    with pytest.raises(ps.OutOfMemoryError, match=f"{name}.*kernel 'advance'"):
+        step.__exit__(None, None, None)
     assert queue.stats.steps_given_up == 1
     with step:
         advance(queue, x, 1)
