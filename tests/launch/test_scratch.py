@@ -310,6 +310,7 @@ def small_device(device):
         return memory
 
     device.finish()
+    device._launch_memory.trim()
     with mock.patch.object(device.driver, "allocate", allocate):
         yield device
 
