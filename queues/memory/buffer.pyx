@@ -156,7 +156,7 @@ cdef class Buffer:
     def _lend(self) -> tuple[Any, int]:
         """Return the driver's memory and where this view begins. It is not handed out again, whoever has it."""
         cdef OwnedMemory memory = hold_memory(self.allocation)
-        memory.nbytes = 0
+        memory.reusable = 0
         expose(self.allocation)  # for good: forebay cannot know when the other use ends
         return memory.native, self.start
 

@@ -316,6 +316,8 @@ def test_scratch_grows_seldom(device):
 def small_device(device):
     """A device of 15 MB: its driver refuses more."""
     real, there = device.driver.allocate, []
+    if not getattr(type(real(1, "device")), "__weakrefoffset__", 0):
+        pytest.skip("nothing tells when this driver's memory goes")
 
     def allocate(nbytes, usm_type="device"):
         there[:] = [each for each in there if each[0]() is not None]
@@ -326,6 +328,7 @@ def small_device(device):
         return memory
 
     device.finish()
+    device._launch_memory.trim()
     with mock.patch.object(device.driver, "allocate", allocate):
         yield device
 

@@ -422,7 +422,7 @@ def test_queues_that_nothing_orders_get_nothing_of_each_other(queues, hold, fill
 
 
 def test_an_adopted_queue_gets_nothing_because_of_an_order(device):
-    """Commands that others submit to it carry no waits of forebay: a wait that is still to be carried says nothing."""
+    """Commands that others submit to it carry no waits of forebay, so a wait still to be carried says nothing."""
     cl = pytest.importorskip("pyopencl")
     if not isinstance(device.info.native, cl.Device):
         pytest.skip("no device of OpenCL")

@@ -9,12 +9,14 @@ from __future__ import annotations
 import ctypes
 import itertools
 import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from forebay.core.errors import NotSupportedError
-from forebay.hip.compiled.known import Known, all_of, enter, find, overlaps, peek, take
+from forebay.hip.compiled import known
+from forebay.hip.compiled.known import Known, enter, overlaps
 from forebay.hip.compiled.launch import Address
 from forebay.hip.devices import _on_reset
 from forebay.hip.enums import hipError_t, hipMemoryType
@@ -94,8 +96,10 @@ class Allocation(Known):
 
     def forget_unused(self) -> None:
         """Let go of memory of a graph whose node is gone, unless it is in use."""
-        gone = self.graph_memory is not None and (self._node is None or self._node() is None)
-        if gone and not self.graph_memory.live and peek(self.base) is self:
+        memory = self.graph_memory
+        if memory is None or memory.live or (self._node is not None and self._node() is not None):
+            return
+        if peek(self.base) is self:
             take(self.base)
 
     def from_offset(self, offset: int) -> Buffer:
@@ -141,6 +145,12 @@ class Allocation(Known):
         """Give it back; an array goes with the last reference to it."""
         if isinstance(self.memory, Buffer):
             self.memory.close()
+
+
+find: Callable[[int], tuple[Allocation, int] | None] = known.find
+peek: Callable[[int], Allocation | None] = known.peek
+take: Callable[[int], Allocation | None] = known.take
+all_of: Callable[[int], Iterator[Allocation]] = known.all_of
 
 
 def base_of(memory: GraphMemory) -> int:

@@ -30,7 +30,7 @@ from forebay.hip.enums import (
 )
 from forebay.hip.errors import SUCCESS, HipError, api, failed, record_success
 from forebay.hip.pointers import DeviceArray, HostArray, address_of
-from forebay.hip.streams import queue_of
+from forebay.hip.streams import ihipStream_t, queue_of
 from forebay.queues.capture_rules import refuse_unsafe
 from forebay.queues.device import Device
 from forebay.queues.graphs.memory import figures_of
@@ -312,6 +312,7 @@ def _free_async(dev_ptr: Any, stream: Any) -> None:
 known.connect(
     Allocation,
     DeviceArray,
+    ihipStream_t,
     hipMemoryType.hipMemoryTypeDevice,
     hipMemoryType.hipMemoryTypeManaged,
     SUCCESS,

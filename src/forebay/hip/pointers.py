@@ -236,7 +236,8 @@ class NDBuffer(Pointer):
     @property
     def shape(self) -> Shape:
         """Extents of the array."""
-        return self._shape
+        shape: Shape = self._shape
+        return shape
 
     @property
     def rank(self) -> int:

@@ -19,10 +19,11 @@ from forebay.queues.queue cimport Queue
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
     from forebay.hip.enums import hipError_t, hipMemoryType
+    from forebay.queues.graphs.memory import GraphMemory
 
 ctypedef map[uint64_t, PyObject*].iterator Entry
 
@@ -37,6 +38,7 @@ cdef map[uint64_t, PyObject*] by_base  # owned: an Allocation, or a Buffer of th
 # what `connect` has set
 cdef object allocation_class = None
 cdef object pointer_class = None
+cdef object stream_class = None
 cdef object of_device = None
 cdef tuple kinds_to_free = ()
 cdef object ok = None
@@ -51,14 +53,26 @@ cdef bint has_failed = False  # any call of this process: then successes are not
 cdef class Located(Address):
     """The base of pointers: what keeps the memory, and the shape of what is there."""
 
+    _owner: Any
+    _shape: Any
+
 
 cdef class Known:
     """The base of `Allocation`: what there is to know without looking anything up."""
+
+    memory: Any
+    kind: hipMemoryType
+    graph_memory: GraphMemory | None
+    hints: Any
+    _parts: Any
+    _node: Any
+    flags: int
 
 
 def connect(
     allocation: type[Known],
     pointer: type[Located],
+    stream: type[Handle],
     device_kind: hipMemoryType,
     managed_kind: hipMemoryType,
     result: tuple[hipError_t],
@@ -68,9 +82,9 @@ def connect(
     succeeded: Callable[[], None],
 ) -> None:
     """Set the classes, what a success returns, and who does what is off the common path: `forebay.hip.memory`."""
-    global allocation_class, pointer_class, of_device, kinds_to_free, ok, success
+    global allocation_class, pointer_class, stream_class, of_device, kinds_to_free, ok, success
     global malloc_uncommon, free_uncommon, on_failure, note_success
-    allocation_class, pointer_class, of_device = allocation, pointer, device_kind
+    allocation_class, pointer_class, stream_class, of_device = allocation, pointer, stream, device_kind
     kinds_to_free, success, ok = (device_kind, managed_kind), result, result[0]
     malloc_uncommon, free_uncommon, on_failure, note_success = malloc, free_other, failure, succeeded
 
@@ -131,7 +145,7 @@ def enter(known: Known) -> None:
     put(known.base, known)
 
 
-def take(uint64_t address) -> Known | None:
+def take(uint64_t address) -> Any:
     """Take the allocation that begins at this address out; None when none does."""
     cdef Known known = known_at(address)
     if known is not None:
@@ -140,7 +154,7 @@ def take(uint64_t address) -> Known | None:
     return known
 
 
-def peek(uint64_t address) -> Known | None:
+def peek(uint64_t address) -> Any:
     """Return the allocation that begins at this address."""
     return known_at(address)
 
@@ -153,7 +167,7 @@ cdef Known below(uint64_t address):
     return known_at(dereference(predecrement(found)).first)
 
 
-def find(uint64_t address) -> tuple[Known, int] | None:
+def find(uint64_t address) -> Any:
     """Return the allocation that an address is in, and how far in; None for memory that is not from here."""
     cdef Known known = below(address)
     if known is None or address - known.base >= max(known.nbytes, <size_t> 1):
@@ -167,7 +181,7 @@ def overlaps(uint64_t address, size_t nbytes) -> bool:
     return known is not None and known.base + known.nbytes > address
 
 
-def all_of(int number) -> Iterator[Known]:
+def all_of(int number) -> Any:
     """Return what is allocated on a device."""
     cdef vector[uint64_t] bases
     cdef Entry each = by_base.begin()
@@ -186,7 +200,9 @@ cdef Queue queue_of(object stream):
     cdef Queue queue = None
     if stream is None:
         queue = null_queue
-    elif isinstance(stream, Handle) and null_queue is not None:  # so that the current device is the first
+    elif null_queue is not None and (  # then the current device of all threads is the first
+        type(stream) is stream_class or isinstance(stream, Handle)
+    ):
         queue = (<Handle> stream).queue
     if queue is None or queue._capture is not None or is_closed(queue.state):
         return None
@@ -232,7 +248,7 @@ cdef bint free_common(object pointer, object stream) except -1:
     cdef Queue queue = queue_of(stream)
     cdef uint64_t address
     cdef Entry found
-    if queue is None or not isinstance(pointer, Address):
+    if queue is None or type(pointer) is not pointer_class and not isinstance(pointer, Address):
         return False
     address = (<Address> pointer).address
     found = by_base.find(address)
