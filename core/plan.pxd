@@ -89,7 +89,7 @@ cdef cppclass Plan:
     vector[char] values  # the packed block as last set
     vector[char] known  # per argument: 0 when it was never set, or setting it failed
     bint all_known
-    uint64_t followed  # the version of the list of memory that the kernel has, see core/followed; 0 for none
+    uint64_t followed  # the version of the list of memory that the kernel has, see Followed; 0 for none
     uint64_t argument_bytes  # the bytes that a launch would set if nothing were remembered
     vector[Spill] spills  # one for each parameter as soon as one has spilled
     PyObject* snapshot  # the Snapshot of its scratch; owned, NULL before the first

@@ -18,10 +18,9 @@ from cpython.object cimport PyObject
 from forebay.core.clock cimport Clock
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Driver, Geometry, Status
 from forebay.core.epochs cimport Epochs, Lock
-from forebay.core.followed cimport Followed
 from forebay.core.marker cimport Marker
 from forebay.core.plan cimport Plan
-from forebay.core.uses cimport Point
+from forebay.core.uses cimport Followed, Point
 
 
 # The only list of counters. `Stats` has the same names, and `allocations`.

@@ -12,10 +12,9 @@ from cython.operator cimport dereference, preincrement
 from forebay.core.clock cimport release_clock
 from forebay.core.driver cimport Driver, Status
 from forebay.core.epochs cimport is_empty, new_epochs, release_epochs, retain_epochs, submitted_epoch
-from forebay.core.followed cimport copy_list
 from forebay.core.marker cimport Marker, release_marker
 from forebay.core.plan cimport Plan, delete_plan
-from forebay.core.uses cimport Point
+from forebay.core.uses cimport Point, copy_list
 
 from forebay.core.stats import Stats
 

@@ -722,10 +722,11 @@ cdef class Device:
             collect_all(self.state)  # what a gate delayed, because it still counted
             self._disband()
             collect_all(self.state)
-            self.pool.trim()
-            self._launch_memory.trim()
             if self._context.open_devices == 0:
                 release_idle_queues(self.state)
+            self.pool.trim()
+            self._launch_memory.trim()
+            collect_all(self.state)  # what these have given back
             log.debug("closed %s", self.name)
 
     def _refuse_commands(self) -> None:

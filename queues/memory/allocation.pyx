@@ -9,14 +9,16 @@ from libc.stdint cimport uintptr_t
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.core.followed cimport list_memory, unlist_memory
 from forebay.core.state cimport DeviceState, release_device_state
-from forebay.core.uses cimport Point, new_uses, points_of, release_uses, retain_uses
+from forebay.core.uses cimport (
+    Point, list_memory, new_uses, points_of, release_uses, retain_uses, unlist_memory
+)
 from forebay.events.anchors cimport retire_memory
 
 from forebay.core.errors import ClosedError
 
 if TYPE_CHECKING:
+    from forebay.core.driver import DriverMemory
     from forebay.queues.device import Device
 
 
@@ -29,6 +31,8 @@ cdef class OwnedMemory:
     ----------
     native : DriverMemory
     """
+
+    native: DriverMemory
 
     def __dealloc__(self):
         cdef vector[Point] points

@@ -149,7 +149,7 @@ class FailingBench:
 
     def count(self):
         """Count what was called so far, and drop the record of it."""
-        for name, *_, status, injected in self.driver.read(0):
+        for name, *_, status, injected, _thread in self.driver.read(0):
             self.failed += injected
             self.counts[name] += status == 0 and not injected
         self.driver.forget()

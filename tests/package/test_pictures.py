@@ -73,5 +73,5 @@ def test_the_short_way_is_in_the_order_of_the_calls():
 def test_the_long_way_is_in_the_order_of_the_calls():
     source = (ROOT / "queues/launch/launch.pyx").read_text(encoding="utf-8")
     text = calls_of("launch_gathered", source)
-    found = [text.index(f"{name}(") for name in ("begin_command", "submit_launch", "end_command")]
+    found = [text.index(f"{name}(") for name in ("begin_command", "submit_launch", "end_uploads")]
     assert found == sorted(found)
