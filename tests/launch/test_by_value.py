@@ -367,7 +367,7 @@ def test_what_a_kernel_wrote_into_its_bytes_is_lost(device, make_queue, kernels,
         assert out.get(queue=queue)[0] == BUMPED
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="found")
 @pytest.mark.parametrize("form", LAUNCHES)
 def test_what_a_kernel_wrote_is_lost_behind_a_gate_too(device, make_queue, kernels, hold, form):
     """The staging memory goes round and grows, and launches of two threads' worth of bytes share it."""

@@ -24,7 +24,7 @@ ONE_IN = (5, 15, 50, 200)  # calls of a function, of which one fails
 LIVES = {
     "opencl": (
         (("clSVMAlloc",), ("clSVMFree",)),
-        (("clCreateBuffer", "clRetainMemObject"), ("clReleaseMemObject",)),
+        (("clCreateBuffer", "clCreateSubBuffer", "clRetainMemObject"), ("clReleaseMemObject",)),
         (("clRetainCommandQueue",), ("clReleaseCommandQueue",)),
         (("clRetainKernel", "clCreateKernel"), ("clReleaseKernel",)),
         (("clRetainContext",), ("clReleaseContext",)),
@@ -124,6 +124,7 @@ class FailingBench:
             self.bench.__exit__(kind, error, traceback)
             del self.bench
             gc.collect()
+            self.wait_for_host_thread()
             if self.backend != "level_zero":
                 events = self.driver.events_alive(None)
             self.count()
@@ -146,6 +147,13 @@ class FailingBench:
         if left:
             raise LeakError(f"left after closing: {left}")
         assert not violations, "\n".join(violations)
+
+    def wait_for_host_thread(self):
+        """Let it give back what it had last: it may have dropped a device, and calls one function after the other."""
+        if EXECUTES:
+            with ps.Device(self.name, private=True) as device:
+                device.null_queue.host(gc.collect)
+                device.finish()
 
     def count(self):
         """Count what was called so far, and drop the record of it."""
