@@ -12,8 +12,8 @@ from forebay.core.uses cimport Point
 
 # The first two may be called by destructors. What they get is kept for as long as needed.
 # Gives memory back to its driver, and nothing else does: when these points are reached, which it takes over, and when
-# the launches that follow pointers, submitted while it was listed, are done. `reusable` is its size if it may be handed out
-# again by `take_spare`, else 0.
+# the launches that follow pointers, submitted while it was listed, are done. `reusable` is its size if it may be handed
+# out again by `take_spare`, else 0.
 cdef void retire_memory(DeviceState* device, object memory, vector[Point]& points, size_t reusable)
 # Anything but memory, until the queue with these epochs has reached this one; NULL for what no command uses
 cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch)

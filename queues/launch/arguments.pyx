@@ -157,9 +157,9 @@ cdef class ByValue:
 
     The kernel gets a pointer to a copy of the bytes on the device. The copy is updated before the kernel runs; if the
     pointer is const, only when the bytes have changed since the last launch of this kernel on this queue. Anything the
-    kernel writes there is lost. The launch takes the bytes as they are when it is called; they may be changed as soon as
-    it returns. The ByValue may be used again. ``bytes``, NumPy structured scalars and ctypes structures do not need to
-    be wrapped.
+    kernel writes there is lost. The launch takes the bytes as they are when it is called; they may be changed as soon
+    as it returns. The ByValue may be used again. ``bytes``, NumPy structured scalars and ctypes structures do not need
+    to be wrapped.
 
     Parameters
     ----------
