@@ -122,9 +122,9 @@ struct Record {
         one_in = 0;
     }
 
-    void forget() {
+    std::vector<Call> take() {
         std::lock_guard<std::mutex> guard(lock);
-        log.clear();
+        return std::exchange(log, {});
     }
 
     std::vector<std::string> take_violations() {

@@ -24,7 +24,7 @@ cdef extern from "tests/observers/record.hpp" namespace "forebay_observer" nogil
         void fail(int function, int64_t code, uint64_t after)
         void fail_at_random(
             const vector[cbool]& functions, const vector[int64_t]& codes, uint64_t seed, uint64_t one_in)
-        void forget()
+        vector[Seen] take()
         void forgive()
         vector[string] take_violations()
         void pause(int function)
@@ -65,6 +65,15 @@ def count():
     return record().size()
 
 
+cdef list described(const vector[Seen]& found):
+    cdef size_t i
+    return [
+        (NAMES[found[i].function], found[i].object, found[i].kernel, tuple(found[i].waits), found[i].event,
+         found[i].detail, found[i].status, found[i].injected, found[i].thread)
+        for i in range(found.size())
+    ]
+
+
 def read(size_t first):
     """The calls from the one with this index on, as tuples.
 
@@ -72,14 +81,9 @@ def read(size_t first):
     injected, thread)
     """
     cdef vector[Seen] found
-    cdef size_t i
     with nogil:
         found = record().tail(first)
-    return [
-        (NAMES[found[i].function], found[i].object, found[i].kernel, tuple(found[i].waits), found[i].event,
-         found[i].detail, found[i].status, found[i].injected, found[i].thread)
-        for i in range(found.size())
-    ]
+    return described(found)
 
 
 def fail(name, int64_t code, uint64_t after):
@@ -99,9 +103,12 @@ def fail_at_random(uint64_t seed, uint64_t one_in):
     record().fail_at_random(functions, codes, seed, one_in)
 
 
-def forget():
-    """Drop what was recorded so far. No other thread may be in a call."""
-    record().forget()
+def take():
+    """The calls that `read` would return from the first one on. They leave the record, and none is missed."""
+    cdef vector[Seen] found
+    with nogil:
+        found = record().take()
+    return described(found)
 
 
 def forgive():

@@ -157,10 +157,9 @@ class FailingBench:
 
     def count(self):
         """Count what was called so far, and drop the record of it."""
-        for name, *_, status, injected, _thread in self.driver.read(0):
+        for name, *_, status, injected, _thread in self.driver.take():
             self.failed += injected
             self.counts[name] += status == 0 and not injected
-        self.driver.forget()
 
     def run(self, seed):
         """Run the program of this seed while calls fail, and then one while none does.
