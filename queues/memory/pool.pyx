@@ -137,7 +137,6 @@ cdef class Lease:
 # -- the elements of a Buffer
 
 
-@cython.final
 @cython.no_gc
 cdef class Kind:
     """What a Buffer has of its dtype."""
