@@ -96,7 +96,6 @@ class Unpooled:
         raise NotImplementedError
 
 
-@cython.final
 @cython.no_gc  # it cannot be part of a cycle: the pool refers to no Python object that could refer to it
 @cython.freelist(64)
 cdef class Lease:
