@@ -129,7 +129,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
         raise
     bound.state = retain_queue_state(state)
     bound.follows = kernel.follows
-    bound.vectorcall = <vectorcallfunc> (call_following if kernel.follows else call_bound)
+    bound.vectorcall = <vectorcallfunc> (call_uncommon if kernel.follows else call_bound)
     bound.queue = queue
     bound.kernel = kernel
     bound.arguments = arguments
@@ -139,7 +139,7 @@ cdef BoundLaunch bind(object queue, QueueState* state, Kernel kernel, object gri
     if views.unusual & HAS_BYTES:
         bind_by_value(queue, state, kernel, bound.plan, packed, &views)
         if needs_uploads(bound.plan):
-            bound.vectorcall = <vectorcallfunc> call_uploading
+            bound.vectorcall = <vectorcallfunc> call_uncommon
     status = set_changed_arguments(bound.plan, packed, &bytes_set, &bytes_skipped, &failed_at)
     if status != 0:
         raise_launch_error(queue, kernel, status, failed_at)
@@ -221,7 +221,7 @@ cdef int launch_bound_uncommon(BoundLaunch bound, Status status) except -1:
     return 0
 
 
-cdef inline object call(BoundLaunch bound, bint follows, size_t flags, PyObject* keywords):
+cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
     cdef QueueState* state = bound.state
     cdef Status status = NO_PLAN
     if PyVectorcall_NARGS(flags) or keywords != NULL:
@@ -230,10 +230,7 @@ cdef inline object call(BoundLaunch bound, bint follows, size_t flags, PyObject*
         bound._check_arguments()
     if state.lock.try_lock():
         if is_ready_to_launch(state):
-            if follows:
-                status = submit_following(state, bound.plan, &bound.geometry, no_waits())
-            else:
-                status = submit_bound(state, bound.plan, &bound.geometry, no_waits())
+            status = submit_bound(state, bound.plan, &bound.geometry, no_waits())
             if status == 0:
                 count_launch(state, bound.plan)
                 note_writes(bound.kernel.written, (<PyTupleObject*> bound.arguments).ob_item)
@@ -243,16 +240,8 @@ cdef inline object call(BoundLaunch bound, bint follows, size_t flags, PyObject*
     return None
 
 
-cdef object call_bound(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
-    return call(bound, False, flags, keywords)
-
-
-cdef object call_following(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
-    return call(bound, True, flags, keywords)
-
-
-cdef object call_uploading(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
-    """Call a bound launch whose kernel may write to bytes by value: they are uploaded before."""
+cdef object call_uncommon(BoundLaunch bound, PyObject* const* arguments, size_t flags, PyObject* keywords):
+    """Call a bound launch whose kernel follows pointers, or may write to bytes by value, which are uploaded before."""
     if PyVectorcall_NARGS(flags) or keywords != NULL:
         raise ArgumentTypeError("a bound launch takes no arguments: they were bound")
     if bound.state.device.closings.load(memory_order_relaxed) != bound.closings:

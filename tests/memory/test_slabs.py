@@ -355,7 +355,7 @@ def test_no_byte_is_handed_out_before_its_time(device, pool, hold, places, steps
 
 
 @pytest.mark.threads
-@pytest.mark.executes
+@pytest.mark.executes(reads="wrong")
 def test_two_threads_on_random_sizes(device, program, pool):
     """Each frees what the other has allocated, too."""
     shared, lock, errors, wrong = [], threading.Lock(), [], []
@@ -391,9 +391,8 @@ def test_two_threads_on_random_sizes(device, program, pool):
     shared.clear()
     device.finish()
     assert not errors
-    assert not any(wrong)
-    assert len(wrong) == 60
     assert pool.used == 0
+    assert [len(wrong), *filter(None, wrong)] == [60]
 
 
 # What is not ordered

@@ -172,7 +172,7 @@ def test_a_queue_that_is_named_keeps_its_own_order(make_queue, hold, kernels, x,
     assert not free.empty
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="query")
 def test_a_copy_comes_after_writes_and_does_not_block(device, hold, kernels, x, free):
     gate = hold(free)
     write(free, kernels, x)

@@ -237,7 +237,7 @@ def test_by_the_drivers_structures(device, really):
     assert code(hip.hipMemcpyParam2D(flat)) == E.hipErrorInvalidValue
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="ok_not_ready")
 def test_in_the_order_of_the_stream(device, streams, hold):
     (stream,) = streams(1, hip.hipStreamNonBlocking)
     values = numbers(1, 4, 8)

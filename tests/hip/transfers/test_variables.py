@@ -89,7 +89,7 @@ def test_kernels_see_what_the_host_sets(load):
     assert read(variable(module, b"count"), 1) == [26]
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="step")
 @pytest.mark.parametrize(
     "call", ["hipMemcpy", "hipMemcpyDefault", "hipMemcpyAsync", "HtoD", "HtoDAsync", "DtoD", "DtoDAsync", "hipMemcpy2D",
              "hipMemset", "hipMemsetAsync", "hipMemsetD32", "int"]

@@ -115,6 +115,7 @@ def test_to_integers(compiled, name, dtype):
         assert row.tolist() == expected, (to, mode)
 
 
+@pytest.mark.executes(reads="exact other")
 def test_from_integers(compiled):
     """Conversions to float are the neighbour of the exact number on the right side."""
     calls = [(of, mode) for of in INTEGERS for mode in MODES]

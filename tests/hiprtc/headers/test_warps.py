@@ -37,6 +37,7 @@ def test_shuffles(compiled):
             assert np.array_equal(out[5], x[LANES ^ 16])
 
 
+@pytest.mark.executes(reads="row")
 def test_votes(compiled):
     source = """extern "C" __global__ void votes(const int* x, unsigned long long* out, int* all) {
         int i = threadIdx.x, lane = i % warpSize; unsigned long long* o = out + i * 8;
