@@ -1,6 +1,7 @@
 import array
 import ast
 import contextlib
+import ctypes
 import functools
 import gc
 import importlib.util
@@ -47,7 +48,7 @@ settings.load_profile("forebay")
 NOT_EXECUTED = (
     "needs kernels, copies and host functions to really run; null hardware encodes and submits but executes nothing"
 )
-BYTES = (np.ndarray, np.generic, array.array, bytes, bytearray, memoryview)
+BYTES = (np.ndarray, np.generic, array.array, ctypes.Array, bytes, bytearray, memoryview)
 READ_BACK = {"get", "item", "tolist", "tobytes", "results", "value_of", "read", "contents", "out_of", "from_dlpack"}
 """What tests call to see what the device wrote."""
 
