@@ -188,7 +188,9 @@ cdef cppclass DeviceState:
     atomic[uint64_t] closings  # how many allocations were closed; when it changes, bound launches must check again
     int blocking_captures  # how many blocking queues are captured; guarded by the null queue's lock
     atomic[uint64_t] unseen_writes  # how many launches may have written anywhere; raised under the queue's lock
-    atomic[int32_t] open_holds  # gates not opened yet: OpenCL forbids releasing anything but events meanwhile
+    atomic[int32_t] open_holds  # gates not opened yet, and host functions that have not returned
+    vector[Marker*] bridges  # retained: events of other contexts that the driver turned into gates, and opens
+    atomic[int32_t] open_bridges  # how many of these may not be open yet
 
 
 cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t keeps_gil_below) noexcept nogil
@@ -207,6 +209,8 @@ cdef void busy_queues(DeviceState* device, uint64_t owner, vector[QueueState*]& 
 cdef void begin_following(QueueState* queue) noexcept nogil
 cdef Status renew_followed(DeviceState* device, Plan* plan) noexcept nogil
 cdef void end_following(QueueState* queue, uint64_t epoch) noexcept nogil
+cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil
+cdef void forget_open_bridges(DeviceState* device) noexcept nogil  # the registry is not locked
 # Who has a plan for a kernel: the ids of queues, and 0 for idle queues. So closing a kernel asks no other queue.
 cdef void note_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil
 cdef void forget_planned(DeviceState* device, uint64_t kernel_id, uint64_t queue_id) noexcept nogil
@@ -226,6 +230,15 @@ cdef inline Status refusal(const QueueState* queue) noexcept nogil:
     if queue.barred & BY_CLOSING:
         return QUEUE_CLOSED
     return QUEUE_CAPTURED if queue.barred & BY_CAPTURE else NULL_FORBIDDEN
+
+
+cdef inline int32_t closed_gates(DeviceState* device) noexcept nogil:
+    """Return how many gates, host functions and bridges may hold up the device's queues. OpenCL forbids releasing
+    anything but events meanwhile. The registry is not locked.
+    """
+    if device.open_bridges.load() != 0:
+        forget_open_bridges(device)
+    return device.open_holds.load() + device.open_bridges.load()
 
 
 cdef inline void submit_collected(QueueState* queue) noexcept nogil:

@@ -10,9 +10,9 @@ from libcpp.vector cimport vector
 from cython.operator cimport dereference, preincrement
 
 from forebay.core.clock cimport release_clock
-from forebay.core.driver cimport Driver, Status
+from forebay.core.driver cimport DONE, Answer, Driver, Status
 from forebay.core.epochs cimport is_empty, new_epochs, release_epochs, retain_epochs, submitted_epoch
-from forebay.core.marker cimport Marker, release_marker
+from forebay.core.marker cimport Marker, release_marker, retain_marker
 from forebay.core.plan cimport Plan, delete_plan
 from forebay.core.uses cimport Point, copy_list
 
@@ -31,6 +31,7 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.blocking_captures = 0
     device.unseen_writes.store(0)
     device.open_holds.store(0)
+    device.open_bridges.store(0)
     device.listed_ended = 0
     device.closings.store(0)
     device.followed.version.store(1)
@@ -39,8 +40,43 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
 
 cdef void release_device_state(DeviceState* device) noexcept nogil:
     # At the last reference no queue is registered, because each holds one, and nothing retired is left.
+    cdef size_t i
     if device.references.fetch_sub(1, memory_order_acq_rel) == 1:
+        for i in range(device.bridges.size()):
+            release_marker(device.bridges[i])
         del device
+
+
+cdef void note_bridge(DeviceState* device, Marker* marker) noexcept nogil:
+    """Count the bridge as a closed gate, if it is one for the driver, until its event is over."""
+    if not device.driver.gates_forbid_releases:
+        return
+    device.registry_lock.lock()
+    device.bridges.push_back(retain_marker(marker))
+    device.open_bridges.fetch_add(1)
+    device.registry_lock.unlock()
+
+
+cdef void forget_open_bridges(DeviceState* device) noexcept nogil:
+    """Ask for the events themselves: that the other queue is done is known before the driver has opened its bridges."""
+    cdef vector[Marker*] asked
+    cdef Answer answer
+    cdef size_t i, kept = 0
+    device.registry_lock.lock()
+    asked.swap(device.bridges)
+    device.registry_lock.unlock()
+    for i in range(asked.size()):
+        answer = device.driver.event_status(asked[i].event)
+        if answer == DONE or answer < 0:
+            release_marker(asked[i])
+        else:
+            asked[kept] = asked[i]
+            kept += 1
+    device.open_bridges.fetch_sub(<int32_t> (asked.size() - kept))
+    device.registry_lock.lock()
+    for i in range(kept):
+        device.bridges.push_back(asked[i])
+    device.registry_lock.unlock()
 
 
 cdef QueueState* new_queue_state(

@@ -33,6 +33,6 @@ cdef void collect_abandoned():
         if has_something(contexts[i].state):
             abandoned.push_back(contexts[i])
         else:
-            release_idle_queues(contexts[i].state)
+            release_idle_queues(contexts[i].state, 0)
             release_device_state(contexts[i].state)
             Py_DECREF(<object> contexts[i].driver)

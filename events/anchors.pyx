@@ -24,11 +24,11 @@ from forebay.core.marker cimport Marker, poll_marker, release_marker
 from forebay.core.plan cimport Plan, Staging, delete_plan
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
-    FOLLOWING, DeviceState, QueueAnchor, QueueState, Retired, find_queue, is_closed, new_retired, note_planned,
-    release_queue_state, retain_queue_state, retire, retire_plan
+    FOLLOWING, DeviceState, QueueAnchor, QueueState, Retired, closed_gates, find_queue, is_closed, new_retired,
+    note_planned, release_queue_state, retain_queue_state, retire, retire_plan
 )
 from forebay.core.uses cimport Point, release_points
-from forebay.events.queue_ends cimport drain_orphans, end_queue
+from forebay.events.queue_ends cimport drain_orphans, end_queue, release_idle_queues
 from forebay.sync.finish cimport is_waited_for
 from forebay.sync.ordering cimport mark_alone, take_point
 
@@ -38,6 +38,7 @@ ctypedef pair[size_t, PyObject*] SparePair
 cdef enum:
     AT_ONCE = 8  # queues that one collection looks at
     BUSY_AT_ONCE = 2  # after so many on which nothing is done it stops; the next one begins with others
+    SPARE_QUEUES = 64  # idle queues of the driver that are kept to be handed out again
     SPARE_STAGING = 2  # pieces of staging memory that a parameter keeps
 
 
@@ -46,7 +47,7 @@ cdef enum:
 
 cdef inline bint may_release(DeviceState* device) noexcept nogil:
     """Whether anything but events may be released (OpenCL 3.0, clSetUserEventStatus: not while a gate is closed)."""
-    return not device.driver.gates_forbid_releases or device.open_holds.load() == 0
+    return not device.driver.gates_forbid_releases or closed_gates(device) == 0
 
 
 cdef void retire_memory(DeviceState* device, object memory, vector[Point]& points, size_t reusable):
@@ -350,8 +351,9 @@ cdef void drop(DeviceState* device, vector[Retired*]& done):
     cdef vector[Retired*] kept
     cdef vector[Retired*] ended
     cdef size_t i
+    cdef bint allowed = may_release(device)
     device.registry_lock.lock()
-    if may_release(device):
+    if allowed:
         kept.swap(device.kept)
         spare.swap(device.spare)
     else:
@@ -373,6 +375,8 @@ cdef void drop(DeviceState* device, vector[Retired*]& done):
     while each != spare.end():
         Py_DECREF(<object> dereference(each).second)
         preincrement(each)
+    if allowed:
+        release_idle_queues(device, SPARE_QUEUES)
 
 
 cdef object take_spare(DeviceState* device, object size):

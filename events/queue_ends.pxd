@@ -8,4 +8,4 @@ cdef void drain_orphans(DeviceState* device) noexcept nogil
 cdef void end_queue(QueueState* queue)  # its work is done
 # Take a queue of the driver that has ended, if there is one; the caller owns what is in it
 cdef bint take_idle_queue(DeviceState* device, int priority, bint timing, IdleQueue& idle) noexcept nogil
-cdef void release_idle_queues(DeviceState* device)
+cdef void release_idle_queues(DeviceState* device, size_t kept)

@@ -159,11 +159,14 @@ cdef bint take_idle_queue(DeviceState* device, int priority, bint timing, IdleQu
     return found
 
 
-cdef void release_idle_queues(DeviceState* device):
+cdef void release_idle_queues(DeviceState* device, size_t kept):
+    """Release all idle queues but so many."""
     cdef vector[IdleQueue] idle
     cdef size_t i, j
     device.registry_lock.lock()
-    idle.swap(device.idle_queues)
+    while device.idle_queues.size() > kept:
+        idle.push_back(device.idle_queues.back())
+        device.idle_queues.pop_back()
     device.registry_lock.unlock()
     for i in range(idle.size()):
         with nogil:

@@ -7,7 +7,9 @@ from forebay.core.clock cimport Clock, release_clock, retain_clock
 from forebay.core.driver cimport FOR_HOST, Status
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.core.marker cimport Marker, release_marker
-from forebay.core.state cimport DeviceState, QueueState, find_queue, release_queue_state, retain_queue_state
+from forebay.core.state cimport (
+    DeviceState, QueueState, closed_gates, find_queue, release_queue_state, retain_queue_state
+)
 from forebay.sync.finish cimport wait_on_host_for_all
 from forebay.sync.ordering cimport first_hold, take_point
 
@@ -53,7 +55,7 @@ cdef Status wait_for_retired(DeviceState* device) noexcept nogil:
         queues.push_back(retain_queue_state(device.draining[i]))
     device.registry_lock.unlock()
     for i in range(queues.size()):
-        epoch = submitted_epoch(queues[i].epochs) if device.open_holds.load() == 0 else free_until(queues[i])
+        epoch = submitted_epoch(queues[i].epochs) if closed_gates(device) == 0 else free_until(queues[i])
         if status == 0 and epoch > completed_epoch(queues[i].epochs):
             queues[i].lock.lock()
             status = take_point(queues[i], epoch, FOR_HOST, &marker)

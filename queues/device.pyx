@@ -723,7 +723,7 @@ cdef class Device:
             self._disband()
             collect_all(self.state)
             if self._context.open_devices == 0:
-                release_idle_queues(self.state)
+                release_idle_queues(self.state, 0)
             self.pool.trim()
             self._launch_memory.trim()
             collect_all(self.state)  # what these have given back

@@ -26,7 +26,7 @@ from forebay.core.state cimport QueueState, release_device_state
 from forebay.events.abandoned cimport collect_abandoned
 from forebay.events.anchors cimport collect_device
 from forebay.sync.ordering cimport (
-    Order, be_host_thread, begin_command, count_host_functions, end_command, note_hold, waits_of
+    Order, abort_command, be_host_thread, begin_command, count_host_functions, end_parted_command, note_hold, waits_of
 )
 
 from forebay.core.errors import ClosedError
@@ -285,9 +285,11 @@ cdef int submit_host_function(object queue, QueueState* state, object function) 
         status = begin_command(state, &order)
         if status == 0:
             status = note_hold(state)
-            if status == 0:
+            if status != 0:
+                abort_command(state, &order)
+            else:
                 status = submit_call(state, state.handle, call, waits_of(state, &order))
-            end_command(state, &order, status)
+                end_parted_command(state, &order, status)
     settle_call(queue, function, call, status == 0)
     if status != 0:
         queue._raise(status, "host function")
@@ -345,7 +347,9 @@ cdef Gate submit_gate(object queue, QueueState* state):
         status = begin_command(state, &order)
         if status == 0:
             status = note_hold(state)
-            if status == 0:
+            if status != 0:
+                abort_command(state, &order)
+            else:
                 state.device.open_holds.fetch_add(1)
                 status = state.driver.hold(
                     state.handle, state.device.context, waits_of(state, &order), NULL, NULL, &handle)
@@ -353,7 +357,7 @@ cdef Gate submit_gate(object queue, QueueState* state):
                     state.counts.events_made += 1
                 else:
                     state.device.open_holds.fetch_sub(1)
-            end_command(state, &order, status)
+                end_parted_command(state, &order, status)
     if status != 0:
         queue._raise(status, "gate")
     gate.handle = handle

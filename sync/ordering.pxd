@@ -2,7 +2,7 @@
 
 Every command calls `begin_command`, which gathers its waits. It then calls `commit_command` if the driver took it, or
 `abort_command` if not. After an abort no epoch has advanced, no clock has joined, and the null queue's list has its
-queues back. The launch path calls `is_ready_to_launch` and `count_command` instead when there is nothing to gather.
+queues back. A command that is several to the driver ends with `end_parted_command`. The launch path calls `is_ready_to_launch` and `count_command` instead when there is nothing to gather.
 """
 
 from libc.stdint cimport uint64_t
@@ -88,6 +88,8 @@ cdef Status note_hold(QueueState* queue) noexcept nogil  # before a gate or host
 cdef uint64_t first_hold(QueueState* queue) noexcept nogil  # the queue is locked
 cdef void commit_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef Status end_command(QueueState* queue, Order* order, Status status) noexcept nogil
+cdef Status end_parted_command(QueueState* queue, Order* order, Status status) noexcept nogil
+cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil  # the queue is locked
 cdef Status submit_waits(QueueState* queue, Order* order) noexcept nogil
 cdef void abort_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef void apply_command(QueueState* queue, Order* order) noexcept nogil  # commit_command without the unlocking

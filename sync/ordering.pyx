@@ -18,8 +18,8 @@ from forebay.core.marker cimport (
 )
 from forebay.core.process cimport interrupted
 from forebay.core.state cimport (
-    DeviceState, QueueState, find_queue, is_closed, refusal, release_queue_state, retain_queue_state,
-    retire_marker, submit_collected
+    DeviceState, QueueState, closed_gates, find_queue, is_closed, note_bridge, refusal, release_queue_state,
+    retain_queue_state, retire_marker, submit_collected
 )
 
 
@@ -498,7 +498,7 @@ cdef bint may_stay_full(QueueState* queue) noexcept nogil:
     if submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) < queue.device.keeps_gil_below:
         return False
     outstanding = host_functions.load()
-    return outstanding != 0 and queue.device.open_holds.load() <= outstanding and not is_host_thread
+    return outstanding != 0 and closed_gates(queue.device) <= outstanding and not is_host_thread
 
 
 cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
@@ -559,7 +559,7 @@ cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil:
         null_queue.lock.lock()  # once we hold this, its command is submitted
         null_queue.lock.unlock()
         status = gather(queue, order)
-    if status == 0 and not order.markers.empty() and queue.device.open_holds.load() != 0:
+    if status == 0 and not order.markers.empty() and closed_gates(queue.device) != 0:
         status = mark_before_hold(queue)
         if status != 0:
             abort_command(queue, order)
@@ -603,6 +603,18 @@ cdef void apply_command(QueueState* queue, Order* order) noexcept nogil:
     count_command(queue)
 
 
+cdef void leave_waits(QueueState* queue, Order* order) noexcept nogil:
+    """Count a command of waits alone. The queue's next command, or whoever asks for a marker, carries them to the
+    driver. The queue is locked.
+    """
+    cdef size_t i
+    for i in range(order.markers.size()):
+        add_pending(queue, retain_marker(order.markers[i]))
+    join_gathered(queue, order)
+    settle(queue, order)
+    count_command(queue)
+
+
 cdef void commit_command(QueueState* queue, Order* order) noexcept nogil:
     """Advance epoch, clock and list after the driver took the command and its waits. Unlocks."""
     apply_command(queue, order)
@@ -627,6 +639,21 @@ cdef Status end_command(QueueState* queue, Order* order, Status status) noexcept
         commit_command(queue, order)
     else:
         abort_command(queue, order)
+    return status
+
+
+cdef Status end_parted_command(QueueState* queue, Order* order, Status status) noexcept nogil:
+    """Commit a command that can be several commands to the driver: a marker, a gate, a host function. Unlocks.
+
+    When it fails, nobody knows which of these the driver has. They are work of the queue, which must not end before
+    them, so that a command counts; and as the waits may be missing, the next one carries them.
+    """
+    if status == 0:
+        commit_command(queue, order)
+        return 0
+    leave_waits(queue, order)
+    queue.lock.unlock()
+    end_order(order)
     return status
 
 
@@ -674,6 +701,7 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
     A marker of another context is waited for through a bridge event of this context.
     """
     cdef void* bridged = NULL
+    cdef Marker* bridge
     cdef Status status
     if marker.context == queue.device.context:
         add_wait(order, retain_marker(marker))
@@ -681,14 +709,16 @@ cdef Status add_marker(QueueState* queue, Marker* marker, Order* order) noexcept
     status = queue.driver.bridge(queue.device.context, marker.event, &bridged)
     if status == 0:
         queue.counts.events_made += 1
-        add_wait(order, new_marker(
-            marker.queue, marker.epoch, marker.clock, bridged, queue.driver, queue.device.context, FOR_DEVICE))
+        bridge = new_marker(
+            marker.queue, marker.epoch, marker.clock, bridged, queue.driver, queue.device.context, FOR_DEVICE)
+        note_bridge(queue.device, bridge)
+        add_wait(order, bridge)
     return status
 
 
 cdef bint may_be_held(QueueState* queue, Marker* marker) noexcept nogil:
     """Return whether a wait for the marker may take until a gate is opened or a host function returns."""
-    return marker.adopted or marker.context != queue.device.context or queue.device.open_holds.load() != 0
+    return marker.adopted or marker.context != queue.device.context or closed_gates(queue.device) != 0
 
 
 cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
@@ -700,7 +730,6 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
     cdef Order order
     cdef Status status
     cdef bint dropped, covered
-    cdef size_t i
     queue.lock.lock()
     status = refusal(queue)
     dropped = status == 0 and drops_wait(queue, marker)
@@ -722,11 +751,7 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
         if status != 0:
             abort_command(queue, &order)
             return status
-    for i in range(order.markers.size()):
-        add_pending(queue, retain_marker(order.markers[i]))
-    join_gathered(queue, &order)
-    settle(queue, &order)
-    count_command(queue)
+    leave_waits(queue, &order)
     if marker.context != queue.device.context:
         # The producer's device does not know of this wait, and a driver may need the producer queue until it is done.
         retire_marker(queue, retain_marker(marker))
@@ -782,8 +807,7 @@ cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept 
         return status
     status = queue.driver.marker(queue.handle, waits_of(queue, &order), use, &event)
     if status != 0:
-        abort_command(queue, &order)
-        return status
+        return end_parted_command(queue, &order, status)
     apply_command(queue, &order)
     keep_marker(queue, event, use)
     marker[0] = retain_marker(queue.marker)

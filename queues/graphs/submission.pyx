@@ -18,8 +18,8 @@ from forebay.core.uses cimport Basis, note_use
 from forebay.queues.graphs.sizes cimport is_still
 from forebay.queues.host_functions cimport Call, submit_call
 from forebay.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_at_once, conclude, count_command, end_order, may_stay_full,
-    note_hold, take_marker, waits_of
+    Order, abort_command, apply_command, begin_at_once, conclude, count_command, end_order, leave_waits,
+    may_stay_full, note_hold, take_marker, waits_of
 )
 
 
@@ -57,6 +57,16 @@ cdef inline void count_one(QueueState* queue, Run* run) noexcept nogil:
         run.waits.count = 0
 
 
+cdef void count_part(QueueState* queue, Run* run) noexcept nogil:
+    """Count a marker or host function that failed on the launch queue, as `end_parted_command` does."""
+    if run.began:
+        count_command(queue)
+    else:
+        leave_waits(queue, &run.order)
+        run.began = True
+        run.waits.count = 0
+
+
 cdef inline Waits listed(Run* run) noexcept nogil:
     cdef Waits waits
     waits.count = <uint32_t> run.list.size()
@@ -86,6 +96,8 @@ cdef Status begin_lanes(QueueState* queue, Run* run) noexcept nogil:
     if status == 0:
         run.events.push_back(run.start)
         count_one(queue, run)
+    else:
+        count_part(queue, run)
     return status
 
 
@@ -134,6 +146,8 @@ cdef Status submit_step(
         else:
             status = submit_call(queue, handle, calls[called[0]], waits)
             called[0] += status == 0
+            if status != 0 and step.lane == 0:
+                count_part(queue, run)
         if status == 0 and step.lane == 0:
             count_one(queue, run)
     if status == 0 and step.awaited:

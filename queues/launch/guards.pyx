@@ -3,7 +3,7 @@
 from cpython.object cimport PyObject
 
 from forebay.core.epochs cimport submitted_epoch
-from forebay.core.state cimport QueueState
+from forebay.core.state cimport QueueState, closed_gates
 from forebay.core.uses cimport note_use
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory
@@ -23,9 +23,9 @@ cdef list guard_buffers(object queue, QueueState* state, Kernel kernel, PyObject
     # A check waits for the launch: for ever, if that waits for a gate or a host function that this thread is to end.
     if on_host_thread():
         return guards
-    if kernel.state.open_holds.load() != 0:
+    if closed_gates(kernel.state) != 0:
         queue.device._wait_for_openings()
-        if kernel.state.open_holds.load() != 0:
+        if closed_gates(kernel.state) != 0:
             return guards
     for i in kernel.written:
         argument = <object> arguments[i]

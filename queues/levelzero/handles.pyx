@@ -156,7 +156,9 @@ cdef ZeQueue* take_join(ZeDevice* device, Status* status) noexcept nogil:
     if not device.joins.empty():
         join = device.joins.back()
         device.joins.pop_back()
-    elif not device.left_joins.empty() and ze.EventQueryStatus(device.left_joins.back().joined.handle) == 0:
+    elif not device.left_joins.empty() and device.left_joins.back().joined != NULL and (
+        ze.EventQueryStatus(device.left_joins.back().joined.handle) == 0
+    ):
         left = device.left_joins.back()
         device.left_joins.pop_back()
     device.lock.unlock()
@@ -173,7 +175,9 @@ cdef void give_back_join(ZeQueue* join) noexcept nogil:
 
 
 cdef void leave_join(ZeQueue* join, ZeEvent* joined, vector[ZeQueue*]& awaited) noexcept nogil:
-    """Leave a private list whose wait goes on, though nobody waits for it any more. Takes over the event."""
+    """Leave a private list whose wait goes on, though nobody waits for it any more. Takes over the event, NULL when
+    there is none: such a list ends with the device.
+    """
     cdef LeftJoin* left = new LeftJoin()
     cdef size_t i
     left.list = join
@@ -190,7 +194,8 @@ cdef ZeQueue* end_wait(LeftJoin* left) noexcept nogil:
     """Return the private list of a wait that is over."""
     cdef ZeQueue* join = left.list
     cdef size_t i
-    release_event(left.joined)
+    if left.joined != NULL:
+        release_event(left.joined)
     for i in range(left.awaited.size()):
         release_queue(left.awaited[i])
     del left

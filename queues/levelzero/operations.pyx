@@ -403,9 +403,10 @@ cdef Status join(ZeDevice* device, Waits events, Interrupted interrupted) noexce
         if status == INTERRUPTED:
             leave_join(list, joined, awaited)
             return status
-        if status != 0:
-            # It must not still wait for other lists when those end, nor hold up the next wait.
-            ze.CommandListHostSynchronize(list.list, UINT64_MAX)
+        # It must not still wait for other lists when those end, nor hold up the next wait.
+        if status != 0 and ze.CommandListHostSynchronize(list.list, UINT64_MAX) != 0:
+            leave_join(list, joined, awaited)
+            return status
         if joined != NULL:
             end_event(joined)
     give_back_join(list)

@@ -8,6 +8,7 @@ from forebay.hip_cpp import RefusedError, build, translate
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
+from tests.helpers.observer import EXECUTES
 
 
 class Built:
@@ -50,4 +51,6 @@ class Built:
         self.queue.launch(self.program[info.symbol], grid, block, *buffers, *more)
         for buffer, arg in zip(buffers, args, strict=True):
             if buffer is not arg:
-                arg[...] = buffer.get(queue=self.queue)
+                back = buffer.get(queue=self.queue)
+                if EXECUTES:  # or numbers of the test would become whatever the memory holds
+                    arg[...] = back

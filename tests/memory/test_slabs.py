@@ -291,10 +291,16 @@ STEPS = st.lists(
 )
 
 
+def without(given_back, begin, end):
+    """What is left of a range that was given back, when these bytes are handed out again."""
+    b, e, queue, epoch = given_back
+    return [part for part in ((b, min(e, begin), queue, epoch), (max(b, end), e, queue, epoch)) if part[0] < part[1]]
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS, switches=st.tuples(*[st.booleans()] * 2), held=st.booleans())
 def test_no_byte_is_handed_out_before_its_time(device, pool, hold, places, steps, switches, held):
-    """A model that knows of each byte the queue and the epoch at which it was freed last.
+    """A model that knows of each byte the queue and the epoch at which it was last given back.
 
     Who gets it must be that queue, or ordered after that point, or that point must be done.
     """
@@ -302,7 +308,7 @@ def test_no_byte_is_handed_out_before_its_time(device, pool, hold, places, steps
     pool.reuse_allow_internal_dependencies = False
     made = [device.queue(blocking=False) for _ in range(3)]
     gate = made[0]._gate() if held else None
-    live, freed = [], []  # (buffer, begin, end); (begin, end, queue, epoch)
+    live, freed = [], []  # (buffer, begin, end, queue, epoch of its use); (begin, end, queue, epoch)
     try:
         for what, q, k, nbytes in steps:
             queue = made[q]
@@ -311,16 +317,17 @@ def test_no_byte_is_handed_out_before_its_time(device, pool, hold, places, steps
                 buffer = queue.alloc(nbytes, "u1")
                 begin, end = buffer.address, buffer.address + nbytes
                 assert begin % 128 == 0
-                assert all(end <= b or e <= begin for _, b, e in live)
+                assert all(end <= b or e <= begin for _, b, e, _, _ in live)
                 for b, e, other, epoch in freed:
                     if b < end and begin < e and other is not queue:
                         done = other.completed >= epoch
                         ordered = switches[0] and clock.get(other.id, 0) >= epoch
                         assert done or ordered
-                live.append((buffer, begin, end))
+                freed = [part for each in freed for part in without(each, begin, end)]
                 queue.fill(buffer, 1)
+                live.append((buffer, begin, end, queue, queue.epoch))
             elif what in ("free", "free elsewhere") and live:
-                buffer, begin, end = live.pop(k % len(live))
+                buffer, begin, end, _, _ = live.pop(k % len(live))
                 if what == "free elsewhere":
                     for other in made:
                         queue.wait(other)
@@ -331,7 +338,9 @@ def test_no_byte_is_handed_out_before_its_time(device, pool, hold, places, steps
                 queue.free(buffer)
                 freed.append((begin, end, queue, queue.epoch))
             elif what == "close" and live:
-                live.pop(k % len(live))[0].close()
+                buffer, *given_back = live.pop(k % len(live))
+                buffer.close()
+                freed.append(given_back)
             elif what == "finish" and not (held and gate is not None):
                 queue.finish()
             elif what == "wait":
@@ -340,12 +349,12 @@ def test_no_byte_is_handed_out_before_its_time(device, pool, hold, places, steps
                 pool.trim(nbytes)
             elif what == "collect":
                 gc.collect(0)
-            assert pool.used >= sum(end - begin for _, begin, end in live)
+            assert pool.used >= sum(end - begin for _, begin, end, _, _ in live)
             assert pool.reserved >= pool.used
     finally:
         if gate is not None:
             gate.open()
-        for buffer, _, _ in live:
+        for buffer, *_ in live:
             buffer.close()
         live.clear()
         for queue in made:

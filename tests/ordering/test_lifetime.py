@@ -117,6 +117,19 @@ def device_queues(calls, first):
     return [call for call in calls.since(first) if call.name == calls.driver.NEW_QUEUE]
 
 
+def test_a_burst_of_queues_leaves_a_bounded_number_behind(device, kernels, calls):
+    buffer, turns = device.zeros(64, "u4"), 3
+    for _ in range(turns):
+        queues = [device.queue() for _ in range(300)]
+        for queue in queues:
+            launch(queue, kernels, buffer)
+        del queue, queues
+        device.finish()
+        made, gone = (calls.count(name) for name in (calls.driver.NEW_QUEUE, calls.driver.RELEASE_QUEUE))
+        assert made - gone <= 64
+    assert gone >= turns * (300 - 64)
+
+
 def test_queues_that_are_gone_while_held_stay_until_the_gate_opens(device, kernels, calls, hold):
     buffer = device.zeros(64, "u4")
     device.finish()

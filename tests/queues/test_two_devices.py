@@ -4,13 +4,17 @@ The second device is another context of the same one, and whatever else its driv
 a second GPU. ``python -m tests.null_levelzero --devices 2`` shows two GPUs.
 """
 
+import re
+
 import numpy as np
 import pytest
 
 import forebay as ps
+from tests.helpers.observer import observe
 from tests.helpers.refusals import refused
 
 COUNT = 1000
+RELEASES = re.compile("Free|Release(?!Event)")
 SOURCE = "kernel void fill(global int *a, int v) { a[get_global_id(0)] = v; }"
 
 
@@ -203,6 +207,30 @@ def test_a_queue_waits_for_an_event_of_another_device(device, another, queue, re
         gate.open()
         queue.finish()
     assert queue.empty
+
+
+@pytest.mark.needs("OpenCL")  # which makes a user event for the wait, and forbids to release anything before it is set
+def test_nothing_is_released_while_a_wait_for_another_device_is_open(device, another, make_queue, program):
+    """What was in use by nobody goes when the other device is done, and no gate of this one is looked at."""
+    theirs, queue, idle = another.queue(), make_queue(blocking=False), make_queue(blocking=False)
+    unused = [device.empty(1 << 20) for _ in range(3)]
+    used, kernel = device.zeros(10, "i4"), program["fill"]
+    device.finish()
+    with observe(device) as calls:
+        with theirs._gate() as gate:
+            queue.wait(theirs.record())
+            queue.launch(kernel, 1, 10, used, 1)
+            first = len(calls)
+            for buffer in unused:
+                buffer.close()
+            for value in range(3):
+                idle.fill(used, value)
+                idle.finish()
+            assert [name for name in calls.names(first) if RELEASES.search(name)] == []
+            gate.open()
+        device.finish()
+        device.empty(10)
+        assert sum("Free" in name or "MemObject" in name for name in calls.names(first)) >= 3
 
 
 @pytest.mark.executes
