@@ -222,8 +222,7 @@ def test_in_steps_memory_goes_from_launch_to_launch(make_queue, fill, pool):
     assert [set(out.tolist()) for out in outs] == [{10 * turn + part} for turn in range(20) for part in range(4)]
 
 
-@pytest.mark.needs("no validation layer")  # it finds the device left behind; why is not known yet
-@pytest.mark.executes
+@pytest.mark.executes(run=False)  # a graph's copy to pageable memory is a host function, which stays on null hardware
 def test_memory_that_a_graph_uses_is_freed_after_its_launch(make_queue, hold, fill, pool):
     queue, outs = make_queue(blocking=False), np.zeros((2, N), "i4")
     buffer = queue.alloc(N, "i4")
@@ -241,7 +240,6 @@ def test_memory_that_a_graph_uses_is_freed_after_its_launch(make_queue, hold, fi
     gate.open()
     queue.finish()
     queue.free(again)
-    del buffer, again, graph, gate  # a test that null hardware ends here must keep nothing
     assert [set(out.tolist()) for out in outs] == [{5}, {6}]
 
 
