@@ -189,6 +189,7 @@ cdef cppclass DeviceState:
     int blocking_captures  # how many blocking queues are captured; guarded by the null queue's lock
     atomic[uint64_t] unseen_writes  # how many launches may have written anywhere; raised under the queue's lock
     atomic[int32_t] open_holds  # gates not opened yet, and host functions that have not returned
+    atomic[int32_t] host_functions  # how many of these are host functions
     vector[Marker*] bridges  # retained: events of other contexts that the driver turned into gates, and opens
     atomic[int32_t] open_bridges  # how many of these may not be open yet
 

@@ -31,6 +31,7 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.blocking_captures = 0
     device.unseen_writes.store(0)
     device.open_holds.store(0)
+    device.host_functions.store(0)
     device.open_bridges.store(0)
     device.listed_ended = 0
     device.closings.store(0)

@@ -26,7 +26,8 @@ from forebay.core.state cimport QueueState, release_device_state
 from forebay.events.abandoned cimport collect_abandoned
 from forebay.events.anchors cimport collect_device
 from forebay.sync.ordering cimport (
-    Order, abort_command, be_host_thread, begin_command, count_host_functions, end_parted_command, note_hold, waits_of
+    Order, abort_command, be_host_thread, begin_command, begin_host_function, end_host_function, end_parted_command,
+    note_hold, waits_of
 )
 
 from forebay.core.errors import ClosedError
@@ -86,8 +87,7 @@ cdef void open_call(Call* call, bint failed) noexcept nogil:
     """Let the queue go on, and release the gate."""
     call.driver.open_gate(call.gate, failed)
     call.driver.release_event(call.gate)
-    call.device.open_holds.fetch_sub(1)
-    count_host_functions(-1)
+    end_host_function(call.device)
     release_device_state(call.device)
 
 
@@ -201,7 +201,7 @@ cdef bint open_held() noexcept nogil:
     lock.unlock()
     for i in range(left.size()):
         left[i].driver.open_gate(left[i].gate, False)
-        count_host_functions(-1)
+        end_host_function(left[i].device)
     return all_settled
 
 
@@ -241,8 +241,7 @@ cdef Call* new_call(object queue, QueueState* state, object function) except NUL
 cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits) noexcept nogil:
     """Submit a call. After success the host thread may have called it already."""
     cdef Status status
-    count_host_functions(1)  # before `open_holds`, or it could be taken for a gate
-    state.device.open_holds.fetch_add(1)
+    begin_host_function(state.device)
     status = state.driver.hold(handle, state.device.context, waits, wake, call, &call.gate)
     if status == 0:
         lock.lock()
@@ -251,8 +250,7 @@ cdef Status submit_call(QueueState* state, void* handle, Call* call, Waits waits
         state.counts.host_functions += 1
         state.counts.events_made += 2
     else:
-        state.device.open_holds.fetch_sub(1)
-        count_host_functions(-1)
+        end_host_function(state.device)
     return status
 
 

@@ -81,7 +81,8 @@ cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil
 cdef bint may_stay_full(QueueState* queue) noexcept nogil  # the queue is locked
 cdef Status make_room(QueueState* queue) noexcept nogil  # no lock is held
 cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
-cdef void count_host_functions(int by) noexcept nogil  # submitted ones of all devices that have not returned
+cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `open_holds` until it ends
+cdef void end_host_function(DeviceState* device) noexcept nogil
 cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil  # no lock is held
 cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil  # for one driver call: it may overwrite the list
 cdef Status note_hold(QueueState* queue) noexcept nogil  # before a gate or host function; the queue is locked

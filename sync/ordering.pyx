@@ -483,22 +483,31 @@ cdef void be_host_thread() noexcept nogil:
     is_host_thread = True
 
 
-cdef void count_host_functions(int by) noexcept nogil:
-    host_functions.fetch_add(by)
+cdef void begin_host_function(DeviceState* device) noexcept nogil:
+    host_functions.fetch_add(1)
+    device.host_functions.fetch_add(1)  # before `open_holds`, or it could be taken for a gate
+    device.open_holds.fetch_add(1)
+
+
+cdef void end_host_function(DeviceState* device) noexcept nogil:
+    device.open_holds.fetch_sub(1)
+    device.host_functions.fetch_sub(1)
+    host_functions.fetch_sub(1)
 
 
 cdef bint may_stay_full(QueueState* queue) noexcept nogil:
     """Return whether the driver's call for one more command may block until a host function returns. It is locked.
 
-    A host function that is submitted later holds up nothing that this queue waits for. The host thread never waits
-    for room, because what it waits for could be the function that it is in. Nor does anybody while a gate is closed,
-    which makes the holds more than the host functions: it could be this thread that opens it.
+    That may be one of any device, because one thread runs them all. One that is submitted later holds up nothing that
+    this queue waits for. The host thread never waits for room, because what it waits for could be the function that it
+    is in. Nor does anybody while a gate of the device is closed: it could be this thread that opens it.
     """
-    cdef int32_t outstanding
     if submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) < queue.device.keeps_gil_below:
         return False
-    outstanding = host_functions.load()
-    return outstanding != 0 and closed_gates(queue.device) <= outstanding and not is_host_thread
+    return (
+        host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.host_functions.load()
+        and not is_host_thread
+    )
 
 
 cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:

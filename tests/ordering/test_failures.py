@@ -374,6 +374,7 @@ NEVER_MADE = {
 }  # fmt: skip
 
 
+@pytest.mark.threads  # the host thread's
 @pytest.mark.parametrize("command", ["record", "timed record", "gate", "host function", "graph"])
 @pytest.mark.parametrize("what", ["MARKER", "BARRIER", "HOST_FUNCTION", "FLUSH"])
 def test_what_a_failed_call_left_in_a_queue_keeps_it(device, kernels, buffer, calls, hold, command, what):

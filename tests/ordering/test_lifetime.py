@@ -126,8 +126,8 @@ def test_a_burst_of_queues_leaves_a_bounded_number_behind(device, kernels, calls
         del queue, queues
         device.finish()
         made, gone = (calls.count(name) for name in (calls.driver.NEW_QUEUE, calls.driver.RELEASE_QUEUE))
-        assert made - gone <= 64
-    assert gone >= turns * (300 - 64)
+        assert made - gone <= 64 + 2  # and the null queue, and one that the driver's folder has for itself
+    assert gone >= turns * (300 - 66)
 
 
 def test_queues_that_are_gone_while_held_stay_until_the_gate_opens(device, kernels, calls, hold):

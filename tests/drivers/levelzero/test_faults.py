@@ -80,8 +80,11 @@ def counts_of(queue):
     return queue.epoch, stats.launches, stats.copies, stats.fills, stats.host_functions
 
 
-# These may have submitted waits or copies before the host's wait failed.
-WAITING = {"finish", "null finish", "device.finish", "query", "download", "event.wait", "event.done", "host", "wait"}
+# These may have submitted waits or copies before the host's wait failed, or a part of themselves.
+WAITING = {
+    "finish", "null finish", "device.finish", "query", "download", "event.wait", "event.done", "wait",
+    "gate", "host", "record", "timed record",
+}  # fmt: skip
 
 
 def graph_of(device, kernel, buffer):
