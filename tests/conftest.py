@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, Phase, settings
 import forebay as ps
 from forebay.core.errors import Error
 from forebay.queues.kernels import build_process
-from forebay.queues.selection import devices, select
+from forebay.queues.selection import VARIABLE, devices, select
 from tests.drivers.levelzero import validation
 from tests.helpers.refusals import refused
 
@@ -72,6 +72,13 @@ def on_null_hardware(name):
     return null_levelzero.inside() and str(name).startswith("level_zero")
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--unwatched", action="store_true",
+        help="only tests that the validation layer cannot watch, or not all of: threads, processes, what is compiled",
+    )  # fmt: skip
+
+
 def pytest_configure(config):
     validation.register(config)
     if validation.active():  # the process for building would write into the same trace
@@ -100,17 +107,31 @@ def device_of(item):
     return parameters.get("device", DEVICES[0])
 
 
+def is_about_text(item):
+    """Whether a test of the compilers uses no device: those run when none was chosen, and once is enough."""
+    return "hiprtc" in item.path.parts and "device" not in item.fixturenames
+
+
+def is_watched(item):
+    """Whether the run under the validation layer has this test, too."""
+    words = {word for mark in item.iter_markers("needs") for word in mark.args}
+    return item.get_closest_marker("threads") is None and not words & {"no validation layer", "a compiler of its own"}
+
+
 def can_run(item, known):
     """Whether a test can pass on its device. Without a device it is kept, to fail with advice."""
     info, mark = known.get(device_of(item)), executes(item)
+    if is_about_text(item) and os.environ.get(VARIABLE):
+        return False
     return not (mark and not mark.kwargs.get("run", True)) and (info is None or has(info, item))
 
 
 def pytest_collection_modifyitems(config, items):
     known = {device.name: device for device in devices()}
     there, gone = [], []
+    unwatched = config.getoption("--unwatched")
     for item in items:
-        (there if can_run(item, known) else gone).append(item)
+        (there if can_run(item, known) and not (unwatched and is_watched(item)) else gone).append(item)
     items[:] = there
     config.hook.pytest_deselected(items=gone)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import importlib.metadata
 import os
 import site
@@ -26,6 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from forebay.core.driver import DeviceInfo, Discovery, Found, numbered
+from forebay.queues.kernels.cache import BinaryCache, key_of
+from forebay.queues.opencl.identity import identity_of
 from forebay.queues.opencl.turns import POCL, turn
 
 __all__ = ["absence", "discover", "intel_cpu_runtime", "shown_to_loader", "why_unusable"]
@@ -84,8 +87,7 @@ def _describe(cl: Any, platform: Any, device: Any) -> DeviceInfo:
     bits = cl.device_type
     kinds = {"gpu": bits.GPU, "cpu": bits.CPU, "accelerator": bits.ACCELERATOR}
     kind = next((kind for kind, bit in kinds.items() if device.type & bit), "custom")
-    reason = why_unusable(device)
-    return DeviceInfo(
+    info = DeviceInfo(
         name="",  # until all are known
         backend="opencl",
         kind=kind,
@@ -96,11 +98,15 @@ def _describe(cl: Any, platform: Any, device: Any) -> DeviceInfo:
         driver_version=device.driver_version.strip(),
         compute_units=device.max_compute_units,
         memory=device.global_mem_size,
-        usable=not reason,
-        reason=reason,
-        advice=_advice(platform.name.strip(), kind) if reason else "",
+        usable=True,
+        reason="",
+        advice="",
         native=device,
     )
+    reason = why_unusable(device, info=info)
+    if not reason:
+        return info
+    return dataclasses.replace(info, usable=False, reason=reason, advice=_advice(info.platform, kind))
 
 
 def describe(device: Any) -> DeviceInfo:
@@ -110,8 +116,11 @@ def describe(device: Any) -> DeviceInfo:
     return _describe(cl, device.platform, device)
 
 
-def why_unusable(device: Any, source: str = PROBE) -> str:
-    """Build `source` on a `pyopencl.Device`. Return "" if that works, otherwise the reason in one line."""
+def why_unusable(device: Any, source: str = PROBE, info: DeviceInfo | None = None) -> str:
+    """Build `source` on a `pyopencl.Device`. Return "" if that works, otherwise the reason in one line.
+
+    With `info`, what it built is kept on disk: loading that takes a driver a tenth of what its compiler takes to start.
+    """
     import pyopencl as cl
 
     try:
@@ -120,21 +129,37 @@ def why_unusable(device: Any, source: str = PROBE) -> str:
         if not device.compiler_available:
             return "its driver has no compiler"
         context = cl.Context([device])
-        # Not cl.Program: it saves the source of a failed build in a file, warns about any compiler output, and may
-        # take the result from a cache, which would not test the compiler.
-        program = cl._cl._Program(context, source)
     except (cl.Error, RuntimeError) as error:
         return first_line(str(error))
+    cache, key = BinaryCache(), key_of("probe", *identity_of(info), source) if info else None
+    binary = cache.get(key) if key else None
+    with turn(device.platform.name.strip(), source):
+        if binary and not _build(cl, device, context, [device], [binary])[1]:
+            return ""
+        program, reason = _build(cl, device, context, source)
+    if key and not reason:
+        with contextlib.suppress(cl.Error):
+            cache.put(key, program.get_info(cl.program_info.BINARIES)[0])
+    return reason
+
+
+def _build(cl: Any, device: Any, context: Any, *made_of: Any) -> tuple[Any, str]:
+    """Return the program, and why it does not build."""
     try:
-        with turn(device.platform.name.strip(), source):
-            program._build(b"", [device])
+        # Not cl.Program: it saves the source of a failed build in a file, warns about any compiler output, and may
+        # take the result from a cache, which would not test the compiler.
+        program = cl._cl._Program(context, *made_of)
+    except (cl.Error, RuntimeError) as error:
+        return None, first_line(str(error))
+    try:
+        program._build(b"", [device])
     except (cl.Error, RuntimeError) as error:
         try:
             log = str(program.get_build_info(device, cl.program_build_info.LOG))
         except cl.Error:
             log = ""
-        return f"it cannot build a kernel: {first_line(log) or first_line(str(error))}"
-    return ""
+        return program, f"it cannot build a kernel: {first_line(log) or first_line(str(error))}"
+    return program, ""
 
 
 def first_line(text: str) -> str:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import os
-import platform
 import re
 import struct
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyopencl as cl
@@ -28,14 +24,12 @@ from forebay.queues.kernels.spirv_module import ModuleError, SpirvModule
 from forebay.queues.opencl import operations, variables
 from forebay.queues.opencl.block_shapes import let_blocks_be_flat
 from forebay.queues.opencl.discovery import INTEL_CPU
+from forebay.queues.opencl.identity import identity_of
 from forebay.queues.opencl.turns import POCL, turn
 from forebay.queues.opencl.warps_made import NO_WARPS, options_for_warps, without_warps
 
 # Without this option a driver may drop the names and types of parameters.
 REPORT_PARAMETERS = "-cl-kernel-arg-info"
-# The fields of /proc/cpuinfo that decide which code runs on a processor, on x86 and on ARM.
-DECISIVE = {"vendor_id", "cpu family", "model", "model name", "stepping", "flags",
-            "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "Features"}  # fmt: skip
 WORKER = "forebay.queues.opencl.build_worker"
 LENGTH = struct.Struct("<Q")  # of the table of parameters
 
@@ -313,14 +307,8 @@ class Builder:
 
     def _key(self) -> str:
         """The cache key. It covers everything that affects the driver's output."""
-        native, info = self._native, self._info
-        # Intel's CPU runtime reads settings, such as the processor to compile for, from these environment variables.
-        orders = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("CL_CONFIG_")]
-        return key_of(
-            "OpenCL", info.platform, native.platform.version, info.driver_version, info.version, info.description,
-            f"{native.vendor_id:x}", processor() if info.kind == "cpu" else "", str(len(orders)), *orders,
-            "SPIR-V" if isinstance(self._source, bytes) else "OpenCL C", self._source, *self._options,
-        )  # fmt: skip
+        language = "SPIR-V" if isinstance(self._source, bytes) else "OpenCL C"
+        return key_of("OpenCL", *identity_of(self._info), language, self._source, *self._options)
 
     def _restored(self, entry: Entry) -> Natives | None:
         """The kernels from the cache; None if this driver refuses them although its version matches."""
@@ -449,16 +437,6 @@ def names_in(program: cl.Program) -> list[str]:
         return [name for name in program.kernel_names.split(";") if name] if program.num_kernels else []
     except cl.Error:  # Intel's CPU runtime fails for a program without kernels
         return []
-
-
-@functools.cache
-def processor() -> str:
-    """The facts about this machine's processor that decide which code runs on it: machines may share a cache."""
-    try:
-        first = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
-    except OSError:
-        return platform.processor() or platform.machine()
-    return "\n".join(line for line in first.splitlines() if line.partition(":")[0].strip() in DECISIVE)
 
 
 def compiler_log(message: str) -> str:

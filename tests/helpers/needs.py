@@ -21,6 +21,8 @@ NEEDS = {
     # Level Zero's own; for OpenCL the tests have some
     "recordings that change": lambda info: info.backend in ("level_zero", "opencl"),
     "null hardware": lambda info: null_levelzero.inside(),
+    # For whole programs that only show what they have computed.
+    "real hardware": lambda info: not null_levelzero.inside(),
     # The layer reports every call that a driver refuses, and sees only its own process.
     "no validation layer": lambda info: not validation.active(),
     # For what compiled kernels compute: SYCL's devices share OpenCL's compiler, and the layer sees no kernel.

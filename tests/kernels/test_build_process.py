@@ -21,6 +21,8 @@ from tests.conftest import on_null_hardware
 from tests.helpers import spirv
 from tests.helpers.processes import command
 
+pytestmark = pytest.mark.needs("no validation layer")  # which sees its own process only
+
 
 @pytest.fixture(autouse=True)
 def _only_where_it_is_used(device, monkeypatch, tmp_path):

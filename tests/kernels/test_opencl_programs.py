@@ -10,7 +10,7 @@ import pytest
 
 import forebay as ps
 from forebay.queues.kernels.cache import BinaryCache
-from forebay.queues.opencl import programs
+from forebay.queues.opencl import identity, programs
 from forebay.queues.opencl.programs import Builder, Entry
 from tests.helpers import spirv
 
@@ -234,14 +234,14 @@ def test_whatever_decides_what_is_compiled_is_in_the_key(device, monkeypatch):
     keys.append(key_of(device))
     monkeypatch.undo()
     if device.info.kind == "cpu":
-        monkeypatch.setattr(programs, "processor", lambda: "another")
+        monkeypatch.setattr(identity, "processor", lambda: "another")
         keys.append(key_of(device))
     assert len({here, *keys}) == 1 + len(keys)
 
 
 def test_the_processor_is_described_by_what_does_not_change():
-    assert programs.processor()
-    assert "MHz" not in programs.processor()
+    assert identity.processor()
+    assert "MHz" not in identity.processor()
 
 
 @pytest.mark.parametrize("directive", ["#include", "# /* over\nlines */ include"])

@@ -260,6 +260,7 @@ def test_what_is_no_result_is_refused_by_name(text, tmp_path, result):
     assert "wrong.json" in done.output
 
 
+@pytest.mark.needs("no chosen device")
 def test_pictures(result, tmp_path):
     pytest.importorskip("matplotlib")
     drawn = run("plot", result, "--folder", tmp_path / "pictures").split()
@@ -272,6 +273,7 @@ def test_pictures(result, tmp_path):
 # The command line
 
 
+@pytest.mark.needs("no chosen device")
 def test_the_installed_command_is_the_same():
     text = output_of("-m", "forebay", "bench", "--help")
     assert "compare" in text

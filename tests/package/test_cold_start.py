@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import DEVICES, on_null_hardware
 from tests.helpers.processes import ROOT, command
 
-pytestmark = pytest.mark.needs("no validation layer")
+pytestmark = pytest.mark.needs("no validation layer", "the default device")
 
 CHILD = """
 import json, sys

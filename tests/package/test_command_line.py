@@ -12,7 +12,7 @@ from forebay.queues.kernels.cache import BinaryCache, key_of
 from forebay.queues.selection import devices
 from tests.helpers.processes import BUNDLED_DRIVERS, no_opencl, output_of, python
 
-pytestmark = pytest.mark.needs("no validation layer")
+pytestmark = pytest.mark.needs("real hardware")
 
 
 @pytest.fixture(scope="module", autouse=True)

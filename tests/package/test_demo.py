@@ -12,8 +12,11 @@ pytestmark = [
 ]
 
 
+REAL = pytest.mark.needs("real hardware")
+
+
 @pytest.mark.executes(reads="done")
-@pytest.mark.parametrize(("tiles", "queues"), [(2, 2), (3, 2), (1, 1)])
+@pytest.mark.parametrize(("tiles", "queues"), [(2, 2), pytest.param(3, 2, marks=REAL), pytest.param(1, 1, marks=REAL)])
 def test_the_demo_agrees_with_scipy_and_draws(tmp_path, tiles, queues):
     image = pytest.importorskip("matplotlib.image")
     done = python("-m", "examples.photo", "--output", tmp_path / "demo.png", "--tiles", tiles, "--queues", queues)

@@ -9,7 +9,7 @@ from tests.helpers.processes import python
 from tests.hip_python_examples import copy, error_of, examples_below, why_not, with_import_changed
 
 # Of the runner, not of drivers: SYCL's environment would show the same again.
-pytestmark = pytest.mark.needs("no validation layer", "the default device")
+pytestmark = pytest.mark.needs("real hardware", "the default device")
 
 PROGRAM = """
 import array

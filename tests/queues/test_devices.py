@@ -221,6 +221,35 @@ def test_a_device_that_cannot_build_a_kernel_says_what_its_compiler_said(usable,
 
 
 @about_opencl
+def test_a_compiler_that_has_worked_is_not_started_again_only_to_see_that(tmp_path, monkeypatch):
+    import pyopencl as cl
+
+    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
+    monkeypatch.delenv("FOREBAY_NO_CACHE", raising=False)
+    info, made, program = next(device for device in platforms.discover() if device.usable), [], cl._cl._Program
+
+    def make(context, *made_of):
+        made.append(made_of)
+        return program(context, *made_of)
+
+    monkeypatch.setattr(cl._cl, "_Program", make)
+    for _ in range(3):
+        assert platforms.why_unusable(info.native, info=info) == ""
+    assert [len(made_of) for made_of in made] == [1, 2, 2]  # the source, and what the driver made of it
+    (kept,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert platforms.why_unusable(info.native, info=info) == ""
+    assert len(made[-1]) == 1
+    wrong = "kernel void probe(global int *a) { a[0] = missing; }"
+    for _ in range(2):
+        assert platforms.why_unusable(info.native, wrong, info)
+        assert made[-1] == (wrong,)
+    other = replace(info, driver_version="another")
+    assert platforms.why_unusable(info.native, info=other) == ""
+    assert len(made[-1]) == 1
+
+
+@about_opencl
 def test_a_compiler_that_warns_is_still_good(usable, recwarn):
     assert platforms.why_unusable(usable, "kernel void probe(global int *a) { int unused; a[0] = 1; }") == ""
     assert not recwarn.list
