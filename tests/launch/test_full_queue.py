@@ -265,3 +265,31 @@ def test_counters_are_read_while_a_call_blocks(device):
     assert found[1] == before
     device.finish()
     assert queue.stats.fills == before.fills + 1
+
+
+@pytest.mark.threads
+@pytest.mark.executes(run=False)
+@pytest.mark.needs("OpenCL")
+def test_a_host_function_of_another_device_does_not_stop_who_is_to_open_a_gate(device, small):
+    queue, go_on, value = small.queue(blocking=False), threading.Event(), small.zeros(1, "i4")
+    thrice = small.program(SOURCE)["thrice"]
+    small.finish()
+    other = device.queue(blocking=False)
+    other.host(go_on.wait)
+    gate = queue._gate()
+
+    def submit():
+        for n in range(100):
+            queue.launch(thrice, 1, 1, value, n)
+        gate.open()
+
+    submitting = threading.Thread(target=submit, daemon=True)
+    submitting.start()
+    submitting.join(30)
+    stopped = submitting.is_alive()
+    gate.open()
+    go_on.set()
+    submitting.join()
+    other.finish()
+    assert not stopped
+    assert value.get(queue=queue).tolist() == [expected(0, range(100))]
