@@ -2,7 +2,8 @@
 
 Every command calls `begin_command`, which gathers its waits. It then calls `commit_command` if the driver took it, or
 `abort_command` if not. After an abort no epoch has advanced, no clock has joined, and the null queue's list has its
-queues back. A command that is several to the driver ends with `end_parted_command`. The launch path calls `is_ready_to_launch` and `count_command` instead when there is nothing to gather.
+queues back. A command that is several to the driver ends with `end_parted_command`. The launch path calls
+`is_ready_to_launch` and `count_command` instead when there is nothing to gather.
 """
 
 from libc.stdint cimport uint64_t
