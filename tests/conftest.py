@@ -75,7 +75,7 @@ def on_null_hardware(name):
 def pytest_addoption(parser):
     parser.addoption(
         "--unwatched", action="store_true",
-        help="only tests that the validation layer cannot watch, or not all of: threads, processes, what is compiled",
+        help="only tests that the validation layer cannot watch: processes, what is compiled",
     )  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def is_about_text(item):
 def is_watched(item):
     """Whether the run under the validation layer has this test, too."""
     words = {word for mark in item.iter_markers("needs") for word in mark.args}
-    return item.get_closest_marker("threads") is None and not words & {"no validation layer", "a compiler of its own"}
+    return not words & {"no validation layer", "a compiler of its own"}
 
 
 def can_run(item, known):

@@ -4,7 +4,7 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import forebay as ps
@@ -306,7 +306,9 @@ def test_launched_often(device, queue, program):
     assert o.get(queue=queue).tolist() == expected("two_barriers", x, blocks, count, by).tolist()
 
 
-@settings(max_examples=10)
+# Not made smaller when it fails: that compiles for longer than a test may take, and then nobody sees the program.
+@pytest.mark.needs("a compiler of its own")
+@settings(max_examples=10, phases=set(Phase) - {Phase.shrink})
 @given(diverging.programs(), st.sampled_from(SHAPES), st.integers(0, 2**32 - 1))
 def test_any_program(device, program, made, shape, seed):
     """As simulated thread by thread."""
@@ -375,6 +377,7 @@ def compiled_by_clang(source, options=(), **how):
     return compile_hip(clang, source, "program.hip", {}, split_options(options), **how)
 
 
+@pytest.mark.needs("a compiler of its own")
 @pytest.mark.parametrize("options", [(), ("-O0",), ("-O3",)], ids=str)
 def test_found(options):
     """Only kernels in which threads may part are changed, also if nothing is optimized."""
@@ -409,6 +412,7 @@ def test_warps_at_different_barriers(device, queue):
         assert o.get(queue=queue).tolist() == np.roll(sums, -1, 1).ravel().tolist()
 
 
+@pytest.mark.needs("a compiler of its own")
 @pytest.mark.parametrize("options", [("-O0",), ("-cl-opt-disable",), ("-O3", "-g")], ids=str)
 def test_options(device, queue, options):
     """Code that is not optimized, by clang or by the device's compiler, and code with lines."""

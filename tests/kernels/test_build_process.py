@@ -25,9 +25,11 @@ pytestmark = pytest.mark.needs("no validation layer")  # which sees its own proc
 
 
 @pytest.fixture(autouse=True)
-def _only_where_it_is_used(device, monkeypatch, tmp_path):
+def _only_where_it_is_used(request, device, monkeypatch, tmp_path):
     if device.info.platform not in (INTEL_CPU, "Level Zero"):
         pytest.skip("its compiler has not ended a process yet")
+    if device.info.backend == "sycl" and "sycl" not in request.function.__name__:
+        pytest.skip("SYCL's devices share OpenCL's compiler")
     monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
     monkeypatch.delenv("FOREBAY_NO_CACHE", raising=False)
 

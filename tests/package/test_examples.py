@@ -40,7 +40,7 @@ def temperatures(tmp_path_factory):
     return np.load(path)
 
 
-@pytest.mark.parametrize("bands", [2, 5, 48])
+@pytest.mark.parametrize("bands", [5, 48])
 def test_heat_is_the_same_to_the_last_bit_on_any_number_of_queues(tmp_path, temperatures, bands):
     draws = importlib.util.find_spec("matplotlib") is not None
     picture = ("--output", tmp_path / "heat.png") if draws else ()
@@ -52,7 +52,7 @@ def test_heat_is_the_same_to_the_last_bit_on_any_number_of_queues(tmp_path, temp
         picture_at(tmp_path / "heat.png")
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("ranks", [1, 4])
 def test_heat_is_the_same_to_the_last_bit_in_any_number_of_processes(tmp_path, temperatures, ranks):
     pytest.importorskip("mpi4py")
     mpiexec = shutil.which("mpiexec", path=sysconfig.get_path("scripts")) or shutil.which("mpiexec")
@@ -87,7 +87,7 @@ def test_small_products_on_many_queues(queues):
 JACOBI = ("-m", "examples.jacobi", "--size", 50, 22, "--steps", 300, "--every", 120)
 
 
-@pytest.mark.parametrize("grid", [(1, 1), (2, 3), (25, 1)])
+@pytest.mark.parametrize("grid", [(1, 1), (2, 3)])
 def test_jacobis_method_is_the_same_in_any_number_of_blocks(tmp_path, grid):
     draws = importlib.util.find_spec("matplotlib") is not None
     picture = ("--output", tmp_path / "jacobi.png") if draws else ()
