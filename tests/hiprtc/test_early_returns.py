@@ -307,7 +307,6 @@ def test_launched_often(device, queue, program):
 
 
 # Not made smaller when it fails: that compiles for longer than a test may take, and then nobody sees the program.
-@pytest.mark.needs("a compiler of its own")
 @settings(max_examples=10, phases=set(Phase) - {Phase.shrink})
 @given(diverging.programs(), st.sampled_from(SHAPES), st.integers(0, 2**32 - 1))
 def test_any_program(device, program, made, shape, seed):
