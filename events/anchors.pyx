@@ -310,13 +310,15 @@ cdef void take_retired(DeviceState* device, bint everything, vector[Retired*]& d
     drop_dead_plans(device)
     device.registry_lock.lock()
     fresh.swap(device.fresh)
-    at_most = device.draining.size() + fresh.size()
     device.registry_lock.unlock()
     for i in range(fresh.size()):
         if fresh[i].open and not add_users_of_all(device, fresh[i]):
             retire(device, fresh[i])  # for a later collection
         else:
             sort_in(device, fresh[i], done)
+    device.registry_lock.lock()
+    at_most = device.draining.size()  # each queue once: one that is not done is put back behind the others
+    device.registry_lock.unlock()
     for _ in range(at_most if everything else min(at_most, <size_t> AT_ONCE)):
         queue = next_draining(device)
         if queue == NULL:

@@ -191,6 +191,24 @@ def test_a_collection_asks_two_busy_queues_and_the_next_one_others(device, calls
     assert not any(queue.empty for queue in queues)
 
 
+def test_a_close_asks_another_devices_queue_once_however_much_waits_for_it(device, calls, hold):
+    """The Devices of one context give back together what is done."""
+    mine, other = (ps.Device(device.name) for _ in range(2))
+    with mine, other:
+        queue, buffer = mine.queue(blocking=False), mine.empty(64, "u4")
+        gate = hold(queue)
+        fill = mine.program("kernel void fill(global uint *x) { x[get_global_id(0)] = 1; }")["fill"]
+        bound = [fill.bind(queue, 4, 16, buffer) for _ in range(300)]
+        for launch_again in bound:
+            launch_again()
+        del bound, launch_again
+        first = len(calls)
+        other.close()
+        asked = [call.event for call in calls.since(first) if calls.kind(call) == "query"]
+        gate.open()
+    assert 1 <= len(asked) < 20
+
+
 def test_what_is_done_is_found_behind_busy_queues(device, calls, kernels, queue, hold):
     """Only collections find it, which look at few queues each and begin where the last one ended."""
     _queues = busy_queues(device, kernels, hold, 40)

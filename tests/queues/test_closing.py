@@ -8,12 +8,11 @@ import threading
 import pytest
 
 import forebay as ps
-from tests.drivers.levelzero import validation
 from tests.helpers.observer import observe
 from tests.observers.internals import sharers_of
 
 SOURCE = "kernel void f(global int *x) { x[get_global_id(0)] = 1; }"
-TURNS = 3 if validation.active() else 12  # each takes seconds under the layer
+TURNS = 12
 
 
 class Uses:
