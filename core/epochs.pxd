@@ -65,26 +65,55 @@ cdef extern from *:
     #define FOREBAY_LOCK
     #include <atomic>
     #include <chrono>
+    #include <cstdint>
     #include <thread>
 
     namespace forebay {
     /* Locks by one atomic exchange and unlocks by one store, both inline: a third of what std::mutex costs a launch.
        A waiter spins briefly, because commands take a microsecond. Then it sleeps, because a driver call on a full
-       queue may take seconds. */
+       queue may take seconds.
+
+       The word's lowest byte says that the lock is held; the others count who waits for it. Who comes while somebody
+       waits gives way for some milliseconds. Otherwise a thread that launches without pause, and so has the lock nearly
+       always, would keep a waiter that looks now and then out for as long as it goes on. */
     class Lock {
-        std::atomic<bool> held{false};
+        static constexpr std::uint32_t WAITER = 256;
+        union {
+            std::atomic<std::uint32_t> word{0};
+            std::atomic<std::uint8_t> held;  // its first byte in memory, which is the lowest one (little-endian)
+        };
+
+        static void pause(int tries) {
+            if (tries < 100)
+                std::this_thread::yield();
+            else
+                std::this_thread::sleep_for(std::chrono::microseconds(tries < 200 ? 20 : 200));
+        }
+
+        void wait() {
+            int tries = 0;
+            for (; tries < 250 && word.load(std::memory_order_relaxed) >= WAITER; tries++) {
+                pause(tries);
+                if (try_lock())
+                    return;
+            }
+            word.fetch_add(WAITER, std::memory_order_relaxed);
+            for (; held.load(std::memory_order_relaxed) || held.exchange(1, std::memory_order_acquire); tries++)
+                pause(tries);
+            word.fetch_sub(WAITER, std::memory_order_relaxed);
+        }
 
     public:
-        bool try_lock() { return !held.exchange(true, std::memory_order_acquire); }
-        void unlock() { held.store(false, std::memory_order_release); }
-        void lock() {
-            for (int tries = 0; !try_lock(); tries++) {
-                if (tries < 100)
-                    std::this_thread::yield();
-                else
-                    std::this_thread::sleep_for(std::chrono::microseconds(tries < 200 ? 20 : 200));
-            }
+        bool try_lock() {
+            std::uint32_t free = 0;
+            return word.compare_exchange_strong(free, 1, std::memory_order_acquire, std::memory_order_relaxed);
         }
+        void unlock() { held.store(0, std::memory_order_release); }
+        void lock() {
+            if (!try_lock())
+                wait();
+        }
+        void reset() { word.store(0); }
     };
     }
     #endif
@@ -93,3 +122,4 @@ cdef extern from *:
         void lock() nogil
         bint try_lock() nogil
         void unlock() nogil
+        void reset() nogil  # in a forked child, which has none of the threads that held it or waited

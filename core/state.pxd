@@ -113,8 +113,8 @@ cdef cppclass OpenStep:
 
 
 cdef cppclass QueueState:
+    Lock lock  # guards all but the atomics; the first member, which saves a launch an instruction
     atomic[int32_t] references
-    Lock lock  # guards all below but the atomics
     const Driver* driver
     void* handle
     DeviceState* device  # retained

@@ -271,12 +271,12 @@ cdef void leave_to_parent(DeviceState* device) noexcept nogil:
     """In a forked child: let the queues refuse commands. Threads that the child has not may have held the locks."""
     cdef QueueState* queue
     cdef size_t i
-    device.registry_lock.unlock()
+    device.registry_lock.reset()
     if device.null_queue == NULL:
         return
     for i in range(device.queues.size()):
         queue = device.queues[i].queue
-        queue.lock.unlock()
+        queue.lock.reset()
         queue.barred |= BY_CLOSING
         queue.null_seen.store(submitted_epoch(device.null_queue.epochs))
 

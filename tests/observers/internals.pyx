@@ -1,11 +1,12 @@
 """Shows what forebay remembers of queues and allocations, and how much of it: no public name tells."""
 
 from libc.stdint cimport uint64_t, uintptr_t
-from libcpp.atomic cimport memory_order_acquire
+from libcpp.atomic cimport atomic, memory_order_acquire
 from libcpp.vector cimport vector
+from posix.unistd cimport usleep
 
 from forebay.core.clock cimport Clock, release_clock, retain_clock
-from forebay.core.epochs cimport Epochs, completed_epoch, is_empty
+from forebay.core.epochs cimport Epochs, Lock, completed_epoch, is_empty
 from forebay.queues.context cimport Context
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
@@ -108,3 +109,32 @@ def locked(Queue queue not None):
         yield
     finally:
         queue.state.lock.unlock()
+
+
+cdef class Turns:
+    """A lock that one thread takes again and again, and how often it had it when another thread got it."""
+
+    cdef Lock lock
+    cdef atomic[int] taken
+
+    def take(self, int most):
+        """Lock `most` times for a millisecond each, without a pause between."""
+        cdef int _turn
+        with nogil:
+            for _turn in range(most):
+                self.lock.lock()
+                self.taken.fetch_add(1)
+                usleep(1000)
+                self.lock.unlock()
+
+    def ask(self):
+        """Lock once; how many turns the other thread had before that and until then."""
+        cdef int before, after
+        with nogil:
+            while self.taken.load() == 0:
+                usleep(100)
+            before = self.taken.load()
+            self.lock.lock()
+            after = self.taken.load()
+            self.lock.unlock()
+        return before, after

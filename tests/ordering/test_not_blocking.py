@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from tests.observers.internals import locked
+from tests.observers.internals import Turns, locked
 
 from .program import SOURCE
 
@@ -90,3 +90,18 @@ def test_plans_of_closed_kernels_go_when_the_lock_is_free(device, calls, busy):
     gone = sum("Kernel" in name and ("Release" in name or "Destroy" in name or "Delete" in name)
                for name in calls.names(first))  # fmt: skip
     assert gone >= kept + 2
+
+
+@pytest.mark.needs("no chosen device")
+@pytest.mark.parametrize("waiters", [1, 3])
+def test_a_thread_that_has_a_lock_nearly_always_lets_others_in(waiters):
+    """As one that launches without pause has its queue's lock, and another calls `finish`."""
+    turns, most, seen = Turns(), 400, []
+    threads = [threading.Thread(target=lambda: seen.append(turns.ask())) for _ in range(waiters)]
+    for thread in threads:
+        thread.start()
+    turns.take(most)
+    for thread in threads:
+        thread.join()
+    assert len(seen) == waiters
+    assert all(after - before < most // 4 for before, after in seen), seen
