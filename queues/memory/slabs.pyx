@@ -57,10 +57,10 @@ cpdef size_t size_class(size_t nbytes) noexcept nogil:
 cdef size_t slab_size(const Heap* heap, size_t nbytes) noexcept nogil:
     """Return how large the slab for a block of so many bytes should be.
 
-    An eighth of what is reserved, so that little is idle in small programs and slabs are few in large ones.
+    A quarter of what is reserved, so that little is idle in small programs and slabs are few in large ones.
     """
     cdef size_t size = SMALLEST_SLAB
-    while size < LARGEST_SLAB and size < heap.reserved // 8:
+    while size < LARGEST_SLAB and size < heap.reserved // 4:
         size *= 2
     return max(size, nbytes) if heap.splits else nbytes
 
