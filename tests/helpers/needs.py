@@ -13,6 +13,12 @@ from tests.drivers.levelzero import validation
 
 from .limits import limits
 
+
+def host_memory():
+    """Bytes of memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 NEEDS = {
     "OpenCL": lambda info: info.backend == "opencl",
     "Level Zero": lambda info: info.backend == "level_zero",
@@ -31,6 +37,8 @@ NEEDS = {
     "the default device": lambda info: info.name == select("").name,
     # For tests that use no device: they run when no device was chosen.
     "no chosen device": lambda info: not os.environ.get(VARIABLE),
+    # For tests that ask for all the memory there is: NVIDIA's driver takes as much of the host, under its own lock.
+    "no more memory than the host": lambda info: info.memory <= host_memory(),
     "two devices": lambda info: len(hip.devices.infos()) > 1,
     "two drivers": lambda info: any(other.usable and other.backend != info.backend for other in devices()),
     # NVIDIA's driver refuses to launch with a null pointer for a parameter that had an address before (580).

@@ -64,9 +64,9 @@ def works():
 
 def plays(device, code):
     """Run the code, which forks once. Neither process may hang, crash or complain."""
-    try:
+    try:  # a driver can take a minute to open a device beside fourteen other processes
         # that a process with threads is forked is Python's complaint from 3.12 on
-        done = python("-W", "ignore", "-c", START + code, FOREBAY_DEVICE=device.name, timeout=60)
+        done = python("-W", "ignore", "-c", START + code, FOREBAY_DEVICE=device.name, timeout=250)
     except subprocess.TimeoutExpired as error:
         pytest.fail(f"it hangs: {error.stdout!r} {error.stderr!r}")
     assert done.stderr == ""
