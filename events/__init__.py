@@ -1,1 +1,1 @@
-"""Events, which wrap markers, and the anchors that keep things alive until the device is done."""
+"""Events, which wrap markers: recorded, waited for, and timed."""

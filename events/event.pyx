@@ -12,7 +12,7 @@ from forebay.core.epochs cimport completed_epoch
 from forebay.core.marker cimport Marker, poll_marker, release_marker, retain_marker
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, release_device_state
-from forebay.events.anchors cimport collect_device, collect_reached
+from forebay.lifetimes.collection cimport collect_device, collect_reached
 from forebay.sync.finish cimport wait_on_host_for_all
 
 from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError

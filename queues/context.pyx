@@ -12,8 +12,8 @@ from libc.string cimport memset
 
 from forebay.core.driver cimport Driver
 from forebay.core.state cimport Statistics, new_device_state
-from forebay.events.abandoned cimport abandon
-from forebay.events.queue_ends cimport retire_queue
+from forebay.lifetimes.abandoned cimport abandon
+from forebay.lifetimes.queue_ends cimport retire_queue
 from forebay.queues.queue cimport new_queue_of
 from forebay.sync.finish cimport close_queues
 

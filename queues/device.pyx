@@ -24,11 +24,12 @@ from forebay.core.state cimport (
     DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
     note_planned, registered_queues, release_queue_state, stats_of, subtract_statistics
 )
-from forebay.events.abandoned cimport collect_abandoned
-from forebay.events.anchors cimport collect_all, collect_device, has_retired, retire_after, take_spare
 from forebay.events.event cimport new_event
-from forebay.events.queue_ends cimport release_idle_queues, take_idle_queue
-from forebay.events.shortage cimport wait_for_retired
+from forebay.lifetimes.abandoned cimport collect_abandoned
+from forebay.lifetimes.collection cimport collect_all, collect_device, take_spare
+from forebay.lifetimes.queue_ends cimport release_idle_queues, take_idle_queue
+from forebay.lifetimes.retired cimport has_retired, retire_after
+from forebay.lifetimes.shortage cimport wait_for_retired
 from forebay.queues.context cimport Context, context_of, new_context
 from forebay.queues.host_functions cimport wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel

@@ -23,8 +23,8 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Status, Waits
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport QueueState, release_device_state
-from forebay.events.abandoned cimport collect_abandoned
-from forebay.events.anchors cimport collect_device
+from forebay.lifetimes.abandoned cimport collect_abandoned
+from forebay.lifetimes.collection cimport collect_device
 from forebay.sync.ordering cimport (
     Order, abort_command, be_host_thread, begin_command, begin_host_function, end_host_function, end_parted_command,
     note_hold, waits_of

@@ -16,10 +16,10 @@ from forebay.core.state cimport (
     DeviceState, QueueState, bar_for_capture, captures_under_way, is_closed, new_queue_state,
     release_queue_state, retain_queue_state, stats_of, steps_under_way, unbar_after_capture
 )
-from forebay.events.anchors cimport collect_device, collect_queue
 from forebay.events.event cimport Event
-from forebay.events.queue_ends cimport retire_queue
 from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_foreign, wait_for_queue
+from forebay.lifetimes.collection cimport collect_device, collect_queue
+from forebay.lifetimes.queue_ends cimport retire_queue
 from forebay.queues.host_functions cimport submit_gate, submit_host_function
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.bound cimport bind

@@ -12,7 +12,7 @@ from forebay.core.driver cimport CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE,
 from forebay.core.epochs cimport Epochs, completed_epoch, release_epochs, retain_epochs
 from forebay.core.plan cimport LOCAL, POINTER, PackedPointer, Parameter
 from forebay.core.state cimport DeviceState
-from forebay.events.anchors cimport reach_point
+from forebay.lifetimes.collection cimport reach_point
 from forebay.queues.graphs.replay cimport NOT_RECORDED, Prepared, Replay, note_works
 from forebay.queues.graphs.work cimport KernelWork
 

@@ -15,7 +15,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
 from forebay.core.epochs cimport Lock, submitted_epoch
-from forebay.events.anchors cimport collect_device
+from forebay.lifetimes.collection cimport collect_device
 from forebay.queues.graphs.changes cimport change_one
 from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, new_replay
 from forebay.queues.graphs.sizes cimport Sizes, is_still, read_sizes

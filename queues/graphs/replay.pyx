@@ -18,7 +18,7 @@ from forebay.core.epochs cimport release_epochs
 from forebay.core.plan cimport PackedPointer, Plan, delete_plan, new_plan, set_changed_arguments
 from forebay.core.state cimport QueueState, release_device_state
 from forebay.core.uses cimport Uses, release_uses, retain_uses
-from forebay.events.anchors cimport retire_after
+from forebay.lifetimes.retired cimport retire_after
 from forebay.queues.graphs.sizes cimport Sizes, works_with_scratch
 from forebay.queues.graphs.submission cimport COMMANDS, HOST_CALL, JOIN, RECORDED, Step, StepKind, Submission, UseOf
 from forebay.queues.graphs.work cimport CopyWork, FillWork, HostWork, KernelWork, ListWork, Work

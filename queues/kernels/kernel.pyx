@@ -11,7 +11,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
 from forebay.core.state cimport DeviceState, release_device_state
-from forebay.events.anchors cimport retire_after
+from forebay.lifetimes.retired cimport retire_after
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import finished_before_exit

@@ -9,7 +9,7 @@ import numpy as np
 
 from forebay.core import errors
 from forebay.core.driver import Parameter
-from forebay.queues.kernels import spirv
+from forebay.spirv import declarations
 
 __all__ = ["read_parameter"]
 
@@ -29,7 +29,7 @@ NUMPY_NAMES = {
 LANES = {"2", "3", "4", "8", "16"}
 
 
-def read_parameter(kernel: str, index: int, declared: spirv.Declared, size_of: Callable[[], int]) -> Parameter:
+def read_parameter(kernel: str, index: int, declared: declarations.Declared, size_of: Callable[[], int]) -> Parameter:
     """Return the Parameter of a declaration. ``size_of()`` gives the bytes of a structure of undeclared size.
 
     Raises

@@ -16,7 +16,7 @@ from forebay.core.state cimport (
     renew_followed, retain_queue_state
 )
 from forebay.core.uses cimport Uses
-from forebay.events.anchors cimport retire_after
+from forebay.lifetimes.retired cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, HAS_BYTES, Views, check_elements, pack_arguments, release_views

@@ -21,7 +21,7 @@ from forebay.core.driver cimport DONE, Memory, NO_ROOM, Status, Waits, no_waits
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.core.plan cimport POINTER, SPILLED, PackedBytes, PackedPointer, Plan, Spill, Staging
 from forebay.core.state cimport QueueState
-from forebay.events.anchors cimport retire_after
+from forebay.lifetimes.retired cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport pointer_to
 from forebay.queues.memory.copies cimport host_memory_of

@@ -11,7 +11,7 @@ from forebay.core.state cimport (
     refusal
 )
 from forebay.core.uses cimport Uses
-from forebay.events.anchors cimport collect_device
+from forebay.lifetimes.collection cimport collect_device
 from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, HAS_BYTES, RAN_PYTHON, argument_error, check_elements, release_views
 )

@@ -10,13 +10,14 @@ import numpy as np
 
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo, Limits, Natives, Parameter
-from forebay.queues.kernels import build_process, spirv
+from forebay.queues.kernels import build_process
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.levelzero import calls, loader, operations
 from forebay.queues.levelzero.discovery import COMPUTE, ZeNative
 from forebay.queues.levelzero.objects import DeviceHandle, ZeMemory, ZeProgram, explain
 from forebay.queues.levelzero.programs import compiled
 from forebay.queues.levelzero.staging import StagingPool
+from forebay.spirv import declarations
 
 # A list surely takes this many commands before an append blocks. Null hardware never blocks. A real device's ring of
 # commands holds more than this; nobody has measured how much more.
@@ -32,7 +33,7 @@ OUT_OF_MEMORY = (0x70000002, 0x70000003, 0x78000009)  # host memory, device memo
 class LevelZeroKernel:
     """A kernel of the driver: its parameters and its limits. It makes copies for plans."""
 
-    def __init__(self, native: ZeNative, module: ZeProgram, name: str, declared: list[spirv.Declared]) -> None:
+    def __init__(self, native: ZeNative, module: ZeProgram, name: str, declared: list[declarations.Declared]) -> None:
         self.name = name
         self._module = module
         self.parameters: list[Parameter] = [
@@ -52,7 +53,7 @@ class LevelZeroKernel:
         count: int = self._module.cooperative_groups(self.name, block)
         return count
 
-    def _refuse(self, facts: spirv.Declared) -> int:
+    def _refuse(self, facts: declarations.Declared) -> int:
         raise errors.NotSupportedError(
             f"kernel {self.name!r}: its SPIR-V does not have the size of {facts.type_name} {facts.name}"
         )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo
-from forebay.queues.kernels import spirv
 from forebay.queues.kernels.build_process import BuildProcessError, build_apart
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.levelzero import ocloc
 from forebay.queues.levelzero.objects import DeviceHandle, ZeProgram
+from forebay.spirv import declarations
 
 # The options that affect the translation of SPIR-V to machine code. The driver refuses others.
 FOR_MODULES = ("-ze-", "-cl-fast-relaxed-math", "-cl-finite-math-only", "-cl-mad-enable", "-cl-no-signed-zeros",
@@ -23,7 +23,7 @@ WORKER = "forebay.queues.levelzero.build_worker"
 
 def compiled(
     handle: DeviceHandle, info: DeviceInfo, source: str | bytes, options: tuple[str, ...]
-) -> tuple[ZeProgram, dict[str, list[spirv.Declared]], set[str]]:
+) -> tuple[ZeProgram, dict[str, list[declarations.Declared]], set[str]]:
     """The module, the parameters of its kernels by name, and the names of its variables.
 
     Raises
@@ -41,18 +41,18 @@ def compiled(
     if isinstance(source, str):
         code = _spirv(cache, info, source, options)
         try:
-            kernels = spirv.kernels_of(code)
+            kernels = declarations.kernels_of(code)
         except ValueError:
             kernels = {}  # it has no kernels; the driver accepts that
     else:
         code = source
         try:
-            kernels = spirv.kernels_of(code)
+            kernels = declarations.kernels_of(code)
         except ValueError as error:
             raise errors.InvalidArgumentError(
                 f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
             ) from None
-    variables = spirv.variables_of(code)
+    variables = declarations.variables_of(code)
     return _module(cache, handle, info, code, options, bool(variables)), kernels, variables
 
 

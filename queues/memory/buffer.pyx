@@ -12,7 +12,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
 from forebay.core.uses cimport Point, generation_of, points_of
-from forebay.events.anchors cimport retire_memory
+from forebay.lifetimes.retired cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
 from forebay.queues.memory.waits cimport wait_for_uses
 

@@ -20,8 +20,8 @@ from forebay.core.epochs cimport submitted_epoch
 from forebay.core.marker cimport Marker, new_marker, retain_marker
 from forebay.core.state cimport QueueAnchor, QueueState
 from forebay.core.uses cimport Uses, note_use
-from forebay.events.anchors cimport collect_queue
 from forebay.events.event cimport new_event, reach, set_marker
+from forebay.lifetimes.collection cimport collect_queue
 from forebay.queues.memory.allocation cimport hold_memory
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.sync.ordering cimport Order, abort_command, apply_command, begin_command, end_order, waits_of

@@ -25,7 +25,8 @@ from forebay.core.epochs cimport (
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport BY_STEP, DeviceState, QueueState, release_device_state
 from forebay.core.uses cimport Point, note_use, release_points
-from forebay.events.anchors cimport reach_point, retire_after
+from forebay.lifetimes.collection cimport reach_point
+from forebay.lifetimes.retired cimport retire_after
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, new_allocation, own_memory
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.slabs cimport (

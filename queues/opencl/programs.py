@@ -14,26 +14,26 @@ import pyopencl as cl
 
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo, DriverKernel, Natives, Parameter
-from forebay.queues.kernels import spirv
 from forebay.queues.kernels.build_log import readable
 from forebay.queues.kernels.build_process import BuildProcessError, CompilerEndedError, build_apart
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
-from forebay.queues.kernels.early_returns import let_threads_return
 from forebay.queues.kernels.parameters import read_parameter
-from forebay.queues.kernels.spirv_module import ModuleError, SpirvModule
 from forebay.queues.opencl import operations, variables
-from forebay.queues.opencl.block_shapes import let_blocks_be_flat
 from forebay.queues.opencl.discovery import INTEL_CPU
 from forebay.queues.opencl.identity import identity_of
 from forebay.queues.opencl.turns import POCL, turn
-from forebay.queues.opencl.warps_made import NO_WARPS, options_for_warps, without_warps
+from forebay.spirv import declarations
+from forebay.spirv.intel_cpu.block_shapes import let_blocks_be_flat
+from forebay.spirv.intel_cpu.early_returns import let_threads_return
+from forebay.spirv.intel_cpu.warps_made import NO_WARPS, options_for_warps, without_warps
+from forebay.spirv.module import ModuleError, SpirvModule
 
 # Without this option a driver may drop the names and types of parameters.
 REPORT_PARAMETERS = "-cl-kernel-arg-info"
 WORKER = "forebay.queues.opencl.build_worker"
 LENGTH = struct.Struct("<Q")  # of the table of parameters
 
-Declared = dict[str, list[spirv.Declared]]
+Declared = dict[str, list[declarations.Declared]]
 """The parameters of each kernel, by name. The size of a structure is 0 as long as nobody has asked for it."""
 
 
@@ -56,7 +56,7 @@ class OpenCLKernel:
         program: cl.Program,
         name: str,
         size_of: Callable[[str], int],
-        declared: Sequence[spirv.Declared] | None,
+        declared: Sequence[declarations.Declared] | None,
         flat_blocks: bool,
     ) -> None:
         self.name = name
@@ -100,7 +100,7 @@ class OpenCLKernel:
         return operations.retain_kernel(cl.Kernel(self.program, self.name))
 
 
-def declared_by(kernel: cl.Kernel, name: str) -> list[spirv.Declared]:
+def declared_by(kernel: cl.Kernel, name: str) -> list[declarations.Declared]:
     """The parameters as the driver reports them.
 
     Raises
@@ -111,7 +111,7 @@ def declared_by(kernel: cl.Kernel, name: str) -> list[spirv.Declared]:
     return [_declared(kernel, name, index) for index in range(kernel.num_args)]
 
 
-def _declared(kernel: cl.Kernel, kernel_name: str, index: int) -> spirv.Declared:
+def _declared(kernel: cl.Kernel, kernel_name: str, index: int) -> declarations.Declared:
     info = cl.kernel_arg_info
     try:
         name = str(kernel.get_arg_info(index, info.NAME))
@@ -125,13 +125,13 @@ def _declared(kernel: cl.Kernel, kernel_name: str, index: int) -> spirv.Declared
     qualifier = cl.kernel_arg_address_qualifier
     if address in (qualifier.GLOBAL, qualifier.CONSTANT):
         read_only = address == qualifier.CONSTANT or bool(qualifiers & cl.kernel_arg_type_qualifier.CONST)
-        return spirv.Declared(name, type_name, "pointer", 8, read_only)
-    return spirv.Declared(name, type_name, "local" if address == qualifier.LOCAL else "value", 0)
+        return declarations.Declared(name, type_name, "pointer", 8, read_only)
+    return declarations.Declared(name, type_name, "local" if address == qualifier.LOCAL else "value", 0)
 
 
-def redeclared(kernel: DriverKernel) -> list[spirv.Declared]:
+def redeclared(kernel: DriverKernel) -> list[declarations.Declared]:
     """The parameters with their sizes. With these the same kernel can be made without asking the driver."""
-    return [spirv.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only) for p in kernel.parameters]
+    return [declarations.Declared(p.name, p.type_name, p.kind, p.nbytes, p.read_only) for p in kernel.parameters]
 
 
 class Entry(NamedTuple):
@@ -159,7 +159,8 @@ class Entry(NamedTuple):
             table, binary = data[LENGTH.size :][:length], data[LENGTH.size + length :]
             facts = json.loads(table)
             declared = {
-                name: [spirv.Declared(*each) for each in parameters] for name, parameters in facts["kernels"].items()
+                name: [declarations.Declared(*each) for each in parameters]
+                for name, parameters in facts["kernels"].items()
             }
             log, vectors = str(facts["log"]), bool(facts["vectors"])
         except (struct.error, ValueError, TypeError, AttributeError, KeyError):
@@ -296,7 +297,7 @@ class Builder:
         if isinstance(self._source, str):
             return {}
         try:
-            declared = spirv.kernels_of(self._source)
+            declared = declarations.kernels_of(self._source)
         except ValueError as error:
             raise errors.InvalidArgumentError(
                 f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"

@@ -13,16 +13,16 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Geometry, Status
 from forebay.core.epochs cimport submitted_epoch
-from forebay.core.process cimport is_forked
 from forebay.core.plan cimport (
     LOCAL, POINTER, PackedPointer, Parameter, Plan, check_types, delete_plan, new_plan, uses_of
 )
+from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
     BY_STEP, COLLECTED, NOT_COLLECTED, OUT_OF_TURN, OWES_WAITS, TO_BE_RECORDED, Collecting, QueueState, refusal,
     release_queue_state, retain_queue_state, submit_collected
 )
 from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
-from forebay.events.anchors cimport retire_after
+from forebay.lifetimes.retired cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.steps.lane cimport Copy, Entry, Lane, delete_copy, submit
 from forebay.sync.ordering cimport count_command, may_stay_full, owes_null_wait

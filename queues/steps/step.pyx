@@ -8,7 +8,7 @@ from libc.stdint cimport uint32_t
 from forebay.core.driver cimport Status
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport count_step
-from forebay.events.anchors cimport collect_device
+from forebay.lifetimes.collection cimport collect_device
 from forebay.queues.queue cimport Queue
 from forebay.queues.steps.collection cimport (
     IN_STEP, LaneOwner, can_collect, count_left, leave_lane, new_lane, open_lane, retire_lane

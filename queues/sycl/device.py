@@ -10,12 +10,9 @@ import numpy as np
 
 from forebay.core import errors
 from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, Limits, Natives, Parameter
-from forebay.queues.kernels import spirv
-from forebay.queues.kernels.early_returns import let_threads_return
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.levelzero import discovery as level_zero
 from forebay.queues.opencl import discovery as opencl
-from forebay.queues.opencl.warps_made import options_for_warps
 from forebay.queues.sycl import calls, operations
 from forebay.queues.sycl.objects import (
     Bundle,
@@ -26,6 +23,9 @@ from forebay.queues.sycl.objects import (
     create_queue,
 )
 from forebay.queues.sycl.usm import SyclUsm
+from forebay.spirv import declarations
+from forebay.spirv.intel_cpu.early_returns import let_threads_return
+from forebay.spirv.intel_cpu.warps_made import options_for_warps
 
 # A queue certainly takes this many commands before a submission blocks. The CPU runtime keeps a list of any length:
 # 40,000 launches behind a running kernel did not block. Nobody has measured GPUs; NVIDIA's OpenCL takes 1021.
@@ -270,7 +270,7 @@ class SyclDevice:
         natives.unusable = unusable
         return natives
 
-    def _parameter(self, kernel: str, index: int, declared: spirv.Declared) -> Parameter:
+    def _parameter(self, kernel: str, index: int, declared: declarations.Declared) -> Parameter:
         def refuse() -> int:
             raise errors.NotSupportedError(
                 f"kernel {kernel!r}: its SPIR-V does not have the size of {declared.type_name} {declared.name}"
@@ -354,9 +354,9 @@ class SyclDevice:
         return False
 
 
-def _declared_in(module: bytes) -> dict[str, list[spirv.Declared]]:
+def _declared_in(module: bytes) -> dict[str, list[declarations.Declared]]:
     try:
-        return spirv.kernels_of(module)
+        return declarations.kernels_of(module)
     except ValueError as error:
         raise errors.InvalidArgumentError(
             f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"

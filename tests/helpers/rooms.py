@@ -9,35 +9,37 @@ from tests.helpers.processes import ROOT
 # The longest prefix that fits decides.
 FLOORS = {
     "core": 1,
+    "spirv": 1,
     "sync": 2,
-    "events": 3,
-    "queues.kernels": 4,
-    "queues.memory": 4,
-    "queues.capture_rules": 4,
-    "queues.thread_queues": 4,
-    "queues.launch": 5,
-    "queues.opencl": 5,  # drivers know core and kernels
-    "queues.levelzero": 5,
-    "queues.sycl": 6,  # takes OpenCL's compilers
-    "queues.host_functions": 6,
-    "queues.queue": 6,
-    "queues.graphs": 7,
-    "queues.steps": 7,
-    "queues.selection": 7,
-    "queues.context": 7,
-    "queues.launcher": 7,
-    "queues.device": 8,
-    "queues.interop": 9,
-    "hip_cpp": 9,
-    "c_string": 9,
-    "tracing": 9,
-    "": 10,  # the face
-    "hiprtc": 10,
-    "cupy_style": 11,
-    "hip": 11,
-    "__main__": 12,
+    "lifetimes": 3,
+    "events": 4,
+    "queues.kernels": 5,
+    "queues.memory": 5,
+    "queues.capture_rules": 5,
+    "queues.thread_queues": 5,
+    "queues.launch": 6,
+    "queues.opencl": 6,  # drivers know core and kernels
+    "queues.levelzero": 6,
+    "queues.sycl": 7,  # takes OpenCL's compilers
+    "queues.host_functions": 7,
+    "queues.queue": 7,
+    "queues.graphs": 8,
+    "queues.steps": 8,
+    "queues.selection": 8,
+    "queues.context": 8,
+    "queues.launcher": 8,
+    "queues.device": 9,
+    "queues.interop": 10,
+    "hip_cpp": 10,
+    "c_string": 10,
+    "tracing": 10,
+    "": 11,  # the face
+    "hiprtc": 11,
+    "cupy_style": 12,
+    "hip": 12,
+    "__main__": 13,
 }
-FOLDERS = ("core", "sync", "events", "queues", "src/forebay")
+FOLDERS = ("core", "spirv", "sync", "lifetimes", "events", "queues", "src/forebay")
 CIMPORT = re.compile(r"^[ \t]*from (forebay[\w.]*) c?import (\([^)]*\)|[^\n#]*)|^[ \t]*c?import (forebay[\w.]*)", re.M)
 
 

@@ -12,7 +12,7 @@ from forebay.hiprtc import compiler
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import NotNamedError, compile_hip
 from forebay.hiprtc.options import split_options
-from forebay.queues.kernels import spirv
+from forebay.spirv import declarations
 
 clang, reason = find_clang()
 if clang is None:
@@ -147,7 +147,7 @@ def test_kernels_that_use_it_have_one_more_parameter():
     made = compiled(SHARED)
     dynamic = {kernel.name: kernel.dynamic_shared for kernel in made.kernels}
     assert dynamic == {"none": False, "direct": True, "by_functions": True, "bits": True, "typed<double>": True}
-    for symbol, parameters in spirv.kernels_of(made.spirv).items():
+    for symbol, parameters in declarations.kernels_of(made.spirv).items():
         kinds = [parameter.kind for parameter in parameters]
         assert kinds.count("local") == (symbol != "none")
         assert symbol == "none" or kinds[-1] == "local"

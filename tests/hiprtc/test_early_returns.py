@@ -11,7 +11,7 @@ import forebay as ps
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
-from forebay.queues.kernels.early_returns import find_early_returns, let_threads_return
+from forebay.spirv.intel_cpu.early_returns import find_early_returns, let_threads_return
 from tests.drivers.levelzero import validation
 
 from . import diverging

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from forebay.hiprtc.recursion import recursive
+from forebay.spirv.recursion import recursive
 
 pytestmark = [pytest.mark.executes(reads="total"), pytest.mark.needs("a compiler of its own", "SPIR-V")]
 

@@ -214,7 +214,7 @@ def test_a_binary_of_other_kernels_is_ignored_and_rewritten(device, runs, cache,
 
 
 def test_an_entry_comes_back():
-    entry = Entry(b"\0binary", {"k": [programs.spirv.Declared("a", "int*", "pointer", 8)], "l": []})
+    entry = Entry(b"\0binary", {"k": [programs.declarations.Declared("a", "int*", "pointer", 8)], "l": []})
     assert Entry.loads(entry.dumps()) == entry
     assert json.loads(entry.dumps()[8:-7])["kernels"]["l"] == []
 

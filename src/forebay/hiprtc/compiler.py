@@ -16,12 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from forebay import spirv
 from forebay.core.errors import BuildError
 from forebay.hip_cpp.program import Variable
 from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
 from forebay.hiprtc import prelude
 from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang
 from forebay.hiprtc.clang_process import run_clang
+from forebay.hiprtc.finishing import ModuleError, finish_module, imported_functions
 from forebay.hiprtc.header_names import overlay
 from forebay.hiprtc.host_code.mending import Mending
 from forebay.hiprtc.host_code.reach import own_text
@@ -33,8 +35,6 @@ from forebay.hiprtc.options import Options
 from forebay.hiprtc.recursion import circles, with_levels
 from forebay.hiprtc.signatures import SYMBOL, Signatures, kernel_info, plain_names, read_signatures, unquoted
 from forebay.hiprtc.source_text import as_clang_takes_it
-from forebay.hiprtc.spirv.passes import ModuleError, finish_module, imported_functions
-from forebay.queues.kernels import spirv_module
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.source_files import digest_of, read_file, text_of
 
@@ -218,9 +218,8 @@ def link_bitcode(clang: Clang, modules: Sequence[bytes], options: Options, copie
 @functools.cache
 def own_version() -> str:
     """Return what differs when the code that makes what is kept has changed."""
-    own, shared = Path(__file__).parent, Path(spirv_module.__file__).parent
-    files = (*sorted(own.rglob("*.py")), *sorted(shared.rglob("*.py")))
-    return key_of(*(path.read_bytes() for path in files))
+    folders = Path(__file__).parent, Path(str(spirv.__file__)).parent
+    return key_of(*(path.read_bytes() for folder in folders for path in sorted(folder.rglob("*.py"))))
 
 
 class _Compilation:

@@ -2,7 +2,7 @@
 
 Intel's compiler for GPUs takes circles, as a stack of the thread has room for them. But it faults (IGC of 26.27) when
 such a function gets a generic pointer: to find the memory that it is of, it follows the argument to the callers, round
-and round. `recursive` finds these functions, so that they get numbers.
+and round. `recursive` (spirv/recursion.py) finds these functions, so that they get numbers.
 
 Intel's CPU runtime runs a kernel with a circle in blocks of one thread. So for CPUs each function of a circle is
 copied, and calls the next copy. The last one prints that the recursion is too deep, counts as a failed assertion, and
@@ -16,9 +16,8 @@ from collections.abc import Iterable, Mapping
 
 from forebay.hiprtc.indirect_calls import result_of
 from forebay.hiprtc.signatures import SYMBOL
-from forebay.queues.kernels.spirv_module import Instruction, opcode_of
 
-__all__ = ["circles", "recursive", "with_levels"]
+__all__ = ["circles", "with_levels"]
 
 LEVELS = range(16, 65)
 LINES = 20_000  # of all copies together, unless that leaves too few levels
@@ -31,7 +30,6 @@ ATTRIBUTES, NOT_INLINED = re.compile(r" #\d+(?=[^\n]* \{\n)"), " convergent noin
 COMDAT = re.compile(r"^(define [^\n]*?) comdat(?:\([^)]*\))?")
 PRINT = "@_Z6printfPU3AS1Kcz"
 FAILED = "@__forebay_assertion_failed"  # of printing.h
-CALL = 57  # OpFunctionCall
 
 
 def circles(module: str) -> list[set[str]]:
@@ -72,27 +70,6 @@ def with_levels(module: str, found: Iterable[set[str]]) -> str:
     if f"\n{FAILED} = " not in module:
         made.append(f"{FAILED} = linkonce_odr addrspace(1) externally_initialized global i32 0, align 4\n")
     return module + "\n" + "".join(made)
-
-
-def recursive(functions: Mapping[int, Iterable[Instruction]]) -> set[int]:
-    """Return the functions of a SPIR-V module that call themselves, and those on the way from one of them to another.
-
-    Parameters
-    ----------
-    functions
-        The instructions of each, by the function's id.
-    """
-    calls = {
-        number: {each[3] for each in body if opcode_of(each) == CALL} & functions.keys()
-        for number, body in functions.items()
-    }
-    count = -1
-    while count != len(calls):
-        count = len(calls)
-        called = set().union(*calls.values())
-        calls = {number: callees for number, callees in calls.items() if callees and number in called}
-        calls = {number: callees & calls.keys() for number, callees in calls.items()}
-    return set(calls)
 
 
 def _bodies(module: str) -> dict[str, str]:

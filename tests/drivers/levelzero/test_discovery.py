@@ -8,9 +8,9 @@ import struct
 import pytest
 
 from forebay.core.errors import DriverError, NotSupportedError
-from forebay.queues.kernels import spirv
 from forebay.queues.levelzero import descriptors, loader
 from forebay.queues.levelzero import discovery as platforms
+from forebay.spirv import declarations
 from tests import null_levelzero
 from tests.helpers.processes import output_of
 
@@ -136,8 +136,8 @@ def test_descriptors_point_to_what_they_were_given():
 
 
 def test_the_probe_is_a_whole_module_with_one_kernel():
-    (kernel,) = spirv.kernels_of(platforms.probe_module()).items()
-    assert kernel == ("probe", [spirv.Declared("argument_0", "int*", "pointer", 8)])
+    (kernel,) = declarations.kernels_of(platforms.probe_module()).items()
+    assert kernel == ("probe", [declarations.Declared("argument_0", "int*", "pointer", 8)])
 
 
 WITHOUT_LOADER = """

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.needs("no chosen device")
 # Compiles on the first device of the driver. An error is printed as its class, message and log.
 COMPILE = """
 import dataclasses, json, sys
-from forebay.queues.kernels import spirv
+from forebay.spirv import declarations
 from forebay.core.errors import Error
 from forebay.queues.levelzero import discovery as platforms
 from forebay.queues.levelzero import ocloc
@@ -26,7 +26,7 @@ info = platforms.discover()[0]
 def compiled(source, *options, **native):
     device = dataclasses.replace(info, native=dataclasses.replace(info.native, **native))
     try:
-        return spirv.kernels_of(ocloc.compile_source(source, device, options))
+        return declarations.kernels_of(ocloc.compile_source(source, device, options))
     except Error as error:
         return [type(error).__name__, str(error), getattr(error, "log", None)]
 

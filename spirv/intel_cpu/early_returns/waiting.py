@@ -8,15 +8,14 @@ process when such a kernel uses warps.
 
 from __future__ import annotations
 
-from forebay.queues.kernels.early_returns.barriers import BARRIER, GROUP_ANY, BarrierModule
-from forebay.queues.kernels.early_returns.divergence import Divergence, Flow
-from forebay.queues.kernels.early_returns.split import BRANCH, CONDITIONAL, LOAD, RETURN, STORE, SWITCH, Common, Split
-from forebay.queues.kernels.spirv_blocks import Block, Function
-from forebay.queues.kernels.spirv_module import Instruction, make, opcode_of
+from forebay.spirv import opcodes as op
+from forebay.spirv.blocks import Block, Function
+from forebay.spirv.intel_cpu.early_returns.barriers import BarrierModule
+from forebay.spirv.intel_cpu.early_returns.divergence import Divergence, Flow
+from forebay.spirv.intel_cpu.early_returns.split import Common, Split
+from forebay.spirv.module import Instruction, make, opcode_of
 
 __all__ = ["OneBarrier"]
-
-EQUAL, NOT_EQUAL = 170, 171
 
 
 class OneBarrier(Split):
@@ -35,7 +34,7 @@ class OneBarrier(Split):
     def _second_body(self) -> list[Block]:
         begin = [self._branch(self._blocks[label]) for label in self._branches]
         copied = [made for block in self._second for made in self._copied(block)]
-        over = Block(self._over, [make(STORE, self._next, self._common.number(0))], make(BRANCH, self._loop))
+        over = Block(self._over, [make(op.STORE, self._next, self._common.number(0))], make(op.BRANCH, self._loop))
         return [*begin, *copied, over, *self._waiting_loop()]
 
     def _branch(self, block: Block) -> Block:
@@ -61,7 +60,7 @@ class OneBarrier(Split):
             if at + 1 < len(parts):
                 made[-1].end = self._arrive(parts[at + 1][0], here, body)
             elif block.label in self._branches:
-                made[-1].end = make(BRANCH, self._branches[block.label])
+                made[-1].end = make(op.BRANCH, self._branches[block.label])
             else:
                 self._pass_on(block, here, body)
                 made[-1].end = self._ended(block, here, body, self._labels, self._over)
@@ -71,19 +70,19 @@ class OneBarrier(Split):
         """Note which barrier a thread is at, and go to the loop."""
         self._arrivals.append(self._spirv.new_id())
         number = len(self._arrivals)
-        if opcode_of(each) != BARRIER:
+        if opcode_of(each) != op.BARRIER:
             value = self._value(each[-1], here, body)
             given = self._variable(each[1])
             self._votes[number] = each, given, self._variable(each[1])
-            body.append(make(STORE, given, value))
-        body.append(make(STORE, self._next, self._common.number(number)))
-        return make(BRANCH, self._loop)
+            body.append(make(op.STORE, given, value))
+        body.append(make(op.STORE, self._next, self._common.number(number)))
+        return make(op.BRANCH, self._loop)
 
     def _arrived(self, each: Instruction, here: dict[int, int], body: list[Instruction]) -> None:
         """Take what a vote or a sum has come to."""
-        if opcode_of(each) != BARRIER:
+        if opcode_of(each) != op.BARRIER:
             _, _, result = self._votes[len(self._arrivals)]
-            here[each[2]] = self._made(body, LOAD, each[1], result)
+            here[each[2]] = self._made(body, op.LOAD, each[1], result)
             self._keep(each[2], here, body)
 
     def _waiting_loop(self) -> list[Block]:
@@ -91,19 +90,19 @@ class OneBarrier(Split):
         common = self._common
         go, leave = self._spirv.new_id(), self._spirv.new_id()
         body: list[Instruction] = []
-        next = self._made(body, LOAD, common.word, self._next)
-        body.append(make(BARRIER, common.scope, common.scope, common.order))
-        is_left = self._made(body, NOT_EQUAL, common.bool, next, common.number(0))
-        somebody = self._made(body, GROUP_ANY, common.bool, common.scope, is_left)
+        next = self._made(body, op.LOAD, common.word, self._next)
+        body.append(make(op.BARRIER, common.scope, common.scope, common.order))
+        is_left = self._made(body, op.NOT_EQUAL, common.bool, next, common.number(0))
+        somebody = self._made(body, op.GROUP_ANY, common.bool, common.scope, is_left)
         for number, (each, given, result) in self._votes.items():
-            is_here = self._made(body, EQUAL, common.bool, next, common.number(number))
-            value = self._made(body, LOAD, each[1], given)
-            body.append(make(STORE, result, self._voted(body, each, is_here, value)))
+            is_here = self._made(body, op.EQUAL, common.bool, next, common.number(number))
+            value = self._made(body, op.LOAD, each[1], given)
+            body.append(make(op.STORE, result, self._voted(body, each, is_here, value)))
         again: list[Instruction] = []
-        next = self._made(again, LOAD, common.word, self._next)
+        next = self._made(again, op.LOAD, common.word, self._next)
         cases = [word for at, label in enumerate(self._arrivals, 1) for word in (at, label)]
         return [
-            Block(self._loop, body, make(CONDITIONAL, somebody, go, leave)),
-            Block(go, again, make(SWITCH, next, self._loop, *cases)),
-            Block(leave, [], make(RETURN)),
+            Block(self._loop, body, make(op.CONDITIONAL, somebody, go, leave)),
+            Block(go, again, make(op.SWITCH, next, self._loop, *cases)),
+            Block(leave, [], make(op.RETURN)),
         ]

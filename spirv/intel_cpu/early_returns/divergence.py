@@ -2,32 +2,23 @@
 
 A value is *uniform* when it is the same for all threads of a block. It is not when it comes from a thread's index, an
 atomic operation or a warp, from memory at an address that is not uniform, or from a place that some threads reach by
-another way than the others. What is not known counts as not uniform.
-
-Numbers are from the SPIR-V specification: opcodes (3.32), decorations (3.20), built-ins (3.21).
-"""
+another way than the others. What is not known counts as not uniform."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from forebay.queues.kernels.spirv_blocks import NO_RESULT, Block, BlocksModule, Function
-from forebay.queues.kernels.spirv_module import Instruction, ids_in, opcode_of
+from forebay.spirv import opcodes as op
+from forebay.spirv.blocks import NO_RESULT, Block, BlocksModule, Function
+from forebay.spirv.module import Instruction, ids_in, opcode_of
 
 __all__ = ["UNIFORM_INPUTS", "Divergence", "Flow", "thread_dependent"]
 
-LOAD, STORE = 61, 62
-DECORATE, BUILT_IN = 71, 11
-PHI, CONDITIONAL, SWITCH, UNREACHABLE = 245, 250, 251, 255
-CASTS = {121, 122, 123, 124}  # OpPtrCastToGeneric, OpGenericCastToPtr, the explicit one, OpBitcast
-LIFETIMES = {256, 257}
+CASTS = {op.POINTER_TO_GENERIC, op.GENERIC_TO_POINTER, op.GENERIC_TO_POINTER_EXPLICIT, op.BITCAST}
 # From NumWorkgroups to WorkgroupId, WorkDim to GlobalOffset, SubgroupMaxSize to NumEnqueuedSubgroups
 UNIFORM_INPUTS = {24, 25, 26, *range(30, 34), 37, 38, 39}
-ATOMICS, CLOCK = range(227, 243), 5056
-FLOAT_ATOMICS = {5614, 5615, 6035}
-SUB_GROUP_OPERATIONS = {*range(333, 367), *range(5571, 5582)}
-WORK_GROUP_RESULTS = {261, 262, 263, *range(264, 272)}  # OpGroupAll and the others: the same for all, but scans
-OWN = {*ATOMICS, *FLOAT_ATOMICS, *SUB_GROUP_OPERATIONS, CLOCK}
+WORK_GROUP_RESULTS = {*op.GROUP_OPERATIONS} - {259, op.GROUP_WAIT}  # the same for all, but those of scans; 259 copies
+OWN = {*op.ATOMICS, *op.FLOAT_ATOMICS, *op.SUB_GROUP_OPERATIONS, op.CLOCK}
 
 
 class Flow:
@@ -75,7 +66,7 @@ class Flow:
         self._number = {label: at for at, label in enumerate(self.after)}
         ends = {
             label for label, after in self.after.items()
-            if not after and opcode_of(self.blocks[label].end) != UNREACHABLE
+            if not after and opcode_of(self.blocks[label].end) != op.UNREACHABLE
         }  # fmt: skip
         everything = (1 << len(self.after)) - 1
         leaving = self.reach(ends)
@@ -111,11 +102,11 @@ def _reached(labels: Collection[int], after: Mapping[int, Collection[int]]) -> s
 def thread_dependent(spirv: BlocksModule) -> set[int]:
     """Return the variables that hold what differs between threads, and the functions that may return such a thing."""
     inputs = {
-        each[1] for each in spirv.all_of(DECORATE) if each[2] == BUILT_IN and each[3] not in UNIFORM_INPUTS
+        each[1] for each in spirv.all_of(op.DECORATE) if each[2] == op.BUILT_IN and each[3] not in UNIFORM_INPUTS
     }  # fmt: skip
     users = {
         number for number, body in spirv.bodies.items()
-        if any(opcode_of(each) in OWN or (opcode_of(each) == LOAD and each[3] in inputs) for each in body)
+        if any(opcode_of(each) in OWN or (opcode_of(each) == op.LOAD and each[3] in inputs) for each in body)
     }  # fmt: skip
     return inputs | spirv.with_callers(users)
 
@@ -146,7 +137,7 @@ class Divergence:
         self._places, self._simple = _simple_variables(function)
         self._different = {*own, *(each[2] for each in function.variables if each[2] not in self._simple)}
         self._stores: list[tuple[int, Instruction]] = [
-            (block.label, each) for block in function.blocks for each in block.body if opcode_of(each) == STORE
+            (block.label, each) for block in function.blocks for each in block.body if opcode_of(each) == op.STORE
         ]
         # What is computed a different number of times, and where it may be used as uniform.
         self._inside: dict[int, list[set[int]]] = {}
@@ -166,13 +157,13 @@ class Divergence:
     def _look_at(self, block: Block) -> None:
         for each in block.body:
             opcode = opcode_of(each)
-            if opcode == STORE:
+            if opcode == op.STORE:
                 variable = self._places.get(each[1])
                 if variable and self.differs(each[2], block.label):
                     self._different.add(variable)
             elif opcode not in NO_RESULT and each[2] not in self._different and self._is_different(each, block.label):
                 self._different.add(each[2])
-        is_choice = opcode_of(block.end) in (CONDITIONAL, SWITCH)
+        is_choice = opcode_of(block.end) in (op.CONDITIONAL, op.SWITCH)
         if is_choice and block.label not in self._done and self.differs(block.end[1], block.label):
             self._done.add(block.label)
             self._part(block.label)
@@ -183,7 +174,7 @@ class Divergence:
             return True
         if opcode in WORK_GROUP_RESULTS and (opcode < 264 or each[4] == 0):
             return False
-        if opcode == LOAD and each[3] in self._places:
+        if opcode == op.LOAD and each[3] in self._places:
             return self._places[each[3]] in self._different
         return any(self.differs(each[at], label) for at in ids_in(each) if at > 2)
 
@@ -219,8 +210,8 @@ def _simple_variables(function: Function) -> tuple[dict[int, int], set[int]]:
     for block in function.blocks:
         for each in block.body:
             opcode = opcode_of(each)
-            if opcode in CASTS or opcode in LIFETIMES or opcode in (LOAD, STORE):
-                used = each[2:3] if opcode == STORE else []
+            if opcode in CASTS or opcode in op.LIFETIMES or opcode in (op.LOAD, op.STORE):
+                used = each[2:3] if opcode == op.STORE else []
             else:
                 used = [each[at] for at in ids_in(each)]
             escaping |= {places[number] for number in used if number in places}

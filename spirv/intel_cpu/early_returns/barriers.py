@@ -1,30 +1,14 @@
-"""Which instructions of a module all threads of a block must come to.
-
-Numbers are from the SPIR-V specification: opcodes (3.32), scopes (3.27).
-"""
+"""Which instructions of a module all threads of a block must come to."""
 
 from __future__ import annotations
 
 import graphlib
 
-from forebay.queues.kernels.spirv_blocks import BlocksModule
-from forebay.queues.kernels.spirv_module import Instruction, opcode_of
+from forebay.spirv import opcodes as op
+from forebay.spirv.blocks import BlocksModule
+from forebay.spirv.module import Instruction, opcode_of
 
-__all__ = [
-    "BARRIER",
-    "CALL",
-    "CONSTANT",
-    "GROUP_ADD",
-    "GROUP_ALL",
-    "GROUP_ANY",
-    "GROUP_OPERATIONS",
-    "WORK_GROUP_SCOPE",
-    "BarrierModule",
-]
-
-CONSTANT, CALL, BARRIER, GROUP_WAIT, GROUP_ALL, GROUP_ANY, GROUP_ADD = 43, 57, 224, 260, 261, 262, 264
-GROUP_OPERATIONS = range(259, 272)
-WORK_GROUP_SCOPE = 2
+__all__ = ["BarrierModule"]
 
 
 class BarrierModule(BlocksModule):
@@ -40,13 +24,13 @@ class BarrierModule(BlocksModule):
 
     def __init__(self, module: bytes) -> None:
         super().__init__(module)
-        self._scopes = {each[2] for each in self.all_of(CONSTANT) if each[3:] == [WORK_GROUP_SCOPE]}
+        self._scopes = {each[2] for each in self.all_of(op.CONSTANT) if each[3:] == [op.WORK_GROUP_SCOPE]}
         self.recursive: set[int] = set()
         self.waiting = self.with_callers(
             {number for number, body in self.bodies.items() if any(map(self.is_barrier, body))}
         )
         calls = {
-            number: {each[3] for each in self.bodies[number] if opcode_of(each) == CALL} & self.waiting
+            number: {each[3] for each in self.bodies[number] if opcode_of(each) == op.CALL} & self.waiting
             for number in self.waiting
         }
         self.inlined: set[int] = set().union(*calls.values())
@@ -58,8 +42,8 @@ class BarrierModule(BlocksModule):
     def is_barrier(self, each: Instruction) -> bool:
         """Whether all threads of the block must come to this instruction."""
         opcode = opcode_of(each)
-        if opcode == CALL:
+        if opcode == op.CALL:
             return each[3] in self.recursive
-        return (opcode == BARRIER and each[1] in self._scopes) or (
-            opcode in GROUP_OPERATIONS and each[1 if opcode == GROUP_WAIT else 3] in self._scopes
+        return (opcode == op.BARRIER and each[1] in self._scopes) or (
+            opcode in op.GROUP_OPERATIONS and each[1 if opcode == op.GROUP_WAIT else 3] in self._scopes
         )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from forebay.spirv import opcodes as op
+
 __all__ = ["relying_on_lockstep"]
 
-VARIABLE, OPERATION, LOAD, STORE, WORKGROUP = 59, 52, 61, 62, 4
-CHAINS_AND_CASTS = {65, 66, 67, 70, 83, 121, 122, 123, 124}  # the third operand is the pointer
-SELECT, PHI = 169, 245
-LABEL, BRANCH, CONDITIONAL, BARRIER = 248, 249, 250, 224
-VOLATILE = 1
+CHAINS_AND_CASTS = {  # the third operand is the pointer
+    op.ACCESS_CHAIN, op.IN_BOUNDS_ACCESS_CHAIN, op.POINTER_ACCESS_CHAIN, op.IN_BOUNDS_POINTER_ACCESS_CHAIN,
+    op.COPY_OBJECT, op.POINTER_TO_GENERIC, op.GENERIC_TO_POINTER, op.GENERIC_TO_POINTER_EXPLICIT, op.BITCAST,
+}  # fmt: skip
 
 Instruction = Sequence[int]
 
@@ -41,11 +42,11 @@ def _relies(body: Sequence[Instruction], outside: Mapping[int, Instruction]) -> 
     written: set[int] = set()
     for at, each in enumerate(body):
         opcode = each[0] & 0xFFFF
-        if opcode == LABEL:
+        if opcode == op.LABEL:
             labels[each[1]] = at
         if _step(each, made, written):
             return True
-        targets = each[1:2] if opcode == BRANCH else each[2:4] if opcode == CONDITIONAL else ()
+        targets = each[1:2] if opcode == op.BRANCH else each[2:4] if opcode == op.CONDITIONAL else ()
         for start in (labels[target] for target in targets if target in labels):  # once more round the loop
             again = set(written)
             if any(_step(other, made, again) for other in body[start:at]):
@@ -56,19 +57,19 @@ def _relies(body: Sequence[Instruction], outside: Mapping[int, Instruction]) -> 
 def _step(each: Instruction, made: Mapping[int, Instruction], written: set[int]) -> bool:
     """Whether this reads shared memory that others may have written after the last barrier."""
     opcode = each[0] & 0xFFFF
-    if opcode == BARRIER:
+    if opcode == op.BARRIER:
         written.clear()
-    elif _is_volatile(each) and opcode == STORE and _is_shared(each[1], made, set()):
+    elif _is_volatile(each) and opcode == op.STORE and _is_shared(each[1], made, set()):
         written.add(each[1])
-    elif _is_volatile(each) and opcode == LOAD and _is_shared(each[3], made, set()):
+    elif _is_volatile(each) and opcode == op.LOAD and _is_shared(each[3], made, set()):
         return bool(written - {each[3]})
     return False
 
 
 def _is_volatile(each: Instruction) -> bool:
     opcode = each[0] & 0xFFFF
-    at = {STORE: 3, LOAD: 4}.get(opcode, 0)
-    return bool(at and len(each) > at and each[at] & VOLATILE)
+    at = {op.STORE: 3, op.LOAD: 4}.get(opcode, 0)
+    return bool(at and len(each) > at and each[at] & op.VOLATILE)
 
 
 def _is_shared(pointer: int, made: Mapping[int, Instruction], seen: set[int]) -> bool:
@@ -77,9 +78,9 @@ def _is_shared(pointer: int, made: Mapping[int, Instruction], seen: set[int]) ->
         return False
     seen.add(pointer)
     opcode = each[0] & 0xFFFF
-    if opcode == VARIABLE:
-        return each[3] == WORKGROUP
+    if opcode == op.VARIABLE:
+        return each[3] == op.WORKGROUP
     if opcode in CHAINS_AND_CASTS:
         return _is_shared(each[3], made, seen)
-    others = each[4:] if opcode in (OPERATION, SELECT) else each[3::2] if opcode == PHI else ()
+    others = each[4:] if opcode in (op.CONSTANT_OPERATION, op.SELECT) else each[3::2] if opcode == op.PHI else ()
     return any(_is_shared(other, made, seen) for other in others)

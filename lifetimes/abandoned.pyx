@@ -5,8 +5,9 @@ from cpython.ref cimport Py_DECREF, Py_INCREF
 from libcpp.vector cimport vector
 
 from forebay.core.state cimport DeviceState, release_device_state
-from forebay.events.anchors cimport collect_all, has_something
-from forebay.events.queue_ends cimport release_idle_queues
+from forebay.lifetimes.collection cimport collect_all
+from forebay.lifetimes.queue_ends cimport release_idle_queues
+from forebay.lifetimes.retired cimport has_something
 
 
 cdef struct Abandoned:

@@ -12,6 +12,6 @@ What goes from one part of a second body to another is kept in variables, of whi
 registers again. `divergence` finds out which kernels need one.
 """
 
-from forebay.queues.kernels.early_returns.module import RETURNS_EARLY, Found, find_early_returns, let_threads_return
+from forebay.spirv.intel_cpu.early_returns.module import RETURNS_EARLY, Found, find_early_returns, let_threads_return
 
 __all__ = ["RETURNS_EARLY", "Found", "find_early_returns", "let_threads_return"]

@@ -1,35 +1,23 @@
-"""Finds the kernels of a module that need a second body, and gives it to them.
-
-Numbers are from the SPIR-V specification: opcodes (3.32), capabilities (3.31).
-"""
+"""Finds the kernels of a module that need a second body, and gives it to them."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
 
-from forebay.queues.kernels.early_returns.barriers import (
-    CALL,
-    GROUP_ADD,
-    GROUP_ALL,
-    GROUP_ANY,
-    GROUP_OPERATIONS,
-    BarrierModule,
-)
-from forebay.queues.kernels.early_returns.divergence import Divergence, Flow, thread_dependent
-from forebay.queues.kernels.early_returns.inactive import InactiveThreads, UnstructuredError
-from forebay.queues.kernels.early_returns.split import Common
-from forebay.queues.kernels.early_returns.waiting import OneBarrier
-from forebay.queues.kernels.spirv_blocks import Function
-from forebay.queues.kernels.spirv_module import ModuleError, make, opcode_of, words_of
+from forebay.spirv import opcodes as op
+from forebay.spirv.blocks import Function
+from forebay.spirv.intel_cpu.early_returns.barriers import BarrierModule
+from forebay.spirv.intel_cpu.early_returns.divergence import Divergence, Flow, thread_dependent
+from forebay.spirv.intel_cpu.early_returns.inactive import InactiveThreads, UnstructuredError
+from forebay.spirv.intel_cpu.early_returns.split import Common
+from forebay.spirv.intel_cpu.early_returns.waiting import OneBarrier
+from forebay.spirv.module import ModuleError, make, opcode_of, words_of
 
 __all__ = ["RETURNS_EARLY", "Found", "find_early_returns", "let_threads_return"]
 
 RETURNS_EARLY = "threads may return before barriers"
 """An OpString of modules in which `find_early_returns` has found a kernel that can be changed."""
-
-CAPABILITY, GROUPS, STRING, EXECUTION_MODE, SUB_GROUP_SIZE = 17, 18, 7, 16, 35
-LIFETIMES = {256, 257}
 
 
 @dataclass
@@ -79,7 +67,7 @@ def let_threads_return(module: bytes) -> bytes:
         spirv = _Module(module)
     except ModuleError:
         return module  # the driver's own reader says what is wrong
-    marks = [each for each in spirv.all_of(STRING) if each[2:] == mark]
+    marks = [each for each in spirv.all_of(op.STRING) if each[2:] == mark]
     if not marks:
         return module
     spirv.instructions = [each for each in spirv.instructions if each not in marks]
@@ -97,7 +85,7 @@ class _Module(BarrierModule):
     def find(self) -> Found:
         """As `find_early_returns`."""
         functions = self._functions()
-        warps = {each[1] for each in self.all_of(EXECUTION_MODE) if each[2] == SUB_GROUP_SIZE}
+        warps = {each[1] for each in self.all_of(op.EXECUTION_MODE) if each[2] == op.SUB_GROUP_SIZE}
         if functions:
             self.begin_declaring()
         for number in functions.keys() & warps:
@@ -119,13 +107,13 @@ class _Module(BarrierModule):
         self.begin_declaring()
         common = Common(self)
         changed = {number: self._with_second_body(common, *each) for number, each in functions.items()}
-        if make(CAPABILITY, GROUPS) not in self.instructions:
-            self.instructions.insert(0, make(CAPABILITY, GROUPS))
+        if make(op.CAPABILITY, op.GROUPS) not in self.instructions:
+            self.instructions.insert(0, make(op.CAPABILITY, op.GROUPS))
         self.put(changed)
 
     def _with_second_body(self, common: Common, function: Function, flow: Flow, threads: Divergence) -> Function:
         for block in function.blocks:
-            block.body = [each for each in block.body if opcode_of(each) not in LIFETIMES]
+            block.body = [each for each in block.body if opcode_of(each) not in op.LIFETIMES]
         try:
             return InactiveThreads(self, common, function, flow, threads).function()
         except UnstructuredError:
@@ -155,10 +143,10 @@ class _Module(BarrierModule):
         """Why a function cannot be changed, if so."""
         for each in itertools.chain.from_iterable(block.body for block in function.blocks):
             opcode = opcode_of(each)
-            if opcode == CALL and each[3] in self.recursive:
+            if opcode == op.CALL and each[3] in self.recursive:
                 return "a function that calls itself has a barrier"
-            if opcode in GROUP_OPERATIONS and self.is_barrier(each):
-                is_sum = opcode == GROUP_ADD and each[4] == 0 and self.widths.get(each[1]) == 32
-                if not is_sum and opcode not in (GROUP_ALL, GROUP_ANY):
+            if opcode in op.GROUP_OPERATIONS and self.is_barrier(each):
+                is_sum = opcode == op.GROUP_ADD and each[4] == 0 and self.widths.get(each[1]) == 32
+                if not is_sum and opcode not in (op.GROUP_ALL, op.GROUP_ANY):
                     return "an operation of the whole block that is no vote and no sum of 32 bits"
         return ""

@@ -6,7 +6,7 @@ import re
 import struct
 from collections.abc import Iterable
 
-from forebay.queues.kernels.spirv_module import COUNTED_WARPS
+from forebay.spirv.module import COUNTED_WARPS
 
 __all__ = ["NO_WARPS", "options_for_warps", "without_warps"]
 

@@ -11,28 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from forebay.queues.kernels.early_returns.barriers import BARRIER, CONSTANT, GROUP_ANY, BarrierModule
-from forebay.queues.kernels.early_returns.divergence import UNIFORM_INPUTS, Divergence, Flow
-from forebay.queues.kernels.early_returns.split import (
-    BRANCH,
-    CONDITIONAL,
-    LOAD,
-    PHI,
-    RETURN,
-    STORE,
-    SWITCH,
-    Common,
-    Split,
-)
-from forebay.queues.kernels.spirv_blocks import NO_RESULT, Block, Function, with_new_ids
-from forebay.queues.kernels.spirv_module import Instruction, ids_in, make, opcode_of
+from forebay.spirv import opcodes as op
+from forebay.spirv.blocks import NO_RESULT, Block, Function, with_new_ids
+from forebay.spirv.intel_cpu.early_returns.barriers import BarrierModule
+from forebay.spirv.intel_cpu.early_returns.divergence import UNIFORM_INPUTS, Divergence, Flow
+from forebay.spirv.intel_cpu.early_returns.split import Common, Split
+from forebay.spirv.module import Instruction, ids_in, make, opcode_of
 
 __all__ = ["InactiveThreads", "UnstructuredError"]
 
-DECORATE, BUILT_IN = 71, 11
 # Without effects and faults: parts of vectors, conversions, arithmetic, comparisons, bits
 PURE = {80, 81, *range(109, 117), 124, 126, 127, *range(128, 134), *range(154, 192), *range(194, 201)}
-DIVISIONS = range(134, 142)
 
 
 class UnstructuredError(Exception):
@@ -65,7 +54,7 @@ class InactiveThreads(Split):
             self._begin(self._blocks[label])
         for label in self._labels:
             self._body_of(self._blocks[label])
-        return [*self._made_blocks, Block(self._over, [], make(RETURN))]
+        return [*self._made_blocks, Block(self._over, [], make(op.RETURN))]
 
     # -- what the way is like
 
@@ -73,7 +62,7 @@ class InactiveThreads(Split):
         """Find the blocks that all threads pass, and how each ends."""
         waiting = [label for one in self._parting for label in self._stays(one)]
         for label in self._parting:
-            if opcode_of(self._blocks[label].end) == SWITCH or len(self._stays(label)) != 1:
+            if opcode_of(self._blocks[label].end) == op.SWITCH or len(self._stays(label)) != 1:
                 raise UnstructuredError
         while waiting:
             label = waiting.pop()
@@ -102,9 +91,9 @@ class InactiveThreads(Split):
         """The values that all threads compute: uniform arithmetic in blocks that all pass."""
         spirv = self._spirv
         inputs = {
-            each[1] for each in spirv.all_of(DECORATE) if each[2] == BUILT_IN and each[3] in UNIFORM_INPUTS
+            each[1] for each in spirv.all_of(op.DECORATE) if each[2] == op.BUILT_IN and each[3] in UNIFORM_INPUTS
         }  # fmt: skip
-        constants = {each[2] for each in spirv.all_of(CONSTANT)}
+        constants = {each[2] for each in spirv.all_of(op.CONSTANT)}
         second = {block.label for block in self._second}
         ways: dict[int, set[int]] = {}  # the blocks from which all threads come to one
         for label, kind in [*self._kinds.items(), *((label, "branch") for label in self._parting)]:
@@ -124,9 +113,11 @@ class InactiveThreads(Split):
                         block.label not in second
                         or opcode in PURE
                         or spirv.is_barrier(each)
-                        or (opcode == LOAD and each[3] in inputs)
-                        or (opcode in DIVISIONS and each[4] in constants)
-                        or (opcode == PHI and set(each[4::2]) <= ways.get(block.label, set()) | self._outside(second))
+                        or (opcode == op.LOAD and each[3] in inputs)
+                        or (opcode in op.DIVISIONS and each[4] in constants)
+                        or (
+                            opcode == op.PHI and set(each[4::2]) <= ways.get(block.label, set()) | self._outside(second)
+                        )
                     )
                 ):
                     known[each[2]] = block.label, each
@@ -136,7 +127,7 @@ class InactiveThreads(Split):
             for number, (label, each) in list(known.items()):
                 if label not in second or spirv.is_barrier(each):
                     continue
-                used = each[3::2] if opcode_of(each) == PHI else [each[at] for at in ids_in(each) if at > 2]
+                used = each[3::2] if opcode_of(each) == op.PHI else [each[at] for at in ids_in(each) if at > 2]
                 if any(one in self._defined and one not in known for one in used):
                     del known[number]
                     changed = True
@@ -154,7 +145,7 @@ class InactiveThreads(Split):
         is_known = chosen in known or chosen not in self._defined
         if label not in self._parting and is_known and not self._threads.differs(chosen, label):
             return "all"
-        if opcode_of(self._blocks[label].end) == SWITCH:
+        if opcode_of(self._blocks[label].end) == op.SWITCH:
             raise UnstructuredError
         return "leave" if len(self._stays(label)) == 1 else "vote"
 
@@ -165,13 +156,13 @@ class InactiveThreads(Split):
         return self._made_blocks[-1]
 
     def _is_active(self, body: list[Instruction]) -> int:
-        return self._made(body, LOAD, self._common.bool, self._active)
+        return self._made(body, op.LOAD, self._common.bool, self._active)
 
     def _guarded(self, before: Block) -> tuple[Block, Block]:
         """A block for active threads after one for all, and one where all meet again."""
         inside, after = self._add(), self._add()
-        before.end = make(CONDITIONAL, self._is_active(before.body), inside.label, after.label)
-        inside.end = make(BRANCH, after.label)
+        before.end = make(op.CONDITIONAL, self._is_active(before.body), inside.label, after.label)
+        inside.end = make(op.BRANCH, after.label)
         return inside, after
 
     def _body_of(self, block: Block) -> None:
@@ -188,7 +179,7 @@ class InactiveThreads(Split):
             if at + 1 == len(parts):
                 if self._kinds[block.label] == "vote":
                     direction = self._variable(self._common.bool)
-                    all_threads.body.append(make(STORE, direction, self._common.false))
+                    all_threads.body.append(make(op.STORE, direction, self._common.false))
                 active, after = self._guarded(all_threads)
                 inside = dict(here)
                 self._copy(own, inside, active.body)
@@ -200,7 +191,7 @@ class InactiveThreads(Split):
 
     def _meet(self, each: Instruction, here: dict[int, int], body: list[Instruction]) -> None:
         """A barrier, or a vote of the active threads."""
-        if opcode_of(each) == BARRIER:
+        if opcode_of(each) == op.BARRIER:
             body.append(each)
             return
         value = self._value(each[-1], {}, body)
@@ -210,7 +201,7 @@ class InactiveThreads(Split):
     def _begin(self, block: Block) -> None:
         """Where the second body begins: at the end of a block at which threads part."""
         begin, after = self._add(self._branches[block.label]), self._add()
-        begin.body.append(make(STORE, self._active, self._common.true))
+        begin.body.append(make(op.STORE, self._active, self._common.true))
         self._leave(block, begin, {}, after)
 
     def _end(self, block: Block, active: Block, inside: dict[int, int], after: Block, direction: int) -> None:
@@ -223,13 +214,13 @@ class InactiveThreads(Split):
         if kind == "last":
             labels = self._copied(self._flow.reached_from(self._flow.after[block.label]), {}, self._over)
             active.end = self._ended(block, inside, active.body, labels, self._over)
-            after.end = make(BRANCH, self._over)
+            after.end = make(op.BRANCH, self._over)
             return
         if kind == "region":
             meeting = self._meeting[block.label]
             labels = self._copied(self._inside[block.label], {meeting: self._labels[meeting]}, self._over)
             active.end = self._ended(block, inside, active.body, labels, self._over)
-            after.end = make(BRANCH, self._labels[meeting])
+            after.end = make(op.BRANCH, self._labels[meeting])
             return
         here: dict[int, int] = {}
         self._pass_on(block, here, after.body, lambda phi: phi in self._known)
@@ -239,10 +230,10 @@ class InactiveThreads(Split):
                 labels[label] = self._left_together(label)
         if kind == "vote":
             common = self._common
-            active.body.append(make(STORE, direction, self._value(block.end[1], inside, active.body)))
+            active.body.append(make(op.STORE, direction, self._value(block.end[1], inside, active.body)))
             after = self._while_any(block, after)
-            chosen = self._made(after.body, LOAD, common.bool, direction)
-            chosen = self._made(after.body, GROUP_ANY, common.bool, common.scope, chosen)
+            chosen = self._made(after.body, op.LOAD, common.bool, direction)
+            chosen = self._made(after.body, op.GROUP_ANY, common.bool, common.scope, chosen)
             after.end = with_new_ids(block.end, {block.end[1]: chosen}, labels, self._spirv.switch_step)
         else:
             after.end = self._ended(block, here, after.body, labels, self._over)
@@ -252,14 +243,14 @@ class InactiveThreads(Split):
         (stays,) = self._stays(block.label)
         self._pass_on(block, inside, active.body, lambda phi: phi not in self._known)
         gone = self._add()
-        gone.body.append(make(STORE, self._active, self._common.false))
-        gone.end = make(BRANCH, after.label)
+        gone.body.append(make(op.STORE, self._active, self._common.false))
+        gone.end = make(op.BRANCH, after.label)
         leaving = self._flow.reached_from([each for each in self._flow.after[block.label] if each != stays])
         labels = self._copied(leaving, {stays: after.label}, gone.label)
         active.end = self._ended(block, inside, active.body, labels, self._over)
         self._pass_on(block, {}, after.body, lambda phi: phi in self._known)
         after = self._while_any(block, after)
-        after.end = make(BRANCH, self._labels[stays])
+        after.end = make(op.BRANCH, self._labels[stays])
 
     def _while_any(self, block: Block, before: Block) -> Block:
         """Where to go on while any thread is active; only a block in a loop must ask."""
@@ -267,15 +258,15 @@ class InactiveThreads(Split):
             return before
         after = self._add()
         common = self._common
-        somebody = self._made(before.body, GROUP_ANY, common.bool, common.scope, self._is_active(before.body))
-        before.end = make(CONDITIONAL, somebody, after.label, self._over)
+        somebody = self._made(before.body, op.GROUP_ANY, common.bool, common.scope, self._is_active(before.body))
+        before.end = make(op.CONDITIONAL, somebody, after.label, self._over)
         return after
 
     def _left_together(self, label: int) -> int:
         """Where all threads go that leave together: the active ones do what is left."""
         labels = self._copied(self._flow.reached_from([label]), {}, self._over)
         made = self._add()
-        made.end = make(CONDITIONAL, self._is_active(made.body), labels[label], self._over)
+        made.end = make(op.CONDITIONAL, self._is_active(made.body), labels[label], self._over)
         return made.label
 
     def _copied(self, blocks: Iterable[int], labels: dict[int, int], over: int) -> dict[int, int]:

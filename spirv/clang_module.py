@@ -1,19 +1,13 @@
-"""What is changed in a SPIR-V module that clang made for HIP, so that drivers of OpenCL and Level Zero take it.
-
-Numbers are from the SPIR-V specification: opcodes (3.32), storage classes (3.7), decorations (3.20).
-"""
+"""What is changed in a SPIR-V module that clang made for HIP, so that drivers of OpenCL and Level Zero take it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from forebay.hiprtc.recursion import recursive
-from forebay.hiprtc.signatures import KernelSignature
-from forebay.hiprtc.spirv.bounds import comparing_negated
-from forebay.hiprtc.spirv.lockstep import relying_on_lockstep
-from forebay.hiprtc.spirv.spinning import spinning
-from forebay.queues.kernels.early_returns import RETURNS_EARLY, find_early_returns
-from forebay.queues.kernels.spirv_module import (
+from forebay.spirv import opcodes as op
+from forebay.spirv.lockstep import relying_on_lockstep
+from forebay.spirv.module import (
     COUNTED_WARPS,
     Instruction,
     ModuleError,
@@ -21,89 +15,21 @@ from forebay.queues.kernels.spirv_module import (
     ids_in,
     make,
     opcode_of,
-    text_of,
     words_of,
 )
+from forebay.spirv.recursion import recursive
 
-__all__ = ["ModuleError", "finish_module", "imported_functions"]
+if TYPE_CHECKING:
+    from forebay.hiprtc.signatures import KernelSignature
 
-SOURCE, SOURCE_EXTENSION, NAME, STRING, EXTENDED, ENTRY_POINT = 3, 4, 5, 7, 12, 15
-TYPE_BOOL, TYPE_INT, TYPE_VECTOR, TYPE_POINTER, TYPE_FUNCTION = 20, 21, 23, 32, 33
-CONSTANT, CONSTANT_NULL, OPERATION = 43, 46, 52
-FUNCTION, PARAMETER, FUNCTION_END, CALL, VARIABLE = 54, 55, 56, 57, 59
-DECORATE, BITCAST, NOT_EQUAL, LABEL = 71, 124, 171, 248
-LINE, NO_LINE = 8, 317
-WORKGROUP, GENERIC = 4, 8
-POINTER_TO_NUMBER, NUMBER_TO_POINTER = 117, 120
-EXECUTION_MODE = 16
-LINKAGE, IMPORTED = 41, 1
-BUILT_IN, SUB_GROUP_SIZE = 11, 35
-INDICES = (27, 28)  # LocalInvocationId, GlobalInvocationId
-MEMORY_BARRIER, INVOCATION, ALL_IN_ORDER = 225, 4, 0x310
-SUB_GROUP_VARIABLES = range(36, 42)  # from SubgroupSize to SubgroupLocalInvocationId
-SUB_GROUP_OPERATIONS = {*range(333, 367), *range(5571, 5582)}
-CONTROL_BARRIER, SUB_GROUP_SCOPE = 224, 3
-OPENCL_CPP, ITS_VERSION = 4, 100000
+__all__ = ["ClangModule"]
+
+ITS_VERSION = 100000
 
 
-def finish_module(
-    module: bytes, kernels: Sequence[KernelSignature], renamed: Mapping[str, str]
-) -> tuple[bytes, set[str], list[str]]:
-    """Return the module as drivers take it, the kernels whose last parameter is dynamic shared memory, and warnings.
+class ClangModule(SpirvModule):
+    """A module that clang made for HIP, and the passes over it."""
 
-    Parameters
-    ----------
-    module
-        What clang made.
-    kernels
-        The kernels in it.
-    renamed
-        New names of kernels, by symbol.
-
-    Raises
-    ------
-    ModuleError
-    """
-    spirv = _Module(module)
-    if not spirv.entries:
-        raise ModuleError("the program has no kernel")
-    spirv.say_source()
-    spirv.widen_bools()
-    spirv.number_pointers()
-    spirv.free_width()
-    spirv.part_waiting()
-    spirv.keep_bounds()
-    relying = spirv.relying()
-    dynamic = spirv.pass_shared_memory()
-    spirv.describe(kernels, dynamic, renamed)
-    found = find_early_returns(spirv.dumps())
-    if found.kernels:
-        spirv.say(RETURNS_EARLY)
-    warnings = [
-        f"warning: the kernel {renamed.get(name, name)} reads volatile shared memory that other threads of a warp have "
-        "written, without a barrier: threads of a warp do not go on together here, so __syncwarp() must stand between"
-        for name in relying
-    ]
-    warnings += [
-        f"warning: threads of the kernel {name} may return or part before a barrier that others reach. Intel's runtime "
-        f"for CPUs does not let that pass, and forebay cannot mend it here: {reason}"
-        for name, reason in found.refused.items()
-    ]
-    return spirv.dumps(), {renamed.get(name, name) for name in dynamic}, warnings
-
-
-def imported_functions(module: bytes) -> list[str]:
-    """Return the names of the functions that a module calls and does not have."""
-    spirv = _Module(module)
-    functions = {each[2] for each in spirv.all_of(FUNCTION)}
-    return [
-        text_of(each[3:-1])
-        for each in spirv.all_of(DECORATE)
-        if each[2] == LINKAGE and each[-1] == IMPORTED and each[1] in functions
-    ]
-
-
-class _Module(SpirvModule):
     # -- the passes
 
     def say_source(self) -> None:
@@ -112,11 +38,11 @@ class _Module(SpirvModule):
         Drivers choose their built-in functions by this: for OpenCL C, which clang says, Intel's CPU runtime has no
         atomic operations on generic pointers.
         """
-        sources = list(self.all_of(SOURCE))
+        sources = list(self.all_of(op.SOURCE))
         for each in sources:
-            each[1:3] = [OPENCL_CPP, ITS_VERSION]
+            each[1:3] = [op.OPENCL_CPP, ITS_VERSION]
         if not sources:
-            self.instructions.insert(self.first_of_debug(), make(SOURCE, OPENCL_CPP, ITS_VERSION))
+            self.instructions.insert(self.first_of_debug(), make(op.SOURCE, op.OPENCL_CPP, ITS_VERSION))
 
     def free_width(self) -> None:
         """Let kernels without warps be as wide as the device likes.
@@ -125,70 +51,45 @@ class _Module(SpirvModule):
         after another.
         """
         lanes = {
-            each[1] for each in self.all_of(DECORATE) if each[2] == BUILT_IN and each[3] in SUB_GROUP_VARIABLES
+            each[1] for each in self.all_of(op.DECORATE) if each[2] == op.BUILT_IN and each[3] in op.SUB_GROUP_VARIABLES
         }  # fmt: skip
-        scopes = {each[2] for each in self.all_of(CONSTANT) if each[3:] == [SUB_GROUP_SCOPE]}
+        scopes = {each[2] for each in self.all_of(op.CONSTANT) if each[3:] == [op.SUB_GROUP_SCOPE]}
         functions = self.functions()
         users = self.with_callers({
             number for number, body in functions.items()
             if any(
-                opcode_of(each) in SUB_GROUP_OPERATIONS
-                or (opcode_of(each) == CONTROL_BARRIER and each[1] in scopes)
+                opcode_of(each) in op.SUB_GROUP_OPERATIONS
+                or (opcode_of(each) == op.BARRIER and each[1] in scopes)
                 or any(each[at] in lanes for at in ids_in(each))
                 for each in body
             )
         })  # fmt: skip
         self.instructions = [
             each for each in self.instructions
-            if not (opcode_of(each) == EXECUTION_MODE and each[2] == SUB_GROUP_SIZE and each[1] not in users)
+            if not (opcode_of(each) == op.EXECUTION_MODE and each[2] == op.SUB_GROUP_SIZE and each[1] not in users)
         ]  # fmt: skip
         if users & self.entries.keys():
             self.say(COUNTED_WARPS)
 
     def relying(self) -> list[str]:
         """The kernels whose threads rely on going on together, see `lockstep`."""
-        variables = [each for opcode in (VARIABLE, OPERATION) for each in self.all_of(opcode)]
+        variables = [each for opcode in (op.VARIABLE, op.CONSTANT_OPERATION) for each in self.all_of(opcode)]
         users = self.with_callers(relying_on_lockstep(self.functions(), variables))
         return [name for number, name in self.entries.items() if number in users]
 
-    def part_waiting(self) -> None:
-        """Say that kernels whose threads may wait for each other are not to be made into vectors, see `spinning`."""
-        constants = {each[2] for opcode in (CONSTANT, CONSTANT_NULL) for each in self.all_of(opcode)}
-        zeros = {each[2] for each in self.all_of(CONSTANT_NULL)}
-        zeros |= {each[2] for each in self.all_of(CONSTANT) if not any(each[3:])}
-        self.part_threads(self.with_callers(spinning(self.functions(), constants, zeros)))
-
-    def keep_bounds(self) -> None:
-        """Put a fence of one thread at the beginning of kernels that would spoil those after them, see `bounds`."""
-        numbers = {each[2]: each[3:] for each in self.all_of(CONSTANT)}
-        numbers |= {each[2]: [0] for each in self.all_of(CONSTANT_NULL)}
-        small = {number for number, (low, *high) in numbers.items() if low < 2 and not any(high)}
-        negative = {number for number, words in numbers.items() if words[-1] >> 31}
-        indices = {each[1] for each in self.all_of(DECORATE) if each[2] == BUILT_IN and each[3] in INDICES}
-        *first, _ = [number for number in self.functions() if number in self.entries] or [0]
-        functions = self.functions()
-        found = comparing_negated({number: functions[number] for number in first}, indices, small, negative)
-        if not found:
-            return
-        self.begin_declaring()
-        uint = self.declare(TYPE_INT, 32, 0)
-        scope, order = (self.declare(CONSTANT, uint, value, typed=True) for value in (INVOCATION, ALL_IN_ORDER))
-        self._after_variables({number: make(MEMORY_BARRIER, scope, order) for number in found})
-        self.end_declaring()
-
     def widen_bools(self) -> None:
         """Make parameters of kernels that are of type bool bytes, as the host passes them: OpTypeBool has no size."""
-        bools = {each[1] for each in self.all_of(TYPE_BOOL)}
+        bools = {each[1] for each in self.all_of(op.TYPE_BOOL)}
         parameters = [each for each in self._parameters() if each[1] in bools]
         if not parameters:
             return
         self.begin_declaring()
-        byte = self.declare(TYPE_INT, 8, 0)
-        zero = self.declare(CONSTANT_NULL, byte, typed=True)
+        byte = self.declare(op.TYPE_INT, 8, 0)
+        zero = self.declare(op.CONSTANT_NULL, byte, typed=True)
         tests: list[Instruction] = []
         for each in parameters:
             number = self.new_id()
-            tests.append(make(NOT_EQUAL, each[1], each[2], number, zero))
+            tests.append(make(op.NOT_EQUAL, each[1], each[2], number, zero))
             each[1:] = [byte, number]
         self._rename({test[2]: test[3] for test in tests})
         self._retype_functions()
@@ -199,36 +100,36 @@ class _Module(SpirvModule):
     def number_pointers(self) -> None:
         """Pass generic pointers to recursive functions as numbers, see `recursion`."""
         functions = self.functions()
-        generic = {each[1] for each in self.all_of(TYPE_POINTER) if each[2] == GENERIC}
+        generic = {each[1] for each in self.all_of(op.TYPE_POINTER) if each[2] == op.GENERIC}
         parameters = {
-            number: [each for each in functions[number] if opcode_of(each) == PARAMETER]
+            number: [each for each in functions[number] if opcode_of(each) == op.PARAMETER]
             for number in recursive(functions)
         }
         pointers = {number: [each[1] in generic for each in those] for number, those in parameters.items()}
         if not any(map(any, pointers.values())):
             return
         self.begin_declaring()
-        ulong = self.declare(TYPE_INT, 64, 0)
+        ulong = self.declare(op.TYPE_INT, 64, 0)
         made: dict[int, list[Instruction]] = {}
         renamed: dict[int, int] = {}
         for each in (each for those in parameters.values() for each in those if each[1] in generic):
             number = self.new_id()
-            made[number] = [make(NUMBER_TO_POINTER, each[1], each[2], number)]
+            made[number] = [make(op.NUMBER_TO_POINTER, each[1], each[2], number)]
             renamed[each[2]] = number
             each[1:] = [ulong, number]
         self._rename(renamed)
         # A number is neither aliased nor read-only.
         self.instructions = [
-            each for each in self.instructions if not (opcode_of(each) == DECORATE and each[1] in made)
+            each for each in self.instructions if not (opcode_of(each) == op.DECORATE and each[1] in made)
         ]
         self._retype_functions()
         self._at_entry(made)
         changed: list[Instruction] = []
         for each in self.instructions:
-            if opcode_of(each) == CALL:
+            if opcode_of(each) == op.CALL:
                 for at, is_pointer in enumerate(pointers.get(each[3], ()), 4):
                     if is_pointer:
-                        changed.append(make(POINTER_TO_NUMBER, ulong, self.new_id(), each[at]))
+                        changed.append(make(op.POINTER_TO_NUMBER, ulong, self.new_id(), each[at]))
                         each[at] = changed[-1][2]
             changed.append(each)
         self.instructions = changed
@@ -240,9 +141,11 @@ class _Module(SpirvModule):
         All such arrays are one, as in HIP. The functions between a kernel and the use get the parameter, too.
         """
         imported = {
-            each[1] for each in self.all_of(DECORATE) if each[2] == LINKAGE and each[-1] == IMPORTED
+            each[1] for each in self.all_of(op.DECORATE) if each[2] == op.LINKAGE and each[-1] == op.IMPORTED
         }  # fmt: skip
-        arrays = {each[2]: each[1] for each in self.all_of(VARIABLE) if each[3] == WORKGROUP and each[2] in imported}
+        arrays = {
+            each[2]: each[1] for each in self.all_of(op.VARIABLE) if each[3] == op.WORKGROUP and each[2] in imported
+        }
         if not arrays:
             return set()
         derived = self._derived(set(arrays))
@@ -254,15 +157,15 @@ class _Module(SpirvModule):
         users = self.with_callers(users)
         self.begin_declaring()
         # As wide as what is aligned most: drivers align local memory by the type that it is declared as.
-        wide = self.declare(TYPE_VECTOR, self.declare(TYPE_INT, 32, 0), 4)
-        pointer = self.declare(TYPE_POINTER, WORKGROUP, wide)
+        wide = self.declare(op.TYPE_VECTOR, self.declare(op.TYPE_INT, 32, 0), 4)
+        pointer = self.declare(op.TYPE_POINTER, op.WORKGROUP, wide)
         self._add_parameter(users, pointer, arrays, derived)
         self._retype_functions()
         self.end_declaring()
         gone = {*arrays, *derived}
         self.instructions = [each for each in self.instructions if not self._belongs_to(each, gone)]
-        for each in self.all_of(ENTRY_POINT):
-            each[:] = make(ENTRY_POINT, *(word for word in each[1:] if word not in arrays))
+        for each in self.all_of(op.ENTRY_POINT):
+            each[:] = make(op.ENTRY_POINT, *(word for word in each[1:] if word not in arrays))
         return {name for number, name in self.entries.items() if number in users}
 
     def describe(self, kernels: Sequence[KernelSignature], dynamic: set[str], renamed: Mapping[str, str]) -> None:
@@ -273,7 +176,7 @@ class _Module(SpirvModule):
         functions = self.functions()
         for number, symbol in self.entries.items():
             kernel = known.get(symbol)
-            parameters = [each for each in functions[number] if opcode_of(each) == PARAMETER]
+            parameters = [each for each in functions[number] if opcode_of(each) == op.PARAMETER]
             shared = symbol in dynamic
             if kernel is None or len(parameters) != len(kernel.parameters) + shared:
                 continue
@@ -283,52 +186,54 @@ class _Module(SpirvModule):
             names |= {parameter[2]: name for parameter, name in zip(parameters, each_name, strict=True)}
             name = renamed.get(symbol, symbol)
             for what, words in (("kernel_arg_type", types), ("kernel_arg_type_qual", qualifiers)):
-                said.append(make(STRING, self.new_id(), *words_of(f"{what}.{name}.{','.join(words)},")))
-        for each in self.all_of(ENTRY_POINT):
+                said.append(make(op.STRING, self.new_id(), *words_of(f"{what}.{name}.{','.join(words)},")))
+        for each in self.all_of(op.ENTRY_POINT):
             symbol = self.entries[each[2]]
             if symbol in renamed:
                 length = len(words_of(symbol))
-                each[:] = make(ENTRY_POINT, *each[1:3], *words_of(renamed[symbol]), *each[3 + length :])
+                each[:] = make(op.ENTRY_POINT, *each[1:3], *words_of(renamed[symbol]), *each[3 + length :])
                 names[each[2]] = renamed[symbol]
         # Intel's CPU runtime calls a kernel by its OpName, not by its entry point.
-        self.instructions = [each for each in self.instructions if not (opcode_of(each) == NAME and each[1] in names)]
+        self.instructions = [
+            each for each in self.instructions if not (opcode_of(each) == op.NAME and each[1] in names)
+        ]
         at = self.first_of_debug()
         self.instructions[at:at] = said
         at = next(
             (
                 i
                 for i, each in enumerate(self.instructions)
-                if opcode_of(each) == NAME or opcode_of(each) >= TYPE_BOOL - 1
+                if opcode_of(each) == op.NAME or opcode_of(each) >= op.TYPE_BOOL - 1
             ),
             len(self.instructions),
         )
-        while opcode_of(self.instructions[at - 1]) in (SOURCE_EXTENSION,):
+        while opcode_of(self.instructions[at - 1]) in (op.SOURCE_EXTENSION,):
             at -= 1
-        self.instructions[at:at] = [make(NAME, number, *words_of(name)) for number, name in names.items()]
+        self.instructions[at:at] = [make(op.NAME, number, *words_of(name)) for number, name in names.items()]
 
     # -- parts of them
 
     def say(self, text: str) -> None:
         """Leave a text in the module for whoever loads it."""
-        self.instructions.insert(self.first_of_debug(), make(STRING, self.new_id(), *words_of(text)))
+        self.instructions.insert(self.first_of_debug(), make(op.STRING, self.new_id(), *words_of(text)))
 
     def _parameters(self) -> list[Instruction]:
         """OpFunctionParameter of each kernel."""
         functions = self.functions()
-        return [each for number in self.entries for each in functions[number] if opcode_of(each) == PARAMETER]
+        return [each for number in self.entries for each in functions[number] if opcode_of(each) == op.PARAMETER]
 
     def _rename(self, others: Mapping[int, int]) -> None:
         """Let names and decorations of these ids, but no use, be those of others."""
         for each in self.instructions:
-            if opcode_of(each) in (NAME, DECORATE):
+            if opcode_of(each) in (op.NAME, op.DECORATE):
                 each[1] = others.get(each[1], each[1])
 
     def _retype_functions(self) -> None:
         """Give each function the type that its parameters say."""
-        results = {each[1]: each[2] for each in self.all_of(TYPE_FUNCTION)}
+        results = {each[1]: each[2] for each in self.all_of(op.TYPE_FUNCTION)}
         for body in self.functions().values():
-            types = [each[1] for each in body if opcode_of(each) == PARAMETER]
-            body[0][4] = self.declare(TYPE_FUNCTION, results.get(body[0][4], body[0][1]), *types)
+            types = [each[1] for each in body if opcode_of(each) == op.PARAMETER]
+            body[0][4] = self.declare(op.TYPE_FUNCTION, results.get(body[0][4], body[0][1]), *types)
 
     def _at_entry(self, wanted: Mapping[int, list[Instruction]]) -> None:
         """Insert instructions at the beginning of the functions that have these parameters."""
@@ -337,30 +242,30 @@ class _Module(SpirvModule):
         in_first = False
         for each in self.instructions:
             opcode = opcode_of(each)
-            if opcode == PARAMETER:
+            if opcode == op.PARAMETER:
                 waiting += wanted.get(each[2], [])
-            if in_first and opcode not in (VARIABLE, LINE, NO_LINE):
+            if in_first and opcode not in (op.VARIABLE, op.LINE, op.NO_LINE):
                 made += waiting
                 waiting, in_first = [], False
             made.append(each)
-            if opcode == LABEL and waiting:
+            if opcode == op.LABEL and waiting:
                 in_first = True
         self.instructions = made
 
-    def _after_variables(self, wanted: Mapping[int, Instruction]) -> None:
+    def after_variables(self, wanted: Mapping[int, Instruction]) -> None:
         """Insert an instruction at the beginning of functions."""
         made: list[Instruction] = []
         waiting: Instruction | None = None
         in_first = False
         for each in self.instructions:
             opcode = opcode_of(each)
-            if opcode == FUNCTION:
+            if opcode == op.FUNCTION:
                 waiting, in_first = wanted.get(each[2]), False
-            if waiting is not None and in_first and opcode not in (VARIABLE, LINE, NO_LINE):
+            if waiting is not None and in_first and opcode not in (op.VARIABLE, op.LINE, op.NO_LINE):
                 made.append(waiting)
                 waiting = None
             made.append(each)
-            in_first = in_first or opcode == LABEL
+            in_first = in_first or opcode == op.LABEL
         self.instructions = made
 
     def _derived(self, arrays: set[int]) -> dict[int, Instruction]:
@@ -368,15 +273,15 @@ class _Module(SpirvModule):
         found: dict[int, Instruction] = {}
         for each in self.instructions:
             opcode = opcode_of(each)
-            if opcode == FUNCTION:
+            if opcode == op.FUNCTION:
                 break
-            if opcode in (NAME, DECORATE, ENTRY_POINT, EXTENDED) or not any(
+            if opcode in (op.NAME, op.DECORATE, op.ENTRY_POINT, op.EXTENDED) or not any(
                 word in arrays or word in found for word in each[1:]
             ):
                 continue
-            if opcode == OPERATION and any(word in arrays or word in found for word in each[4:]):
+            if opcode == op.CONSTANT_OPERATION and any(word in arrays or word in found for word in each[4:]):
                 found[each[2]] = each
-            elif opcode in (41, 42, 44, 45, VARIABLE) and any(word in arrays or word in found for word in each[3:]):
+            elif opcode in (41, 42, 44, 45, op.VARIABLE) and any(word in arrays or word in found for word in each[3:]):
                 raise ModuleError("the address of extern __shared__ memory in an initializer")
         return found
 
@@ -390,23 +295,23 @@ class _Module(SpirvModule):
         function = parameter = 0
         for each in self.instructions:
             opcode = opcode_of(each)
-            if opcode == FUNCTION:
+            if opcode == op.FUNCTION:
                 function, parameter = each[2], 0
-            elif function in users and opcode != PARAMETER and not parameter:
+            elif function in users and opcode != op.PARAMETER and not parameter:
                 parameter = self.new_id()
-                made.append(make(PARAMETER, pointer, parameter))
+                made.append(make(op.PARAMETER, pointer, parameter))
                 own = {number: self.new_id() for number in (*arrays, *derived)}
-                begin = [make(BITCAST, type, own[number], parameter) for number, type in arrays.items()]
+                begin = [make(op.BITCAST, type, own[number], parameter) for number, type in arrays.items()]
                 for number, constant in derived.items():
                     operands = [own.get(word, word) for word in constant[4:]]
                     begin.append(make(constant[3], constant[1], own[number], *operands))
                 added[parameter] = begin
-            if function in users and parameter and opcode not in (LABEL, LINE, FUNCTION_END):
+            if function in users and parameter and opcode not in (op.LABEL, op.LINE, op.FUNCTION_END):
                 each = [*(own.get(word, word) if at in ids_in(each) else word for at, word in enumerate(each))]
-                if opcode == CALL and each[3] in users:
-                    each = make(CALL, *each[1:], parameter)
+                if opcode == op.CALL and each[3] in users:
+                    each = make(op.CALL, *each[1:], parameter)
             made.append(each)
-            if opcode == FUNCTION_END:
+            if opcode == op.FUNCTION_END:
                 function = 0
         self.instructions = made
         self._at_entry(added)
@@ -415,6 +320,6 @@ class _Module(SpirvModule):
     def _belongs_to(instruction: Instruction, gone: set[int]) -> bool:
         """Whether an instruction declares or describes something that is gone."""
         opcode = opcode_of(instruction)
-        if opcode in (VARIABLE, OPERATION):
+        if opcode in (op.VARIABLE, op.CONSTANT_OPERATION):
             return instruction[2] in gone
-        return opcode in (NAME, DECORATE) and instruction[1] in gone
+        return opcode in (op.NAME, op.DECORATE) and instruction[1] in gone

@@ -8,14 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["spinning"]
+from forebay.spirv import opcodes as op
+from forebay.spirv.clang_module import ClangModule
 
-BRANCH, CONDITIONAL, SWITCH, LABEL = 249, 250, 251, 248
-EXCHANGE, COMPARE_EXCHANGE, LOAD, ADD, OR = 229, 230, 227, 234, 241
-TRIES = {EXCHANGE: 6, COMPARE_EXCHANGE: 8}  # where the operand is that tells
-LOOKS = {ADD: 6, OR: 6}
+__all__ = ["part_waiting"]
+
+TRIES = {op.ATOMIC_EXCHANGE: 6, op.ATOMIC_COMPARE_EXCHANGE: 8}  # where the operand is that tells
+LOOKS = {op.ATOMIC_ADD: 6, op.ATOMIC_OR: 6}
 
 Instruction = Sequence[int]
+
+
+def part_waiting(module: ClangModule) -> None:
+    """Say that kernels whose threads may wait for each other are not to be made into vectors."""
+    constants = {each[2] for opcode in (op.CONSTANT, op.CONSTANT_NULL) for each in module.all_of(opcode)}
+    zeros = {each[2] for each in module.all_of(op.CONSTANT_NULL)}
+    zeros |= {each[2] for each in module.all_of(op.CONSTANT) if not any(each[3:])}
+    module.part_threads(module.with_callers(spinning(module.functions(), constants, zeros)))
 
 
 def spinning(functions: Mapping[int, Iterable[Instruction]], constants: set[int], zeros: set[int]) -> set[int]:
@@ -42,16 +51,16 @@ def _spins(body: Iterable[Instruction], constants: set[int], zeros: set[int]) ->
     block = 0
     for each in body:
         opcode = each[0] & 0xFFFF
-        if opcode == LABEL:
+        if opcode == op.LABEL:
             block = each[1]
-        elif opcode == BRANCH:
+        elif opcode == op.BRANCH:
             successors[block] = [each[1]]
-        elif opcode == CONDITIONAL:
+        elif opcode == op.CONDITIONAL:
             successors[block] = [each[2], each[3]]
-        elif opcode == SWITCH:
+        elif opcode == op.SWITCH:
             successors[block] = list(each[2:])  # numbers among the labels name no block, or lead too far at worst
         elif (
-            opcode == LOAD
+            opcode == op.ATOMIC_LOAD
             or (opcode in TRIES and each[TRIES[opcode]] in constants)
             or (opcode in LOOKS and each[LOOKS[opcode]] in zeros)
         ):

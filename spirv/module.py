@@ -1,12 +1,11 @@
-"""A SPIR-V module as a list of instructions, for whoever changes one.
-
-Numbers are from the SPIR-V specification: opcodes (3.32), decorations (3.20), execution modes (3.6).
-"""
+"""A SPIR-V module as a list of instructions, for whoever changes one."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterable, Sequence
+
+from forebay.spirv import opcodes as op
 
 __all__ = [
     "COUNTED_WARPS",
@@ -20,11 +19,7 @@ __all__ = [
     "words_of",
 ]
 
-MAGIC, HEADER_WORDS = 0x07230203, 5
-EXTENDED, MEMORY_MODEL, ENTRY_POINT, EXECUTION_MODE, EXECUTION_MODE_ID = 12, 14, 15, 16, 331
-VECTOR_TYPE, SUB_GROUP_SIZE, FLOAT4 = 30, 35, 4 << 16 | 5
-TYPE_BOOL, TYPE_INT, TYPE_VECTOR, TYPE_POINTER, TYPE_FUNCTION = 20, 21, 23, 32, 33
-CONSTANT, CONSTANT_NULL, FUNCTION, FUNCTION_END, CALL, LINE = 43, 46, 54, 56, 57, 8
+FLOAT4 = 4 << 16 | 5  # the word that names a type to VECTOR_TYPE
 
 COUNTED_WARPS = "warps count through x, y and z"
 """An OpString of modules whose kernels of a required sub-group size mean HIP's warps."""
@@ -34,14 +29,13 @@ Instruction = list[int]
 
 # Where numbers begin that are no ids, in instructions of functions.
 LITERALS_FROM = {
-    LINE: 2, FUNCTION: 5, 59: 3,  # and OpVariable, whose initializer is no id of the function
-    61: 4, 62: 3, 63: 3, 64: 4,  # alignments, of OpLoad, OpStore, OpCopyMemory and OpCopyMemorySized
-    79: 5, 81: 4, 82: 5, 123: 4,  # OpVectorShuffle, OpCompositeExtract, OpCompositeInsert, OpGenericCastToPtrExplicit
-    246: 3, 247: 2, 250: 4, 251: 2,  # merges, OpBranchConditional, OpSwitch
-    256: 2, 257: 2,  # lifetimes
+    op.LINE: 2, op.FUNCTION: 5, op.VARIABLE: 3,  # whose initializer is no id of the function
+    op.LOAD: 4, op.STORE: 3, op.COPY_MEMORY: 3, op.COPY_MEMORY_SIZED: 4,  # alignments
+    op.SHUFFLE: 5, op.EXTRACT: 4, op.INSERT: 5, op.GENERIC_TO_POINTER_EXPLICIT: 4,
+    op.LOOP_MERGE: 3, op.SELECTION_MERGE: 2, op.CONDITIONAL: 4, op.SWITCH: 2, op.LIFETIME_START: 2, op.LIFETIME_STOP: 2,
 }  # fmt: skip
 # One number between ids: OpExtInst's instruction, what groups' operations compute, OpFunction's control.
-LITERAL_AT = {EXTENDED: 4, FUNCTION: 3, **dict.fromkeys((*range(264, 272), 342, *range(349, 365)), 4)}
+LITERAL_AT = {op.EXTENDED: 4, op.FUNCTION: 3, **dict.fromkeys((*range(264, 272), 342, *range(349, 365)), 4)}
 
 
 class ModuleError(ValueError):
@@ -101,18 +95,18 @@ class SpirvModule:
 
     def __init__(self, module: bytes) -> None:
         words = struct.unpack(f"<{len(module) // 4}I", module[: len(module) // 4 * 4])
-        if len(words) < HEADER_WORDS or words[0] != MAGIC:
+        if len(words) < op.HEADER_WORDS or words[0] != op.MAGIC:
             raise ModuleError("these bytes are no SPIR-V")
-        self.header = list(words[:HEADER_WORDS])
+        self.header = list(words[: op.HEADER_WORDS])
         self.instructions: list[Instruction] = []
-        at = HEADER_WORDS
+        at = op.HEADER_WORDS
         while at < len(words):
             count = words[at] >> 16
             if count == 0 or at + count > len(words):
                 raise ModuleError("the SPIR-V is cut off")
             self.instructions.append(list(words[at : at + count]))
             at += count
-        self.entries = {each[2]: text_of(each[3:]) for each in self.all_of(ENTRY_POINT)}
+        self.entries = {each[2]: text_of(each[3:]) for each in self.all_of(op.ENTRY_POINT)}
 
     def dumps(self) -> bytes:
         """Return the module's bytes."""
@@ -146,17 +140,17 @@ class SpirvModule:
         self._declared: dict[tuple[int, ...], int] = {}
         for each in self.instructions:
             opcode = opcode_of(each)
-            if opcode in (TYPE_BOOL, TYPE_INT, TYPE_VECTOR, TYPE_POINTER, TYPE_FUNCTION):
+            if opcode in (op.TYPE_BOOL, op.TYPE_INT, op.TYPE_VECTOR, op.TYPE_POINTER, op.TYPE_FUNCTION):
                 self._declared.setdefault((opcode, *each[2:]), each[1])
-            elif opcode in (CONSTANT, CONSTANT_NULL):
+            elif opcode in (op.CONSTANT, op.CONSTANT_NULL):
                 self._declared.setdefault((opcode, each[1], *each[3:]), each[2])
-            elif opcode == FUNCTION:
+            elif opcode == op.FUNCTION:
                 break
 
     def end_declaring(self) -> None:
         """Put what was declared before the functions."""
         at = next(
-            (i for i, each in enumerate(self.instructions) if opcode_of(each) == FUNCTION), len(self.instructions)
+            (i for i, each in enumerate(self.instructions) if opcode_of(each) == op.FUNCTION), len(self.instructions)
         )
         self.instructions[at:at] = self._added
 
@@ -165,7 +159,7 @@ class SpirvModule:
         last = [
             i
             for i, each in enumerate(self.instructions)
-            if opcode_of(each) in (MEMORY_MODEL, ENTRY_POINT, EXECUTION_MODE, EXECUTION_MODE_ID)
+            if opcode_of(each) in (op.MEMORY_MODEL, op.ENTRY_POINT, op.EXECUTION_MODE, op.EXECUTION_MODE_ID)
         ]
         return last[-1] + 1 if last else 0
 
@@ -174,9 +168,9 @@ class SpirvModule:
 
         Intel's CPU runtime takes a kernel that asks for vectors of its own for one of vectors, and runs it as it is.
         """
-        but = {each[1] for each in self.all_of(EXECUTION_MODE) if each[2] in (SUB_GROUP_SIZE, VECTOR_TYPE)}
+        but = {each[1] for each in self.all_of(op.EXECUTION_MODE) if each[2] in (op.SUB_GROUP_SIZE, op.VECTOR_TYPE)}
         modes = [
-            make(EXECUTION_MODE, number, VECTOR_TYPE, FLOAT4)
+            make(op.EXECUTION_MODE, number, op.VECTOR_TYPE, FLOAT4)
             for number in self.entries
             if number in kernels and number not in but
         ]
@@ -189,11 +183,11 @@ class SpirvModule:
         found: dict[int, list[Instruction]] = {}
         body: list[Instruction] | None = None
         for each in self.instructions:
-            if opcode_of(each) == FUNCTION:
+            if opcode_of(each) == op.FUNCTION:
                 body = found[each[2]] = []
             if body is not None:
                 body.append(each)
-            if opcode_of(each) == FUNCTION_END:
+            if opcode_of(each) == op.FUNCTION_END:
                 body = None
         return found
 
@@ -202,7 +196,7 @@ class SpirvModule:
         callers: dict[int, set[int]] = {}
         for number, body in self.functions().items():
             for each in body:
-                if opcode_of(each) == CALL:
+                if opcode_of(each) == op.CALL:
                     callers.setdefault(each[3], set()).add(number)
         users, waiting = set(users), list(users)
         while waiting:

@@ -1,26 +1,29 @@
-"""The functions of a SPIR-V module as basic blocks, for passes that change the flow of control.
-
-Numbers are from the SPIR-V specification: opcodes (3.32), decorations (3.20), storage classes (3.7).
-"""
+"""The functions of a SPIR-V module as basic blocks, for passes that change the flow of control."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forebay.queues.kernels.spirv_module import Instruction, SpirvModule, ids_in, make, opcode_of
+from forebay.spirv import opcodes as op
+from forebay.spirv.module import Instruction, SpirvModule, ids_in, make, opcode_of
 
 __all__ = ["NO_RESULT", "Block", "BlocksModule", "Function", "with_new_ids"]
 
-UNDEFINED, NAME, LINE, NO_LINE, TYPE_VOID, TYPE_INT, CONSTANTS = 1, 5, 8, 317, 19, 21, range(41, 53)
-FUNCTION, PARAMETER, FUNCTION_END, CALL, VARIABLE, COPY_MEMORY = 54, 55, 56, 57, 59, 63
-DECORATE, LINKAGE, PARAMETER_ATTRIBUTE, BY_VALUE, FUNCTION_STORAGE = 71, 41, 38, 2, 7
-PHI, LABEL, BRANCH, CONDITIONAL, SWITCH, RETURN, RETURN_VALUE = 245, 248, 249, 250, 251, 253, 254
-ENDS = range(BRANCH, 256)  # to OpUnreachable
-LABELS = {LABEL: (1,), BRANCH: (1,), CONDITIONAL: (2, 3), 246: (1, 2), 247: (1,)}  # where they are; also in merges
-# Without a result: stores, barriers, branches and returns, lifetimes, lines, the end of a function
-NO_RESULT = {0, 62, 63, 64, 99, 224, 225, 228, 246, 247, *range(249, 258), 260, 319, 5576, 5578, 5630,
-             FUNCTION, FUNCTION_END, LABEL, LINE, NO_LINE}  # fmt: skip
+ENDS = range(op.BRANCH, 256)  # to OpUnreachable
+LABELS = {
+    op.LABEL: (1,),
+    op.BRANCH: (1,),
+    op.CONDITIONAL: (2, 3),
+    op.LOOP_MERGE: (1, 2),
+    op.SELECTION_MERGE: (1,),
+}  # where they are
+# Opcodes without a result; among those without a name here are OpImageWrite, OpAtomicStore and writes of sub-groups.
+NO_RESULT = {
+    0, op.STORE, op.COPY_MEMORY, op.COPY_MEMORY_SIZED, 99, op.BARRIER, op.MEMORY_BARRIER, 228, *op.MERGES,
+    *range(op.BRANCH, op.LIFETIME_STOP + 1), op.GROUP_WAIT, 319, 5576, 5578, 5630,
+    op.FUNCTION, op.FUNCTION_END, op.LABEL, op.LINE, op.NO_LINE,
+}  # fmt: skip
 
 
 @dataclass
@@ -41,7 +44,7 @@ class Block:
 
     def phis(self) -> list[Instruction]:
         """Return the phis."""
-        return [each for each in self.body if opcode_of(each) == PHI]
+        return [each for each in self.body if opcode_of(each) == op.PHI]
 
 
 @dataclass
@@ -66,12 +69,12 @@ class Function:
         """Return it as it stands in a module."""
         made = [self.head, *self.parameters]
         for block in self.blocks:
-            made.append(make(LABEL, block.label))
+            made.append(make(op.LABEL, block.label))
             if block is self.blocks[0]:
                 made += self.variables
             made += block.body
             made.append(block.end)
-        return [*made, make(FUNCTION_END)]
+        return [*made, make(op.FUNCTION_END)]
 
 
 def with_new_ids(
@@ -90,10 +93,10 @@ def with_new_ids(
     """
     opcode = opcode_of(each)
     places: Sequence[int] = LABELS.get(opcode, ())
-    if opcode == SWITCH:
+    if opcode == op.SWITCH:
         step = switch_step(each[1])
         places = (2, *range(2 + step, len(each), step))
-    elif opcode == PHI:
+    elif opcode == op.PHI:
         places = range(4, len(each), 2)
     made = list(each)
     for at in ids_in(each):
@@ -121,14 +124,14 @@ class BlocksModule(SpirvModule):
     def __init__(self, module: bytes) -> None:
         super().__init__(module)
         self.bodies = self.functions()
-        self._void = {each[1] for each in self.all_of(TYPE_VOID)}
-        self.widths = {each[1]: each[2] for each in self.all_of(TYPE_INT)}
-        kinds = (UNDEFINED, VARIABLE, *CONSTANTS)
+        self._void = {each[1] for each in self.all_of(op.TYPE_VOID)}
+        self.widths = {each[1]: each[2] for each in self.all_of(op.TYPE_INT)}
+        kinds = (op.UNDEFINED, op.VARIABLE, *op.CONSTANTS)
         self.types = {each[2]: each[1] for each in self.instructions if opcode_of(each) in kinds}
         for body in self.bodies.values():
             self.types |= {each[2]: each[1] for each in body if opcode_of(each) not in NO_RESULT}
         self._by_value = {
-            each[1] for each in self.all_of(DECORATE) if each[2:] == [PARAMETER_ATTRIBUTE, BY_VALUE]
+            each[1] for each in self.all_of(op.DECORATE) if each[2:] == [op.PARAMETER_ATTRIBUTE, op.BY_VALUE]
         }  # fmt: skip
         self.origins: dict[int, int] = {}
 
@@ -139,11 +142,11 @@ class BlocksModule(SpirvModule):
     def successors(self, block: Block) -> list[int]:
         """Return the labels that a block may go to, each once."""
         opcode = opcode_of(block.end)
-        if opcode == BRANCH:
+        if opcode == op.BRANCH:
             return [block.end[1]]
-        if opcode == CONDITIONAL:
+        if opcode == op.CONDITIONAL:
             return list(dict.fromkeys(block.end[2:4]))
-        if opcode == SWITCH:
+        if opcode == op.SWITCH:
             step = self.switch_step(block.end[1])
             return list(dict.fromkeys([block.end[2], *block.end[2 + step :: step]]))
         return []
@@ -154,12 +157,12 @@ class BlocksModule(SpirvModule):
         block: Block | None = None
         for each in self.bodies[number][1:-1]:
             opcode = opcode_of(each)
-            if opcode == PARAMETER:
+            if opcode == op.PARAMETER:
                 made.parameters.append(list(each))
-            elif opcode == LABEL:
+            elif opcode == op.LABEL:
                 block = Block(each[1], [], [])
                 made.blocks.append(block)
-            elif opcode == VARIABLE:
+            elif opcode == op.VARIABLE:
                 made.variables.append(list(each))
             elif block is not None and opcode in ENDS:
                 block.end = list(each)
@@ -183,7 +186,7 @@ class BlocksModule(SpirvModule):
         while at < len(caller.blocks):
             block = caller.blocks[at]
             found = next(
-                (i for i, each in enumerate(block.body) if opcode_of(each) == CALL and each[3] in wanted), None
+                (i for i, each in enumerate(block.body) if opcode_of(each) == op.CALL and each[3] in wanted), None
             )
             if found is not None:
                 self._inline(caller, at, found)
@@ -200,8 +203,8 @@ class BlocksModule(SpirvModule):
             values[parameter[2]] = argument
             if parameter[2] in self._by_value:
                 own = values[parameter[2]] = self.new_like(parameter[2])
-                caller.variables.append(make(VARIABLE, parameter[1], own, FUNCTION_STORAGE))
-                begin.append(make(COPY_MEMORY, own, argument))
+                caller.variables.append(make(op.VARIABLE, parameter[1], own, op.FUNCTION_STORAGE))
+                begin.append(make(op.COPY_MEMORY, own, argument))
         inside = [each for one in callee.blocks for each in one.body]
         for each in (*callee.variables, *inside):
             if opcode_of(each) not in NO_RESULT:
@@ -211,16 +214,16 @@ class BlocksModule(SpirvModule):
         results: list[int] = []
         for one in callee.blocks:
             one.body = [with_new_ids(each, values, labels, self.switch_step) for each in one.body]
-            if opcode_of(one.end) in (RETURN, RETURN_VALUE):
+            if opcode_of(one.end) in (op.RETURN, op.RETURN_VALUE):
                 results += [*(values.get(word, word) for word in one.end[1:]), labels[one.label]]
-                one.end = make(BRANCH, after.label)
+                one.end = make(op.BRANCH, after.label)
             else:
                 one.end = with_new_ids(one.end, values, labels, self.switch_step)
             one.label = labels[one.label]
         if call[1] not in self._void:
-            is_returned = make(PHI, call[1], call[2], *results)
-            after.body.insert(0, is_returned if results else make(UNDEFINED, call[1], call[2]))
-        block.body, block.end = begin, make(BRANCH, callee.blocks[0].label)
+            is_returned = make(op.PHI, call[1], call[2], *results)
+            after.body.insert(0, is_returned if results else make(op.UNDEFINED, call[1], call[2]))
+        block.body, block.end = begin, make(op.BRANCH, callee.blocks[0].label)
         for label in self.successors(after):
             for phi in next(one for one in caller.blocks if one.label == label).phis():
                 phi[4::2] = [after.label if parent == block.label else parent for parent in phi[4::2]]
@@ -228,7 +231,9 @@ class BlocksModule(SpirvModule):
 
     def put(self, functions: Mapping[int, Function]) -> None:
         """Write functions into the module, with what was declared and the decorations of copies."""
-        before = self.instructions[: next(i for i, each in enumerate(self.instructions) if opcode_of(each) == FUNCTION)]
+        before = self.instructions[
+            : next(i for i, each in enumerate(self.instructions) if opcode_of(each) == op.FUNCTION)
+        ]
         copies: dict[int, list[int]] = {}
         for new, old in self.origins.items():
             copies.setdefault(old, []).append(new)
@@ -237,11 +242,11 @@ class BlocksModule(SpirvModule):
         gone -= {number for body in instructions.values() for number in _made_by(body)}
         made: list[Instruction] = []
         for each in before:
-            if opcode_of(each) in (NAME, DECORATE) and each[1] in gone:
+            if opcode_of(each) in (op.NAME, op.DECORATE) and each[1] in gone:
                 continue
             made.append(each)
-            if opcode_of(each) == DECORATE and each[2] not in (LINKAGE, PARAMETER_ATTRIBUTE):
-                made += [make(DECORATE, new, *each[2:]) for new in copies.get(each[1], ())]
+            if opcode_of(each) == op.DECORATE and each[2] not in (op.LINKAGE, op.PARAMETER_ATTRIBUTE):
+                made += [make(op.DECORATE, new, *each[2:]) for new in copies.get(each[1], ())]
         bodies = self.functions() | instructions
         self.instructions = [*made, *(each for body in bodies.values() for each in body)]
         self.end_declaring()
@@ -250,7 +255,7 @@ class BlocksModule(SpirvModule):
 def _made_by(body: Iterable[Instruction]) -> Iterator[int]:
     """The ids of the values and labels of a function."""
     for each in body:
-        if opcode_of(each) == LABEL:
+        if opcode_of(each) == op.LABEL:
             yield each[1]
         elif opcode_of(each) not in NO_RESULT:
             yield each[2]

@@ -1,12 +1,10 @@
-"""Reclamation: what queues have used is given back when that use is done."""
+"""What is retired: it goes back when the queues that use it have reached their points."""
 
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Status
 from forebay.core.epochs cimport Epochs
-from forebay.core.marker cimport Marker
-from forebay.core.state cimport DeviceState, QueueState
+from forebay.core.state cimport DeviceState, QueueState, Retired
 from forebay.core.uses cimport Point
 
 
@@ -17,11 +15,8 @@ from forebay.core.uses cimport Point
 cdef void retire_memory(DeviceState* device, object memory, vector[Point]& points, size_t reusable)
 # Anything but memory, until the queue with these epochs has reached this one; NULL for what no command uses
 cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch)
-cdef object take_spare(DeviceState* device, object size)  # memory that is done but must not be released now, or None
+cdef bint may_release(DeviceState* device) noexcept nogil
 cdef bint has_retired(DeviceState* device) noexcept nogil
-cdef void collect_queue(QueueState* queue)
-cdef void collect_reached(DeviceState* device, Marker* marker)
-cdef void collect_device(DeviceState* device)
-cdef void collect_all(DeviceState* device)
-cdef Status reach_point(DeviceState* device, Epochs* queue, uint64_t epoch) noexcept nogil
 cdef bint has_something(DeviceState* device) noexcept nogil  # retired, or queues
+cdef void take_done(QueueState* queue, vector[Retired*]& done) noexcept nogil
+cdef void take_retired(DeviceState* device, bint everything, vector[Retired*]& done) noexcept nogil

@@ -1,32 +1,16 @@
-"""What the two ways to make a second body have in common: the first body, what is kept in variables, copies of blocks.
-
-Numbers are from the SPIR-V specification: opcodes (3.32), storage classes (3.7).
-"""
+"""What the two ways to make a second body share: the first body, what is kept in variables, copies of blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from forebay.queues.kernels.early_returns.barriers import (
-    CONSTANT,
-    GROUP_ADD,
-    GROUP_ALL,
-    GROUP_ANY,
-    WORK_GROUP_SCOPE,
-    BarrierModule,
-)
-from forebay.queues.kernels.early_returns.divergence import Divergence, Flow
-from forebay.queues.kernels.spirv_blocks import NO_RESULT, Block, Function, with_new_ids
-from forebay.queues.kernels.spirv_module import Instruction, ids_in, make, opcode_of
+from forebay.spirv import opcodes as op
+from forebay.spirv.blocks import NO_RESULT, Block, Function, with_new_ids
+from forebay.spirv.intel_cpu.early_returns.barriers import BarrierModule
+from forebay.spirv.intel_cpu.early_returns.divergence import Divergence, Flow
+from forebay.spirv.module import Instruction, ids_in, make, opcode_of
 
 __all__ = ["Common", "Split"]
-
-TYPE_BOOL, TYPE_INT, TYPE_POINTER = 20, 21, 32
-CONSTANT_TRUE, CONSTANT_FALSE, CONSTANT_NULL = 41, 42, 46
-VARIABLE, LOAD, STORE = 59, 61, 62
-SAME, NOT, SELECT = 164, 168, 169
-PHI, LOOP_MERGE, MERGES, BRANCH, CONDITIONAL, SWITCH, RETURN = 245, 246, {246, 247}, 249, 250, 251, 253
-FUNCTION_STORAGE, ALL_IN_ORDER = 7, 0x310
 
 
 class Common:
@@ -34,21 +18,23 @@ class Common:
 
     def __init__(self, spirv: BarrierModule) -> None:
         self._spirv = spirv
-        self.word, self.bool = spirv.declare(TYPE_INT, 32, 0), spirv.declare(TYPE_BOOL)
-        self.scope, self.order = self.number(WORK_GROUP_SCOPE), self.number(ALL_IN_ORDER)
-        self.true, self.false = (spirv.declare(each, self.bool, typed=True) for each in (CONSTANT_TRUE, CONSTANT_FALSE))
+        self.word, self.bool = spirv.declare(op.TYPE_INT, 32, 0), spirv.declare(op.TYPE_BOOL)
+        self.scope, self.order = self.number(op.WORK_GROUP_SCOPE), self.number(op.ALL_IN_ORDER)
+        self.true, self.false = (
+            spirv.declare(each, self.bool, typed=True) for each in (op.CONSTANT_TRUE, op.CONSTANT_FALSE)
+        )
 
     def neutral(self, each: Instruction) -> int:
         """Return the id of what changes nothing in a vote or a sum."""
-        if opcode_of(each) == GROUP_ADD:
+        if opcode_of(each) == op.GROUP_ADD:
             return self.number(0)
-        return self.true if opcode_of(each) == GROUP_ALL else self.false
+        return self.true if opcode_of(each) == op.GROUP_ALL else self.false
 
     def number(self, value: int) -> int:
         """Return the id of a constant."""
         if not value:
-            return self._spirv.declare(CONSTANT_NULL, self.word, typed=True)
-        return self._spirv.declare(CONSTANT, self.word, value, typed=True)
+            return self._spirv.declare(op.CONSTANT_NULL, self.word, typed=True)
+        return self._spirv.declare(op.CONSTANT, self.word, value, typed=True)
 
 
 class Split:
@@ -114,8 +100,8 @@ class Split:
 
     def _variable(self, kind: int) -> int:
         number = self._spirv.new_id()
-        pointer = self._spirv.declare(TYPE_POINTER, FUNCTION_STORAGE, kind)
-        self._variables.append(make(VARIABLE, pointer, number, FUNCTION_STORAGE))
+        pointer = self._spirv.declare(op.TYPE_POINTER, op.FUNCTION_STORAGE, kind)
+        self._variables.append(make(op.VARIABLE, pointer, number, op.FUNCTION_STORAGE))
         return number
 
     def _parts_of(self, block: Block) -> list[list[Instruction]]:
@@ -137,12 +123,12 @@ class Split:
         for block in self._second:
             for at, part in enumerate(self._parts[block.label]):
                 for each in part:
-                    if opcode_of(each) != PHI:
+                    if opcode_of(each) != op.PHI:
                         here = (block.label, at) if not at or each is not part[0] else ()
                         found |= {number for number in _operands(each) if places.get(number, here) != here}
         for label in {*self._parting, *(block.label for block in self._second)}:
             block = self._blocks[label]
-            found |= {block.end[1]} if opcode_of(block.end) in (CONDITIONAL, SWITCH) else set()
+            found |= {block.end[1]} if opcode_of(block.end) in (op.CONDITIONAL, op.SWITCH) else set()
             found |= set(self._passed_on(block).values())
         return found & places.keys()
 
@@ -162,12 +148,12 @@ class Split:
             body: list[Instruction] = []
             stores: list[Instruction] = []
             for each in block.body:
-                if opcode_of(each) != PHI:
+                if opcode_of(each) != op.PHI:
                     body += stores
                     stores = []
                 body.append(each)
                 if opcode_of(each) not in NO_RESULT and each[2] in self._kept:
-                    stores.append(make(STORE, self._kept[each[2]], each[2]))
+                    stores.append(make(op.STORE, self._kept[each[2]], each[2]))
             new = Block(block.label, [*body, *stores], block.end)
             made.append(new)
             if block.label in self._parting:
@@ -178,23 +164,23 @@ class Split:
     def _vote(self, block: Block) -> list[Block]:
         """Let the threads vote at the end of a block where they may part, and what follows it."""
         common, parted = self._common, self._branches[block.label]
-        block.body = [each for each in block.body if opcode_of(each) not in MERGES]
+        block.body = [each for each in block.body if opcode_of(each) not in op.MERGES]
         ways = [label for label in self._flow.after[block.label] if label in self._before_barrier]
-        if opcode_of(block.end) == SWITCH:
-            block.end = make(BRANCH, parted)
+        if opcode_of(block.end) == op.SWITCH:
+            block.end = make(op.BRANCH, parted)
             return []
         chosen, if_true, if_false = block.end[1:4]
         if len(ways) == 1:
-            leaves = chosen if if_true != ways[0] else self._made(block.body, NOT, common.bool, chosen)
-            some = self._made(block.body, GROUP_ANY, common.bool, common.scope, leaves)
-            block.end = make(CONDITIONAL, some, parted, ways[0])
+            leaves = chosen if if_true != ways[0] else self._made(block.body, op.LOGICAL_NOT, common.bool, chosen)
+            some = self._made(block.body, op.GROUP_ANY, common.bool, common.scope, leaves)
+            block.end = make(op.CONDITIONAL, some, parted, ways[0])
             return []
         some, every = (
-            self._made(block.body, each, common.bool, common.scope, chosen) for each in (GROUP_ANY, GROUP_ALL)
+            self._made(block.body, each, common.bool, common.scope, chosen) for each in (op.GROUP_ANY, op.GROUP_ALL)
         )
-        agreed = self._made(block.body, SAME, common.bool, some, every)
-        then = Block(self._spirv.new_id(), [], make(CONDITIONAL, some, if_true, if_false))
-        block.end = make(CONDITIONAL, agreed, then.label, parted)
+        agreed = self._made(block.body, op.LOGICAL_EQUAL, common.bool, some, every)
+        then = Block(self._spirv.new_id(), [], make(op.CONDITIONAL, some, if_true, if_false))
+        block.end = make(op.CONDITIONAL, agreed, then.label, parted)
         return [then]
 
     def _without_dead(self, blocks: list[Block], renamed: Mapping[int, int]) -> list[Block]:
@@ -212,10 +198,11 @@ class Split:
             for phi in block.phis():
                 pairs = [(phi[at], renamed.get(phi[at + 1], phi[at + 1])) for at in range(3, len(phi), 2)]
                 kept = [word for pair in pairs if (pair[1], block.label) in ways for word in pair]
-                phi[:] = make(PHI, phi[1], phi[2], *kept)
+                phi[:] = make(op.PHI, phi[1], phi[2], *kept)
             block.body = [
                 each for each in block.body
-                if opcode_of(each) not in MERGES or alive.issuperset(each[1 : 2 + (opcode_of(each) == LOOP_MERGE)])
+                if opcode_of(each) not in op.MERGES
+                or alive.issuperset(each[1 : 2 + (opcode_of(each) == op.LOOP_MERGE)])
             ]  # fmt: skip
         return left
 
@@ -227,22 +214,22 @@ class Split:
             return number
         if number not in here:
             here[number] = self._spirv.new_like(number)
-            body.append(make(LOAD, self._spirv.types[number], here[number], self._kept[number]))
+            body.append(make(op.LOAD, self._spirv.types[number], here[number], self._kept[number]))
         return here[number]
 
     def _keep(self, number: int, here: Mapping[int, int], body: list[Instruction]) -> None:
         if number in self._kept:
-            body.append(make(STORE, self._kept[number], here[number]))
+            body.append(make(op.STORE, self._kept[number], here[number]))
 
     def _copy(self, part: Iterable[Instruction], here: dict[int, int], body: list[Instruction]) -> None:
         """Copy what stands between two barriers; phis come first."""
         for each in part:
-            if opcode_of(each) in MERGES:
+            if opcode_of(each) in op.MERGES:
                 continue
             is_result = opcode_of(each) not in NO_RESULT
-            if opcode_of(each) == PHI:
+            if opcode_of(each) == op.PHI:
                 here[each[2]] = self._spirv.new_like(each[2])
-                body.append(make(LOAD, each[1], here[each[2]], self._incoming[each[2]]))
+                body.append(make(op.LOAD, each[1], here[each[2]], self._incoming[each[2]]))
             else:
                 for number in _operands(each):
                     self._value(number, here, body)
@@ -258,15 +245,15 @@ class Split:
         """Store what the phis behind a block take from it."""
         for phi, value in self._passed_on(block).items():
             if wanted is None or wanted(phi):
-                body.append(make(STORE, self._incoming[phi], self._value(value, here, body)))
+                body.append(make(op.STORE, self._incoming[phi], self._value(value, here, body)))
 
     def _ended(
         self, block: Block, here: dict[int, int], body: list[Instruction], labels: Mapping[int, int], over: int
     ) -> Instruction:
         """The end of a block with other labels; a return goes to a label, too."""
-        if opcode_of(block.end) == RETURN:
-            return make(BRANCH, over)
-        if opcode_of(block.end) in (CONDITIONAL, SWITCH):
+        if opcode_of(block.end) == op.RETURN:
+            return make(op.BRANCH, over)
+        if opcode_of(block.end) in (op.CONDITIONAL, op.SWITCH):
             self._value(block.end[1], here, body)
         return with_new_ids(block.end, here, labels, self._spirv.switch_step)
 
@@ -278,7 +265,7 @@ class Split:
 
     def _voted(self, body: list[Instruction], each: Instruction, takes_part: int, value: int) -> int:
         """A vote or a sum of the threads that take part, at a place to which all come."""
-        value = self._made(body, SELECT, each[1], takes_part, value, self._common.neutral(each))
+        value = self._made(body, op.SELECT, each[1], takes_part, value, self._common.neutral(each))
         return self._made(body, opcode_of(each), each[1], *each[3:-1], value)
 
 

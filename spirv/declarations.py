@@ -1,7 +1,4 @@
-"""Reads the kernels' declarations from a SPIR-V module, because few drivers or none have a call that returns them.
-
-Numbers are from the SPIR-V specification: opcodes (3.32), decorations (3.20) and storage classes (3.7).
-"""
+"""Reads the kernels' declarations from a SPIR-V module, because few drivers or none have a call that returns them."""
 
 from __future__ import annotations
 
@@ -9,18 +6,10 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from forebay.spirv import opcodes as op
+
 __all__ = ["Declared", "kernels_of", "variables_of"]
 
-MAGIC = 0x07230203
-HEADER_WORDS = 5
-NAME, STRING, MEMORY_MODEL, ENTRY_POINT = 5, 7, 14, 15
-INT, FLOAT, VECTOR, ARRAY, STRUCT, POINTER, FUNCTION_TYPE = 21, 22, 23, 28, 30, 32, 33
-CONSTANT, FUNCTION, PARAMETER, FUNCTION_END, VARIABLE, DECORATE = 43, 54, 55, 56, 59, 71
-KERNEL_MODEL = 6
-PACKED, LINKAGE = 10, 41
-EXPORTED = 0
-CONSTANT_MEMORY, WORKGROUP, GLOBAL_MEMORY, PRIVATE_TO_CALL = 0, 4, 5, 7
-ATTRIBUTE, NO_WRITE = 38, 6  # FuncParamAttr and its value
 
 INTEGERS = {8: "char", 16: "short", 32: "int", 64: "long"}
 FLOATS = {16: "half", 32: "float", 64: "double"}
@@ -65,13 +54,13 @@ def variables_of(module: bytes) -> set[str]:
 
 
 def _words_of(module: bytes) -> tuple[int, ...]:
-    if len(module) % 4 or len(module) < 4 * HEADER_WORDS:
+    if len(module) % 4 or len(module) < 4 * op.HEADER_WORDS:
         raise ValueError(f"{len(module)} bytes are no whole number of words")
     for order in "<>":
         words = struct.unpack(f"{order}{len(module) // 4}I", module)
-        if words[0] == MAGIC:
+        if words[0] == op.MAGIC:
             return words
-    raise ValueError(f"the first word is {words[0]:#x}, not {MAGIC:#x}")
+    raise ValueError(f"the first word is {words[0]:#x}, not {op.MAGIC:#x}")
 
 
 def _text(words: tuple[int, ...]) -> str:
@@ -93,38 +82,46 @@ class _Module:
         function = None
         complete = False
         for opcode, operands in self._instructions(_words_of(module)):
-            if opcode == NAME:
+            if opcode == op.NAME:
                 self.names[operands[0]] = _text(operands[1:])
-            elif opcode == STRING:
+            elif opcode == op.STRING:
                 self.strings.append(_text(operands[1:]))
-            elif opcode == ENTRY_POINT and operands[0] == KERNEL_MODEL:
+            elif opcode == op.ENTRY_POINT and operands[0] == op.KERNEL_MODEL:
                 self.entries[_text(operands[2:])] = operands[1]
-            elif opcode in (INT, FLOAT, VECTOR, ARRAY, STRUCT, POINTER, FUNCTION_TYPE):
+            elif opcode in (
+                op.TYPE_INT,
+                op.TYPE_FLOAT,
+                op.TYPE_VECTOR,
+                op.TYPE_ARRAY,
+                op.TYPE_STRUCT,
+                op.TYPE_POINTER,
+                op.TYPE_FUNCTION,
+            ):
                 self.types[operands[0]] = (opcode, operands[1:])
-            elif opcode == CONSTANT:
+            elif opcode == op.CONSTANT:
                 self.constants[operands[1]] = operands[2]
-            elif opcode == DECORATE and operands[1] == PACKED:
+            elif opcode == op.DECORATE and operands[1] == op.PACKED:
                 self.packed.add(operands[0])
-            elif opcode == DECORATE and operands[1:3] == (ATTRIBUTE, NO_WRITE):
+            elif opcode == op.DECORATE and operands[1:3] == (op.PARAMETER_ATTRIBUTE, op.NO_WRITE):
                 self.unwritten.add(operands[0])
-            elif opcode == DECORATE and operands[1] == LINKAGE and operands[-1] == EXPORTED:
+            elif opcode == op.DECORATE and operands[1] == op.LINKAGE and operands[-1] == op.EXPORTED:
                 self.exported[operands[0]] = _text(operands[2:-1])
-            elif opcode == VARIABLE and operands[2] == GLOBAL_MEMORY:
+            elif opcode == op.VARIABLE and operands[2] == op.GLOBAL_MEMORY:
                 self.variables.add(operands[1])
-            elif opcode == FUNCTION:
+            elif opcode == op.FUNCTION:
                 function = operands[1]
                 self.parameters[function] = []
-            elif opcode == PARAMETER and function is not None:
+            elif opcode == op.PARAMETER and function is not None:
                 self.parameters[function].append((operands[1], operands[0]))
-            elif opcode == FUNCTION_END:
+            elif opcode == op.FUNCTION_END:
                 function = None
-            complete = complete or opcode == MEMORY_MODEL
+            complete = complete or opcode == op.MEMORY_MODEL
         if not complete or function is not None or not self.parameters.keys() >= set(self.entries.values()):
             raise ValueError("the module was cut off")
 
     @staticmethod
     def _instructions(words: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
-        at = HEADER_WORDS
+        at = op.HEADER_WORDS
         while at < len(words):
             count, opcode = words[at] >> 16, words[at] & 0xFFFF
             if count == 0 or at + count > len(words):
@@ -162,38 +159,38 @@ class _Module:
 
     def _declared(self, name: str, kind: int, in_source: str, read_only: bool) -> Declared:
         opcode, operands = self.types.get(kind, (0, ()))
-        if opcode == POINTER:
+        if opcode == op.TYPE_POINTER:
             storage, pointed = operands[0], operands[1]
-            if storage == PRIVATE_TO_CALL:  # a structure passed by value
+            if storage == op.FUNCTION_STORAGE:  # a structure passed by value
                 return Declared(name, in_source or "struct", "value", self._layout(pointed)[0])
             type_name = in_source or f"{self._type_name(pointed)}*"
-            if storage == WORKGROUP:
+            if storage == op.WORKGROUP:
                 return Declared(name, type_name, "local", 8)
-            return Declared(name, type_name, "pointer", 8, read_only or storage == CONSTANT_MEMORY)
+            return Declared(name, type_name, "pointer", 8, read_only or storage == op.CONSTANT_MEMORY)
         return Declared(name, in_source or self._type_name(kind), "value", self._layout(kind)[0])
 
     def _type_name(self, kind: int) -> str:
         opcode, operands = self.types.get(kind, (0, ()))
-        if opcode in (INT, FLOAT):
-            return (INTEGERS if opcode == INT else FLOATS).get(operands[0], "struct")
-        if opcode == VECTOR:
+        if opcode in (op.TYPE_INT, op.TYPE_FLOAT):
+            return (INTEGERS if opcode == op.TYPE_INT else FLOATS).get(operands[0], "struct")
+        if opcode == op.TYPE_VECTOR:
             return f"{self._type_name(operands[0])}{operands[1]}"
-        return "struct" if opcode in (STRUCT, ARRAY) else "void"
+        return "struct" if opcode in (op.TYPE_STRUCT, op.TYPE_ARRAY) else "void"
 
     def _layout(self, kind: int) -> tuple[int, int]:
         """Return (bytes, alignment) by OpenCL C's layout; 0 bytes for a type without a size, such as an image."""
         opcode, operands = self.types.get(kind, (0, ()))
-        if opcode in (INT, FLOAT):
+        if opcode in (op.TYPE_INT, op.TYPE_FLOAT):
             return operands[0] // 8, operands[0] // 8
-        if opcode == POINTER:
+        if opcode == op.TYPE_POINTER:
             return 8, 8
-        if opcode == VECTOR:
+        if opcode == op.TYPE_VECTOR:
             nbytes = self._layout(operands[0])[0] * (4 if operands[1] == 3 else operands[1])
             return nbytes, nbytes
-        if opcode == ARRAY:
+        if opcode == op.TYPE_ARRAY:
             nbytes, alignment = self._layout(operands[0])
             return nbytes * self.constants.get(operands[1], 0), alignment
-        if opcode == STRUCT:
+        if opcode == op.TYPE_STRUCT:
             end, widest = 0, 1
             for member in operands:
                 nbytes, alignment = self._layout(member)

@@ -1,0 +1,1 @@
+"""SPIR-V modules: what reads them, and what changes them. `opcodes` is the one table of numbers."""

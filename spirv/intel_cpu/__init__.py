@@ -1,0 +1,1 @@
+"""What only Intel's runtime for CPUs needs of kernels. The folders of OpenCL and SYCL use it, which both reach it."""

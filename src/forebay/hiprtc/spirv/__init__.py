@@ -1,1 +1,0 @@
-"""Changes to the SPIR-V that clang makes, and what is found in it."""
