@@ -6,6 +6,7 @@ from libc.string cimport memcmp, memcpy
 
 from forebay.core.driver cimport WRONG_TYPE, Driver, Status, element_of
 from forebay.core.epochs cimport Epochs, release_epochs, retain_epochs
+from forebay.core.process cimport is_forked
 from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
 
 
@@ -35,6 +36,8 @@ cdef Plan* new_plan(
 cdef void delete_plan(Plan* plan) noexcept nogil:
     """Delete a plan. No lock may be held, because this drops Python objects of spilled arguments with the GIL."""
     cdef size_t i, k
+    if is_forked():
+        return  # it is the parent's
     plan.driver.release_kernel(plan.kernel)
     for i in range(plan.uses.size()):
         forget_use(plan, i)

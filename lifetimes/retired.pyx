@@ -50,9 +50,6 @@ cdef bint may_release(DeviceState* device) noexcept nogil:
 cdef void retire_memory(DeviceState* device, object memory, vector[Point]& points, size_t reusable):
     cdef Retired* what
     cdef bint unused
-    if is_forked():
-        Py_INCREF(memory)  # it is the parent's
-        return
     if points.empty() and may_release(device):
         device.registry_lock.lock()
         unused = device.all_users.empty()

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 cimport cython
 from cpython.buffer cimport PyObject_GetBuffer
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uintptr_t
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
+from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, release_device_state
 from forebay.core.uses cimport (
     Point, list_memory, new_uses, points_of, release_uses, retain_uses, unlist_memory
@@ -37,6 +39,9 @@ cdef class OwnedMemory:
     def __dealloc__(self):
         cdef vector[Point] points
         if self.state == NULL:
+            return
+        if is_forked():
+            Py_INCREF(self.native)  # it is the parent's
             return
         if self.listed:
             unlist_memory(&self.state.followed, self.native.address)

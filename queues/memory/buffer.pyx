@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 cimport cython
+from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport ELEMENT_AT, PART_AT
+from forebay.core.process cimport is_forked
 from forebay.core.uses cimport Point, generation_of, points_of
 from forebay.lifetimes.retired cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
@@ -84,7 +86,11 @@ cdef class Buffer:
 
     def __dealloc__(self):
         cdef vector[Point] points
-        if self.part is not None:
+        if self.part is None:
+            return
+        if is_forked():
+            Py_INCREF(self.part)  # it is the parent's
+        else:
             points_of(self.allocation.uses, points)
             retire_memory(self.allocation.state, self.part, points, 0)
 

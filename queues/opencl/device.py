@@ -43,11 +43,6 @@ def make_part(memory: ClMemory, offset: int, nbytes: int) -> tuple[MemoryPart, i
     return part, part.handle
 
 
-def forget_fills(context: int, program: cl.Program) -> None:
-    """Give back the program that filled in the queues of this context."""
-    fills.remove_program(context, program.int_ptr)
-
-
 class OpenCLDevice:
     """A `DriverDevice` for one OpenCL device. Its context handle is a cl_context.
 
@@ -89,10 +84,11 @@ class OpenCLDevice:
 
     def _fill_by_kernel(self) -> None:
         kernel: Any = self.build(fills.SOURCE, ())["fill"]
-        fills.add_program(self.context_handle, kernel.program.int_ptr)
-        # the finalizer keeps the program
-        at_end = weakref.finalize(self, forget_fills, self.context_handle, kernel.program)
-        at_end.atexit = False
+        # not kept by the finalizer: what that keeps ends with the interpreter, in a forked child, too
+        self._fill_program: cl.Program = kernel.program
+        handle = self._fill_program.int_ptr
+        fills.add_program(self.context_handle, handle)
+        weakref.finalize(self, fills.remove_program, self.context_handle, handle).atexit = False
 
     @property
     def limits(self) -> Limits:

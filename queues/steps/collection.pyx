@@ -387,6 +387,8 @@ cdef class Dropped:
 
     def __dealloc__(self):
         cdef size_t i
+        if is_forked():
+            return
         for i in range(self.copies.size()):
             delete_copy(self.state, self.copies[i])
         for i in range(self.plans.size()):
@@ -419,7 +421,7 @@ cdef class LaneOwner:
 
     def __dealloc__(self):
         cdef size_t i
-        if self.lane == NULL:
+        if self.lane == NULL or is_forked():
             return
         forget_entries(self.lane, 0)
         for i in range(self.lane.dropped.size()):
