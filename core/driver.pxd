@@ -64,10 +64,14 @@ cdef inline Waits no_waits() noexcept nogil:
 cdef struct Geometry:
     int dimensions
     size_t global_size[3]  # work-items, as OpenCL and SYCL count
-    size_t local_size[3]  # as submitted: a flat block is (x * y * z, 1, 1), see `DriverKernel.flat_blocks`
-    size_t offset[3]  # zeros; of a flat block (x, y, z - 1)
+    size_t local_size[3]  # `block`, unless the kernel has a `Reshape`
+    size_t offset[3]  # zeros, likewise
     uint32_t groups[3]  # as HIP and Level Zero count
     uint32_t block[3]
+
+
+# Changes `local_size` and `offset` of a launch's geometry, for a kernel that was compiled for that.
+ctypedef void (*Reshape)(Geometry* geometry) noexcept nogil
 
 
 cdef enum CommandKind:

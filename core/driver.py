@@ -214,11 +214,8 @@ class DriverKernel(Protocol):
         """The group size that the kernel was compiled for; three zeros when any will do."""
 
     @property
-    def flat_blocks(self) -> bool:
-        """Whether a block whose x is no multiple of a warp is submitted as one row, with its shape as the offset.
-
-        So for kernels of HIP with warps, where the driver makes sub-groups along x only.
-        """
+    def reshape(self) -> int:
+        """Address of the `Reshape` of driver.pxd that each new shape of its launches passes; 0 for none."""
 
     @property
     def local_bytes(self) -> int:
@@ -251,10 +248,6 @@ class Natives(dict[str, DriverKernel]):
         name. Raises `NotSupportedError` where the driver does not report the addresses of variables.
     log
         What the compiler said about the program, as users read it; empty for nothing.
-    vectors
-        False where kernels were built to run thread by thread, because the compiler ended its process over them.
-    unusable
-        The kernels that the compiler built into something else than they say, by name, with the reason.
     """
 
     def __init__(
@@ -262,13 +255,10 @@ class Natives(dict[str, DriverKernel]):
         kernels: Mapping[str, DriverKernel],
         variable: Callable[[str], DriverMemory | None] = lambda name: None,
         log: str = "",
-        vectors: bool = True,
     ) -> None:
         super().__init__(kernels)
         self.variable = variable
         self.log = log
-        self.vectors = vectors
-        self.unusable: dict[str, str] = {}
 
 
 class Adopted(NamedTuple):

@@ -3,7 +3,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Geometry
+from forebay.core.driver cimport Geometry, Reshape
 from forebay.core.plan cimport Parameter
 from forebay.core.state cimport DeviceState
 
@@ -34,7 +34,7 @@ cdef class Kernel:
     cdef size_t max_block  # the most work-items of a group
     cdef size_t max_block_axis[3]
     cdef size_t required_block[3]  # 0: none
-    cdef bint flat_blocks  # see `DriverKernel.flat_blocks`
+    cdef Reshape reshape  # NULL for most
     cdef size_t local_bytes  # the most local memory of a group
     cdef object last_grid  # of the previous launch, on any queue; None when it cannot be compared by identity
     cdef object last_block

@@ -4,11 +4,12 @@ import itertools
 from typing import TYPE_CHECKING
 
 cimport cython
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
+from forebay.core.driver cimport Reshape
 from forebay.core.plan cimport LOCAL, POINTER, VALUE, PackedPointer, Parameter
 from forebay.core.state cimport DeviceState, release_device_state
 from forebay.lifetimes.retired cimport retire_after
@@ -112,7 +113,7 @@ cdef Kernel new_kernel(object device, DeviceState* state, object native, object 
     kernel.plain = offset <= MOST_PACKED and not device.debug
     kernel.max_block = native.max_block
     kernel.local_bytes = native.local_bytes
-    kernel.flat_blocks = native.flat_blocks
+    kernel.reshape = <Reshape> <uintptr_t> native.reshape
     for i in range(3):
         kernel.max_block_axis[i] = native.max_block_axis[i]
         kernel.required_block[i] = native.required_block[i]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from forebay.core.driver import Natives
-from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
+from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from forebay.queues.device import Device
@@ -156,8 +156,6 @@ class Program:
         if name not in self._natives:
             there = ", ".join(map(repr, self._natives)) or "none: a kernel begins with `kernel void`"
             raise InvalidArgumentError(f"the program has no kernel {name!r}; it has {there}")
-        if name in self._natives.unusable:
-            raise NotSupportedError(f"kernel {name!r}: {self._natives.unusable[name]}")
         if name not in self._kernels:
             self._kernels[name] = self._make_kernel(self._natives[name], self._identities)
         return self._kernels[name]

@@ -15,7 +15,6 @@ cdef extern from "Python.h":
     bint PyLong_CheckExact(object)
 
 cdef size_t MOST_GROUPS = 0xFFFFFFFF  # as in HIP, where they are of type uint32_t
-cdef size_t WARP = 32  # rows of whole warps are what they are in HIP
 
 
 cdef Py_ssize_t extent(Kernel kernel, str what, object value) except -1:
@@ -81,20 +80,6 @@ cdef bint is_plain(object value):
     return type(value) is int or type(value) is tuple and all([type(extent) is int for extent in value])
 
 
-cdef void set_block(Geometry* geometry, const size_t* shape, bint flat) noexcept nogil:
-    cdef int i
-    for i in range(3):
-        geometry.block[i] = <uint32_t> shape[i]
-        geometry.local_size[i] = shape[i]
-        geometry.offset[i] = 0
-    if flat:
-        geometry.local_size[0] = shape[0] * shape[1] * shape[2]
-        geometry.local_size[1] = geometry.local_size[2] = 1
-        geometry.offset[0], geometry.offset[1] = shape[0], shape[1]
-        # A launch of two dimensions has no offset in the third, which is 0 to the kernel.
-        geometry.offset[2] = shape[2] - 1
-
-
 cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
     """Convert groups and work-items per group, as in HIP, to the drivers' geometry, and keep it in the kernel."""
     cdef Geometry geometry
@@ -107,7 +92,12 @@ cdef int work_out_geometry(Kernel kernel, object grid, object block) except -1:
         dimensions = block_dimensions
     check_block(kernel, shape)
     geometry.dimensions = dimensions
-    set_block(&geometry, shape, kernel.flat_blocks and shape[1] * shape[2] > 1 and shape[0] % WARP != 0)
+    for i in range(3):
+        geometry.block[i] = <uint32_t> shape[i]
+        geometry.local_size[i] = shape[i]
+        geometry.offset[i] = 0
+    if kernel.reshape != NULL:
+        kernel.reshape(&geometry)
     for i in range(3):
         if groups[i] > MOST_GROUPS:
             raise InvalidArgumentError(

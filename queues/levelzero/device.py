@@ -45,7 +45,7 @@ class LevelZeroKernel:
         items, self.required_block, self.static_local_bytes = module.limits(name)
         self.max_block: int = items or native.max_group_items
         self.max_block_axis: tuple[int, int, int] = native.max_group_size
-        self.flat_blocks = False  # sub-groups count through all dimensions
+        self.reshape = 0  # sub-groups count through all dimensions
         self.local_bytes: int = native.max_local_bytes
 
     def groups_at_once(self, block: tuple[int, int, int]) -> int:

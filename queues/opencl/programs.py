@@ -18,15 +18,15 @@ from forebay.queues.kernels.build_log import readable
 from forebay.queues.kernels.build_process import BuildProcessError, CompilerEndedError, build_apart
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import read_parameter
-from forebay.queues.opencl import operations, variables
+from forebay.queues.opencl import flat_blocks, operations, variables
 from forebay.queues.opencl.discovery import INTEL_CPU
 from forebay.queues.opencl.identity import identity_of
 from forebay.queues.opencl.turns import POCL, turn
 from forebay.spirv import declarations
 from forebay.spirv.intel_cpu.block_shapes import let_blocks_be_flat
 from forebay.spirv.intel_cpu.early_returns import let_threads_return
-from forebay.spirv.intel_cpu.warps_made import NO_WARPS, options_for_warps, without_warps
-from forebay.spirv.module import ModuleError, SpirvModule
+from forebay.spirv.intel_cpu.program import IntelCpuProgram, without_vectors
+from forebay.spirv.intel_cpu.warps_made import options_for_warps, without_warps
 
 # Without this option a driver may drop the names and types of parameters.
 REPORT_PARAMETERS = "-cl-kernel-arg-info"
@@ -46,8 +46,8 @@ class OpenCLKernel:
         ``size_of(type_name)`` returns the size in bytes of a type of the source.
     declared
         The parameters if they are known; None to ask the driver.
-    flat_blocks
-        See `DriverKernel.flat_blocks`.
+    reshape
+        See `DriverKernel.reshape`.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class OpenCLKernel:
         name: str,
         size_of: Callable[[str], int],
         declared: Sequence[declarations.Declared] | None,
-        flat_blocks: bool,
+        reshape: int,
     ) -> None:
         self.name = name
         self.program = program
@@ -78,7 +78,7 @@ class OpenCLKernel:
         self.max_block: int = info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device)
         self.max_block_axis: list[int] = [*device.max_work_item_sizes, 1, 1][:3]
         self.required_block: tuple[Any, ...] = tuple(info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
-        self.flat_blocks = flat_blocks
+        self.reshape = reshape
         self.local_bytes: int = device.local_mem_size
         static: int = info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
         self.static_local_bytes = static if static > 1 else 0  # NVIDIA's driver (580) says 1 where there is none
@@ -172,15 +172,6 @@ _hopeless: set[str] = set()
 """Keys of programs that ended the compiler's process without vectors, too: these are tried once from then on."""
 
 
-def without_vectors(module: bytes) -> bytes | None:
-    """Return SPIR-V whose kernels are run thread by thread, but for those with warps; None if all have warps."""
-    try:
-        spirv = SpirvModule(module)
-    except ModuleError:
-        return None
-    return spirv.dumps() if spirv.part_threads(spirv.entries) else None
-
-
 class Builder:
     """Builds one program.
 
@@ -237,8 +228,7 @@ class Builder:
         program, kernels = self._compiled(declared)
         entry = self._entry_of(program, kernels)
         cache.put(key, entry.dumps())
-        kernels.unusable = self._unusable(entry)
-        return kernels
+        return self._finished(kernels, entry)
 
     def compiled_entry(self) -> Entry:
         """Compile, past the cache, and return what is to be kept. Raises as `build`."""
@@ -321,23 +311,30 @@ class Builder:
             if set(names_in(program)) != set(entry.declared):
                 return None
             kernels = self._kernels_of(program, entry.declared, list(entry.declared))
-            kernels.log, kernels.vectors = entry.log, entry.vectors
-            kernels.unusable = self._unusable(entry)
-            return kernels
+            kernels.log = entry.log
+            return self._finished(kernels, entry)
         except (cl.Error, errors.NotSupportedError):
             return None
 
-    def _unusable(self, entry: Entry) -> dict[str, str]:
-        if self._info.platform != INTEL_CPU:
-            return {}
-        return dict.fromkeys(without_warps(entry.binary, entry.declared), NO_WARPS)
+    def _finished(self, kernels: Natives, entry: Entry) -> Natives:
+        if not isinstance(self._source, bytes) or self._info.platform != INTEL_CPU:
+            return kernels
+        refused = without_warps(entry.binary, entry.declared)
+        return IntelCpuProgram(kernels, self._source, self._options, entry.vectors, refused)
 
     def _kernels_of(self, program: cl.Program, declared: Declared, names: list[str] | None = None) -> Natives:
         if names is None:
             names = names_in(program)
         return Natives(
             {
-                name: OpenCLKernel(self._native, program, name, self._size_of, declared.get(name), name in self._flat)
+                name: OpenCLKernel(
+                    self._native,
+                    program,
+                    name,
+                    self._size_of,
+                    declared.get(name),
+                    flat_blocks.reshape_address() if name in self._flat else 0,
+                )
                 for name in names
             },
             partial(variables.find, self._info, program),

@@ -24,8 +24,7 @@ from forebay.queues.sycl.objects import (
 )
 from forebay.queues.sycl.usm import SyclUsm
 from forebay.spirv import declarations
-from forebay.spirv.intel_cpu.early_returns import let_threads_return
-from forebay.spirv.intel_cpu.warps_made import options_for_warps
+from forebay.spirv.intel_cpu.program import IntelCpuProgram
 
 # A queue certainly takes this many commands before a submission blocks. The CPU runtime keeps a list of any length:
 # 40,000 launches behind a running kernel did not block. Nobody has measured GPUs; NVIDIA's OpenCL takes 1021.
@@ -72,7 +71,7 @@ class SyclProgramKernel:
         # reversed: the last dimension of a SYCL range is the first here
         self.max_block_axis: list[Any] = list(reversed(native.max_work_item_sizes3d))
         self.required_block = required_block
-        self.flat_blocks = False  # dpctl passes no offset
+        self.reshape = 0  # dpctl passes no offset
         self.local_bytes: Any = native.local_mem_size
         self.static_local_bytes = 0  # dpctl does not tell
         self._compute_units = max(native.max_compute_units - native.is_cpu, 1)  # see the one of OpenCL
@@ -238,9 +237,6 @@ class SyclDevice:
         """
         declared = _declared_in(source) if isinstance(source, bytes) else None
         over_opencl = self.native.backend.name == "opencl"
-        if isinstance(source, bytes) and self.info.platform == opencl.INTEL_CPU:
-            source = let_threads_return(source)
-            options = options_for_warps(source, options)
         if declared is None and not over_opencl:
             raise errors.NotSupportedError(
                 f"{self.info.name} takes SPIR-V only, because SYCL compiles OpenCL C for no other backend than OpenCL; "
@@ -248,15 +244,12 @@ class SyclDevice:
             )
         beneath = self._opencl() if over_opencl else self._level_zero()
         facts: dict[str, Any]
-        unusable: dict[str, str] = {}
+        built: Natives | None = None
         if beneath is not None:
             built = self._built_beneath(beneath, source, options)
             facts = {name: (kernel.parameters, kernel.required_block) for name, kernel in built.items()}
-            unusable = built.unusable
-            if isinstance(source, bytes) and not built.vectors:
-                from forebay.queues.opencl.programs import without_vectors
-
-                source = without_vectors(source) or source
+            if isinstance(built, IntelCpuProgram):
+                source, options = built.module, built.options
         else:
             facts = {
                 name: ([self._parameter(name, index, each) for index, each in enumerate(parameters)], (0, 0, 0))
@@ -267,8 +260,7 @@ class SyclDevice:
         bundle = Bundle(self.handle, source, " ".join(options))
         kernels = {name: SyclProgramKernel(self, bundle.kernel(name), name, *each) for name, each in facts.items()}
         natives = Natives(kernels, self._no_variable)
-        natives.unusable = unusable
-        return natives
+        return built.over(natives) if isinstance(built, IntelCpuProgram) else natives
 
     def _parameter(self, kernel: str, index: int, declared: declarations.Declared) -> Parameter:
         def refuse() -> int:
