@@ -2,18 +2,21 @@
 
 A driver is one folder in ``queues/``, which is a `DriverFolder`, and one line in ``queues/selection.py``. It opens a
 `DriverDevice` for each `forebay.Device`. Nothing outside the folder knows which driver is in use. mypy checks the
-folders against these classes.
+folders against these classes; what a device need not have has a default.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+
+from forebay.core.errors import NotSupportedError
 
 __all__ = [
     "KINDS",
@@ -29,7 +32,6 @@ __all__ = [
     "Limits",
     "Natives",
     "Parameter",
-    "SharesUsm",
     "numbered",
 ]
 
@@ -282,88 +284,45 @@ class Adopted(NamedTuple):
     listed: bool = False
 
 
-class SharesUsm(Protocol):
-    """The abilities of a driver whose memory is SYCL's unified shared memory."""
-
-    def adopt_event(self, thing: object) -> int | None:
-        """Handle of a driver event that is done when this event of dpctl is. None when `thing` is no such event.
-
-        The caller owns the handle, and gives it to `release_event` of driver.pxd.
-        """
-
-    def usm_interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
-        """``__sycl_usm_array_interface__`` of memory of this device."""
-
-
-class DriverDevice(Protocol):
+class DriverDevice(ABC):
     """One device, opened for a `forebay.Device` that keeps it for as long as there is work. Any thread may call it."""
 
-    # -- properties
+    info: DeviceInfo
+    """The device that was opened."""
+    table: int
+    """Address of the `Driver` of driver.pxd; valid as long as the process lives."""
+    context_handle: int
+    """What the table's functions take for `context`; valid as long as this object lives."""
+    keeps_gil_below: int
+    """While fewer commands than this are in flight on a queue, submitting one more surely does not block. While a host
+    function is outstanding, forebay submits no more than these: see docs/architecture.md, "Locks"."""
+    priorities: tuple[int, ...] = (0,)
+    """Priorities that a queue can have, lower is more urgent; always with 0 among them."""
+    clock_wraps: float = 0.0
+    """Nanoseconds after which the times of events wrap to 0; 0.0 for never."""
+    timing_is_free: bool = False
+    """Whether commands of a queue with timed events cost nothing measurable more than those of a queue without."""
+    has_addresses: bool
+    """Whether memory has addresses that a kernel could follow."""
+    takes_pageable: bool
+    """Whether a copy into pageable host memory is asynchronous; else it goes through what `stage` gives."""
+    reads_pageable_late: bool
+    """Whether a copy from pageable host memory reads it when the copy runs; else when it is submitted."""
+    copies_between_kinds: bool = True
+    """Whether a copy goes between memory that has an address only and adopted memory that has a handle only."""
+    unrolls_recursion: bool = False
+    """Whether functions that call themselves become copies, one for each level: a circle of calls costs it too much."""
+    takes_host: bool = False
+    """Whether the device reaches ordinary memory of the host by its address."""
 
     @property
-    def info(self) -> DeviceInfo:
-        """The device that was opened."""
-
-    @property
+    @abstractmethod
     def limits(self) -> Limits:
         """The limits of the device and of launches on it."""
 
-    @property
-    def table(self) -> int:
-        """Address of the `Driver` of driver.pxd; valid as long as the process lives."""
-
-    @property
-    def context_handle(self) -> int:
-        """What the table's functions take for `context`; valid as long as this object lives."""
-
-    @property
-    def keeps_gil_below(self) -> int:
-        """While fewer commands than this are in flight on a queue, submitting one more surely does not block.
-
-        While a host function is outstanding, forebay submits no more than these: see docs/architecture.md, "Locks".
-        """
-
-    @property
-    def priorities(self) -> tuple[int, ...]:
-        """Priorities that a queue can have, lower is more urgent; always with 0 among them."""
-
-    @property
-    def clock_wraps(self) -> float:
-        """Nanoseconds after which the times of events wrap to 0; 0.0 for never."""
-
-    @property
-    def timing_is_free(self) -> bool:
-        """Whether commands of a queue with timed events cost nothing measurable more than those of a queue without."""
-
-    @property
-    def has_addresses(self) -> bool:
-        """Whether memory has addresses that a kernel could follow."""
-
-    @property
-    def takes_pageable(self) -> bool:
-        """Whether a copy into pageable host memory is asynchronous; else it goes through what `stage` gives."""
-
-    @property
-    def reads_pageable_late(self) -> bool:
-        """Whether a copy from pageable host memory reads it when the copy runs; else when it is submitted."""
-
-    @property
-    def takes_spirv(self) -> bool:
-        """Whether `build` takes SPIR-V."""
-
-    def expect_spirv(self) -> None:
-        """Get ready to build SPIR-V, which is being made. Does not block."""
-
-    @property
-    def variable_options(self) -> tuple[str, ...] | None:
-        """Options with which the compiler takes variables in global memory; None where it takes none."""
-
-    @property
-    def usm(self) -> SharesUsm | None:
-        """None where memory is not SYCL's."""
-
     # -- queues and memory
 
+    @abstractmethod
     def create_queue(self, priority: int, timing: bool) -> tuple[object, int]:
         """Make an in-order queue: the driver's own object or handle, for the user, and the handle for the table.
 
@@ -371,6 +330,7 @@ class DriverDevice(Protocol):
         driver.pxd. Raises `DriverError`. Does not block.
         """
 
+    @abstractmethod
     def allocate(self, nbytes: int, usm_type: str) -> DriverMemory:
         """Make memory of at least one byte. Raises `NotSupportedError` where there is none of this kind, and
         `OutOfMemoryError`.
@@ -382,6 +342,7 @@ class DriverDevice(Protocol):
         None where a part needs none, because it has an address. Raises `NotSupportedError` for an offset that the
         driver cannot have.
         """
+        return None
 
     @property
     def part_of(self) -> Callable[[Any, int, int], tuple[object, int]] | None:
@@ -390,35 +351,70 @@ class DriverDevice(Protocol):
 
         None where a part has nothing but its address, or an argument is set no faster by an object than by that.
         """
+        return None
 
+    @abstractmethod
     def pinned(self, nbytes: int) -> tuple[int, object]:
         """Make host memory that the device reads and writes without staging: its address and its owner.
 
         Raises `OutOfMemoryError`. May block.
         """
 
+    @abstractmethod
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Make host memory for the bytes of one copy, contents unspecified. Raises `OutOfMemoryError`."""
+
+    # -- what belongs to other packages
 
     @property
     def takes_over(self) -> str:
         """What `adopt_memory` and `adopt_host` take, in words; empty for nothing."""
+        return ""
+
+    def can_adopt(self, thing: object) -> bool:
+        """Whether `thing` looks like an object that `adopt_memory` takes, or refuses with a reason. Raises nothing."""
+        return False
 
     def adopt_memory(self, thing: object) -> Adopted | None:
         """Take over memory of this driver that an object of another package owns. None when it is no such object.
 
         Raises `InvalidArgumentError` when it is read-only, not C-contiguous, or of another context.
         """
-
-    @property
-    def takes_host(self) -> bool:
-        """Whether the device reaches ordinary memory of the host by its address."""
+        return None
 
     def adopt_host(self, owner: object, address: int, nbytes: int) -> DriverMemory:
         """Take over ordinary memory of the host, which `owner` keeps. Only with `takes_host`."""
+        raise NotSupportedError(f"{self.info.name} does not reach memory of the host by its address")
+
+    def adopt_event(self, thing: object) -> int | None:
+        """Handle of a driver event that is done when this event of another package is. None when it is no such event.
+
+        The caller owns the handle, and gives it to `release_event` of driver.pxd. Raises `ArgumentTypeError` for an
+        event of the driver's own packages that cannot be waited for, saying what to do instead.
+        """
+        return None
+
+    def array_interface(self, name: str, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> object | None:
+        """The attribute of this name by which other packages reach memory of this device; None where it has none."""
+        return None
 
     # -- programs
 
+    @property
+    @abstractmethod
+    def takes_spirv(self) -> bool:
+        """Whether `build` takes SPIR-V."""
+
+    def expect_spirv(self) -> None:
+        """Get ready to build SPIR-V, which is being made. Does not block."""
+        return
+
+    @property
+    def variable_options(self) -> tuple[str, ...] | None:
+        """Options with which the compiler takes variables in global memory; None where it takes none."""
+        return None
+
+    @abstractmethod
     def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
         """Build OpenCL C (str) or SPIR-V (bytes).
 
@@ -428,18 +424,22 @@ class DriverDevice(Protocol):
 
     # -- errors
 
+    @abstractmethod
     def explain(self, status: int) -> tuple[str, int, str]:
         """Explain a `Status` of driver.pxd: the driver's call, its error code, and the name of that.
 
         Raises `NotSupportedError` or `OutOfMemoryError` itself where that says more.
         """
 
+    @abstractmethod
     def error_name(self, code: int) -> str:
         """The name of an error code that an event's status gave."""
 
     def is_lost(self, code: int) -> bool:
         """Whether an error code says that the device is lost, so that none of its commands runs any more."""
+        return False
 
+    @abstractmethod
     def is_out_of_memory(self, code: int) -> bool:
         """Whether an error code says that memory ran out."""
 

@@ -17,10 +17,8 @@ from forebay.sync.ordering cimport record_marker, wait_for_marker
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, TimeoutError
 
 
-# What to do about events of other packages, where the driver cannot wait for them.
+# What to do instead.
 ADVICE = {
-    "dpctl.SyclEvent": ": only queues of SYCL devices wait for those",
-    "pyopencl.Event": ": adopt the queue that it is of, by Queue.from_pyopencl, and wait for that",
     "list": ": one call for each",
     "tuple": ": one call for each",
     "NoneType": "; finish() is what makes the host wait for this queue",
@@ -102,11 +100,11 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
     cdef Marker* marker
     cdef uintptr_t handle
     cdef Answer reached
-    usm = queue.device.driver.usm
-    adopted = None if usm is None else usm.adopt_event(thing)
+    adopted = queue.device.driver.adopt_event(thing)
     if adopted is None:
         kind = f"{type(thing).__module__.partition('.')[0]}.{type(thing).__name__}".removeprefix("builtins.")
-        raise ArgumentTypeError(f"wait() needs an Event or a Queue to come after, not {kind}{ADVICE.get(kind, '')}")
+        advice = ADVICE.get(kind, f": {queue.device.name} waits for none" if kind.endswith("Event") else "")
+        raise ArgumentTypeError(f"wait() needs an Event or a Queue to come after, not {kind}{advice}")
     handle = adopted
     epochs = new_epochs(number)
     if epochs == NULL:

@@ -245,7 +245,7 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
             raise argument_error(
                 kernel, i, f"these elements do not lie one after another (shape {value.shape}, strides {value.strides} "
                 "bytes): pass view.copy(), a Buffer", InvalidArgumentError)
-        if is_foreign(value):
+        if is_foreign(value, kernel.device.driver):
             views.unusual |= HAS_ARRAYS
             memset(slot, 0, sizeof(PackedPointer))
             return 0

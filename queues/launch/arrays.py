@@ -74,7 +74,7 @@ def launch_with_arrays(queue: Queue, kernel: Kernel, grid: Any, block: Any, argu
 
 def _taken_over(kernel: Kernel, queue: Queue, i: int, parameter: Parameter, value: Any) -> Any:
     """Return a Buffer over what another package owns, and everything else as it is."""
-    if isinstance(value, (np.ndarray, Buffer)) or not is_foreign(value):
+    if isinstance(value, (np.ndarray, Buffer)) or not is_foreign(value, queue.device.driver):
         return value
     try:
         return queue.device.as_buffer(value)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.driver import DeviceInfo, Limits, Natives, Parameter
+from forebay.core.driver import DeviceInfo, DriverDevice, Limits, Natives, Parameter
 from forebay.queues.kernels import build_process
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.levelzero import calls, loader, operations
@@ -71,7 +71,7 @@ class LevelZeroKernel:
         return handle
 
 
-class LevelZeroDevice:
+class LevelZeroDevice(DriverDevice):
     """A `DriverDevice` for one Level Zero device. Its context handle is a ZeDevice."""
 
     has_addresses = True
@@ -79,7 +79,6 @@ class LevelZeroDevice:
     takes_pageable = False
     reads_pageable_late = False
     keeps_gil_below = KEEPS_GIL_BELOW
-    usm = None
 
     def __init__(self, info: DeviceInfo) -> None:
         calls.load(loader.load().library)
@@ -92,13 +91,11 @@ class LevelZeroDevice:
             self.native.timer_resolution_ns,
             self.native.kernel_timestamp_bits,
         )
-        self.context_handle: int = self.handle.address
-        self.table: int = operations.table_address()
-        self.clock_wraps: float = 2.0**self.native.kernel_timestamp_bits * self.native.timer_resolution_ns
+        self.context_handle = self.handle.address
+        self.table = operations.table_address()
+        self.clock_wraps = 2.0**self.native.kernel_timestamp_bits * self.native.timer_resolution_ns
         lowest, highest = self.native.priorities or (1, -1)
-        self.priorities: tuple[int, ...] = tuple(
-            priority for priority in PRIORITIES if highest <= priority <= lowest
-        ) or (0,)
+        self.priorities = tuple(priority for priority in PRIORITIES if highest <= priority <= lowest) or (0,)
         self._staging = StagingPool(self.handle)
         # Lists on one (ordinal, index) share an engine, and a waiting list can stall the others. So take turns.
         self._ordinal = next(o for o, (flags, _, _) in enumerate(self.native.groups) if flags & COMPUTE)
@@ -134,22 +131,6 @@ class LevelZeroDevice:
             raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} allocates at most {limit} at once")
         return ZeMemory(self.handle, max(nbytes, 1), usm_type)
 
-    takes_over = ""
-
-    def adopt_memory(self, thing: object) -> None:
-        """Return None: no package of Python has memory of Level Zero that forebay could know."""
-
-    takes_host = False
-
-    def adopt_host(self, owner: object, address: int, nbytes: int) -> NoReturn:
-        """Raise: kernels reach only what the driver allocated, as far as is known."""
-        raise errors.NotSupportedError(f"{self.info.name} does not reach memory of the host by its address")
-
-    def part(self, memory: ZeMemory, offset: int, nbytes: int) -> None:
-        """Return None: a part of an allocation has an address, so it needs no object."""
-
-    part_of = None
-
     def pinned(self, nbytes: int) -> tuple[int, Any]:
         """Host memory of the driver (USM). Does not block."""
         try:
@@ -164,7 +145,7 @@ class LevelZeroDevice:
 
     # -- programs
 
-    variable_options: tuple[str, ...] | None = ("-cl-std=CL3.0",)
+    variable_options = ("-cl-std=CL3.0",)
     takes_spirv = True
 
     def expect_spirv(self) -> None:

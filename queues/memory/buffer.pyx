@@ -124,12 +124,13 @@ cdef class Buffer:
 
         Users of the memory must keep this Buffer alive. Reading this attribute does not wait for work on the memory.
         """
-        usm = self.device.driver.usm
-        if usm is None:
-            raise AttributeError(f"SYCL does not know the memory of {self.device.name}")
+        name = "__sycl_usm_array_interface__"
+        shown = self.device.driver.array_interface(name, self.memory.address, self.shape, self.dtype)
+        if shown is None:
+            raise AttributeError(f"memory of {self.device.name} has no {name}", name=name, obj=self)
         self._check_open()
         expose(self.allocation)  # for good: forebay cannot know when the other use ends
-        return usm.usm_interface(self.memory.address, self.shape, self.dtype)
+        return shown
 
     def to_pyopencl(self, queue: Any) -> Any:
         """Return an array of pyopencl over this same memory, without a copy. Only for buffers of OpenCL devices.

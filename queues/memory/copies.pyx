@@ -76,18 +76,16 @@ cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) e
         return copy_between_devices(queue, state, dst, src)
     queue._check_buffer(src, "src")
     check_overlap(dst, src)
-    if are_of_two_kinds(&dst.memory, &src.memory) and queue.device.info.kind != "cpu":
+    if are_of_two_kinds(&dst.memory, &src.memory) and not queue.device.driver.copies_between_kinds:
         raise NotSupportedError(
             f"copy between memory of another package and memory of forebay: {queue.device.name} has no command for "
-            "that, as its OpenCL does not take addresses for memory objects; copy through a NumPy array")
+            "that, because one has only a handle and the other only an address; copy through a NumPy array")
     submit_copy(queue, state, dst, NULL, src, NULL, dst.nbytes, None, NULL)
     return 0
 
 
 cdef bint are_of_two_kinds(const Memory* one, const Memory* other) noexcept:
-    """Return whether one is only a memory object and the other only an address, as pyopencl's and forebay's memory are
-    on NVIDIA's OpenCL. No call copies between these on a GPU; on a CPU the address is one of the host.
-    """
+    """Return whether one is only a memory object and the other only an address."""
     return (one.handle == NULL) != (other.handle == NULL) and (one.address == 0) != (other.address == 0)
 
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 
+if TYPE_CHECKING:
+    from forebay.core.driver import DriverDevice
+
 ON_THE_HOST = 1  # DLPack's kDLCPU
 
 
-def is_foreign(value: object) -> bool:
+def is_foreign(value: object, driver: DriverDevice) -> bool:
     """Whether a pointer may get it as an argument because `Device.as_buffer` takes such things."""
     kind = type(value)
     if kind.__module__.startswith(("forebay.", "numpy")):
         return hasattr(kind, "__forebay_buffer__")
-    return (
-        hasattr(kind, "__dlpack__")
-        or kind.__module__.startswith("pyopencl")
-        or hasattr(value, "__sycl_usm_array_interface__")
-    )
+    return hasattr(kind, "__dlpack__") or driver.can_adopt(value)
 
 
 def name_of(value: object) -> str:

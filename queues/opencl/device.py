@@ -11,7 +11,7 @@ import numpy as np
 import pyopencl as cl
 
 from forebay.core import errors
-from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, Limits, Natives
+from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Limits, Natives
 from forebay.queues.kernels import build_process
 from forebay.queues.opencl import calls, fills, operations
 from forebay.queues.opencl.discovery import INTEL_CPU
@@ -43,7 +43,7 @@ def make_part(memory: ClMemory, offset: int, nbytes: int) -> tuple[MemoryPart, i
     return part, part.handle
 
 
-class OpenCLDevice:
+class OpenCLDevice(DriverDevice):
     """A `DriverDevice` for one OpenCL device. Its context handle is a cl_context.
 
     Parameters
@@ -59,8 +59,8 @@ class OpenCLDevice:
         self.native: cl.Device = info.native
         self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once and stays mapped
         self.context: Any = context or cl.Context([self.native])
-        self.context_handle: int = self.context.int_ptr
-        self.table: int = operations.table_address()
+        self.context_handle = self.context.int_ptr
+        self.table = operations.table_address()
         is_cpu = is_a_cpu(self.native)
         # NVIDIA's driver (580) reads pageable memory when the copy is submitted
         self.reads_pageable_late = is_cpu
@@ -68,17 +68,18 @@ class OpenCLDevice:
             svm = self.native.svm_capabilities
         except cl.Error:  # OpenCL 1.x devices do not have this query
             svm = 0
-        self.has_addresses: bool = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
+        self.has_addresses = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
         self.has_shared: bool = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
-        self.takes_host: bool = is_cpu and bool(svm & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
+        self.takes_host = is_cpu and bool(svm & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
         self.is_in_place: bool = is_cpu and self.has_addresses
         # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so there forebay uses only
         # one kind. On CPUs both work on the same parameter (measured), and setting the memory object is cheaper.
         self.has_memory_objects: bool = is_cpu or not self.has_addresses
+        # on a CPU an address is one of the host
+        self.copies_between_kinds = is_cpu
+        self.unrolls_recursion = is_cpu
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
-        self.priorities: tuple[int, ...] = (
-            tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
-        )
+        self.priorities = tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
         if not self.has_memory_objects:
             self._fill_by_kernel()
 
@@ -148,6 +149,10 @@ class OpenCLDevice:
         host = ", and memory of the host (__dlpack__, __array_interface__)" if self.takes_host else ""
         return f"memory of pyopencl in its context{host}"
 
+    def can_adopt(self, thing: object) -> bool:
+        """As `DriverDevice.can_adopt`."""
+        return type(thing).__module__.startswith("pyopencl")
+
     def adopt_memory(self, thing: Any) -> Adopted | None:
         """As `DriverDevice.adopt_memory`: a `pyopencl.Buffer`, a `pyopencl.array.Array`, or SVM of pyopencl."""
         if isinstance(thing, cl.MemoryObjectHolder):
@@ -181,6 +186,14 @@ class OpenCLDevice:
         if base is None:
             raise errors.ArgumentTypeError(f"as_buffer: a pyopencl array over {type(array.base_data).__name__}")
         return base._replace(shape=array.shape, dtype=dtype, offset=array.offset)
+
+    def adopt_event(self, thing: object) -> None:
+        """As `DriverDevice.adopt_event`. Refuses a `pyopencl.Event`: nobody says when a gate of a user opens."""
+        if isinstance(thing, cl.Event):
+            raise errors.ArgumentTypeError(
+                "wait() needs an Event or a Queue to come after, not pyopencl.Event: adopt the queue that it is of, by "
+                "Queue.from_pyopencl, and wait for that"
+            )
 
     def _check_context(self, thing: object, context: cl.Context) -> None:
         if context != self.context:
@@ -255,8 +268,6 @@ class OpenCLDevice:
     # 290 on PoCL, 110 of 1,440 on NVIDIA (H200).
     timing_is_free = False
     takes_pageable = True
-    clock_wraps: float = 0.0  # never
-    usm = None
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """As `DriverDevice.stage`: pageable memory."""
@@ -301,10 +312,6 @@ class OpenCLDevice:
         status_code: Any = cl.status_code
         name = status_code.to_string(code, default_format="%d")
         return f"CL_{name}" if not name.lstrip("-").isdigit() else f"error {code}"
-
-    def is_lost(self, code: int) -> bool:
-        """Always False: OpenCL has no such error."""
-        return False
 
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code means that memory ran out."""

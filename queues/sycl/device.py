@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, Limits, Natives, Parameter
+from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Limits, Natives, Parameter
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.levelzero import discovery as level_zero
 from forebay.queues.opencl import discovery as opencl
@@ -19,10 +19,11 @@ from forebay.queues.sycl.objects import (
     BundledKernel,
     ContextHandle,
     OwnMemory,
+    adopt_event,
     can_pass,
     create_queue,
 )
-from forebay.queues.sycl.usm import SyclUsm
+from forebay.queues.sycl.usm import INTERFACE, SyclUsm
 from forebay.spirv import declarations
 from forebay.spirv.intel_cpu.program import IntelCpuProgram
 
@@ -85,13 +86,13 @@ class SyclProgramKernel:
         return self._kernel.create(self._codes)
 
 
-class SyclDevice:
+class SyclDevice(DriverDevice):
     """A `DriverDevice` for one SYCL device in one context. Its context handle is a SyclContext.
 
     Parameters
     ----------
     queue : dpctl.SyclQueue, optional
-        The device takes its context from this queue, and `SyclUsm.usm_interface` names it. The default is a new queue
+        The device takes its context from this queue, and `SyclUsm.interface` names it. The default is a new queue
         in dpctl's own context for this device, the one that `dpctl.SyclQueue` uses.
 
     Attributes
@@ -102,8 +103,6 @@ class SyclDevice:
 
     has_addresses = True
     timing_is_free = False  # a property of the queue; what it costs was not measured
-    clock_wraps: float = 0.0  # never
-    priorities: tuple[int, ...] = (0,)  # dpctl's C interface makes queues of one priority
 
     def __init__(self, info: DeviceInfo, queue: Any = None) -> None:
         import dpctl
@@ -123,10 +122,11 @@ class SyclDevice:
             self._named.addressof_ref(),
             self._joining.addressof_ref(),
         )
-        self.context_handle: int = self.handle.address
-        self.usm: SyclUsm = SyclUsm(self.handle, self._named, info.name)
-        self.table: int = operations.table_address()
+        self.context_handle = self.handle.address
+        self._usm = SyclUsm(self.handle, self._named, info.name)
+        self.table = operations.table_address()
         is_cpu = info.kind == "cpu"
+        self.unrolls_recursion = is_cpu
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
         self.takes_pageable = is_cpu  # measured: on CPUs a copy from or to pageable memory does not wait
         self.reads_pageable_late = is_cpu
@@ -171,20 +171,21 @@ class SyclDevice:
 
     takes_over = "USM memory of its context (__sycl_usm_array_interface__)"
 
+    def can_adopt(self, thing: object) -> bool:
+        """As `DriverDevice.can_adopt`."""
+        return hasattr(thing, INTERFACE)
+
     def adopt_memory(self, thing: object) -> Adopted | None:
         """As `DriverDevice.adopt_memory`."""
-        return self.usm.adopt_memory(thing)
+        return self._usm.adopt_memory(thing)
 
-    takes_host = False
+    def adopt_event(self, thing: object) -> int | None:
+        """As `DriverDevice.adopt_event`, of dpctl. SYCL waits for events of other contexts, too."""
+        return adopt_event(thing.addressof_ref()) if isinstance(thing, self._dpctl.SyclEvent) else None
 
-    def adopt_host(self, owner: object, address: int, nbytes: int) -> NoReturn:
-        """Raise: kernels reach only what the driver allocated, as far as is known."""
-        raise errors.NotSupportedError(f"{self.info.name} does not reach memory of the host by its address")
-
-    def part(self, memory: Any, offset: int, nbytes: int) -> None:
-        """Return None: a part of an allocation has an address, so it needs no object."""
-
-    part_of = None
+    def array_interface(self, name: str, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> object | None:
+        """As `DriverDevice.array_interface`, for dpctl and dpnp."""
+        return self._usm.interface(address, shape, dtype) if name == INTERFACE else None
 
     def pinned(self, nbytes: int) -> tuple[int, Any]:
         """Host USM memory. Does not block."""

@@ -1,4 +1,4 @@
-"""Shares memory with dpctl and dpnp: adopts their memory and events, and describes forebay's memory to them."""
+"""Shares memory with dpctl and dpnp: adopts their memory, and describes forebay's memory to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import numpy as np
 
 from forebay.core import errors
 from forebay.core.driver import Adopted
-from forebay.queues.sycl.objects import AdoptedMemory, ContextHandle, adopt_event
+from forebay.queues.sycl.objects import AdoptedMemory, ContextHandle
+
+INTERFACE = "__sycl_usm_array_interface__"
 
 
 class SyclUsm:
@@ -20,7 +22,7 @@ class SyclUsm:
     context
         The context that the memory belongs to.
     queue : dpctl.SyclQueue
-        A queue of this context. `usm_interface` names it to users of forebay's memory.
+        A queue of this context. `interface` names it to users of forebay's memory.
     name
         The device's name, for messages.
     """
@@ -32,7 +34,7 @@ class SyclUsm:
 
     def adopt_memory(self, thing: object) -> Adopted | None:
         """As `DriverDevice.adopt_memory`."""
-        interface = getattr(thing, "__sycl_usm_array_interface__", None)
+        interface = getattr(thing, INTERFACE, None)
         if not isinstance(interface, dict):
             return None
         try:
@@ -43,7 +45,7 @@ class SyclUsm:
             address = int(address or 0) + int(interface.get("offset", 0)) * dtype.itemsize
         except (KeyError, TypeError, ValueError) as error:
             raise errors.ArgumentTypeError(
-                f"as_buffer: the __sycl_usm_array_interface__ of this {type(thing).__name__} is not one ({error})"
+                f"as_buffer: the {INTERFACE} of this {type(thing).__name__} is not one ({error})"
             ) from None
         # dpctl's own memory objects claim to be read-only although they can be written (0.21, 0.22).
         if read_only and not isinstance(thing, _memory_classes()):
@@ -61,14 +63,8 @@ class SyclUsm:
             )
         return Adopted(AdoptedMemory(thing, address, nbytes, usm_type), shape, dtype)
 
-    def adopt_event(self, thing: object) -> int | None:
-        """As `SharesUsm.adopt_event`. SYCL waits for events of other contexts, too."""
-        import dpctl
-
-        return adopt_event(thing.addressof_ref()) if isinstance(thing, dpctl.SyclEvent) else None
-
-    def usm_interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
-        """As `SharesUsm.usm_interface`."""
+    def interface(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, Any]:
+        """What forebay's memory has as ``__sycl_usm_array_interface__``."""
         return {
             "data": (address, False),
             "shape": shape,

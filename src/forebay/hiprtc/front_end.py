@@ -71,7 +71,7 @@ def prepare(
         clang, why = find_clang()
         if clang is not None:
             expect = device.driver.expect_spirv
-            copies = device.info.kind == "cpu"  # see recursion
+            copies = device.driver.unrolls_recursion
             made = compile_hip(clang, source, name, headers, options, expressions, expect, copies)
             return Prepared(made.spirv, options.opencl, made.kernels, made.variables, made.lowered, made.log)
     try:

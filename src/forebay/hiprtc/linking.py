@@ -176,7 +176,7 @@ def hiprtcLinkComplete(hiprtc_link_state: Any) -> tuple[hiprtcResult, bytes | No
         clang, why = find_clang()
         if clang is None or not device.driver.takes_spirv:
             raise BuildError(log=why or f"{device.name} takes no SPIR-V, and linking makes nothing else")
-        made = link_bitcode(clang, hiprtc_link_state._modules, options, device.info.kind == "cpu")
+        made = link_bitcode(clang, hiprtc_link_state._modules, options, device.driver.unrolls_recursion)
         build(device, made.spirv).close()
     except Error as error:
         hiprtc_link_state.log = getattr(error, "log", "") or str(error)
