@@ -22,6 +22,7 @@ __all__ = [
     "KINDS",
     "MOST_GROUPS",
     "Adopted",
+    "AdoptedQueue",
     "DeviceInfo",
     "Discovery",
     "DriverDevice",
@@ -284,6 +285,24 @@ class Adopted(NamedTuple):
     listed: bool = False
 
 
+class AdoptedQueue(NamedTuple):
+    """A queue that an object of another package owns.
+
+    Attributes
+    ----------
+    device
+        That of its context.
+    handle
+        For the table; the caller gives it to `release_queue` of driver.pxd. The object's own queue is retained.
+    timed
+        Whether it times events.
+    """
+
+    device: DriverDevice
+    handle: int
+    timed: bool
+
+
 class DriverDevice(ABC):
     """One device, opened for a `forebay.Device` that keeps it for as long as there is work. Any thread may call it."""
 
@@ -398,6 +417,20 @@ class DriverDevice(ABC):
         """The attribute of this name by which other packages reach memory of this device; None where it has none."""
         return None
 
+    def array_over(
+        self,
+        lend: Callable[[], tuple[Any, int]],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        queue: object,
+    ) -> object:
+        """Make an array of another package over memory of this device, for that package's `queue`.
+
+        `lend` gives the memory that `allocate` returned, and the byte at which the array begins; whoever calls it keeps
+        the memory for as long as the array lives. Raises `NotSupportedError` where no package has such arrays.
+        """
+        raise NotSupportedError(f"no other package has arrays over memory of {self.info.name}")
+
     # -- programs
 
     @property
@@ -458,6 +491,25 @@ class DriverFolder(Protocol):
 
     def open_device(self, info: DeviceInfo) -> DriverDevice:
         """Open a usable device that `discover` listed. Raises `DriverError`."""
+
+    ADOPTS_QUEUES: str
+    """What `adopt_queue` takes, in words; empty for nothing."""
+    ADOPTS_DEVICES: str
+    """What `adopt_device` takes, in words; empty for nothing."""
+
+    def adopt_queue(self, thing: Any, opened: Iterable[DriverDevice]) -> AdoptedQueue | None:
+        """Take over an in-order queue of another package. None when it is no such queue.
+
+        Its device is one of `opened` if there is one of its context, otherwise a new one. Raises
+        `InvalidArgumentError` when it runs out of order, and `NotSupportedError` when its device cannot be used.
+        """
+
+    def adopt_device(self, thing: Any, opened: Iterable[DriverDevice]) -> DriverDevice | DeviceInfo | None:
+        """Take over a context or device of another package. None when it is no such object.
+
+        A context becomes the device of `opened` that is in it, otherwise a new one. A device without a context is what
+        `discover` listed, if it is in that list. Raises as `adopt_queue`.
+        """
 
 
 # -- what every driver's discovery does

@@ -103,7 +103,7 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
     adopted = queue.device.driver.adopt_event(thing)
     if adopted is None:
         kind = f"{type(thing).__module__.partition('.')[0]}.{type(thing).__name__}".removeprefix("builtins.")
-        advice = ADVICE.get(kind, f": {queue.device.name} waits for none" if kind.endswith("Event") else "")
+        advice = ADVICE.get(kind, f": {queue.device.name} waits for no such event" if kind.endswith("Event") else "")
         raise ArgumentTypeError(f"wait() needs an Event or a Queue to come after, not {kind}{advice}")
     handle = adopted
     epochs = new_epochs(number)

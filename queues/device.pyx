@@ -5,6 +5,7 @@ import logging
 import math
 import operator
 import os
+import threading
 import time
 import weakref
 from typing import TYPE_CHECKING
@@ -43,7 +44,7 @@ from forebay.queues.queue cimport Queue, new_queue, new_queue_of
 from forebay.sync.finish cimport close_queues, finish_device
 from forebay.sync.ordering cimport enter_list
 
-from forebay.core.driver import Adopted
+from forebay.core.driver import Adopted, DeviceInfo
 from forebay.core.errors import (
     ArgumentTypeError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
@@ -58,11 +59,11 @@ from forebay.queues.host_functions import HostErrors, stop as stop_host_function
 from forebay.queues.kernels.ids import identify
 from forebay.queues.kernels.program import Program, compiled_source, read_source
 from forebay.queues.launch.reductions import Reductions
-from forebay.queues.memory.bridges import bridges
 from forebay.queues.memory.foreign import host_array, name_of as name_of_type
 from forebay.queues.memory.pinned import is_pinned, remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
 from forebay.queues.memory.strided import Moves
+from forebay.queues.selection import adopt_device, adopt_queue
 from forebay.queues.steps.step import Step
 from forebay.queues.thread_queues import ThreadQueues
 
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
     from typing_extensions import Self
 
-    from forebay.core.driver import DeviceInfo, DriverDevice, DriverKernel, DriverMemory
+    from forebay.core.driver import DriverDevice, DriverKernel, DriverMemory
     from forebay.core.stats import Stats
     from forebay.events.event import Event
     from forebay.queues.kernels.ids import Identities
@@ -111,7 +112,7 @@ cdef class Device:
         reads, and what it writes within the memory of the Buffer that a view is part of, is not found.
     private : bool
         Whether it shares nothing with other Devices: a context and a null queue of its own, for tests.
-        `Queue.from_dpctl` does not find it.
+        `adopt_queue` does not find it.
 
     Attributes
     ----------
@@ -180,8 +181,8 @@ cdef class Device:
         self.private = private
 
     @staticmethod
-    def from_pyopencl(thing: Any) -> Device:
-        """Return a Device over a context of pyopencl, to which queues and memory of pyopencl then belong.
+    def adopt(thing: object) -> Device:
+        """Return a Device over a context of another package, to which its queues and memory then belong.
 
         Parameters
         ----------
@@ -200,7 +201,39 @@ cdef class Device:
         NotSupportedError
             When the device cannot be used.
         """
-        return bridges["Device.from_pyopencl"](thing)
+        with _adopting:
+            adopted = adopt_device(thing, _drivers_open())
+            return Device(adopted.name) if isinstance(adopted, DeviceInfo) else _device_over(adopted)
+
+    @staticmethod
+    def adopt_queue(queue: object, blocking: bool = True) -> Queue:
+        """Adopt an in-order queue of another package. Its commands and those of forebay on it run in submission order.
+
+        Its device is the Device of its context, which is made if there is none. The queue always counts as having new
+        work, so each wait for it takes its own marker, and it is never `empty`. Work that the other package submits
+        waits only for those commands of forebay that were submitted to this queue. Host functions need a queue of
+        forebay's own where the package is dpctl. Does not block, but as `adopt` does.
+
+        Parameters
+        ----------
+        queue : pyopencl.CommandQueue or dpctl.SyclQueue
+            In order, which is pyopencl's default, and ``property="in_order"`` with dpctl. Closing the Queue does not
+            change it.
+        blocking : bool
+            Whether it is ordered against its device's null queue.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            When it is not such a queue, or runs out of order, or its context has several devices.
+        NotSupportedError
+            When the device cannot be used, or has no USM memory (dpctl).
+        """
+        check_flag(blocking, "adopt_queue: blocking")
+        with _adopting:
+            adopted = adopt_queue(queue, _drivers_open())
+            device = _device_over(adopted.device)
+        return device._adopt(queue, adopted.handle, bool(blocking), adopted.timed)
 
     @staticmethod
     def _of(driver: DriverDevice) -> Device:
@@ -527,7 +560,7 @@ cdef class Device:
         ----------
         thing : object
             Writable and C-contiguous. On OpenCL: a `pyopencl.Buffer`, `pyopencl.array.Array` or SVM of pyopencl in this
-            device's context (see `from_pyopencl`); on CPUs also memory of the host: NumPy arrays and whatever has
+            device's context (see `adopt`); on CPUs also memory of the host: NumPy arrays and whatever has
             ``__dlpack__``, ``__array_interface__`` or the buffer protocol. On SYCL: what has
             ``__sycl_usm_array_interface__``, from dpctl or dpnp, in USM memory of this device's context. It is kept
             alive until the buffer is closed or dropped and the work submitted by then is done. On every device: a
@@ -547,8 +580,8 @@ cdef class Device:
 
         Notes
         -----
-        Does not block. Nothing waits for work on `thing` that was submitted elsewhere: see `Queue.from_dpctl` and
-        `Queue.from_pyopencl`. Finish the queues here before the host reads `thing`.
+        Does not block. Nothing waits for work on `thing` that was submitted elsewhere: see `adopt_queue`. Finish the
+        queues here before the host reads `thing`.
         """
         self._check_open()
         own = getattr(type(thing), "__forebay_buffer__", None)
@@ -584,6 +617,16 @@ cdef class Device:
         if offset == 0:
             return new_buffer(allocation, 0, shape, dtype)
         return new_buffer(allocation, 0, (memory.nbytes,), np.dtype(np.uint8))._part(offset, shape, dtype)
+
+    def _array_over(self, Buffer buffer, queue: object) -> object:
+        """Implement `Buffer.to_pyopencl`."""
+        if isinstance(queue, Queue):
+            if not queue.adopted:
+                raise InvalidArgumentError(
+                    f"to_pyopencl: forebay would not see what pyopencl submits to {queue!r}; make a queue with "
+                    "pyopencl.CommandQueue(queue.native.context), and adopt it with Device.adopt_queue")
+            queue = queue.native
+        return self.driver.array_over(buffer._lend, buffer.shape, buffer.dtype, queue)
 
     def _adapt_view(self, Buffer view, native: Any) -> None:
         part = self.driver.part(native, view.start, view.nbytes)
@@ -817,6 +860,21 @@ def check_flag(value: object, name: str) -> None:
     """Raise for anything but a bool, which Python would take for one or the other."""
     if not isinstance(value, (bool, np.bool_)):
         raise ArgumentTypeError(f"{name} is a bool, not {type(value).__name__}")
+
+
+_adopting = threading.Lock()  # two queues of one context get one Device, also from two threads
+
+
+def _drivers_open() -> list[DriverDevice]:
+    return [device.driver for device in open_devices() if not device.private]
+
+
+def _device_over(driver: DriverDevice) -> Device:
+    """Return the Device of a `DriverDevice` that was adopted, making it if there is none."""
+    for device in open_devices():
+        if device.driver is driver:
+            return device
+    return Device._of(driver)
 
 
 def open_devices() -> list[Device]:

@@ -54,7 +54,9 @@ cdef bint captured_launch(object queue, Kernel kernel, PyObject* const* argument
     given = list_of(arguments + 3, count - 3)
     taking = [i for i in range(kernel.count) if not kernel.left_out[i]]
     for i, argument in zip(taking, given):
-        if kernel.layout[i].kind == POINTER and (isinstance(argument, np.ndarray) or is_foreign(argument, kernel.device.driver)):
+        if kernel.layout[i].kind == POINTER and (
+            isinstance(argument, np.ndarray) or is_foreign(argument, kernel.device.driver)
+        ):
             return False  # the caller then launches again with Buffers, and comes here again
     return capture.launch(queue, kernel, <object> arguments[1], <object> arguments[2], tuple(given))
 

@@ -35,7 +35,6 @@ from forebay.core.errors import (
 )
 from forebay.core.process import closed_error, refuse_on_host_thread
 from forebay.queues.capture_rules import captures_that_bar_null, refuse_null, refuse_unsafe
-from forebay.queues.memory.bridges import bridges
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,9 +105,9 @@ cdef int join_step(Queue queue, object waited_for) except -1:
 cdef class Queue:
     """An in-order queue of one device; HIP calls it a stream.
 
-    `Device.queue`, `Queue.from_dpctl` and `Queue.from_pyopencl` make queues; calling the class raises. Any thread may
-    use a queue: each command is atomic. Two Queues are equal when they are the same queue, as the null queues of two
-    Devices of one name. ``with queue:`` makes it the thread's current queue and closes nothing.
+    `Device.queue` and `Device.adopt_queue` make queues; calling the class raises. Any thread may use a queue: each
+    command is atomic. Two Queues are equal when they are the same queue, as the null queues of two Devices of one name.
+    ``with queue:`` makes it the thread's current queue and closes nothing.
 
     Attributes
     ----------
@@ -128,54 +127,6 @@ cdef class Queue:
 
     def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("a Queue is made by Device.queue")
-
-    @staticmethod
-    def from_dpctl(queue: Any, blocking: bool = True) -> Queue:
-        """Adopt an in-order queue of dpctl. Commands of forebay and of dpctl or dpnp on it run in submission order.
-
-        Its device is the `Device` of its context, which is made if there is none. The queue always counts as having
-        new work, so each wait for it takes its own marker, and it is never `empty`. Work that dpctl submits waits only
-        for those commands of forebay that were submitted to this queue. Host functions need a queue of forebay's own.
-
-        Parameters
-        ----------
-        queue : dpctl.SyclQueue
-            Made with ``property="in_order"``. Closing the Queue does not change it.
-        blocking : bool
-            Whether it is ordered against its device's null queue.
-
-        Raises
-        ------
-        ArgumentTypeError, InvalidArgumentError
-            When it is not such a queue, or runs out of order.
-        NotSupportedError
-            When dpctl is not installed, or the device has no USM memory.
-        """
-        return bridges["Queue.from_dpctl"](queue, blocking)
-
-    @staticmethod
-    def from_pyopencl(queue: Any, blocking: bool = True) -> Queue:
-        """Adopt an in-order queue of pyopencl. Commands of forebay and of pyopencl on it run in submission order.
-
-        Its device is the `Device` of its context (`Device.from_pyopencl`). As with `from_dpctl`, the queue always
-        counts as having new work, and work that pyopencl submits waits only for those commands of forebay that were
-        submitted to this queue. Does not block.
-
-        Parameters
-        ----------
-        queue : pyopencl.CommandQueue
-            In order, which is pyopencl's default. Closing the Queue does not change it.
-        blocking : bool
-            Whether it is ordered against its device's null queue.
-
-        Raises
-        ------
-        ArgumentTypeError, InvalidArgumentError
-            When it is not such a queue, or runs out of order, or its context has several devices.
-        NotSupportedError
-            When the device cannot be used.
-        """
-        return bridges["Queue.from_pyopencl"](queue, blocking)
 
     def __dealloc__(self):
         # The work goes on. The device's registry keeps the state until the work is done.
@@ -218,7 +169,7 @@ cdef class Queue:
 
     @property
     def adopted(self) -> bool:
-        """Whether other packages submit to it too: see `from_dpctl`."""
+        """Whether other packages submit to it too: see `Device.adopt_queue`."""
         return self.state.adopted
 
     @property

@@ -1,17 +1,17 @@
-"""Lists the devices of all drivers, and selects one by dpctl's filter words."""
+"""Lists the devices of all drivers, selects one by dpctl's filter words, and asks who adopts what."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from forebay.core.driver import KINDS, DeviceInfo, DriverDevice, DriverFolder
+from forebay.core.driver import KINDS, AdoptedQueue, DeviceInfo, DriverDevice, DriverFolder
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
 from forebay.core.process import finished_before_exit, note_drivers
 from forebay.queues import levelzero, opencl, sycl
 
-__all__ = ["DRIVERS", "DeviceInfo", "devices", "open_driver", "select"]
+__all__ = ["DRIVERS", "DeviceInfo", "adopt_device", "adopt_queue", "devices", "open_driver", "select"]
 
 VARIABLE = "FOREBAY_DEVICE"
 log: logging.Logger = logging.getLogger(__name__)
@@ -88,6 +88,28 @@ def open_driver(info: DeviceInfo) -> DriverDevice:
     """Open a usable device that `select` returned. Raises the errors of its driver."""
     log.info("opening %s: %s, %s", info.name, info.description, info.platform)
     return DRIVERS[info.backend].open_device(info)
+
+
+def adopt_queue(thing: object, opened: Sequence[DriverDevice]) -> AdoptedQueue:
+    """As `DriverFolder.adopt_queue`, of whichever driver knows `thing`. Raises `ArgumentTypeError` when none does."""
+    for driver in DRIVERS.values():
+        adopted = driver.adopt_queue(thing, opened)
+        if adopted is not None:
+            return adopted
+    raise _unknown("adopt_queue", (driver.ADOPTS_QUEUES for driver in DRIVERS.values()), thing)
+
+
+def adopt_device(thing: object, opened: Sequence[DriverDevice]) -> DriverDevice | DeviceInfo:
+    """As `DriverFolder.adopt_device`, likewise."""
+    for driver in DRIVERS.values():
+        adopted = driver.adopt_device(thing, opened)
+        if adopted is not None:
+            return adopted
+    raise _unknown("adopt", (driver.ADOPTS_DEVICES for driver in DRIVERS.values()), thing)
+
+
+def _unknown(call: str, taken: Iterable[str], thing: object) -> ArgumentTypeError:
+    return ArgumentTypeError(f"{call} needs {' or '.join(filter(None, taken))}, not {type(thing).__name__}")
 
 
 def parse(words: str, origin: str = "") -> tuple[str | None, str | None, int | None]:

@@ -19,7 +19,6 @@ from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, h
 from forebay.queues.memory.waits cimport wait_for_uses
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
-from forebay.queues.memory.bridges import bridges
 from forebay.queues.memory.shapes import element_code, read_dtype, read_shape
 from forebay.queues.memory.strided import StridedView, part_of
 
@@ -138,7 +137,7 @@ cdef class Buffer:
         The array keeps the memory alive, also when this Buffer is closed. Its ``base_data`` is the `pyopencl.Buffer`;
         keep that as long as a sub-region of it, which does not keep it on Intel's runtime (2026.2).
         Commands of pyopencl on it and of forebay are ordered if both go to `queue`: adopt that with
-        `Queue.from_pyopencl`. From now on the memory counts as changing all the time (see `generation`).
+        `Device.adopt_queue`. From now on the memory counts as changing all the time (see `generation`).
         Does not block.
 
         Parameters
@@ -158,7 +157,7 @@ cdef class Buffer:
             On devices of other drivers, and on OpenCL devices where memory is addresses alone (NVIDIA's).
         """
         self._check_open()
-        return bridges["Buffer.to_pyopencl"](self, queue)
+        return self.device._array_over(self, queue)
 
     def _lend(self) -> tuple[Any, int]:
         """Return the driver's memory and where this view begins. It is not handed out again, whoever has it."""

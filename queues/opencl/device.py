@@ -192,14 +192,34 @@ class OpenCLDevice(DriverDevice):
         if isinstance(thing, cl.Event):
             raise errors.ArgumentTypeError(
                 "wait() needs an Event or a Queue to come after, not pyopencl.Event: adopt the queue that it is of, by "
-                "Queue.from_pyopencl, and wait for that"
+                "Device.adopt_queue, and wait for that"
             )
+
+    def array_over(
+        self, lend: Callable[[], tuple[Any, int]], shape: tuple[int, ...], dtype: np.dtype[Any], queue: object
+    ) -> Any:
+        """As `DriverDevice.array_over`: a `pyopencl.array.Array`."""
+        from pyopencl.array import Array
+
+        if not isinstance(queue, cl.CommandQueue):
+            raise errors.ArgumentTypeError(
+                f"to_pyopencl needs a pyopencl.CommandQueue, or the Queue that adopted it, not {type(queue).__name__}"
+            )
+        if queue.context != self.context:
+            raise errors.InvalidArgumentError(
+                f"to_pyopencl: this queue is of another pyopencl.Context than {self.info.name}; "
+                "Device.adopt(context) makes a Device of a given context"
+            )
+        if 0 in shape:
+            return Array(queue, shape, dtype)
+        native, start = lend()
+        return Array(queue, shape, dtype, data=cl.Buffer.from_int_ptr(self.lend(native), retain=True), offset=start)
 
     def _check_context(self, thing: object, context: cl.Context) -> None:
         if context != self.context:
             raise errors.InvalidArgumentError(
                 f"as_buffer: this {type(thing).__name__} is of another pyopencl.Context than {self.info.name}; "
-                "Device.from_pyopencl(context) makes a Device of a given context"
+                "Device.adopt(context) makes a Device of a given context"
             )
 
     def adopt_host(self, owner: object, address: int, nbytes: int) -> AdoptedMemory:

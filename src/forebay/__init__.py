@@ -31,7 +31,7 @@ from forebay.core.errors import (
 )
 from forebay.core.stats import Stats
 from forebay.events.event import Event
-from forebay.queues import interop as _interop  # noqa: F401 - Queue.from_dpctl asks it
+from forebay.queues import interop as _interop  # noqa: F401 - it adds names
 from forebay.queues.device import Device
 from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.graphs.graph import Graph, Node

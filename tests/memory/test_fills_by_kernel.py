@@ -70,9 +70,9 @@ def test_in_a_graph(of_addresses):
 def test_a_device_ends_while_the_next_one_of_its_context_fills(device, monkeypatch):
     monkeypatch.setattr(opencl_device, "is_a_cpu", lambda native: False)
     context = cl.Context([device.info.native])
-    with ps.Device.from_pyopencl(context) as first:
+    with ps.Device.adopt(context) as first:
         first.array([1, 2]).fill(5)
-    with ps.Device.from_pyopencl(context) as second:
+    with ps.Device.adopt(context) as second:
         assert second is not first
         buffer = second.empty(3, "u2")
         for value in (8, 9):

@@ -437,10 +437,10 @@ def test_an_adopted_queue_gets_nothing_because_of_an_order(device):
     if not device.driver.has_addresses:
         pytest.skip("memory of this device has no addresses")
     context = cl.Context([device.info.native])
-    with ps.Device.from_pyopencl(context) as own:
+    with ps.Device.adopt(context) as own:
         own.pool.reuse_allow_internal_dependencies = own.pool.reuse_allow_opportunistic = False
         a = own.queue(blocking=False)
-        b = ps.Queue.from_pyopencl(cl.CommandQueue(context), blocking=False)
+        b = ps.Device.adopt_queue(cl.CommandQueue(context), blocking=False)
         buffer = a.alloc(N, "i4")
         address = buffer.address
         gate = a._gate()

@@ -281,8 +281,8 @@ def test_a_queue_that_a_thread_waits_for_is_not_released(device, calls):
     import pyopencl as cl
 
     context = cl.Context([device.info.native])
-    own = ps.Device.from_pyopencl(context)
-    queue = ps.Queue.from_pyopencl(cl.CommandQueue(context))
+    own = ps.Device.adopt(context)
+    queue = ps.Device.adopt_queue(cl.CommandQueue(context))
     queue.fill(own.empty(64, "u4"), 1)
     handle = calls.handle_of(queue)
 

@@ -37,13 +37,13 @@ def native(context):
 @pytest.fixture
 def own(context):
     """The Device of pyopencl's context."""
-    with ps.Device.from_pyopencl(context) as own:
+    with ps.Device.adopt(context) as own:
         yield own
 
 
 @pytest.fixture
 def queue(native, own):
-    with_it = ps.Queue.from_pyopencl(native)
+    with_it = ps.Device.adopt_queue(native)
     yield with_it
     with_it.close()
 
@@ -73,9 +73,9 @@ def read(native, memory):
 
 
 def test_a_context_has_one_device(context, own):
-    assert ps.Device.from_pyopencl(context) is own
+    assert ps.Device.adopt(context) is own
     assert own.null_queue.native.context == context
-    assert ps.Queue.from_pyopencl(cl.CommandQueue(context)).device is own
+    assert ps.Device.adopt_queue(cl.CommandQueue(context)).device is own
 
 
 def test_two_threads_get_one_device(context):
@@ -83,7 +83,7 @@ def test_two_threads_get_one_device(context):
 
     def ask():
         barrier.wait()
-        found.append(ps.Device.from_pyopencl(context))
+        found.append(ps.Device.adopt(context))
 
     threads = [threading.Thread(target=ask) for _ in range(2)]
     for thread in threads:
@@ -94,15 +94,15 @@ def test_two_threads_get_one_device(context):
 
 
 def test_a_closed_device_is_made_anew(context):
-    first = ps.Device.from_pyopencl(context)
+    first = ps.Device.adopt(context)
     first.close()
-    with ps.Device.from_pyopencl(context) as second:
+    with ps.Device.adopt(context) as second:
         assert second is not first
         assert second.array(VALUES).get()[5] == 5
 
 
 def test_a_pyopencl_device_is_the_one_of_that_name(device):
-    with ps.Device.from_pyopencl(device.info.native) as same:
+    with ps.Device.adopt(device.info.native) as same:
         assert same.name == device.name
         assert same.array(VALUES).get()[5] == 5
 
@@ -111,15 +111,15 @@ def test_a_part_of_a_device(device):
     if device.info.kind != "cpu" or device.info.compute_units < 2:
         pytest.skip("it has no parts")
     (part, *_) = device.info.native.create_sub_devices([cl.device_partition_property.EQUALLY, 1])
-    with ps.Device.from_pyopencl(part) as own:
+    with ps.Device.adopt(part) as own:
         assert own.info.compute_units == 1
         assert own.array(VALUES).get()[5] == 5
-    with ps.Device.from_pyopencl(cl.Context([part])) as own:
+    with ps.Device.adopt(cl.Context([part])) as own:
         assert own.array(VALUES).get()[5] == 5
 
 
 def test_private_devices_are_not_found(device):
-    assert ps.Queue.from_pyopencl(cl.CommandQueue(device.null_queue.native.context)).device is not device
+    assert ps.Device.adopt_queue(cl.CommandQueue(device.null_queue.native.context)).device is not device
 
 
 def test_contexts_of_several_devices(device):
@@ -129,13 +129,13 @@ def test_contexts_of_several_devices(device):
     if len(cl.Context(parts).devices) != 2:
         pytest.skip("the driver counts the parts as one")
     with refused(ps.InvalidArgumentError, ValueError, "2 devices", "pyopencl.Context([device])"):
-        ps.Device.from_pyopencl(cl.Context(parts))
+        ps.Device.adopt(cl.Context(parts))
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "opencl:cpu"])
 def test_what_is_no_context(wrong):
-    with refused(ps.ArgumentTypeError, TypeError, "from_pyopencl", "pyopencl.Context", type(wrong).__name__):
-        ps.Device.from_pyopencl(wrong)
+    with refused(ps.ArgumentTypeError, TypeError, "adopt needs", "pyopencl.Context", type(wrong).__name__):
+        ps.Device.adopt(wrong)
 
 
 # -- queues
@@ -235,17 +235,17 @@ def test_closing_does_not_close_pyopencls(native, queue, context):
 
 def test_many_adoptions(native, own):
     for _ in range(300):
-        ps.Queue.from_pyopencl(native).record()
+        ps.Device.adopt_queue(native).record()
     own.finish()
 
 
 def test_timing_is_that_of_the_queue(context, own):
     timed = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-    queue = ps.Queue.from_pyopencl(timed)
+    queue = ps.Device.adopt_queue(timed)
     start, end = queue.record(timing=True), queue.record(timing=True)
     end.wait()
     assert end - start >= 0
-    assert not ps.Queue.from_pyopencl(cl.CommandQueue(context)).timing
+    assert not ps.Device.adopt_queue(cl.CommandQueue(context)).timing
 
 
 def test_queues_out_of_order(context, own):
@@ -255,14 +255,14 @@ def test_queues_out_of_order(context, own):
     except cl.Error:
         pytest.skip("the device has none")
     with refused(ps.InvalidArgumentError, ValueError, "out of order", "OUT_OF_ORDER_EXEC_MODE_ENABLE"):
-        ps.Queue.from_pyopencl(native)
+        ps.Device.adopt_queue(native)
 
 
 def test_what_is_no_queue(native, own):
     with refused(ps.ArgumentTypeError, TypeError, "pyopencl.CommandQueue", "int"):
-        ps.Queue.from_pyopencl(3)
+        ps.Device.adopt_queue(3)
     with refused(ps.ArgumentTypeError, TypeError, "blocking", "str"):
-        ps.Queue.from_pyopencl(native, "yes")
+        ps.Device.adopt_queue(native, "yes")
 
 
 # -- memory of pyopencl
@@ -344,7 +344,7 @@ def test_what_is_written_counts_as_changing(queue, context):
 
 def test_memory_of_another_context(queue, device):
     other = cl.Context([device.info.native])  # a memory object does not keep it on Intel's runtime
-    with refused(ps.InvalidArgumentError, ValueError, "another pyopencl.Context", "from_pyopencl"):
+    with refused(ps.InvalidArgumentError, ValueError, "another pyopencl.Context", "Device.adopt"):
         queue.device.as_buffer(cl_buffer(other))
 
 
@@ -463,7 +463,7 @@ def test_the_memory_below_goes_with_the_last_memory_object(native, own):
 
 
 def test_the_memory_outlives_the_device(context, native):
-    own = ps.Device.from_pyopencl(context)
+    own = ps.Device.adopt(context)
     memory_objects(own)
     array = own.array(VALUES).to_pyopencl(native)
     own.close()
@@ -498,7 +498,7 @@ def test_empty_memory(native, own):
 def test_exports_that_are_refused(device, native, queue, own):
     memory_objects(own)
     buffer = own.array(VALUES)
-    with refused(ps.InvalidArgumentError, ValueError, "from_pyopencl", "would not see"):
+    with refused(ps.InvalidArgumentError, ValueError, "to_pyopencl", "would not see"):
         buffer.to_pyopencl(own.queue())
     with refused(ps.ArgumentTypeError, TypeError, "pyopencl.CommandQueue", "NoneType"):
         buffer.to_pyopencl(None)
@@ -514,7 +514,7 @@ def test_exports_that_are_refused(device, native, queue, own):
 def test_an_event_of_pyopencl_says_what_to_wait_for(native, queue, device):
     for waiting in (queue, device.null_queue):
         before = waiting.epoch
-        with refused(ps.ArgumentTypeError, TypeError, "pyopencl.Event", "Queue.from_pyopencl"):
+        with refused(ps.ArgumentTypeError, TypeError, "pyopencl.Event", "Device.adopt_queue"):
             waiting.wait(cl.enqueue_marker(native))
         assert waiting.epoch == before
 

@@ -39,7 +39,7 @@ def sycl_queue(native):
 @pytest.fixture
 def queue(sycl_queue):
     """The same queue, adopted; its device is closed when the test ends."""
-    queue = ps.Queue.from_dpctl(sycl_queue)
+    queue = ps.Device.adopt_queue(sycl_queue)
     yield queue
     queue.device.close()
 

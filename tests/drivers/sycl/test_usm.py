@@ -183,14 +183,14 @@ def test_another_context(device, native):
     memory = dpctl_memory.MemoryUSMDevice(4 * COUNT, queue=other)
     with refused(ps.InvalidArgumentError, ValueError, "another SYCL context"):
         device.as_buffer(memory)
-    queue = ps.Queue.from_dpctl(other)
+    queue = ps.Device.adopt_queue(other)
     assert queue.device is not device
     with queue.device:
         assert queue.device.as_buffer(memory).nbytes == 4 * COUNT
 
 
 def test_a_closed_device(sycl_queue, memory):
-    device = ps.Queue.from_dpctl(sycl_queue).device
+    device = ps.Device.adopt_queue(sycl_queue).device
     device.close()
     with refused(ps.ClosedError, RuntimeError, "closed"):
         device.as_buffer(memory)
