@@ -91,11 +91,13 @@ class LevelZeroDevice(DriverDevice):
             self.native.timer_resolution_ns,
             self.native.kernel_timestamp_bits,
         )
-        self.context_handle = self.handle.address
-        self.table = operations.table_address()
-        self.clock_wraps = 2.0**self.native.kernel_timestamp_bits * self.native.timer_resolution_ns
+        self.context_handle: int = self.handle.address
+        self.table: int = operations.table_address()
+        self.clock_wraps: float = 2.0**self.native.kernel_timestamp_bits * self.native.timer_resolution_ns
         lowest, highest = self.native.priorities or (1, -1)
-        self.priorities = tuple(priority for priority in PRIORITIES if highest <= priority <= lowest) or (0,)
+        self.priorities: tuple[int, ...] = tuple(
+            priority for priority in PRIORITIES if highest <= priority <= lowest
+        ) or (0,)
         self._staging = StagingPool(self.handle)
         # Lists on one (ordinal, index) share an engine, and a waiting list can stall the others. So take turns.
         self._ordinal = next(o for o, (flags, _, _) in enumerate(self.native.groups) if flags & COMPUTE)
@@ -145,7 +147,7 @@ class LevelZeroDevice(DriverDevice):
 
     # -- programs
 
-    variable_options = ("-cl-std=CL3.0",)
+    variable_options: tuple[str, ...] | None = ("-cl-std=CL3.0",)
     takes_spirv = True
 
     def expect_spirv(self) -> None:

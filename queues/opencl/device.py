@@ -59,8 +59,8 @@ class OpenCLDevice(DriverDevice):
         self.native: cl.Device = info.native
         self._map_queue: cl.CommandQueue | None = None  # pinned memory is mapped once and stays mapped
         self.context: Any = context or cl.Context([self.native])
-        self.context_handle = self.context.int_ptr
-        self.table = operations.table_address()
+        self.context_handle: int = self.context.int_ptr
+        self.table: int = operations.table_address()
         is_cpu = is_a_cpu(self.native)
         # NVIDIA's driver (580) reads pageable memory when the copy is submitted
         self.reads_pageable_late = is_cpu
@@ -68,9 +68,9 @@ class OpenCLDevice(DriverDevice):
             svm = self.native.svm_capabilities
         except cl.Error:  # OpenCL 1.x devices do not have this query
             svm = 0
-        self.has_addresses = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
+        self.has_addresses: bool = bool(svm & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER)
         self.has_shared: bool = bool(svm & cl.device_svm_capabilities.FINE_GRAIN_BUFFER)
-        self.takes_host = is_cpu and bool(svm & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
+        self.takes_host: bool = is_cpu and bool(svm & cl.device_svm_capabilities.FINE_GRAIN_SYSTEM)
         self.is_in_place: bool = is_cpu and self.has_addresses
         # NVIDIA's driver refuses a memory object for a parameter that ever had an address, so there forebay uses only
         # one kind. On CPUs both work on the same parameter (measured), and setting the memory object is cheaper.
@@ -79,7 +79,9 @@ class OpenCLDevice(DriverDevice):
         self.copies_between_kinds = is_cpu
         self.unrolls_recursion = is_cpu
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
-        self.priorities = tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
+        self.priorities: tuple[int, ...] = (
+            tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
+        )
         if not self.has_memory_objects:
             self._fill_by_kernel()
 

@@ -122,9 +122,9 @@ class SyclDevice(DriverDevice):
             self._named.addressof_ref(),
             self._joining.addressof_ref(),
         )
-        self.context_handle = self.handle.address
+        self.context_handle: int = self.handle.address
         self._usm = SyclUsm(self.handle, self._named, info.name)
-        self.table = operations.table_address()
+        self.table: int = operations.table_address()
         is_cpu = info.kind == "cpu"
         self.unrolls_recursion = is_cpu
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
