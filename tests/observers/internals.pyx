@@ -8,7 +8,9 @@ from posix.unistd cimport usleep
 from forebay.core.clock cimport Clock, release_clock, retain_clock
 from forebay.core.epochs cimport Epochs, Lock, completed_epoch, is_empty
 from forebay.queues.context cimport Context
+from forebay.queues.memory.allocation cimport hold_memory
 from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.pool cimport Lease
 from forebay.queues.queue cimport Queue
 
 from contextlib import contextmanager
@@ -46,6 +48,12 @@ def uses_of(Buffer buffer not None):
         holders = buffer.allocation.uses.holders.size()
         buffer.allocation.uses.lock.unlock()
     return past, holders
+
+
+def block_size(Buffer buffer not None):
+    """Bytes of the block of the pool that the buffer lies in."""
+    cdef Lease lease = hold_memory(buffer.allocation).native
+    return lease.block.nbytes
 
 
 def reductions_of(Buffer buffer not None):
