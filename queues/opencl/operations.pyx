@@ -139,6 +139,15 @@ cdef void on_arrival(void* event, cl_int status, void* data) noexcept nogil:
     arrival.wake(arrival.data)
 
 
+cdef void drop_user_event(void** event) noexcept nogil:
+    """Set it and release it. NVIDIA's driver never ends the release of a context in which one was not set, even if
+    nothing waits for it.
+    """
+    cl.SetUserEventStatus(event[0], CL_COMPLETE)
+    cl.ReleaseEvent(event[0])
+    event[0] = NULL
+
+
 cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
     cdef cl_int error
     cdef Status status
@@ -164,14 +173,11 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
                 arrival.wake = wake
                 arrival.data = data
                 status = outcome(CALL_SetEventCallback, cl.SetEventCallback(reached, CL_COMPLETE, on_arrival, arrival))
-        if status != 0:
-            free(arrival)
-            cl.SetUserEventStatus(gate[0], CL_COMPLETE)  # or the barrier that was submitted holds the queue for ever
     if reached != NULL:
         cl.ReleaseEvent(reached)
     if status != 0:
-        cl.ReleaseEvent(gate[0])
-        gate[0] = NULL
+        free(arrival)
+        drop_user_event(gate)  # the barrier that was submitted would hold the queue for ever
         return status
     flush(queue)
     return 0
@@ -218,14 +224,12 @@ cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
         return outcome(CALL_CreateUserEvent, error)
     error = cl.RetainEvent(bridged[0])  # the callback's own reference
     if error != 0:
-        cl.ReleaseEvent(bridged[0])
-        bridged[0] = NULL
+        drop_user_event(bridged)
         return outcome(CALL_RetainEvent, error)
     error = cl.SetEventCallback(event, CL_COMPLETE, pass_on, bridged[0])
     if error != 0:
         cl.ReleaseEvent(bridged[0])
-        cl.ReleaseEvent(bridged[0])
-        bridged[0] = NULL
+        drop_user_event(bridged)
     return outcome(CALL_SetEventCallback, error)
 
 

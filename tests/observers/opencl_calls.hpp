@@ -14,8 +14,10 @@ using namespace forebay_cl;
 
 enum { FAILED_COMMAND = N_CALLS };  // no call: an event says that its command has failed
 
-// And the memory that kernels follow pointers to: a list of a launch must not name memory that was freed.
+// And the memory that kernels follow pointers to: a list of a launch must not name memory that was freed. And user
+// events: one that is released and was never set lets NVIDIA's driver hang when the context is released.
 struct MemoryRecord : EventRecord {
+    std::unordered_set<int64_t> not_set;
     std::unordered_set<int64_t> freed;  // from the moment in which the driver is about to free it
     std::unordered_map<uintptr_t, std::vector<int64_t>> lists;  // by kernel object
 
@@ -26,8 +28,14 @@ struct MemoryRecord : EventRecord {
             if (freed.count(address)) return violate("a launch follows pointers to memory that was freed");
     }
 
+    void released(int64_t event) {
+        count(event, -1);
+        if (not_set.count(event) && references[event] == 0) violate("a user event was released that was never set");
+    }
+
     void begin() {
         EventRecord::begin();
+        not_set.clear();
         freed.clear();
         lists.clear();
     }
@@ -109,11 +117,12 @@ template <int function, class R, class... A> struct Wrapper {
             if constexpr (function == CALL_ReleaseKernel) s.lists.erase(seen.object);
             if constexpr (is_command)
                 if (std::get<n - 1>(all)) seen.event = made(s, word(*std::get<n - 1>(all)));
-            if constexpr (function == CALL_CreateUserEvent) seen.event = made(s, word(result));
+            if constexpr (function == CALL_CreateUserEvent) s.not_set.insert(seen.event = made(s, word(result)));
+            if constexpr (function == CALL_SetUserEventStatus) s.not_set.erase(seen.event);
             // The status that was found; of clSetUserEventStatus it is the one that was set, and of others an index.
             if constexpr (function == CALL_GetEventInfo) seen.detail = *(int32_t *) std::get<3>(all);
             if constexpr (function == CALL_RetainEvent) s.count(seen.event, 1);
-            if constexpr (function == CALL_ReleaseEvent) s.count(seen.event, -1);
+            if constexpr (function == CALL_ReleaseEvent) s.released(seen.event);
         }
         s.log.push_back(std::move(seen));
         return result;
