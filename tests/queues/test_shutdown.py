@@ -191,18 +191,19 @@ ENDINGS = dict(part.partition("\n")[::2] for part in ENDINGS.split("== ")[1:])
 NEED_HOST_FUNCTIONS = [name for name, code in ENDINGS.items() if "running.wait()" in code]
 
 
-# How Intel's runtime (2026.2) aborts, once in some 1,600 ends under load, even of a process whose queues are long done:
-# its static objects go while a thread of its own still uses them. A second end in a row would be no coincidence.
-UNLOADED_TOO_SOON = "Pure virtual function called!"
+# How Intel's runtime (2026.2) aborts, once in some 1,600 ends under load, and once in some 70 if three threads build
+# programs: its static objects go while a thread of its own (TBB's) still works. A third end in a row would be no
+# coincidence. Only Intel's libraries say "libc++abi", apart from the reason: a process that exits between says no more.
+UNLOADED_TOO_SOON = ("libc++abi: Pure virtual function called!", "libc++abi: ")
 
 
 def ends_well(device, code, returncode=0, **environment):
-    for _ in range(2):
+    for _ in range(3):
         try:
             done = python("-c", START + code, FOREBAY_DEVICE=device.name, timeout=20, **environment)
         except subprocess.TimeoutExpired as error:
             pytest.fail(f"it hangs: {error.stdout!r} {error.stderr!r}")
-        if UNLOADED_TOO_SOON not in done.stderr:
+        if not done.stderr.rstrip("\n").endswith(UNLOADED_TOO_SOON):
             break
     assert done.stdout.startswith("began"), done.stderr
     assert "never" not in done.stdout
