@@ -162,7 +162,8 @@ cdef struct Driver:
     Status (*wait_events)(void* context, Waits events, Interrupted interrupted) noexcept nogil
     # Ask whether an event is signalled. Never blocks.
     Answer (*event_status)(void* event) noexcept nogil
-    Status (*event_time)(void* event, uint64_t* nanoseconds) noexcept nogil  # of a timed event that is done
+    # the time from `first` to `second`, timed events that are done; a clock that wraps goes the shorter way round
+    Status (*elapsed)(void* first, void* second, double* nanoseconds) noexcept nogil
     # an event of this context that is signalled when the other context's event is
     Status (*bridge)(void* context, void* event, void** bridged) noexcept nogil
     void (*release_event)(void* event) noexcept nogil

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from forebay.core.errors import NotSupportedError
+from forebay.core.languages import Language
 
 __all__ = [
     "KINDS",
@@ -315,10 +316,10 @@ class DriverDevice(ABC):
     keeps_gil_below: int
     """While fewer commands than this are in flight on a queue, submitting one more surely does not block. While a host
     function is outstanding, forebay submits no more than these: see docs/architecture.md, "Locks"."""
+    languages: tuple[Language, ...]
+    """What `build` takes. A program in another language is compiled for the first of these that its compiler makes."""
     priorities: tuple[int, ...] = (0,)
     """Priorities that a queue can have, lower is more urgent; always with 0 among them."""
-    clock_wraps: float = 0.0
-    """Nanoseconds after which the times of events wrap to 0; 0.0 for never."""
     timing_is_free: bool = False
     """Whether commands of a queue with timed events cost nothing measurable more than those of a queue without."""
     has_addresses: bool
@@ -433,11 +434,6 @@ class DriverDevice(ABC):
 
     # -- programs
 
-    @property
-    @abstractmethod
-    def takes_spirv(self) -> bool:
-        """Whether `build` takes SPIR-V."""
-
     def expect_spirv(self) -> None:
         """Get ready to build SPIR-V, which is being made. Does not block."""
         return
@@ -448,11 +444,12 @@ class DriverDevice(ABC):
         return None
 
     @abstractmethod
-    def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
-        """Build OpenCL C (str) or SPIR-V (bytes).
+    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
+        """Build a program in one of `languages`; text is str, the others are bytes.
 
-        Raises `BuildError` with the compiler's log, `InvalidArgumentError` for bytes that are not SPIR-V, and
-        `NotSupportedError` for a language or a parameter that the driver does not take. Blocks while it compiles.
+        Raises `BuildError` with the compiler's log, `InvalidArgumentError` for what is cut short, and
+        `NotSupportedError` for a parameter that the driver does not take, or where a compiler is not installed. Blocks
+        while it compiles.
         """
 
     # -- errors

@@ -3,7 +3,6 @@
 import weakref
 from typing import TYPE_CHECKING
 
-from libc.stdint cimport int64_t, uint64_t
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
@@ -112,15 +111,6 @@ cdef int reach(object device, DeviceState* state, vector[Marker*]& markers, obje
     if status != 0:
         device._raise(status, str(what))
     return 0
-
-
-cdef uint64_t time_of(Event event, Marker* marker) except? 0:
-    """Return the device's clock, in nanoseconds, when the marker was reached."""
-    cdef uint64_t nanoseconds = 0
-    cdef Status status = marker.driver.event_time(marker.event, &nanoseconds)
-    if status != 0:
-        event.device._raise(status, repr(event))
-    return nanoseconds
 
 
 def wait_for_all(events: Iterable[Event]) -> None:
@@ -250,24 +240,24 @@ cdef class Event:
         """
         if not isinstance(start, Event):
             raise ArgumentTypeError(f"elapsed() needs an Event, not {type(start).__name__}")
-        cdef double wraps = self.device.driver.clock_wraps
         if self.state != (<Event> start).state:
             raise InvalidArgumentError(
                 f"elapsed time between Events of two devices, {self.device.name} and {(<Event> start).device.name}: "
                 f"their clocks tell nothing of each other")
-        cdef double passed
+        cdef double nanoseconds = 0
+        cdef Status status
         cdef Marker* begin = NULL
         cdef Marker* end = timed_marker(self)
         try:  # other threads may record the events again meanwhile
             begin = timed_marker(start)
-            passed = <int64_t> (time_of(self, end) - time_of(start, begin))
+            status = end.driver.elapsed(begin.event, end.event, &nanoseconds)
         finally:
             release_marker(end)
             if begin != NULL:
                 release_marker(begin)
-        if wraps:  # take the shorter way round, or a clock that wraps after minutes would jump back
-            passed -= wraps * round(passed / wraps)
-        return passed / 1e6
+        if status != 0:
+            self.device._raise(status, repr(self))
+        return nanoseconds / 1e6
 
     def __sub__(self, start: Event) -> float:
         """Milliseconds: ``end - start``."""

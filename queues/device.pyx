@@ -57,7 +57,7 @@ from forebay.queues.graphs.capturing import Capturing
 from forebay.queues.graphs.graph import Graph
 from forebay.queues.host_functions import HostErrors, stop as stop_host_functions
 from forebay.queues.kernels.ids import identify
-from forebay.queues.kernels.program import Program, compiled_source, read_source
+from forebay.queues.kernels.program import Program, compiled_source, languages_of, read_source
 from forebay.queues.launch.reductions import Reductions
 from forebay.queues.memory.foreign import host_array, name_of as name_of_type
 from forebay.queues.memory.pinned import is_pinned, remember
@@ -642,13 +642,18 @@ cdef class Device:
 
     # -- programs
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """What `program` takes here, of "OpenCL C", "SPIR-V", "HIP C++", "CUDA C++", "PTX" and "cubin"."""
+        return tuple(map(str, languages_of(self.driver)))
+
     def program(self, source: str | bytes | bytearray | memoryview, options: str | Sequence[str] = ()) -> Program:
         """Build a program.
 
         Parameters
         ----------
         source : str or bytes
-            OpenCL C, HIP C++ (what has a ``__global__``), or SPIR-V.
+            In one of `languages`: OpenCL C, HIP C++ (what has a ``__global__``), or bytes of SPIR-V.
         options : str or sequence of str
             Compiler options, such as ``"-cl-fast-relaxed-math"``; for HIP C++ those of clang, such as
             ``"-std=c++20"``.
@@ -662,9 +667,10 @@ cdef class Device:
         BuildError
             When the program does not build. The compiler's log is in the message and in ``.log``.
         InvalidArgumentError
-            When an option for HIP C++ is unknown.
+            When an option for HIP C++ is unknown, or bytes are in no language.
         NotSupportedError
-            When the source is HIP C++ and no compiler for it is installed: ``pip install 'forebay[hip]'``.
+            When the device does not take the language, or the source is HIP C++ and no compiler for it is installed:
+            ``pip install 'forebay[hip]'``.
 
         Notes
         -----
@@ -676,7 +682,7 @@ cdef class Device:
         began = time.perf_counter()
         with finished_before_exit("program()"):
             compiled = compiled_source(self, source, options)
-            natives = self.driver.build(compiled.source, compiled.options)
+            natives = self.driver.build(compiled.language, compiled.source, compiled.options)
         identities = identify(natives, compiled.source, compiled.options)
         program = Program(self, natives, identities, self._make_kernel, compiled.symbols)
         spent = 1e3 * (time.perf_counter() - began)

@@ -6,6 +6,7 @@ import ctypes
 from typing import Any
 
 import forebay as ps
+from forebay.core.languages import Language
 from forebay.queues.levelzero import descriptors, loader
 
 from .. import kernels
@@ -29,7 +30,7 @@ class Driver:
     def __init__(self, device: Any):
         self.device = device
         self.driver: Any = device.driver
-        self._kernels = self.driver.build(kernels.opencl(), ())
+        self._kernels = self.driver.build(Language.OPENCL_C, kernels.opencl(), ())
         # behind a count, forebay's ZeDevice points to its ZeContext, and that to the driver's context
         context = ctypes.c_uint64.from_address(self.driver.context_handle + 8).value
         self._context = ctypes.c_uint64.from_address(context + 8).value

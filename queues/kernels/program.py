@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from forebay.core.driver import Natives
-from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+from forebay.core.driver import DriverDevice, Natives
+from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
+from forebay.core.languages import Language, language_of
 
 if TYPE_CHECKING:
     from forebay.queues.device import Device
@@ -18,41 +19,54 @@ if TYPE_CHECKING:
     from forebay.queues.memory.buffer import Buffer
 
 
-HIP = "HIP C++"
-NOT_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
-# A macro of this name makes a kernel of OpenCL C one of HIP elsewhere.
-KERNEL_OF_HIP = re.compile(r"\b__global__\b")
-OWN_MACRO = re.compile(r"^\s*#\s*define\s+__global__\b", re.MULTILINE)
-
-
 class Compiled(NamedTuple):
     """What a front end makes of a source for a device: what the driver takes, its options, and the driver's name of
     what has another in the source."""
 
+    language: Language
     source: str | bytes
     options: tuple[str, ...]
     symbols: Mapping[str, str]
 
 
-front_ends: dict[str, Callable[[Any, str, tuple[str, ...]], Compiled]] = {}
-"""What compiles the source of a language for a Device, by the language's name. The face, far above, adds them."""
+FrontEnd = Callable[[Any, str, tuple[str, ...]], Compiled]
+
+_front_ends: dict[Language, FrontEnd] = {}
+
+
+def add_front_end(language: Language, compile_for: FrontEnd) -> None:
+    """Have programs in a language compiled by ``compile_for(device, source, options)`` where the driver takes none."""
+    _front_ends[language] = compile_for
+
+
+def languages_of(driver: DriverDevice) -> tuple[Language, ...]:
+    """Return what a program for a device can be in, what its driver takes first."""
+    return tuple(dict.fromkeys((*driver.languages, *_front_ends)))
 
 
 def compiled_source(device: Any, source: str | bytes, options: tuple[str, ...]) -> Compiled:
-    """Return what the driver takes, from HIP C++ too, which is what has a ``__global__``.
+    """Return what the driver takes: the source itself, or what a front end makes of it.
 
     Raises
     ------
     BuildError
         If a front end refuses the source.
+    InvalidArgumentError
+        For bytes in no language that is known.
+    NotSupportedError
+        For a language that neither the driver nor a front end takes.
 
     Blocks while it compiles.
     """
-    if isinstance(source, str) and "__global__" in source and HIP in front_ends:
-        code = NOT_CODE.sub(" ", source)
-        if KERNEL_OF_HIP.search(code) and not OWN_MACRO.search(code):
-            return front_ends[HIP](device, source, options)
-    return Compiled(source, options, {})
+    language = language_of(source)
+    if language in device.driver.languages:
+        return Compiled(language, source, options, {})
+    if language in _front_ends and isinstance(source, str):
+        return _front_ends[language](device, source, options)
+    message = f"{device.name} takes no {language}, only {', '.join(languages_of(device.driver))}"
+    if language == Language.OPENCL_C and Language.SPIRV in device.driver.languages:
+        message += "; compile it with clang or ocloc, and pass the bytes"
+    raise NotSupportedError(f"program: {message}")
 
 
 def read_source(source: Any, options: Any) -> tuple[str | bytes, tuple[str, ...]]:

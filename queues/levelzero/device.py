@@ -10,6 +10,7 @@ import numpy as np
 
 from forebay.core import errors
 from forebay.core.driver import DeviceInfo, DriverDevice, Limits, Natives, Parameter
+from forebay.core.languages import Language
 from forebay.queues.kernels import build_process
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.levelzero import calls, loader, operations
@@ -93,7 +94,6 @@ class LevelZeroDevice(DriverDevice):
         )
         self.context_handle: int = self.handle.address
         self.table: int = operations.table_address()
-        self.clock_wraps: float = 2.0**self.native.kernel_timestamp_bits * self.native.timer_resolution_ns
         lowest, highest = self.native.priorities or (1, -1)
         self.priorities: tuple[int, ...] = tuple(
             priority for priority in PRIORITIES if highest <= priority <= lowest
@@ -148,14 +148,14 @@ class LevelZeroDevice(DriverDevice):
     # -- programs
 
     variable_options: tuple[str, ...] | None = ("-cl-std=CL3.0",)
-    takes_spirv = True
+    languages = (Language.SPIRV, Language.OPENCL_C)
 
     def expect_spirv(self) -> None:
         """As `DriverDevice.expect_spirv`."""
         build_process.expect()
 
-    def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
-        """Kernels by name, and variables, from OpenCL C or SPIR-V.
+    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
+        """Kernels by name, and variables.
 
         Raises
         ------

@@ -424,13 +424,23 @@ cdef Answer event_status(void* event) noexcept nogil:
     return outcome(CALL_EventQueryStatus, error)
 
 
-cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:
-    cdef ZeEvent* timed = <ZeEvent*> event
-    cdef KernelTimestamps times
-    cdef Status status = outcome(CALL_EventQueryKernelTimestamp, ze.EventQueryKernelTimestamp(timed.handle, &times))
-    nanoseconds[0] = <uint64_t> (
-        <double> (times.all.end & timed.device.timestamp_mask) * timed.device.nanoseconds_per_tick)
-    return status
+cpdef double ticks_between(uint64_t first, uint64_t second, uint64_t mask) noexcept nogil:
+    """Ticks of a clock with the bits of `mask`, which wraps after minutes: the shorter way round."""
+    cdef uint64_t ticks = (second - first) & mask
+    return <double> ticks if ticks <= mask >> 1 else -<double> ((first - second) & mask)
+
+
+cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nogil:
+    cdef ZeDevice* device = (<ZeEvent*> first).device
+    cdef KernelTimestamps begin
+    cdef KernelTimestamps end
+    cdef ze_result_t error = ze.EventQueryKernelTimestamp((<ZeEvent*> first).handle, &begin)
+    if error == 0:
+        error = ze.EventQueryKernelTimestamp((<ZeEvent*> second).handle, &end)
+    if error == 0:
+        nanoseconds[0] = device.nanoseconds_per_tick * ticks_between(
+            begin.all.end, end.all.end, device.timestamp_mask)
+    return outcome(CALL_EventQueryKernelTimestamp, error)
 
 
 cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
@@ -481,7 +491,7 @@ table.replay = replay
 table.poll = poll
 table.wait_events = wait_events
 table.event_status = event_status
-table.event_time = event_time
+table.elapsed = elapsed
 table.bridge = bridge
 table.release_event = release_event
 table.release_kernel = release_kernel

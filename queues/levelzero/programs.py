@@ -49,9 +49,7 @@ def compiled(
         try:
             kernels = declarations.kernels_of(code)
         except ValueError as error:
-            raise errors.InvalidArgumentError(
-                f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
-            ) from None
+            raise errors.InvalidArgumentError(f"program: these bytes are not SPIR-V ({error})") from None
     variables = declarations.variables_of(code)
     return _module(cache, handle, info, code, options, bool(variables)), kernels, variables
 

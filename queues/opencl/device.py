@@ -12,6 +12,7 @@ import pyopencl as cl
 
 from forebay.core import errors
 from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Limits, Natives
+from forebay.core.languages import Language
 from forebay.queues.kernels import build_process
 from forebay.queues.opencl import calls, fills, operations
 from forebay.queues.opencl.discovery import INTEL_CPU
@@ -78,6 +79,7 @@ class OpenCLDevice(DriverDevice):
         # on a CPU an address is one of the host
         self.copies_between_kinds = is_cpu
         self.unrolls_recursion = is_cpu
+        self.languages = (Language.SPIRV, Language.OPENCL_C) if takes_spirv(self.native) else (Language.OPENCL_C,)
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
         self.priorities: tuple[int, ...] = (
             tuple(PRIORITIES) if "cl_khr_priority_hints" in self.native.extensions.split() else (0,)
@@ -86,7 +88,7 @@ class OpenCLDevice(DriverDevice):
             self._fill_by_kernel()
 
     def _fill_by_kernel(self) -> None:
-        kernel: Any = self.build(fills.SOURCE, ())["fill"]
+        kernel: Any = self.build(Language.OPENCL_C, fills.SOURCE, ())["fill"]
         # not kept by the finalizer: what that keeps ends with the interpreter, in a forked child, too
         self._fill_program: cl.Program = kernel.program
         handle = self._fill_program.int_ptr
@@ -297,11 +299,6 @@ class OpenCLDevice(DriverDevice):
 
     # -- programs
 
-    @property
-    def takes_spirv(self) -> bool:
-        """As `DriverDevice.takes_spirv`."""
-        return takes_spirv(self.info.native)
-
     def expect_spirv(self) -> None:
         """As `DriverDevice.expect_spirv`."""
         if self.info.platform == INTEL_CPU:
@@ -312,8 +309,8 @@ class OpenCLDevice(DriverDevice):
         """As `DriverDevice.variable_options`."""
         return options_for(self.native)
 
-    def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
-        """Kernels by name, and variables, from OpenCL C or SPIR-V.
+    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
+        """Kernels by name, and variables.
 
         Raises
         ------

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 
 from forebay.core.driver cimport (
@@ -206,9 +206,14 @@ cdef Answer event_status(void* event) noexcept nogil:
     return DONE if status == CL_COMPLETE else status
 
 
-cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:
-    return outcome(CALL_GetEventProfilingInfo, cl.GetEventProfilingInfo(
-        event, CL_PROFILING_COMMAND_END, sizeof(uint64_t), nanoseconds, NULL))
+cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nogil:
+    cdef uint64_t begin = 0
+    cdef uint64_t end = 0
+    cdef cl_int error = cl.GetEventProfilingInfo(first, CL_PROFILING_COMMAND_END, sizeof(begin), &begin, NULL)
+    if error == 0:
+        error = cl.GetEventProfilingInfo(second, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL)
+    nanoseconds[0] = <double> <int64_t> (end - begin)
+    return outcome(CALL_GetEventProfilingInfo, error)
 
 
 cdef void pass_on(void* event, cl_int status, void* bridged) noexcept nogil:
@@ -261,7 +266,7 @@ table.open_gate = open_gate
 table.finish = finish
 table.wait_events = wait_events
 table.event_status = event_status
-table.event_time = event_time
+table.elapsed = elapsed
 table.bridge = bridge
 table.release_event = release_event
 table.release_kernel = release_kernel

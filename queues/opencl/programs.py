@@ -287,14 +287,9 @@ class Builder:
         if isinstance(self._source, str):
             return {}
         try:
-            declared = declarations.kernels_of(self._source)
+            return declarations.kernels_of(self._source)
         except ValueError as error:
-            raise errors.InvalidArgumentError(
-                f"program: these bytes are not SPIR-V ({error}); pass OpenCL C as str"
-            ) from None
-        if not takes_spirv(self._native):
-            raise errors.NotSupportedError(f"{self._info.name} takes no SPIR-V, only OpenCL C")
-        return declared
+            raise errors.InvalidArgumentError(f"program: these bytes are not SPIR-V ({error})") from None
 
     def _key(self) -> str:
         """The cache key. It covers everything that affects the driver's output."""

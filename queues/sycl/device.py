@@ -10,6 +10,7 @@ import numpy as np
 
 from forebay.core import errors
 from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Limits, Natives, Parameter
+from forebay.core.languages import Language
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.levelzero import discovery as level_zero
 from forebay.queues.opencl import discovery as opencl
@@ -127,6 +128,9 @@ class SyclDevice(DriverDevice):
         self.table: int = operations.table_address()
         is_cpu = info.kind == "cpu"
         self.unrolls_recursion = is_cpu
+        # SYCL compiles OpenCL C for no other backend than OpenCL
+        over_opencl = self.native.backend.name == "opencl"
+        self.languages = (Language.SPIRV, Language.OPENCL_C) if over_opencl else (Language.SPIRV,)
         self.keeps_gil_below = NEVER_BLOCKS if is_cpu else KEEPS_GIL_BELOW
         self.takes_pageable = is_cpu  # measured: on CPUs a copy from or to pageable memory does not wait
         self.reads_pageable_late = is_cpu
@@ -204,11 +208,6 @@ class SyclDevice(DriverDevice):
 
     # -- programs
 
-    @property
-    def takes_spirv(self) -> bool:
-        """As `DriverDevice.takes_spirv`."""
-        return self._opencl().takes_spirv if self.native.backend.name == "opencl" else True
-
     def expect_spirv(self) -> None:
         """As `DriverDevice.expect_spirv`."""
         beneath = self._opencl() if self.native.backend.name == "opencl" else self._level_zero()
@@ -226,28 +225,21 @@ class SyclDevice(DriverDevice):
             "device over another driver may, see forebay.devices()"
         )
 
-    def build(self, source: str | bytes, options: tuple[str, ...]) -> Natives:
-        """Kernels by name, from OpenCL C or SPIR-V. Programs may have variables, but dpctl cannot find them.
+    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
+        """Kernels by name. Programs may have variables, but dpctl cannot find them.
 
         Raises
         ------
         BuildError
             If the program does not build; with the compiler's log, if there is one.
-        NotSupportedError
-            If the source is OpenCL C and the device only takes SPIR-V.
         """
         declared = _declared_in(source) if isinstance(source, bytes) else None
         over_opencl = self.native.backend.name == "opencl"
-        if declared is None and not over_opencl:
-            raise errors.NotSupportedError(
-                f"{self.info.name} takes SPIR-V only, because SYCL compiles OpenCL C for no other backend than OpenCL; "
-                "compile it with ocloc or clang and pass the bytes"
-            )
         beneath = self._opencl() if over_opencl else self._level_zero()
         facts: dict[str, Any]
         built: Natives | None = None
         if beneath is not None:
-            built = self._built_beneath(beneath, source, options)
+            built = self._built_beneath(beneath, language, source, options)
             facts = {name: (kernel.parameters, kernel.required_block) for name, kernel in built.items()}
             if isinstance(built, IntelCpuProgram):
                 source, options = built.module, built.options
@@ -271,12 +263,14 @@ class SyclDevice(DriverDevice):
 
         return read_parameter(kernel, index, declared, refuse)
 
-    def _built_beneath(self, beneath: Any, source: str | bytes, options: tuple[str, ...]) -> Natives:
+    def _built_beneath(
+        self, beneath: Any, language: Language, source: str | bytes, options: tuple[str, ...]
+    ) -> Natives:
         """The program as the same driver builds it. SYCL reports neither parameters nor required group sizes nor the
         log, and builds in this process, which Intel's compilers can end. So this comes first.
         """
         try:
-            built: Natives = beneath.build(source, options)
+            built: Natives = beneath.build(language, source, options)
         except errors.BuildError as error:
             raise errors.BuildError(
                 f"the program does not build on {self.info.name}\n{error.log}", log=error.log

@@ -1,6 +1,6 @@
 """The SYCL side of the table of operations (`forebay.core.driver`)."""
 
-from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_acquire
 
@@ -146,9 +146,11 @@ cdef Answer status_of(void* event) noexcept nogil:
     return DONE if state == COMPLETE else NOT_YET
 
 
-cdef Status event_time(void* event, uint64_t* nanoseconds) noexcept nogil:
-    nanoseconds[0] = sycl.Event_GetProfilingInfoEnd((<SyclEvent*> event).event)
-    return 0 if nanoseconds[0] else failure(CALL_Event_GetProfilingInfoEnd)
+cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nogil:
+    cdef uint64_t begin = sycl.Event_GetProfilingInfoEnd((<SyclEvent*> first).event)
+    cdef uint64_t end = sycl.Event_GetProfilingInfoEnd((<SyclEvent*> second).event) if begin else 0
+    nanoseconds[0] = <double> <int64_t> (end - begin)
+    return 0 if end else failure(CALL_Event_GetProfilingInfoEnd)
 
 
 cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
@@ -184,7 +186,7 @@ table.open_gate = open_gate
 table.finish = finish
 table.wait_events = wait_events
 table.event_status = event_status
-table.event_time = event_time
+table.elapsed = elapsed
 table.bridge = bridge
 table.release_event = release_event
 table.release_kernel = release_kernel

@@ -29,6 +29,7 @@ from forebay.core.errors import (
     StepError,
     TimeoutError,
 )
+from forebay.core.languages import Language as _Language
 from forebay.core.stats import Stats
 from forebay.events.event import Event
 from forebay.queues import interop as _interop  # noqa: F401 - it adds names
@@ -129,5 +130,5 @@ def _compile_hip(device: Device, source: str, options: tuple[str, ...]) -> _prog
     return compile_for_device(device, source, options)
 
 
-_program.front_ends[_program.HIP] = _compile_hip
+_program.add_front_end(_Language.HIP_CPP, _compile_hip)
 _begin_by_environment()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from forebay import hip
+from forebay.core.languages import Language
 from tests.conftest import DEVICES, on_null_hardware
 from tests.drivers.levelzero import validation
 
@@ -86,7 +87,7 @@ def module(device):
         return ok(hip.hipModuleLoadData(SOURCE.encode()))
     if driver not in _built:
         _built.clear()
-        _built[driver] = driver.build(SOURCE, ())
+        _built[driver] = driver.build(Language.OPENCL_C, SOURCE, ())
     with mock.patch.object(driver, "build", return_value=_built[driver]):
         return ok(hip.hipModuleLoadData(SOURCE.encode()))
 

@@ -6,7 +6,8 @@ import pytest
 
 from forebay import hip
 from forebay.core.errors import BuildError
-from forebay.hip_cpp.code import OPENCL_C, pack_code
+from forebay.core.languages import Language
+from forebay.hip_cpp.code import pack_code
 from tests.helpers.limits import limits
 
 from .conftest import SOURCE, ok
@@ -375,7 +376,7 @@ def test_images_that_cannot_be(device):
 
 
 def test_a_code_object_that_is_damaged(device):
-    whole = pack_code("damaged", OPENCL_C, SOURCE)
+    whole = pack_code("damaged", Language.OPENCL_C, SOURCE)
     ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(bytearray(whole))), b"fill"))
     assert code(hip.hipModuleLoadData(whole[:-3])) == E.hipErrorInvalidImage
     assert "damaged" in str(hip.last_exception())

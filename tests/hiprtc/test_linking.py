@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from forebay import hip, hiprtc
+from forebay.core.languages import Language
 from forebay.hip_cpp.code import unpack_code
 from forebay.hiprtc import hiprtcJITInputType, hiprtcResult
 from forebay.hiprtc.clang import find_clang
@@ -127,7 +128,7 @@ def test_wrong_arguments():
 
 @pytest.mark.needs("no SPIR-V")
 def test_code_in_spirv_is_refused_where_it_cannot_be_loaded(device, monkeypatch):
-    monkeypatch.setattr(type(device.driver), "takes_spirv", True)
+    monkeypatch.setattr(device.driver, "languages", (*device.driver.languages, Language.SPIRV))
     monkeypatch.setattr("forebay.hiprtc.api.build", lambda *arguments: device.program("kernel void none() { }"))
     prog = create(b"__global__ void k(int* x) { x[0] = 1; }")
     checked(hiprtc.hiprtcCompileProgram(prog, 0, []))

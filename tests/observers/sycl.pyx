@@ -299,10 +299,10 @@ cdef Answer see_event_status(void* event) noexcept nogil:
     return status
 
 
-cdef Status see_event_time(void* event, uint64_t* nanoseconds) noexcept nogil:
+cdef Status see_elapsed(void* first, void* second, double* nanoseconds) noexcept nogil:
     cdef Status status
     enter(False, -1, False)
-    status = real.event_time(event, nanoseconds)
+    status = real.elapsed(first, second, nanoseconds)
     leave()
     return status
 
@@ -342,7 +342,7 @@ cdef void begin_operations():
     current.finish = see_finish
     current.wait_events = see_wait_events
     current.event_status = see_event_status
-    current.event_time = see_event_time
+    current.elapsed = see_elapsed
     current.bridge = see_bridge
     current.release_event = see_release_event
 

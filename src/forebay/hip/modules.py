@@ -13,6 +13,7 @@ import numpy as np
 
 from forebay.core.driver import Parameter
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
+from forebay.core.languages import Language
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place, buffer_of
 from forebay.hip.compiled import launch as hip_launch
@@ -30,7 +31,7 @@ from forebay.hip.memory import pointer_to
 from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number, host_view
 from forebay.hip.streams import queue_of
 from forebay.hip_cpp import RefusedError, build
-from forebay.hip_cpp.code import HIP_CPP, Code, is_code, unpack_code
+from forebay.hip_cpp.code import Code, is_code, unpack_code
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
 from forebay.queues.kernels.source_files import MOST_OF_CODE, read_file
@@ -309,7 +310,7 @@ def hipModuleGetGlobal(hmod: Any, name: Any) -> tuple[DeviceArray, int]:
     known, text = module_of(hmod), text_of(name)
     if text not in known.variables:
         symbol: str | None = text
-        if known.code is not None and known.code.language == HIP_CPP:
+        if known.code is not None and known.code.language == Language.HIP_CPP:
             variable = known.code.find_variable(text)
             symbol = variable.symbol if variable is not None else None
         assert known.program is not None

@@ -28,21 +28,19 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from forebay.core.errors import InvalidArgumentError
+from forebay.core.languages import Language
 from forebay.hip_cpp.program import Variable
 from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["HIP_CPP", "MAGIC", "OPENCL_C", "Code", "is_code", "pack_code", "unpack_code"]
+__all__ = ["MAGIC", "Code", "is_code", "pack_code", "unpack_code"]
 
 MAGIC = b"FOREBAY"
 VERSION = 3
 HEADER = struct.Struct("<8sIII")
 LENGTH = struct.Struct("<I")
-
-HIP_CPP = "HIP C++"
-OPENCL_C = "OpenCL C"
 
 
 @dataclass(frozen=True)
@@ -53,8 +51,8 @@ class Code:
     ----------
     name : str
         Of the program.
-    language : str
-        `HIP_CPP` or `OPENCL_C`: what the program was written in.
+    language : Language
+        HIP C++ or OpenCL C: what the program was written in.
     text : str or bytes
         OpenCL C, or SPIR-V.
     options : tuple of str
@@ -66,7 +64,7 @@ class Code:
     """
 
     name: str
-    language: str
+    language: Language
     text: str | bytes
     options: tuple[str, ...] = ()
     kernels: tuple[KernelInfo, ...] = field(default=())
@@ -90,7 +88,7 @@ class Code:
 
 def pack_code(
     name: str,
-    language: str,
+    language: Language,
     text: str | bytes,
     options: Sequence[str] = (),
     kernels: Sequence[KernelInfo] = (),
@@ -138,4 +136,5 @@ def unpack_code(data: Buffer) -> Code:
         for kernel in found["kernels"]
     )
     variables = tuple(Variable(**variable) for variable in found["variables"])
-    return Code(found["name"], found["language"], spirv or found["text"], tuple(found["options"]), kernels, variables)
+    language, text = Language(found["language"]), spirv or found["text"]
+    return Code(found["name"], language, text, tuple(found["options"]), kernels, variables)

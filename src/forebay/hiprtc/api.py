@@ -10,9 +10,10 @@ from typing import Any
 
 from forebay.c_string import CString
 from forebay.core.errors import BuildError, Error
+from forebay.core.languages import Language
 from forebay.hip_cpp import NotInstalledError, build
 from forebay.hip_cpp.building import current_device as _current_device
-from forebay.hip_cpp.code import HIP_CPP, OPENCL_C, pack_code
+from forebay.hip_cpp.code import pack_code
 from forebay.hiprtc.compiler import NotNamedError
 from forebay.hiprtc.front_end import Prepared, prepare, prepare_for_linking
 from forebay.hiprtc.options import Options, split_options
@@ -300,7 +301,7 @@ def _compile(prog: hiprtcProgram, options: Options) -> hiprtcResult:
         return COMPILATION
     prog._log = log
     prog._lowered = made.lowered
-    language = OPENCL_C if not made.kernels and _is_opencl(prog._source) else HIP_CPP
+    language = Language.OPENCL_C if not made.kernels and _is_opencl(prog._source) else Language.HIP_CPP
     prog._code = pack_code(prog._name, language, made.text, made.options, made.kernels, made.variables)
     return SUCCESS
 

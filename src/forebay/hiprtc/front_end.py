@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from forebay.core.errors import BuildError, InvalidArgumentError
+from forebay.core.languages import Language
 from forebay.hip_cpp import KernelInfo, NotInstalledError, RefusedError, Variable, translate
 from forebay.hip_cpp.building import options_for
 from forebay.hiprtc.clang import find_clang
@@ -67,7 +68,7 @@ def prepare(
     """
     source = source.removeprefix("\ufeff")  # a byte order mark, which only begins a file
     why = f"{device.name} takes no SPIR-V"
-    if device.driver.takes_spirv:
+    if Language.SPIRV in device.driver.languages:
         clang, why = find_clang()
         if clang is not None:
             expect = device.driver.expect_spirv
@@ -98,7 +99,7 @@ def prepare_for_linking(
     Blocks while it compiles.
     """
     clang, why = find_clang()
-    if clang is None or not device.driver.takes_spirv:
+    if clang is None or Language.SPIRV not in device.driver.languages:
         message = f"-fgpu-rdc: only clang links, for devices that take SPIR-V: {why or device.name}"
         raise BuildError(message, log=message)
     return compile_bitcode(clang, source, name, headers, options)
@@ -124,7 +125,8 @@ def compile_for_device(device: Device, source: str, words: tuple[str, ...]) -> C
     symbols = {kernel.mangled: kernel.symbol for kernel in made.kernels if kernel.mangled}
     symbols |= {variable.name: variable.symbol for variable in made.variables}
     symbols |= {kernel.name: kernel.symbol for kernel in made.kernels}
-    return Compiled(made.text, options_for(device, made.text, made.options, made.variables), symbols)
+    language = Language.OPENCL_C if isinstance(made.text, str) else Language.SPIRV
+    return Compiled(language, made.text, options_for(device, made.text, made.options, made.variables), symbols)
 
 
 def translated(

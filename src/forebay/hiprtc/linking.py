@@ -7,8 +7,9 @@ import os
 from typing import Any
 
 from forebay.core.errors import BuildError, Error
+from forebay.core.languages import Language
 from forebay.hip_cpp import build
-from forebay.hip_cpp.code import HIP_CPP, pack_code
+from forebay.hip_cpp.code import pack_code
 from forebay.hiprtc import api
 from forebay.hiprtc.api import INVALID_INPUT, INVALID_PROGRAM, SUCCESS, hiprtcResult
 from forebay.hiprtc.clang import find_clang
@@ -174,14 +175,14 @@ def hiprtcLinkComplete(hiprtc_link_state: Any) -> tuple[hiprtcResult, bytes | No
     try:
         device = api.device_to_compile_for()
         clang, why = find_clang()
-        if clang is None or not device.driver.takes_spirv:
+        if clang is None or Language.SPIRV not in device.driver.languages:
             raise BuildError(log=why or f"{device.name} takes no SPIR-V, and linking makes nothing else")
         made = link_bitcode(clang, hiprtc_link_state._modules, options, device.driver.unrolls_recursion)
         build(device, made.spirv).close()
     except Error as error:
         hiprtc_link_state.log = getattr(error, "log", "") or str(error)
         return hiprtcResult.HIPRTC_ERROR_LINKING, None, None
-    code = pack_code("linked", HIP_CPP, made.spirv, (), made.kernels, made.variables)
+    code = pack_code("linked", Language.HIP_CPP, made.spirv, (), made.kernels, made.variables)
     return SUCCESS, code, len(code)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import forebay as ps
 from forebay.core.errors import BuildError, NotSupportedError, OutOfMemoryError
+from forebay.core.languages import Language
 from forebay.queues.kernels import cache as binary_cache
 from forebay.queues.levelzero import discovery as platforms
 from forebay.queues.levelzero import ocloc, programs
@@ -68,7 +69,7 @@ def test_priorities_are_those_that_the_driver_has(open_device, levels, prioritie
 def test_arguments_that_do_not_fit_are_refused_before_anything_is_launched(open_device):
     device = open_device(max_argument_bytes=11)
     with pytest.raises(NotSupportedError, match="'fill' takes 12 bytes of arguments; the device has 11"):
-        device.build(fill_module(), ())
+        device.build(Language.SPIRV, fill_module(), ())
 
 
 @pytest.mark.parametrize("usm_type", ["device", "shared", "host"])
@@ -125,20 +126,20 @@ def compiler(monkeypatch, tmp_path):
 
 def test_a_program_is_compiled_once(open_device, compiler):
     for _ in range(3):
-        kernels = open_device().build(SOURCE, ("-DN=1",))
+        kernels = open_device().build(Language.OPENCL_C, SOURCE, ("-DN=1",))
         assert [parameter.name for parameter in kernels["fill"].parameters] == ["values", "value"]
     assert compiler == {"OpenCL C": 1, "SPIR-V": 1}
-    open_device().build(SOURCE, ("-DN=2",))
+    open_device().build(Language.OPENCL_C, SOURCE, ("-DN=2",))
     assert compiler == {"OpenCL C": 2, "SPIR-V": 1}  # the result was the same SPIR-V
-    open_device().build(SOURCE, ("-DN=2", "-cl-fast-relaxed-math"))
+    open_device().build(Language.OPENCL_C, SOURCE, ("-DN=2", "-cl-fast-relaxed-math"))
     assert compiler == {"OpenCL C": 3, "SPIR-V": 2}
-    open_device().build(SOURCE + " ", ("-DN=2",))
+    open_device().build(Language.OPENCL_C, SOURCE + " ", ("-DN=2",))
     assert compiler["OpenCL C"] == 4
 
 
 def test_another_driver_or_device_compiles_anew(info, open_device, compiler):
-    open_device().build(fill_module(), ())
-    open_device(device_id=info.native.device_id + 1).build(fill_module(), ())
+    open_device().build(Language.SPIRV, fill_module(), ())
+    open_device(device_id=info.native.device_id + 1).build(Language.SPIRV, fill_module(), ())
     assert compiler["SPIR-V"] == 2
     programs.compiled(open_device().handle, dataclasses.replace(info, driver_version="next"), fill_module(), ())
     assert compiler["SPIR-V"] == 3
@@ -149,16 +150,16 @@ def test_a_program_that_includes_files_is_compiled_each_time(open_device, compil
     source = f'#include "value.h"\n{SOURCE.replace("= value", "= value + MORE")}'
     for more in itertools.chain([1, 2], [2]):
         header.write_text(f"#define MORE {more}\n")
-        open_device().build(source, (f"-I{tmp_path}",))
+        open_device().build(Language.OPENCL_C, source, (f"-I{tmp_path}",))
     assert compiler == {"OpenCL C": 3, "SPIR-V": 2}
 
 
 @pytest.mark.needs("no validation layer")
 def test_a_cached_binary_that_the_driver_refuses_is_made_anew(open_device, compiler, monkeypatch):
-    open_device().build(fill_module(), ())
+    open_device().build(Language.SPIRV, fill_module(), ())
     get = binary_cache.BinaryCache.get
     monkeypatch.setattr(binary_cache.BinaryCache, "get", lambda cache, key: get(cache, key) and b"no binary at all")
-    kernels = open_device().build(fill_module(), ())
+    kernels = open_device().build(Language.SPIRV, fill_module(), ())
     assert list(kernels) == ["fill"]
     assert compiler["SPIR-V"] == 2
 
@@ -167,19 +168,19 @@ def test_without_the_offline_compiler_spirv_still_works(open_device, compiler, m
     monkeypatch.setattr(ocloc, "_library", None)
     monkeypatch.setattr(ocloc, "LIBRARY", "libno-such-ocloc.so")
     with pytest.raises(NotSupportedError, match=r"intel-ocloc.*SPIR-V"):
-        open_device().build(SOURCE, ())
-    assert list(open_device().build(fill_module(), ())) == ["fill"]
+        open_device().build(Language.OPENCL_C, SOURCE, ())
+    assert list(open_device().build(Language.SPIRV, fill_module(), ())) == ["fill"]
 
 
 def test_a_program_that_is_wrong_says_where(open_device, compiler):
     with pytest.raises(BuildError, match="undeclared identifier 'missing'") as caught:
-        open_device().build(SOURCE.replace("= value", "= missing"), ())
+        open_device().build(Language.OPENCL_C, SOURCE.replace("= value", "= missing"), ())
     assert "1:7" in caught.value.log
     with pytest.raises(ps.InvalidArgumentError, match="not SPIR-V"):
-        open_device().build(b"\x7fELF" + bytes(60), ())
+        open_device().build(Language.SPIRV, b"\x7fELF" + bytes(60), ())
     with pytest.raises(ps.InvalidArgumentError, match="cut off"):
-        open_device().build(fill_module()[:-40], ())
+        open_device().build(Language.SPIRV, fill_module()[:-40], ())
 
 
 def test_a_program_without_kernels_has_none(open_device, compiler):
-    assert open_device().build("int helper(int x) { return x; }", ()) == {}
+    assert open_device().build(Language.OPENCL_C, "int helper(int x) { return x; }", ()) == {}

@@ -7,7 +7,8 @@ import pytest
 
 import forebay as ps
 from forebay import hip, hiprtc
-from forebay.hip_cpp.code import OPENCL_C, pack_code
+from forebay.core.languages import Language
+from forebay.hip_cpp.code import pack_code
 
 from ..conftest import ok
 from ..helpers import E, K, code, instantiate, ints, launch, read
@@ -175,7 +176,7 @@ def test_nodes_of_graphs(load):
 @pytest.mark.executes
 def test_variables_of_opencl_c(load, device):
     source = "global int count = 3; kernel void get(global int *out) { out[0] = count; }"
-    image = pack_code("name", OPENCL_C, source, device.driver.variable_options)
+    image = pack_code("name", Language.OPENCL_C, source, device.driver.variable_options)
     module, out = ok(hip.hipModuleLoadData(image)), ints(1)
     pointer, nbytes = ok(hip.hipModuleGetGlobal(module, b"count"))
     assert nbytes == 4

@@ -7,6 +7,7 @@ from typing import Any
 
 from forebay.c_string import CString
 from forebay.core.errors import ArgumentTypeError
+from forebay.core.languages import Language
 from forebay.hip.devices import device_number, device_of, infos
 from forebay.hip.enums import HIP_VERSION_MAJOR, HIP_VERSION_MINOR, hipError_t
 from forebay.hip.errors import HipError, Result, api
@@ -224,7 +225,7 @@ def fill_in(properties: Any, number: int) -> None:
 
 def has_textures(device: Any) -> bool:
     """Whether kernels can read textures, which takes SPIR-V and addresses: they are read in software."""
-    return bool(device.driver.takes_spirv and device.driver.has_addresses)
+    return bool(Language.SPIRV in device.driver.languages and device.driver.has_addresses)
 
 
 def _fill_in_textures(properties: Any) -> None:
