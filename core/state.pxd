@@ -201,6 +201,7 @@ cdef QueueState* new_queue_state(
     bint adopted
 ) noexcept nogil
 cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nogil
+cdef void users_of_all(DeviceState* device, vector[QueueState*]& users) noexcept nogil
 cdef QueueState* retain_queue_state(QueueState* queue) noexcept nogil
 cdef void release_queue_state(QueueState* queue) noexcept nogil
 cdef void registered_queues(DeviceState* device, vector[QueueState*]& into) noexcept nogil

@@ -211,6 +211,21 @@ cdef QueueState* find_queue(DeviceState* device, uint64_t queue_id) noexcept nog
     return queue
 
 
+cdef void users_of_all(DeviceState* device, vector[QueueState*]& users) noexcept nogil:
+    """Append the queues whose launches may have used all memory, and adopted queues, on which others may use it.
+    Each is retained for the caller.
+    """
+    cdef QueueState* queue
+    cdef vector[uint64_t] ids
+    device.registry_lock.lock()
+    ids = device.all_users
+    device.registry_lock.unlock()
+    for queue_id in ids:
+        queue = find_queue(device, queue_id)
+        if queue != NULL:
+            users.push_back(queue)
+
+
 cdef void begin_following(QueueState* queue) noexcept nogil:
     """Note that launches that follow pointers are about to be submitted. The queue is locked.
 

@@ -25,7 +25,7 @@ from forebay.core.plan cimport Plan
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport (
     FOLLOWING, DeviceState, QueueState, Retired, closed_gates, find_queue, is_closed, new_retired,
-    note_planned, release_queue_state, retire, retire_plan
+    note_planned, release_queue_state, retire, retire_plan, users_of_all
 )
 from forebay.core.uses cimport Point, release_points
 from forebay.lifetimes.queue_ends cimport drain_orphans
@@ -161,22 +161,16 @@ cdef void drop_dead_plans(DeviceState* device) noexcept nogil:
 
 
 cdef bint add_users_of_all(DeviceState* device, Retired* what) noexcept nogil:
-    """Add the queues whose launches may have used all memory, and adopted queues, on which others may use it. Takes no
-    queue's lock. Returns False while such a launch is being submitted: nobody knows its epoch yet.
+    """Add the last uses by `users_of_all`. Takes no queue's lock. Returns False while such a launch is being submitted:
+    nobody knows its epoch yet.
     """
-    cdef vector[uint64_t] users
+    cdef vector[QueueState*] users
     cdef vector[Point] points
     cdef QueueState* queue
     cdef uint64_t epoch
     cdef bint known = True
-    cdef size_t i
-    device.registry_lock.lock()
-    users = device.all_users
-    device.registry_lock.unlock()
-    for i in range(users.size()):
-        queue = find_queue(device, users[i])
-        if queue == NULL:
-            continue
+    users_of_all(device, users)
+    for queue in users:
         epoch = queue.all_used.load()
         if epoch == FOLLOWING:
             known = False

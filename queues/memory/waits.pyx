@@ -12,7 +12,8 @@ from forebay.core.driver cimport FOR_HOST, Status
 from forebay.core.epochs cimport completed_epoch, retain_epochs
 from forebay.core.marker cimport Marker, release_marker
 from forebay.core.state cimport (
-    FOLLOWING, DeviceState, QueueState, captures_under_way, find_queue, refusal, release_queue_state
+    FOLLOWING, DeviceState, QueueState, captures_under_way, find_queue, refusal, release_queue_state,
+    users_of_all
 )
 from forebay.core.uses cimport Point, Uses, points_of, release_points, writers_of
 from forebay.events.event cimport reach
@@ -25,19 +26,13 @@ from forebay.queues.capture_rules import refuse_unsafe
 
 cdef void add_followers(DeviceState* device, vector[Point]& points) noexcept nogil:
     """Append the last launches that follow pointers: they may have used any memory."""
-    cdef vector[uint64_t] users
+    cdef vector[QueueState*] users
     cdef QueueState* queue
     cdef uint64_t epoch
-    cdef size_t i
     if device.all_users.empty():  # may race: a launch that another thread is making is not submitted yet
         return
-    device.registry_lock.lock()
-    users = device.all_users
-    device.registry_lock.unlock()
-    for i in range(users.size()):
-        queue = find_queue(device, users[i])
-        if queue == NULL:
-            continue
+    users_of_all(device, users)
+    for queue in users:
         epoch = queue.all_used.load()
         if epoch == FOLLOWING:  # of another thread, at the same time as this call; those before it count
             epoch = queue.all_used_before
