@@ -117,6 +117,7 @@ cdef struct Driver:
     # -- properties
     bint gates_forbid_releases  # while a gate is closed, nothing but events may be released
     bint scopes_matter  # a marker for the device alone must not be waited for by the host
+    bint finish_tells_old_failures  # also those of a queue's owner before: so a queue is not handed on
     bint changes_spare_running  # a change of a recording does not concern replays submitted before (CUDA)
     # -- the launch path
     Status (*launch)(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil

@@ -12,12 +12,12 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from forebay.core.errors import NotSupportedError
-from forebay.core.languages import Language
 
 __all__ = [
     "KINDS",
@@ -31,6 +31,7 @@ __all__ = [
     "DriverKernel",
     "DriverMemory",
     "Found",
+    "Language",
     "Limits",
     "Natives",
     "Parameter",
@@ -43,6 +44,20 @@ MOST_GROUPS = 0x7FFFFFFF  # of a launch in each dimension, where the driver sets
 
 
 # -- descriptions that a driver gives in forebay's words
+
+
+class Language(str, Enum):
+    """What a program is in. Each is its name, too: ``Language.PTX == "PTX"``."""
+
+    OPENCL_C = "OpenCL C"
+    HIP_CPP = "HIP C++"
+    CUDA_CPP = "CUDA C++"
+    PTX = "PTX"
+    SPIRV = "SPIR-V"
+    CUBIN = "cubin"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ __all__ = [
     "CaptureWrongThreadError",
     "CapturedEventError",
     "ClosedError",
+    "DeviceLostError",
     "DeviceNotFoundError",
     "DriverError",
     "Error",
@@ -87,6 +88,14 @@ class DriverError(Error, RuntimeError):
         self.call = call
         self.code = code
         self.name = name
+
+
+class DeviceLostError(DriverError):
+    """The device is lost, and with it all of its commands and memory. The message says what failed first.
+
+    Whatever is asked of the Device, its queues and its events from then on raises this. Closing it gives everything
+    back; a new Device is opened anew, and works if the driver has recovered.
+    """
 
 
 class BuildError(Error, RuntimeError):

@@ -270,6 +270,8 @@ cdef class Event:
         captured = captured_point(self)
         if is_forked():
             raise closed_error(self)
+        if self.device._context.lost is not None:
+            raise self.device._unusable(self)
         if captured is not None:
             captured[0].invalidate(f"{what} of an Event that was recorded in it")
             raise CapturedEventError(

@@ -12,9 +12,11 @@ cdef class Context:
     cdef readonly object entered  # the queues that threads have entered by ``with``
     cdef readonly object native_null_queue
     cdef public object listed  # memory that keeps the list of what kernels may follow from being empty; or None
+    cdef readonly object lost  # what failed first, as text, when the device was lost; else None
     cdef size_t open_devices
     cdef uint64_t number_device(self)
     cdef leave(self)
+    cdef lose(self, str message)
 
 
 # These two count the Device that asks as open.

@@ -15,7 +15,7 @@ from forebay.core.state cimport Statistics, new_device_state
 from forebay.lifetimes.abandoned cimport abandon
 from forebay.lifetimes.queue_ends cimport retire_queue
 from forebay.queues.queue cimport new_queue_of
-from forebay.sync.finish cimport close_queues
+from forebay.sync.finish cimport close_queues, refuse_all
 
 from forebay.queues import selection
 from forebay.queues.thread_queues import Entered
@@ -36,6 +36,7 @@ cdef class Context:
     driver: DriverDevice
     entered: Entered
     native_null_queue: Any
+    lost: str | None
 
     def __dealloc__(self):
         if self.null_queue != NULL:
@@ -63,6 +64,16 @@ cdef class Context:
             with nogil:
                 close_queues(self.state, 0)
             self.listed = None
+
+    cdef lose(self, str message):
+        """Note that the device is lost: its queues refuse commands, and a new Device gets a context of its own."""
+        if self.lost is not None:
+            return
+        self.lost = message
+        if self in _shared:
+            _shared.remove(self)
+        with nogil:
+            refuse_all(self.state)
 
 
 cdef Context new_context(object driver):

@@ -46,7 +46,7 @@ from forebay.sync.ordering cimport enter_list
 
 from forebay.core.driver import Adopted, DeviceInfo
 from forebay.core.errors import (
-    ArgumentTypeError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
+    ArgumentTypeError, DeviceLostError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
 from forebay.core.process import (
     closed_error, end_calls, finished_before_exit, note_drivers, on_host_thread, refuse_on_host_thread
@@ -371,10 +371,10 @@ cdef class Device:
         return self._unless_closed(queue)
 
     def _unless_closed(self, queue: Queue) -> Queue:
-        """Return a queue that was just made, if no other thread has closed the Device meanwhile."""
-        if self.closed:
+        """Return a queue that was just made, if no other thread has closed the Device meanwhile, or found it lost."""
+        if self.closed or self._context.lost is not None:
             queue.close()
-            raise closed_error(self)
+            raise self._unusable(self)
         return queue
 
     def _check_queue(self, queue: Queue) -> Queue:
@@ -758,14 +758,15 @@ cdef class Device:
         refuse_on_host_thread("Device.close()")
         if captures_under_way():
             abandon_captures(self)
+        was_lost = self._context.lost is not None  # whoever closes it knows already
         try:
             self._finish(self.number, raising=False)  # what host functions submit meanwhile is taken
             self._refuse_commands()
             self._finish(self.number, raising)  # what other threads have submitted before that
-        except DriverError as error:
-            if self.driver.is_lost(error.code):
-                count_as_done(self.state)
-            raise
+        except DeviceLostError:
+            count_as_done(self.state)
+            if not was_lost:
+                raise
         finally:
             self._refuse_commands()
             self._wait_for_openings()
@@ -813,8 +814,13 @@ cdef class Device:
         self.close()
 
     def _check_open(self) -> None:
-        if self.closed:
-            raise closed_error(self)
+        if self.closed or self._context.lost is not None:
+            raise self._unusable(self)
+
+    def _unusable(self, thing: object) -> Error:
+        """Return the error for using a thing of this device that is closed, or lost with the device."""
+        lost = self._context.lost
+        return closed_error(thing) if lost is None else DeviceLostError(f"{thing!r}: the device is lost: {lost}")
 
     def __repr__(self) -> str:
         return f"<forebay.Device {self.info.name}: {self.info.description}>"
@@ -829,12 +835,20 @@ cdef class Device:
         message = f"{call} failed: {name} ({what})"
         if self.driver.is_out_of_memory(code):
             raise OutOfMemoryError(message)
-        raise DriverError(message, call=call, code=code, name=name)
+        raise self._failed(message, call, code, name)
 
     def _raise_execution_error(self, code: int, what: str) -> None:
         """Raise the exception for a command that the driver took and that failed on the device."""
         name = self.driver.error_name(code)
-        raise DriverError(f"a command failed on the device: {name} ({what})", call="", code=code, name=name)
+        raise self._failed(f"a command failed on the device: {name} ({what})", "", code, name)
+
+    def _failed(self, message: str, call: str, code: int, name: str) -> DriverError:
+        if not self.driver.is_lost(code):
+            return DriverError(message, call=call, code=code, name=name)
+        self._context.lose(message)
+        if message != self._context.lost:
+            message = f"{message}; the device is lost: {self._context.lost}"
+        return DeviceLostError(message, call=call, code=code, name=name)
 
     def _synchronized(self, queue: Queue) -> None:
         """Do what follows after the host has waited for this queue."""

@@ -33,7 +33,7 @@ from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
 from forebay.core.errors import (
     ArgumentTypeError, CaptureError, CaptureUnsupportedError, ClosedError, InvalidArgumentError
 )
-from forebay.core.process import closed_error, refuse_on_host_thread
+from forebay.core.process import refuse_on_host_thread
 from forebay.queues.capture_rules import captures_that_bar_null, refuse_null, refuse_unsafe
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ cdef QueueState* new_queue_of(
     """Make the state of a queue over the driver's queue. The caller gets the owner's reference."""
     cdef QueueState* state = new_queue_state(
         device, <void*> <uintptr_t> handle, next(_ids), owner, is_null, blocking, timing, adopted)
-    # A queue of the driver is handed out again, except SYCL's: its finish would tell the next owner of an old failure.
-    if not adopted and (device.driver.gates_forbid_releases or device.driver.finish == NULL):
+    if not adopted and not device.driver.finish_tells_old_failures:  # the driver's queue is handed on
         Py_INCREF(native)
         state.native = <PyObject*> native
         state.priority = priority
@@ -617,7 +616,7 @@ cdef class Queue:
 
     def _check_open(self) -> None:
         if is_closed(self.state):
-            raise closed_error(self)
+            raise self.device._unusable(self)
 
     def _check_buffer(self, Buffer buffer, what: str) -> None:
         self._check_open()
@@ -629,7 +628,7 @@ cdef class Queue:
     def _raise(self, status: int, what: str) -> None:
         """Raise the exception for a failed operation."""
         if status == QUEUE_CLOSED:
-            raise closed_error(self)
+            raise self.device._unusable(self)
         if status == NULL_FORBIDDEN:
             refuse_null(self.device, f"{what} on {self!r}")
         if status == QUEUE_CAPTURED:

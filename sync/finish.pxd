@@ -14,6 +14,7 @@ cdef Status query_queue(QueueState* queue, int* reached) noexcept nogil
 cdef Status finish_queue(QueueState* queue) noexcept nogil
 cdef Status finish_device(DeviceState* device, uint64_t owner) noexcept nogil  # 0: every queue
 cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil
+cdef void refuse_all(DeviceState* device) noexcept nogil
 cdef Status wait_on_host_for_all(DeviceState* device, vector[Marker*]& markers) noexcept nogil
 cdef Status mark_for_closing(QueueState* queue) noexcept nogil
 cdef void close_locked(QueueState* queue) noexcept nogil

@@ -331,6 +331,17 @@ cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
     return status
 
 
+cdef void refuse_all(DeviceState* device) noexcept nogil:
+    """Let all queues refuse commands from now on: the device is lost."""
+    cdef vector[QueueState*] queues
+    registered_queues(device, queues)
+    for queue in queues:
+        queue.lock.lock()
+        close_locked(queue)
+        queue.lock.unlock()
+        release_queue_state(queue)
+
+
 cdef Status close_queues(DeviceState* device, uint64_t owner) noexcept nogil:
     """Close the queues of an owner; with 0 the null queue. Returns the first failure, and closes the others too."""
     cdef vector[QueueState*] queues

@@ -6,7 +6,7 @@ import ctypes
 from typing import Any
 
 import forebay as ps
-from forebay.core.languages import Language
+from forebay.core.driver import Language
 from forebay.queues.levelzero import descriptors, loader
 
 from .. import kernels

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from forebay.core.driver import DriverDevice, Natives
+from forebay.core.driver import DriverDevice, Language, Natives
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
-from forebay.core.languages import Language, language_of
+from forebay.queues.kernels.languages import language_of
 
 if TYPE_CHECKING:
     from forebay.queues.device import Device

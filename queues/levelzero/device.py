@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.driver import DeviceInfo, DriverDevice, Limits, Natives, Parameter
-from forebay.core.languages import Language
+from forebay.core.driver import DeviceInfo, DriverDevice, Language, Limits, Natives, Parameter
 from forebay.queues.kernels import build_process
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.levelzero import calls, loader, operations

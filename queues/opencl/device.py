@@ -11,8 +11,7 @@ import numpy as np
 import pyopencl as cl
 
 from forebay.core import errors
-from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Limits, Natives
-from forebay.core.languages import Language
+from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Language, Limits, Natives
 from forebay.queues.kernels import build_process
 from forebay.queues.opencl import calls, fills, operations
 from forebay.queues.opencl.discovery import INTEL_CPU
@@ -26,6 +25,7 @@ CL_QUEUE_PRIORITY_KHR = 0x1096
 
 # A queue surely takes this many commands before an enqueue blocks. NVIDIA's driver takes 1021 behind a running kernel
 # (H100, driver 580); CPU runtimes keep a list of any length (100,000 behind a gate, measured on Intel's and PoCL).
+DEVICE_NOT_AVAILABLE = -2
 NEVER_BLOCKS = 2**63
 KEEPS_GIL_BELOW = 256
 
@@ -331,6 +331,10 @@ class OpenCLDevice(DriverDevice):
         status_code: Any = cl.status_code
         name = status_code.to_string(code, default_format="%d")
         return f"CL_{name}" if not name.lstrip("-").isdigit() else f"error {code}"
+
+    def is_lost(self, code: int) -> bool:
+        """Whether the code is CL_DEVICE_NOT_AVAILABLE (OpenCL 3.0, 5.1)."""
+        return code == DEVICE_NOT_AVAILABLE
 
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code means that memory ran out."""

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from forebay.core import errors
-from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Limits, Natives, Parameter
-from forebay.core.languages import Language
+from forebay.core.driver import MOST_GROUPS, Adopted, DeviceInfo, DriverDevice, Language, Limits, Natives, Parameter
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.levelzero import discovery as level_zero
 from forebay.queues.opencl import discovery as opencl

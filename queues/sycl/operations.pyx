@@ -174,6 +174,7 @@ cdef void release_queue(void* queue) noexcept nogil:
 
 cdef Driver table  # entries that are not set are NULL
 table.scopes_matter = False
+table.finish_tells_old_failures = True
 table.launch = launch
 table.set_pointer = set_pointer
 table.set_value = set_value

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from forebay.core.driver import Language as _Language
 from forebay.core.errors import (
     ArgumentTypeError,
     BuildError,
@@ -16,6 +17,7 @@ from forebay.core.errors import (
     CaptureUnsupportedError,
     CaptureWrongThreadError,
     ClosedError,
+    DeviceLostError,
     DeviceNotFoundError,
     DriverError,
     Error,
@@ -29,7 +31,6 @@ from forebay.core.errors import (
     StepError,
     TimeoutError,
 )
-from forebay.core.languages import Language as _Language
 from forebay.core.stats import Stats
 from forebay.events.event import Event
 from forebay.queues import interop as _interop  # noqa: F401 - it adds names
@@ -86,6 +87,7 @@ __all__ = [
     "CapturedEventError",
     "ClosedError",
     "Device",
+    "DeviceLostError",
     "DeviceNotFoundError",
     "DriverError",
     "Error",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from forebay import hip
-from forebay.core.languages import Language
+from forebay.core.driver import Language
 from tests.conftest import DEVICES, on_null_hardware
 from tests.drivers.levelzero import validation
 

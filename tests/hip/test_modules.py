@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from forebay import hip
+from forebay.core.driver import Language
 from forebay.core.errors import BuildError
-from forebay.core.languages import Language
 from forebay.hip_cpp.code import pack_code
 from tests.helpers.limits import limits
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from forebay import hip, hiprtc
-from forebay.core.languages import Language
+from forebay.core.driver import Language
 from forebay.hip_cpp.code import unpack_code
 from forebay.hiprtc import hiprtcJITInputType, hiprtcResult
 from forebay.hiprtc.clang import find_clang

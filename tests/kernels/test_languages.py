@@ -3,7 +3,8 @@
 import pytest
 
 import forebay as ps
-from forebay.core.languages import Language, language_of
+from forebay.core.driver import Language
+from forebay.queues.kernels.languages import language_of
 
 PTX = """\
 // what a compiler says about itself

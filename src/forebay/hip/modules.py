@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from forebay.core.driver import Parameter
+from forebay.core.driver import Language, Parameter
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
-from forebay.core.languages import Language
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation, Place, buffer_of
 from forebay.hip.compiled import launch as hip_launch

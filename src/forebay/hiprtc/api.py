@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from forebay.c_string import CString
+from forebay.core.driver import Language
 from forebay.core.errors import BuildError, Error
-from forebay.core.languages import Language
 from forebay.hip_cpp import NotInstalledError, build
 from forebay.hip_cpp.building import current_device as _current_device
 from forebay.hip_cpp.code import pack_code

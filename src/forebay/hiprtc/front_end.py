@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from forebay.core.driver import Language
 from forebay.core.errors import BuildError, InvalidArgumentError
-from forebay.core.languages import Language
 from forebay.hip_cpp import KernelInfo, NotInstalledError, RefusedError, Variable, translate
 from forebay.hip_cpp.building import options_for
 from forebay.hiprtc.clang import find_clang

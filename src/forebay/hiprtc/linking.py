@@ -6,8 +6,8 @@ import enum
 import os
 from typing import Any
 
+from forebay.core.driver import Language
 from forebay.core.errors import BuildError, Error
-from forebay.core.languages import Language
 from forebay.hip_cpp import build
 from forebay.hip_cpp.code import pack_code
 from forebay.hiprtc import api

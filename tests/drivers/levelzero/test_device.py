@@ -6,8 +6,8 @@ import itertools
 import pytest
 
 import forebay as ps
+from forebay.core.driver import Language
 from forebay.core.errors import BuildError, NotSupportedError, OutOfMemoryError
-from forebay.core.languages import Language
 from forebay.queues.kernels import cache as binary_cache
 from forebay.queues.levelzero import discovery as platforms
 from forebay.queues.levelzero import ocloc, programs

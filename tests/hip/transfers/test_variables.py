@@ -7,7 +7,7 @@ import pytest
 
 import forebay as ps
 from forebay import hip, hiprtc
-from forebay.core.languages import Language
+from forebay.core.driver import Language
 from forebay.hip_cpp.code import pack_code
 
 from ..conftest import ok

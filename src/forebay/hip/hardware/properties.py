@@ -6,8 +6,8 @@ import uuid
 from typing import Any
 
 from forebay.c_string import CString
+from forebay.core.driver import Language
 from forebay.core.errors import ArgumentTypeError
-from forebay.core.languages import Language
 from forebay.hip.devices import device_number, device_of, infos
 from forebay.hip.enums import HIP_VERSION_MAJOR, HIP_VERSION_MINOR, hipError_t
 from forebay.hip.errors import HipError, Result, api

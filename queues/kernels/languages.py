@@ -1,13 +1,13 @@
-"""The languages that programs are written in, or compiled to."""
+"""What a program is written in, or was compiled to."""
 
 from __future__ import annotations
 
 import re
-from enum import Enum
 
+from forebay.core.driver import Language
 from forebay.core.errors import InvalidArgumentError
 
-__all__ = ["Language", "language_of"]
+__all__ = ["language_of"]
 
 SPIRV_MAGIC = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")  # SPIR-V 1.6, 2.3: in either order of bytes
 ELF, MACHINE, CUDA = b"\x7fELF", slice(18, 20), b"\xbe\x00"
@@ -17,20 +17,6 @@ NOT_CODE = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 # A macro of this name makes a kernel of OpenCL C one of HIP elsewhere.
 KERNEL_OF_HIP = re.compile(r"\b__global__\b")
 OWN_MACRO = re.compile(r"^\s*#\s*define\s+__global__\b", re.MULTILINE)
-
-
-class Language(str, Enum):
-    """What a program is in. Each is its name, too: ``Language.PTX == "PTX"``."""
-
-    OPENCL_C = "OpenCL C"
-    HIP_CPP = "HIP C++"
-    CUDA_CPP = "CUDA C++"
-    PTX = "PTX"
-    SPIRV = "SPIR-V"
-    CUBIN = "cubin"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 def language_of(source: str | bytes) -> Language:
