@@ -5,7 +5,7 @@ The folders ``core``, ``spirv``, ``sync``, ``lifetimes``, ``events`` and ``queue
 setuptools maps the folders when it installs. Cython and type checkers have no such map, so ``build/view/forebay``
 shows them the layout of an installed forebay. Every ``.pyx`` file in these folders becomes a module, so there is no
 list to keep up to date. Stubs for wheels and type checkers are made from the annotations. ``build_ext --inplace
---tests`` also compiles ``tests/observers``, which nothing installs.
+--tests`` also compiles ``tests/observers`` and the driver in ``tests/drivers``, which nothing installs.
 """
 
 import ast
@@ -29,6 +29,7 @@ ROOMS = ("core", "spirv", "sync", "lifetimes", "events", "queues")
 FACE = Path("src", "forebay")
 BENCH = Path("microbench")
 OBSERVERS = Path("tests", "observers")
+DRIVERS = Path("tests", "drivers")  # that only the tests use
 VIEW = Path("build", "view")
 LINUX = sys.platform.startswith("linux")
 
@@ -94,7 +95,8 @@ def extensions(*folders):
 
 def headers_of(folder):
     """The headers a module in this folder may include: its own and core's; for an observer its driver's, too."""
-    folders = [folder, Path("core"), *(Path("queues").iterdir() if folder == OBSERVERS else ())]
+    drivers = (*Path("queues").iterdir(), *DRIVERS.iterdir()) if folder == OBSERVERS else ()
+    folders = [folder, Path("core"), *drivers]
     return [str(header) for each in folders for header in each.glob("*.hpp")]
 
 
@@ -227,7 +229,7 @@ class build_ext(setuptools_build_ext):
         if self.tests:
             if not self.inplace:
                 raise OptionError("--tests needs --inplace: modules that only the tests use are not installed")
-            self.distribution.ext_modules += extensions(OBSERVERS)
+            self.distribution.ext_modules += extensions(OBSERVERS, DRIVERS)
         if self.inplace or self.editable_mode:
             # One permanent folder for both, so that an editable install reuses what `build_ext --inplace` compiled.
             self.build_lib = str(Path("build", "inplace"))
@@ -257,7 +259,8 @@ class build_ext(setuptools_build_ext):
         for extension in self.extensions:
             extension.extra_compile_args = flags
             extension.define_macros = [] if self.debug else [("NDEBUG", None)]
-        sources = [path for folder in (FACE, *map(Path, ROOMS), OBSERVERS) for path in folder.rglob("*.p[yx][xdi]")]
+        folders = (FACE, *map(Path, ROOMS), OBSERVERS, DRIVERS)
+        sources = [path for folder in folders for path in folder.rglob("*.p[yx][xdi]")]
         self.newest_source = max(path.stat().st_mtime for path in sources)
         self.progress = Progress(len(self.extensions))
         self.failed = False

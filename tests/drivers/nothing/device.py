@@ -1,0 +1,167 @@
+"""The device that executes nothing, its memory and its programs."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from forebay.core.driver import MOST_GROUPS, DeviceInfo, Discovery, DriverDevice, Found, Limits, Natives, numbered
+from forebay.core.errors import BuildError
+from forebay.core.languages import Language
+from forebay.queues.kernels.parameters import read_parameter
+from forebay.spirv.declarations import Declared
+
+from . import operations
+
+SIZE = 1 << 34  # bytes of its memory
+LIMITS = Limits(
+    group_items=1024,
+    group_size=(1024, 1024, 1024),
+    group_count=(MOST_GROUPS, MOST_GROUPS, MOST_GROUPS),
+    local_bytes=1 << 16,
+    constant_bytes=1 << 16,
+    allocation=SIZE,
+    has_shared=True,
+)
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+ATTRIBUTE = r"__attribute__\s*\(\((?P<attribute>.*?)\)\)\s*"
+KERNEL = re.compile(
+    rf"\b(?:__)?kernel\s+(?:{ATTRIBUTE})?void\s+(?P<name>\w+)\s*\((?P<parameters>[^()]*)\)\s*\{{", re.DOTALL
+)
+BLOCK = re.compile(r"reqd_work_group_size\s*\(\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)")
+STRUCTURE = re.compile(r"typedef\s+struct\s*\{(?P<members>[^{}]*)\}\s*(?P<name>\w+)\s*;")
+SIZES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "float": 4, "long": 8, "ulong": 8,
+         "double": 8}  # fmt: skip
+QUALIFIERS = {"const", "restrict", "volatile", "__restrict"}
+SPACES = {"global": "pointer", "constant": "pointer", "local": "local"}
+
+
+class Kernel(NamedTuple):
+    """See `DriverKernel`."""
+
+    name: str
+    parameters: tuple
+    required_block: tuple[int, int, int]
+    max_block: int = LIMITS.group_items
+    max_block_axis: tuple[int, int, int] = LIMITS.group_size
+    reshape: int = 0
+    local_bytes: int = LIMITS.local_bytes
+    static_local_bytes: int = 0
+
+    def groups_at_once(self, block):
+        return 1
+
+    def create(self, follows):
+        return operations.new_kernel(len(self.parameters))
+
+
+def size_of(structure):
+    """The bytes of a structure of scalars, declared like ``int a; float b, c;``."""
+    size = widest = 1
+    end = 0
+    for declaration in filter(None, map(str.strip, structure.split(";"))):
+        type_name, names = declaration.split(None, 1)
+        size = SIZES[type_name]
+        widest = max(widest, size)
+        for _ in names.split(","):
+            end = -(-end // size) * size + size
+    return -(-end // widest) * widest
+
+
+def read_declaration(kernel, index, text, structures):
+    """The Parameter of one declaration. Raises `BuildError` for what is neither a pointer nor a value of a known size."""
+    *words, name = text.replace("*", " * ").split() or [""]
+    words = [word.removeprefix("__") for word in words]
+    space = next((word for word in words if word in SPACES), None)
+    type_name = " ".join(word for word in words if word not in QUALIFIERS | SPACES.keys() | {"*"})
+    if ("*" in words) != (space is not None) or not type_name or not name.isidentifier():
+        raise BuildError(f"kernel {kernel!r}: no parameter can be read from {text.strip()!r}")
+
+    def size():
+        if type_name not in structures:
+            raise BuildError(f"kernel {kernel!r}: the size of {type_name!r} is not known")
+        return size_of(structures[type_name])
+
+    if space is None:
+        declared = Declared(name, type_name, "value", 0)
+    else:
+        declared = Declared(name, f"{type_name}*", SPACES[space], 8, space == "constant" or "const" in words)
+    return read_parameter(kernel, index, declared, size)
+
+
+def read_kernels(source):
+    """The kernels of a program, by name. Raises `BuildError` when there is none, or one that cannot be read."""
+    source = COMMENT.sub(" ", source)
+    structures = {found["name"]: found["members"] for found in STRUCTURE.finditer(source)}
+    kernels = {}
+    for found in KERNEL.finditer(source):
+        texts = [] if found["parameters"].strip() in ("", "void") else found["parameters"].split(",")
+        parameters = tuple(read_declaration(found["name"], i, text, structures) for i, text in enumerate(texts))
+        block = BLOCK.search(found["attribute"] or "")
+        kernels[found["name"]] = Kernel(found["name"], parameters, tuple(map(int, block.groups())) if block else (0,) * 3)
+    if not kernels:
+        raise BuildError("no kernel was found in the source", log="no kernel")
+    return kernels
+
+
+class Device(DriverDevice):
+    """See `DriverDevice`."""
+
+    keeps_gil_below = 1 << 30  # submitting never blocks
+    languages = (Language.OPENCL_C,)
+    priorities = (-1, 0, 1)
+    timing_is_free = True
+    has_addresses = True
+    takes_pageable = True
+    reads_pageable_late = False
+    limits = LIMITS
+
+    def __init__(self, info):
+        self.info = info
+        self.table = operations.table_address()
+        self.context_handle = id(self)
+
+    def create_queue(self, priority, timing):
+        handle = operations.new_queue()
+        return handle, handle
+
+    def allocate(self, nbytes, usm_type):
+        return (operations.Memory if usm_type == "device" else operations.HostMemory)(nbytes, usm_type)
+
+    def pinned(self, nbytes):
+        memory = operations.HostMemory(nbytes, "host")
+        return memory.address, memory
+
+    def stage(self, nbytes):
+        return np.empty(nbytes, "u1")
+
+    def build(self, language, source, options):
+        return Natives(read_kernels(source))
+
+    def explain(self, status):
+        return operations.CALL_NAMES[status >> 32], status & 0xFFFFFFFF, self.error_name(status & 0xFFFFFFFF)
+
+    def error_name(self, code):
+        return operations.ERRORS.get(code, f"error {code}")
+
+    def is_out_of_memory(self, code):
+        return operations.ERRORS.get(code) == "OUT_OF_MEMORY"
+
+
+def look():
+    device = DeviceInfo("", "nothing", "custom", 0, "Nothing", "a model that executes nothing", "1.0", "1.0", 1, SIZE)
+    return Found(numbered([device]), "")
+
+
+discovery = Discovery(look)
+open_device = Device
+
+
+def adopt_queue(thing, opened):
+    return None
+
+
+def adopt_device(thing, opened):
+    return None
