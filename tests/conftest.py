@@ -69,7 +69,7 @@ DEVICES = devices_to_test()
 
 def on_null_hardware(name):
     """Whether the device of this name executes nothing."""
-    return null_levelzero.inside() and str(name).startswith("level_zero")
+    return str(name).startswith("nothing") or (null_levelzero.inside() and str(name).startswith("level_zero"))
 
 
 def pytest_addoption(parser):

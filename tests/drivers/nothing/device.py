@@ -151,7 +151,9 @@ class Device(DriverDevice):
 
 
 def look():
-    device = DeviceInfo("", "nothing", "custom", 0, "Nothing", "a model that executes nothing", "1.0", "1.0", 1, SIZE)
+    device = DeviceInfo(
+        "", "nothing", "custom", 0, "Nothing", "a model that executes nothing", "1.0", "1.0", 1, SIZE, native=LIMITS
+    )
     return Found(numbered([device]), "")
 
 

@@ -1,0 +1,9 @@
+"""A plugin of pytest: the whole run knows the driver that executes nothing. It is the one line of a driver.
+
+``FOREBAY_DEVICE=nothing python -m pytest -p tests.drivers.nothing.plugin tests/ordering`` runs those tests on it.
+"""
+
+from forebay.queues.selection import DRIVERS
+from tests.drivers import nothing
+
+DRIVERS["nothing"] = nothing
