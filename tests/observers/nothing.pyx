@@ -1,16 +1,18 @@
 """Records forebay's calls of the driver that executes nothing, makes chosen ones fail, and lets it lie.
 
 While the observer is on, the pointers in the table of operations lead to its wrappers. A hold is recorded as two calls:
-"gate", which makes the gate, and "hold", which waits for it. A poll that says "not done" is recorded with the status 1,
-as a call that told nothing.
+"Gate", which makes the gate, and "Hold", which waits for it. A poll is recorded as "Finish", as of a driver that has
+one call for both, with the status 1 when it says "not done".
 """
 
 from libc.stdint cimport uint32_t
 
 from forebay.core.driver cimport (
-    DONE as IS_DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake, no_waits
+    DONE as IS_DONE, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake, no_waits
 )
 from forebay.queues.queue cimport Queue
+
+from tests.drivers.nothing.operations cimport Calls
 
 from tests.drivers.nothing import operations
 
@@ -31,37 +33,37 @@ cdef extern from "tests/observers/nothing_calls.hpp" namespace "forebay_observer
     cbool fails(int function, int64_t& code)
     vector[int64_t] alive()
 
-NAMES = (*operations.CALL_NAMES, "gate")
+NAMES = (*operations.CALL_NAMES, "Gate")
 cdef enum Entry:  # in this order
-    _NONE, LAUNCHES, SETS_POINTER, SETS_VALUE, COPIES, FILLS, MARKS, BARS, HOLDS, OPENS, POLL, FINISHES, WAITS, ASKS, TIMES
-    BRIDGES, RELEASES_EVENT, RELEASES_KERNEL, RELEASES_QUEUE, MAKES_GATE
+    _NONE, LAUNCHES, SETS_POINTER, SETS_VALUE, COPIES, FILLS, MARKS, BARS, HOLDS, OPENS, _POLLS, FINISHES, WAITS, ASKS
+    TIMES, BRIDGES, RELEASES_EVENT, RELEASES_KERNEL, RELEASES_QUEUE, ALLOCATES, FREES, MAKES_QUEUE, MAKES_KERNEL
+    MAKES_GATE
 
 KINDS = {
-    "marker": "marker", "barrier": "barrier", "hold": "barrier", "gate": "gate", "open_gate": "open", "poll": "finish",
-    "finish": "finish", "wait_events": "wait", "event_status": "query", "set_pointer": "argument",
-    "set_value": "argument",
+    "Marker": "marker", "Barrier": "barrier", "Hold": "barrier", "Gate": "gate", "OpenGate": "open", "Finish": "finish",
+    "WaitEvents": "wait", "EventStatus": "query", "SetPointer": "argument", "SetValue": "argument",
+    "Allocate": "allocate",
 }  # fmt: skip
-COMMANDS = ("launch", "copy", "fill")
-NEVER_FAIL = ("none", "open_gate", "bridge", "release_event", "release_kernel", "release_queue")
+COMMANDS = ("Launch", "Copy", "Fill")
+NEVER_FAIL = ("None", "Gate", "Bridge", "ReleaseEvent", "ReleaseKernel", "ReleaseQueue", "Free")
 # The call for each operation.
-LAUNCH = "launch"
-UPLOAD = DOWNLOAD = "copy"
-FILL = "fill"
-MARKER = "marker"
-BARRIER = "barrier"
-HOLD = "hold"
-HOST_FUNCTION = "hold"
-ARGUMENT = "set_value"
+LAUNCH = "Launch"
+UPLOAD = DOWNLOAD = "Copy"
+FILL = "Fill"
+MARKER = "Marker"
+BARRIER = "Barrier"
+HOLD = HOST_FUNCTION = "Hold"
+ARGUMENT = "SetValue"
 REPLAY = None  # there are no recordings
-FINISH = "finish"
-WAIT = "wait_events"
-QUERY = "event_status"
-GATE = ("gate",)
+FINISH = "Finish"
+WAIT = "WaitEvents"
+QUERY = "EventStatus"
+GATE = ("Hold",)  # makes it, too
 FLUSH = None
-OPEN = "open_gate"
-NEW_QUEUE = None  # no call of the table
+OPEN = "OpenGate"
+NEW_QUEUE = "NewQueue"
 NEW_RECORDING = None
-RELEASE_QUEUE = "release_queue"
+RELEASE_QUEUE = "ReleaseQueue"
 GATE_MARKERS = 0
 POLLS = True
 DONE = 0  # the detail of a query of an event that is done
@@ -70,6 +72,7 @@ EVENT_FAILURE = FAILURE[1]
 OUT_OF_MEMORY = 4
 
 cdef Driver real  # the table without the observer
+cdef Calls real_calls  # likewise
 cdef cbool drops_waits = False
 cdef cbool opens_gates = False
 
@@ -94,7 +97,7 @@ cdef Status refused(int function, void* object) noexcept nogil:
     if not fails(function, code):
         return 0
     note(function, object, NULL, nothing, 0, 0, code, True)
-    return <Status> (HOLDS if function == MAKES_GATE else function) << 32 | code
+    return <Status> function << 32 | code
 
 
 cdef Status seen(
@@ -154,9 +157,7 @@ cdef Status see_barrier(void* queue, Waits waits) noexcept nogil:
 cdef Status see_hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
     cdef vector[int64_t] serials = serials_of(waits)
     cdef vector[int64_t] nothing
-    cdef Status status = refused(MAKES_GATE, NULL)
-    if status == 0:
-        status = refused(HOLDS, queue)
+    cdef Status status = refused(HOLDS, queue)
     if status != 0:
         return status
     holding.lock()  # the thread that is woken may open and release the gate before it is noted
@@ -197,11 +198,11 @@ cdef Status see_set_value(void* kernel, uint32_t index, size_t size, const void*
 
 cdef Status see_poll(void* queue, bint* done) noexcept nogil:
     cdef vector[int64_t] nothing
-    cdef Status status = refused(POLL, queue)
+    cdef Status status = refused(FINISHES, queue)
     if status != 0:
         return status
     status = real.poll(queue, done)
-    note(POLL, queue, NULL, nothing, 0, 0, 0 if done[0] else 1, False)
+    note(FINISHES, queue, NULL, nothing, 0, 0, 0 if done[0] else 1, False)
     return status
 
 
@@ -267,10 +268,52 @@ cdef void see_release_queue(void* queue) noexcept nogil:
     real.release_queue(queue)
 
 
+cdef Status see_allocate(size_t nbytes, void** memory) noexcept nogil:
+    cdef vector[int64_t] nothing
+    cdef Status status = refused(ALLOCATES, NULL)
+    if status != 0:
+        return status
+    return seen(ALLOCATES, NULL, NULL, nothing, real_calls.allocate(nbytes, memory), NULL, <int64_t> nbytes)
+
+
+cdef void see_free(void* memory) noexcept nogil:
+    cdef vector[int64_t] nothing
+    note(FREES, memory, NULL, nothing, 0, 0, 0, False)
+    real_calls.free(memory)
+
+
+cdef Status see_new_queue(void** queue) noexcept nogil:
+    cdef vector[int64_t] nothing
+    cdef Status status = refused(MAKES_QUEUE, NULL)
+    if status != 0:
+        return status
+    status = real_calls.new_queue(queue)
+    return seen(MAKES_QUEUE, queue[0], NULL, nothing, status, NULL, 0)
+
+
+cdef Status see_new_kernel(uint32_t parameters, void** kernel) noexcept nogil:
+    cdef vector[int64_t] nothing
+    cdef Status status = refused(MAKES_KERNEL, NULL)
+    if status != 0:
+        return status
+    status = real_calls.new_kernel(parameters, kernel)
+    return seen(MAKES_KERNEL, kernel[0], NULL, nothing, status, NULL, 0)
+
+
+cdef Calls* calls_table() noexcept:
+    cdef uintptr_t address = operations.calls_address()
+    return <Calls*> address
+
+
 cdef void begin():
-    global real
+    global real, real_calls
     cdef Driver* current = table()
     forget_all()
+    real_calls = calls_table()[0]
+    calls_table().allocate = see_allocate
+    calls_table().free = see_free
+    calls_table().new_queue = see_new_queue
+    calls_table().new_kernel = see_new_kernel
     real = current[0]
     current.launch = see_launch
     current.copy = see_copy
@@ -294,6 +337,7 @@ cdef void begin():
 
 cdef void end():
     table()[0] = real
+    calls_table()[0] = real_calls
 
 
 def lie(waits=False, gates=False):

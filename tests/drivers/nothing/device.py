@@ -71,7 +71,7 @@ def size_of(structure):
 
 
 def read_declaration(kernel, index, text, structures):
-    """The Parameter of one declaration. Raises `BuildError` for what is neither a pointer nor a value of a known size."""
+    """The Parameter of one declaration. Raises `BuildError` for what is no pointer and no value of a known size."""
     *words, name = text.replace("*", " * ").split() or [""]
     words = [word.removeprefix("__") for word in words]
     space = next((word for word in words if word in SPACES), None)
@@ -100,7 +100,8 @@ def read_kernels(source):
         texts = [] if found["parameters"].strip() in ("", "void") else found["parameters"].split(",")
         parameters = tuple(read_declaration(found["name"], i, text, structures) for i, text in enumerate(texts))
         block = BLOCK.search(found["attribute"] or "")
-        kernels[found["name"]] = Kernel(found["name"], parameters, tuple(map(int, block.groups())) if block else (0,) * 3)
+        required = tuple(map(int, block.groups())) if block else (0, 0, 0)
+        kernels[found["name"]] = Kernel(found["name"], parameters, required)
     if not kernels:
         raise BuildError("no kernel was found in the source", log="no kernel")
     return kernels

@@ -13,7 +13,7 @@ from forebay.core.driver cimport (
     DONE, INTERRUPTED, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory as View, Status, Waits, Wake
 )
 
-from forebay.core.errors import OutOfMemoryError
+from forebay.core.errors import DriverError, OutOfMemoryError
 
 cdef extern from "tests/drivers/nothing/model.hpp" namespace "forebay_nothing" nogil:
     cdef cppclass Kernel:
@@ -37,13 +37,18 @@ cdef extern from "tests/drivers/nothing/model.hpp" namespace "forebay_nothing" n
     cbool all_set(void* kernel)
 
 CALL_NAMES = (
-    "none", "launch", "set_pointer", "set_value", "copy", "fill", "marker", "barrier", "hold", "open_gate", "poll",
-    "finish", "wait_events", "event_status", "elapsed", "bridge", "release_event", "release_kernel", "release_queue",
+    "None", "Launch", "SetPointer", "SetValue", "Copy", "Fill", "Marker", "Barrier", "Hold", "OpenGate", "Poll",
+    "Finish", "WaitEvents", "EventStatus", "Elapsed", "Bridge", "ReleaseEvent", "ReleaseKernel", "ReleaseQueue",
+    "Allocate", "Free", "NewQueue", "NewKernel",
 )  # fmt: skip
-"""The entries of the table, by the numbers that a Status has for them."""
+"""What can fail, by the numbers that a Status has for it: the entries of the table, and those of `Calls`."""
 
 ERRORS = {1: "ARGUMENT_UNKNOWN", 2: "ARGUMENT_MISSING", 3: "NOT_DONE", 4: "OUT_OF_MEMORY", 5: "REFUSED"}
 """The names of the codes. The last two come only from tests that let a call fail."""
+
+cdef enum:
+    OUT_OF_MEMORY = 4
+
 
 cdef Status failure(int call, int code) noexcept nogil:
     return <Status> call << 32 | code
@@ -181,15 +186,63 @@ def table_address() -> int:
     return <uintptr_t> &table
 
 
+# -- what a device makes
+
+cdef Status allocate(size_t nbytes, void** memory) noexcept nogil:
+    memory[0] = calloc(nbytes, 1)  # zeros: sizes that a program reads from memory must be small ones
+    return 0 if memory[0] != NULL else failure(19, OUT_OF_MEMORY)
+
+
+cdef void free_memory(void* memory) noexcept nogil:
+    free(memory)
+
+
+cdef Status make_queue(void** queue) noexcept nogil:
+    queue[0] = new Queue()
+    return 0
+
+
+cdef Status make_kernel(uint32_t parameters, void** made) noexcept nogil:
+    cdef Kernel* kernel = new Kernel()
+    kernel.set.resize(parameters)
+    made[0] = kernel
+    return 0
+
+
+cdef Calls calls
+
+calls.allocate = allocate
+calls.free = free_memory
+calls.new_queue = make_queue
+calls.new_kernel = make_kernel
+
+
+def calls_address() -> int:
+    """Address of `Calls` of operations.pxd."""
+    return <uintptr_t> &calls
+
+
+cdef int raise_failure(Status status) except -1:
+    if status == 0:
+        return 0
+    call, code = CALL_NAMES[status >> 32], status & 0xFFFFFFFF
+    name = ERRORS[code]
+    if code == OUT_OF_MEMORY:
+        raise OutOfMemoryError(f"{call} failed: {name}")
+    raise DriverError(f"{call} failed: {name}", call=call, code=code, name=name)
+
+
 def new_queue() -> int:
     """The handle of a new queue, which goes to `release_queue`."""
-    return <uintptr_t> new Queue()
+    cdef void* queue = NULL
+    raise_failure(calls.new_queue(&queue))
+    return <uintptr_t> queue
 
 
 def new_kernel(parameters: int) -> int:
     """The handle of a new kernel object with so many parameters, none of them set, which goes to `release_kernel`."""
-    cdef Kernel* kernel = new Kernel()
-    kernel.set.resize(parameters)
+    cdef void* kernel = NULL
+    raise_failure(calls.new_kernel(parameters, &kernel))
     return <uintptr_t> kernel
 
 
@@ -209,12 +262,11 @@ cdef class Memory:
     def __cinit__(self, size_t nbytes, str usm_type):
         self.nbytes = nbytes
         self.usm_type = usm_type
-        self.start = calloc(nbytes, 1)  # zeros: sizes that a program reads from memory must be small ones
-        if self.start == NULL:
-            raise OutOfMemoryError(f"the host has no room for {nbytes} bytes")
+        raise_failure(calls.allocate(nbytes, &self.start))
 
     def __dealloc__(self):
-        free(self.start)
+        if self.start != NULL:
+            calls.free(self.start)
 
     @property
     def handle(self) -> int:
