@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from forebay.core.driver import MOST_GROUPS, DeviceInfo, Discovery, DriverDevice, Found, Limits, Natives, numbered
-from forebay.core.errors import BuildError
+from forebay.core.errors import BuildError, OutOfMemoryError
 from forebay.core.languages import Language
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.spirv.declarations import Declared
@@ -30,6 +30,7 @@ ATTRIBUTE = r"__attribute__\s*\(\((?P<attribute>.*?)\)\)\s*"
 KERNEL = re.compile(
     rf"\b(?:__)?kernel\s+(?:{ATTRIBUTE})?void\s+(?P<name>\w+)\s*\((?P<parameters>[^()]*)\)\s*\{{", re.DOTALL
 )
+WORD = re.compile(r"\b(?:__)?kernel\b")
 BLOCK = re.compile(r"reqd_work_group_size\s*\(\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)")
 STRUCTURE = re.compile(r"typedef\s+struct\s*\{(?P<members>[^{}]*)\}\s*(?P<name>\w+)\s*;")
 SIZES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "float": 4, "long": 8, "ulong": 8,
@@ -92,7 +93,7 @@ def read_declaration(kernel, index, text, structures):
 
 
 def read_kernels(source):
-    """The kernels of a program, by name. Raises `BuildError` when there is none, or one that cannot be read."""
+    """The kernels of a program, by name; there may be none. Raises `BuildError` for one that cannot be read."""
     source = COMMENT.sub(" ", source)
     structures = {found["name"]: found["members"] for found in STRUCTURE.finditer(source)}
     kernels = {}
@@ -102,8 +103,8 @@ def read_kernels(source):
         block = BLOCK.search(found["attribute"] or "")
         required = tuple(map(int, block.groups())) if block else (0, 0, 0)
         kernels[found["name"]] = Kernel(found["name"], parameters, required)
-    if not kernels:
-        raise BuildError("no kernel was found in the source", log="no kernel")
+    if len(kernels) != len(WORD.findall(source)):
+        raise BuildError("not every kernel of the source can be read")
     return kernels
 
 
@@ -129,17 +130,27 @@ class Device(DriverDevice):
         return handle, handle
 
     def allocate(self, nbytes, usm_type):
+        self.refuse(nbytes)
         return (operations.Memory if usm_type == "device" else operations.HostMemory)(nbytes, usm_type)
 
+    def refuse(self, nbytes, what=""):
+        """Raise `OutOfMemoryError` for more than there is: the host would promise it."""
+        if nbytes > SIZE:
+            raise OutOfMemoryError(f"{nbytes} bytes{what} are more than {self.info.name} has")
+
     def pinned(self, nbytes):
+        self.refuse(nbytes, " of pinned memory")
         memory = operations.HostMemory(nbytes, "host")
         return memory.address, memory
 
     def stage(self, nbytes):
-        return np.empty(nbytes, "u1")
+        return np.zeros(nbytes, "u1")  # no copy changes it
 
     def build(self, language, source, options):
-        return Natives(read_kernels(source))
+        try:
+            return Natives(read_kernels(source))
+        except BuildError as error:
+            raise BuildError(f"the program does not build on {self.info.name}: {error}", log=str(error)) from None
 
     def explain(self, status):
         return operations.CALL_NAMES[status >> 32], status & 0xFFFFFFFF, self.error_name(status & 0xFFFFFFFF)

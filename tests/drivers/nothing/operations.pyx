@@ -48,6 +48,7 @@ ERRORS = {1: "ARGUMENT_UNKNOWN", 2: "ARGUMENT_MISSING", 3: "NOT_DONE", 4: "OUT_O
 
 cdef enum:
     OUT_OF_MEMORY = 4
+    ALIGNMENT = 512  # of memory: that of the parts which forebay makes of it
 
 
 cdef Status failure(int call, int code) noexcept nogil:
@@ -255,6 +256,7 @@ cdef class Memory:
         When the host has no room for it.
     """
 
+    cdef void* block  # of the host; the memory begins at an address that any type may have
     cdef void* start
     cdef readonly size_t nbytes
     cdef readonly str usm_type
@@ -262,11 +264,12 @@ cdef class Memory:
     def __cinit__(self, size_t nbytes, str usm_type):
         self.nbytes = nbytes
         self.usm_type = usm_type
-        raise_failure(calls.allocate(nbytes, &self.start))
+        raise_failure(calls.allocate(nbytes + ALIGNMENT, &self.block))
+        self.start = <void*> ((<uintptr_t> self.block + ALIGNMENT) // ALIGNMENT * ALIGNMENT)
 
     def __dealloc__(self):
-        if self.start != NULL:
-            calls.free(self.start)
+        if self.block != NULL:
+            calls.free(self.block)
 
     @property
     def handle(self) -> int:
