@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 ROOMS := core spirv sync lifetimes events queues src
 SOURCES := $(shell find $(ROOMS) -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.hpp')
-OBSERVERS := tests/observers
+OBSERVERS := tests/observers tests/drivers
 
 # cython-lint runs pycodestyle from the PATH.
 export PATH := $(abspath $(BIN)):$(PATH)
@@ -92,7 +92,7 @@ $(VENV)/built: $(SOURCES) setup.py $(VENV)/python
 	@touch $@
 
 # Modules for the tests are compiled next to their sources, too, and never installed.
-$(VENV)/observers: $(wildcard $(OBSERVERS)/*.pyx $(OBSERVERS)/*.pxi $(OBSERVERS)/*.hpp) $(VENV)/built
+$(VENV)/observers: $(shell find $(OBSERVERS) -name '*.p[yx][xdi]' -o -name '*.hpp') $(VENV)/built
 	@echo "forebay: compiling the tests' observers" >&2
 	@$(BIN)/python setup.py --quiet build_ext --inplace --tests >&2
 	@touch $@

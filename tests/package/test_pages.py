@@ -24,7 +24,10 @@ KINDS = {
 }  # fmt: skip
 NAMED = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, KINDS))})\.([a-z_]\w*)\b(?!\.\w)")
 # Submodules are no attributes of the package until they are imported; files have endings.
-NO_NAMES = {("forebay", name) for name in ("hip", "hiprtc", "cupy_style", "bench", "queues")} | {("program", "f")}
+NO_NAMES = {("forebay", name) for name in ("hip", "hiprtc", "cupy_style", "bench", "queues")} | {
+    ("program", "f"),
+    ("device", "py"),
+}
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
