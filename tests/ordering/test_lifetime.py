@@ -109,10 +109,8 @@ def test_queues_that_are_gone_are_retired_and_counted(device, kernels, calls, bl
 
 
 def hands_queues_on(device):
-    """Whether queues of the driver are handed out again. One of SYCL would tell its next owner of an old failure, and
-    forebay takes any driver that can finish a queue without a marker, and release one behind a gate, for such a one.
-    """
-    return device.info.backend not in ("sycl", "nothing")
+    """Whether queues of the driver are handed out again. One of SYCL would tell its next owner of an old failure."""
+    return device.info.backend != "sycl"
 
 
 def device_queues(calls, first):

@@ -7,9 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forebay.core.driver import MOST_GROUPS, DeviceInfo, Discovery, DriverDevice, Found, Limits, Natives, numbered
+from forebay.core.driver import (
+    MOST_GROUPS,
+    DeviceInfo,
+    Discovery,
+    DriverDevice,
+    Found,
+    Language,
+    Limits,
+    Natives,
+    numbered,
+)  # fmt: skip
 from forebay.core.errors import BuildError, OutOfMemoryError
-from forebay.core.languages import Language
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.spirv.declarations import Declared
 
