@@ -69,7 +69,7 @@ class DeviceInfo:
     name
         ``backend:kind:index``, for example ``"opencl:cpu:0"``: dpctl's filter words, and what `select` takes.
     backend
-        The driver, by the word of DRIVERS in ``queues/selection.py``: ``"level_zero"``, ``"opencl"`` or ``"sycl"``.
+        The driver, by the word of DRIVERS in ``queues/selection.py``, for example ``"opencl"``.
     kind
         One of KINDS.
     index

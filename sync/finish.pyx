@@ -332,13 +332,15 @@ cdef Status mark_for_closing(QueueState* queue) noexcept nogil:
 
 
 cdef void refuse_all(DeviceState* device) noexcept nogil:
-    """Let all queues refuse commands from now on: the device is lost."""
+    """Let the queues refuse commands from now on: the device is lost. Who finds that out may be a query, which waits
+    for nobody: a queue that another thread is busy with asks the driver once more.
+    """
     cdef vector[QueueState*] queues
     registered_queues(device, queues)
     for queue in queues:
-        queue.lock.lock()
-        close_locked(queue)
-        queue.lock.unlock()
+        if queue.lock.try_lock():
+            close_locked(queue)
+            queue.lock.unlock()
         release_queue_state(queue)
 
 

@@ -104,6 +104,9 @@ class Calls:
         return self.driver.handle_of(queue)
 
 
+LOST = {"opencl": (-2, "CL_DEVICE_NOT_AVAILABLE"), "level_zero": (0x70000001, "ZE_RESULT_ERROR_DEVICE_LOST")}
+"""What a driver says when the device is lost. SYCL's errors have no codes."""
+
 EXECUTES = MARK not in os.environ and not os.environ.get(VARIABLE, "").startswith("nothing")
 """Whether devices really execute, so that tests can compare results. Those of `tests.drivers.nothing` do not."""
 

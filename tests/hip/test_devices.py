@@ -9,6 +9,7 @@ import pytest
 import forebay as ps
 from forebay import hip, hiprtc
 from tests.helpers.limits import limits
+from tests.helpers.observer import LOST, observe
 
 from .conftest import SOURCE, ok
 from .helpers import E, code, ints, launch
@@ -188,3 +189,22 @@ def test_without_a_device(monkeypatch):
     for call in (hip.hipGetDeviceCount, hip.hipGetDevice, lambda: hip.hipInit(0), hip.hipDeviceSynchronize,
                  hip.hipStreamCreate, lambda: hip.hipMalloc(10)):  # fmt: skip
         assert code(call()) == E.hipErrorNoDevice
+
+
+def test_a_device_that_is_lost_is_lost_until_it_is_reset(fresh):
+    """Every function says so, with an error of HIP that only a reset ends."""
+    if fresh.info.backend not in LOST:
+        pytest.skip("no code says that this device is lost")
+    event = ok(hip.hipEventCreate())
+    with observe(fresh) as calls:
+        calls.fail(calls.driver.MARKER, LOST[fresh.info.backend][0])
+        failure = (hip.hipError_t.hipErrorLaunchFailure,)
+        assert hip.hipEventRecord(event, None) == failure
+        assert hip.hipDeviceSynchronize() == failure
+        assert hip.hipMalloc(100)[:1] == failure
+        assert "is lost" in str(hip.last_exception())
+    ok(hip.hipDeviceReset())
+    memory = ok(hip.hipMalloc(100))
+    ok(hip.hipMemset(memory, 0, 100))
+    ok(hip.hipDeviceSynchronize())
+    ok(hip.hipFree(memory))
