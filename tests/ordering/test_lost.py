@@ -134,6 +134,7 @@ def test_a_query_that_finds_it_lost_waits_for_no_queue(device, kernels, calls, l
     assert calls.driver.QUERY in str(error) or "a command failed" in str(error)  # what failed first
 
 
+@pytest.mark.needs("no validation layer")  # which refuses to destroy what nobody has seen done
 def test_closing_is_the_first_to_find_it_lost(watched):
     device = lossy()
     code, word = LOST[device.info.backend]
@@ -183,6 +184,7 @@ def test_others_go_on_and_a_new_one_has_its_own_context(watched, monkeypatch):
                     assert not EXECUTES or mine.get().tolist() == [7] * 64
 
 
+@pytest.mark.threads
 def test_threads_that_work_when_it_is_lost_all_hear_of_it(device, kernels, calls):
     code, _ = LOST[device.info.backend]
     told, began = [], threading.Barrier(4)
