@@ -333,7 +333,7 @@ class OpenCLDevice(DriverDevice):
         return f"CL_{name}" if not name.lstrip("-").isdigit() else f"error {code}"
 
     def is_lost(self, code: int) -> bool:
-        """Whether the code is CL_DEVICE_NOT_AVAILABLE (OpenCL 3.0, 5.1)."""
+        """Whether a device that was found is not available any more (OpenCL 3.0, 4.4, CL_DEVICE_NOT_AVAILABLE)."""
         return code == DEVICE_NOT_AVAILABLE
 
     def is_out_of_memory(self, code: int) -> bool:
