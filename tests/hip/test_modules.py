@@ -368,11 +368,21 @@ def test_images_that_cannot_be(device):
     assert code(hip.hipModuleLoadData(None)) == E.hipErrorInvalidValue
     assert code(hip.hipModuleLoadData(b"\x7fELF\x02\x01")) == E.hipErrorNoBinaryForGpu
     assert code(hip.hipModuleLoadData(b"__CLANG_OFFLOAD_BUNDLE__")) == E.hipErrorNoBinaryForGpu
-    for wrong in (b"", b"\xff\xfe\x00", b"\x03\x02\x23\x07 no module", "kernel void wrong(int x) { no such thing; }"):
+    for wrong in (b"", b"\xff\xfe\x00", "kernel void wrong(int x) { no such thing; }"):
         assert code(hip.hipModuleLoadData(wrong)) == E.hipErrorInvalidImage
     assert isinstance(hip.last_exception(), BuildError)  # has the log
     with pytest.raises(TypeError, match="image"):
         hip.hipModuleLoadData(5)
+
+
+@pytest.mark.needs("SPIR-V")
+def test_spirv_that_is_damaged(device):
+    assert code(hip.hipModuleLoadData(b"\x03\x02\x23\x07 no module")) == E.hipErrorInvalidImage
+
+
+@pytest.mark.needs("no SPIR-V")
+def test_spirv_for_a_device_that_takes_none(device):
+    assert code(hip.hipModuleLoadData(b"\x03\x02\x23\x07 no module")) == E.hipErrorNoBinaryForGpu
 
 
 def test_a_code_object_that_is_damaged(device):
