@@ -119,6 +119,7 @@ cdef struct Driver:
     bint scopes_matter  # a marker for the device alone must not be waited for by the host
     bint finish_tells_old_failures  # also those of a queue's owner before: so a queue is not handed on
     bint changes_spare_running  # a change of a recording does not concern replays submitted before (CUDA)
+    bint recordings_branch  # commands of a recording that need not follow each other run side by side
     # -- the launch path
     Status (*launch)(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil
     Status (*set_pointer)(void* kernel, uint32_t index, const Memory* memory) noexcept nogil
@@ -143,11 +144,15 @@ cdef struct Driver:
     Status (*hold)(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil
     Status (*open_gate)(void* gate, bint failed) noexcept nogil
     # -- graphs and steps; NULL where a loop over the commands is at least as fast
-    # A recording: `replay` submits the commands that were added, in this order, by one call, to any queue of the
-    # device, also while it still runs. `queue` is one of these. NULL when the driver has no such recordings.
+    # A recording: `replay` submits the commands that were added by one call, to any queue of the device, also while it
+    # still runs. `queue` is one of these. NULL when the driver has no such recordings.
     Status (*new_recording)(void* queue, bint changeable, void** recording) noexcept nogil
-    # The arguments are those that the kernel has now. The kernel is kept as long as the recording.
-    Status (*add_command)(void* recording, const Command* command) noexcept nogil
+    # The arguments are those that the kernel has now. The kernel is kept as long as the recording. The command comes
+    # after these others of the recording, each given by how many were added before it; a driver whose recordings do not
+    # branch may run all in the order in which they were added.
+    Status (*add_command)(
+        void* recording, const Command* command, const uint32_t* after, uint32_t count
+    ) noexcept nogil
     Status (*end_recording)(void* recording) noexcept nogil
     # Change a `changeable` recording, which must not be running then, unless `changes_spare_running`. The changes are
     # sorted by command. After a failure nobody knows what the recording does.

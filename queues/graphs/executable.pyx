@@ -17,7 +17,7 @@ from forebay.core.driver cimport Status
 from forebay.core.epochs cimport Lock, submitted_epoch
 from forebay.lifetimes.collection cimport collect_device
 from forebay.queues.graphs.changes cimport change_one
-from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, new_replay
+from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, is_one_recording, new_replay
 from forebay.queues.graphs.sizes cimport Sizes, is_still, read_sizes
 from forebay.queues.graphs.submission cimport OUT_OF_DATE, submit_replay
 from forebay.queues.graphs.work cimport MemoryWork, Work
@@ -30,7 +30,7 @@ from forebay.sync.ordering cimport make_room, wait_for_point
 from forebay.core.errors import (
     ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
 )
-from forebay.queues.graphs.lanes import segments_of
+from forebay.queues.graphs.lanes import BRANCHES, LANES, segments_of
 from forebay.queues.graphs.lifetimes import Lifetimes
 from forebay.queues.graphs.shape import check_same_shape, direction_of, serial_order, shape_of
 from forebay.queues.graphs.sizes import Accesses
@@ -133,8 +133,18 @@ cdef class ExecutableGraph:
         if any([type(work) is MemoryWork for work in sizes.works]):
             lifetimes = Lifetimes(ordered, sizes.works, self.auto_free)
         collect_device(null_queue.state.device)
+        branches = is_one_recording(self.device, null_queue.state.driver, sizes.works)
         segments = segments_of(
-            [dependencies for _, dependencies, _ in self.shape], [is_acting(work) for work in sizes.works])
+            [dependencies for _, dependencies, _ in self.shape], [is_acting(work) for work in sizes.works],
+            BRANCHES if branches else LANES)
+        lanes = None if branches else self.lanes_of(segments)
+        replay = new_replay(self.device, null_queue.state, sizes, segments, lanes, self.replay, self.changes)
+        replay.lifetimes = lifetimes
+        replay.closings = closings
+        return replay
+
+    cdef list lanes_of(self, list segments):
+        """Return the queues for the segments' lanes, beside the launch queue."""
         others = max([segment.lane for segment in segments], default=0)
         before = self.lanes
         lanes = before[:others]
@@ -142,10 +152,7 @@ cdef class ExecutableGraph:
             lanes.append(self.device.queue(blocking=False, timing=False))
         if len(lanes) > len(before) and not self.closed:
             self.lanes = lanes
-        replay = new_replay(self.device, null_queue.state, sizes, segments, lanes, self.replay, self.changes)
-        replay.lifetimes = lifetimes
-        replay.closings = closings
-        return replay
+        return lanes
 
     cdef Replay ready(self, Queue queue):
         """Return what to launch. Blocks when something has to be measured, on this queue."""

@@ -6,10 +6,12 @@ cut into segments before a node that waits, and after a node that another lane w
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 LANES = 4  # the most, including the launch queue's; each other lane costs an executable graph a driver queue
+BRANCHES = 32  # the most within one recording, where they cost nothing but the time to decide
 
 
 @dataclass
@@ -46,6 +48,7 @@ class _Lanes:
     position for each lane: the last node there that must come first.
     """
 
+    most: int
     nodes: list[list[int]] = field(default_factory=list)
     after: list[list[list[int]]] = field(default_factory=list)  # [lane][position]: the last position before it, by lane
 
@@ -73,7 +76,7 @@ class _Lanes:
         idle = [lane for lane in there if implied[lane] == self.tail(lane)]
         if idle:
             return idle[0]
-        if len(self.nodes) < LANES:
+        if len(self.nodes) < self.most:
             self.nodes.append([])
             self.after.append([])
             return len(self.nodes) - 1
@@ -81,7 +84,7 @@ class _Lanes:
 
     def waits(self, lane: int, needs: list[int]) -> list[tuple[int, int]]:
         """Return the (lane, position) pairs that a node with these needs must wait for if it goes into this lane."""
-        before = self.after[lane][-1] if self.after[lane] else [-1] * LANES
+        before = self.after[lane][-1] if self.after[lane] else [-1] * self.most
         new = [(other, at) for other, at in enumerate(needs) if other != lane and at > before[other]]
         return [
             (other, at)
@@ -98,7 +101,7 @@ class _Lanes:
         self.after[lane].append(after)
 
 
-def segments_of(dependencies: Sequence[Sequence[int]], acting: Sequence[bool]) -> list[Segment]:
+def segments_of(dependencies: Sequence[Sequence[int]], acting: Sequence[bool], most: int = LANES) -> list[Segment]:
     """Cut a graph into segments. Each segment comes after all the segments that it waits for.
 
     Parameters
@@ -108,25 +111,27 @@ def segments_of(dependencies: Sequence[Sequence[int]], acting: Sequence[bool]) -
     acting : sequence of bool
         Whether each node does anything. A node that does nothing gets no place: nodes that depend on it take over its
         dependencies.
+    most : int
+        The most lanes that there may be.
     """
     if all(node - 1 in earlier for node, earlier in enumerate(dependencies) if node):
         chain = [node for node, acts in enumerate(acting) if acts]
         return [Segment(0, chain)] if chain else []
-    lanes = _Lanes()
+    lanes = _Lanes(most)
     needs: list[list[int]] = []  # by node: the positions that a dependent of it needs
     placed: list[tuple[int, int, list[tuple[int, int]]]] = []  # node, lane, waits
     for node, earlier in enumerate(dependencies):
-        own = [-1] * LANES
+        own = [-1] * most
         for other in earlier:
             own = [max(pair) for pair in zip(own, needs[other], strict=True)]
         if acting[node]:
             lane = lanes.choose(own)
             placed.append((node, lane, lanes.waits(lane, own)))
             lanes.append(lane, node, own)
-            own = [-1] * LANES
+            own = [-1] * most
             own[lane] = lanes.tail(lane)
         needs.append(own)
-    ends = [-1] * LANES
+    ends = [-1] * most
     for lane in range(1, len(lanes.nodes)):
         ends[lane] = lanes.tail(lane)
     last = lanes.waits(0, ends) if lanes.nodes else []
@@ -141,7 +146,7 @@ def _cut(
 ) -> list[Segment]:
     segments: list[Segment] = []
     open_in: dict[int, int] = {}  # by lane: the segment that the lane's next node continues
-    lengths = [0] * LANES
+    lengths: defaultdict[int, int] = defaultdict(int)
     ending_at: dict[tuple[int, int], int] = {}
     for node, lane, waits in placed:
         if waits or lane not in open_in:

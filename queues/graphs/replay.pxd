@@ -31,6 +31,7 @@ cdef class Prepared:
     cdef bint changeable  # its recordings can be changed
     cdef vector[size_t] command_of  # by node: the index of its launch, if it is in a recording, else NOT_RECORDED
     cdef vector[size_t] step_of
+    cdef vector[vector[uint32_t]] after  # by command: those that it comes after; empty where each follows the last
     cdef list guards  # of a debugging device
     cdef list functions
     cdef list kept  # objects that must live as long as this one, the works first
@@ -58,6 +59,7 @@ cdef enum:
 
 
 cdef bint is_acting(Work work)
+cdef bint is_one_recording(object device, const Driver* driver, tuple works)
 cdef bint has_room(Replay replay, Sizes sizes)
 cdef Replay new_replay(
     object device, QueueState* queue, Sizes sizes, list segments, list lanes, Replay last, bint changeable

@@ -1,6 +1,7 @@
 """Makes graphs ready to run: gives them their own kernels and memory, and records the commands.
 
-Host functions and waits divide a lane into parts. If the driver can record commands, it submits each part by one call.
+Host functions and waits divide a lane into parts. If the driver can record commands, it submits each part by one call;
+if its recordings branch, the whole graph, unless a host function or a kernel that follows pointers divides it.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +14,9 @@ from libc.string cimport memcpy
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport COPY_COMMAND, FILL_COMMAND, HOST_MEMORY, LAUNCH_COMMAND, Command, Memory, Status
+from forebay.core.driver cimport (
+    COPY_COMMAND, FILL_COMMAND, HOST_MEMORY, LAUNCH_COMMAND, Command, Driver, Memory, Status
+)
 from forebay.core.epochs cimport release_epochs
 from forebay.core.plan cimport PackedPointer, Plan, delete_plan, new_plan, set_changed_arguments
 from forebay.core.state cimport QueueState, release_device_state
@@ -240,16 +243,20 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
     return prepared.add(command, plan if work.follows else NULL)
 
 
+cdef bint runs_on_host(object device, CopyWork work):
+    return work.pageable and not (
+        device.driver.takes_pageable if work.to.kind & HOST_MEMORY else device.driver.reads_pageable_late)
+
+
 cdef int add_copy(Prepared prepared, object device, CopyWork work) except -1:
     """Add a copy. The driver accesses pageable memory when the graph runs; if it cannot, the host thread does."""
     cdef Memory memory
-    cdef bint to_host = work.to.kind & HOST_MEMORY
-    if not work.pageable or (device.driver.takes_pageable if to_host else device.driver.reads_pageable_late):
+    if not runs_on_host(device, work):
         return prepared.add_copy(&work.to, &work.source, work.nbytes)
     staged = host_empty(work.nbytes, np.uint8, device)
     prepared.kept.append(staged)
     memory = host_memory_of(staged)
-    if to_host:
+    if work.to.kind & HOST_MEMORY:
         prepared.add_copy(&memory, &work.source, work.nbytes)
         return prepared.add_host(CopyOnHost(work.host, staged))
     prepared.add_host(CopyOnHost(staged, work.host))
@@ -276,6 +283,21 @@ cdef bint is_acting(Work work):
     if work.kind == "fill":
         return (<Buffer> (<FillWork> work).buffer).nbytes != 0
     return work.kind in ("kernel", "host")
+
+
+cdef bint is_recordable(object device, const Driver* driver, Work work):
+    """Return whether a recording can have all commands of the work."""
+    if type(work) is ListWork:
+        return all([is_recordable(device, driver, each) for each in (<ListWork> work).works])
+    if work.kind == "copy":
+        return not runs_on_host(device, work)
+    return work.kind != "host" and not (work.follows and driver.follow != NULL)
+
+
+cdef bint is_one_recording(object device, const Driver* driver, tuple works):
+    """Return whether one recording does all of it, whatever runs side by side."""
+    return driver.recordings_branch and driver.new_recording != NULL and all([
+        is_recordable(device, driver, work) for work in works])
 
 
 cdef int add_work(Prepared prepared, object device, Work work) except -1:
@@ -322,16 +344,52 @@ cdef int add_segment(Prepared prepared, object device, tuple works, segment, lis
     return 0
 
 
+cdef int join_steps(Prepared prepared) except -1:
+    """Make all commands one step, whose commands come after the last of their lane, and of segments that it waits for.
+    """
+    cdef Submission* submission = prepared.submission
+    cdef dict last = {}  # command by lane
+    cdef Step* step
+    cdef Step* other
+    cdef size_t i, at
+    prepared.after.resize(submission.commands.size())
+    for i in range(submission.steps.size()):
+        step = &submission.steps[i]
+        for at in range(step.first, step.first + step.count):
+            if step.lane in last:
+                prepared.after[at].push_back(last[step.lane])
+            last[step.lane] = at
+        if step.kind == JOIN:
+            continue  # whatever comes after a recording comes after all of it
+        for at in range(step.first_wait, step.first_wait + step.wait_count):
+            other = &submission.steps[submission.waits[at]]
+            prepared.after[step.first].push_back(<uint32_t> (other.first + other.count - 1))
+    submission.steps.clear()
+    submission.waits.clear()
+    submission.needs_start = False
+    prepared.lane = 0
+    if not submission.commands.empty():
+        prepared.add_step(COMMANDS, 0, submission.commands.size())
+    for i in range(prepared.step_of.size()):
+        prepared.step_of[i] = 0
+    return 0
+
+
 cdef Status record_commands(
-    QueueState* queue, const Command* commands, Step* step, bint changeable
+    Prepared prepared, QueueState* queue, const Command* commands, Step* step, bint changeable
 ) noexcept nogil:
     cdef Status status = queue.driver.new_recording(queue.handle, changeable, &step.recording)
+    cdef uint32_t previous
     cdef size_t i
     if status != 0 or step.recording == NULL:
         return status
     for i in range(step.count):
-        if status == 0:
-            status = queue.driver.add_command(step.recording, &commands[i])
+        previous = <uint32_t> i - 1
+        if status == 0 and prepared.after.empty():
+            status = queue.driver.add_command(step.recording, &commands[i], &previous, i > 0)
+        elif status == 0:
+            status = queue.driver.add_command(
+                step.recording, &commands[i], prepared.after[i].data(), <uint32_t> prepared.after[i].size())
     return queue.driver.end_recording(step.recording) if status == 0 else status
 
 
@@ -345,14 +403,15 @@ cdef int record_steps(Prepared prepared, object device, QueueState* queue) excep
         if step.kind != COMMANDS or step.count == 1:
             continue
         with nogil:
-            status = record_commands(queue, submission.commands.data() + step.first, step, prepared.changeable)
+            status = record_commands(
+                prepared, queue, submission.commands.data() + step.first, step, prepared.changeable)
             if prepared.changeable and (status != 0 or step.recording == NULL):
                 # some kernels can be recorded, but not to be changed
                 prepared.changeable = False
                 if step.recording != NULL:
                     prepared.driver.release_recording(step.recording)
                     step.recording = NULL
-                status = record_commands(queue, submission.commands.data() + step.first, step, False)
+                status = record_commands(prepared, queue, submission.commands.data() + step.first, step, False)
         if status != 0:
             device._raise(status, "recording a graph")
         if step.recording != NULL:
@@ -396,7 +455,7 @@ cdef Replay new_replay(
     """Make a replay of the works that the sizes are about, cut into these segments, for all queues of the device.
 
     `queue` is one of the device's queues. `lanes` are Queues that only this replay and earlier replays of the same
-    executable use; `last`, or None, is one of these.
+    executable use, or None for one recording; `last`, or None, is one of these.
     """
     cdef Replay replay = Replay.__new__(Replay)
     cdef Prepared prepared = Prepared.__new__(Prepared)
@@ -408,17 +467,19 @@ cdef Replay new_replay(
     prepared.scratch = {}
     prepared.room = {}
     prepared.guards = []
-    prepared.kept = [*sizes.works, *lanes]
+    prepared.kept = [*sizes.works, *(lanes or ())]
     prepared.changeable = changeable and queue.driver.change != NULL
     prepared.command_of.resize(len(sizes.works), NOT_RECORDED)
     prepared.step_of.resize(len(sizes.works), 0)
     prepared.submission.lanes.push_back(NULL)
-    for lane in lanes:
+    for lane in lanes or ():
         prepared.submission.lanes.push_back((<Queue> lane).state.handle)
     make_scratch(prepared, device, sizes, segments, None if last is None else last.prepared)
     ends = []
     for segment in segments:
         add_segment(prepared, device, sizes.works, segment, ends)
+    if lanes is None:
+        join_steps(prepared)
     if prepared.driver.new_recording != NULL:
         record_steps(prepared, device, queue)
     replay.prepared = prepared

@@ -278,8 +278,10 @@ cdef Status name_command(ZeRecording* recording) noexcept nogil:
     return status
 
 
-cdef Status add_command(void* recording, const Command* command) noexcept nogil:
-    """Append to the list, which gets copies of the kernel's arguments."""
+cdef Status add_command(
+    void* recording, const Command* command, const uint32_t* after, uint32_t count
+) noexcept nogil:
+    """Append to the list, which is in order, and gets copies of the kernel's arguments."""
     cdef void* list = (<ZeRecording*> recording).list
     cdef ZeKernel* kernel
     cdef Status status

@@ -171,6 +171,7 @@ cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
     cdef Command command
     cdef Copy* copy
     cdef Entry* entry
+    cdef uint32_t previous
     cdef size_t i
     if status != 0 or recording == NULL:
         return NULL
@@ -186,7 +187,8 @@ cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
         if status == 0:
             status = set_changed_arguments(entry.plan, entry.values.data(), &bytes_set, &bytes_skipped, &failed_at)
         if status == 0:
-            status = queue.driver.add_command(recording, &command)
+            previous = <uint32_t> (i - run.first) - 1
+            status = queue.driver.add_command(recording, &command, &previous, i > run.first)
         copy.versions.push_back(lane.versions[i])
         copy.values.insert(copy.values.end(), entry.values.begin(), entry.values.end())
         copy.uses.insert(copy.uses.end(), entry.uses.begin(), entry.uses.end())

@@ -1,5 +1,6 @@
 import pytest
 
+from forebay.queues.selection import select
 from tests.drivers.levelzero import validation
 
 SOURCE = """
@@ -19,6 +20,21 @@ typedef struct { uint a; uint b; } Pair;
 kernel void take(global uint *a, Pair pair) { a[get_global_id(0)] = a[get_global_id(0)] * 3 + pair.a * 10 + pair.b; }
 """
 SIZE = 64
+
+
+@pytest.fixture(autouse=True, params=["", "branching"] if select().backend == "opencl" else [""])
+def recorded(request):
+    """Graphs as the driver takes them; and as recordings whose commands come in any order that the graph allows."""
+    if not request.param:
+        yield
+        return
+    from forebay.queues.opencl import operations
+    from tests.observers import recordings
+
+    recordings.install(operations.table_address(), True, True)
+    yield
+    recordings.uninstall()
+    assert recordings.counts()[0] == 0
 
 
 @pytest.fixture(scope=validation.scope("module"))

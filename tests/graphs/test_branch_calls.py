@@ -19,6 +19,11 @@ from .test_lanes import ancestors
 RECORDS = select().backend == "level_zero"  # several commands become one call
 
 
+@pytest.fixture(autouse=True)
+def recorded():
+    """The driver's calls only."""
+
+
 @pytest.fixture(scope="module")
 def watched():
     with watch(select().backend) as driver:

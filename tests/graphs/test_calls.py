@@ -15,6 +15,11 @@ REPLAYED_BY_ONE_CALL = select().backend == "level_zero"
 OF_FILL = {"clGetCommandQueueInfo", "clSetKernelArg", "clSetKernelArgSVMPointer"}  # by a kernel, before its launch
 
 
+@pytest.fixture(autouse=True)
+def recorded():
+    """The driver's calls only."""
+
+
 @pytest.fixture(scope="module")
 def watched():
     with watch(select().backend) as driver:

@@ -117,12 +117,15 @@ class Player:
 
 @pytest.fixture(params=["", "with clones"] if select().backend == "opencl" else [""])
 def recordings(request):
-    """Steps collect launches on Level Zero, and with the observer's recordings on OpenCL, where they are executed."""
+    """Steps collect launches on Level Zero, and with the observer's recordings on OpenCL, where they are executed.
+
+    Those branch, so a graph is one of them, too.
+    """
     if request.param:
         from forebay.queues.opencl import operations
         from tests.observers import recordings
 
-        recordings.install(operations.table_address(), True)
+        recordings.install(operations.table_address(), True, True)
         yield
         recordings.uninstall()
         assert recordings.counts()[0] == 0

@@ -185,11 +185,12 @@ template <class Driver, int slot> struct Table {
         return noted.end(status);
     }
 
-    template <class Command> static int64_t add_command(void* recording, const Command* command) {
+    template <class Command>
+    static int64_t add_command(void* recording, const Command* command, const uint32_t* after, uint32_t count) {
         Noted noted(ADD_COMMAND, recording);
         noted.entry.detail = address_of(command->kernel);
         noted.entry.extra = command->kind;
-        return noted.end(driver.add_command(recording, command));
+        return noted.end(driver.add_command(recording, command, after, count));
     }
 
     template <class Waits> static int64_t replay(void* queue, void* recording, Waits waits) {

@@ -155,6 +155,7 @@ cdef Driver table
 table.gates_forbid_releases = False
 table.scopes_matter = False
 table.changes_spare_running = False
+table.recordings_branch = False
 table.launch = launch
 table.set_pointer = set_pointer
 table.set_value = set_value
