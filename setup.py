@@ -94,9 +94,9 @@ def extensions(*folders):
 
 
 def headers_of(folder):
-    """The headers a module in this folder may include: its own and core's; for an observer its driver's, too."""
-    drivers = (*Path("queues").iterdir(), *DRIVERS.iterdir()) if folder == OBSERVERS else ()
-    folders = [folder, Path("core"), *drivers]
+    """The headers a module in this folder may include: its own and the shared; for an observer its driver's, too."""
+    drivers = (*Path("queues/drivers").iterdir(), *DRIVERS.iterdir()) if folder == OBSERVERS else ()
+    folders = [folder, Path("core"), Path("queues/drivers"), *drivers]
     return [str(header) for each in folders for header in each.glob("*.hpp")]
 
 

@@ -1,17 +1,15 @@
 """The contract of a driver, its Python half; driver.pxd is the half that runs without the GIL.
 
-A driver is one folder in ``queues/``, which is a `DriverFolder`, and one line in ``queues/selection.py``. It opens a
+A driver is one folder in ``queues/drivers``, with a `DriverFolder`, and one line in ``selection.py`` there. It opens a
 `DriverDevice` for each `forebay.Device`. Nothing outside the folder knows which driver is in use. mypy checks the
 folders against these classes; what a device need not have has a default.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
@@ -25,20 +23,15 @@ __all__ = [
     "Adopted",
     "AdoptedQueue",
     "DeviceInfo",
-    "Discovery",
     "DriverDevice",
-    "DriverFolder",
     "DriverKernel",
     "DriverMemory",
-    "Found",
     "Language",
     "Limits",
     "Natives",
     "Parameter",
-    "numbered",
 ]
 
-log: logging.Logger = logging.getLogger(__name__)
 KINDS = ("cpu", "gpu", "accelerator", "custom")  # of devices
 MOST_GROUPS = 0x7FFFFFFF  # of a launch in each dimension, where the driver sets no limit
 
@@ -69,7 +62,7 @@ class DeviceInfo:
     name
         ``backend:kind:index``, for example ``"opencl:cpu:0"``: dpctl's filter words, and what `select` takes.
     backend
-        The driver, by the word of DRIVERS in ``queues/selection.py``, for example ``"opencl"``.
+        The driver, by the word of DRIVERS in ``queues/drivers/selection.py``, for example ``"opencl"``.
     kind
         One of KINDS.
     index
@@ -487,94 +480,3 @@ class DriverDevice(ABC):
     @abstractmethod
     def is_out_of_memory(self, code: int) -> bool:
         """Whether an error code says that memory ran out."""
-
-
-class DriverFolder(Protocol):
-    """The contents of the ``__init__`` of a driver's folder."""
-
-    def discover(self) -> list[DeviceInfo]:
-        """Every device, the unusable ones too, in order of preference; a new list of the same objects each time.
-
-        The first call examines the machine and blocks meanwhile. Raises nothing.
-        """
-
-    def absence(self) -> str:
-        """Why there is no device and what to do, in one line; empty if there is one."""
-
-    def open_device(self, info: DeviceInfo) -> DriverDevice:
-        """Open a usable device that `discover` listed. Raises `DriverError`."""
-
-    ADOPTS_QUEUES: str
-    """What `adopt_queue` takes, in words; empty for nothing."""
-    ADOPTS_DEVICES: str
-    """What `adopt_device` takes, in words; empty for nothing."""
-
-    def adopt_queue(self, thing: Any, opened: Iterable[DriverDevice]) -> AdoptedQueue | None:
-        """Take over an in-order queue of another package. None when it is no such queue.
-
-        Its device is one of `opened` if there is one of its context, otherwise a new one. Raises
-        `InvalidArgumentError` when it runs out of order, and `NotSupportedError` when its device cannot be used.
-        """
-
-    def adopt_device(self, thing: Any, opened: Iterable[DriverDevice]) -> DriverDevice | DeviceInfo | None:
-        """Take over a context or device of another package. None when it is no such object.
-
-        A context becomes the device of `opened` that is in it, otherwise a new one. A device without a context is what
-        `discover` listed, if it is in that list. Raises as `adopt_queue`.
-        """
-
-
-# -- what every driver's discovery does
-
-
-class Found(NamedTuple):
-    """The result of looking for devices: the devices, and if there are none, the reason and advice in one line."""
-
-    devices: list[DeviceInfo]
-    absence: str
-
-
-class Discovery:
-    """Looks for devices when any thread first asks. Drivers that are installed later are not found.
-
-    Parameters
-    ----------
-    look
-        Starts the driver and returns the devices. It is called once.
-    """
-
-    def __init__(self, look: Callable[[], Found]) -> None:
-        self._look = look
-        self._lock = threading.Lock()
-        self._found: Found | None = None
-
-    def found(self) -> Found:
-        """Return the result of the search. The first call blocks until the driver has started."""
-        with self._lock:
-            if self._found is not None:
-                return self._found
-            found = self._found = self._look()
-        for device in found.devices:
-            log.info("found %s: %s", device.name, device.description if device.usable else device.reason)
-        if found.absence:
-            log.info("%s", found.absence)
-        return found
-
-    def discover(self) -> list[DeviceInfo]:
-        """See `DriverFolder.discover`."""
-        return list(self.found().devices)
-
-    def absence(self) -> str:
-        """See `DriverFolder.absence`."""
-        return self.found().absence
-
-
-def numbered(devices: Iterable[DeviceInfo]) -> list[DeviceInfo]:
-    """Number devices of one backend within their kind, in this order, and name them ``backend:kind:index``."""
-    counted: dict[str, int] = {}
-    named: list[DeviceInfo] = []
-    for device in devices:
-        index = counted.setdefault(device.kind, 0)
-        counted[device.kind] += 1
-        named.append(replace(device, name=f"{device.backend}:{device.kind}:{index}", index=index))
-    return named

@@ -17,7 +17,7 @@ from forebay.lifetimes.queue_ends cimport retire_queue
 from forebay.queues.queue cimport new_queue_of
 from forebay.sync.finish cimport close_queues, refuse_all
 
-from forebay.queues import selection
+from forebay.queues.drivers import selection
 from forebay.queues.thread_queues import Entered
 
 if TYPE_CHECKING:

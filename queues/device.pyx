@@ -63,7 +63,7 @@ from forebay.queues.memory.foreign import host_array, name_of as name_of_type
 from forebay.queues.memory.pinned import is_pinned, remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
 from forebay.queues.memory.strided import Moves
-from forebay.queues.selection import adopt_device, adopt_queue
+from forebay.queues.drivers.selection import adopt_device, adopt_queue
 from forebay.queues.steps.step import Step
 from forebay.queues.thread_queues import ThreadQueues
 

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, Phase, settings
 
 import forebay as ps
 from forebay.core.errors import Error
+from forebay.queues.drivers.selection import VARIABLE, devices, select
 from forebay.queues.kernels import build_process
-from forebay.queues.selection import VARIABLE, devices, select
 from tests.drivers.levelzero import validation
 from tests.helpers.refusals import refused
 
@@ -272,7 +272,7 @@ def another(request, device):
             pytest.skip("it has no parts")
         part = PARTS[device.info.backend](device.info.native, device.info.compute_units // 2)[-1]
         info = replace(device.info, name=f"{device.info.name}, a half", native=part)
-        with mock.patch("forebay.queues.selection.select", return_value=info):
+        with mock.patch("forebay.queues.drivers.selection.select", return_value=info):
             another = ps.Device()
     else:
         another = ps.Device(device.name if request.param == "same" else request.param, private=True)

@@ -32,7 +32,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from forebay.core.errors import Error
-from forebay.queues.selection import select
+from forebay.queues.drivers.selection import select
 from tests.helpers.processes import command
 
 from . import null_levelzero

@@ -35,6 +35,7 @@ from forebay.core.stats import Stats
 from forebay.events.event import Event
 from forebay.queues import interop as _interop  # noqa: F401 - it adds names
 from forebay.queues.device import Device
+from forebay.queues.drivers.selection import devices
 from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.graphs.graph import Graph, Node
 from forebay.queues.kernels import program as _program
@@ -50,7 +51,6 @@ from forebay.queues.memory.pinned import host_empty
 from forebay.queues.memory.pool import MemoryPool
 from forebay.queues.memory.strided import StridedView
 from forebay.queues.queue import Queue
-from forebay.queues.selection import devices
 from forebay.queues.steps.step import Step
 from forebay.tracing import begin_by_environment as _begin_by_environment
 from forebay.tracing import trace

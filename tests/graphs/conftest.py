@@ -1,6 +1,6 @@
 import pytest
 
-from forebay.queues.selection import select
+from forebay.queues.drivers.selection import select
 from tests.drivers.levelzero import validation
 
 SOURCE = """
@@ -28,7 +28,7 @@ def recorded(request):
     if not request.param:
         yield
         return
-    from forebay.queues.opencl import operations
+    from forebay.queues.drivers.opencl import operations
     from tests.observers import recordings
 
     recordings.install(operations.table_address(), True, True)

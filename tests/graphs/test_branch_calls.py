@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import forebay as ps
+from forebay.queues.drivers.selection import select
 from forebay.queues.graphs.lanes import segments_of
-from forebay.queues.selection import select
 from tests.drivers.levelzero import validation
 from tests.helpers import kernels as sources
 from tests.helpers.observer import observe, watch

@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import forebay as ps
+from forebay.queues.drivers.selection import select
 from forebay.queues.graphs.lanes import BRANCHES
-from forebay.queues.selection import select
 from tests.helpers.observer import EXECUTES
 
 from .conftest import SIZE, made
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(select().backend != "opencl", reason="the tests'
 
 @pytest.fixture(autouse=True, params=[True, False], ids=["spare running", "do not"])
 def recorded(request):
-    from forebay.queues.opencl import operations
+    from forebay.queues.drivers.opencl import operations
     from tests.observers import recordings
 
     recordings.install(operations.table_address(), request.param, True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import forebay as ps
-from forebay.queues.selection import select
+from forebay.queues.drivers.selection import select
 from tests.drivers.levelzero import validation
 from tests.helpers import kernels as sources
 from tests.helpers.observer import observe, watch

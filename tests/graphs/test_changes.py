@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from forebay.queues.selection import select
+from forebay.queues.drivers.selection import select
 
 from .conftest import made, steps
 
@@ -17,7 +17,7 @@ def recordings():
     if select().backend != "opencl":
         yield None
         return
-    from forebay.queues.opencl import operations
+    from forebay.queues.drivers.opencl import operations
     from tests.observers import recordings
 
     recordings.install(operations.table_address(), False)

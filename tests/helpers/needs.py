@@ -6,8 +6,8 @@
 import os
 
 from forebay import hip
-from forebay.queues.opencl.variables import options_for
-from forebay.queues.selection import VARIABLE, devices, select
+from forebay.queues.drivers.opencl.variables import options_for
+from forebay.queues.drivers.selection import VARIABLE, devices, select
 from tests import null_levelzero
 from tests.drivers.levelzero import validation
 

@@ -18,14 +18,15 @@ FLOORS = {
     "queues.capture_rules": 5,
     "queues.thread_queues": 5,
     "queues.launch": 6,
-    "queues.opencl": 6,  # drivers know core and kernels
-    "queues.levelzero": 6,
-    "queues.sycl": 7,  # takes OpenCL's compilers
+    "queues.drivers": 6,  # which know core and kernels
+    "queues.drivers.opencl": 6,
+    "queues.drivers.levelzero": 6,
+    "queues.drivers.sycl": 6,
     "queues.host_functions": 7,
     "queues.queue": 7,
     "queues.graphs": 8,
     "queues.steps": 8,
-    "queues.selection": 8,
+    "queues.drivers.selection": 8,
     "queues.context": 8,
     "queues.launcher": 8,
     "queues.device": 9,

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import forebay as ps
+from forebay.queues.drivers.opencl import programs
 from forebay.queues.kernels import build_process
-from forebay.queues.opencl import programs
-from forebay.queues.opencl.discovery import INTEL_CPU
+from forebay.spirv.intel_cpu.runtime import INTEL_CPU
 from tests.conftest import on_null_hardware
 from tests.helpers import spirv
 from tests.helpers.processes import command

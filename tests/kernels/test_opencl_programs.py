@@ -9,9 +9,9 @@ import pyopencl as cl
 import pytest
 
 import forebay as ps
+from forebay.queues.drivers.opencl import identity, programs
+from forebay.queues.drivers.opencl.programs import Builder, Entry
 from forebay.queues.kernels.cache import BinaryCache
-from forebay.queues.opencl import identity, programs
-from forebay.queues.opencl.programs import Builder, Entry
 from tests.helpers import spirv
 
 pytestmark = pytest.mark.needs("OpenCL")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import forebay as ps
-from forebay.queues.selection import open_driver, select
+from forebay.queues.drivers.selection import open_driver, select
 from tests.helpers.kernels import SOURCE
 from tests.helpers.limits import limits
 from tests.helpers.refusals import refused

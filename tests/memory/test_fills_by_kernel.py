@@ -9,7 +9,7 @@ import pyopencl as cl
 import pytest
 
 import forebay as ps
-from forebay.queues.opencl import device as opencl_device
+from forebay.queues.drivers.opencl import device as opencl_device
 from tests.helpers.observer import observe
 
 pytestmark = pytest.mark.needs("OpenCL")

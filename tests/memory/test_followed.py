@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import forebay as ps
-from forebay.queues.selection import select
+from forebay.queues.drivers.selection import select
 from tests.helpers.observer import EXECUTES, observe, watch
 
 SOURCE = """

@@ -12,7 +12,7 @@
 #include <thread>
 #include <tuple>
 
-#include "queues/levelzero/calls.hpp"
+#include "queues/drivers/levelzero/calls.hpp"
 #include "tests/observers/record.hpp"
 
 namespace forebay_observer {

@@ -4,10 +4,10 @@ While the observer is on, the pointers in the table of calls lead to its wrapper
 does not see calls inside the driver, nor calls that pyopencl makes itself.
 """
 
-from forebay.queues.opencl.calls cimport Calls, cl
+from forebay.queues.drivers.opencl.calls cimport Calls, cl
 from forebay.queues.queue cimport Queue
 
-from forebay.queues.opencl import calls
+from forebay.queues.drivers.opencl import calls
 
 include "recorder.pxi"
 

@@ -18,16 +18,16 @@ from libcpp.atomic cimport memory_order_acquire
 
 from forebay.core.driver cimport Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 from forebay.queues.queue cimport Queue
-from forebay.queues.sycl.calls cimport (
+from forebay.queues.drivers.sycl.calls cimport (
     FAILED, OUT_OF_MEMORY as NO_MEMORY, CALL_Event_GetCommandExecutionStatus, CALL_Event_Wait, CALL_Queue_Fill128,
     CALL_Queue_Fill16, CALL_Queue_Fill32, CALL_Queue_Fill64, CALL_Queue_Memcpy, CALL_Queue_Memset,
     CALL_Queue_SubmitBarrier, CALL_Queue_SubmitBarrierForEvents, CALL_Queue_SubmitNDRange,
     CALL_RawKernelArg_Create, Calls, failure, sycl
 )
-from forebay.queues.sycl.gates cimport PENDING, SyclEvent as Event, SyclQueue
+from forebay.queues.drivers.sycl.gates cimport PENDING, SyclEvent as Event, SyclQueue
 
-from forebay.queues.sycl import calls, operations
-from forebay.queues.sycl.device import NO_REASON
+from forebay.queues.drivers.sycl import calls, operations
+from forebay.queues.drivers.sycl.device import NO_REASON
 
 include "recorder.pxi"
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "queues/sycl/calls.hpp"
+#include "queues/drivers/sycl/calls.hpp"
 #include "tests/observers/record.hpp"
 
 namespace forebay_observer {

@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 
 import forebay as ps
-from forebay.queues.selection import select
+from forebay.queues.drivers.selection import select
 from tests.helpers.observer import EXECUTES, observer_of
 from tests.observers import recordings
 

@@ -253,7 +253,7 @@ def recording(device, wanted):
     if device.info.backend != "opencl" or not wanted:
         yield
         return
-    from forebay.queues.opencl import operations
+    from forebay.queues.drivers.opencl import operations
     from tests.observers import recordings
 
     misused = recordings.counts()[0]

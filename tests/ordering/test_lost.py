@@ -9,7 +9,7 @@ import pytest
 
 import forebay as ps
 from forebay.queues import context
-from forebay.queues.selection import select
+from forebay.queues.drivers.selection import select
 from tests.helpers.observer import EXECUTES, LOST, observe
 from tests.observers.internals import locked
 

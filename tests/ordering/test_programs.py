@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import forebay as ps
-from forebay.queues.selection import select
+from forebay.queues.drivers.selection import select
 
 from .program import SOURCE, program_on
 
@@ -122,7 +122,7 @@ def recordings(request):
     Those branch, so a graph is one of them, too.
     """
     if request.param:
-        from forebay.queues.opencl import operations
+        from forebay.queues.drivers.opencl import operations
         from tests.observers import recordings
 
         recordings.install(operations.table_address(), True, True)

@@ -5,7 +5,7 @@ import sys
 import pytest
 from rich.progress import Progress
 
-from forebay.queues.selection import VARIABLE
+from forebay.queues.drivers.selection import VARIABLE
 from tests import campaign
 from tests.conftest import DEVICES
 from tests.helpers.processes import python

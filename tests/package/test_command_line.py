@@ -8,8 +8,8 @@ import sysconfig
 import pytest
 
 import forebay
+from forebay.queues.drivers.selection import devices
 from forebay.queues.kernels.cache import BinaryCache, key_of
-from forebay.queues.selection import devices
 from tests.helpers.processes import BUNDLED_DRIVERS, no_opencl, output_of, python
 
 pytestmark = pytest.mark.needs("real hardware")

@@ -2,7 +2,7 @@ import importlib.util
 
 import pytest
 
-from forebay.queues.selection import devices
+from forebay.queues.drivers.selection import devices
 from tests.helpers.processes import python
 
 pytestmark = [

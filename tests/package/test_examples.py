@@ -7,7 +7,7 @@ import sysconfig
 import numpy as np
 import pytest
 
-from forebay.queues.selection import devices
+from forebay.queues.drivers.selection import devices
 from tests.helpers.processes import ROOT, python
 
 pytestmark = [

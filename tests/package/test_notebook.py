@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from forebay.queues.selection import devices
+from forebay.queues.drivers.selection import devices
 from tests.helpers.processes import ROOT
 
 from .test_readme import PRINTS

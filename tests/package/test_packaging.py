@@ -47,9 +47,9 @@ cdef class Counter:
     cdef long long advance(self) noexcept nogil:
         return self.count.fetch_add(1) + 1
 """,
-    "queues/opencl/large.pyx": """
+    "queues/drivers/opencl/large.pyx": """
 from forebay.sync.small cimport Counter
-from ...sync.small cimport Counter as SameCounter
+from ....sync.small cimport Counter as SameCounter
 
 cdef class User:
     cdef Counter counter
@@ -63,7 +63,7 @@ cdef class User:
     "tests/observers/small.pyx": """
 from forebay.sync.small cimport Counter
 
-cdef extern from "queues/opencl/calls.hpp" namespace "forebay_cl":
+cdef extern from "queues/drivers/opencl/calls.hpp" namespace "forebay_cl":
     enum: N_CALLS
 
 def advance():
@@ -71,7 +71,7 @@ def advance():
     return counter.advance() + N_CALLS
 """,
 }
-USE = "from forebay.queues.opencl.large import User; u = User(); print(u.advance() + u.advance())"
+USE = "from forebay.queues.drivers.opencl.large import User; u = User(); print(u.advance() + u.advance())"
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
     expected = {path.with_suffix(".pyi") if path.suffix == ".pyx" else path for path in expected}
     assert {Path(name) for name in names if not name.endswith(".so")} == expected
     compiled = {re.sub(r"\..*", "", name) for name in names if name.endswith(".so")}
-    assert compiled == {"forebay/sync/small", "forebay/queues/opencl/large"}
+    assert compiled == {"forebay/sync/small", "forebay/queues/drivers/opencl/large"}
 
 
 def test_the_source_distribution_has_what_builds_and_tests_it(checkout):
@@ -135,7 +135,7 @@ def test_the_source_distribution_has_what_builds_and_tests_it(checkout):
 
 
 def test_the_wheel_has_stubs_with_the_annotations(wheel):
-    stub = zipfile.ZipFile(wheel).read("forebay/queues/opencl/large.pyi").decode()
+    stub = zipfile.ZipFile(wheel).read("forebay/queues/drivers/opencl/large.pyi").decode()
     assert "def advance(self) -> int:" in stub
 
 
@@ -209,7 +209,7 @@ def test_a_build_in_place_compiles_what_changed_and_leaves_no_generated_source(c
 
 def test_a_build_says_what_it_compiles(checkout):
     build = ("setup.py", "--quiet", "build_ext", "--inplace")
-    names = {"forebay.sync.small", "forebay.queues.opencl.large"}
+    names = {"forebay.sync.small", "forebay.queues.drivers.opencl.large"}
     lines = python(*build, "--force", cwd=checkout).stderr.splitlines()
     said = [re.fullmatch(r"forebay: compiled (\d) of 2 modules: (\S+)", line) for line in lines]
     assert [match[1] for match in said] == ["1", "2"]
@@ -236,7 +236,7 @@ def test_what_only_the_tests_use_is_compiled_when_that_is_asked_for(checkout, wh
     zipfile.ZipFile(wheel).extractall(tmp_path)
     assert int(output_of("-c", use, cwd=checkout, PYTHONPATH=tmp_path)) > 1
 
-    os.utime(checkout / "queues/opencl/calls.hpp")
+    os.utime(checkout / "queues/drivers/opencl/calls.hpp")
     output_of(*build, "--tests", cwd=checkout)
     changed = {path.name.partition(".")[0] for path, time in modules(checkout).items() if time != first[path]}
     assert changed >= {"large", "small"}
@@ -253,8 +253,9 @@ def test_the_view_has_the_layout_of_an_installed_forebay(checkout):
         "bench",
         *ROOMS,
     }
-    assert (view / "queues/opencl/large.pyx").read_text() == (checkout / "queues/opencl/large.pyx").read_text()
-    assert (view / "queues/opencl/large.pyi").exists()
+    large = "queues/drivers/opencl/large.pyx"
+    assert (view / large).read_text() == (checkout / large).read_text()
+    assert (view / large).with_suffix(".pyi").exists()
     assert not [*checkout.glob("queues/**/*.pyi")]
 
 
@@ -262,8 +263,8 @@ def test_without_symbolic_links_the_view_is_a_copy(checkout):
     forbid = "def symlink_to(*_, **__): raise OSError\nimport pathlib; pathlib.Path.symlink_to = symlink_to\n"
     output_of("-c", f"{forbid}import runpy; runpy.run_path('setup.py')['make_view']()", cwd=checkout)
     view = checkout / "build/view/forebay"
-    assert (view / "queues/opencl/large.pyx").exists()
-    assert not (view / "queues/opencl/large.pyx").is_symlink()
+    assert (view / "queues/drivers/opencl/large.pyx").exists()
+    assert not (view / "queues/drivers/opencl/large.pyx").is_symlink()
     output_of("setup.py", "--quiet", "view", cwd=checkout)
 
 

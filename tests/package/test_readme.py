@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from forebay.queues.selection import devices
+from forebay.queues.drivers.selection import devices
 from tests.helpers.processes import ROOT, output_of
 
 PRINTS = re.compile(r"^ *print\(.*\)  # (.*)$", re.MULTILINE)

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from forebay.core.driver import DeviceInfo, numbered
+from forebay.core.driver import DeviceInfo
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
-from forebay.queues import levelzero, opencl, selection, sycl
-from forebay.queues.opencl import discovery as platforms
-from forebay.queues.selection import devices, parse, select
+from forebay.queues.drivers.folder import first_line, numbered
+from forebay.queues.drivers.opencl import discovery as platforms
+from forebay.queues.drivers.selection import DRIVERS, devices, parse, select
+from forebay.spirv.intel_cpu.runtime import INTEL_CPU, INTEL_LIBRARY
 from tests.helpers.processes import BUNDLED_DRIVERS, UNCHOSEN, no_opencl, output_of
 
 needs_intel = pytest.mark.skipif(
@@ -22,10 +23,12 @@ no_bundled_driver = pytest.mark.skipif(BUNDLED_DRIVERS, reason="pyopencl's own f
 # Prints what discovery finds, after what stands in BEFORE.
 REPORT = """
 import json
-from forebay.queues.opencl import discovery as platforms
+from forebay.queues.drivers.opencl import discovery as platforms
+from forebay.queues.drivers.selection import DRIVERS
 {before}
-devices = [dict(platform=d.platform, usable=d.usable, reason=d.reason, advice=d.advice) for d in platforms.discover()]
-print(json.dumps([devices, platforms.absence()]))
+found = DRIVERS["opencl"].discover()
+devices = [dict(platform=d.platform, usable=d.usable, reason=d.reason, advice=d.advice) for d in found]
+print(json.dumps([devices, DRIVERS["opencl"].absence()]))
 """
 
 
@@ -34,7 +37,7 @@ def report(before="", **environment):
 
 
 def of_intel(found):
-    return [device for device in found if device["platform"] == platforms.INTEL_CPU]
+    return [device for device in found if device["platform"] == INTEL_CPU]
 
 
 # What is found on this machine
@@ -71,7 +74,7 @@ def test_the_machine_is_looked_at_once_whatever_the_number_of_threads():
     before = """
 import threading
 seen = []
-threads = [threading.Thread(target=lambda: seen.append(platforms.discover())) for _ in range(8)]
+threads = [threading.Thread(target=lambda: seen.append(DRIVERS["opencl"].discover())) for _ in range(8)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
 assert len(seen) == 8
@@ -81,7 +84,7 @@ assert all(mine is first for found in seen for mine, first in zip(found, seen[0]
 
 
 def test_a_caller_cannot_change_the_list_of_others():
-    for listed in (devices, platforms.discover, levelzero.discover):
+    for listed in (devices, DRIVERS["opencl"].discover, DRIVERS["level_zero"].discover):
         before = listed()
         listed().clear()
         assert listed() == before
@@ -89,7 +92,7 @@ def test_a_caller_cannot_change_the_list_of_others():
 
 def test_level_zero_comes_before_opencl_and_sycl_after_it():
     order = [device.name for device in devices() if device.kind != "accelerator"]
-    found = [*levelzero.discover(), *platforms.discover(), *sycl.discover()]
+    found = [*DRIVERS["level_zero"].discover(), *DRIVERS["opencl"].discover(), *DRIVERS["sycl"].discover()]
     assert order == [device.name for device in found if device.kind != "accelerator"]
 
 
@@ -110,8 +113,8 @@ def test_the_environment_is_as_before_and_no_folder_is_left(tmp_path):
     code = """
 import os
 before = dict(os.environ)
-from forebay.queues.opencl import discovery as platforms
-platforms.discover()
+from forebay.queues.drivers.selection import DRIVERS
+DRIVERS["opencl"].discover()
 for name in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES"):
     assert os.environ.get(name) == before.get(name), name
 """
@@ -175,7 +178,7 @@ with contextlib.suppress(pyopencl.Error):
 
 @about_opencl
 def test_a_runtime_whose_library_cannot_be_loaded_is_listed_with_the_loaders_reason(tmp_path):
-    library = tmp_path / platforms.INTEL_LIBRARY
+    library = tmp_path / INTEL_LIBRARY
     library.write_text("not a library")
     found, _ = report(f"import pathlib; platforms.intel_cpu_runtime = lambda: pathlib.Path({str(library)!r})")
     (intel,) = of_intel(found)
@@ -206,7 +209,7 @@ def test_without_pyopencl_the_advice_is_to_install_it():
 
 @pytest.fixture
 def usable():
-    return next(device for device in platforms.discover() if device.usable).native
+    return next(device for device in DRIVERS["opencl"].discover() if device.usable).native
 
 
 @about_opencl
@@ -226,7 +229,7 @@ def test_a_compiler_that_has_worked_is_not_started_again_only_to_see_that(tmp_pa
 
     monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
     monkeypatch.delenv("FOREBAY_NO_CACHE", raising=False)
-    info, made, program = next(device for device in platforms.discover() if device.usable), [], cl._cl._Program
+    info, made, program = next(device for device in DRIVERS["opencl"].discover() if device.usable), [], cl._cl._Program
 
     def make(context, *made_of):
         made.append(made_of)
@@ -273,7 +276,7 @@ def test_the_pocl_that_pip_installs_gets_its_own_advice():
 
 @pytest.mark.parametrize(("text", "line"), [("", ""), ("\n \0\n one \ntwo", "one"), ("one", "one")])
 def test_first_line(text, line):
-    assert platforms.first_line(text) == line
+    assert first_line(text) == line
 
 
 # Selection, on a made-up machine
@@ -292,15 +295,15 @@ def machine(monkeypatch):
         device("Intel(R) FPGA Emulation Platform for OpenCL(TM)", "accelerator"),
         device("Portable Computing Language", "cpu"),
         device("Broken driver", "gpu", usable=False),
-        device(platforms.INTEL_CPU, "cpu"),
+        device(INTEL_CPU, "cpu"),
         device("NVIDIA CUDA", "gpu"),
     ]
     found = numbered(sorted(there, key=platforms._preference))
-    monkeypatch.setattr(opencl, "discover", lambda: list(found))
-    monkeypatch.setattr(levelzero, "discover", list)
-    monkeypatch.setattr(levelzero, "absence", lambda: "no Level Zero loader: install one")
-    monkeypatch.setattr(sycl, "discover", list)
-    monkeypatch.setattr(sycl, "absence", lambda: "no dpctl: install it")
+    monkeypatch.setattr(DRIVERS["opencl"], "discover", lambda: list(found))
+    monkeypatch.setattr(DRIVERS["level_zero"], "discover", list)
+    monkeypatch.setattr(DRIVERS["level_zero"], "absence", lambda: "no Level Zero loader: install one")
+    monkeypatch.setattr(DRIVERS["sycl"], "discover", list)
+    monkeypatch.setattr(DRIVERS["sycl"], "absence", lambda: "no dpctl: install it")
     return found
 
 
@@ -308,7 +311,7 @@ def test_order_of_preference(machine):
     assert [(device.name, device.platform) for device in machine] == [
         ("opencl:gpu:0", "Broken driver"),
         ("opencl:gpu:1", "NVIDIA CUDA"),
-        ("opencl:cpu:0", platforms.INTEL_CPU),
+        ("opencl:cpu:0", INTEL_CPU),
         ("opencl:cpu:1", "Portable Computing Language"),
         ("opencl:accelerator:0", "Intel(R) FPGA Emulation Platform for OpenCL(TM)"),
     ]
@@ -367,13 +370,13 @@ def test_a_match_that_cannot_be_used_says_why(machine, words):
 
 def test_a_machine_with_nothing_usable_says_why(machine, monkeypatch):
     broken = [replace(device, usable=False, reason="broken", advice="mend it") for device in machine]
-    monkeypatch.setattr(opencl, "discover", lambda: broken)
+    monkeypatch.setattr(DRIVERS["opencl"], "discover", lambda: broken)
     with pytest.raises(DeviceNotFoundError, match="no device that can be used"):
         select()
 
 
 def test_on_a_machine_without_drivers_the_message_begins_with_the_one_that_pip_installs(machine, monkeypatch):
-    for name, driver in selection.DRIVERS.items():
+    for name, driver in DRIVERS.items():
         monkeypatch.setattr(driver, "discover", list)
         monkeypatch.setattr(driver, "absence", lambda name=name: f"no {name}")
     with pytest.raises(DeviceNotFoundError) as error:
@@ -405,11 +408,11 @@ def test_sycl_without_dpctl_says_what_to_install(machine, words):
 
 
 def test_sycl_is_used_when_it_is_asked_for_or_there_is_nothing_else(machine, monkeypatch):
-    monkeypatch.setattr(sycl, "discover", lambda: [device("SYCL", "gpu", backend="sycl", name="sycl:gpu:0")])
+    monkeypatch.setattr(DRIVERS["sycl"], "discover", lambda: [device("SYCL", "gpu", backend="sycl", name="sycl:gpu:0")])
     assert select().name == "opencl:gpu:1"
     assert select("gpu").name == "opencl:gpu:1"
     assert select("sycl").name == "sycl:gpu:0"
-    monkeypatch.setattr(opencl, "discover", list)
+    monkeypatch.setattr(DRIVERS["opencl"], "discover", list)
     assert select().name == "sycl:gpu:0"
 
 
@@ -418,8 +421,8 @@ def both_drivers(machine, monkeypatch):
     """The same machine with two devices of Level Zero."""
     gpu = device("Level Zero", "gpu", backend="level_zero", name="level_zero:gpu:0")
     npu = device("Level Zero", "accelerator", False, backend="level_zero", name="level_zero:accelerator:0")
-    monkeypatch.setattr(levelzero, "discover", lambda: [gpu, npu])
-    monkeypatch.setattr(levelzero, "absence", lambda: "")
+    monkeypatch.setattr(DRIVERS["level_zero"], "discover", lambda: [gpu, npu])
+    monkeypatch.setattr(DRIVERS["level_zero"], "absence", lambda: "")
 
 
 @pytest.mark.parametrize(
@@ -448,10 +451,12 @@ def test_a_driver_that_is_not_asked_for_is_not_started(machine, monkeypatch):
     def start():
         pytest.fail("it was started")
 
-    monkeypatch.setattr(levelzero, "discover", start)
+    monkeypatch.setattr(DRIVERS["level_zero"], "discover", start)
     assert select("opencl").name == "opencl:gpu:1"
-    monkeypatch.setattr(opencl, "discover", start)
-    monkeypatch.setattr(levelzero, "discover", lambda: [device("", "gpu", backend="level_zero", name="mine")])
+    monkeypatch.setattr(DRIVERS["opencl"], "discover", start)
+    monkeypatch.setattr(
+        DRIVERS["level_zero"], "discover", lambda: [device("", "gpu", backend="level_zero", name="mine")]
+    )
     assert select("level_zero:gpu").name == "mine"
 
 
@@ -464,8 +469,8 @@ def test_level_zero_where_there_is_none_says_what_to_install(machine, words):
 
 
 def test_where_there_is_nothing_each_driver_says_why(machine, monkeypatch):
-    monkeypatch.setattr(opencl, "discover", list)
-    monkeypatch.setattr(opencl, "absence", lambda: "no OpenCL driver: install that")
+    monkeypatch.setattr(DRIVERS["opencl"], "discover", list)
+    monkeypatch.setattr(DRIVERS["opencl"], "absence", lambda: "no OpenCL driver: install that")
     for words in (None, "level_zero", "opencl:gpu"):
         with pytest.raises(DeviceNotFoundError) as error:
             select(words)

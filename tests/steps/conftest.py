@@ -1,7 +1,7 @@
 import pytest
 
 import forebay as ps
-from forebay.queues.selection import select
+from forebay.queues.drivers.selection import select
 from tests.drivers.levelzero import validation
 from tests.helpers.observer import observe, watch
 
@@ -34,7 +34,7 @@ def recordings(request, watched):
     if request.param != "clones":
         yield request.param
         return
-    from forebay.queues.opencl import operations
+    from forebay.queues.drivers.opencl import operations
     from tests.observers import recordings
 
     recordings.install(operations.table_address(), False)

@@ -4,8 +4,8 @@ import gc
 import pytest
 
 import forebay as ps
-from forebay.queues import selection
 from forebay.queues.device import open_devices
+from forebay.queues.drivers import selection
 from tests.helpers.observer import observe
 from tests.ordering.program import SOURCE
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay.queues.levelzero.loader import result_name
+from forebay.queues.drivers.levelzero.loader import result_name
 
 from .test_faults import CODES, OF_CONTEXTS, fail_each
 

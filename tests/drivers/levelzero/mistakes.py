@@ -14,7 +14,7 @@ from ctypes import Structure, byref, c_size_t, c_uint32, c_uint64, c_void_p
 import pytest
 
 import forebay as ps
-from forebay.queues.selection import select
+from forebay.queues.drivers.selection import select
 from tests.helpers.spirv import fill_module
 from tests.observers import levelzero as observer
 

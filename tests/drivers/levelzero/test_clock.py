@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay.queues.levelzero.operations import ticks_between
+from forebay.queues.drivers.levelzero.operations import ticks_between
 
 BITS_32 = (1 << 32) - 1
 BITS_64 = (1 << 64) - 1

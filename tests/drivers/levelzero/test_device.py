@@ -8,9 +8,9 @@ import pytest
 import forebay as ps
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError, NotSupportedError, OutOfMemoryError
+from forebay.queues.drivers.levelzero import ocloc, programs
+from forebay.queues.drivers.selection import DRIVERS
 from forebay.queues.kernels import cache as binary_cache
-from forebay.queues.levelzero import discovery as platforms
-from forebay.queues.levelzero import ocloc, programs
 from tests.helpers.spirv import fill_module
 
 pytestmark = pytest.mark.needs("null hardware")
@@ -20,13 +20,13 @@ SOURCE = "kernel void fill(global int *values, int value) { values[get_global_id
 
 @pytest.fixture
 def info():
-    return next(device for device in platforms.discover() if device.usable)
+    return next(device for device in DRIVERS["level_zero"].discover() if device.usable)
 
 
 @pytest.fixture
 def open_device(info):
     """``open_device(field=value, …)``: the driver's side of a device that reports these values."""
-    from forebay.queues.levelzero.device import LevelZeroDevice
+    from forebay.queues.drivers.levelzero.device import LevelZeroDevice
 
     def open_device(**changes):
         return LevelZeroDevice(dataclasses.replace(info, native=dataclasses.replace(info.native, **changes)))

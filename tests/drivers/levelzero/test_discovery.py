@@ -8,8 +8,8 @@ import struct
 import pytest
 
 from forebay.core.errors import DriverError, NotSupportedError
-from forebay.queues.levelzero import descriptors, loader
-from forebay.queues.levelzero import discovery as platforms
+from forebay.queues.drivers.levelzero import descriptors, loader
+from forebay.queues.drivers.levelzero import discovery as platforms
 from forebay.spirv import declarations
 from tests import null_levelzero
 from tests.helpers.processes import output_of
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.needs("no chosen device")
 # Prints what discovery finds once {before} has put its own functions into `ze`, and what it made and did not destroy.
 REPORT = """
 import ctypes, dataclasses, json
-from forebay.queues.levelzero import discovery as platforms
-from forebay.queues.levelzero import loader
+from forebay.queues.drivers.levelzero import discovery as platforms
+from forebay.queues.drivers.levelzero import loader
 
 ze = loader.load()
 alive = []
@@ -49,7 +49,7 @@ def fails(code):
     return lambda *arguments: code
 
 {before}
-found = platforms.look(ze)
+found = platforms.look_with(ze)
 devices = [dataclasses.asdict(d) | {{"native": None}} for d in found.devices]
 natives = [d.native and dataclasses.asdict(d.native) | {{"uuid": d.native.uuid.hex()}} for d in found.devices]
 print(json.dumps([devices, natives, found.absence, alive]))
@@ -141,20 +141,17 @@ def test_the_probe_is_a_whole_module_with_one_kernel():
 
 
 WITHOUT_LOADER = """
-from forebay.queues.levelzero import discovery as platforms
-from forebay.queues.levelzero import loader
+from forebay.queues.drivers.levelzero import loader
 loader.LIBRARY = "libze_loader_that_is_not_there.so.1"
-from forebay.queues.opencl import discovery as opencl
-from forebay.queues.sycl import discovery as sycl
-from forebay.queues.selection import devices, select
+from forebay.queues.drivers.selection import DRIVERS, devices, select
 from forebay import Error
-assert platforms.discover() == []
-assert devices() == [*opencl.discover(), *sycl.discover()]
-print(platforms.absence())
+assert DRIVERS["level_zero"].discover() == []
+assert devices() == [*DRIVERS["opencl"].discover(), *DRIVERS["sycl"].discover()]
+print(DRIVERS["level_zero"].absence())
 try:
     select("level_zero")
 except Error as error:
-    assert platforms.absence() in str(error)
+    assert DRIVERS["level_zero"].absence() in str(error)
 else:
     raise AssertionError
 """
@@ -170,7 +167,7 @@ def test_a_library_that_is_no_loader(monkeypatch):
     monkeypatch.setattr(loader, "LIBRARY", "libc.so.6")
     if os.name != "posix":
         pytest.skip("no libc.so.6")
-    devices, absence = platforms._look_once()
+    devices, absence = platforms.look()
     assert devices == []
     assert "zeInit failed" in absence
 
@@ -188,13 +185,13 @@ def test_a_render_node_that_may_not_be_opened_is_named(tmp_path, monkeypatch):
 def test_importing_loads_no_loader():
     code = """
 from pathlib import Path
-from forebay.queues.levelzero import discovery as platforms
+from forebay.queues.drivers.selection import DRIVERS
 
 def loaded():
     return "libze_loader" in Path("/proc/self/maps").read_text()
 
 before = loaded()
-platforms.discover()
+DRIVERS["level_zero"].discover()
 print(before, loaded())
 """
     assert output_under_driver(code) == "False True\n"
@@ -238,7 +235,7 @@ def test_two_devices_have_two_names_and_are_selected_by_them():
     assert natives[0]["uuid"] != natives[1]["uuid"]
     assert natives[0]["driver"] == natives[1]["driver"]
     code = """
-from forebay.queues.selection import devices, select
+from forebay.queues.drivers.selection import devices, select
 first, second = devices()[:2]
 assert (first.name, second.name) == ("level_zero:gpu:0", "level_zero:gpu:1")
 assert select("level_zero") is select("gpu") is select() is first
@@ -251,26 +248,27 @@ print("selected")
 def test_it_is_looked_at_once_whatever_the_number_of_threads():
     code = """
 import threading
-from forebay.queues.levelzero import discovery as platforms
-from forebay.queues.levelzero import loader
+from forebay.queues.drivers.selection import DRIVERS
+from forebay.queues.drivers.levelzero import loader
 loads, real = [], loader.load
 loader.load = lambda: loads.append(1) or real()
 seen = []
-threads = [threading.Thread(target=lambda: seen.append(platforms.discover())) for _ in range(8)]
+threads = [threading.Thread(target=lambda: seen.append(DRIVERS["level_zero"].discover())) for _ in range(8)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
 assert len(seen) == 8
 assert len(seen[0]) == 1
 assert all(found[0] is seen[0][0] for found in seen)
 assert len(loads) == 1
-print(platforms.absence())
+print(DRIVERS["level_zero"].absence())
 """
     assert output_under_driver(code) == "\n"
 
 
 def test_the_validation_layer_finds_nothing_wrong():
     done = under_driver(
-        "from forebay.queues.levelzero.discovery import discover; print(len(discover()))", validate=True
+        "from forebay.queues.drivers.selection import DRIVERS; print(len(DRIVERS['level_zero'].discover()))",
+        validate=True,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["1"]
@@ -297,11 +295,11 @@ def test_a_loader_without_a_driver_says_which_one_it_was_told_to_use(name):
 def test_a_driver_without_a_gpu():
     code = """
 import os
-from forebay.queues.levelzero import discovery as platforms
+from forebay.queues.drivers.selection import DRIVERS
 os.environ.pop("ZE_ENABLE_ALT_DRIVERS")  # changes only the message: the loader has read it by now
-print(platforms.absence())
+print(DRIVERS["level_zero"].absence())
 """
-    loaded = "from forebay.queues.levelzero import loader; ze = loader.load(); ze.result('zeInit', 0)\n"
+    loaded = "from forebay.queues.drivers.levelzero import loader; ze = loader.load(); ze.result('zeInit', 0)\n"
     absence = output_under_driver(loaded + code, NEOReadDebugKeys=None)
     assert "no Level Zero device was found" in absence
     assert "libze-intel-gpu1" in absence or "render" in absence
@@ -309,10 +307,8 @@ print(platforms.absence())
 
 def test_opencl_is_there_without_a_level_zero_driver():
     code = """
-from forebay.queues.opencl import discovery as opencl
-from forebay.queues.sycl import discovery as sycl
-from forebay.queues.selection import devices
-assert devices() == [*opencl.discover(), *sycl.discover()]
+from forebay.queues.drivers.selection import DRIVERS, devices
+assert devices() == [*DRIVERS["opencl"].discover(), *DRIVERS["sycl"].discover()]
 print("same")
 """
     assert output_under_driver(code, ZE_ENABLE_ALT_DRIVERS="/no/such.so") == "same\n"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import forebay as ps
-from forebay.queues.levelzero.loader import result_name
+from forebay.queues.drivers.levelzero.loader import result_name
 from tests.helpers.observer import Calls
 from tests.ordering.program import SOURCE
 

@@ -6,7 +6,7 @@ import pytest
 
 from forebay.core.driver import DeviceInfo
 from forebay.core.errors import NotSupportedError
-from forebay.queues.levelzero import ocloc
+from forebay.queues.drivers.levelzero import ocloc
 from tests.helpers.processes import output_of
 
 from .children import output_under_driver
@@ -18,10 +18,10 @@ COMPILE = """
 import dataclasses, json, sys
 from forebay.spirv import declarations
 from forebay.core.errors import Error
-from forebay.queues.levelzero import discovery as platforms
-from forebay.queues.levelzero import ocloc
+from forebay.queues.drivers.selection import DRIVERS
+from forebay.queues.drivers.levelzero import ocloc
 
-info = platforms.discover()[0]
+info = DRIVERS["level_zero"].discover()[0]
 
 def compiled(source, *options, **native):
     device = dataclasses.replace(info, native=dataclasses.replace(info.native, **native))
@@ -189,5 +189,5 @@ class Native:
 
 
 def test_importing_loads_no_compiler():
-    code = "from forebay.queues.levelzero import ocloc; print(ocloc._library)"
+    code = "from forebay.queues.drivers.levelzero import ocloc; print(ocloc._library)"
     assert output_of("-c", code) == "None\n"

@@ -31,7 +31,7 @@ from ctypes import byref, c_uint32, c_void_p
 
 import pytest
 
-from forebay.queues.levelzero.loader import Described, HEAD
+from forebay.queues.drivers.levelzero.loader import Described, HEAD
 
 ze = ctypes.CDLL("libze_loader.so.1")
 

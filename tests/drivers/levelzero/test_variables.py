@@ -60,7 +60,7 @@ def test_the_answers_of_a_cold_and_of_a_warm_start_are_the_same(opened, monkeypa
 def test_a_program_without_variables_is_compiled_without_the_option(opened, monkeypatch, tmp_path):
     monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path))
     seen = []
-    from forebay.queues.levelzero import programs
+    from forebay.queues.drivers.levelzero import programs
 
     build = programs.build_apart
     monkeypatch.setattr(programs, "build_apart", lambda *given: seen.append(given[3]) or build(*given))

@@ -9,14 +9,10 @@ import numpy as np
 
 from forebay.core.driver import (
     MOST_GROUPS,
-    DeviceInfo,
-    Discovery,
     DriverDevice,
-    Found,
     Language,
     Limits,
     Natives,
-    numbered,
 )  # fmt: skip
 from forebay.core.errors import BuildError, OutOfMemoryError
 from forebay.queues.kernels.parameters import read_parameter
@@ -169,22 +165,3 @@ class Device(DriverDevice):
 
     def is_out_of_memory(self, code):
         return operations.ERRORS.get(code) == "OUT_OF_MEMORY"
-
-
-def look():
-    device = DeviceInfo(
-        "", "nothing", "custom", 0, "Nothing", "a model that executes nothing", "1.0", "1.0", 1, SIZE, native=LIMITS
-    )
-    return Found(numbered([device]), "")
-
-
-discovery = Discovery(look)
-open_device = Device
-
-
-def adopt_queue(thing, opened):
-    return None
-
-
-def adopt_device(thing, opened):
-    return None

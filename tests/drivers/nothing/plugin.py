@@ -3,7 +3,7 @@
 ``FOREBAY_DEVICE=nothing python -m pytest -p tests.drivers.nothing.plugin tests/ordering`` runs those tests on it.
 """
 
-from forebay.queues.selection import DRIVERS
-from tests.drivers import nothing
+from forebay.queues.drivers.selection import DRIVERS
+from tests.drivers.nothing.driver import Nothing
 
-DRIVERS["nothing"] = nothing
+DRIVERS["nothing"] = Nothing()

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import forebay as ps
-from forebay.queues.selection import DRIVERS
-from tests.drivers import nothing
+from forebay.queues.drivers.selection import DRIVERS
+from tests.drivers.nothing.driver import Nothing
 from tests.helpers import processes
 from tests.observers import nothing as observer
 from tests.ordering import mixed, program
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.needs("no chosen device", "no validation layer")
 @pytest.fixture(scope="module", autouse=True)
 def known():
     """The one line in `selection.py`."""
-    with mock.patch.dict(DRIVERS, nothing=nothing):
+    with mock.patch.dict(DRIVERS, nothing=Nothing()):
         yield
 
 

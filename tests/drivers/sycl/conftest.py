@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import forebay as ps
-from forebay.queues.selection import devices
+from forebay.queues.drivers.selection import devices
 
 SOURCE = """
 kernel void step(global uint *a, uint n) {

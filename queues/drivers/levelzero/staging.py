@@ -1,0 +1,64 @@
+"""Host memory for staging copies: for a copy from pageable memory the driver would make the calling thread wait."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from forebay.queues.drivers.levelzero.objects import DeviceHandle, ZeMemory
+
+SMALLEST = 1 << 12
+KEPT = 64 << 20  # the pool keeps at most this many bytes for the next copies
+
+
+class StagingPool:
+    """Blocks of host memory, in powers of two. A block is used again once its array has no references left."""
+
+    def __init__(self, device: DeviceHandle) -> None:
+        self._device = device
+        self._idle: dict[int, list[ZeMemory]] = defaultdict(list)
+        self._kept = 0
+        self._lock = threading.RLock()  # the collector may run `give_back` while this thread is in `take`
+
+    def take(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """An array of `nbytes` bytes, contents unspecified, which the device can read and write directly.
+
+        Raises
+        ------
+        OutOfMemoryError
+        """
+        if nbytes == 0:
+            return np.empty(0, np.uint8)
+        size = max(SMALLEST, 1 << (nbytes - 1).bit_length())
+        with self._lock:
+            idle = self._idle[size]
+            memory = idle.pop() if idle else None
+            self._kept -= size if memory is not None else 0
+        return np.asarray(_Block(self, memory or ZeMemory(self._device, size, "host")))[:nbytes]
+
+    def give_back(self, memory: ZeMemory) -> None:
+        """Keep a block for the next copy, unless the pool keeps too much already."""
+        with self._lock:
+            if self._kept + memory.nbytes <= KEPT:
+                self._idle[memory.nbytes].append(memory)
+                self._kept += memory.nbytes
+
+
+class _Block:
+    """Gives its memory back when the last array made from it is gone."""
+
+    def __init__(self, pool: StagingPool, memory: ZeMemory) -> None:
+        self._pool = pool
+        self._memory = memory
+        self.__array_interface__ = {
+            "shape": (memory.nbytes,),
+            "typestr": "|u1",
+            "data": (memory.address, False),
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        self._pool.give_back(self._memory)

@@ -1,0 +1,1 @@
+"""The OpenCL driver. Only this package deals with `cl_command_queue` and the like."""

@@ -1,0 +1,199 @@
+"""The SYCL side of the table of operations (`forebay.core.driver`)."""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy
+from libcpp.atomic cimport memory_order_acquire
+
+from forebay.core.driver cimport (
+    DONE, NOT_YET, Answer, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake, no_waits
+)
+from forebay.queues.drivers.sycl.calls cimport (
+    COMPLETE, FAILED, GATE_FAILED, CALL_Event_GetCommandExecutionStatus, CALL_Event_GetProfilingInfoEnd,
+    CALL_Event_Wait, failure, sycl
+)
+from forebay.queues.drivers.sycl.gates cimport (
+    BARRIER, COPY, ENDED_BADLY, FILL, LAUNCH, PENDING, SyclCommand, SyclEvent, SyclQueue, await_given, await_submitted,
+    delete_queue, drop_event, give, hold_queue, open_event, read_waits, retain_event
+)
+from forebay.queues.drivers.sycl.kernels cimport SyclKernel, delete_kernel, set_address, set_bytes
+from forebay.queues.drivers.sycl.objects cimport SyclContext
+from forebay.queues.drivers.sycl.submission cimport submit_barrier, submit_kernel
+
+
+cdef Status launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) noexcept nogil:
+    cdef SyclCommand command
+    cdef void* event = NULL
+    cdef Status status
+    if not (<SyclQueue*> queue).held.load(memory_order_acquire) and (waits.count == 0 or read_waits(&waits)):
+        status = submit_kernel((<SyclQueue*> queue).queue, <SyclKernel*> kernel, geometry, waits, &event)
+        if status == 0:
+            sycl.Event_Delete(event)  # dpctl makes an event for every launch
+        return status
+    command.kind = LAUNCH
+    command.kernel = <SyclKernel*> kernel
+    command.geometry = geometry[0]
+    return give(<SyclQueue*> queue, &command, waits, NULL)
+
+
+cdef Status set_pointer(void* kernel, uint32_t index, const Memory* memory) noexcept nogil:
+    set_address(<SyclKernel*> kernel, index, memory)
+    return 0
+
+
+cdef Status set_value(void* kernel, uint32_t index, size_t size, const void* value) noexcept nogil:
+    return set_bytes(<SyclKernel*> kernel, index, size, value)
+
+
+cdef Status copy(
+    void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    cdef SyclCommand command
+    command.kind = COPY
+    command.to = <void*> <uintptr_t> to.address
+    command.source = <const void*> <uintptr_t> source.address
+    command.nbytes = nbytes
+    return give(<SyclQueue*> queue, &command, waits, event)
+
+
+cdef Status fill(
+    void* queue, const Memory* to, const void* pattern, size_t pattern_size, size_t nbytes, Waits waits, void** event
+) noexcept nogil:
+    cdef SyclCommand command
+    command.kind = FILL
+    command.to = <void*> <uintptr_t> to.address
+    command.nbytes = nbytes
+    command.pattern_size = pattern_size
+    memcpy(command.pattern, pattern, pattern_size)
+    return give(<SyclQueue*> queue, &command, waits, event)
+
+
+cdef Status marker(void* queue, Waits waits, int use, void** event) noexcept nogil:
+    cdef SyclCommand command
+    command.kind = BARRIER
+    return give(<SyclQueue*> queue, &command, waits, event)
+
+
+cdef Status barrier(void* queue, Waits waits) noexcept nogil:
+    cdef SyclCommand command
+    command.kind = BARRIER
+    return give(<SyclQueue*> queue, &command, waits, NULL)
+
+
+cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
+    return hold_queue(<SyclQueue*> queue, waits, wake, data, <SyclEvent**> gate)
+
+
+cdef Status open_gate(void* gate, bint failed) noexcept nogil:
+    open_event(<SyclEvent*> gate, failed)
+    return 0
+
+
+cdef Status await_event(void* event) noexcept nogil:
+    """Wait, and ask whether it is over: dpctl returns from a wait that has thrown as from any other."""
+    sycl.Event_Wait(event)
+    return 0 if status_of(event) == DONE else failure(CALL_Event_Wait)
+
+
+cdef Status finish(void* queue) noexcept nogil:
+    """Wait for a barrier: it can be asked afterwards, unlike a queue."""
+    cdef void* last = NULL
+    cdef Status status
+    await_given(<SyclQueue*> queue)
+    status = submit_barrier((<SyclQueue*> queue).queue, no_waits(), &last)
+    if status == 0:
+        status = await_event(last)
+        sycl.Event_Delete(last)
+    if status == 0 and (<SyclQueue*> queue).failed.exchange(False):
+        return failure(GATE_FAILED)
+    return status
+
+
+cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
+    """Join several events by a barrier on the context's out-of-order queue, and wait only for the barrier."""
+    cdef void* joined = NULL
+    cdef Status status = 0
+    cdef size_t i
+    for i in range(events.count):
+        if await_submitted(<SyclEvent*> events.events[i]) == ENDED_BADLY:
+            status = failure(GATE_FAILED)
+    if status != 0:
+        return status
+    read_waits(&events)
+    if events.count == 1:
+        return await_event(events.events[0])
+    if events.count > 1:
+        status = submit_barrier((<SyclContext*> context).joining, events, &joined)
+        if status == 0:
+            status = await_event(joined)
+            sycl.Event_Delete(joined)
+    return status
+
+
+cdef Answer event_status(void* event) noexcept nogil:
+    cdef int state = (<SyclEvent*> event).state.load(memory_order_acquire)
+    if state == PENDING:
+        return NOT_YET
+    if state == ENDED_BADLY:
+        return FAILED
+    return DONE if (<SyclEvent*> event).event == NULL else status_of((<SyclEvent*> event).event)
+
+
+cdef Answer status_of(void* event) noexcept nogil:
+    """Ask SYCL. A command that failed on the device is not told from a query that did."""
+    cdef int state = sycl.Event_GetCommandExecutionStatus(event)
+    if state == 0:  # dpctl returns this after an exception
+        return failure(CALL_Event_GetCommandExecutionStatus)
+    return DONE if state == COMPLETE else NOT_YET
+
+
+cdef Status elapsed(void* first, void* second, double* nanoseconds) noexcept nogil:
+    cdef uint64_t begin = sycl.Event_GetProfilingInfoEnd((<SyclEvent*> first).event)
+    cdef uint64_t end = sycl.Event_GetProfilingInfoEnd((<SyclEvent*> second).event) if begin else 0
+    nanoseconds[0] = <double> <int64_t> (end - begin)
+    return 0 if end else failure(CALL_Event_GetProfilingInfoEnd)
+
+
+cdef Status bridge(void* context, void* event, void** bridged) noexcept nogil:
+    """SYCL can wait for events of other contexts, so the event is its own bridge."""
+    retain_event(<SyclEvent*> event)
+    bridged[0] = event
+    return 0
+
+
+cdef void release_event(void* event) noexcept nogil:
+    drop_event(<SyclEvent*> event)
+
+
+cdef void release_kernel(void* kernel) noexcept nogil:
+    delete_kernel(<SyclKernel*> kernel)
+
+
+cdef void release_queue(void* queue) noexcept nogil:
+    delete_queue(<SyclQueue*> queue)
+
+
+cdef Driver table  # entries that are not set are NULL
+table.scopes_matter = False
+table.finish_tells_old_failures = True
+table.launch = launch
+table.set_pointer = set_pointer
+table.set_value = set_value
+table.copy = copy
+table.fill = fill
+table.marker = marker
+table.barrier = barrier
+table.hold = hold
+table.open_gate = open_gate
+table.finish = finish
+table.wait_events = wait_events
+table.event_status = event_status
+table.elapsed = elapsed
+table.bridge = bridge
+table.release_event = release_event
+table.release_kernel = release_kernel
+table.release_queue = release_queue
+
+
+def table_address() -> int:
+    """The address of the table of operations. The Device hands it to its queues."""
+    return <uintptr_t> &table
