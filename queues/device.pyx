@@ -48,6 +48,7 @@ from forebay.core.driver import Adopted, DeviceInfo
 from forebay.core.errors import (
     ArgumentTypeError, DeviceLostError, DriverError, Error, InvalidArgumentError, NotSupportedError, OutOfMemoryError
 )
+from forebay.core.kinds import AnyDevice, be
 from forebay.core.process import (
     closed_error, end_calls, finished_before_exit, note_drivers, on_host_thread, refuse_on_host_thread
 )
@@ -907,6 +908,8 @@ def _leave_all_to_parent() -> None:
         for device in list(_live):
             (<Device> device).leave_all_to_parent()
 
+
+be(AnyDevice, Device)
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_all_to_parent)

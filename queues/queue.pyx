@@ -33,6 +33,7 @@ from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
 from forebay.core.errors import (
     ArgumentTypeError, CaptureError, CaptureUnsupportedError, ClosedError, InvalidArgumentError
 )
+from forebay.core.kinds import AnyQueue, be
 from forebay.core.process import refuse_on_host_thread
 from forebay.queues.capture_rules import captures_that_bar_null, refuse_null, refuse_unsafe
 
@@ -638,3 +639,6 @@ cdef class Queue:
     def __repr__(self) -> str:
         kind = "null queue" if self.state.is_null else "queue" if self.state.blocking else "non-blocking queue"
         return f"<forebay.Queue: {kind} {self.id} of {self.device.name}>"
+
+
+be(AnyQueue, Queue)

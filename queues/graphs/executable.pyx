@@ -30,6 +30,7 @@ from forebay.sync.ordering cimport make_room, wait_for_point
 from forebay.core.errors import (
     ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
 )
+from forebay.core.kinds import AnyGraph
 from forebay.queues.graphs.lanes import BRANCHES, LANES, segments_of
 from forebay.queues.graphs.lifetimes import Lifetimes
 from forebay.queues.graphs.shape import check_same_shape, direction_of, serial_order, shape_of
@@ -350,7 +351,7 @@ cdef class ExecutableGraph:
             For what is no graph.
         """
         self._check_open()
-        if not hasattr(graph, "debug_dot"):
+        if not isinstance(graph, AnyGraph):
             raise ArgumentTypeError(f"update() needs a Graph, not {type(graph).__name__}")
         graph._check_complete()
         if graph.device._context is not self.device._context:

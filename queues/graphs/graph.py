@@ -16,6 +16,7 @@ from forebay.core.errors import (
     InvalidArgumentError,
     NotSupportedError,
 )
+from forebay.core.kinds import AnyGraph, be
 from forebay.queues.graphs.executable import ExecutableGraph
 from forebay.queues.graphs.memory import GraphMemory, Reserved, ancestors
 from forebay.queues.graphs.shape import serial_order
@@ -450,3 +451,6 @@ class Graph:
     def __repr__(self) -> str:
         state = "closed" if self.closed else "being captured" if self._captured else f"{len(self._nodes)} nodes"
         return f"<forebay.Graph {self.id}, {state}, on {self.device.name}>"
+
+
+be(AnyGraph, Graph)

@@ -19,6 +19,7 @@ from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, h
 from forebay.queues.memory.waits cimport wait_for_uses
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
+from forebay.core.kinds import AnyBuffer, AnyQueue, be
 from forebay.queues.memory.shapes import element_code, read_dtype, read_shape
 from forebay.queues.memory.strided import StridedView, part_of
 
@@ -495,7 +496,7 @@ cdef class Buffer:
             current = self.device.current_queue
             getattr(current, order)(self)
             return current
-        if not hasattr(type(queue), "copy") or not hasattr(type(queue), "finish"):
+        if not isinstance(queue, AnyQueue):
             raise ArgumentTypeError(
                 f"the queue to copy on is a Queue, not {type(queue).__name__}; queue.copy(dst, src) copies to another")
         return queue
@@ -514,3 +515,6 @@ cdef class Buffer:
     def __repr__(self) -> str:
         state = " closed" if self.allocation.closed else ""
         return f"<forebay.Buffer {self.shape} {self.dtype} on {self.device.name}{state}>"
+
+
+be(AnyBuffer, Buffer)

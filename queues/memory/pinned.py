@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
+from forebay.core.kinds import AnyDevice
 from forebay.core.process import finished_before_exit
 from forebay.queues.memory.shapes import ShapeLike, read_dtype, read_shape
 
@@ -60,7 +61,7 @@ def host_empty(
     """
     if device is None:
         device = _latest()
-    elif not hasattr(type(device), "null_queue"):
+    elif not isinstance(device, AnyDevice):
         raise ArgumentTypeError(f"host_empty: device is a Device, not {type(device).__name__}")
     device._check_open()
     element = read_dtype(dtype)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, OutOfRangeError
+from forebay.core.kinds import AnyBuffer
 from forebay.queues.memory.shapes import check_copied
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ class StridedView:
     def __init__(
         self, base: Any = None, start: int = 0, shape: tuple[int, ...] = (), strides: tuple[int, ...] = ()
     ) -> None:
-        if not hasattr(type(base), "to_pyopencl"):
+        if not isinstance(base, AnyBuffer):
             raise ArgumentTypeError("a StridedView is part of a Buffer: buf[::2]")
         self._base: Buffer = base
         self._start = start
@@ -241,7 +242,7 @@ class StridedView:
 
     def set(self, host: ArrayLike, queue: Queue | None = None) -> None:
         """Copy `host`, converted and broadcast, or a Buffer, to the device: `queue` is as in `Buffer.set`."""
-        on_device = hasattr(type(host), "to_pyopencl") or isinstance(host, StridedView)
+        on_device = isinstance(host, (AnyBuffer, StridedView))
         if queue is None and on_device:
             self.device.current_queue._come_after_writers(getattr(host, "_base", host))  # type: ignore[arg-type]
         queue = self._queue(queue, "_come_after_uses")
@@ -335,9 +336,9 @@ def copy_strided(queue: Queue, to: Any, source: Any) -> None:
     InvalidArgumentError, ArgumentTypeError
         When shape or element size differ, or the elements are numbers of two types.
     """
-    if not hasattr(type(to), "_check_open") and not isinstance(to, StridedView):
+    if not isinstance(to, (AnyBuffer, StridedView)):
         raise ArgumentTypeError("copy of strided memory to the host: use view.get(out=array), which waits")
-    if not hasattr(type(source), "_check_open") and not isinstance(source, StridedView):
+    if not isinstance(source, (AnyBuffer, StridedView)):
         to.set(source, queue)
         return
     check_copied(to, source)
