@@ -1,7 +1,11 @@
 """Changing what a graph launches without recording it anew."""
 
+from libc.stdint cimport uint64_t
+
 from forebay.queues.graphs.replay cimport Replay
 from forebay.queues.graphs.sizes cimport Sizes
 
 
-cdef Replay change_one(list replays, Sizes sizes)
+cdef Replay replay_for(Replay last, list spares, Sizes sizes)
+cdef bint is_time_for_one_by_one(uint64_t recorded, list replays)
+cdef list spares_of(list replays)

@@ -1,7 +1,8 @@
-"""Changes the launches in a replay of a graph, where the driver can change what it has recorded.
+"""Changes the launches in a replay of a graph: what differs, and nothing else.
 
-Only a replay that nobody launches and that does not run is changed. An executable that is changed while it runs has two
-or three replays, which take turns.
+Launches that are submitted one by one have other arguments from then on, each with a kernel object of its own. Those of
+a recording are changed where the driver can do that, and only while the replay does not run: an executable that is
+changed while it runs has two or three replays then, which take turns. Nobody may be launching a replay meanwhile.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -10,11 +11,18 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, Change, Status
 from forebay.core.epochs cimport Epochs, completed_epoch, release_epochs, retain_epochs
-from forebay.core.plan cimport LOCAL, POINTER, PackedPointer, Parameter
+from forebay.core.plan cimport LOCAL, POINTER, PackedPointer, Parameter, Plan, set_changed_arguments
 from forebay.core.state cimport DeviceState
 from forebay.lifetimes.collection cimport reach_point
-from forebay.queues.graphs.replay cimport NOT_RECORDED, Prepared, Replay, note_works
-from forebay.queues.graphs.work cimport KernelWork
+from forebay.queues.graphs.prepared cimport Prepared
+from forebay.queues.graphs.replay cimport NO_LAUNCH, Replay, add_plan, has_room, note_works
+from forebay.queues.graphs.submission cimport RECORDED
+from forebay.queues.graphs.work cimport KernelWork, Work
+
+cdef enum:
+    MOST_SPARES = 3  # replays of an executable beside the one that is launched next
+    MOST_RECORDED = 2  # that are made because works were replaced, before there is one without recordings
+    MOST_REPEATS = 8  # launches with nothing changed of a replay that submits them one by one
 
 
 cdef bint is_changeable(KernelWork work):
@@ -25,8 +33,6 @@ cdef bint can_become(KernelWork work, KernelWork other):
     """Return whether a recorded launch can be changed to the other: in its arguments and groups, not in its block."""
     cdef const Parameter* parameter
     cdef Py_ssize_t i
-    if work.kernel is not other.kernel or not is_changeable(work) or not is_changeable(other):
-        return False
     for i in range(3):
         if work.geometry.block[i] != other.geometry.block[i]:
             return False
@@ -39,17 +45,31 @@ cdef bint can_become(KernelWork work, KernelWork other):
     return True
 
 
-cdef bint fits(Replay replay, tuple works):
+cdef bint is_recorded(Prepared prepared, size_t node):
+    return prepared.submission.steps[prepared.step_of[node]].kind == RECORDED
+
+
+cdef bint fits(Replay replay, tuple works, bint* recorded):
+    """Return whether the replay can be changed to do these works; `recorded` is set where it must not run meanwhile."""
     cdef Prepared prepared = replay.prepared
+    cdef tuple before = replay.works
+    cdef KernelWork work, other
     cdef size_t i
-    if not prepared.changeable or replay.users or replay.works is None or replay.lifetimes is not None:
+    recorded[0] = False
+    if replay.users or before is None or replay.lifetimes is not None:
         return False
     for i in range(<size_t> len(works)):
-        if works[i] is not replay.works[i] and (
-            type(works[i]) is not KernelWork or type(replay.works[i]) is not KernelWork
-            or prepared.command_of[i] == NOT_RECORDED or not can_become(replay.works[i], works[i])
-        ):
+        if works[i] is before[i]:
+            continue
+        if type(works[i]) is not KernelWork or type(before[i]) is not KernelWork or prepared.command_of[i] == NO_LAUNCH:
             return False
+        work, other = before[i], works[i]
+        if work.kernel is not other.kernel or not is_changeable(work) or not is_changeable(other):
+            return False
+        if is_recorded(prepared, i):
+            recorded[0] = True
+            if not prepared.changeable or not can_become(work, other):
+                return False
     return True
 
 
@@ -98,39 +118,121 @@ cdef Status change_recordings(Prepared prepared, vector[vector[Change]]& changes
     return status
 
 
+cdef Status change_launch(Prepared prepared, size_t node, KernelWork work) except? -1:
+    """Let the launch of a node, which is in no recording, be this one."""
+    cdef uint64_t bytes_set = 0, bytes_skipped = 0
+    cdef uint32_t failed_at = 0
+    cdef size_t at = prepared.plan_of[node], command = prepared.command_of[node]
+    cdef Plan* plan
+    if prepared.sharers[at] == 1:
+        plan = prepared.plans[at]
+    else:
+        plan = add_plan(prepared, work)
+        prepared.sharers[at] -= 1
+        prepared.plan_of[node] = prepared.plans.size() - 1
+        prepared.submission.commands[command].kernel = plan.kernel
+    prepared.submission.commands[command].geometry = work.geometry
+    return set_changed_arguments(plan, work.packed.data(), &bytes_set, &bytes_skipped, &failed_at)
+
+
+cdef bint same_items(tuple one, tuple other):
+    cdef Py_ssize_t i
+    if len(one) != len(other):
+        return False
+    for i in range(len(one)):
+        if one[i] is not other[i]:
+            return False
+    return True
+
+
 cdef bint change(Replay replay, Sizes sizes) except -1:
     """Let the replay do these works. Returns False, and never uses it again, when the driver cannot."""
     cdef vector[vector[Change]] changes
     cdef Prepared prepared = replay.prepared
     cdef tuple works = replay.works
     cdef tuple others = sizes.works
-    cdef Status status
+    cdef bint same_memory = True
+    cdef Work work, other
+    cdef Status status = 0
     cdef size_t i, step, command
     changes.resize(prepared.submission.steps.size())
-    for i in range(<size_t> len(works)):
-        if works[i] is not others[i]:
-            command = prepared.command_of[i]
-            step = prepared.step_of[i]
-            add_changes(
-                works[i], others[i], <uint32_t> (command - prepared.submission.steps[step].first), changes[step])
-    replay.works = None  # so that nobody launches it while it is changed
+    replay.works = None  # so that nobody launches it while it is changed, nor after it was changed in part
     replay.users += 1
-    with nogil:
-        status = change_recordings(prepared, changes)
-    replay.users -= 1
+    try:
+        for i in range(<size_t> len(works)):
+            if works[i] is others[i]:
+                continue
+            work, other = works[i], others[i]
+            if same_memory:
+                same_memory = same_items(work.buffers, other.buffers) and same_items(work.writes, other.writes)
+            step, command = prepared.step_of[i], prepared.command_of[i]
+            if is_recorded(prepared, i):
+                add_changes(work, other, <uint32_t> (command - prepared.submission.steps[step].first), changes[step])
+            elif status == 0:
+                status = change_launch(prepared, i, other)
+        with nogil:
+            if status == 0:
+                status = change_recordings(prepared, changes)
+    finally:
+        replay.users -= 1
     if status != 0:
         prepared.changeable = False
         return False
     for i in range(<size_t> len(works)):
-        prepared.kept[i] = others[i]
-    note_works(replay, sizes)
+        if works[i] is not others[i]:
+            prepared.kept[i] = others[i]
+    if same_memory:
+        replay.sizes, replay.works = sizes, others
+    else:
+        note_works(replay, sizes)
     return True
 
 
 cdef Replay change_one(list replays, Sizes sizes):
     """Return one of these replays, changed to do the works that the sizes are about; None if none can be."""
     cdef Replay replay
+    cdef bint recorded
     for replay in replays:
-        if fits(replay, sizes.works) and is_idle(replay) and fits(replay, sizes.works) and change(replay, sizes):
+        # one that has these works already was found to have too little scratch, or far too much
+        if replay.works is sizes.works or not fits(replay, sizes.works, &recorded) or not has_room(replay, sizes):
+            continue
+        if recorded and not (is_idle(replay) and fits(replay, sizes.works, &recorded)):
+            continue
+        if change(replay, sizes):
             return replay
     return None
+
+
+cdef Replay replay_for(Replay last, list spares, Sizes sizes):
+    """Return a replay that does the works that the sizes are about; None if one is to be prepared.
+
+    Those that submit their launches one by one, though the driver records, serve while those with recordings run. They
+    are the dearer ones, so none is launched often in turn.
+    """
+    cdef Replay replay, found
+    found = change_one([each for each in (last, *spares) if not (<Replay> each).one_by_one], sizes)
+    if found is not None:
+        return found
+    for replay in (last, *spares):
+        if not replay.one_by_one:
+            continue
+        if replay.works is not sizes.works:
+            replay.repeats = 0
+            return change_one([replay], sizes)
+        replay.repeats += 1
+        if replay.repeats < MOST_REPEATS and has_room(replay, sizes):
+            replay.sizes = sizes
+            return replay
+    return None
+
+
+cdef bint is_time_for_one_by_one(uint64_t recorded, list replays):
+    """Return whether the replay that is prepared next submits its launches one by one."""
+    return recorded >= MOST_RECORDED and not any([each is not None and (<Replay> each).one_by_one for each in replays])
+
+
+cdef list spares_of(list replays):
+    """Return those that are worth being kept for their turn, of replays that are not launched next."""
+    cdef Replay replay
+    kept = [replay for replay in replays if replay.prepared.changeable or replay.one_by_one]
+    return kept[:MOST_SPARES]

@@ -16,11 +16,11 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Status
 from forebay.core.epochs cimport Lock, submitted_epoch
 from forebay.lifetimes.collection cimport collect_device
-from forebay.queues.graphs.changes cimport change_one
+from forebay.queues.graphs.changes cimport is_time_for_one_by_one, replay_for, spares_of
 from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, is_one_recording, new_replay
 from forebay.queues.graphs.sizes cimport Sizes, is_still, read_sizes
 from forebay.queues.graphs.submission cimport OUT_OF_DATE, submit_replay
-from forebay.queues.graphs.work cimport MemoryWork, Work
+from forebay.queues.graphs.work cimport KernelWork, MemoryWork, Work
 from forebay.queues.host_functions cimport Call, new_call, settle_call
 from forebay.queues.launch.scratch cimport check_guards, fill_guards
 from forebay.queues.memory.buffer cimport Buffer
@@ -51,10 +51,6 @@ if TYPE_CHECKING:
     from forebay.queues.memory.shapes import Grid
 
 
-cdef enum:
-    MOST_SPARES = 2
-
-
 cdef struct Point:
     uint64_t queue
     uint64_t epoch
@@ -79,11 +75,16 @@ cdef class ExecutableGraph:
     cdef readonly bint closed
     # Whoever replaces one of these keeps the old one until the new one is there: dropping it may run any code.
     cdef tuple works  # the nodes' works, or their replacements
+    cdef list latest  # the same, with those that were set since the last launch
+    cdef bint stale  # there are such
+    cdef bint measures  # some work has scratch whose size is read from buffers
     cdef Replay replay  # of works that may have been replaced since; None when it is closed
     cdef list spares  # other Replays, which take turns with that one when the works change
     cdef bint changes  # works were replaced, so recordings are made to be changed
+    cdef uint64_t recorded_anew  # so often, because works were replaced
     cdef list lanes  # Queues that only its launches use, beside the launch queue
     cdef tuple ordered  # the nodes it was made from
+    cdef dict places  # of these, by node
     cdef list shape
     cdef bint auto_free
     cdef object handing_out  # a lock for a launch that hands out memory; reentrant: the collector may run a launch
@@ -103,6 +104,7 @@ cdef class ExecutableGraph:
         ordered = serial_order(nodes)
         made.device = device
         made.ordered = tuple(ordered)
+        made.places = {node: at for at, node in enumerate(ordered)}
         made.shape = shape_of(ordered)
         made.auto_free = auto_free
         made.lanes = []
@@ -117,10 +119,20 @@ cdef class ExecutableGraph:
         Accesses().add(works)
         sizes = read_sizes(None, null_queue.state, works)
         replay = self.prepare(sizes)
-        _before = self.works, self.replay
+        latest = list(works)
+        _before = self.works, self.latest, self.replay
         self._check_open()
-        self.works, self.replay = works, replay
+        self.works, self.latest, self.stale, self.replay = works, latest, False, replay
+        self.measures = any([(<Work> work).measures for work in works])
         return 0
+
+    cdef tuple current(self):
+        """Return the works, once those that were set are among them."""
+        _before = self.works
+        if self.stale:
+            self.stale = False
+            self.works = tuple(self.latest)
+        return self.works
 
     cdef Replay prepare(self, Sizes sizes):
         """Make a replay with scratch of these sizes."""
@@ -134,12 +146,16 @@ cdef class ExecutableGraph:
         if any([type(work) is MemoryWork for work in sizes.works]):
             lifetimes = Lifetimes(ordered, sizes.works, self.auto_free)
         collect_device(null_queue.state.device)
-        branches = is_one_recording(self.device, null_queue.state.driver, sizes.works)
+        records = null_queue.state.driver.new_recording != NULL and lifetimes is None
+        one_by_one = records and is_time_for_one_by_one(self.recorded_anew, [self.replay, *self.spares])
+        self.recorded_anew += self.changes
+        branches = not one_by_one and is_one_recording(self.device, null_queue.state.driver, sizes.works)
         segments = segments_of(
             [dependencies for _, dependencies, _ in self.shape], [is_acting(work) for work in sizes.works],
             BRANCHES if branches else LANES)
         lanes = None if branches else self.lanes_of(segments)
-        replay = new_replay(self.device, null_queue.state, sizes, segments, lanes, self.replay, self.changes)
+        replay = new_replay(
+            self.device, null_queue.state, sizes, segments, lanes, self.replay, self.changes, one_by_one)
         replay.lifetimes = lifetimes
         replay.closings = closings
         return replay
@@ -157,20 +173,21 @@ cdef class ExecutableGraph:
 
     cdef Replay ready(self, Queue queue):
         """Return what to launch. Blocks when something has to be measured, on this queue."""
-        cdef tuple works = self.works
+        cdef tuple works = self.current()
         cdef Replay replay = self.replay
         cdef Sizes sizes
         if self.closed:
             self._check_open()
         self.check_open_buffers(works, replay)
-        if replay.works is works and replay.sizes.lasting and is_still(&replay.sizes.moment, queue.state.device):
+        same = replay.works is works and not replay.one_by_one
+        if same and replay.sizes.lasting and is_still(&replay.sizes.moment, queue.state.device):
             return replay
         sizes = read_sizes(queue, queue.state, works)
         _before = self.replay, replay.sizes
-        if replay.works is works and has_room(replay, sizes):
+        if same and replay.works is works and has_room(replay, sizes):
             replay.sizes = sizes
         else:
-            replay = change_one([replay, *self.spares], sizes)
+            replay = replay_for(replay, self.spares, sizes)
             if replay is None:
                 replay = self.prepare(sizes)
             if self.works is works and not self.closed:  # or the next launch prepares what has taken their place
@@ -179,11 +196,10 @@ cdef class ExecutableGraph:
         return replay
 
     cdef int take_turn(self, Replay replay) except -1:
-        """Make this the replay that is launched, and keep the last one, which may still run."""
+        """Make this the replay that is launched, and keep the others, which may still run."""
         _before = self.spares
         others = [each for each in (self.replay, *self.spares) if each is not replay]
-        spares = [each for each in others if (<Replay> each).prepared.changeable]
-        self.replay, self.spares = replay, spares[:MOST_SPARES]
+        self.replay, self.spares = replay, spares_of(others)
         return 0
 
     cdef int check_open_buffers(self, tuple works, Replay replay) except -1:
@@ -268,7 +284,7 @@ cdef class ExecutableGraph:
 
     cdef bint capture_into(self, object capture, Queue queue) except -1:
         """Make the works part of the queue's capture. Returns False when it has ended."""
-        works = self.works
+        works = self.current()
         self.check_buffers(works)
         if any([type(work) is MemoryWork for work in works]):
             raise NotSupportedError("a graph with nodes that allocate or free memory cannot be part of another one")
@@ -379,7 +395,7 @@ cdef class ExecutableGraph:
         kernel, grid, block, *args
             As for `Queue.launch`.
         """
-        self._set(node, "kernel", lambda: make_kernel(self.device, kernel, grid, block, args))
+        self.put(self.place_of(node, "kernel"), make_kernel(self.device, kernel, grid, block, args))
 
     def set_copy(self, node: Node, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
         """Change what a copy node copies, from the next launch on (HIP, hipGraphExecMemcpyNodeSetParams1D).
@@ -431,37 +447,52 @@ cdef class ExecutableGraph:
         self._set(node, "graph", lambda: graph._as_work(self.device))
 
     def _set(self, node: Node, kind: str, make: Callable[[], Work]) -> None:
-        """Replace the work of a node of this kind by the one that `make` returns. On an error nothing has changed."""
+        """Replace the work of a node of this kind by the one that `make` returns."""
+        self.put(self.place_of(node, kind), make())
+
+    cdef Py_ssize_t place_of(self, object node, str kind) except -1:
+        """Return which node this is; it is one of this kind."""
         self._check_open()
-        ordered = self.ordered
-        if node not in ordered:
+        try:
+            at = self.places.get(node)
+        except TypeError:  # it has no hash
+            at = None
+        if at is None:
             raise InvalidArgumentError(f"set_{kind}: this is no node of the graph that this was made from")
-        at = ordered.index(node)
-        work = make()
-        works = None
-        while works is None or self.works is not before:
-            self._check_open()
-            before = self.works
-            if before[at].kind != kind:
-                raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
-            there, here = direction_of(work), direction_of(before[at])
+        if (<Work> self.ordered[<Py_ssize_t> at].work).kind != kind:
+            raise InvalidArgumentError(f"set_{kind}: {node!r} is no {kind} node")
+        return at
+
+    cdef int put(self, Py_ssize_t at, Work work) except -1:
+        """Replace the work of a node, of the same kind, from the next launch on. On an error nothing has changed."""
+        if type(work) is not KernelWork:
+            there, here = direction_of(work), self.shape[at][2]
             if there != here:
-                raise InvalidArgumentError(f"set_{kind}: the node is to {kind} {here}, and not {there}")
-            works = (*before[:at], work, *before[at + 1:])
-            Accesses().add(works)
+                raise InvalidArgumentError(f"set_{work.kind}: the node is to {work.kind} {here}, and not {there}")
+        if work.measures or self.measures:
+            before = None
+            while before is not self.current():
+                before = self.works
+                Accesses().add((*before[:at], work, *before[at + 1:]))
+            self.measures = True
+        self._check_open()  # another thread may have closed it
         self.changes = True
-        self.works = works
+        _before = self.latest[at]
+        self.latest[at] = work
+        self.stale = True
+        return 0
 
     @property
     def writes(self) -> tuple[Buffer, ...]:
         """The buffers that a launch may write to."""
-        return tuple(dict.fromkeys([buffer for work in self.works for buffer in work.writes]))
+        return tuple(dict.fromkeys([buffer for work in self.current() for buffer in work.writes]))
 
     def close(self) -> None:
         """Give back the graph's resources once its launches are done. Does not block. Closing twice is fine."""
         self.closed = True
-        _before = self.works, self.replay, self.spares, self.lanes, self.ordered
-        self.works, self.replay, self.spares, self.lanes, self.ordered = (), None, [], [], ()
+        _before = self.works, self.latest, self.replay, self.spares, self.lanes, self.ordered, self.places
+        self.works, self.latest, self.stale, self.replay = (), [], False, None
+        self.spares, self.lanes, self.ordered, self.places = [], [], (), {}
 
     def __enter__(self) -> Self:
         self._check_open()

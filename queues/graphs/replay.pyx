@@ -15,15 +15,15 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    COPY_COMMAND, FILL_COMMAND, HOST_MEMORY, LAUNCH_COMMAND, Command, Driver, Memory, Status
+    FILL_COMMAND, HOST_MEMORY, LAUNCH_COMMAND, Command, Driver, Memory, Status
 )
-from forebay.core.epochs cimport release_epochs
-from forebay.core.plan cimport PackedPointer, Plan, delete_plan, new_plan, set_changed_arguments
-from forebay.core.state cimport QueueState, release_device_state
+from forebay.core.plan cimport PackedPointer, Plan, new_plan, set_changed_arguments
+from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, release_uses, retain_uses
 from forebay.lifetimes.retired cimport retire_after
+from forebay.queues.graphs.prepared cimport Prepared
 from forebay.queues.graphs.sizes cimport Sizes, works_with_scratch
-from forebay.queues.graphs.submission cimport COMMANDS, HOST_CALL, JOIN, RECORDED, Step, StepKind, Submission, UseOf
+from forebay.queues.graphs.submission cimport COMMANDS, JOIN, RECORDED, Step, Submission, UseOf
 from forebay.queues.graphs.work cimport CopyWork, FillWork, HostWork, KernelWork, ListWork, Work
 from forebay.queues.launch.guards cimport GUARD
 from forebay.queues.launch.scratch cimport LARGE, new_guard
@@ -51,61 +51,6 @@ class CopyOnHost:
 
     def __call__(self) -> None:
         self.to[:] = self.source
-
-
-@cython.no_gc_clear
-cdef class Prepared:
-    """Owns what a graph submits. It is given back once the device is done with it."""
-
-    def __cinit__(self) -> None:
-        self.submission = new Submission()
-        self.submission.needs_start = self.submission.follows = False
-        self.submission.last_queue = NULL
-        self.submission.last_epoch = 0
-
-    def __dealloc__(self):
-        cdef size_t i
-        for i in range(self.submission.steps.size()):
-            if self.submission.steps[i].recording != NULL:
-                self.driver.release_recording(self.submission.steps[i].recording)
-        for i in range(self.submission.uses.size()):
-            release_uses(self.submission.uses[i].uses)
-        if self.submission.last_queue != NULL:
-            release_epochs(self.submission.last_queue)
-        del self.submission
-        for i in range(self.plans.size()):
-            delete_plan(self.plans[i])
-        if self.state != NULL:
-            release_device_state(self.state)
-
-    cdef int add(self, Command command, Plan* following=NULL) except -1:
-        cdef Submission* submission = self.submission
-        cdef bint alone = following != NULL and self.driver.follow != NULL  # such kernels are not recorded
-        if alone or self.cut or submission.steps.back().kind != COMMANDS:
-            self.add_step(COMMANDS, submission.commands.size(), 0)
-        submission.commands.push_back(command)
-        submission.following.push_back(following)
-        submission.steps[submission.steps.size() - 1].count += 1
-        self.cut = alone
-        return 0
-
-    cdef int add_step(self, StepKind kind, size_t first, size_t count) except -1:
-        self.submission.steps.push_back(Step(kind, first, count, NULL, self.lane, False, False, 0, 0))
-        self.cut = False
-        return 0
-
-    cdef int add_host(self, object function) except -1:
-        self.add_step(HOST_CALL, len(self.functions), 1)
-        self.functions.append(function)
-        return 0
-
-    cdef int add_copy(self, const Memory* to, const Memory* source, size_t nbytes) except -1:
-        cdef Command command
-        command.kind = COPY_COMMAND
-        command.to = to[0]
-        command.source = source[0]
-        command.nbytes = nbytes
-        return self.add(command)
 
 
 cdef class Scratch:
@@ -192,8 +137,18 @@ cdef Scratch scratch_of(Prepared prepared, object device, KernelWork work, Py_ss
     return scratch
 
 
-cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1:
-    """Add a kernel launch.
+cdef Plan* add_plan(Prepared prepared, KernelWork work) except NULL:
+    """Add a plan for a launch of this kernel, with a kernel object of its own."""
+    cdef uintptr_t handle = work.kernel._create()
+    prepared.plans.push_back(new_plan(
+        prepared.driver, <void*> handle, work.kernel.id, work.kernel.layout, work.kernel.count,
+        work.kernel.packed_size, NULL))
+    prepared.sharers.push_back(1)
+    return prepared.plans.back()
+
+
+cdef size_t add_kernel(Prepared prepared, object device, KernelWork work) except? 0:
+    """Add a kernel launch, and return the index of its plan.
 
     Launches of one kernel with identical arguments in one lane share a kernel object that nobody else uses. Bytes by
     value go into a buffer of the launch's own. They are copied there before every launch, without skipping.
@@ -201,13 +156,13 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
     cdef vector[char] packed = work.packed
     cdef uint64_t bytes_set = 0, bytes_skipped = 0
     cdef uint32_t failed_at = 0
-    cdef uintptr_t handle
     cdef PackedPointer* slot
     cdef const unsigned char[::1] given
     cdef Memory source
     cdef Command command
     cdef Plan* plan
     cdef Status status
+    cdef size_t at
     cdef Py_ssize_t i
     for index, value in work.by_value:
         given = value
@@ -224,14 +179,13 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
         slot[0] = scratch_of(prepared, device, work, i).pointer
     key = prepared.lane, work.kernel.id, PyBytes_FromStringAndSize(packed.data(), packed.size())
     if key in prepared.by_arguments:
-        plan = prepared.plans[<size_t> prepared.by_arguments[key]]
+        at = prepared.by_arguments[key]
+        plan = prepared.plans[at]
+        prepared.sharers[at] += 1
     else:
-        handle = work.kernel._create()
-        plan = new_plan(
-            prepared.driver, <void*> handle, work.kernel.id, work.kernel.layout, work.kernel.count,
-            work.kernel.packed_size, NULL)
-        prepared.by_arguments[key] = prepared.plans.size()
-        prepared.plans.push_back(plan)
+        at = prepared.plans.size()
+        plan = add_plan(prepared, work)
+        prepared.by_arguments[key] = at
         status = set_changed_arguments(plan, packed.data(), &bytes_set, &bytes_skipped, &failed_at)
         if status != 0:
             parameter = work.kernel.parameters[failed_at]
@@ -240,7 +194,8 @@ cdef int add_kernel(Prepared prepared, object device, KernelWork work) except -1
     command.kind = LAUNCH_COMMAND
     command.kernel = plan.kernel
     command.geometry = work.geometry
-    return prepared.add(command, plan if work.follows else NULL)
+    prepared.add(command, plan if work.follows else NULL)
+    return at
 
 
 cdef bint runs_on_host(object device, CopyWork work):
@@ -325,10 +280,12 @@ cdef int add_segment(Prepared prepared, object device, tuple works, segment, lis
     prepared.lane = segment.lane
     prepared.cut = True
     for node in segment.nodes:
-        add_work(prepared, device, works[node])
-        if works[node].kind == "kernel":
+        if type(works[node]) is KernelWork:
+            prepared.plan_of[<size_t> node] = add_kernel(prepared, device, works[node])
             prepared.command_of[<size_t> node] = submission.commands.size() - 1
             prepared.step_of[<size_t> node] = submission.steps.size() - 1
+        else:
+            add_work(prepared, device, works[node])
     if not segment.nodes:
         prepared.add_step(JOIN, 0, 0)
     step = &submission.steps[first]
@@ -349,9 +306,9 @@ cdef int join_steps(Prepared prepared) except -1:
     """
     cdef Submission* submission = prepared.submission
     cdef dict last = {}  # command by lane
+    cdef size_t i, at
     cdef Step* step
     cdef Step* other
-    cdef size_t i, at
     prepared.after.resize(submission.commands.size())
     for i in range(submission.steps.size()):
         step = &submission.steps[i]
@@ -416,9 +373,6 @@ cdef int record_steps(Prepared prepared, object device, QueueState* queue) excep
             device._raise(status, "recording a graph")
         if step.recording != NULL:
             step.kind = RECORDED
-    for i in range(prepared.command_of.size()):
-        if prepared.command_of[i] != NOT_RECORDED and submission.steps[prepared.step_of[i]].kind != RECORDED:
-            prepared.command_of[i] = NOT_RECORDED
     return 0
 
 
@@ -450,7 +404,8 @@ cdef int note_buffers(Submission* submission, object works) except -1:
 
 
 cdef Replay new_replay(
-    object device, QueueState* queue, Sizes sizes, list segments, list lanes, Replay last, bint changeable
+    object device, QueueState* queue, Sizes sizes, list segments, list lanes, Replay last, bint changeable,
+    bint one_by_one
 ):
     """Make a replay of the works that the sizes are about, cut into these segments, for all queues of the device.
 
@@ -468,9 +423,10 @@ cdef Replay new_replay(
     prepared.room = {}
     prepared.guards = []
     prepared.kept = [*sizes.works, *(lanes or ())]
-    prepared.changeable = changeable and queue.driver.change != NULL
-    prepared.command_of.resize(len(sizes.works), NOT_RECORDED)
+    prepared.changeable = changeable and not one_by_one and queue.driver.change != NULL
+    prepared.command_of.resize(len(sizes.works), NO_LAUNCH)
     prepared.step_of.resize(len(sizes.works), 0)
+    prepared.plan_of.resize(len(sizes.works), 0)
     prepared.submission.lanes.push_back(NULL)
     for lane in lanes or ():
         prepared.submission.lanes.push_back((<Queue> lane).state.handle)
@@ -480,10 +436,11 @@ cdef Replay new_replay(
         add_segment(prepared, device, sizes.works, segment, ends)
     if lanes is None:
         join_steps(prepared)
-    if prepared.driver.new_recording != NULL:
+    if prepared.driver.new_recording != NULL and not one_by_one:
         record_steps(prepared, device, queue)
     replay.prepared = prepared
     replay.submission = prepared.submission
+    replay.one_by_one = one_by_one
     note_works(replay, sizes)
     return replay
 

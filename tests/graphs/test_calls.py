@@ -9,7 +9,7 @@ from tests.drivers.levelzero import validation
 from tests.helpers import kernels as sources
 from tests.helpers.observer import observe, watch
 
-from .conftest import SIZE, made
+from .conftest import SIZE, made, steps
 
 REPLAYED_BY_ONE_CALL = select().backend == "level_zero"
 OF_FILL = {"clGetCommandQueueInfo", "clSetKernelArg", "clSetKernelArgSVMPointer"}  # by a kernel, before its launch
@@ -104,6 +104,59 @@ def test_equal_launches_share_a_kernel_object(device, calls, kernels, x, queue):
     graph.launch(queue)
     queue.finish()
     assert len({call.kernel for call in calls.since(first) if call.name == calls.driver.LAUNCH}) == 2
+
+
+@pytest.mark.needs("OpenCL")
+def test_a_change_sets_only_what_differs(calls, kernels, x, y, queue, device):
+    """A kernel object of its own is made at the first change of a launch that shares one, and kept."""
+    graph, nodes = device.graph(), []
+    for k in (1, 1, 2):
+        nodes.append(graph.add_kernel(kernels["advance"], 4, 16, x, k, after=nodes[-1:]))
+    executable = graph.instantiate()
+
+    def made_by(*changes):
+        for at, buffer, k in changes:
+            executable.set_kernel(nodes[at], kernels["advance"], 4, 16, buffer, k)
+        first = len(calls)
+        executable.launch(queue)
+        return [call.name for call in calls.since(first)]
+
+    launches = [calls.driver.LAUNCH] * 3
+    assert made_by() == launches
+    assert made_by((2, x, 3)) == ["clSetKernelArg", *launches]
+    assert made_by((2, x, 3)) == launches
+    shared = made_by((0, x, 3))
+    assert shared.count("clSetKernelArg") + shared.count("clSetKernelArgSVMPointer") == 2  # all that it has
+    assert shared[-3:] == launches
+    assert made_by((0, x, 4), (1, x, 5)) == ["clSetKernelArg"] * 2 + launches
+    assert len(made_by((0, y, 4))) == 4
+    queue.finish()
+
+
+@pytest.mark.needs("OpenCL")  # recordings that cannot be changed are recorded anew
+def test_a_change_that_fails(calls, kernels, x, queue, device, value_of):
+    """The launch says so, and the next one tries again."""
+    graph = device.graph()
+    first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
+    second = graph.add_kernel(kernels["advance"], 4, 16, x, 2, after=first)
+    executable = graph.instantiate()
+    executable.launch(queue)
+    before = len(calls)
+    executable.set_kernel(first, kernels["advance"], 4, 16, x, 3)
+    executable.launch(queue)
+    setting = [call.name for call in calls.since(before) if "Arg" in call.name]
+    assert setting
+    for name in dict.fromkeys(setting):
+        executable.set_kernel(first, kernels["advance"], 4, 16, x, 4)
+        executable.set_kernel(second, kernels["advance"], 4, 16, x, 5)
+        for _ in range(9):
+            calls.fail(name, calls.driver.FAILURE[0], 1)
+        with pytest.raises(ps.DriverError, match=name):
+            executable.launch(queue)
+        calls.forgive()
+    executable.launch(queue)
+    queue.finish()
+    assert value_of(x) == steps(1, 2, 3, 2, 4, 5)
 
 
 def test_the_first_call_carries_the_waits(calls, graph, make_queue, hold):

@@ -1,20 +1,29 @@
 """Changing launches of an executable graph again and again: its recordings are changed, where the driver can do that.
 
-On OpenCL the recordings are the observer's, so that the results tell whether the right ones were changed.
+On OpenCL there are none, or the observer's, so that the results tell whether the right launches were changed.
 """
 
 import threading
+import time
+import weakref
 
 import pytest
 
+import forebay as ps
 from forebay.queues.drivers.selection import select
+from tests.helpers.observer import observe
 
-from .conftest import made, steps
+from .conftest import SIZE, made, steps
 
 
 @pytest.fixture(autouse=True)
-def recordings():
-    if select().backend != "opencl":
+def recorded():
+    """One of the kinds below only."""
+
+
+@pytest.fixture(autouse=True, params=["none", "recordings"] if select().backend == "opencl" else ["the driver's"])
+def recordings(request):
+    if request.param != "recordings":
         yield None
         return
     from forebay.queues.drivers.opencl import operations
@@ -27,7 +36,17 @@ def recordings():
 
 
 @pytest.fixture
+def calls(device):
+    with observe(device) as observed:
+        yield observed
+
+
+@pytest.fixture
 def chain(device, kernels, x):
+    return chain_of(device, kernels, x)
+
+
+def chain_of(device, kernels, x):
     """A graph of five launches on `x`, one after the other, and its nodes."""
     graph, nodes = device.graph(), []
     for k in range(5):
@@ -136,3 +155,159 @@ def test_changes_beside_launches(device):
     total = int(y.get()[0])
     assert (total & 0xFFFF) == sum(launches) & 0xFFFF
     assert len(set(y.get())) == 1
+
+
+@pytest.mark.executes
+def test_launches_that_were_equal(device, queue, kernels, x, y, value_of):
+    """They may share what is changed for one of them."""
+    graph, nodes, ks = device.graph(), [], [1] * 6
+    for _ in ks:
+        nodes.append(graph.add_kernel(kernels["advance"], 4, 16, x, 1, after=nodes[-1:]))
+    executable, of_x, of_y = graph.instantiate(), [], []
+    for i, at in enumerate((2, 4, 2, 0, 5, 4)):
+        ks[at] = 10 + i
+        executable.set_kernel(nodes[at], kernels["advance"], 4, 16, x, ks[at])
+        executable.launch(queue)
+        of_x += ks
+    executable.set_kernel(nodes[3], kernels["advance"], 4, 16, y, 7)
+    executable.set_kernel(nodes[3], kernels["advance"], 4, 16, y, 8)  # the last one counts
+    executable.launch(queue)
+    of_x, of_y = of_x + ks[:3] + ks[4:], [8]
+    assert (value_of(x), value_of(y)) == (steps(*of_x), steps(*of_y))
+
+
+@pytest.mark.needs("OpenCL")  # whose memory has weak references
+def test_memory_of_a_change_is_kept_and_that_of_before_is_not(device, queue, kernels, chain, x, value_of, monkeypatch):
+    graph, nodes = chain
+    executable, memories, allocate = graph.instantiate(), [], device.driver.allocate
+
+    def remembered(nbytes, usm_type):
+        memory = allocate(nbytes, usm_type)
+        memories.append(weakref.ref(memory))
+        return memory
+
+    monkeypatch.setattr(device.driver, "allocate", remembered)
+    executable.update(chain_of(device, kernels, made(device))[0])
+    executable.launch(queue)
+    queue.finish()
+    for i in range(8):
+        other = device.zeros(SIZE, "u4")
+        for node in nodes:
+            executable.set_kernel(node, kernels["advance"], 4, 16, other, i)
+        executable.launch(queue)
+        assert other in executable.writes
+        assert value_of(other) == steps(i, i, i, i, i)
+        other = None
+        queue.finish()
+    monkeypatch.undo()
+    alive = [memory() is not None for memory in memories]
+    assert alive[-1]
+    assert sum(alive) == 1
+    own = device.zeros(SIZE, "u4")
+    executable.set_kernel(nodes[2], kernels["advance"], 4, 16, own, 1)
+    own.close()
+    with pytest.raises(ps.ClosedError):
+        executable.launch(queue)
+    executable.set_kernel(nodes[2], kernels["advance"], 4, 16, x, 2)
+    executable.launch(queue)
+    queue.finish()
+
+
+@pytest.mark.executes
+def test_a_change_beside_scratch_that_grows(device, queue):
+    """Both at once: the launch that is changed, and the scratch of another."""
+    program = device.program("""
+        kernel void use(global const uint *rows, global uint *room, global uint *out) {
+            for (uint i = 0; i < rows[0]; i++) room[i] = i;
+            out[0] = room[rows[0] - 1];
+        }
+        kernel void put(global uint *out, uint k) { out[1] = k; }
+    """)
+    program["use"].scratch("room", ps.MaxOver("rows") * 4)
+    rows, out, graph = device.array([1], dtype="u4"), device.zeros(2, "u4"), device.graph()
+    first = graph.add_kernel(program["use"], 1, 1, rows, out)
+    second = graph.add_kernel(program["put"], 1, 1, out, 0, after=first)
+    executable = graph.instantiate()
+    for n in (1, 5000, 10, 100_000, 100_000):
+        queue.fill(rows, n)
+        executable.set_kernel(second, program["put"], 1, 1, out, n)
+        executable.launch(queue)
+        assert out.get(queue=queue).tolist() == [n - 1, n]
+
+
+@pytest.mark.threads
+@pytest.mark.needs("OpenCL")  # whose observer can stop a call
+def test_a_change_amid_a_launch_of_another_thread(calls, device, make_queue, chain, kernels, x, value_of):
+    """It does not concern what that launch has yet to submit."""
+    graph, nodes = chain
+    executable = graph.instantiate()
+    one, other = (make_queue(blocking=False) for _ in range(2))
+    executable.set_kernel(nodes[0], kernels["advance"], 4, 16, x, 5)
+    executable.launch(one)
+    one.finish()
+    calls.driver.pause(calls.driver.LAUNCH)
+    first = threading.Thread(target=executable.launch, args=(one,))
+    first.start()
+    calls.driver.wait_until_paused()
+    seen = len(calls)
+    executable.set_kernel(nodes[-1], kernels["advance"], 4, 16, x, 9)
+    second = threading.Thread(target=executable.launch, args=(other,))
+    second.start()
+    while "clSetKernelArg" not in [call.name for call in calls.since(seen)]:
+        time.sleep(0.001)
+    calls.driver.go_on()
+    first.join()
+    second.join()
+    device.finish()
+    assert value_of(x) == steps(*[5, 1, 2, 3, 4] * 2, 5, 1, 2, 3, 9)
+
+
+@pytest.mark.executes
+def test_changes_while_recordings_run(calls, queue, kernels, chain, x, value_of, hold, recordings):
+    """Two with recordings, and one without, are prepared; then the launches of that one are changed."""
+    graph, nodes = chain
+    executable, ks, expected = graph.instantiate(), list(range(5)), []
+    hold(queue)
+
+    def launch(*changes):
+        for at, k in changes:
+            ks[at] = k
+            executable.set_kernel(nodes[at], kernels["advance"], 4, 16, x, k)
+        executable.launch(queue)
+        expected.extend(ks)
+
+    for i in range(4):
+        launch((i % 5, 10 + i))
+    first, clones = len(calls), recordings and recordings.clones()
+    for i in range(20):
+        launch((i % 5, 50 + i), ((i + 2) % 5, 80 + i))
+    assert "zeCommandListCreate" not in calls.names(first)
+    assert not recordings or recordings.clones() == clones
+    hold.open()
+    queue.finish()
+    assert value_of(x) == steps(*expected)
+    replays = recordings and recordings.counts()[1]
+    for i in range(3):  # nothing runs any more, so what is recorded is changed
+        launch((i, 100 + i))
+        queue.finish()
+    assert not recordings or recordings.counts()[1] == replays + 3
+    assert value_of(x) == steps(*expected)
+
+
+@pytest.mark.executes
+def test_what_is_no_longer_changed_is_recorded_again(queue, kernels, chain, x, value_of, hold, recordings):
+    graph, nodes = chain
+    executable, expected = graph.instantiate(), []
+    hold(queue)
+    for i in range(6):
+        executable.set_kernel(nodes[1], kernels["advance"], 4, 16, x, i)
+        executable.launch(queue)
+        expected += [0, i, 2, 3, 4]
+    replays = recordings and recordings.counts()[1]
+    for _ in range(20):
+        executable.launch(queue)
+        expected += [0, 5, 2, 3, 4]
+    assert not recordings or recordings.counts()[1] >= replays + 10
+    hold.open()
+    queue.finish()
+    assert value_of(x) == steps(*expected)

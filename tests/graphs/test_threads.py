@@ -102,6 +102,8 @@ def staged(device, queue, kernels, x, y):
     two = graph.add_kernel(kernels["advance"], 4, 16, y, 1, after=block)
     executable = graph.instantiate()
     executable.set_kernel(one, kernels["advance"], 4, 16, x, 2)
+    zeros = ps.by_value(np.zeros(300, "u4"))  # which is prepared anew, and not changed in place
+    executable.set_kernel(block, kernels["gather"], 4, 16, made(device), zeros, 300)
     return executable, one, two
 
 

@@ -28,6 +28,7 @@ cdef cppclass Recorded:
 cdef cppclass Recording:
     vector[Recorded] commands
     vector[uint32_t] order  # in which they are submitted
+    bint changeable
     bint ended
     void* event  # of the last replay; owned; NULL if nobody asks
 
@@ -49,13 +50,11 @@ cdef void forget_event(Recording* recording) noexcept nogil:
 
 
 cdef Status new_recording(void* queue, bint changeable, void** made) noexcept nogil:
-    cdef Recording* recording
-    made[0] = NULL
-    if changeable or table.recordings_branch:  # other graphs are as fast without
-        recording = new Recording()
-        recording.ended = False
-        recording.event = NULL
-        made[0] = recording
+    cdef Recording* recording = new Recording()
+    recording.changeable = changeable
+    recording.ended = False
+    recording.event = NULL
+    made[0] = recording
     return 0
 
 
@@ -65,7 +64,7 @@ cdef Status add_command(void* made, const Command* command, const uint32_t* afte
     cdef uint32_t own = <uint32_t> recording.commands.size(), i
     cdef Recorded* added
     cdef int error = 0
-    if command.kind != LAUNCH_COMMAND and not table.recordings_branch:
+    if command.kind != LAUNCH_COMMAND and recording.changeable and not table.recordings_branch:
         return 1  # as a driver that cannot change such a command
     if recording.ended:
         broken += 1
@@ -116,7 +115,9 @@ cdef Status change(void* made, const Change* changes, size_t count) noexcept nog
     cdef size_t i
     cdef int k
     changes_made += 1
-    if not recording.ended or recording.event != NULL and table.event_status(recording.event) == NOT_YET:
+    if not recording.changeable or not recording.ended:
+        broken += 1
+    elif recording.event != NULL and table.event_status(recording.event) == NOT_YET:
         broken += 1
     for i in range(count):
         each = &changes[i]
@@ -183,7 +184,7 @@ cdef void release_recording(void* made) noexcept nogil:
 
 
 def install(address: int, spares: bool, branches: bool = False) -> None:
-    """Add them to a driver's table. Steps that are made from now on collect launches.
+    """Add them to a driver's table. Steps that are made from now on collect launches, and graphs are recorded.
 
     Parameters
     ----------
@@ -193,7 +194,7 @@ def install(address: int, spares: bool, branches: bool = False) -> None:
         Whether recordings may be changed while they run, as in CUDA and as clones can. If not, each replay makes a
         marker, to find a change while it may run.
     branches : bool
-        Whether recordings branch, as in CUDA. Graphs that are made from now on are then recorded, too.
+        Whether recordings branch, as in CUDA. A whole graph is one of them then.
     """
     global table, clone, asks_whether_done
     table = <Driver*> <uintptr_t> address
