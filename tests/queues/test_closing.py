@@ -9,6 +9,7 @@ import pytest
 
 import forebay as ps
 from tests.helpers.observer import observe
+from tests.helpers.turns import turns
 from tests.observers.internals import sharers_of
 
 SOURCE = "kernel void f(global int *x) { x[get_global_id(0)] = 1; }"
@@ -75,7 +76,7 @@ def close_meanwhile(device, what):
 @pytest.mark.threads
 @pytest.mark.parametrize("what", USES)
 def test_nothing_is_under_way_when_it_is_closed(device, what):
-    for _ in range(TURNS):
+    for _ in turns(TURNS):
         queue, raised = close_meanwhile(device, what)
         assert [type(error) for error in raised] == [ps.ClosedError]
         assert queue.completed == queue.epoch
@@ -85,7 +86,7 @@ def test_nothing_is_under_way_when_it_is_closed(device, what):
 @pytest.mark.parametrize("what", USES)
 def test_nothing_of_it_is_left(device, what):
     with observe(device) as calls:
-        for _ in range(TURNS):
+        for _ in turns(TURNS):
             queue, _ = close_meanwhile(device, what)
             first, handle = len(calls), calls.handle_of(queue)
             del queue, _

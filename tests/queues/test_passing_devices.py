@@ -12,6 +12,7 @@ from forebay.queues import context
 from tests.conftest import DEVICES
 from tests.helpers import kernels as sources
 from tests.helpers.observer import EXECUTES
+from tests.helpers.turns import turns
 from tests.observers.internals import devices_of
 
 MANY = 4_000  # beside other processes an H200 takes 30 ms for each
@@ -58,7 +59,7 @@ def pass_by(name, value=1):
 
 @pytest.mark.needs("no validation layer")  # which remembers each object that ever was
 def test_many_one_after_the_other_beside_one_that_stays(name, staying):
-    for turn in range(MANY):
+    for turn in turns(MANY, least=MANY // 4, seconds=40):
         if turn == MANY // 10:
             gc.collect()
             before = resident()
@@ -74,7 +75,7 @@ def test_many_one_after_the_other_beside_one_that_stays(name, staying):
 
 def test_a_context_goes_with_the_last(name):
     """Several at a time, closed in turns: whoever comes before the last is closed joins it."""
-    for _ in range(20):
+    for _ in turns(20):
         devices = [ps.Device(name) for _ in range(4)]
         (shared,) = {device._context for device in devices}
         for device in devices:
