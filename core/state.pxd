@@ -168,6 +168,7 @@ cdef cppclass DeviceState:
     const Driver* driver
     void* context
     uint64_t keeps_gil_below  # a launch may keep the GIL while fewer commands than this can be in flight
+    bint lost  # the device: whatever is asked of it is an error
     QueueState* null_queue  # not retained: the Context that owns this state owns it too
     atomic[QueueState*] listed  # blocking queues with a command since the last null-queue wait, newest first
     Lock registry_lock  # guards all below; never held across a driver call, so it may be taken with the GIL

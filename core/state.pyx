@@ -25,6 +25,7 @@ cdef DeviceState* new_device_state(const Driver* driver, void* context, uint64_t
     device.driver = driver
     device.context = context
     device.keeps_gil_below = keeps_gil_below
+    device.lost = False
     device.null_queue = NULL
     device.listed.store(NULL)
     device.host_syncs = 0

@@ -1,8 +1,9 @@
 """Events: points in queues that the host or other queues wait for."""
 
-import weakref
 from typing import TYPE_CHECKING
 
+cimport cython
+from cpython.weakref cimport PyWeakref_NewRef
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
@@ -41,7 +42,7 @@ cdef void set_marker(Event event, Marker* marker, bint timed, object queue):
     cdef Marker* old = event.marker
     event.marker = marker
     event.timing = timed
-    event.queue = weakref.ref(queue)
+    event.queue = PyWeakref_NewRef(queue, None)
     event.captured = None
     if old != NULL:
         release_marker(old)
@@ -132,6 +133,7 @@ def wait_for_all(events: Iterable[Event]) -> None:
         reach(device, state, markers, f"{len(own)} events")
 
 
+@cython.freelist(64)
 cdef class Event:
     """A point in a queue. It is done when everything submitted to the queue before the record is done.
 
@@ -172,7 +174,11 @@ cdef class Event:
         DriverError
             When the driver reports that an earlier command failed.
         """
-        cdef Marker* marker
+        cdef Marker* marker = self.marker
+        if marker != NULL and marker.epoch <= completed_epoch(marker.queue) and self.captured is None and not (
+            self.state.lost or is_forked()
+        ):
+            return True
         self._check_outside("query()")
         if self.marker == NULL:
             return True

@@ -8,11 +8,11 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, TIMED, Answer, Status
 from forebay.core.epochs cimport Epochs, advance_submitted, new_epochs, release_epochs
-from forebay.core.marker cimport Marker, new_marker, poll_marker, release_marker, retain_marker
+from forebay.core.marker cimport Marker, new_marker, poll_marker, release_marker
 from forebay.core.state cimport QueueState
 from forebay.events.event cimport Event, captured_point, new_event, set_captured, set_marker
 from forebay.sync.finish cimport mark_ends
-from forebay.sync.ordering cimport record_marker, wait_for_marker
+from forebay.sync.ordering cimport record_keeping_gil, wait_keeping_gil
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError, TimeoutError
 
@@ -27,22 +27,22 @@ ADVICE = {
 }
 
 
-cdef Event record(object queue, QueueState* state, object given, bint timing):
-    """Implement `Queue.record`."""
+cdef Event record(object queue, QueueState* state, object device, object capture, object given, bint timing):
+    """Implement `Queue.record`, of a queue with this device and capture."""
     cdef Marker* marker = NULL
     cdef Status status
     cdef Event event
     if given is None:
-        event = new_event(queue.device, state.device, timing)
+        event = new_event(device, state.device, timing)
     elif not isinstance(given, Event):
         raise ArgumentTypeError(f"record() needs an Event, not {type(given).__name__}")
     elif (<Event> given).state != state.device:
         raise InvalidArgumentError(f"record: this Event belongs to {given.device.name}, {queue!r} does not")
     else:
         event = given
-    if queue._capture is not None:
+    if capture is not None:
         queue._check_open()
-        point = queue._capture.fork(queue)
+        point = capture.fork(queue)
         if point is not None:
             set_captured(event, point)
             return event
@@ -50,8 +50,7 @@ cdef Event record(object queue, QueueState* state, object given, bint timing):
     if timing and not state.timing:
         raise InvalidArgumentError(
             f"record with timing on {queue!r}: it was made without; use Device.queue(timing=True)")
-    with nogil:
-        status = record_marker(state, FOR_HOST | TIMED if timing else FOR_HOST, &marker)
+    status = record_keeping_gil(state, FOR_HOST | TIMED if timing else FOR_HOST, &marker)
     if status != 0:
         queue._raise(status, "record")
     set_marker(event, marker, timing, queue)
@@ -70,7 +69,7 @@ cdef int wait_for_event(object queue, QueueState* state, Event event) except -1:
         queue._capture.wait_outside(queue, repr(event))
     if event.state.driver != state.driver:
         raise InvalidArgumentError("wait: the event belongs to another driver's device")
-    return wait_and_release(queue, state, retain_marker(event.marker))
+    return wait_for(queue, state, event.marker)
 
 
 cdef int wait_for_queue(object queue, QueueState* state, object producer, QueueState* producer_state) except -1:
@@ -86,9 +85,8 @@ cdef int wait_for_queue(object queue, QueueState* state, object producer, QueueS
         queue._capture.wait_outside(queue, repr(producer))
     if producer_state.driver != state.driver:
         raise InvalidArgumentError("wait: the queue belongs to another driver's device")
-    with nogil:
-        status = record_marker(
-            producer_state, FOR_DEVICE if producer_state.device == state.device else FOR_HOST, &marker)
+    status = record_keeping_gil(
+        producer_state, FOR_DEVICE if producer_state.device == state.device else FOR_HOST, &marker)
     if status != 0:
         producer._raise(status, "wait")
     return wait_and_release(queue, state, marker)
@@ -124,14 +122,18 @@ cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_
     return wait_and_release(queue, state, marker)
 
 
-cdef int wait_and_release(object queue, QueueState* state, Marker* marker) except -1:
-    cdef Status status
-    with nogil:
-        status = wait_for_marker(state, marker)
-        release_marker(marker)
+cdef int wait_for(object queue, QueueState* state, Marker* marker) except -1:
+    cdef Status status = wait_keeping_gil(state, marker)
     if status != 0:
         queue._raise(status, "wait")
     return 0
+
+
+cdef int wait_and_release(object queue, QueueState* state, Marker* marker) except -1:
+    try:
+        return wait_for(queue, state, marker)
+    finally:
+        release_marker(marker)
 
 
 cdef int finish_within(object queue, QueueState* state, object timeout) except -1:

@@ -3,7 +3,7 @@
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
-from forebay.core.clock cimport Clock, release_clock, retain_clock
+from forebay.core.clock cimport Clock, ClockEntry, list_entries, release_clock, retain_clock
 from forebay.core.driver cimport FOR_HOST, Status
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
 from forebay.core.marker cimport Marker, release_marker
@@ -19,23 +19,23 @@ cdef uint64_t free_until(QueueState* queue) noexcept nogil:
     cdef uint64_t held, epoch
     cdef Clock* clock
     cdef QueueState* other
+    cdef vector[ClockEntry] entries
     cdef bint free = True
-    cdef size_t i, j
     queue.lock.lock()
     held = first_hold(queue)
     epoch = submitted_epoch(queue.epochs) if held == 0 else held - 1
     clock = retain_clock(queue.clock)
     queue.lock.unlock()
-    for i in range(0 if clock == NULL else clock.chunks.size()):
-        for j in range(clock.chunks[i].entries.size()):
-            other = find_queue(queue.device, clock.chunks[i].entries[j].queue.queue_id)
-            if other == NULL:
-                continue
-            other.lock.lock()
-            held = first_hold(other)
-            other.lock.unlock()
-            free = free and (held == 0 or held > clock.chunks[i].entries[j].epoch)
-            release_queue_state(other)
+    list_entries(clock, entries)
+    for entry in entries:
+        other = find_queue(queue.device, entry.queue.queue_id)
+        if other == NULL:
+            continue
+        other.lock.lock()
+        held = first_hold(other)
+        other.lock.unlock()
+        free = free and (held == 0 or held > entry.epoch)
+        release_queue_state(other)
     release_clock(clock)
     return epoch if free else 0
 

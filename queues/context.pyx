@@ -70,6 +70,7 @@ cdef class Context:
         if self.lost is not None:
             return
         self.lost = message
+        self.state.lost = True
         if self in _shared:
             _shared.remove(self)
         with nogil:

@@ -722,19 +722,10 @@ cdef class Device:
         self._check_open()
         if captures_under_way():
             refuse_synchronize(self, "Device.finish()")
-        self._finish()
+        finish_all(self, 0, True)
 
     def _finish(self, uint64_t owner=0, raising: bool = True) -> None:
-        cdef Status status
-        refuse_on_host_thread("Device.finish()")
-        with nogil:
-            status = finish_device(self.state, owner)
-        if status != 0:
-            self._raise(status, f"finish of {self!r}")
-        collect_all(self.state)
-        self._give_back_memory()
-        if raising:
-            self._host_errors.raise_first(None)
+        finish_all(self, owner, raising)
 
     def close(self) -> None:
         """Finish the work of its queues and of the null queue, then close. Using the device, or queues and buffers made
@@ -864,6 +855,21 @@ cdef class Device:
     def _give_back_memory(self) -> None:
         self.pool._synchronized()
         self._launch_memory._synchronized()
+
+
+cdef int finish_all(Device device, uint64_t owner, bint raising) except -1:
+    """Finish all queues; with an owner, its queues and the null queue."""
+    cdef Status status
+    refuse_on_host_thread("Device.finish()")
+    with nogil:
+        status = finish_device(device.state, owner)
+    if status != 0:
+        device._raise(status, f"finish of {device!r}")
+    collect_all(device.state)
+    device._give_back_memory()
+    if raising:
+        device._host_errors.raise_first(None)
+    return 0
 
 
 cdef void count_as_done(DeviceState* state):

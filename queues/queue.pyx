@@ -7,8 +7,9 @@ cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport uint64_t, uintptr_t
+from libcpp.vector cimport vector
 
-from forebay.core.clock cimport Clock, ClockEntry, release_clock, retain_clock
+from forebay.core.clock cimport Clock, ClockEntry, list_entries, release_clock, retain_clock
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
 from forebay.core.epochs cimport completed_epoch, is_empty
 from forebay.core.process cimport is_forked
@@ -199,19 +200,17 @@ cdef class Queue:
     def _clock(self) -> dict[int, int]:
         """The epochs, by queue id, that it is ordered after and that are not known to be done; for tests."""
         cdef Clock* clock
-        cdef const ClockEntry* entry
-        cdef size_t i, j
-        shown = {}
+        cdef vector[ClockEntry] entries
+        shown: dict[int, int] = {}
         with nogil:
             self.state.lock.lock()
             clock = retain_clock(self.state.clock)
             self.state.lock.unlock()
         try:
-            for i in range(0 if clock == NULL else clock.chunks.size()):
-                for j in range(clock.chunks[i].entries.size()):
-                    entry = &clock.chunks[i].entries[j]
-                    if entry.epoch > completed_epoch(entry.queue):
-                        shown[entry.queue.queue_id] = entry.epoch
+            list_entries(clock, entries)
+            for entry in entries:
+                if entry.epoch > completed_epoch(entry.queue):
+                    shown[entry.queue.queue_id] = max(entry.epoch, shown.get(entry.queue.queue_id, 0))
             return shown
         finally:
             with nogil:
@@ -368,7 +367,7 @@ cdef class Queue:
         -------
         Event
         """
-        return record(self, self.state, event, timing)
+        return record(self, self.state, self.device, self._capture, event, timing)
 
     def wait(self, event_or_queue: Event | Queue | None = None) -> None:  # None only for the message
         """Let later commands of this queue start only when the event, or all work of the other queue so far, is done.

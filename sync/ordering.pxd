@@ -42,17 +42,20 @@ cdef inline bint owes_null_wait(QueueState* queue) noexcept nogil:
     return True
 
 
-cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
-    """Return whether nothing must be gathered and too few commands are in flight for the driver to block.
-
-    The queue is locked.
+cdef inline bint gathers_nothing(QueueState* queue) noexcept nogil:
+    """Return whether nothing must be gathered and too few commands are in flight for the driver to block, so that the
+    GIL may be kept. The queue is locked. It may have pending waits, which its next command carries.
     """
     return (
         queue.barred == 0
-        and queue.pending.empty()
         and not owes_null_wait(queue)
         and submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) < queue.device.keeps_gil_below
     )
+
+
+cdef inline bint is_ready_to_launch(QueueState* queue) noexcept nogil:
+    """Return whether a launch carries no wait, and the driver cannot block. The queue is locked."""
+    return queue.pending.empty() and gathers_nothing(queue)
 
 
 cdef inline void push_on_list(QueueState* queue) noexcept nogil:
@@ -105,8 +108,12 @@ cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker*
 cdef Status gather_ahead(QueueState* queue) noexcept nogil
 cdef void conclude(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil
+# The same, and keeps the GIL, unless it may have to wait
+cdef Status wait_keeping_gil(QueueState* queue, Marker* marker) noexcept
 cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil
 cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** marker) noexcept nogil  # it is locked
 cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept nogil
+# The same, and keeps the GIL, unless it may have to wait
+cdef Status record_keeping_gil(QueueState* queue, int use, Marker** marker) noexcept
 cdef void unlist_idle(DeviceState* device) noexcept nogil
 cdef void dissolve_list(DeviceState* device) noexcept nogil

@@ -280,19 +280,27 @@ cdef bint needs_no_wait(QueueState* queue, Clock* clock, Marker* marker, Order* 
     return False
 
 
-cdef void add_wait(Order* order, Marker* marker) noexcept nogil:
-    """Add the marker to the order, which takes over the caller's reference."""
+cdef Clock* joined_clock(Clock* clock, Marker* marker, bint covered) noexcept nogil:
+    """Return the clock of what comes after the marker, too. Takes over the caller's reference. ``covered`` says that
+    the clock covers the marker's.
+    """
     cdef Clock* after
     cdef Clock* joined
-    order.markers.push_back(marker)
-    if marker.clock == order.covered or covers(order.clock, marker.clock):
-        order.covered = marker.clock
-        order.clock = raised_clock(order.clock, marker.queue, marker.epoch)
-        return
+    if covered:
+        return raised_clock(clock, marker.queue, marker.epoch)
     after = clock_after(marker)
-    joined = retain_clock(after) if covers(after, order.clock) else merged(order.clock, after)
-    release_clock(order.clock)
-    order.clock = joined
+    joined = retain_clock(after) if covers(after, clock) else merged(clock, after)
+    release_clock(clock)
+    return joined
+
+
+cdef void add_wait(Order* order, Marker* marker) noexcept nogil:
+    """Add the marker to the order, which takes over the caller's reference."""
+    cdef bint covered = marker.clock == order.covered or covers(order.clock, marker.clock)
+    order.markers.push_back(marker)
+    if covered:
+        order.covered = marker.clock
+    order.clock = joined_clock(order.clock, marker, covered)
 
 
 cdef void put_back(Order* order) noexcept nogil:
@@ -769,6 +777,33 @@ cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil:
     return 0
 
 
+cdef bint wait_at_once(QueueState* queue, Marker* marker) noexcept nogil:
+    """Add the edge if that blocks nobody and calls no driver. Return False where nothing was done."""
+    if not queue.lock.try_lock():
+        return False
+    if not gathers_nothing(queue) or marker.context != queue.device.context or may_be_held(queue, marker):
+        queue.lock.unlock()
+        return False
+    if not drops_wait(queue, marker):
+        add_pending(queue, retain_marker(marker))
+        queue.clock = joined_clock(queue.clock, marker, covers(queue.clock, marker.clock))
+        queue.counts.waits_made += 1
+        count_command(queue)
+    queue.lock.unlock()
+    return True
+
+
+cdef Status wait_keeping_gil(QueueState* queue, Marker* marker) noexcept:
+    cdef Status status
+    if wait_at_once(queue, marker):
+        return 0
+    retain_marker(marker)  # without the GIL an event may be recorded again
+    with nogil:
+        status = wait_for_marker(queue, marker)
+        release_marker(marker)
+    return status
+
+
 cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil:
     """Add an edge from an epoch of another queue, by its id, and from nothing later that can be held up. The queue may
     be closed, or gone because it is done.
@@ -823,3 +858,16 @@ cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept 
     queue.lock.unlock()
     end_order(&order)
     return 0
+
+
+cdef Status record_keeping_gil(QueueState* queue, int use, Marker** marker) noexcept:
+    cdef Status status
+    if not use & TIMED and queue.lock.try_lock():
+        if gathers_nothing(queue):
+            status = take_marker(queue, use, marker)
+            queue.lock.unlock()
+            return status
+        queue.lock.unlock()
+    with nogil:
+        status = record_marker(queue, use, marker)
+    return status

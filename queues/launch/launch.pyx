@@ -16,7 +16,9 @@ from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, HAS_BYTES, RAN_PYTHON, argument_error, check_elements, release_views
 )
 from forebay.queues.launch.by_value cimport apply_uploads, end_uploads, make_room
-from forebay.sync.ordering cimport Order, begin_command, gather_ahead, waits_of
+from forebay.sync.ordering cimport (
+    Order, begin_command, drop_pending, gather_ahead, gathers_nothing, waits_of, waits_of_pending
+)
 
 from forebay.core.errors import ClosedError, InvalidArgumentError
 from forebay.queues.launch.arrays import launch_with_arrays
@@ -128,6 +130,21 @@ cdef Status launch_gathered(
     if status == 0:
         note_gathered(state, plan, written)
     return end_uploads(state, &order, uploads, status)
+
+
+cdef Status launch_after_waits(
+    QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
+) noexcept nogil:
+    cdef Plan* plan = find_plan(state, kernel_id)
+    cdef vector[void*] events
+    cdef Status status
+    if plan == NULL or state.pending.empty() or not gathers_nothing(state):
+        return NO_PLAN
+    status = submit_launch(state, plan, geometry, packed, waits_of_pending(state, events), failed_at)
+    if status == 0:
+        drop_pending(state)
+        count_launch(state, plan)
+    return status
 
 
 cdef Collecting ask_step(

@@ -32,8 +32,8 @@ cdef class KeptClock:
             self.clock = retain_clock(queue.state.clock)
             queue.state.lock.unlock()
         self.chunks = {}
-        for i in range(0 if self.clock == NULL else self.clock.chunks.size()):
-            self.chunks[<uintptr_t> self.clock.chunks[i]] = self.clock.chunks[i].entries.size()
+        for i in range(0 if self.clock == NULL or self.clock.chunks == NULL else self.clock.chunks.each.size()):
+            self.chunks[<uintptr_t> self.clock.chunks.each[i]] = self.clock.chunks.each[i].entries.size()
 
     def __dealloc__(self):
         release_clock(self.clock)

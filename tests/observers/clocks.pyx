@@ -1,0 +1,75 @@
+"""Clocks of queues that there are not: what the operations of core/clock make of them."""
+
+from libc.stdint cimport uint64_t
+from libcpp.vector cimport vector
+
+from forebay.core.clock cimport (
+    Clock, ClockEntry, clock_epoch, clock_is_done, covers, list_entries, merged, note_reached, raised_clock,
+    release_clock, retain_clock
+)
+from forebay.core.epochs cimport Epochs, completed_epoch, new_epochs, release_epochs
+
+
+cdef class Clocks:
+    """So many queues and clocks, by their numbers. Every clock is empty at first."""
+
+    cdef vector[Epochs*] queues
+    cdef vector[Clock*] clocks
+
+    def __cinit__(self, size_t queues, size_t clocks):
+        cdef size_t i
+        for i in range(queues):
+            self.queues.push_back(new_epochs(i + 1))
+        self.clocks.resize(clocks)
+
+    def __dealloc__(self):
+        cdef size_t i
+        for i in range(self.clocks.size()):
+            release_clock(self.clocks[i])
+        for i in range(self.queues.size()):
+            release_epochs(self.queues[i])
+
+    def put(self, clock, queue, epoch):
+        self.clocks[clock] = raised_clock(self.clocks[clock], self.queues[queue], epoch)
+
+    def share(self, clock, other):
+        """Let one clock be the other one."""
+        cdef Clock* before = self.clocks[clock]
+        self.clocks[clock] = retain_clock(self.clocks[other])
+        release_clock(before)
+
+    def merge(self, clock, other):
+        cdef Clock* before = self.clocks[clock]
+        self.clocks[clock] = merged(before, self.clocks[other])
+        release_clock(before)
+
+    def reach(self, queue, epoch, clock=None):
+        cdef Clock* named = NULL
+        if clock is not None:
+            named = self.clocks[clock]
+        note_reached(self.queues[queue], epoch, named)
+
+    def completed(self, queue):
+        return completed_epoch(self.queues[queue])
+
+    def epoch(self, clock, queue):
+        return clock_epoch(self.clocks[clock], self.queues[queue])
+
+    def covers(self, clock, other):
+        return covers(self.clocks[clock], self.clocks[other])
+
+    def done(self, clock):
+        return clock_is_done(self.clocks[clock])
+
+    def empty(self, clock):
+        return self.clocks[clock] == NULL
+
+    def listed(self, clock):
+        """The entries, in chunks and recent ones, by queue; the highest of each."""
+        cdef vector[ClockEntry] entries
+        cdef dict listed = {}
+        list_entries(self.clocks[clock], entries)
+        for entry in entries:
+            number = entry.queue.queue_id - 1
+            listed[number] = max(entry.epoch, listed.get(number, 0))
+        return listed
