@@ -18,7 +18,7 @@ from forebay.core.state cimport (
 )
 from forebay.lifetimes.queue_ends cimport end_queue, release_idle_queues
 from forebay.lifetimes.retired cimport has_retired, may_release, take_done, take_retired
-from forebay.sync.ordering cimport take_point
+from forebay.sync.points cimport take_point
 
 ctypedef pair[size_t, PyObject*] SparePair
 
@@ -129,6 +129,8 @@ cdef void collect_all(DeviceState* device):
     for i in range(queues.size()):
         collect_queue(queues[i])
         release_queue_state(queues[i])
+    if not has_retired(device) and device.idle_queues.size() <= SPARE_QUEUES:
+        return
     while True:  # a queue that ends leaves plans behind
         done.clear()
         with nogil:

@@ -30,7 +30,7 @@ from forebay.core.state cimport (
 from forebay.core.uses cimport Point, release_points
 from forebay.lifetimes.queue_ends cimport drain_orphans
 from forebay.sync.finish cimport is_waited_for
-from forebay.sync.ordering cimport mark_alone, take_point
+from forebay.sync.points cimport mark_alone, take_point
 
 ctypedef pair[uint64_t, Retired*] Waiting
 

@@ -11,7 +11,7 @@ from forebay.core.state cimport (
     DeviceState, QueueState, closed_gates, find_queue, release_queue_state, retain_queue_state
 )
 from forebay.sync.finish cimport wait_on_host_for_all
-from forebay.sync.ordering cimport first_hold, take_point
+from forebay.sync.points cimport first_hold, take_point
 
 
 cdef uint64_t free_until(QueueState* queue) noexcept nogil:

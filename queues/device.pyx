@@ -53,8 +53,8 @@ from forebay.core.process import (
     closed_error, end_calls, finished_before_exit, note_drivers, on_host_thread, refuse_on_host_thread
 )
 from forebay.queues.capture_rules import abandon_captures, refuse_synchronize, refuse_unsafe
-from forebay.queues.graphs.capture import Capture
-from forebay.queues.graphs.capturing import Capturing
+from forebay.queues.graphs.captures.capture import Capture
+from forebay.queues.graphs.captures.capturing import Capturing
 from forebay.queues.graphs.graph import Graph
 from forebay.queues.host_functions import HostErrors, stop as stop_host_functions
 from forebay.queues.kernels.ids import identify
@@ -853,8 +853,8 @@ cdef class Device:
             wait_for_openings()
 
     def _give_back_memory(self) -> None:
-        self.pool._synchronized()
-        self._launch_memory._synchronized()
+        self.pool.synchronized()
+        self._launch_memory.synchronized()
 
 
 cdef int finish_all(Device device, uint64_t owner, bint raising) except -1:

@@ -25,10 +25,9 @@ from forebay.core.process cimport is_forked
 from forebay.core.state cimport QueueState, release_device_state
 from forebay.lifetimes.abandoned cimport collect_abandoned
 from forebay.lifetimes.collection cimport collect_device
-from forebay.sync.ordering cimport (
-    Order, abort_command, be_host_thread, begin_command, begin_host_function, end_host_function, end_parted_command,
-    note_hold, waits_of
-)
+from forebay.sync.ordering cimport Order, abort_command, begin_command, end_parted_command, waits_of
+from forebay.sync.points cimport note_hold
+from forebay.sync.room cimport be_host_thread, begin_host_function, end_host_function
 
 from forebay.core.errors import ClosedError
 from forebay.core.process import set_host_thread

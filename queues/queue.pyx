@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     from forebay.core.stats import Stats
     from forebay.queues.device import Device
-    from forebay.queues.graphs.capture import Capture
-    from forebay.queues.graphs.capturing import Capturing
+    from forebay.queues.graphs.captures.capture import Capture
+    from forebay.queues.graphs.captures.capturing import Capturing
     from forebay.queues.graphs.graph import Graph
     from forebay.queues.host_functions import Gate
     from forebay.queues.launch.bound import BoundLaunch

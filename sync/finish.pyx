@@ -15,7 +15,9 @@ from forebay.core.state cimport (
     BY_CLOSING, DeviceState, QueueState, busy_queues, is_closed, refusal, registered_queues,
     release_queue_state, retain_queue_state
 )
-from forebay.sync.ordering cimport Order, await_event, begin_command, carry_pending, submit_waits, take_marker
+from forebay.sync.ordering cimport Order, begin_command, submit_waits
+from forebay.sync.points cimport carry_pending, take_marker
+from forebay.sync.room cimport await_event
 
 
 cdef Lock waiting_lock

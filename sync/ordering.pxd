@@ -82,15 +82,7 @@ cdef inline void count_command(QueueState* queue) noexcept nogil:
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil  # leaves the queue locked on success
 # The same, but does not wait while the queue may be full: where nothing is submitted, or another lock is held
 cdef Status begin_at_once(QueueState* queue, Order* order) noexcept nogil
-cdef bint may_stay_full(QueueState* queue) noexcept nogil  # the queue is locked
-cdef Status make_room(QueueState* queue) noexcept nogil  # no lock is held
-cdef void be_host_thread() noexcept nogil  # the caller's thread runs host functions from now on
-cdef void begin_host_function(DeviceState* device) noexcept nogil  # it counts in `open_holds` until it ends
-cdef void end_host_function(DeviceState* device) noexcept nogil
-cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil  # no lock is held
 cdef Waits waits_of(QueueState* queue, Order* order) noexcept nogil  # for one driver call: it may overwrite the list
-cdef Status note_hold(QueueState* queue) noexcept nogil  # before a gate or host function; the queue is locked
-cdef uint64_t first_hold(QueueState* queue) noexcept nogil  # the queue is locked
 cdef void commit_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef Status end_command(QueueState* queue, Order* order, Status status) noexcept nogil
 cdef Status end_parted_command(QueueState* queue, Order* order, Status status) noexcept nogil
@@ -99,19 +91,12 @@ cdef Status submit_waits(QueueState* queue, Order* order) noexcept nogil
 cdef void abort_command(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef void apply_command(QueueState* queue, Order* order) noexcept nogil  # commit_command without the unlocking
 cdef void end_order(Order* order) noexcept nogil  # after the unlocking
-cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil  # the queue is locked
-cdef Status carry_pending(QueueState* queue) noexcept nogil  # the queue is locked
-cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil
-cdef void drop_pending(QueueState* queue) noexcept nogil
-cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil
-cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil
 cdef Status gather_ahead(QueueState* queue) noexcept nogil
 cdef void conclude(QueueState* queue, Order* order) noexcept nogil  # unlocks
 cdef Status wait_for_marker(QueueState* queue, Marker* marker) noexcept nogil
 # The same, and keeps the GIL, unless it may have to wait
 cdef Status wait_keeping_gil(QueueState* queue, Marker* marker) noexcept
 cdef Status wait_for_point(QueueState* queue, uint64_t producer, uint64_t epoch) noexcept nogil
-cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** marker) noexcept nogil  # it is locked
 cdef Status record_marker(QueueState* queue, int use, Marker** marker) noexcept nogil
 # The same, and keeps the GIL, unless it may have to wait
 cdef Status record_keeping_gil(QueueState* queue, int use, Marker** marker) noexcept

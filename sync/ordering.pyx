@@ -5,22 +5,22 @@ each blocking queue in turn. Every other waiter takes the producer's marker, unl
 so two queues that wait on each other from two threads cannot deadlock.
 """
 
-from libc.stdint cimport int32_t, uint64_t
-from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
-from libcpp.unordered_map cimport unordered_map
+from libc.stdint cimport uint64_t
+from libcpp.atomic cimport memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.clock cimport Clock, clock_epoch, covers, merged, raised_clock, release_clock, retain_clock
-from forebay.core.driver cimport DONE, FOR_DEVICE, FOR_HOST, TIMED, Status, Waits, no_waits
-from forebay.core.epochs cimport advance_submitted, completed_epoch, is_empty, submitted_epoch
-from forebay.core.marker cimport (
-    Marker, clock_after, new_marker, note_done, poll_marker, release_marker, retain_marker
-)
-from forebay.core.process cimport interrupted
+from forebay.core.driver cimport FOR_DEVICE, TIMED, Status, Waits
+from forebay.core.epochs cimport completed_epoch, submitted_epoch
+from forebay.core.marker cimport Marker, clock_after, new_marker, release_marker, retain_marker
 from forebay.core.state cimport (
     DeviceState, QueueState, closed_gates, find_queue, is_closed, note_bridge, refusal, release_queue_state,
     retain_queue_state, retire_marker, submit_collected
 )
+from forebay.sync.points cimport (
+    add_pending, drop_pending, is_idle, keep_marker, mark_before_hold, take_marker, take_point
+)
+from forebay.sync.room cimport make_room, may_stay_full
 
 
 cdef void init_order(Order* order) noexcept nogil:
@@ -42,231 +42,6 @@ cdef void end_order(Order* order) noexcept nogil:
     for i in range(order.taken.size()):
         release_queue_state(order.taken[i])
     order.taken.clear()
-
-
-cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil:
-    cdef Waits waits
-    cdef size_t i
-    for i in range(queue.pending.size()):
-        events.push_back(queue.pending[i].event)
-    waits.count = <unsigned int> events.size()
-    waits.events = events.data()
-    return waits
-
-
-cdef void drop_pending(QueueState* queue) noexcept nogil:
-    cdef size_t i
-    for i in range(queue.pending.size()):
-        release_marker(queue.pending[i])
-    queue.pending.clear()
-    release_clock(queue.clock_before)
-    queue.clock_before = NULL
-
-
-cdef void thin_pending(QueueState* queue) noexcept nogil:
-    """Drop pending waits that are done, or covered by a later one of the same queue. The queue is locked.
-
-    It is called when their number has doubled, so that a wait costs the same however many were added before.
-    """
-    cdef unordered_map[uint64_t, size_t] newest
-    cdef Marker* marker
-    cdef size_t i, kept = 0
-    for i in range(queue.pending.size()):
-        newest[queue.pending[i].queue.queue_id] = i
-    for i in range(queue.pending.size()):
-        marker = queue.pending[i]
-        if marker.epoch <= completed_epoch(marker.queue) or newest[marker.queue.queue_id] != i:
-            release_marker(marker)
-        else:
-            queue.pending[kept] = marker
-            kept += 1
-    queue.pending.resize(kept)
-    queue.crowded = max(<size_t> 8, 2 * kept)
-
-
-cdef void add_pending(QueueState* queue, Marker* marker) noexcept nogil:
-    """Add a wait for the queue's next command. Takes over the caller's reference. The queue is locked."""
-    if queue.pending.empty():
-        queue.before_pending = submitted_epoch(queue.epochs)
-        queue.clock_before = retain_clock(queue.clock)
-    elif queue.pending.size() >= queue.crowded:
-        thin_pending(queue)
-    queue.pending.push_back(marker)
-
-
-cdef Status carry_pending(QueueState* queue) noexcept nogil:
-    """Submit the waits that no command has carried yet. The queue is locked."""
-    cdef vector[void*] events
-    cdef Status status
-    submit_collected(queue)
-    if queue.pending.empty():
-        return 0
-    status = queue.driver.barrier(queue.handle, waits_of_pending(queue, events))
-    if status == 0:
-        drop_pending(queue)
-    return status
-
-
-cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil:
-    """Make the event, NULL when nothing is outstanding, the marker of the queue's newest epoch."""
-    if event != NULL:
-        queue.counts.markers_made += 1
-        queue.counts.events_made += 1
-    if queue.marker != NULL:
-        release_marker(queue.marker)
-    queue.marker = new_marker(
-        queue.epochs, submitted_epoch(queue.epochs), queue.clock, event, queue.driver, queue.device.context, use)
-    queue.marker.adopted = queue.adopted
-
-
-cdef bint is_idle(QueueState* queue) noexcept nogil:
-    """Return whether the queue has nothing outstanding. For an adopted queue only the driver knows."""
-    return is_empty(queue.epochs) and (not queue.adopted or is_closed(queue))
-
-
-cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil:
-    """Return a new reference to the marker of everything submitted to this queue so far. The queue is locked.
-
-    An epoch has at most one marker, or two when the first was for the device alone and the host asks later. A queue
-    with nothing outstanding needs no driver event. An adopted queue may have received commands that forebay did not
-    see. Each call therefore counts as a command, so that the queue's markers are never shared.
-    """
-    submit_collected(queue)
-    if queue.adopted and not is_closed(queue):
-        advance_submitted(queue.epochs)
-    cdef uint64_t epoch = submitted_epoch(queue.epochs)
-    cdef void* event = NULL
-    cdef vector[void*] events
-    cdef Status status
-    if queue.marker != NULL and queue.marker.epoch == epoch and (
-        queue.marker.event == NULL or use & ~queue.marker.use == 0
-    ):
-        if queue.marker.event != NULL:
-            queue.counts.markers_shared += 1
-    else:
-        if not is_empty(queue.epochs):
-            status = queue.driver.marker(queue.handle, waits_of_pending(queue, events), use, &event)
-            if status != 0:
-                return status
-            drop_pending(queue)
-        keep_marker(queue, event, use)
-    marker[0] = retain_marker(queue.marker)
-    return 0
-
-
-# -- points: epochs that somebody may wait for later, without waiting for what comes after them
-
-
-cdef void forget_done_marks(QueueState* queue) noexcept nogil:
-    while not queue.marks.empty() and queue.marks.front().epoch <= completed_epoch(queue.epochs):
-        release_marker(queue.marks.front())
-        queue.marks.pop_front()
-
-
-cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil:
-    """Return a new reference to a marker, for the host, of all that the driver has. That is this epoch, when the queue
-    had this clock: what counts as submitted since is pending or collected. The queue is locked.
-    """
-    cdef void* event = NULL
-    cdef Status status
-    if queue.marker != NULL and queue.marker.epoch == epoch and queue.marker.use & FOR_HOST:
-        marker[0] = retain_marker(queue.marker)
-        return 0
-    status = queue.driver.marker(queue.handle, no_waits(), FOR_HOST, &event)
-    if status != 0:
-        return status
-    queue.counts.markers_made += 1
-    queue.counts.events_made += 1
-    marker[0] = new_marker(queue.epochs, epoch, clock, event, queue.driver, queue.device.context, FOR_HOST)
-    return 0
-
-
-cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil:
-    """Return a marker, for the host, of the queue's own work and of nothing that the queue waits for. The queue is
-    locked.
-
-    It is for who asked in vain: a marker fails when something that the queue waits for has failed, and may then be the
-    newest, which all share, for as long as nothing else is submitted.
-    """
-    cdef void* event = NULL
-    cdef uint64_t epoch
-    cdef Status status
-    submit_collected(queue)
-    epoch = submitted_epoch(queue.epochs) if queue.pending.empty() else queue.before_pending
-    status = queue.driver.marker(queue.handle, no_waits(), FOR_HOST, &event)
-    if status != 0:
-        return status
-    queue.counts.markers_made += 1
-    queue.counts.events_made += 1
-    marker[0] = new_marker(queue.epochs, epoch, NULL, event, queue.driver, queue.device.context, FOR_HOST)
-    return 0
-
-
-cdef Status mark_early(QueueState* queue, Marker** marker) noexcept nogil:
-    """Return a new reference to a marker of all that was submitted before the pending waits. The queue is locked."""
-    if queue.pending.empty():
-        return take_marker(queue, FOR_HOST, marker)
-    return mark_before(queue, queue.before_pending, queue.clock_before, marker)
-
-
-cdef Status mark_before_hold(QueueState* queue) noexcept nogil:
-    """Mark this point, because what the queue is given next can be held up: by a host function, a gate, or a wait for
-    a queue that is held. Whoever waits for an earlier point then does not wait for that. The queue is locked.
-    """
-    cdef Marker* marker = NULL
-    cdef uint64_t epoch = submitted_epoch(queue.epochs) if queue.pending.empty() else queue.before_pending
-    cdef Status status
-    forget_done_marks(queue)
-    if queue.marks.size() >= 8 and poll_marker(queue.marks.front()) == DONE:  # nobody else may ever ask how far it is
-        forget_done_marks(queue)
-    if epoch <= completed_epoch(queue.epochs) or not queue.marks.empty() and queue.marks.back().epoch >= epoch:
-        return 0
-    status = mark_early(queue, &marker)
-    if status == 0:
-        queue.marks.push_back(marker)
-    return status
-
-
-cdef uint64_t first_hold(QueueState* queue) noexcept nogil:
-    """Return the epoch of the queue's first gate or host function that may not be over; 0 for none. It is locked."""
-    while not queue.holds.empty() and queue.holds.front() <= completed_epoch(queue.epochs):
-        queue.holds.pop_front()
-    return 0 if queue.holds.empty() else queue.holds.front()
-
-
-cdef Status note_hold(QueueState* queue) noexcept nogil:
-    """Note that the queue's next command is a gate or a host function. The queue is locked."""
-    cdef Status status = mark_before_hold(queue)
-    if status == 0:
-        first_hold(queue)  # forgets those that are over
-        queue.holds.push_back(submitted_epoch(queue.epochs) + 1)
-    return status
-
-
-cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** marker) noexcept nogil:
-    """Return a new reference to the earliest marker that shows that the queue has reached this epoch; NULL if it is
-    known to have. The queue is locked.
-    """
-    cdef size_t i
-    marker[0] = NULL
-    if epoch <= completed_epoch(queue.epochs):
-        return 0
-    if queue.adopted and not is_closed(queue):
-        return take_marker(queue, use, marker)
-    forget_done_marks(queue)
-    for i in range(queue.marks.size()):
-        if queue.marks[i].epoch >= epoch:
-            marker[0] = retain_marker(queue.marks[i])
-            return 0
-    if queue.marker != NULL and queue.marker.epoch >= epoch and queue.marker.event != NULL and (
-        use & ~queue.marker.use == 0
-    ):
-        queue.counts.markers_shared += 1
-        marker[0] = retain_marker(queue.marker)
-        return 0
-    if not queue.pending.empty() and epoch <= queue.before_pending:
-        return mark_early(queue, marker)
-    return take_marker(queue, use, marker)
 
 
 cdef bint needs_no_wait(QueueState* queue, Clock* clock, Marker* marker, Order* order) noexcept nogil:
@@ -470,87 +245,6 @@ cdef bint settles_with_null(QueueState* queue, Order* order) noexcept nogil:
     null_queue.lock.unlock()
     queue.settled = submitted_epoch(null_queue.epochs) == order.null_epoch
     return queue.settled
-
-
-# -- full queues: a driver's call may block as long as a host function runs, which may want the lock that is held then
-
-cdef extern from *:
-    """
-    namespace forebay {
-    static thread_local bool is_host_thread = false;
-    }
-    """
-    bint is_host_thread "forebay::is_host_thread"
-
-
-cdef atomic[int32_t] host_functions
-
-
-cdef void be_host_thread() noexcept nogil:
-    global is_host_thread
-    is_host_thread = True
-
-
-cdef void begin_host_function(DeviceState* device) noexcept nogil:
-    host_functions.fetch_add(1)
-    device.host_functions.fetch_add(1)  # before `open_holds`, or it could be taken for a gate
-    device.open_holds.fetch_add(1)
-
-
-cdef void end_host_function(DeviceState* device) noexcept nogil:
-    device.open_holds.fetch_sub(1)
-    device.host_functions.fetch_sub(1)
-    host_functions.fetch_sub(1)
-
-
-cdef bint may_stay_full(QueueState* queue) noexcept nogil:
-    """Return whether the driver's call for one more command may block until a host function returns. It is locked.
-
-    That may be one of any device, because one thread runs them all. One that is submitted later holds up nothing that
-    this queue waits for. The host thread never waits for room, because what it waits for could be the function that it
-    is in. Nor does anybody while a gate of the device is closed: it could be this thread that opens it.
-    """
-    if submitted_epoch(queue.epochs) - completed_epoch(queue.epochs) < queue.device.keeps_gil_below:
-        return False
-    return (
-        host_functions.load() != 0 and closed_gates(queue.device) <= queue.device.host_functions.load()
-        and not is_host_thread
-    )
-
-
-cdef Status await_event(DeviceState* device, Marker* marker) noexcept nogil:
-    """Block until the marker is reached."""
-    cdef Waits waits
-    cdef Status status
-    cdef void* event = marker.event
-    if event == NULL:
-        return 0
-    waits.count = 1
-    waits.events = &event
-    status = marker.driver.wait_events(device.context, waits, interrupted)
-    if status == 0:
-        note_done(marker)
-    return status
-
-
-cdef Status make_room(QueueState* queue) noexcept nogil:
-    """Block while the queue may be full behind a host function. That function, and others, can submit meanwhile."""
-    cdef Marker* marker = NULL
-    cdef Status status
-    cdef bint full
-    while True:
-        queue.lock.lock()
-        status = 0
-        full = may_stay_full(queue)
-        if full:
-            status = take_marker(queue, FOR_HOST, &marker)  # one command more, and all who wait here share it
-        queue.lock.unlock()
-        if not full or status != 0:
-            return status
-        status = await_event(queue.device, marker)
-        release_marker(marker)
-        if status != 0:
-            return status
 
 
 cdef Status begin_command(QueueState* queue, Order* order) noexcept nogil:

@@ -25,14 +25,15 @@ from forebay.queues.host_functions cimport Call, new_call, settle_call
 from forebay.queues.launch.scratch cimport check_guards, fill_guards
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
-from forebay.sync.ordering cimport make_room, wait_for_point
+from forebay.sync.ordering cimport wait_for_point
+from forebay.sync.room cimport make_room
 
 from forebay.core.errors import (
     ArgumentTypeError, ClosedError, GraphUpdateError, InvalidArgumentError, NotSupportedError
 )
 from forebay.core.kinds import AnyGraph
 from forebay.queues.graphs.lanes import BRANCHES, LANES, segments_of
-from forebay.queues.graphs.lifetimes import Lifetimes
+from forebay.queues.graphs.allocations.lifetimes import Lifetimes
 from forebay.queues.graphs.shape import check_same_shape, direction_of, serial_order, shape_of
 from forebay.queues.graphs.sizes import Accesses
 from forebay.queues.graphs.work import make_copy, make_fill, make_host, make_kernel

@@ -17,8 +17,8 @@ from forebay.core.errors import (
     NotSupportedError,
 )
 from forebay.core.kinds import AnyGraph, be
+from forebay.queues.graphs.allocations.memory import GraphMemory, Reserved, ancestors
 from forebay.queues.graphs.executable import ExecutableGraph
-from forebay.queues.graphs.memory import GraphMemory, Reserved, ancestors
 from forebay.queues.graphs.shape import serial_order
 from forebay.queues.graphs.sizes import Accesses
 from forebay.queues.graphs.work import (

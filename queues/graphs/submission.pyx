@@ -18,9 +18,10 @@ from forebay.core.uses cimport Basis, note_use
 from forebay.queues.graphs.sizes cimport is_still
 from forebay.queues.host_functions cimport Call, submit_call
 from forebay.sync.ordering cimport (
-    Order, abort_command, apply_command, begin_at_once, conclude, count_command, end_order, leave_waits,
-    may_stay_full, note_hold, take_marker, waits_of
+    Order, abort_command, apply_command, begin_at_once, conclude, count_command, end_order, leave_waits, waits_of
 )
+from forebay.sync.points cimport note_hold, take_marker
+from forebay.sync.room cimport may_stay_full
 
 
 cdef enum:

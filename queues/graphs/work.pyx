@@ -26,7 +26,7 @@ from forebay.queues.memory.copies cimport check_overlap, check_size, host_memory
 from forebay.queues.memory.fills cimport fill_pattern
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
-from forebay.queues.graphs.memory import GraphMemory, Reserved
+from forebay.queues.graphs.allocations.memory import GraphMemory, Reserved
 from forebay.queues.memory.shapes import check_copied, read_dtype, read_shape
 
 if TYPE_CHECKING:

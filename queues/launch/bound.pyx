@@ -31,9 +31,7 @@ from forebay.queues.launch.launch cimport (
 )
 from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorcall, vectorcallfunc
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.sync.ordering cimport (
-    Order, abort_command, begin_command, end_order, is_ready_to_launch, waits_of
-)
+from forebay.sync.ordering cimport Order, abort_command, begin_command, end_order, is_ready_to_launch, waits_of
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, NotSupportedError
 

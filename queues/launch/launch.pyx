@@ -16,9 +16,8 @@ from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, HAS_BYTES, RAN_PYTHON, argument_error, check_elements, release_views
 )
 from forebay.queues.launch.by_value cimport apply_uploads, end_uploads, make_room
-from forebay.sync.ordering cimport (
-    Order, begin_command, drop_pending, gather_ahead, gathers_nothing, waits_of, waits_of_pending
-)
+from forebay.sync.ordering cimport Order, begin_command, gather_ahead, gathers_nothing, waits_of
+from forebay.sync.points cimport drop_pending, waits_of_pending
 
 from forebay.core.errors import ClosedError, InvalidArgumentError
 from forebay.queues.launch.arrays import launch_with_arrays

@@ -34,7 +34,8 @@ from forebay.queues.memory.slabs cimport (
     points_to_ask, remove_slab, settle_done, size_class, slab_size, take_any, take_anyone, take_joined, take_ordered,
     take_own
 )
-from forebay.sync.ordering cimport Order, begin_command, carry_pending, submit_waits, wait_for_point
+from forebay.sync.ordering cimport Order, begin_command, submit_waits, wait_for_point
+from forebay.sync.points cimport carry_pending
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, OutOfMemoryError
 from forebay.queues.memory.shapes import element_code, read_dtype, read_shape
@@ -280,10 +281,11 @@ cdef class MemoryPool:
         """
         self.give_up(min(read_bytes(keep, "trim: keep"), MOST), True)
 
-    def _synchronized(self) -> None:
+    cdef int synchronized(self) except -1:
         """Trim to the threshold after the host has waited for something."""
         if self.heap.reserved > self.threshold:
             self.give_up(self.threshold, True)
+        return 0
 
     def _give_up_idle(self) -> bool:
         """Give idle memory back once the device is done with it, because the driver has none left.

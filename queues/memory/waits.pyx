@@ -18,7 +18,8 @@ from forebay.core.state cimport (
 from forebay.core.uses cimport Point, Uses, points_of, release_points, writers_of
 from forebay.events.event cimport reach
 from forebay.queues.memory.allocation cimport Allocation
-from forebay.sync.ordering cimport take_point, wait_for_point
+from forebay.sync.ordering cimport wait_for_point
+from forebay.sync.points cimport take_point
 
 from forebay.core.process import refuse_on_host_thread
 from forebay.queues.capture_rules import refuse_unsafe

@@ -25,7 +25,8 @@ from forebay.core.uses cimport Uses, hold, release_uses, retain_uses, unhold
 from forebay.lifetimes.retired cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.steps.lane cimport Copy, Entry, Lane, delete_copy, submit
-from forebay.sync.ordering cimport count_command, may_stay_full, owes_null_wait
+from forebay.sync.ordering cimport count_command, owes_null_wait
+from forebay.sync.room cimport may_stay_full
 
 
 cdef extern from "Python.h":

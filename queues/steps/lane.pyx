@@ -17,7 +17,7 @@ from forebay.core.marker cimport poll_marker, release_marker
 from forebay.core.plan cimport POINTER, PackedPointer, Parameter, set_changed_arguments
 from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, release_uses, retain_uses
-from forebay.sync.ordering cimport drop_pending, mark_before, waits_of_pending
+from forebay.sync.points cimport drop_pending, mark_before, waits_of_pending
 
 cdef enum:
     MOST_COPIES = 3

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 import forebay as ps
-from forebay.queues.graphs.memory import figures_of
+from forebay.queues.graphs.allocations.memory import figures_of
 from tests.helpers.refusals import refused
 
 from .conftest import SIZE, steps

@@ -80,6 +80,7 @@ def test_launches_that_nothing_orders_have_scratch_of_their_own(device, make_que
     queues = [make_queue(blocking=False) for _ in range(4)]
     kernel, outs = own["whose"], [device.zeros(1, "u8") for _ in queues]
     kernel.scratch("stack", ps.Argument("n"))
+    device.finish()  # the queues wait for nobody, and for no zeros either
     gates = [hold(queue) for queue in queues]
     for queue, out in zip(queues, outs, strict=True):
         queue.launch(kernel, 1, 1, 1000, out)

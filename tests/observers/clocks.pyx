@@ -1,6 +1,5 @@
 """Clocks of queues that there are not: what the operations of core/clock make of them."""
 
-from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.clock cimport (

@@ -4,7 +4,7 @@ import forebay as ps
 import numpy as np
 
 SOURCE = """
-kernel void step(global float* to, global const float* from, float rate, int last)
+kernel void heat(global float* to, global const float* from, float rate, int last)
 {
     int i = get_global_id(0);
     to[i] = i == 0 || i == last ? from[i] : from[i] + rate * (from[i - 1] - 2 * from[i] + from[i + 1]);
@@ -16,11 +16,11 @@ rod[0] = 100
 
 device = ps.Device()
 queue = device.queue()
-step = device.program(SOURCE)["step"]
+heat = device.program(SOURCE)["heat"]
 old, new = (device.empty(COUNT, "f4") for _ in range(2))
 queue.copy(old, rod)
 for _ in range(500):
-    queue.launch(step, COUNT // 64, 64, new, old, 0.25, COUNT - 1)
+    queue.launch(heat, COUNT // 64, 64, new, old, 0.25, COUNT - 1)
     old, new = new, old
 queue.copy(rod, old)
 queue.finish()

@@ -4,7 +4,7 @@ import numpy as np
 import forebay as ps
 
 SOURCE = """
-kernel void step(global float* to, global const float* from, float rate, int last)
+kernel void heat(global float* to, global const float* from, float rate, int last)
 {
     int i = get_global_id(0);
     to[i] = i == 0 || i == last ? from[i] : from[i] + rate * (from[i - 1] - 2 * from[i] + from[i + 1]);
@@ -17,11 +17,11 @@ rod[0] = 100
 device = ps.Device()
 queue = device.queue()
 program = device.program(SOURCE)
-step = program["step"]
+heat = program["heat"]
 old = device.array(rod)
 new = device.array(rod)
 for _ in range(500):
-    queue.launch(step, COUNT // 64, 64, new, old, 0.25, COUNT - 1)
+    queue.launch(heat, COUNT // 64, 64, new, old, 0.25, COUNT - 1)
     old, new = new, old
 queue.copy(rod, old)
 queue.finish()

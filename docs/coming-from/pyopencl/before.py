@@ -4,7 +4,7 @@ import numpy as np
 import pyopencl as cl
 
 SOURCE = """
-kernel void step(global float* to, global const float* from, float rate, int last)
+kernel void heat(global float* to, global const float* from, float rate, int last)
 {
     int i = get_global_id(0);
     to[i] = i == 0 || i == last ? from[i] : from[i] + rate * (from[i - 1] - 2 * from[i] + from[i + 1]);
@@ -17,12 +17,12 @@ rod[0] = 100
 context = cl.create_some_context(interactive=False)
 queue = cl.CommandQueue(context)
 program = cl.Program(context, SOURCE).build()
-step = cl.Kernel(program, "step")
+heat = cl.Kernel(program, "heat")
 flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
 old = cl.Buffer(context, flags, hostbuf=rod)
 new = cl.Buffer(context, flags, hostbuf=rod)
 for _ in range(500):
-    step(queue, (COUNT,), (64,), new, old, np.float32(0.25), np.int32(COUNT - 1))
+    heat(queue, (COUNT,), (64,), new, old, np.float32(0.25), np.int32(COUNT - 1))
     old, new = new, old
 cl.enqueue_copy(queue, rod, old)
 queue.finish()

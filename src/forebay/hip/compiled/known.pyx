@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from forebay.hip.enums import hipError_t, hipMemoryType
-    from forebay.queues.graphs.memory import GraphMemory
+    from forebay.queues.graphs.allocations.memory import GraphMemory
 
 ctypedef map[uint64_t, PyObject*].iterator Entry
 

@@ -5,7 +5,7 @@ a Ctrl-C there would come before `Capturing` could end what it has begun.
 from typing import TYPE_CHECKING
 
 from forebay.queues.capture_rules import check_mode
-from forebay.queues.graphs.capture import Capture
+from forebay.queues.graphs.captures.capture import Capture
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from forebay.core.errors import InvalidArgumentError
-from forebay.queues.graphs.memory import GraphMemory, lock
+from forebay.queues.graphs.allocations.memory import GraphMemory, lock
 from forebay.queues.graphs.work import Work, graph_memory_of
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Memory that graphs allocate, and free."""

@@ -1,0 +1,1 @@
+"""What a captured queue is given becomes nodes of a graph."""

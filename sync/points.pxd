@@ -1,0 +1,24 @@
+"""Markers and points. In all of these the queue is locked."""
+
+from libc.stdint cimport uint64_t
+from libcpp.vector cimport vector
+
+from forebay.core.clock cimport Clock
+from forebay.core.driver cimport Status, Waits
+from forebay.core.marker cimport Marker
+from forebay.core.state cimport QueueState
+
+
+cdef bint is_idle(QueueState* queue) noexcept nogil
+cdef Status take_marker(QueueState* queue, int use, Marker** marker) noexcept nogil
+cdef void keep_marker(QueueState* queue, void* event, int use) noexcept nogil
+cdef Status take_point(QueueState* queue, uint64_t epoch, int use, Marker** marker) noexcept nogil
+cdef Status mark_before(QueueState* queue, uint64_t epoch, Clock* clock, Marker** marker) noexcept nogil
+cdef Status mark_alone(QueueState* queue, Marker** marker) noexcept nogil
+cdef Status mark_before_hold(QueueState* queue) noexcept nogil
+cdef Status note_hold(QueueState* queue) noexcept nogil  # before a gate or host function
+cdef uint64_t first_hold(QueueState* queue) noexcept nogil
+cdef void add_pending(QueueState* queue, Marker* marker) noexcept nogil
+cdef Status carry_pending(QueueState* queue) noexcept nogil
+cdef Waits waits_of_pending(QueueState* queue, vector[void*]& events) noexcept nogil
+cdef void drop_pending(QueueState* queue) noexcept nogil
