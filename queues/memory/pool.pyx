@@ -281,7 +281,7 @@ cdef class MemoryPool:
         """
         self.give_up(min(read_bytes(keep, "trim: keep"), MOST), True)
 
-    cdef int synchronized(self) except -1:
+    cdef int trim_after_wait(self) except -1:
         """Trim to the threshold after the host has waited for something."""
         if self.heap.reserved > self.threshold:
             self.give_up(self.threshold, True)
