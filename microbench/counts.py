@@ -51,8 +51,16 @@ OPERATIONS: dict[str, tuple[str, str, tuple[object, ...]]] = {
     "alloc + free": ("forebay", "alloc", (4096,)),
     "bound launch": ("forebay bound", "launch", ("", 2)),
     "hipModuleLaunchKernel": ("forebay.hip", "launch", ("", 2)),
+    "hipModuleLaunchKernel, as examples call it": ("forebay.hip", "launch_by_name", ()),
+    "hipModuleLaunchKernel on hipStreamPerThread": ("forebay.hip", "launch_on", ("per-thread",)),
+    "hipModuleLaunchKernel + hipEventRecord": ("forebay.hip", "record", (True,)),
+    "the same + hipStreamWaitEvent + hipModuleLaunchKernel": ("forebay.hip", "wait", ()),
     "hipMallocAsync + hipFreeAsync": ("forebay.hip", "alloc", (4096,)),
     "hipMemcpyAsync up + synchronize": ("forebay.hip", "copy", ("up", 4096)),
+    "hipMemcpyAsync down + synchronize": ("forebay.hip", "copy", ("down", 4096)),
+    "hipMemcpyAsync up, a part + synchronize": ("forebay.hip", "copy_part", (4096,)),
+    "hipMemcpy up": ("forebay.hip", "copy_at_once", (4096,)),
+    "hipMemsetAsync + synchronize": ("forebay.hip", "memset", (4096,)),
 }
 """By name: the layer, its operation and the arguments of that."""
 

@@ -43,7 +43,15 @@ SUBJECTS = (
     "download of 4 KiB + finish",
     "alloc + free",
     "hipModuleLaunchKernel",
+    "hipModuleLaunchKernel, as examples call it",
+    "hipModuleLaunchKernel on hipStreamPerThread",
+    "hipModuleLaunchKernel + hipEventRecord",
+    "the same + hipStreamWaitEvent + hipModuleLaunchKernel",
     "hipMallocAsync + hipFreeAsync",
+    "hipMemcpyAsync up + synchronize",
+    "hipMemcpyAsync up, a part + synchronize",
+    "hipMemcpy up",
+    "hipMemsetAsync + synchronize",
 )
 COMPARED = SUBJECTS[2:]  # without those that run none of forebay
 COLUMNS = ("forebay", "interpreter", "C library", "driver")

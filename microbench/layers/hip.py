@@ -118,6 +118,14 @@ class Hip(Layer):
         stream = self.stream(kind)
         return self.subject(timed(LAUNCH.format("same"), **self._names(stream)), stream)
 
+    def launch_by_name(self) -> Subject:
+        """`hipModuleLaunchKernel` as hip-python's examples call it."""
+        (stream,) = self.streams(1)
+        names = self._names(stream) | {"grid": hip.dim3(1), "block": hip.dim3(1), "c_int": ctypes.c_int}
+        names["pointer"] = self._memories[0]
+        rest = "sharedMemBytes=0, stream=stream, kernelParams=None, extra=(pointer, c_int(100))"
+        return self.subject(timed(f"launch(f, *grid, *block, {rest})", **names), stream)
+
     def launch_finish(self) -> Subject:
         """A launch and `hipStreamSynchronize`."""
         (stream,) = self.streams(1)
@@ -180,6 +188,27 @@ class Hip(Layer):
         names = {"copy": hip.hipMemcpyAsync, "to": to, "source": source, "n": nbytes, "kind": DIRECTIONS[direction]}
         names |= {"stream": stream, "finish": hip.hipStreamSynchronize}
         return self.subject(timed("copy(to, source, n, kind, stream); finish(stream)", **names), stream, hold=False)
+
+    def copy_part(self, nbytes: int) -> Subject:
+        """`hipMemcpyAsync` between halves of two allocations, and `hipStreamSynchronize`."""
+        (stream,) = self.streams(1)
+        host, memory = checked(hip.hipHostMalloc(2 * nbytes, 0)), checked(hip.hipMalloc(2 * nbytes))
+        names = {"copy": hip.hipMemcpyAsync, "to": memory + nbytes, "source": host + nbytes, "n": nbytes}
+        names |= {"kind": DIRECTIONS["up"], "stream": stream, "finish": hip.hipStreamSynchronize}
+        return self.subject(timed("copy(to, source, n, kind, stream); finish(stream)", **names), stream, hold=False)
+
+    def copy_at_once(self, nbytes: int) -> Subject:
+        """`hipMemcpy` from pinned memory of the host."""
+        host, memory = checked(hip.hipHostMalloc(nbytes, 0)), checked(hip.hipMalloc(nbytes))
+        names = {"copy": hip.hipMemcpy, "to": memory, "source": host, "n": nbytes, "kind": DIRECTIONS["up"]}
+        return self.subject(timed("copy(to, source, n, kind)", **names), None, hold=False)
+
+    def memset(self, nbytes: int) -> Subject:
+        """`hipMemsetAsync` and `hipStreamSynchronize`."""
+        (stream,) = self.streams(1)
+        names = {"fill": hip.hipMemsetAsync, "to": checked(hip.hipMalloc(nbytes)), "n": nbytes, "stream": stream}
+        names["finish"] = hip.hipStreamSynchronize
+        return self.subject(timed("fill(to, 0, n, stream); finish(stream)", **names), stream, hold=False)
 
     def alloc(self, nbytes: int) -> Subject:
         """`hipMallocAsync` and `hipFreeAsync`."""

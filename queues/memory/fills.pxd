@@ -5,4 +5,6 @@ from forebay.queues.memory.buffer cimport Buffer
 
 
 cdef int fill(object queue, QueueState* state, object buf, object value) except -1
+# Fill with a pattern that the device repeats, see `fill_pattern`.
+cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size) except -1
 cdef bytes fill_pattern(Buffer buf, object value)

@@ -16,8 +16,6 @@ from forebay.queues.memory.shapes import convert
 
 cdef int fill(object queue, QueueState* state, object buf, object value) except -1:
     """Implement `Queue.fill`."""
-    cdef Order order
-    cdef Status status
     if not isinstance(buf, Buffer):
         raise ArgumentTypeError(f"fill() needs a Buffer, not {type(buf).__name__}")
     cdef Buffer buffer = buf
@@ -27,12 +25,16 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
     if pattern is None:
         return fill_by_copies(queue, buffer, element)
     cdef const unsigned char[::1] view = pattern
-    cdef const unsigned char* first = &view[0]
-    cdef size_t size = len(pattern)
+    return fill_bytes(queue, state, buffer, &view[0], len(pattern))
+
+
+cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size) except -1:
+    cdef Order order
+    cdef Status status
     cdef Uses* uses = buffer.allocation.uses
     if buffer.nbytes == 0:
         return 0
-    held = hold_memory(buffer.allocation, "buf")  # `value` may have closed it, and another thread may
+    held = hold_memory(buffer.allocation, "buf")  # the value may have closed it, and another thread may
     with nogil:
         status = begin_command(state, &order)
         if status == 0:

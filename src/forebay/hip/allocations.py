@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from forebay.core.errors import NotSupportedError
-from forebay.hip.compiled import known
+from forebay.hip.compiled import handles, known
+from forebay.hip.compiled.handles import Address
 from forebay.hip.compiled.known import Known, enter, overlaps
-from forebay.hip.compiled.launch import Address
 from forebay.hip.devices import _on_reset
 from forebay.hip.enums import hipError_t, hipMemoryType
 from forebay.hip.errors import HipError
-from forebay.hip.pointers import address_of
+from forebay.hip.pointers import DeviceArray, address_of
 from forebay.queues.graphs.allocations.memory import GraphMemory
 from forebay.queues.graphs.work import graph_memory_of
 from forebay.queues.memory.buffer import Buffer
@@ -188,6 +188,9 @@ def buffer_of(pointer: Any) -> Buffer | None:
     if isinstance(pointer, Address):
         pointer.buffer = buffer  # it is closed when the memory is freed, so it cannot outlive it unnoticed
     return buffer
+
+
+handles.connect_pointers(DeviceArray, buffer_of)
 
 
 class Place:

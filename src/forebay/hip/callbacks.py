@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
-from forebay.hip.compiled.launch import Address
+from forebay.hip.compiled.handles import Address
 from forebay.hip.enums import hipError_t
 from forebay.hip.errors import HipError, RaisedInCallback, api
 from forebay.hip.pointers import address_of

@@ -15,7 +15,7 @@ from forebay.c_string import CString
 from forebay.core.driver import DeviceInfo
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError
 from forebay.core.process import refuse_on_host_thread
-from forebay.hip.compiled.launch import set_null_queue
+from forebay.hip.compiled.handles import forget_own, set_null_queue
 from forebay.hip.enums import HIP_VERSION, hipError_t
 from forebay.hip.errors import HipError, api, asserting, check_assertions
 from forebay.hip_cpp.building import compile_for
@@ -141,7 +141,9 @@ def _note_null_queue() -> None:
 def set_current(number: int) -> None:
     """Make the device of this number the thread's current one."""
     global _only_first
-    _current.number = number
+    if number != _current.number:
+        _current.number = number
+        forget_own()
     if number and _only_first:
         _only_first = False
         _note_null_queue()

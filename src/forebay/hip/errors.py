@@ -9,7 +9,8 @@ from typing import Any
 
 from forebay.c_string import CString
 from forebay.core import errors
-from forebay.hip.compiled.known import note_failures
+from forebay.hip.compiled import calls
+from forebay.hip.compiled.calls import last_returned, note_returned
 from forebay.hip.enums import hipError_t
 
 __all__ = [
@@ -144,11 +145,10 @@ class RaisedInCallback(Exception):
 
 
 class _State(threading.local):
-    """Of each thread: the last error, what the last call returned, and why the last error came."""
+    """Of each thread: the last error, and why it came. What the last call returned, compiled calls note, too."""
 
     def __init__(self) -> None:
         self.error = hipError_t.hipSuccess
-        self.returned = hipError_t.hipSuccess
         self.exception: Exception | None = None
 
 
@@ -178,16 +178,10 @@ def code_of(error: Exception) -> hipError_t:
 
 def record(code: hipError_t, error: Exception) -> None:
     """Remember what a call returned. hipErrorNotReady does not stick (HIP 7)."""
-    note_failures()
-    _state.returned = code
+    note_returned(code)
     if code != hipError_t.hipErrorNotReady:
         _state.error = code
         _state.exception = error
-
-
-def record_success() -> None:
-    """Remember that a call succeeded."""
-    _state.returned = hipError_t.hipSuccess
 
 
 def failed(error: Exception, outputs: int) -> Result:
@@ -205,6 +199,14 @@ def failed(error: Exception, outputs: int) -> Result:
     return (code, *[None] * outputs)
 
 
+def _ordinary_failed(error: Exception, definition: Any) -> Result:
+    outputs: int = definition.outputs
+    return failed(error, outputs)
+
+
+calls.connect(SUCCESS, _ordinary_failed)
+
+
 def api(outputs: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Result]]:
     """Make a function that returns its outputs, or raises, one that returns a tuple with the code first.
 
@@ -218,12 +220,13 @@ def api(outputs: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Result
                 result = function(*args, **kwargs)
             except Exception as error:
                 return failed(error, outputs)
-            _state.returned = OK
+            note_returned(0)
             if outputs == 0:
                 return SUCCESS
             return (OK, *result) if outputs > 1 else (OK, result)
 
         call.__annotations__ = {}
+        call.outputs = outputs  # type: ignore[attr-defined]
         return call
 
     return decorate
@@ -262,7 +265,7 @@ def hipPeekAtLastError() -> Result:
 
 def hipExtGetLastError() -> Result:
     """Return what this thread's last call returned; ``(code,)``."""
-    return (_state.returned,)
+    return (hipError_t(last_returned()),)
 
 
 def last_exception() -> Exception | None:

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from forebay.events.event import Event
+from forebay.hip.compiled import streams as compiled
+from forebay.hip.compiled.streams import EventHandle
 from forebay.hip.devices import _on_reset, current_device, current_number
 from forebay.hip.enums import (
     hipError_t,
@@ -53,14 +54,12 @@ _events: dict[int, ihipEvent_t] = {}
 _lock = threading.Lock()
 
 
-class ihipEvent_t(Number):
+class ihipEvent_t(Number, EventHandle):
     """An event; compares, hashes and converts like its number."""
 
     def __init__(self, address: Any = 0) -> None:
         self.address: int = int(address)
-        self.flags = 0
         self.device = -1
-        self.event: Event | None = None
 
 
 hipEvent_t = ihipEvent_t
@@ -70,6 +69,7 @@ def _forget(number: int) -> None:
     for event in list(_events.values()):
         if event.device == number:
             _events.pop(event.address, None)
+            event.event = None
 
 
 _on_reset.append(_forget)
@@ -165,6 +165,7 @@ def _captured(what: str, event: ihipEvent_t, queue: Queue) -> bool:
     return capture is not None and capture.add(queue, _make_work(what, event)) is not None
 
 
+@compiled.hipEventRecord
 @api()
 def hipEventRecord(event: Any, stream: Any = None) -> None:
     """Mark this point of the stream, again if it was recorded before; ``(hipError_t,)``. Does not block.
@@ -240,6 +241,7 @@ def hipEventElapsedTime(start: Any, stop: Any) -> float:
     return last.elapsed(first)
 
 
+@compiled.hipStreamWaitEvent
 @api()
 def hipStreamWaitEvent(stream: Any, event: Any, flags: int = 0) -> None:
     """Let what comes next on the stream wait for the event as it was last recorded; ``(hipError_t,)``.

@@ -10,7 +10,6 @@ from forebay.core.errors import ArgumentTypeError, NotSupportedError
 from forebay.hip import allocations
 from forebay.hip.allocations import Allocation
 from forebay.hip.compiled import known
-from forebay.hip.compiled.known import hipFreeAsync, hipMallocAsync
 from forebay.hip.devices import current_device, current_number, device_of, infos
 from forebay.hip.enums import (
     hipDeviceMallocDefault,
@@ -28,9 +27,9 @@ from forebay.hip.enums import (
     hipMemAttachHost,
     hipMemoryType,
 )
-from forebay.hip.errors import SUCCESS, HipError, api, failed, record_success
+from forebay.hip.errors import HipError, api
 from forebay.hip.pointers import DeviceArray, HostArray, address_of
-from forebay.hip.streams import ihipStream_t, queue_of
+from forebay.hip.streams import queue_of
 from forebay.queues.capture_rules import refuse_unsafe
 from forebay.queues.device import Device
 from forebay.queues.graphs.allocations.memory import figures_of
@@ -274,22 +273,36 @@ def hipFreeHost(ptr: Any) -> None:
     _free(ptr, hipMemoryType.hipMemoryTypeHost)
 
 
-def _malloc_async(size: Any, stream: Any) -> DeviceArray:
-    """`hipMallocAsync` off its common path; also with a Buffer of the pool that has no address."""
-    if isinstance(size, Buffer):
-        buffer = size
-    else:
-        nbytes = size_of(size)
-        queue = queue_of(stream)
-        if nbytes == 0:
-            return DeviceArray(None, (0,))
-        buffer = queue.alloc(nbytes, "u1")
+@known.hipMallocAsync
+@api(outputs=1)
+def hipMallocAsync(size: int, stream: Any = None) -> DeviceArray:
+    """Allocate memory for what comes later on the stream; ``(hipError_t, pointer)``. Does not block.
+
+    `size` is in bytes; `stream` is a stream, None or 0.
+
+    From the device's memory pool, see `forebay.Queue.alloc`. A null pointer for 0 bytes. In a capture it becomes a
+    node, see `hipGraphAddMemAllocNode`.
+    """
+    nbytes = size_of(size)
+    queue = queue_of(stream)
+    if nbytes == 0:
+        return DeviceArray(None, (0,))
+    buffer = queue.alloc(nbytes, "u1")
     result: DeviceArray = hand_out(DeviceArray, buffer, hipMemoryType.hipMemoryTypeDevice, pooled=True)
     return result
 
 
-def _free_async(dev_ptr: Any, stream: Any) -> None:
-    """`hipFreeAsync` off its common path."""
+@known.hipFreeAsync
+@api()
+def hipFreeAsync(dev_ptr: Any, stream: Any = None) -> None:
+    """Give memory back in the order of the stream, after everything submitted to it; ``(hipError_t,)``.
+
+    `dev_ptr` is what `hipMallocAsync` or `hipMalloc` returned; `stream` is a stream, None or 0.
+
+    Memory of `hipMalloc` is freed when everything submitted to its device so far is done. Does not block.
+    hipErrorInvalidValue for a null pointer (unlike `hipFree`), when no allocation begins there, or it was freed before.
+    In a capture it becomes a node, see `hipGraphAddMemFreeNode`; only memory that a graph allocates can be freed there.
+    """
     allocation = _take(dev_ptr, hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged)
     if allocation is None:
         raise HipError(hipError_t.hipErrorInvalidValue, "hipFreeAsync: the pointer is null")
@@ -309,18 +322,7 @@ def _free_async(dev_ptr: Any, stream: Any) -> None:
         raise
 
 
-known.connect(
-    Allocation,
-    DeviceArray,
-    ihipStream_t,
-    hipMemoryType.hipMemoryTypeDevice,
-    hipMemoryType.hipMemoryTypeManaged,
-    SUCCESS,
-    _malloc_async,
-    _free_async,
-    failed,
-    record_success,
-)
+known.connect(Allocation, hipMemoryType.hipMemoryTypeDevice, hipMemoryType.hipMemoryTypeManaged)
 
 
 @api(outputs=2)

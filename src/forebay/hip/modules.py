@@ -1,8 +1,9 @@
-"""Modules are programs, functions their kernels. The launch itself is compiled, in `forebay.hip.compiled.launch`."""
+"""Modules are programs, functions their kernels, and launches: these are compiled, in `forebay.hip.compiled.launch`."""
 
 from __future__ import annotations
 
 import ctypes
+import inspect
 import itertools
 import os
 import struct
@@ -14,9 +15,9 @@ import numpy as np
 from forebay.core.driver import Language, Parameter
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.hip import allocations
-from forebay.hip.allocations import Allocation, Place, buffer_of
+from forebay.hip.allocations import Allocation, Place
 from forebay.hip.compiled import launch as hip_launch
-from forebay.hip.compiled.launch import Function, dim3, hipModuleLaunchKernel
+from forebay.hip.compiled.launch import Function, dim3
 from forebay.hip.devices import _on_reset, current_device, current_number, number_of
 from forebay.hip.enums import (
     HIP_LAUNCH_PARAM_BUFFER_POINTER,
@@ -25,7 +26,7 @@ from forebay.hip.enums import (
     hipError_t,
     hipMemoryType,
 )
-from forebay.hip.errors import SUCCESS, HipError, Result, api, asserting, code_of, record
+from forebay.hip.errors import HipError, Result, api, asserting, code_of, record
 from forebay.hip.memory import pointer_to
 from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number, host_view
 from forebay.hip.streams import queue_of
@@ -436,13 +437,14 @@ def read_extra(function: Function, extra: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _launch_failed(error: Exception, function: Any, stream: Any) -> Result:
+def _launch_failed(error: Exception, *args: Any, **kwargs: Any) -> Result:
+    given = inspect.signature(hipModuleLaunchKernel).bind(*args, **kwargs).arguments
     code = code_of(error)
     if isinstance(error, (ClosedError, InvalidArgumentError)):
         code = hipError_t.hipErrorInvalidValue  # memory that was freed, or a module that was unloaded
         try:
-            queue = queue_of(stream)
-            if number_of(queue.device) != number_of(function_of(function).kernel.device):
+            queue = queue_of(given.get("stream"))
+            if number_of(queue.device) != number_of(function_of(given["f"]).kernel.device):
                 code = hipError_t.hipErrorInvalidHandle
         except HipError as wrong:
             code = wrong.code
@@ -450,4 +452,60 @@ def _launch_failed(error: Exception, function: Any, stream: Any) -> Result:
     return (code,)
 
 
-hip_launch.connect(SUCCESS, _launch_failed, function_of, queue_of, buffer_of, read_params, read_extra)
+hip_launch.connect(_launch_failed, ihipModuleSymbol_t, function_of, read_params, read_extra)
+
+
+@hip_launch.hipModuleLaunchKernel
+def hipModuleLaunchKernel(
+    f: Any,
+    gridDimX: int,
+    gridDimY: int,
+    gridDimZ: int,
+    blockDimX: int,
+    blockDimY: int,
+    blockDimZ: int,
+    sharedMemBytes: int = 0,
+    stream: Any = None,
+    kernelParams: Any = None,
+    extra: Any = None,
+) -> Result:
+    """Launch a kernel (HIP, hipModuleLaunchKernel).
+
+    Parameters
+    ----------
+    f : ihipModuleSymbol_t
+        From `hipModuleGetFunction`.
+    gridDimX, gridDimY, gridDimZ : int
+        Groups.
+    blockDimX, blockDimY, blockDimZ : int
+        Work-items per group.
+    sharedMemBytes : int
+        Dynamic local memory: the size of the one ``local`` pointer parameter of a kernel in OpenCL C, for which no
+        argument is given.
+    stream : ihipStream_t
+        Or None or 0 for the null stream.
+    kernelParams : list or tuple
+        Where the arguments are, in memory of the host, as in hip-python: for each parameter an address (int or
+        ctypes.c_void_p), a ctypes pointer or ``byref``, or what has its bytes there: a ctypes value, a NumPy array or
+        scalar, anything with a buffer. A kernel's pointer is an argument too: give where it is stored, such as
+        ``ctypes.addressof(ctypes.c_void_p(int(memory)))``, not the pointer. Or HIP's array of addresses as a ctypes
+        array.
+    extra : tuple or list
+        The arguments themselves: one ctypes value for each parameter, and a pointer object, an address, a
+        `forebay.Buffer` or None for each pointer; or HIP's five words (HIP_LAUNCH_PARAM_BUFFER_POINTER, …) as a ctypes
+        array.
+
+    Returns
+    -------
+    tuple
+        ``(hipError_t,)``: hipErrorInvalidValue for dimensions, arguments or memory that cannot be,
+        hipErrorNotSupported for memory of the host that the device cannot map, hipErrorInvalidHandle without a function
+        or when the stream is another device's, hipErrorContextIsDestroyed for what is no stream (any more).
+
+    Does not wait for the kernel, see `forebay.Queue.launch`.
+    """
+    # What is in front of this takes every call without keywords.
+    result: Result = hipModuleLaunchKernel(
+        f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, stream, kernelParams, extra
+    )
+    return result

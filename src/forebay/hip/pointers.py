@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
+from forebay.hip.compiled.handles import Address
 from forebay.hip.compiled.known import Located
-from forebay.hip.compiled.launch import Address
 
 if TYPE_CHECKING:
     from forebay.queues.memory.buffer import Buffer
@@ -125,6 +125,7 @@ def handle_number(thing: Any, what: str) -> int:
 class Number:
     """What pointers and handles have in common: they compare, hash and convert like their address."""
 
+    __slots__ = ()
     address: int
 
     def __int__(self) -> int:
@@ -182,6 +183,8 @@ class Pointer(Number, Located):
     alive; memory of the device is not: `hipFree` gives that back.
     """
 
+    __slots__ = ()
+
     def __init__(self, pyobj: Any = None) -> None:
         self.address: int
         self.address, self._owner = address_of(pyobj)
@@ -219,10 +222,7 @@ def _value(other: object) -> int | None:
 class NDBuffer(Pointer):
     """A pointer that knows the shape and the element type of the contiguous array there; bytes at first."""
 
-    _typestr = "|u1"  # these four are the class's, so that `hipMallocAsync` need not set them
-    _itemsize = 1
-    _read_only = False
-    _stream: int | None = None
+    __slots__ = ()
 
     def __init__(self, pyobj: Any = None, shape: Shape = (1,), typestr: str = "|u1", itemsize: int = 1) -> None:
         super().__init__(pyobj)
@@ -358,9 +358,13 @@ ThisArray = TypeVar("ThisArray", bound=NDBuffer)
 class DeviceArray(NDBuffer):
     """What `hipMalloc` and its kin return."""
 
+    __slots__ = ()
+
 
 class HostArray(DeviceArray):
     """What `hipHostMalloc` and `hipMallocManaged` return: ``numpy.asarray`` of it is an array on this memory."""
+
+    __slots__ = ()
 
     @property
     def __array_interface__(self) -> dict[str, Any]:

@@ -6,7 +6,9 @@ import ctypes
 import threading
 from typing import Any
 
-from forebay.hip.compiled.launch import Handle
+from forebay.hip.compiled import handles
+from forebay.hip.compiled import streams as compiled
+from forebay.hip.compiled.handles import Handle, count_changes, note_own
 from forebay.hip.devices import _on_reset, current_device, current_number, number_of
 from forebay.hip.enums import hipError_t, hipStreamNonBlocking
 from forebay.hip.errors import HipError, api, asserting, check_assertions
@@ -94,11 +96,18 @@ def queue_of(stream: Any) -> Queue:
     if address in (0, LEGACY):
         return current_device().null_queue
     if address == PER_THREAD:
-        return current_device().per_thread_queue
+        as_of = count_changes()
+        queue = current_device().per_thread_queue
+        note_own(queue, as_of)
+        return queue
     known = _streams.get(address)
     if known is None or known.queue is None:
         raise HipError(hipError_t.hipErrorContextIsDestroyed, f"stream {address:#x} is destroyed, or never was one")
     return known.queue
+
+
+handles.connect_streams(ihipStream_t, queue_of)
+compiled.connect(asserting)
 
 
 def handle_of(stream: Any) -> ihipStream_t:
@@ -177,6 +186,7 @@ def hipStreamQuery(stream: Any) -> None:
         raise HipError(hipError_t.hipErrorNotReady)
 
 
+@compiled.hipStreamSynchronize
 @api()
 def hipStreamSynchronize(stream: Any) -> None:
     """Block until everything submitted is done; ``(hipError_t,)``. Raises what a callback of the stream raised.

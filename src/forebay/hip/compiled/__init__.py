@@ -1,1 +1,1 @@
-"""What of HIP's functions is compiled, because programs call it most: launches, and memory in the order of streams."""
+"""What of HIP's functions is compiled, because programs call it most."""

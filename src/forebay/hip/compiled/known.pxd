@@ -2,12 +2,16 @@
 
 from libc.stdint cimport uint64_t
 
-from forebay.hip.compiled.launch cimport Address
+from forebay.hip.compiled.handles cimport Address
 
 
 cdef class Located(Address):
     cdef public object _owner  # what keeps it, where something has to
     cdef public object _shape
+    cdef public object _typestr
+    cdef public size_t _itemsize
+    cdef public bint _read_only
+    cdef public object _stream
 
 
 cdef class Known:
@@ -24,4 +28,10 @@ cdef class Known:
     cdef public bint registered
     cdef public size_t nbytes
     cdef public uint64_t base
+    cdef object last_part  # what `part_of` made last
+    cdef uint64_t last_offset
     cdef object __weakref__
+    cdef object part_of(self, uint64_t offset, size_t nbytes)
+
+
+cdef Known known_with(uint64_t address)  # None for memory that is not from here

@@ -1,17 +1,18 @@
 """`hipModuleLaunchKernel`: HIP's calling convention on the launch path.
 
-What `forebay.hip` needs of the path of a launch is here: the objects that stand for pointers, streams and functions
-there, and the call. What may go wrong, and what is looked up by number, is Python's business, see `connect`.
+What may go wrong, and what is looked up by number, is Python's business, see `connect`.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.object cimport PyObject
+from cpython.object cimport Py_TYPE, PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from forebay.core.driver cimport element_of
 from forebay.core.plan cimport LOCAL, POINTER, Parameter
+from forebay.hip.compiled.calls cimport front, read, succeed
+from forebay.hip.compiled.handles cimport Address, find_buffer, find_queue, pointer_class, queue_of
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.launch.launch cimport launch
 from forebay.queues.launch.scratch cimport launch_with_scratch
@@ -30,8 +31,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from forebay.hip.enums import hipError_t
     from forebay.hip.modules import ihipModule_t
+
+cdef extern from "Python.h":
+    ctypedef object (*descrgetfunc)(object descriptor, object thing, object kind)
+
+    ctypedef struct Type "PyTypeObject":
+        descrgetfunc tp_descr_get
+
+cdef enum:  # where each of the arguments is among the words
+    FUNCTION
+    GRID_X
+    GRID_Y
+    GRID_Z
+    BLOCK_X
+    BLOCK_Y
+    BLOCK_Z
+    SHARED
+    STREAM
+    PARAMS
+    EXTRA
+    WORDS
+    REQUIRED = SHARED
 
 cdef enum:
     MOST_ARGUMENTS = 256
@@ -45,42 +66,20 @@ cdef frozenset scalars = frozenset([
     ctypes.c_long, ctypes.c_ulong, ctypes.c_longlong, ctypes.c_ulonglong, ctypes.c_size_t, ctypes.c_ssize_t,
     ctypes.c_float, ctypes.c_double])
 
+cdef object c_int = ctypes.c_int
+cdef object c_float = ctypes.c_float
+cdef object value_of = ctypes.c_int.__mro__[1].__dict__["value"]  # a descriptor: found once, not in each launch
 cdef object ctypes_array = ctypes.Array
 cdef tuple floating = (float, np.floating)
-cdef object success = None
+cdef tuple names = (
+    "f", "gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes", "stream",
+    "kernelParams", "extra")
+cdef object no_bytes = 0
 cdef object on_failure = None
+cdef object function_class = None  # of ordinary functions
 cdef object find_function = None
-cdef object find_queue = None
-cdef object find_buffer = None
 cdef object read_params = None
 cdef object read_extra = None
-null_queue = None
-
-
-cdef class Address:
-    """A number that stands for a place in memory, and the Buffer that begins there, once it was looked for."""
-
-    def __forebay_buffer__(self) -> Buffer:
-        """Return the Buffer that begins there, for launches of forebay's own Queues and `Device.as_buffer`.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When it points into no allocation that kernels can use.
-        """
-        try:
-            buffer = find_buffer(self)
-        except Exception as error:  # a HipError, of a floor above
-            raise InvalidArgumentError(f"as_buffer: {error}") from None
-        if buffer is None:
-            raise InvalidArgumentError("as_buffer: this is a null pointer; a launch takes None for it")
-        return buffer
-
-
-cdef class Handle(Address):
-    """What stands for a stream: its queue, None when that has to be looked up for each use."""
-
-    queue: Queue | None
 
 
 cdef extent_of(value):
@@ -98,16 +97,34 @@ cdef extent_of(value):
 cdef class dim3:
     """Three extents, 1 where none is given; also a sequence of three ints, so that ``*grid`` works."""
 
-    cdef public object x
-    cdef public object y
-    cdef public object z
-
-    x: int
-    y: int
-    z: int
+    cdef tuple extents  # one object, which unpacking need not make
 
     def __init__(self, x: Any = 1, y: Any = 1, z: Any = 1) -> None:
-        self.x, self.y, self.z = extent_of(x), extent_of(y), extent_of(z)
+        self.extents = (extent_of(x), extent_of(y), extent_of(z))
+
+    @property
+    def x(self) -> int:
+        return self.extents[0]
+
+    @x.setter
+    def x(self, extent: Any) -> None:
+        self.extents = (extent, *self.extents[1:])
+
+    @property
+    def y(self) -> int:
+        return self.extents[1]
+
+    @y.setter
+    def y(self, extent: Any) -> None:
+        self.extents = (self.extents[0], extent, self.extents[2])
+
+    @property
+    def z(self) -> int:
+        return self.extents[2]
+
+    @z.setter
+    def z(self, extent: Any) -> None:
+        self.extents = (*self.extents[:2], extent)
 
     @staticmethod
     def PROPERTIES() -> list[str]:
@@ -115,19 +132,19 @@ cdef class dim3:
         return ["x", "y", "z"]
 
     def __iter__(self) -> Iterator[int]:
-        return iter((self.x, self.y, self.z))
+        return iter(self.extents)
 
     def __len__(self) -> int:
         return 3
 
     def __getitem__(self, key: Any, /) -> int:
-        return getattr(self, key) if isinstance(key, str) else (self.x, self.y, self.z)[key]
+        return getattr(self, key) if isinstance(key, str) else self.extents[key]
 
     def __eq__(self, other: object, /) -> bool:
-        return isinstance(other, dim3) and tuple(self) == tuple(other)
+        return isinstance(other, dim3) and self.extents == (<dim3> other).extents
 
     def __hash__(self) -> int:
-        return hash(tuple(self))
+        return hash(self.extents)
 
     def __repr__(self) -> str:
         return f"dim3(x={self.x}, y={self.y}, z={self.z})"
@@ -159,40 +176,31 @@ cdef class Function:
 
 
 def connect(
-    result: tuple[Any, ...],
-    failure: Callable[[Exception, Any, Any], tuple[Any, ...]],
+    failure: Callable[..., tuple[Any, ...]],
+    kind: type[Function],
     function: Callable[[Any], Function],
-    queue: Callable[[Any], Queue],
-    buffer: Callable[[Any], Any],
     params: Callable[[Function, Any], tuple[Any, ...]],
     extra: Callable[[Function, Any], tuple[Any, ...]],
 ) -> None:
-    """Set what a success returns, and who does what is off the path of a launch: `forebay.hip.modules`."""
-    global success, on_failure, find_function, find_queue, find_buffer, read_params, read_extra
-    success, on_failure, find_function, find_queue = result, failure, function, queue
-    find_buffer, read_params, read_extra = buffer, params, extra
+    """Set who does what is off the path of a launch: `forebay.hip.modules`."""
+    global on_failure, function_class, find_function, read_params, read_extra
+    on_failure, function_class, find_function, read_params, read_extra = failure, kind, function, params, extra
 
 
-def set_null_queue(queue: Queue | None) -> None:
-    """The queue of stream 0 while it is the same for all threads, else None."""
-    global null_queue
-    null_queue = queue
-
-
-cdef inline tuple same(tuple last, object x, object y, object z):
+cdef inline tuple same(tuple last, PyObject* const* extents):
     """The tuple of the launch before if it is the same, because the kernel knows it by identity."""
     if (
-        PyTuple_GET_ITEM(last, 0) == <PyObject*> x and PyTuple_GET_ITEM(last, 1) == <PyObject*> y
-        and PyTuple_GET_ITEM(last, 2) == <PyObject*> z
+        PyTuple_GET_ITEM(last, 0) == extents[0] and PyTuple_GET_ITEM(last, 1) == extents[1]
+        and PyTuple_GET_ITEM(last, 2) == extents[2]
     ):
         return last
-    return (x, y, z)
+    return (<object> extents[0], <object> extents[1], <object> extents[2])
 
 
 cdef inline object argument(int kind, object item):
     """What the kernel takes for it."""
     cdef Buffer buffer
-    if isinstance(item, Address):
+    if type(item) is pointer_class or isinstance(item, Address):
         if kind != POINTER:
             return (<Address> item).address
         buffer = (<Address> item).buffer
@@ -203,7 +211,9 @@ cdef inline object argument(int kind, object item):
         if item is None or type(item) is Buffer and element_of((<Buffer> item).memory.kind) == 0:
             return item
         return find_buffer(item)
-    return item.value if type(item) in scalars else item
+    if type(item) is c_int or type(item) is c_float or type(item) in scalars:
+        return (<Type*> Py_TYPE(value_of)).tp_descr_get(value_of, item, <object> Py_TYPE(item))
+    return item
 
 
 cdef inline object value_at(Function function, Py_ssize_t i, const char* at):
@@ -316,35 +326,33 @@ cdef int refuse_local(Kernel kernel, object shared) except -1:
         f"sharedMemBytes: {shared} bytes of local memory; {kernel.device.name} has {kernel.local_bytes}")
 
 
-cdef int submit(
-    object f, object grid_x, object grid_y, object grid_z, object block_x, object block_y, object block_z,
-    object shared, object stream, object params, object extra
-) except -1:
+cdef int submit(PyObject* const* words) except -1:
+    """Launch. The caller has the words, so what is borrowed from them stays."""
     cdef PyObject* given[MOST_ARGUMENTS]
     cdef Function function
     cdef Kernel kernel
     cdef Queue queue
     cdef tuple items
-    cdef Py_ssize_t i, taken = 0, count, needed
+    cdef Py_ssize_t i, taken = 0, needed
     cdef bint adds_local
     cdef object item
-    function = f if isinstance(f, Function) else find_function(f)
-    kernel = function.kernel
-    if stream is None and null_queue is not None:
-        queue = null_queue
-    elif isinstance(stream, Handle) and (<Handle> stream).queue is not None:
-        queue = (<Handle> stream).queue
+    if type(<object> words[FUNCTION]) is function_class or isinstance(<object> words[FUNCTION], Function):
+        function = <Function> words[FUNCTION]
     else:
-        queue = find_queue(stream)
-    items = given_items(function, params, extra)
+        function = find_function(<object> words[FUNCTION])
+    kernel = function.kernel
+    queue = queue_of(<object> words[STREAM])
+    if queue is None:
+        queue = find_queue(<object> words[STREAM])
+    items = given_items(function, <object> words[PARAMS], <object> words[EXTRA])
     needed = kernel.count
-    count = PyTuple_GET_SIZE(items)
-    adds_local = check_items(function, count)
-    if shared and queue.state.device == kernel.state and (<size_t> shared) > kernel.local_bytes:
-        refuse_local(kernel, shared)
-    function.last_grid = same(function.last_grid, grid_x, grid_y, grid_z)
-    function.last_block = same(function.last_block, block_x, block_y, block_z)
-    grid, block = function.last_grid, function.last_block
+    adds_local = check_items(function, PyTuple_GET_SIZE(items))
+    shared = <object> words[SHARED]
+    if shared is not no_bytes and shared and queue.state.device == kernel.state:
+        if (<size_t> shared) > kernel.local_bytes:
+            refuse_local(kernel, shared)
+    function.last_grid = grid = same(function.last_grid, words + GRID_X)
+    function.last_block = block = same(function.last_block, words + BLOCK_X)
     try:
         for i in range(needed):
             if adds_local and i == function.local_at:
@@ -378,58 +386,22 @@ def kernel_arguments(Function function not None, shared: int, params: Any, extra
     return tuple([argument(kernel.layout[i].kind, item) for i, item in enumerate(items)])
 
 
-def hipModuleLaunchKernel(
-    f: Any,
-    gridDimX: int,
-    gridDimY: int,
-    gridDimZ: int,
-    blockDimX: int,
-    blockDimY: int,
-    blockDimZ: int,
-    sharedMemBytes: int = 0,
-    stream: Any = None,
-    kernelParams: Any = None,
-    extra: Any = None,
-) -> tuple[hipError_t]:
-    """Launch a kernel (HIP, hipModuleLaunchKernel).
+cdef object launch_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+    cdef PyObject* room[WORDS]
+    cdef PyObject* const* words = read(names, REQUIRED, given, count, keywords, room)
+    cdef int i
+    if words == NULL:
+        return None
+    if words == room:
+        if room[SHARED] == NULL:
+            room[SHARED] = <PyObject*> no_bytes
+        for i in range(STREAM, WORDS):
+            if room[i] == NULL:
+                room[i] = <PyObject*> None
+    submit(words)
+    return succeed()
 
-    Parameters
-    ----------
-    f : ihipModuleSymbol_t
-        From `hipModuleGetFunction`.
-    gridDimX, gridDimY, gridDimZ : int
-        Groups.
-    blockDimX, blockDimY, blockDimZ : int
-        Work-items per group.
-    sharedMemBytes : int
-        Dynamic local memory: the size of the one ``local`` pointer parameter of a kernel in OpenCL C, for which no
-        argument is given.
-    stream : ihipStream_t
-        Or None or 0 for the null stream.
-    kernelParams : list or tuple
-        Where the arguments are, in memory of the host, as in hip-python: for each parameter an address (int or
-        ctypes.c_void_p), a ctypes pointer or ``byref``, or what has its bytes there: a ctypes value, a NumPy array or
-        scalar, anything with a buffer. A kernel's pointer is an argument too: give where it is stored, such as
-        ``ctypes.addressof(ctypes.c_void_p(int(memory)))``, not the pointer. Or HIP's array of addresses as a ctypes
-        array.
-    extra : tuple or list
-        The arguments themselves: one ctypes value for each parameter, and a pointer object, an address, a
-        `forebay.Buffer` or None for each pointer; or HIP's five words (HIP_LAUNCH_PARAM_BUFFER_POINTER, …) as a ctypes
-        array.
 
-    Returns
-    -------
-    tuple
-        ``(hipError_t,)``: hipErrorInvalidValue for dimensions, arguments or memory that cannot be,
-        hipErrorNotSupported for memory of the host that the device cannot map, hipErrorInvalidHandle without a function
-        or when the stream is another device's, hipErrorContextIsDestroyed for what is no stream (any more).
-
-    Does not wait for the kernel, see `forebay.Queue.launch`.
-    """
-    try:
-        submit(
-            f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, stream, kernelParams,
-            extra)
-    except Exception as error:
-        return on_failure(error, f, stream)
-    return success
+def hipModuleLaunchKernel(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+    """Put the launch in front of `hipModuleLaunchKernel`, which is left with calls that no function can take."""
+    return front(definition, launch_front, on_failure)

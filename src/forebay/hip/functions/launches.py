@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from forebay.hip.compiled.launch import hipModuleLaunchKernel
 from forebay.hip.devices import _on_reset, number_of
 from forebay.hip.enums import hipError_t
 from forebay.hip.errors import OK, HipError, Result, api
@@ -13,6 +12,7 @@ from forebay.hip.events import record_event
 from forebay.hip.functions.attributes import kernel_of
 from forebay.hip.functions.occupancy import groups_per_unit
 from forebay.hip.graphs.params import extents_of
+from forebay.hip.modules import hipModuleLaunchKernel
 from forebay.hip.streams import queue_of
 from forebay.queues.queue import Queue
 

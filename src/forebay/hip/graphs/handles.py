@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, GraphUpdateError
+from forebay.hip.compiled.calls import note_returned
 from forebay.hip.devices import _on_reset, current_device, number_of
 from forebay.hip.enums import hipError_t, hipGraphExecUpdateResult, hipGraphInstantiateFlags
-from forebay.hip.errors import HipError, Result, api, code_of, record, record_success
+from forebay.hip.errors import HipError, Result, api, code_of, record
 from forebay.hip.graphs.parts import PartedGraph, has_marks, instantiate
 from forebay.hip.pointers import Number, address_of
 from forebay.hip.streams import queue_of
@@ -406,7 +407,7 @@ def hipGraphExecUpdate(hGraphExec: Any, hGraph: Any, hErrorNode_out: Any) -> Res
         if error.node is not None:
             _put_node(hErrorNode_out, known.handle_of(error.node))
         return code, UPDATE_RESULTS[error.reason]
-    record_success()
+    note_returned(hipError_t.hipSuccess)
     return hipError_t.hipSuccess, hipGraphExecUpdateResult.hipGraphExecUpdateSuccess
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from forebay.core.errors import InvalidArgumentError
 from forebay.hip.allocations import Place
+from forebay.hip.compiled import copies as compiled
 from forebay.hip.devices import device_number, device_of, number_of
 from forebay.hip.enums import hipError_t, hipMemcpyKind
 from forebay.hip.errors import HipError, api
@@ -173,6 +174,7 @@ def _copy(dst: Any, src: Any, size: Any, kind: Any, stream: Any, blocks: bool) -
         queue.finish()
 
 
+@compiled.hipMemcpy
 @api()
 def hipMemcpy(dst: Any, src: Any, sizeBytes: int, kind: Any) -> None:
     """Copy on the null stream; ``(hipError_t,)``. Blocks until it is done, unless both are memory of devices.
@@ -193,6 +195,7 @@ def hipMemcpy(dst: Any, src: Any, sizeBytes: int, kind: Any) -> None:
     _copy(dst, src, sizeBytes, kind, None, True)
 
 
+@compiled.hipMemcpyAsync
 @api()
 def hipMemcpyAsync(dst: Any, src: Any, sizeBytes: int, kind: Any, stream: Any = None) -> None:
     """Copy in the order of the stream, otherwise as `hipMemcpy` does; ``(hipError_t,)``.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from forebay.hip.allocations import Place
+from forebay.hip.compiled import copies as compiled
 from forebay.hip.enums import hipError_t
 from forebay.hip.errors import HipError, api
 from forebay.hip.memory import size_of
@@ -51,6 +52,7 @@ def _set(dst: Any, value: Any, count: Any, dtype: str, stream: Any, blocks: bool
         queue.finish()
 
 
+@compiled.hipMemset
 @api()
 def hipMemset(dst: Any, value: int, sizeBytes: int) -> None:
     """Set bytes to the low byte of `value`, on the null stream; ``(hipError_t,)``.
@@ -64,6 +66,7 @@ def hipMemset(dst: Any, value: int, sizeBytes: int) -> None:
     _set(dst, value, sizeBytes, "u1", None, True)
 
 
+@compiled.hipMemsetAsync
 @api()
 def hipMemsetAsync(dst: Any, value: int, sizeBytes: int, stream: Any = None) -> None:
     """Set bytes in the order of the stream; ``(hipError_t,)``. See `hipMemset`.

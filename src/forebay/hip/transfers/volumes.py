@@ -6,7 +6,7 @@ import ctypes
 from typing import Any
 
 from forebay.hip.allocations import Place
-from forebay.hip.compiled.launch import Address
+from forebay.hip.compiled.handles import Address
 from forebay.hip.devices import device_number, device_of
 from forebay.hip.enums import hipError_t, hipMemcpyKind, hipMemoryType
 from forebay.hip.errors import HipError, api

@@ -1,18 +1,17 @@
 """The queues that each thread has on a device: those it has entered, and one of its own."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from forebay.core.errors import Error
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from forebay.queues.queue import Queue
 
-__all__ = ["Entered", "ThreadQueues"]
+changes = 1
 
 
 class Entered(threading.local):
@@ -55,6 +54,8 @@ class _Own:
         self.idle = idle
 
     def __del__(self) -> None:
+        global changes
+        changes += 1  # first: whoever has borrowed the queue may not use it any more
         if not self.queue.closed:
             self.idle.append(self.queue)
 

@@ -1,0 +1,154 @@
+"""How programs call what is compiled of HIP's functions, and what such a call returns.
+
+Each such function has a definition in Python, which does all of it. In front of it is what CPython calls without making
+a tuple first: it does the ordinary call, and leaves any other one to the definition before anything has happened.
+"""
+
+from cpython.object cimport PyObject
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+
+import inspect
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from forebay.hip.enums import hipError_t
+
+cdef extern from "Python.h":
+    ctypedef void (*PyCFunction)()
+    ctypedef struct PyMethodDef:
+        const char* ml_name
+        PyCFunction ml_meth
+        int ml_flags
+        const char* ml_doc
+    int METH_FASTCALL
+    int METH_KEYWORDS
+    object PyCFunction_NewEx(PyMethodDef*, object, object)
+    object PyObject_Vectorcall(object, PyObject* const*, size_t, PyObject*)
+    void Py_DECREF(PyObject*)
+
+cdef extern from *:
+    """
+    static thread_local int forebay_returned = 0;
+    """
+    int returned "forebay_returned"  # by this thread's last call: the number of its code
+
+# `Ordinary`, for a caller who looks at NULL itself: a `try` costs as much as half of reading the arguments.
+ctypedef PyObject* (*Raw)(PyObject* const* given, Py_ssize_t count, PyObject* keywords) noexcept
+
+cdef tuple success = None
+ok = None
+cdef object on_failure = None
+
+
+def connect(result: tuple[hipError_t], failure: Callable[[Exception, object], tuple[Any, ...]]) -> None:
+    """Set what a success returns, and who says what a call returns that ended with an error: `forebay.hip.errors`."""
+    global success, ok, on_failure
+    success, ok, on_failure = result, result[0], failure
+
+
+def note_returned(int code) -> None:
+    """Note the number of the code that a call of this thread returns."""
+    global returned
+    returned = code
+
+
+def last_returned() -> int:
+    """Return the number of the code that this thread's last call returned."""
+    return returned
+
+
+cdef void note_success() noexcept:
+    global returned
+    returned = 0
+
+
+cdef object succeed():
+    global returned
+    returned = 0
+    return success
+
+
+cdef class Front:
+    """What CPython hands to the compiled function: the definition, and what to do with its ordinary calls.
+
+    Attributes
+    ----------
+    definition : function
+    """
+
+    cdef Ordinary ordinary
+    cdef readonly object definition
+    cdef object failure
+    cdef PyMethodDef method
+    cdef bytes name  # CPython copies neither of these
+    cdef bytes doc
+
+
+cdef object call(Front front, PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+    cdef PyObject* result = (<Raw> front.ordinary)(given, count, keywords)
+    if result == NULL:
+        return fail(front, given, count, keywords)
+    returned_object = <object> result
+    Py_DECREF(result)
+    if returned_object is None:
+        return PyObject_Vectorcall(front.definition, given, count, keywords)
+    return returned_object
+
+
+cdef object fail(Front front, PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+    """Return what the ordinary call returns, which has raised."""
+    cdef Py_ssize_t i
+    try:
+        raise_pending()
+    except Exception as error:
+        if front.failure is None:
+            return on_failure(error, front.definition)
+        named = <tuple> keywords if keywords != NULL else ()
+        arguments = [<object> given[i] for i in range(count + len(named))]
+        return front.failure(error, *arguments[:count], **dict(zip(named, arguments[count:])))
+
+
+cdef object front(object definition, Ordinary ordinary, object failure=None):
+    cdef Front made = Front.__new__(Front)
+    signature = inspect.signature(definition)
+    plain = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+    shown = signature.replace(parameters=plain, return_annotation=signature.empty)
+    made.ordinary, made.definition, made.failure = ordinary, definition, failure
+    made.name = definition.__name__.encode()
+    made.doc = f"{definition.__name__}{shown}\n--\n\n{inspect.cleandoc(definition.__doc__)}".encode()
+    made.method.ml_name = made.name
+    made.method.ml_meth = <PyCFunction> call
+    made.method.ml_flags = METH_FASTCALL | METH_KEYWORDS
+    made.method.ml_doc = made.doc
+    return PyCFunction_NewEx(&made.method, made, definition.__module__)
+
+
+cdef PyObject* const* sort(
+    tuple names, Py_ssize_t required, PyObject* const* given, Py_ssize_t count, PyObject* keywords, PyObject** room
+) noexcept:
+    cdef Py_ssize_t total = PyTuple_GET_SIZE(names)
+    cdef Py_ssize_t named = 0 if keywords == NULL else PyTuple_GET_SIZE(<tuple> keywords)
+    cdef Py_ssize_t i, at = count
+    if count + named > total:
+        return NULL
+    for i in range(count):
+        room[i] = given[i]
+    for i in range(count, total):
+        room[i] = NULL
+    for i in range(named):
+        name = PyTuple_GET_ITEM(<tuple> keywords, i)
+        if at == total or PyTuple_GET_ITEM(names, at) != name:  # names of keywords are interned
+            at = count
+            while at < total and PyTuple_GET_ITEM(names, at) != name:
+                at += 1
+            if at == total:
+                return NULL
+        room[at] = given[count + i]
+        at += 1
+    for i in range(count, required):
+        if room[i] == NULL:
+            return NULL
+    return room

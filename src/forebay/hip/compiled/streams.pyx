@@ -1,0 +1,101 @@
+"""Events recorded on streams, waits for them, and the wait of the host for a stream."""
+
+from cpython.object cimport PyObject
+
+from forebay.core.state cimport steps_under_way
+from forebay.events.event cimport Event
+from forebay.events.record cimport record, wait_for_event
+from forebay.hip.compiled.calls cimport front, read, succeed
+from forebay.hip.compiled.handles cimport queue_of
+from forebay.queues.queue cimport Queue
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+cdef dict watched = None  # what `connect` has set
+cdef tuple record_names = ("event", "stream")
+cdef tuple wait_names = ("stream", "event", "flags")
+cdef tuple synchronize_names = ("stream",)
+
+
+cdef class EventHandle:
+    """The base of events: None in place of the event once it is destroyed, and in what is only a number."""
+
+    event: Event | None
+    flags: int
+    device: int
+
+
+def connect(asserting: dict[Any, Any]) -> None:
+    """Set what synchronizing functions look at besides, unless it is empty: `forebay.hip.streams`."""
+    global watched
+    watched = asserting
+
+
+cdef Event event_of(PyObject* word):
+    """Return the event that a handle stands for; None when the definition has to look for it."""
+    return (<EventHandle> word).event if isinstance(<object> word, EventHandle) else None
+
+
+cdef object record_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+    cdef PyObject* room[2]
+    cdef PyObject* const* words
+    cdef Queue queue
+    cdef Event event
+    words = read(record_names, 1, given, count, keywords, room)
+    if words == NULL:
+        return None
+    event = event_of(words[0])
+    queue = queue_of(None if words[1] == NULL else <object> words[1])
+    if event is None or queue is None or event.state != queue.state.device:
+        return None
+    record(queue, queue.state, event, False)
+    return succeed()
+
+
+cdef object wait_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+    cdef PyObject* room[3]
+    cdef PyObject* const* words
+    cdef Queue queue
+    cdef Event event
+    words = read(wait_names, 2, given, count, keywords, room)
+    if words == NULL:
+        return None
+    queue = queue_of(<object> words[0])
+    event = event_of(words[1])
+    if event is None or queue is None or steps_under_way() or words[2] != NULL and <object> words[2] is not 0:
+        return None
+    wait_for_event(queue, queue.state, event)
+    return succeed()
+
+
+cdef object synchronize_front(PyObject* const* given, Py_ssize_t count, PyObject* keywords):
+    cdef PyObject* room[1]
+    cdef PyObject* const* words
+    cdef Queue queue
+    words = read(synchronize_names, 1, given, count, keywords, room)
+    if words == NULL:
+        return None
+    queue = queue_of(<object> words[0])
+    if queue is None or watched:
+        return None
+    queue.finish()
+    return succeed()
+
+
+def hipEventRecord(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+    """Put the ordinary call in front of `hipEventRecord`."""
+    return front(definition, record_front)
+
+
+def hipStreamWaitEvent(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+    """Put the ordinary call in front of `hipStreamWaitEvent`."""
+    return front(definition, wait_front)
+
+
+def hipStreamSynchronize(definition: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+    """Put the ordinary call in front of `hipStreamSynchronize`."""
+    return front(definition, synchronize_front)

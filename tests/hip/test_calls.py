@@ -1,0 +1,289 @@
+"""How compiled functions of HIP read their arguments, and what stands for an error there."""
+
+import ctypes
+import inspect
+import threading
+
+import pytest
+
+from forebay import hip
+
+from .conftest import ok
+from .helpers import E, K, code, in_thread, ints, launch, read, together
+
+COMPILED = [
+    "hipEventRecord", "hipFreeAsync", "hipMallocAsync", "hipMemcpy", "hipMemcpyAsync", "hipMemset", "hipMemsetAsync",
+    "hipModuleLaunchKernel", "hipStreamSynchronize", "hipStreamWaitEvent",
+]  # fmt: skip
+
+
+def joined(text):
+    """The same text, but another object: the name of a keyword that no compiler has seen."""
+    return "".join(list(text))
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_it_shows_its_parameters(name):
+    function = getattr(hip, name)
+    assert inspect.isbuiltin(function)
+    expected = inspect.signature(function.__self__.definition).parameters.values()
+    shown = inspect.signature(function).parameters.values()
+    assert [(each.name, each.default) for each in shown] == [(each.name, each.default) for each in expected]
+    assert function.__module__.startswith("forebay.hip.")
+    assert inspect.cleandoc(function.__self__.definition.__doc__) == inspect.getdoc(function)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_arguments_that_it_does_not_have(name):
+    function, names = getattr(hip, name), list(inspect.signature(getattr(hip, name)).parameters)
+    for arguments, keywords in (
+        ((), {}), ([None] * (len(names) + 1), {}), ([None] * len(names), {names[0]: None}), ([None], {"nothing": None}),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=name):
+            function(*arguments, **keywords)
+
+
+@pytest.mark.parametrize("order", ["as it is", "backwards", "names of one's own"])
+def test_arguments_by_name(device, function, events, really, order):
+    stream = ok(hip.hipStreamCreate())
+
+    def call(name, **given):
+        if order != "as it is":
+            given = dict(reversed(given.items()))
+        if order == "names of one's own":
+            given = {joined(each): value for each, value in given.items()}
+        return ok(getattr(hip, name)(**given))
+
+    memory = call("hipMallocAsync", size=40, stream=stream)
+    call("hipMemsetAsync", dst=memory, value=0x101, sizeBytes=40, stream=stream)
+    call(
+        "hipModuleLaunchKernel", f=function("add"), gridDimX=1, gridDimY=1, gridDimZ=1, blockDimX=10, blockDimY=1,
+        blockDimZ=1, sharedMemBytes=0, stream=stream, extra=(memory, ctypes.c_int(1)),
+    )  # fmt: skip
+    call("hipEventRecord", event=events[0], stream=stream)
+    call("hipStreamWaitEvent", stream=None, event=events[0], flags=0)
+    copy = call("hipMallocAsync", size=40)
+    call("hipMemcpyAsync", dst=copy, src=memory, sizeBytes=40, kind=K.hipMemcpyDefault, stream=None)
+    call("hipStreamSynchronize", stream=None)
+    assert read(copy, 10) == [0x01010102] * 10 or not really
+    call("hipMemset", dst=copy, value=1, sizeBytes=40)
+    call("hipMemcpy", dst=memory, src=copy, sizeBytes=40, kind=K.hipMemcpyDeviceToDevice)
+    assert read(memory, 10) == [0x01010101] * 10 or not really
+    call("hipFreeAsync", dev_ptr=memory, stream=stream)
+    call("hipFreeAsync", dev_ptr=copy)
+
+
+@pytest.mark.parametrize("kind", [5, -1, 1 << 70, "up", None])
+def test_a_kind_of_copy_that_there_is_not(device, kind):
+    memory = ints(1)
+    assert code(hip.hipMemcpyAsync(memory, memory, 4, kind)) == E.hipErrorInvalidMemcpyDirection
+
+
+def test_sizes_that_there_are_not(device):
+    memory = ints(1)
+    for size, expected in ((-1, E.hipErrorInvalidValue), (1 << 40, E.hipErrorInvalidValue)):
+        assert code(hip.hipMemcpyAsync(memory, memory, size, K.hipMemcpyDefault)) == expected
+        assert code(hip.hipMemsetAsync(memory, 0, size)) == expected
+    assert code(hip.hipMallocAsync(-1)) == E.hipErrorInvalidValue
+    for call in (hip.hipMallocAsync, lambda size: hip.hipMemsetAsync(memory, 0, size)):
+        with pytest.raises(TypeError):
+            call(1.5)
+    assert ok(hip.hipMallocAsync(0)).is_ptr_null
+
+
+def test_every_compiled_success_is_the_last_result(device, function, events):
+    """After a failure, too, and in the thread of the call alone."""
+    memory, other = ints(10), ints(10)
+    calls = [
+        lambda: hip.hipModuleLaunchKernel(function("add"), 1, 1, 1, 10, 1, 1, 0, None, None, (memory, ctypes.c_int(1))),
+        lambda: hip.hipMemcpyAsync(memory, other, 40, K.hipMemcpyDefault),
+        lambda: hip.hipMemcpy(memory, other, 40, K.hipMemcpyDefault),
+        lambda: hip.hipMemsetAsync(memory, 0, 40),
+        lambda: hip.hipMallocAsync(40),
+        lambda: hip.hipFreeAsync(hip.hipMallocAsync(40)[1]),
+        lambda: hip.hipEventRecord(events[0]),
+        lambda: hip.hipStreamWaitEvent(None, events[0]),
+        lambda: hip.hipStreamSynchronize(None),
+    ]
+    for call in calls:
+        function("add")
+        code(hip.hipMalloc(-1))
+        assert in_thread(call)[0] == E.hipSuccess
+        assert hip.hipExtGetLastError() == (E.hipErrorInvalidValue,)
+        assert call()[0] == E.hipSuccess
+        assert hip.hipExtGetLastError() == (E.hipSuccess,)
+
+
+def test_events_that_are_gone(device, events, fresh):
+    stale = ok(hip.hipEventCreate())
+    ok(hip.hipDeviceReset())
+    for event in (stale, events[0]):
+        assert code(hip.hipEventRecord(event)) == E.hipErrorContextIsDestroyed
+        assert code(hip.hipStreamWaitEvent(None, event)) == E.hipErrorContextIsDestroyed
+
+
+# The thread's own stream
+
+
+def own_queue():
+    """The queue that a memset on hipStreamPerThread goes to. Only the memset looks for it, before it is known here."""
+    memory = ints(10)
+    ok(hip.hipMemsetAsync(memory, 1, 40, hip.hipStreamPerThread))
+    queue = hip.streams.queue_of(hip.hipStreamPerThread)
+    before = queue.epoch
+    ok(hip.hipMemsetAsync(memory, 1, 40, hip.hipStreamPerThread))
+    assert queue.epoch > before
+    return queue
+
+
+def test_a_thread_keeps_its_own_stream(device):
+    first = own_queue()
+    assert own_queue() is first
+    assert in_thread(own_queue) is not first
+    assert own_queue() is first
+
+
+@pytest.mark.threads
+def test_threads_that_come_and_go(device, function):
+    """Each gets the stream of one that has ended, and none that another has."""
+    memory = ints(10)
+    number = hip.devices.number_of(device)
+    used = []
+
+    def work():
+        ok(hip.hipSetDevice(number))
+        queue = hip.streams.queue_of(hip.hipStreamPerThread)
+        used.append(queue)
+        for _ in range(5):
+            before = queue.epoch
+            launch(function("add"), hip.hipStreamPerThread, memory, 1, groups=1)
+            assert queue.epoch == before + 1  # nobody else's launches
+        return True
+
+    for _ in range(50):
+        assert together(work, work) == [True, True]
+    assert len(set(used)) < 10
+    ok(hip.hipStreamSynchronize(None))
+
+
+def test_a_thread_launches_while_it_ends(fresh, device, function):
+    """What is left of it has given its stream back, the only one there is, and another thread has it by then."""
+    memory, number = ints(10), hip.devices.number_of(device)
+    found = []
+
+    def take():
+        ok(hip.hipSetDevice(number))
+        queue = own_queue()
+        taken.wait()
+        done.wait()
+        found.append(queue)
+
+    class Last:
+        def __del__(self):
+            other = threading.Thread(target=take)
+            other.start()
+            taken.wait()
+            before = first[0].epoch
+            launch(function("add"), hip.hipStreamPerThread, memory, 1, groups=1)
+            found.append(first[0].epoch - before)
+            done.set()
+            other.join()
+
+    def work():
+        ok(hip.hipSetDevice(number))
+        first.append(own_queue())
+        local.last = Last()  # goes after the stream, which the thread had before
+
+    local, first, taken, done = threading.local(), [], threading.Barrier(2), threading.Event()
+    in_thread(work)
+    assert [found[0], found[1].id] == [0, first[0].id]
+
+
+@pytest.mark.threads
+def test_a_reset_while_threads_use_their_own_streams(fresh, device):
+    """Each call succeeds or has a code of a context that is gone, and the stream is a new one then."""
+    gone = {E.hipErrorContextIsDestroyed, E.hipErrorInvalidValue, E.hipErrorInvalidHandle}
+    number = hip.devices.number_of(device)
+    stop = threading.Event()
+
+    def work():
+        ok(hip.hipSetDevice(number))
+        codes = set()
+        while not stop.is_set():
+            error, memory = hip.hipMallocAsync(64, hip.hipStreamPerThread)
+            codes.add(error)
+            if error == E.hipSuccess:
+                codes.add(hip.hipMemsetAsync(memory, 1, 64, hip.hipStreamPerThread)[0])
+                codes.add(hip.hipFreeAsync(memory, hip.hipStreamPerThread)[0])
+            codes.add(hip.hipStreamSynchronize(hip.hipStreamPerThread)[0])
+        return codes
+
+    def reset():
+        try:
+            for _ in range(5):
+                ok(hip.hipDeviceReset())
+                ok(hip.hipMemset(ints(10), 1, 40))
+        finally:
+            stop.set()
+        return set()
+
+    for codes in together(work, work, reset):
+        assert codes <= gone | {E.hipSuccess}
+
+
+def test_the_stream_after_a_reset(fresh, device):
+    first = own_queue()
+    ok(hip.hipDeviceReset())
+    assert first.closed
+    second = own_queue()
+    assert second is not first
+    second.close()  # by somebody who has it
+    assert own_queue() not in (first, second)
+
+
+@pytest.mark.needs("two devices")
+def test_each_device_has_its_own_stream_of_a_thread(device):
+    ok(hip.hipSetDevice(0))
+    first = own_queue()
+    epoch = first.epoch
+    ok(hip.hipSetDevice(1))
+    second = own_queue()
+    assert second.device is hip.current_device()
+    assert first.epoch == epoch
+    epoch = second.epoch
+    ok(hip.hipSetDevice(0))
+    assert own_queue() is first
+    assert second.epoch == epoch
+
+
+def test_capturing_a_threads_own_stream(device, function, events, really):
+    """What is captured is not done, and a graph of it does all of it each time."""
+    own, memory, other = hip.hipStreamPerThread, ints(10), ints(10)
+    launch(function("add"), own, memory, 1, groups=1)
+    ok(hip.hipStreamBeginCapture(own, hip.hipStreamCaptureMode.hipStreamCaptureModeThreadLocal))
+    epoch = hip.streams.queue_of(own).epoch
+    ok(hip.hipMemsetAsync(memory, 0, 40, own))
+    launch(function("add"), own, memory, 3, groups=1)
+    ok(hip.hipEventRecord(events[0], own))
+    ok(hip.hipStreamWaitEvent(own, events[0]))
+    ok(hip.hipMemcpyAsync(other, memory, 40, K.hipMemcpyDefault, own))
+    inside = ok(hip.hipMallocAsync(40, own))
+    ok(hip.hipMemsetAsync(inside, 0, 40, own))
+    ok(hip.hipFreeAsync(inside, own))
+    graph = ok(hip.hipStreamEndCapture(own))
+    assert hip.streams.queue_of(own).epoch == epoch
+    assert ok(hip.hipGraphGetNodes(graph))[1] == 6
+    executable = ok(hip.hipGraphInstantiateWithFlags(graph, 0))
+    for _ in range(2):
+        ok(hip.hipGraphLaunch(executable, own))
+    ok(hip.hipStreamSynchronize(own))
+    assert read(other, 10) == [3] * 10 or not really
+
+
+def test_synchronous_copies_beside_a_capture(device):
+    stream, memory = ok(hip.hipStreamCreateWithFlags(hip.hipStreamNonBlocking)), ints(10)
+    copy = lambda: hip.hipMemcpy(memory, memory + 20, 20, K.hipMemcpyDefault)  # noqa: E731
+    for call in (copy, lambda: hip.hipMemset(memory, 0, 40)):
+        ok(hip.hipStreamBeginCapture(stream, hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed))
+        assert code(call()) == E.hipErrorStreamCaptureImplicit
+        assert code(hip.hipStreamEndCapture(stream)) == E.hipErrorStreamCaptureInvalidated
