@@ -52,7 +52,7 @@ cdef object record_front(PyObject* const* given, Py_ssize_t count, PyObject* key
     queue = queue_of(None if words[1] == NULL else <object> words[1])
     if event is None or queue is None or event.state != queue.state.device:
         return None
-    record(queue, queue.state, event, False)
+    record(queue, queue.state, queue.device, queue._capture, event, False)
     return succeed()
 
 
