@@ -91,6 +91,7 @@ def test_sizes_that_there_are_not(device):
     assert ok(hip.hipMallocAsync(0)).is_ptr_null
 
 
+@pytest.mark.threads
 def test_every_compiled_success_is_the_last_result(device, function, events):
     """After a failure, too, and in the thread of the call alone."""
     memory, other = ints(10), ints(10)
@@ -136,6 +137,7 @@ def own_queue():
     return queue
 
 
+@pytest.mark.threads
 def test_a_thread_keeps_its_own_stream(device):
     first = own_queue()
     assert own_queue() is first
@@ -166,6 +168,7 @@ def test_threads_that_come_and_go(device, function):
     ok(hip.hipStreamSynchronize(None))
 
 
+@pytest.mark.threads
 def test_a_thread_launches_while_it_ends(fresh, device, function):
     """What is left of it has given its stream back, the only one there is, and another thread has it by then."""
     memory, number = ints(10), hip.devices.number_of(device)
