@@ -6,7 +6,9 @@ import threading
 
 import pytest
 
+import forebay as ps
 from forebay import hip
+from tests.tracing.reading import Trace
 
 from .conftest import ok
 from .helpers import E, K, code, in_thread, ints, launch, read, together
@@ -106,10 +108,14 @@ def test_every_compiled_success_is_the_last_result(device, function, events):
         lambda: hip.hipStreamWaitEvent(None, events[0]),
         lambda: hip.hipStreamSynchronize(None),
     ]
+
+    def elsewhere(call):
+        ok(hip.hipSetDevice(hip.devices.number_of(device)))
+        return call()
+
     for call in calls:
-        function("add")
         code(hip.hipMalloc(-1))
-        assert in_thread(call)[0] == E.hipSuccess
+        assert in_thread(elsewhere, call)[0] == E.hipSuccess
         assert hip.hipExtGetLastError() == (E.hipErrorInvalidValue,)
         assert call()[0] == E.hipSuccess
         assert hip.hipExtGetLastError() == (E.hipSuccess,)
@@ -121,6 +127,15 @@ def test_events_that_are_gone(device, events, fresh):
     for event in (stale, events[0]):
         assert code(hip.hipEventRecord(event)) == E.hipErrorContextIsDestroyed
         assert code(hip.hipStreamWaitEvent(None, event)) == E.hipErrorContextIsDestroyed
+
+
+def test_a_trace_sees_copies_and_waits(device, tmp_path):
+    memory, other = ints(10), ints(10)
+    with ps.trace(tmp_path / "trace.json"):
+        ok(hip.hipMemcpyAsync(memory, other, 40, K.hipMemcpyDefault))
+        ok(hip.hipStreamSynchronize(None))
+    calls = [each["name"] for each in Trace(tmp_path / "trace.json").host if each["cat"] == "call"]
+    assert calls == ["Queue.copy", "Queue.finish"]
 
 
 # The thread's own stream
@@ -139,9 +154,10 @@ def own_queue():
 
 @pytest.mark.threads
 def test_a_thread_keeps_its_own_stream(device):
+    number = hip.devices.number_of(device)
     first = own_queue()
     assert own_queue() is first
-    assert in_thread(own_queue) is not first
+    assert in_thread(lambda: hip.hipSetDevice(number) and own_queue()) is not first
     assert own_queue() is first
 
 
@@ -187,6 +203,7 @@ def test_a_thread_launches_while_it_ends(fresh, device, function):
             other.start()
             taken.wait()
             before = first[0].epoch
+            ok(hip.hipSetDevice(number))  # which may be gone, too
             launch(function("add"), hip.hipStreamPerThread, memory, 1, groups=1)
             found.append(first[0].epoch - before)
             done.set()
