@@ -263,17 +263,18 @@ def test_the_stream_after_a_reset(fresh, device):
 
 @pytest.mark.needs("two devices")
 def test_each_device_has_its_own_stream_of_a_thread(device):
-    ok(hip.hipSetDevice(0))
-    first = own_queue()
-    epoch = first.epoch
-    ok(hip.hipSetDevice(1))
-    second = own_queue()
-    assert second.device is hip.current_device()
-    assert first.epoch == epoch
-    epoch = second.epoch
-    ok(hip.hipSetDevice(0))
-    assert own_queue() is first
-    assert second.epoch == epoch
+    functions, queues = [], []
+    for number in range(2):
+        ok(hip.hipSetDevice(number))
+        module = ok(hip.hipModuleLoadData("kernel void nothing(int unused) { }"))
+        functions.append(ok(hip.hipModuleGetFunction(module, b"nothing")))
+        queues.append(own_queue())
+    for number in (0, 1, 1, 0):
+        ok(hip.hipSetDevice(number))
+        epochs = [queue.epoch for queue in queues]
+        launch(functions[number], hip.hipStreamPerThread, 1, groups=1)  # nothing else looks for the queue before
+        epochs[number] += 1
+        assert [queue.epoch for queue in queues] == epochs
 
 
 def test_capturing_a_threads_own_stream(device, function, events, really):
