@@ -6,7 +6,9 @@ import threading
 
 import pytest
 
+import forebay as ps
 from forebay import hip
+from tests.tracing.reading import Trace
 
 from .conftest import ok
 from .helpers import E, K, code, in_thread, ints, launch, read, together
@@ -91,6 +93,7 @@ def test_sizes_that_there_are_not(device):
     assert ok(hip.hipMallocAsync(0)).is_ptr_null
 
 
+@pytest.mark.threads
 def test_every_compiled_success_is_the_last_result(device, function, events):
     """After a failure, too, and in the thread of the call alone."""
     memory, other = ints(10), ints(10)
@@ -105,10 +108,14 @@ def test_every_compiled_success_is_the_last_result(device, function, events):
         lambda: hip.hipStreamWaitEvent(None, events[0]),
         lambda: hip.hipStreamSynchronize(None),
     ]
+
+    def elsewhere(call):
+        ok(hip.hipSetDevice(hip.devices.number_of(device)))
+        return call()
+
     for call in calls:
-        function("add")
         code(hip.hipMalloc(-1))
-        assert in_thread(call)[0] == E.hipSuccess
+        assert in_thread(elsewhere, call)[0] == E.hipSuccess
         assert hip.hipExtGetLastError() == (E.hipErrorInvalidValue,)
         assert call()[0] == E.hipSuccess
         assert hip.hipExtGetLastError() == (E.hipSuccess,)
@@ -120,6 +127,15 @@ def test_events_that_are_gone(device, events, fresh):
     for event in (stale, events[0]):
         assert code(hip.hipEventRecord(event)) == E.hipErrorContextIsDestroyed
         assert code(hip.hipStreamWaitEvent(None, event)) == E.hipErrorContextIsDestroyed
+
+
+def test_a_trace_sees_copies_and_waits(device, tmp_path):
+    memory, other = ints(10), ints(10)
+    with ps.trace(tmp_path / "trace.json"):
+        ok(hip.hipMemcpyAsync(memory, other, 40, K.hipMemcpyDefault))
+        ok(hip.hipStreamSynchronize(None))
+    calls = [each["name"] for each in Trace(tmp_path / "trace.json").host if each["cat"] == "call"]
+    assert calls == ["Queue.copy", "Queue.finish"]
 
 
 # The thread's own stream
@@ -136,10 +152,12 @@ def own_queue():
     return queue
 
 
+@pytest.mark.threads
 def test_a_thread_keeps_its_own_stream(device):
+    number = hip.devices.number_of(device)
     first = own_queue()
     assert own_queue() is first
-    assert in_thread(own_queue) is not first
+    assert in_thread(lambda: hip.hipSetDevice(number) and own_queue()) is not first
     assert own_queue() is first
 
 
@@ -166,6 +184,7 @@ def test_threads_that_come_and_go(device, function):
     ok(hip.hipStreamSynchronize(None))
 
 
+@pytest.mark.threads
 def test_a_thread_launches_while_it_ends(fresh, device, function):
     """What is left of it has given its stream back, the only one there is, and another thread has it by then."""
     memory, number = ints(10), hip.devices.number_of(device)
@@ -184,6 +203,7 @@ def test_a_thread_launches_while_it_ends(fresh, device, function):
             other.start()
             taken.wait()
             before = first[0].epoch
+            ok(hip.hipSetDevice(number))  # which may be gone, too
             launch(function("add"), hip.hipStreamPerThread, memory, 1, groups=1)
             found.append(first[0].epoch - before)
             done.set()
@@ -243,17 +263,18 @@ def test_the_stream_after_a_reset(fresh, device):
 
 @pytest.mark.needs("two devices")
 def test_each_device_has_its_own_stream_of_a_thread(device):
-    ok(hip.hipSetDevice(0))
-    first = own_queue()
-    epoch = first.epoch
-    ok(hip.hipSetDevice(1))
-    second = own_queue()
-    assert second.device is hip.current_device()
-    assert first.epoch == epoch
-    epoch = second.epoch
-    ok(hip.hipSetDevice(0))
-    assert own_queue() is first
-    assert second.epoch == epoch
+    functions, queues = [], []
+    for number in range(2):
+        ok(hip.hipSetDevice(number))
+        module = ok(hip.hipModuleLoadData("kernel void nothing(int unused) { }"))
+        functions.append(ok(hip.hipModuleGetFunction(module, b"nothing")))
+        queues.append(own_queue())
+    for number in (0, 1, 1, 0):
+        ok(hip.hipSetDevice(number))
+        epochs = [queue.epoch for queue in queues]
+        launch(functions[number], hip.hipStreamPerThread, 1, groups=1)  # nothing else looks for the queue before
+        epochs[number] += 1
+        assert [queue.epoch for queue in queues] == epochs
 
 
 def test_capturing_a_threads_own_stream(device, function, events, really):

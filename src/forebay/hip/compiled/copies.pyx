@@ -8,7 +8,6 @@ from forebay.hip.compiled.calls cimport front, read, succeed
 from forebay.hip.compiled.handles cimport Address, pointer_class, queue_of
 from forebay.hip.compiled.known cimport Known, known_with
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.memory.copies cimport copy
 from forebay.queues.memory.fills cimport fill_bytes
 from forebay.queues.queue cimport Queue
 
@@ -94,7 +93,7 @@ cdef object copy_on(PyObject* const* words, PyObject* stream, bint blocks):
     ):
         return None
     waits = blocks and (in_host_memory(to) or in_host_memory(source))
-    copy(queue, queue.state, to, source)
+    queue.copy(to, source)  # the method, which a trace sees
     if waits:
         queue.finish()
     return succeed()
