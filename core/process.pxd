@@ -1,5 +1,6 @@
 """What the process as a whole allows: when it ends, and when it was forked."""
 
+cpdef bint on_host_thread() noexcept  # whether this is the thread that runs host functions
 cdef bint is_forked() noexcept nogil  # from a process in which drivers had been started
 cdef bint interrupted() noexcept nogil  # for `wait_events` of driver.pxd
 cdef int raise_interrupt() except -1  # what the signal handler raised, after `interrupted` has said yes

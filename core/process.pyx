@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.pythread cimport PyThread_get_thread_ident
 
 from forebay.core.errors import ClosedError, Error
 
@@ -55,18 +56,18 @@ def end_calls() -> None:
 
 # -- the thread that runs host functions; waits are refused on it
 
-_thread: threading.Thread | None = None
+cdef unsigned long _host_thread = 0  # its identifier; 0 as long as there is none
 
 
 def set_host_thread(thread: threading.Thread) -> None:
     """Remember the thread that `forebay.queues.host_functions` has started."""
-    global _thread
-    _thread = thread
+    global _host_thread
+    _host_thread = thread.ident
 
 
-def on_host_thread() -> bool:
+cpdef bint on_host_thread() noexcept:
     """Return whether this is the thread that runs host functions."""
-    return _thread is not None and threading.get_ident() == _thread.ident
+    return _host_thread != 0 and PyThread_get_thread_ident() == _host_thread
 
 
 def refuse_on_host_thread(what: str) -> None:

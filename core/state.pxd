@@ -45,11 +45,6 @@ cdef struct Statistics:
     uint64_t steps_given_up
 
 
-cdef struct QueueAnchor:
-    Marker* after  # kept until this is reached; owned. Not flushed, so nobody else may wait for it
-    PyObject* thing  # owned
-
-
 cdef cppclass Retired:
     """Something to give back when the last of its uses is done. One of the four things below is not NULL."""
     vector[Point] points  # its uses that were not done when it was last looked at; each retained
@@ -59,6 +54,7 @@ cdef cppclass Retired:
     QueueState* queue  # the queue itself
     size_t nbytes  # of device memory that may be handed out again; 0 for anything else
     bint open  # memory that launches which follow pointers may have used too
+    bint host  # memory of the host: to drop it releases nothing of the driver's
 
 
 cdef cppclass IdleQueue:
@@ -144,7 +140,6 @@ cdef cppclass QueueState:
     unordered_map[uint64_t, Plan*] plans  # by kernel id
     Plan* last_plan
     Statistics counts
-    deque[QueueAnchor] anchors  # by ascending epoch
     # The epoch of the last launch that may have used all memory of the device; 0 for none. FOLLOWING while one is being
     # submitted, because then nobody knows it yet. Written under the lock, read by anyone.
     atomic[uint64_t] all_used

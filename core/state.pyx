@@ -303,7 +303,7 @@ cdef Retired* new_retired() noexcept nogil:
     what.marker = NULL
     what.queue = NULL
     what.nbytes = 0
-    what.open = False
+    what.open = what.host = False
     return what
 
 

@@ -9,15 +9,15 @@ from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 from cython.operator cimport dereference, preincrement
 
-from forebay.core.driver cimport DONE, FOR_HOST, Answer, Status
+from forebay.core.driver cimport FOR_HOST, Status
 from forebay.core.epochs cimport Epochs, completed_epoch
 from forebay.core.marker cimport Marker, poll_marker, release_marker
 from forebay.core.plan cimport Plan, Staging, delete_plan
 from forebay.core.state cimport (
-    DeviceState, QueueAnchor, QueueState, Retired, find_queue, release_queue_state, retain_queue_state
+    DeviceState, QueueState, Retired, find_queue, release_queue_state, retain_queue_state
 )
 from forebay.lifetimes.queue_ends cimport end_queue, release_idle_queues
-from forebay.lifetimes.retired cimport has_retired, may_release, take_done, take_retired
+from forebay.lifetimes.retired cimport has_retired, may_release, sort_in_fresh, take_done, take_retired
 from forebay.sync.ordering cimport take_point
 
 ctypedef pair[size_t, PyObject*] SparePair
@@ -55,7 +55,7 @@ cdef void drop(DeviceState* device, vector[Retired*]& done):
         spare.swap(device.spare)
     else:
         for i in range(done.size()):
-            if done[i].queue != NULL and done[i].queue.native != NULL:
+            if done[i].host or done[i].queue != NULL and done[i].queue.native != NULL:
                 ended.push_back(done[i])  # which releases nothing
             elif done[i].nbytes:
                 device.spare.insert(SparePair(done[i].nbytes, done[i].thing))
@@ -107,7 +107,12 @@ cdef void collect_device(DeviceState* device):
 
 cdef inline bint holds_something(const QueueState* queue) noexcept nogil:
     """This check may race, as that of `has_retired`."""
-    return not (queue.anchors.empty() and queue.retired.empty() and queue.marks.empty() and queue.staged == 0)
+    return not (queue.retired.empty() and queue.marks.empty() and queue.staged == 0)
+
+
+cdef inline bint has_fresh(const DeviceState* device) noexcept nogil:
+    """The same."""
+    return not device.fresh.empty()
 
 
 cdef void queues_that_hold(DeviceState* device, vector[QueueState*]& into) noexcept nogil:
@@ -163,35 +168,26 @@ cdef void trim_staging(QueueState* queue, vector[PyObject*]& dropped) noexcept n
 
 
 cdef void collect_queue(QueueState* queue):
-    """Give back what the queue's completed commands used. Does not wait for another thread that has its lock."""
-    cdef vector[QueueAnchor] anchors
+    """Give back what the queue's completed commands used. Asks no driver, and does not wait for another thread that has
+    the queue's lock.
+    """
     cdef vector[Marker*] markers
     cdef vector[PyObject*] dropped
     cdef vector[Retired*] done
-    cdef Answer answer
     cdef size_t i
-    if not holds_something(queue) or not queue.lock.try_lock():
+    if not (holds_something(queue) or has_fresh(queue.device)) or not queue.lock.try_lock():
         return
     with nogil:
-        while not queue.anchors.empty():
-            answer = poll_marker(queue.anchors.front().after)
-            if answer != DONE and answer >= 0:  # a copy that failed is over, too
-                break
-            anchors.push_back(queue.anchors.front())
-            queue.anchors.pop_front()
         if queue.staged:
             trim_staging(queue, dropped)
         while not queue.marks.empty() and queue.marks.front().epoch <= completed_epoch(queue.epochs):
             markers.push_back(queue.marks.front())
             queue.marks.pop_front()
         queue.lock.unlock()
-        for i in range(anchors.size()):
-            release_marker(anchors[i].after)
         for i in range(markers.size()):
             release_marker(markers[i])
+        sort_in_fresh(queue.device, done)
         take_done(queue, done)
-    for i in range(anchors.size()):
-        Py_DECREF(<object> anchors[i].thing)
     for i in range(dropped.size()):
         Py_XDECREF(dropped[i])
     drop(queue.device, done)

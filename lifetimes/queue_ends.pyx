@@ -2,7 +2,6 @@
 
 from cpython.ref cimport Py_DECREF
 from libc.stdint cimport uint64_t
-from libcpp.deque cimport deque
 from libcpp.map cimport map
 from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
@@ -12,8 +11,8 @@ from forebay.core.epochs cimport retain_epochs, submitted_epoch
 from forebay.core.marker cimport Marker, release_marker
 from forebay.core.plan cimport Plan, can_be_handed_on, delete_plan, forget_queue
 from forebay.core.state cimport (
-    DeviceState, IdleQueue, QueueAnchor, QueueState, Retired, Statistics, add_statistics,
-    forget_planned, new_retired, note_planned, release_queue_state, retire, retire_plan, unregister
+    DeviceState, IdleQueue, QueueState, Retired, Statistics, add_statistics, forget_planned,
+    new_retired, note_planned, release_queue_state, retire, retire_plan, unregister
 )
 from forebay.core.uses cimport Point
 from forebay.sync.finish cimport close_locked
@@ -109,7 +108,6 @@ cdef void end_queue(QueueState* queue):
     cdef vector[Plan*] plans
     cdef vector[Plan*] handed_on
     cdef unordered_map[uint64_t, Plan*].iterator each
-    cdef deque[QueueAnchor] anchors
     cdef vector[Marker*] markers
     cdef size_t i
     with nogil:
@@ -123,7 +121,6 @@ cdef void end_queue(QueueState* queue):
             preincrement(each)
         queue.plans.clear()
         queue.last_plan = NULL
-        anchors.swap(queue.anchors)
         take_markers(queue, markers)
         queue.lock.unlock()
         for i in range(plans.size()):
@@ -133,15 +130,11 @@ cdef void end_queue(QueueState* queue):
             forget_planned(queue.device, handed_on[i].kernel_id, queue.epochs.queue_id)
             note_planned(queue.device, handed_on[i].kernel_id, 0)
             forget_queue(handed_on[i])
-        for i in range(anchors.size()):
-            release_marker(anchors[i].after)
         for i in range(markers.size()):
             release_marker(markers[i])
         hand_on(queue, handed_on)
         release_queue_state(queue)  # the registry's
         release_queue_state(queue)  # its Queue's
-    for i in range(anchors.size()):
-        Py_DECREF(<object> anchors[i].thing)
 
 
 cdef bint take_idle_queue(DeviceState* device, int priority, bint timing, IdleQueue& idle) noexcept nogil:

@@ -13,10 +13,12 @@ from forebay.core.uses cimport Point
 # the launches that follow pointers, submitted while it was listed, are done. `reusable` is its size if it may be handed
 # out again by `take_spare`, else 0.
 cdef void retire_memory(DeviceState* device, object memory, vector[Point]& points, size_t reusable)
-# Anything but memory, until the queue with these epochs has reached this one; NULL for what no command uses
-cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch)
+# Anything but memory of the device, until the queue with these epochs has reached this one; NULL for what no command
+# uses. `host`: memory of the host, which may be dropped even while nothing of the driver's may be released.
+cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch, bint host=*)
 cdef bint may_release(DeviceState* device) noexcept nogil
 cdef bint has_retired(DeviceState* device) noexcept nogil
 cdef bint has_something(DeviceState* device) noexcept nogil  # retired, or queues
+cdef void sort_in_fresh(DeviceState* device, vector[Retired*]& done) noexcept nogil
 cdef void take_done(QueueState* queue, vector[Retired*]& done) noexcept nogil
 cdef void take_retired(DeviceState* device, bint everything, vector[Retired*]& done) noexcept nogil

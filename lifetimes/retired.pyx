@@ -65,15 +65,16 @@ cdef void retire_memory(DeviceState* device, object memory, vector[Point]& point
     retire(device, what)
 
 
-cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch):
+cdef void retire_after(DeviceState* device, object thing, Epochs* queue, uint64_t epoch, bint host=False):
     cdef Retired* what
     cdef bint done = queue == NULL or epoch <= completed_epoch(queue)
     if is_forked():
         Py_INCREF(thing)
         return
-    if done and may_release(device):
+    if done and (host or may_release(device)):
         return
     what = new_retired()
+    what.host = host
     if not done:
         what.points.push_back(Point(retain_epochs(queue), epoch))
     Py_INCREF(thing)
@@ -289,13 +290,10 @@ cdef bint put_back(QueueState* queue) noexcept nogil:
     return waiting
 
 
-cdef void take_retired(DeviceState* device, bint everything, vector[Retired*]& done) noexcept nogil:
+cdef void sort_in_fresh(DeviceState* device, vector[Retired*]& done) noexcept nogil:
+    """Let what is retired since the last look wait at its queues. Asks no driver."""
     cdef vector[Retired*] fresh
-    cdef QueueState* queue
-    cdef size_t at_most, busy = 0
     cdef size_t i
-    drain_orphans(device)
-    drop_dead_plans(device)
     device.registry_lock.lock()
     fresh.swap(device.fresh)
     device.registry_lock.unlock()
@@ -304,6 +302,14 @@ cdef void take_retired(DeviceState* device, bint everything, vector[Retired*]& d
             retire(device, fresh[i])  # for a later collection
         else:
             sort_in(device, fresh[i], done)
+
+
+cdef void take_retired(DeviceState* device, bint everything, vector[Retired*]& done) noexcept nogil:
+    cdef QueueState* queue
+    cdef size_t at_most, busy = 0
+    drain_orphans(device)
+    drop_dead_plans(device)
+    sort_in_fresh(device, done)
     device.registry_lock.lock()
     at_most = device.draining.size()  # each queue once: one that is not done is put back behind the others
     device.registry_lock.unlock()

@@ -20,7 +20,7 @@ from forebay.core.clock cimport note_reached
 from forebay.core.driver cimport INTERRUPTED, Status
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.plan cimport be_plan_of
-from forebay.core.process cimport is_forked, raise_interrupt
+from forebay.core.process cimport is_forked, on_host_thread, raise_interrupt
 from forebay.core.state cimport (
     DeviceState, IdleQueue, QueueState, Statistics, captures_under_way, device_statistics, leave_to_parent,
     note_planned, registered_queues, release_queue_state, stats_of, subtract_statistics
@@ -32,11 +32,11 @@ from forebay.lifetimes.queue_ends cimport release_idle_queues, take_idle_queue
 from forebay.lifetimes.retired cimport has_retired, retire_after
 from forebay.lifetimes.shortage cimport wait_for_retired
 from forebay.queues.context cimport Context, context_of, new_context
-from forebay.queues.host_functions cimport wait_for_openings
+from forebay.queues.host_functions cimport HostErrors, wait_for_openings
 from forebay.queues.kernels.kernel cimport new_kernel
 from forebay.queues.launch.guards cimport GUARD
 from forebay.queues.memory.allocation cimport (
-    Allocation, OpenAllocations, OwnedMemory, expose, new_allocation, own_memory
+    Allocation, OpenAllocations, OwnedMemory, expose, new_allocation, own_memory, pinned_memory_of
 )
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport Lease, MemoryPool, new_pool
@@ -50,18 +50,18 @@ from forebay.core.errors import (
 )
 from forebay.core.kinds import AnyDevice, be
 from forebay.core.process import (
-    closed_error, end_calls, finished_before_exit, note_drivers, on_host_thread, refuse_on_host_thread
+    closed_error, end_calls, finished_before_exit, note_drivers, refuse_on_host_thread
 )
 from forebay.queues.capture_rules import abandon_captures, refuse_synchronize, refuse_unsafe
 from forebay.queues.graphs.capture import Capture
 from forebay.queues.graphs.capturing import Capturing
 from forebay.queues.graphs.graph import Graph
-from forebay.queues.host_functions import HostErrors, stop as stop_host_functions
+from forebay.queues.host_functions import stop as stop_host_functions
 from forebay.queues.kernels.ids import identify
 from forebay.queues.kernels.program import Program, compiled_source, languages_of, read_source
 from forebay.queues.launch.reductions import Reductions
 from forebay.queues.memory.foreign import host_array, name_of as name_of_type
-from forebay.queues.memory.pinned import is_pinned, remember
+from forebay.queues.memory.pinned import remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
 from forebay.queues.memory.strided import Moves
 from forebay.queues.drivers.selection import adopt_device, adopt_queue
@@ -154,7 +154,7 @@ cdef class Device:
     cdef readonly MemoryPool _launch_memory  # for arrays given to launches, for results and for scratch
     cdef object _null_queue
     cdef readonly object _thread_queues
-    cdef readonly object _host_errors
+    cdef readonly HostErrors _host_errors
     cdef object _reducing
     cdef object _moving
     cdef object _allocations
@@ -496,6 +496,12 @@ cdef class Device:
             self._allocations += 1
         return own_memory(self.state, memory, True, usm_type == "device")
 
+    def _pin(self, nbytes: int) -> tuple[int, OwnedMemory]:
+        """Return the address of pinned memory of the host, and what gives it back, as `_allocate` does."""
+        collect_device(self.state)
+        address, native = self.driver.pinned(nbytes)
+        return address, own_memory(self.state, native, False)
+
     def _list_something(self) -> None:
         """Have some memory on the list of a driver that needs one for kernels that follow pointers: it must not be
         empty (OpenCL 3.0, clSetKernelExecInfo).
@@ -638,8 +644,8 @@ cdef class Device:
         """Drop `thing`, which no outstanding command uses, when the driver lets it be released."""
         retire_after(self.state, thing, NULL, 0)
 
-    def _is_pinned(self, host: object) -> bool:
-        return is_pinned(host, self)
+    def _is_pinned(self, address: int, nbytes: int) -> bool:
+        return pinned_memory_of(<const void*> <uintptr_t> address, nbytes, self.state) is not None
 
     # -- programs
 
@@ -853,8 +859,9 @@ cdef class Device:
 
     def _synchronized(self, queue: Queue) -> None:
         """Do what follows after the host has waited for this queue."""
-        self._give_back_memory()
-        self._host_errors.raise_first(queue)
+        self.give_back_memory()
+        if self._host_errors.kept:
+            self._host_errors.raise_first(queue)
 
     def _wait_for_openings(self) -> None:
         """Block until no gate counts as closed that somebody has opened."""
@@ -862,8 +869,12 @@ cdef class Device:
             wait_for_openings()
 
     def _give_back_memory(self) -> None:
-        self.pool._synchronized()
-        self._launch_memory._synchronized()
+        self.give_back_memory()
+
+    cdef int give_back_memory(self) except -1:
+        self.pool.trim_after_wait()
+        self._launch_memory.trim_after_wait()
+        return 0
 
 
 cdef void count_as_done(DeviceState* state):

@@ -27,6 +27,11 @@ cdef class Gate:
     cdef object __weakref__
 
 
+cdef class HostErrors:
+    cdef object kept  # (queue, error, name of the function), the oldest first
+    cdef bint closed
+
+
 cdef int submit_host_function(object queue, QueueState* state, object function) except -1
 # The three parts of `submit_host_function`, for several calls under one lock. Each call made must be settled.
 cdef Call* new_call(object queue, QueueState* state, object function) except NULL

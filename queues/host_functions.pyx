@@ -372,9 +372,6 @@ cdef Gate submit_gate(object queue, QueueState* state):
 cdef class HostErrors:
     """What the host functions of a Device raised and no synchronize has raised yet."""
 
-    cdef object kept  # (queue, error, name of the function), the oldest first
-    cdef bint closed
-
     def __cinit__(self) -> None:
         self.kept = collections.deque()
 

@@ -11,7 +11,7 @@ from libc.stdint cimport uint64_t, uintptr_t
 from forebay.core.clock cimport Clock, ClockEntry, release_clock, retain_clock
 from forebay.core.driver cimport NULL_FORBIDDEN, QUEUE_CAPTURED, QUEUE_CLOSED, Status
 from forebay.core.epochs cimport completed_epoch, is_empty
-from forebay.core.process cimport is_forked
+from forebay.core.process cimport is_forked, on_host_thread
 from forebay.core.state cimport (
     DeviceState, QueueState, bar_for_capture, captures_under_way, is_closed, new_queue_state,
     release_queue_state, retain_queue_state, stats_of, steps_under_way, unbar_after_capture
@@ -441,9 +441,12 @@ cdef class Queue:
             Whatever a host function of this queue raised.
         """
         cdef Status status
-        self._check_open()
-        self._check_may_wait("finish of")
-        refuse_on_host_thread("Queue.finish()")
+        if is_closed(self.state):
+            self._check_open()
+        if self._capture is not None or captures_under_way():
+            self._check_may_wait("finish of")
+        if on_host_thread():
+            refuse_on_host_thread("Queue.finish()")
         if timeout is not None:
             finish_within(self, self.state, timeout)
         else:

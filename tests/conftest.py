@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import types
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -328,6 +329,52 @@ def make_queue(device, hold):
 @pytest.fixture
 def queue(make_queue):
     return make_queue()
+
+
+class Kept:
+    """What a driver gave, with weak references."""
+
+    def __init__(self, what):
+        self.what = what
+
+
+@pytest.fixture
+def pins_of(monkeypatch):
+    """``pins_of(device)`` makes ``pins`` for another device."""
+
+    def watched(device):
+        made, pin = [], device.driver.pinned
+
+        def noted(nbytes):
+            address, owner = pin(nbytes)
+            kept = Kept(owner)
+            made.append(weakref.ref(kept))
+            return address, kept
+
+        monkeypatch.setattr(device.driver, "pinned", noted)
+        return lambda: sum(each() is not None for each in made)
+
+    return watched
+
+
+@pytest.fixture
+def pins(device, pins_of):
+    """How many pieces of the pinned memory that was made have not gone back to the driver: ``pins()``."""
+    return pins_of(device)
+
+
+@pytest.fixture
+def staged(device, monkeypatch):
+    """How many pieces of the staging memory that was made are still there: ``staged()``."""
+    made, stage = [], device.driver.stage
+
+    def noted(nbytes):
+        memory = stage(nbytes)
+        made.append(weakref.ref(memory))
+        return memory
+
+    monkeypatch.setattr(device.driver, "stage", noted)
+    return lambda: sum(each() is not None for each in made)
 
 
 @pytest.fixture

@@ -277,17 +277,17 @@ def make_copy(device: Device, dst: Buffer | HostBuffer, src: Buffer | HostBuffer
         host = shown(dst if writable else src)
         open_view(host, &view, writable)
         try:
-            work.pageable = not device._is_pinned(host)
+            work.pageable = not device._is_pinned(<uintptr_t> view.buf, view.len)
             work.host = pin_view(host)
             if writable:
                 check_size(view.len, (<Buffer> src).nbytes)
                 check_copied(host, src)
-                work.to, work.source = host_memory(<uintptr_t> view.buf), (<Buffer> src).memory
+                work.to, work.source = host_memory(view.buf), (<Buffer> src).memory
                 work.buffers, work.writes = (src,), ()
             else:
                 check_size((<Buffer> dst).nbytes, view.len)
                 check_copied(dst, host)
-                work.to, work.source = (<Buffer> dst).memory, host_memory(<uintptr_t> view.buf)
+                work.to, work.source = (<Buffer> dst).memory, host_memory(view.buf)
                 work.buffers = work.writes = (dst,)
         finally:
             PyBuffer_Release(&view)

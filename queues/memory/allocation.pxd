@@ -1,6 +1,7 @@
-"""Pieces of device memory."""
+"""Pieces of device memory, and of pinned memory of the host."""
 
 from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
 
 from forebay.core.plan cimport PackedPointer
 from forebay.core.state cimport DeviceState
@@ -47,10 +48,19 @@ cdef class HostView:
     cdef OwnedMemory memory  # which is therefore not handed out again when the allocation is closed
 
 
+cdef class PinnedMemory:
+    cdef readonly object device
+    cdef readonly dict __array_interface__
+    cdef OwnedMemory memory
+    cdef uint64_t address
+    cdef size_t nbytes  # 0 until it has memory
+
+
 cdef OwnedMemory own_memory(DeviceState* state, object native, bint listed, bint reusable=*)
 cdef Allocation new_allocation(object device, OwnedMemory memory)
 cdef void expose(Allocation allocation) noexcept
 # The driver's memory, to be held while a command with it is submitted. Raises ClosedError, which says what is closed.
 cdef OwnedMemory hold_memory(Allocation allocation, object what=*)
 cdef HostView new_host_view(Allocation allocation)
+cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceState* state)
 cdef PackedPointer pointer_to(OwnedMemory memory)  # an argument

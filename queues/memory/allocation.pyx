@@ -1,4 +1,4 @@
-"""Allocations: pieces of device memory, what keeps each until the device is done with it, and the host's view of it."""
+"""Allocations: pieces of memory, what keeps each until the device is done with it, and the host's view of it."""
 
 from typing import TYPE_CHECKING
 
@@ -6,8 +6,10 @@ cimport cython
 from cpython.buffer cimport PyObject_GetBuffer
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
-from libc.stdint cimport uintptr_t
+from cython.operator cimport dereference, predecrement
+from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.atomic cimport memory_order_relaxed
+from libcpp.map cimport map
 from libcpp.vector cimport vector
 
 from forebay.core.process cimport is_forked
@@ -18,8 +20,11 @@ from forebay.core.uses cimport (
 from forebay.lifetimes.retired cimport retire_memory
 
 from forebay.core.errors import ClosedError
+from forebay.core.process import finished_before_exit
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from forebay.core.driver import DriverMemory
     from forebay.queues.device import Device
 
@@ -170,3 +175,53 @@ cdef HostView new_host_view(Allocation allocation):
     view.allocation = allocation
     expose(allocation)
     return view
+
+
+# -- pinned memory of the host
+
+
+cdef map[uint64_t, PyObject*] _pinned  # every PinnedMemory by its address; only touched with the GIL
+
+
+@cython.no_gc_clear  # the collector must not drop `memory` before __dealloc__ has taken this off the list
+cdef class PinnedMemory:
+    """One allocation, which NumPy sees through the array interface. Arrays made from it keep it alive.
+
+    Copies note their use of it, as they do of a Buffer's memory, and keep no array alive.
+    """
+
+    device: Device
+    __array_interface__: dict[str, Any]
+
+    def __init__(self, device: Device, nbytes: int) -> None:
+        self.device = device
+        with finished_before_exit("host_empty()"):
+            address, self.memory = device._pin(nbytes)
+        self.address = address
+        self.nbytes = nbytes
+        if nbytes:
+            _pinned[self.address] = <PyObject*> self
+        self.__array_interface__ = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "version": 3,
+        }
+
+    def __dealloc__(self):
+        if self.nbytes:
+            _pinned.erase(self.address)
+
+
+cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceState* state):
+    """Return the pinned memory of the device in which these bytes lie, whatever shows them; else None."""
+    cdef uint64_t first = <uint64_t> <uintptr_t> address
+    cdef map[uint64_t, PyObject*].iterator found = _pinned.upper_bound(first)
+    cdef PinnedMemory pinned
+    if found == _pinned.begin():
+        return None
+    predecrement(found)
+    pinned = <PinnedMemory> dereference(found).second
+    if first + nbytes <= pinned.address + pinned.nbytes and pinned.memory.state == state:
+        return pinned.memory
+    return None

@@ -1,30 +1,35 @@
-"""Copies. Besides the driver call, a copy needs host memory that neither changes nor moves until it was read.
+"""Copies. Besides the driver call, a copy needs memory that neither goes nor moves until it was read and written.
+
+Buffers and pinned memory of the host stay by themselves, because the copy is noted as a use of them. Such a copy is
+submitted as a launch is: when nothing must be gathered and the driver cannot block, the GIL is kept.
 
 A pageable source is staged: its bytes are copied at once to memory that nobody else can change and that the device can
 read without the driver's help. A pageable destination is given to drivers that take it. For other drivers (Level Zero's
-would make the caller wait with the queue locked) the copy fills staging memory and waits, as in CUDA and HIP.
+would make the caller wait with the queue locked) the copy fills staging memory and waits, as in CUDA and HIP. Staging
+memory and pageable destinations are kept until the queue has reached the copy's epoch.
 """
 
 import numpy as np
 from cpython.buffer cimport (
     PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 )
-from cpython.object cimport PyObject
-from cpython.ref cimport Py_XDECREF, Py_XINCREF
-from libc.stdint cimport uintptr_t
+from libc.stdint cimport uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, element_of
+from forebay.core.driver cimport FOR_HOST, HOST_MEMORY, Memory, Status, element_of, no_waits
 from forebay.core.epochs cimport submitted_epoch
-from forebay.core.marker cimport Marker, new_marker, retain_marker
-from forebay.core.state cimport QueueAnchor, QueueState
+from forebay.core.marker cimport Marker, new_marker
+from forebay.core.state cimport QueueState, is_closed
 from forebay.core.uses cimport Uses, note_use
 from forebay.events.event cimport new_event, reach, set_marker
-from forebay.lifetimes.collection cimport collect_queue
-from forebay.queues.memory.allocation cimport hold_memory
+from forebay.lifetimes.collection cimport collect_device, collect_queue
+from forebay.lifetimes.retired cimport retire_after
+from forebay.queues.memory.allocation cimport OwnedMemory, hold_memory, pinned_memory_of
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.sync.ordering cimport Order, abort_command, apply_command, begin_command, end_order, waits_of
+from forebay.sync.ordering cimport (
+    Order, abort_command, apply_command, begin_command, count_command, end_order, is_ready_to_launch, waits_of
+)
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import refuse_on_host_thread
@@ -32,16 +37,32 @@ from forebay.queues.memory.foreign import host_array
 from forebay.queues.memory.shapes import check_copied
 from forebay.queues.memory.strided import StridedView, copy_strided
 
+cdef object ndarray = np.ndarray
+cdef object strided_view = StridedView
+
+# To ask how far the queue is can take a marker, which costs about as much as a small copy. So it is asked for each
+# large piece of memory that is kept, and once for many small ones.
+cdef enum:
+    LARGE = 64 << 10
+    MANY = 16
+
+
+cdef struct End:
+    # of a copy
+    Memory memory
+    Uses* uses  # NULL: pageable or staging memory of the host, which is kept otherwise
+
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
     """Implement `Queue.copy`."""
-    if isinstance(dst, Buffer) and isinstance(src, Buffer):
-        copy_buffers(queue, state, dst, src)
-    elif type(dst) is StridedView or type(src) is StridedView:
+    if type(dst) is strided_view or type(src) is strided_view:
         queue._check_open()
         copy_strided(queue, dst, src)
     elif isinstance(dst, Buffer):
-        upload(queue, state, dst, src)
+        if isinstance(src, Buffer):
+            copy_buffers(queue, state, dst, src)
+        else:
+            upload(queue, state, dst, src)
     elif isinstance(src, Buffer):
         download(queue, state, dst, src)
     else:
@@ -64,23 +85,35 @@ cdef int check_overlap(Buffer dst, Buffer src) except -1:
     return 0
 
 
+cdef int check_buffer(object queue, QueueState* state, Buffer buffer, object what) except -1:
+    if buffer.allocation.closed or buffer.allocation.state != state.device or is_closed(state):
+        queue._check_buffer(buffer, what)
+    return 0
+
+
+cdef inline End end_of(Buffer buffer, OwnedMemory memory):
+    return End(buffer.memory, memory.uses)
+
+
 cdef int copy_buffers(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
+    cdef OwnedMemory to, source
     if dst.allocation.state != state.device and src.allocation.state == state.device:
         raise InvalidArgumentError(
             f"copy to another device ({dst.device.name}) is submitted on a queue of that device")
     check_size(dst.nbytes, src.nbytes)
     if element_of(dst.memory.kind) != element_of(src.memory.kind):
         check_copied(dst, src)
-    queue._check_buffer(dst, "dst")
+    check_buffer(queue, state, dst, "dst")
     if src.allocation.state != state.device:
         return copy_between_devices(queue, state, dst, src)
-    queue._check_buffer(src, "src")
+    check_buffer(queue, state, src, "src")
     check_overlap(dst, src)
     if are_of_two_kinds(&dst.memory, &src.memory) and not queue.device.driver.copies_between_kinds:
         raise NotSupportedError(
             f"copy between memory of another package and memory of forebay: {queue.device.name} has no command for "
             "that, because one has only a handle and the other only an address; copy through a NumPy array")
-    submit_copy(queue, state, dst, NULL, src, NULL, dst.nbytes, None, NULL)
+    to, source = hold_memory(dst.allocation, "dst"), hold_memory(src.allocation, "src")
+    submit_copy(queue, state, end_of(dst, to), end_of(src, source), dst.nbytes)
     return 0
 
 
@@ -91,40 +124,45 @@ cdef bint are_of_two_kinds(const Memory* one, const Memory* other) noexcept:
 
 cdef int copy_between_devices(object queue, QueueState* state, Buffer dst, Buffer src) except -1:
     """Copy through the host. First the other device's null queue, which comes after its blocking work, reads `src`."""
-    cdef Memory memory
+    cdef OwnedMemory to
+    cdef End staging
     if src.allocation.closed:
         raise ClosedError("copy: src is closed")
     if src.allocation.state.driver != state.driver:
         upload(queue, state, dst, src.get())  # a driver cannot wait for another driver's events, so this blocks
         return 0
     staged = queue.device.driver.stage(src.nbytes)
+    staging = staging_end(staged)
     other = src.device.null_queue
-    memory = host_memory_of(staged)
     other._copy_to_staging(staged, src)
     queue.wait(other)
-    submit_copy(queue, state, dst, NULL, None, &memory, dst.nbytes, staged, NULL)
+    to = hold_memory(dst.allocation, "dst")
+    submit_kept(queue, state, end_of(dst, to), staging, dst.nbytes, staged, NULL)
     return 0
 
 
 cdef object copy_to_staging(object queue, QueueState* state, object staged, Buffer src):
     """Copy to memory from `stage`, asynchronously. Returns an Event that is done when the bytes are there."""
-    cdef Memory memory = host_memory_of(staged)
     cdef Marker* marker = NULL
-    queue._check_buffer(src, "src")
+    check_buffer(queue, state, src, "src")
     event = new_event(queue.device, state.device, False)
-    submit_copy(queue, state, None, &memory, src, NULL, src.nbytes, staged, &marker)
+    cdef OwnedMemory source = hold_memory(src.allocation, "src")
+    submit_kept(queue, state, staging_end(staged), end_of(src, source), src.nbytes, staged, &marker)
     if marker != NULL:
         set_marker(event, marker, False, queue)
     return event
 
 
 cdef int upload(object queue, QueueState* state, Buffer dst, object src) except -1:
+    cdef OwnedMemory to
+    cdef OwnedMemory pinned
     cdef Py_buffer view
-    cdef Memory memory
-    queue._check_buffer(dst, "dst")
+    cdef End staging
+    check_buffer(queue, state, dst, "dst")
     src = shown(src)
+    cdef bint alike = is_array_of(src, dst.dtype)
     try:
-        open_view(src, &view, False)
+        open_view(src, &view, False, alike)
     except ArgumentTypeError:
         if not isinstance(src, np.ndarray) or src.flags.c_contiguous or src.dtype.hasobject:
             raise
@@ -132,132 +170,156 @@ cdef int upload(object queue, QueueState* state, Buffer dst, object src) except 
         open_view(src, &view, False)
     try:
         check_size(dst.nbytes, view.len)
-        check_copied(dst, src)
-        if queue.device._is_pinned(src):
-            staged = src
-            memory = host_memory(<uintptr_t> view.buf)
+        if not alike:
+            check_copied(dst, src)
+        pinned = pinned_memory_of(view.buf, view.len, state.device)
+        to = hold_memory(dst.allocation, "dst")
+        if pinned is not None:
+            submit_copy(queue, state, end_of(dst, to), End(host_memory(view.buf), pinned.uses), dst.nbytes)
         else:
             staged = queue.device.driver.stage(view.len)
-            memory = host_memory_of(staged)
-            memcpy(<void*> <uintptr_t> memory.address, view.buf, view.len)
-        submit_copy(queue, state, dst, NULL, None, &memory, dst.nbytes, staged, NULL)
+            staging = staging_end(staged)
+            memcpy(<void*> <uintptr_t> staging.memory.address, view.buf, view.len)
+            submit_kept(queue, state, end_of(dst, to), staging, dst.nbytes, staged, NULL)
     finally:
         PyBuffer_Release(&view)
     return 0
 
 
 cdef int download(object queue, QueueState* state, object dst, Buffer src) except -1:
+    cdef OwnedMemory source
+    cdef OwnedMemory pinned
     cdef Py_buffer view
-    cdef Memory memory
-    queue._check_buffer(src, "src")
+    check_buffer(queue, state, src, "src")
     dst = shown(dst)
-    open_view(dst, &view, True)
+    cdef bint alike = is_array_of(dst, src.dtype)
+    open_view(dst, &view, True, alike)
     try:
         check_size(view.len, src.nbytes)
-        check_copied(dst, src)
-        if queue.device.driver.takes_pageable or queue.device._is_pinned(dst):
-            memory = host_memory(<uintptr_t> view.buf)
-            submit_copy(queue, state, None, &memory, src, NULL, src.nbytes, pin_view(dst), NULL)
+        if not alike:
+            check_copied(dst, src)
+        pinned = pinned_memory_of(view.buf, view.len, state.device)
+        source = hold_memory(src.allocation, "src")
+        if pinned is not None:
+            submit_copy(queue, state, End(host_memory(view.buf), pinned.uses), end_of(src, source), src.nbytes)
+        elif queue.device.driver.takes_pageable:
+            submit_kept(
+                queue, state, End(host_memory(view.buf), NULL), end_of(src, source), src.nbytes, pin_view(dst), NULL)
         else:
-            download_staged(queue, state, view.buf, src)
+            download_staged(queue, state, view.buf, src, source)
     finally:
         PyBuffer_Release(&view)
     return 0
 
 
-cdef int download_staged(object queue, QueueState* state, void* to, Buffer src) except -1:
+cdef int download_staged(object queue, QueueState* state, void* to, Buffer src, OwnedMemory source) except -1:
     cdef vector[Marker*] markers
     cdef Marker* marker = NULL
-    cdef Memory memory
     refuse_on_host_thread("copy to pageable memory, which waits on this device,")
     staged = queue.device.driver.stage(src.nbytes)
-    memory = host_memory_of(staged)
-    submit_copy(queue, state, None, &memory, src, NULL, src.nbytes, staged, &marker)
+    cdef End staging = staging_end(staged)
+    submit_kept(queue, state, staging, end_of(src, source), src.nbytes, staged, &marker)
     if marker == NULL:
         return 0
     markers.push_back(marker)
     reach(queue.device, state.device, markers, f"copy on {queue!r}")
-    memcpy(to, <const void*> <uintptr_t> memory.address, src.nbytes)
+    memcpy(to, <const void*> <uintptr_t> staging.memory.address, src.nbytes)
     return 0
 
 
-cdef int submit_copy(
-    object queue, QueueState* state, Buffer to, Memory* to_host, Buffer source, Memory* source_host, size_t nbytes,
-    object anchor, Marker** done
-) except -1:
-    """Submit a copy. Each end is a Buffer, or None and host memory. Host memory of an asynchronous copy is anchored
-    until the copy's own event is done.
+cdef inline void note_ends(QueueState* state, const End* to, const End* source) noexcept nogil:
+    """Note a copy that was counted. The queue is locked."""
+    cdef uint64_t epoch = submitted_epoch(state.epochs)
+    state.counts.copies += 1
+    if to.uses != NULL:
+        note_use(to.uses, state.epochs, epoch, True)
+    if source.uses != NULL:
+        note_use(source.uses, state.epochs, epoch, False)
 
-    If `done` is not NULL, it receives a reference to the marker of an anchored copy. It stays unchanged when there are
-    no bytes to copy.
-    """
-    cdef Order order
+
+cdef int submit_copy(object queue, QueueState* state, End to, End source, size_t nbytes) except -1:
+    """Submit a copy between memory whose uses are noted, of which the caller has a reference."""
     cdef Status status
-    cdef void* event = NULL
-    cdef Marker* marker
-    cdef bint anchored = anchor is not None
-    cdef PyObject* thing = <PyObject*> anchor
-    cdef Memory* dst = to_host if to is None else &to.memory
-    cdef Memory* src = source_host if source is None else &source.memory
-    cdef Uses* written = NULL
-    cdef Uses* read = NULL
-    if to is not None:
-        written = to.allocation.uses
-    if source is not None:
-        read = source.allocation.uses
-    # Another thread may close the buffers while the GIL is released.
-    held = [
-        hold_memory((<Buffer> each).allocation, what)
-        for each, what in ((to, "dst"), (source, "src")) if each is not None]
     if nbytes == 0:
         return 0
-    collect_queue(state)  # or a program that never waits would keep the host memory of all its copies
-    Py_XINCREF(thing)
+    if state.lock.try_lock():
+        if is_ready_to_launch(state):
+            status = state.driver.copy(state.handle, &to.memory, &source.memory, nbytes, no_waits(), NULL)
+            if status == 0:
+                count_command(state)
+                note_ends(state, &to, &source)
+            state.lock.unlock()
+            if status != 0:
+                queue._raise(status, "copy")
+            return 0
+        state.lock.unlock()
+    submit_gathered(queue, state, &to, &source, nbytes, NULL)
+    return 0
+
+
+cdef int submit_kept(
+    object queue, QueueState* state, End to, End source, size_t nbytes, object kept, Marker** done
+) except -1:
+    """Submit a copy from or to other memory of the host, which belongs to `kept`. The driver may take long.
+
+    If `done` is not NULL, it receives a reference to the marker of the copy. It stays unchanged when there are no bytes
+    to copy.
+    """
+    cdef uint64_t epoch
+    if nbytes == 0:
+        return 0
+    # A program that never waits would keep the host memory of all its copies. This check may race.
+    collect_queue(state)
+    if nbytes >= LARGE or state.retired.size() >= MANY:
+        collect_device(state.device)
+    epoch = submit_gathered(queue, state, &to, &source, nbytes, done)
+    retire_after(state.device, kept, state.epochs, epoch, True)
+    return 0
+
+
+cdef uint64_t submit_gathered(
+    object queue, QueueState* state, const End* to, const End* source, size_t nbytes, Marker** done
+) except 0:
+    """Submit a copy without the GIL, with the waits that it owes. Returns its epoch. `done` is as in `submit_kept`."""
+    cdef Order order
+    cdef Status status
+    cdef uint64_t epoch = 0
+    cdef void* event = NULL
     with nogil:
         status = begin_command(state, &order)
         if status == 0:
             status = state.driver.copy(
-                state.handle, dst, src, nbytes, waits_of(state, &order), &event if anchored else NULL)
+                state.handle, &to.memory, &source.memory, nbytes, waits_of(state, &order),
+                &event if done != NULL else NULL)
             if status != 0:
                 abort_command(state, &order)
             else:
-                state.counts.copies += 1
                 apply_command(state, &order)
-                if written != NULL:
-                    note_use(written, state.epochs, submitted_epoch(state.epochs), True)
-                if read != NULL:
-                    note_use(read, state.epochs, submitted_epoch(state.epochs), False)
-                if anchored:
+                note_ends(state, to, source)
+                epoch = submitted_epoch(state.epochs)
+                if done != NULL:
                     state.counts.events_made += 1
-                    marker = new_marker(
-                        state.epochs, submitted_epoch(state.epochs), state.clock, event, state.driver,
-                        state.device.context, FOR_HOST)
-                    if done != NULL:
-                        done[0] = retain_marker(marker)
-                    state.anchors.push_back(QueueAnchor(marker, thing))
+                    done[0] = new_marker(
+                        state.epochs, epoch, state.clock, event, state.driver, state.device.context, FOR_HOST)
                 state.lock.unlock()
                 end_order(&order)
-    del held
-    if status != 0 or not anchored:
-        Py_XDECREF(thing)
     if status != 0:
         queue._raise(status, "copy")
-    return 0
+    return epoch
 
 
-cdef Memory host_memory(uintptr_t address):
-    cdef Memory memory
-    memory.handle = NULL
-    memory.address = address
-    memory.offset = 0
-    memory.kind = HOST_MEMORY
-    return memory
+cdef Memory host_memory(const void* address) noexcept:
+    return Memory(NULL, <uint64_t> <uintptr_t> address, 0, HOST_MEMORY)
 
 
 cdef Memory host_memory_of(object staged):
     """Return the Memory of an array that a driver's `stage` made."""
     cdef const unsigned char[::1] view = staged
-    return host_memory(<uintptr_t> &view[0] if view.shape[0] else 0)
+    return host_memory(&view[0] if view.shape[0] else NULL)
+
+
+cdef End staging_end(object staged):
+    return End(host_memory_of(staged), NULL)
 
 
 cdef object shown(object host):
@@ -272,8 +334,16 @@ cdef object pin_view(object host):
     return host.view() if isinstance(host, np.ndarray) else memoryview(host)
 
 
-cdef int open_view(object host, Py_buffer* view, bint writable) except -1:
-    if (isinstance(host, np.ndarray) and host.dtype.hasobject) or (isinstance(host, memoryview) and "O" in host.format):
+cdef bint is_array_of(object host, object dtype) except -1:
+    """Return whether it is an array of exactly these elements, which need no more checks."""
+    return isinstance(host, ndarray) and host.dtype is dtype
+
+
+cdef int open_view(object host, Py_buffer* view, bint writable, bint bytes_alone=False) except -1:
+    """Open a view of contiguous memory. `bytes_alone`: it is known that no element refers to a Python object."""
+    if not bytes_alone and (
+        (isinstance(host, ndarray) and host.dtype.hasobject) or (isinstance(host, memoryview) and "O" in host.format)
+    ):
         raise ArgumentTypeError("copy: references to Python objects are no bytes to copy")
     try:
         PyObject_GetBuffer(host, view, PyBUF_C_CONTIGUOUS | (PyBUF_WRITABLE if writable else 0))

@@ -11,30 +11,11 @@ from numpy.typing import DTypeLike
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.core.kinds import AnyDevice
-from forebay.core.process import finished_before_exit
+from forebay.queues.memory.allocation import PinnedMemory
 from forebay.queues.memory.shapes import ShapeLike, read_dtype, read_shape
 
 if TYPE_CHECKING:
     from forebay.queues.device import Device
-
-
-class PinnedMemory:
-    """One allocation, which NumPy sees through the array interface. Arrays made from it keep it alive."""
-
-    def __init__(self, device: Device, nbytes: int) -> None:
-        self.device = device
-        with finished_before_exit("host_empty()"):
-            address, self._owner = device.driver.pinned(nbytes)  # __del__ checks for `_owner`
-        self.__array_interface__: dict[str, Any] = {
-            "shape": (nbytes,),
-            "typestr": "|u1",
-            "data": (address, False),
-            "version": 3,
-        }
-
-    def __del__(self) -> None:
-        if hasattr(self, "_owner"):
-            self.device._keep_until_done(self._owner)
 
 
 def host_empty(
@@ -85,10 +66,3 @@ def _latest() -> Device:
         if device is not None and not device.closed:
             return device
     raise InvalidArgumentError("host_empty: make a Device first, or pass device=")
-
-
-def is_pinned(host: object, device: Device) -> bool:
-    """Return whether this is an array in pinned memory of the device, or a view of one."""
-    while isinstance(host, np.ndarray):
-        host = host.base
-    return isinstance(host, PinnedMemory) and host.device._context is device._context

@@ -23,6 +23,7 @@ cdef class MemoryPool:
     cdef Block* grow(self, object device, object queue, QueueState* state, size_t nbytes) except NULL
     cdef Block* wait_for_free(self, object queue, QueueState* state, size_t nbytes) except? NULL
     cdef int ask_for_idle(self) except -1
+    cdef int trim_after_wait(self) except -1
     cdef bint give_up(self, uint64_t keep, bint only_done)
     cdef uintptr_t handle_of(self, Block* block) except? 0
     cdef int release_gone(self) except -1

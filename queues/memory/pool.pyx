@@ -280,10 +280,11 @@ cdef class MemoryPool:
         """
         self.give_up(min(read_bytes(keep, "trim: keep"), MOST), True)
 
-    def _synchronized(self) -> None:
+    cdef int trim_after_wait(self) except -1:
         """Trim to the threshold after the host has waited for something."""
         if self.heap.reserved > self.threshold:
             self.give_up(self.threshold, True)
+        return 0
 
     def _give_up_idle(self) -> bool:
         """Give idle memory back once the device is done with it, because the driver has none left.

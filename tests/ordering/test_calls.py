@@ -4,6 +4,8 @@ from collections import Counter
 
 import pytest
 
+import forebay as ps
+
 
 @pytest.fixture
 def buffer(device):
@@ -29,6 +31,33 @@ def test_steady_launches_make_one_call_and_nothing_else(device, kernels, buffer,
         made = device.stats - stats
         assert (made.launches, made.events_made, made.markers_made, made.waits_made) == (200, 0, 0, 0)
         queue.finish()
+
+
+def test_copies_between_buffers_and_pinned_memory_make_one_call_and_nothing_else(device, buffer, calls):
+    other, host = device.zeros(64, "u4"), ps.host_empty(64, "u4", device=device)
+    for queue in (device.null_queue, device.queue(), device.queue(blocking=False)):
+        for to, source in ((buffer, host), (host, buffer), (buffer, other)):
+            queue.copy(to, source)
+            queue.finish()
+            first, stats = len(calls), device.stats
+            for _ in range(100):
+                queue.copy(to, source)
+            assert calls.kinds(first) == {"command": 100}
+            assert {(call.event, call.waits) for call in calls.since(first)} == {(0, ())}
+            made = device.stats - stats
+            assert (made.copies, made.events_made, made.markers_made) == (100, 0, 0)
+            queue.finish()
+
+
+def test_copies_of_pageable_memory_are_asked_for_together(device, buffer, calls, hold):
+    """One marker shows for many of them that their memory of the host may go."""
+    queue, stats = device.queue(blocking=False), device.stats
+    hold(queue)
+    for _ in range(160):
+        queue.copy(buffer, bytes(buffer.nbytes))
+    made = device.stats - stats
+    assert (made.copies, made.markers_made) == (160, 1)
+    assert made.events_made == 1 + calls.count(calls.driver.HOLD)
 
 
 def test_two_integers_are_compared_and_nothing_is_gathered(device, kernels, buffer, calls, hold):

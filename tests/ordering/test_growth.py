@@ -202,20 +202,6 @@ def last(device):
         yield program
 
 
-@pytest.fixture
-def staged(device, monkeypatch):
-    """How much of the staging memory that was made is still there: ``staged()``."""
-    made, stage = [], device.driver.stage
-
-    def noted(nbytes):
-        memory = stage(nbytes)
-        made.append(weakref.ref(memory))
-        return memory
-
-    monkeypatch.setattr(device.driver, "stage", noted)
-    return lambda: sum(each() is not None for each in made)
-
-
 def launch(queue, last, rows):
     return queue.launch(last["last"], 1, 1, rows, result="i4")
 

@@ -1,0 +1,187 @@
+"""Who keeps the memory of a copy until it is done, and no longer."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import forebay as ps
+
+COUNT = 1000
+FEW = 64  # what may wait to be looked for
+
+
+@pytest.fixture
+def numbers():
+    return np.arange(COUNT, dtype="i4")
+
+
+@pytest.fixture
+def buffer(device, numbers):
+    buffer = device.array(numbers)
+    device.finish()
+    return buffer
+
+
+class Watched(np.ndarray):
+    pass
+
+
+# Pinned memory
+
+
+def copy_and_drop(device, queue, buffer, upward):
+    host = ps.host_empty(COUNT, "i4", device=device)
+    queue.copy(*((buffer, host[:]) if upward else (host[:], buffer)))
+    return weakref.ref(host)
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("upward", [True, False])
+def test_a_copy_keeps_pinned_memory_and_no_array(device, queue, hold, buffer, pins, upward):
+    gate = hold(queue)
+    host = copy_and_drop(device, queue, buffer, upward)
+    gc.collect()
+    assert host() is None
+    device.empty(1).close()  # gives back what is done
+    assert pins() == 1
+    gate.open()
+    queue.finish()
+    assert pins() == 0
+
+
+@pytest.mark.executes
+def test_pinned_memory_that_two_queues_use_goes_with_the_last(device, make_queue, hold, buffer, pins):
+    first, second = make_queue(blocking=False), make_queue(blocking=False)
+    gates = [hold(first), hold(second)]
+    host = ps.host_empty(COUNT, "i4", device=device)
+    first.copy(host, buffer)
+    second.copy(buffer, host)
+    del host
+    for queue, gate in zip((second, first), gates[::-1], strict=True):
+        assert pins() == 1
+        gate.open()
+        queue.finish()
+    device.finish()
+    assert pins() == 0
+
+
+@pytest.mark.executes
+def test_pinned_memory_outlives_the_queue_whose_copy_uses_it(device, hold, buffer, pins):
+    queue = device.queue(blocking=False)
+    gate = hold(queue)
+    copy_and_drop(device, queue, buffer, True)
+    queue.close()
+    del queue
+    gc.collect()
+    device.empty(1).close()
+    assert pins() == 1
+    gate.open()
+    device.finish()
+    assert pins() == 0
+
+
+def test_pinned_memory_outlives_its_device(device, pins_of, numbers):
+    with ps.Device(device.name, private=True) as own:
+        pins = pins_of(own)
+        host = ps.host_empty(COUNT, "i4", device=own)
+        host[:] = numbers
+        own.queue().copy(own.empty(COUNT, "i4"), host)
+        other = ps.host_empty(COUNT, "i4", device=own)
+        own.queue().copy(other, own.zeros(COUNT, "i4"))
+        del other
+    gc.collect()
+    assert host.tolist() == numbers.tolist()
+    assert pins() == 1
+    del host
+    gc.collect()
+    assert pins() == 0
+
+
+@pytest.mark.executes
+@pytest.mark.parametrize("show", [memoryview, lambda host: host[100:].reshape(30, 30), lambda host: host.view("u1")])
+def test_pinned_memory_is_known_whatever_shows_it(device, queue, hold, buffer, numbers, show):
+    host = ps.host_empty(COUNT, "i4", device=device)
+    host[:] = numbers
+    shown = show(host)
+    nbytes = memoryview(shown).nbytes
+    gate = hold(queue)
+    queue.copy(buffer[: nbytes // 4].view("u1"), shown)
+    host[:] = -1  # not allowed to a user; here it shows that nothing was staged
+    gate.open()
+    assert set(buffer.get(queue=queue)[: nbytes // 4].tolist()) == {-1}
+
+
+@pytest.mark.executes
+def test_memory_beside_pinned_memory_is_not_taken_for_it(device, queue, hold, buffer, numbers):
+    """Also where the pinned memory was before."""
+    pinned = ps.host_empty(COUNT, "i4", device=device)
+    address = pinned.ctypes.data
+    around = [np.empty(COUNT, "i4") for _ in range(100)]
+    around.sort(key=lambda host: abs(host.ctypes.data - address))
+    del pinned
+    device.finish()
+    around += [np.empty(COUNT, "i4") for _ in range(100)]
+    gate = hold(queue)
+    parts = [device.empty(COUNT, "i4") for _ in around]
+    for host, part in zip(around, parts, strict=True):
+        host[:] = numbers
+        queue.copy(part, host)
+        host[:] = -1
+    gate.open()
+    queue.finish()
+    assert all(part.get().tolist() == numbers.tolist() for part in parts)
+
+
+# Pageable memory
+
+
+@pytest.mark.executes
+def test_arrays_go_while_another_queue_is_held(device, make_queue, hold, buffer):
+    """Though OpenCL forbids releases meanwhile: to drop an array is none."""
+    if not device.driver.takes_pageable:
+        pytest.skip("a copy to pageable memory blocks on this device")
+    queue, held = make_queue(blocking=False), make_queue(blocking=False)
+    gate = hold(held)
+    out = np.empty(COUNT, "i4").view(Watched)
+    alive = weakref.ref(out)
+    queue.copy(out, buffer)
+    del out
+    queue.finish()
+    gc.collect()
+    assert alive() is None
+    assert not gate.opened
+
+
+# A program that never waits
+
+
+def fresh_pin(device, buffer):
+    return buffer, ps.host_empty(COUNT, "i4", device=device)
+
+
+def fresh_source(device, buffer):
+    return buffer, np.zeros(COUNT, "i4")
+
+
+def fresh_destination(device, buffer):
+    return np.zeros(COUNT, "i4").view(Watched), buffer
+
+
+@pytest.mark.executes  # on null hardware no event is ever reached by itself
+@pytest.mark.parametrize("make", [fresh_pin, fresh_source, fresh_destination])
+def test_a_program_that_never_waits_keeps_little(device, queue, buffer, pins, staged, make):
+    """Copies of ever new memory, until what is kept is little again, which it is once the device has caught up."""
+    arrays = []
+    for turn in range(100_000):
+        ends = make(device, buffer)
+        queue.copy(*ends)
+        arrays += [weakref.ref(end) for end in ends if isinstance(end, Watched)]
+        del ends
+        if turn > 1000 and turn % 100 == 0:
+            kept = pins() + staged() + sum(array() is not None for array in arrays)
+            if kept <= FEW:
+                break
+    assert kept <= FEW
+    queue.finish()
