@@ -42,7 +42,7 @@ cdef struct PackedPointer:
 cdef struct PackedBytes:
     # The slot of a pointer parameter for bytes by value, until the plan has put them on the device
     uint64_t allocation  # SPILLED
-    void* unused  # NULL, because the block is compared as a whole
+    uint64_t stamp  # of bytes that can never change, which nothing else ever has; 0 for all others
     const void* data  # host memory
     size_t nbytes
     uint64_t kind  # of the elements, as in Memory
@@ -64,6 +64,7 @@ cdef cppclass Spill:
     PackedPointer device
     size_t capacity  # 0: no buffer yet
     size_t nbytes  # of the last upload
+    uint64_t stamp  # of the bytes of the last upload, as in PackedBytes
     bint known  # whether the buffer holds, or will hold by the next command, the bytes of the last upload
     PyObject* buffer  # its OwnedMemory, which does not keep the Device; owned
     deque[Staging] staging  # the piece that takes the next upload, then oldest first

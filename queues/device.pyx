@@ -57,7 +57,6 @@ from forebay.queues.graphs.captures.capture import Capture
 from forebay.queues.graphs.captures.capturing import Capturing
 from forebay.queues.graphs.graph import Graph
 from forebay.queues.host_functions import stop as stop_host_functions
-from forebay.queues.kernels.ids import identify
 from forebay.queues.kernels.program import Program, compiled_source, languages_of, read_source
 from forebay.queues.launch.reductions import Reductions
 from forebay.queues.memory.foreign import host_array, name_of as name_of_type
@@ -684,6 +683,8 @@ cdef class Device:
         Blocks while it compiles. A program that was compiled before, by any process, is read from the disk instead,
         unless the source includes files.
         """
+        from forebay.queues.kernels.ids import identify  # with the cache, and so with what only that needs
+
         self._check_open()
         source, options = read_source(source, options)
         began = time.perf_counter()

@@ -16,15 +16,16 @@ DRIVERS_CACHES = ("NEO_CACHE_DIR", "POCL_CACHE_DIR", "CUDA_CACHE_PATH")
 MODULE = __package__.removesuffix(".cases") + ".program"
 
 
-def importing(package: str) -> Subject:
+def importing(package: str, note: str = "") -> Subject:
     """A process that imports a package."""
-    return Subject(lambda n: sum(run_python("-c", f"import {package}")[0] for _ in range(n)), nullcontext)
+    return Subject(lambda n: sum(run_python("-c", f"import {package}")[0] for _ in range(n)), nullcontext, note)
 
 
 @contextmanager
 def imports() -> Iterator[Subjects]:
     """Processes that only import."""
-    yield {"forebay": importing("forebay"), "pyopencl": importing("pyopencl")}
+    floor = importing("numpy", "import numpy")
+    yield {"C": floor, "forebay": importing("forebay"), "pyopencl": importing("pyopencl")}
 
 
 def points(bench: Bench) -> Sequence[Point]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from graphlib import CycleError, TopologicalSorter
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from forebay.core.errors import GraphUpdateError, InvalidArgumentError
@@ -24,6 +22,9 @@ def serial_order(nodes: Sequence[Node]) -> list[Node]:
     InvalidArgumentError
         When the dependencies form a circle.
     """
+    from graphlib import CycleError, TopologicalSorter
+    from heapq import heappop, heappush
+
     at = {node: i for i, node in enumerate(nodes)}
     sorter = TopologicalSorter({i: [at[other] for other in node.dependencies] for node, i in at.items()})
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from forebay.core.stats import Stats
@@ -20,6 +19,8 @@ WIDTH, HEIGHT, GAP = 150, 28, 24  # of a node in pixels, and the space between t
 
 def table(title: str, rows: Iterable[tuple[str, Any]]) -> str:
     """Return a table of names and values."""
+    from html import escape
+
     body = "".join(
         f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(str(value))}</td></tr>"
         for name, value in rows
@@ -69,6 +70,8 @@ def stats_html(stats: Stats) -> str:
 
 def graph_html(graph: Graph) -> str:
     """Return a drawing of the graph: each node below all that it depends on."""
+    from html import escape
+
     nodes = graph.nodes
     level: dict[Any, int] = {}
     for node in nodes:  # dependencies are nodes that were added before

@@ -152,6 +152,9 @@ cdef inline bint is_open_buffer(Kernel kernel, Buffer buffer):
     return not buffer.allocation.closed and buffer.allocation.state == kernel.state
 
 
+cdef uint64_t _stamps = 0  # how many were given; with the GIL
+
+
 cdef class ByValue:
     """An argument for a pointer parameter whose bytes are passed by value: ``ps.by_value(array)``.
 
@@ -169,11 +172,13 @@ cdef class ByValue:
 
     cdef Py_buffer view  # held for the life of this object, so that the memory is neither moved nor resized
     cdef uint64_t kind  # of its elements, as in Memory
+    cdef uint64_t stamp  # as in PackedBytes
     cdef readonly object value
 
     value: HostBuffer
 
     def __init__(self, value: HostBuffer) -> None:
+        global _stamps
         if self.view.buf != NULL:
             raise ArgumentTypeError("this by_value is made already")
         if isinstance(value, np.ndarray) and value.dtype.hasobject:
@@ -186,6 +191,9 @@ cdef class ByValue:
                 f"numbers and Buffers are passed as they are ({error})") from None
         self.value = value
         self.kind = kind_of(value)
+        if type(value) is bytes:
+            _stamps += 1
+            self.stamp = _stamps
         if self.view.len == 0:
             raise InvalidArgumentError("by_value: no bytes to pass")
 
@@ -200,9 +208,9 @@ by_value = ByValue  # ps.by_value(array)
 
 
 cdef inline void pack_bytes_at(
-    PackedPointer* slot, const void* data, size_t nbytes, uint64_t kind, Views* views
+    PackedPointer* slot, const void* data, size_t nbytes, uint64_t kind, uint64_t stamp, Views* views
 ) noexcept:
-    (<PackedBytes*> slot)[0] = PackedBytes(SPILLED, NULL, data, nbytes, kind)
+    (<PackedBytes*> slot)[0] = PackedBytes(SPILLED, stamp, data, nbytes, kind)
     views.unusual |= HAS_BYTES
 
 
@@ -220,7 +228,7 @@ cdef int pack_spilled(Kernel kernel, Py_ssize_t i, object value, PackedPointer* 
     views.count += 1
     if view.len == 0:
         raise argument_error(kernel, i, "no bytes to pass by value", InvalidArgumentError)
-    pack_bytes_at(slot, view.buf, view.len, 0, views)
+    pack_bytes_at(slot, view.buf, view.len, 0, 0, views)
     return 0
 
 
@@ -319,10 +327,12 @@ cdef inline int pack_pointer(
         slot.memory = (<Buffer> value).memory
         return 0
     if Py_IS_TYPE(value, <PyTypeObject*> ByValue):
-        pack_bytes_at(slot, (<ByValue> value).view.buf, (<ByValue> value).view.len, (<ByValue> value).kind, views)
+        pack_bytes_at(
+            slot, (<ByValue> value).view.buf, (<ByValue> value).view.len, (<ByValue> value).kind,
+            (<ByValue> value).stamp, views)
         return 0
     if PyBytes_CheckExact(<object> value) and PyBytes_GET_SIZE(<object> value):
-        pack_bytes_at(slot, PyBytes_AS_STRING(<object> value), PyBytes_GET_SIZE(<object> value), 0, views)
+        pack_bytes_at(slot, PyBytes_AS_STRING(<object> value), PyBytes_GET_SIZE(<object> value), 0, 0, views)
         return 0
     if <object> value is None:
         memset(slot, 0, sizeof(PackedPointer))

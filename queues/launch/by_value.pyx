@@ -1,7 +1,7 @@
 """A plan's spill buffers, and the uploads to them.
 
-Bytes that the kernel only reads are uploaded when they differ from those of its last launch. Bytes that it may write to
-are uploaded for each launch.
+Bytes that the kernel only reads are uploaded when they differ from those of its last launch. They are compared, unless
+they are the same `bytes` in one ByValue, which cannot change. Bytes that it may write to are uploaded for each launch.
 
 A buffer belongs to one parameter of one plan, so only launches of one kernel on one queue use it, and these run in
 order. A command before the launch therefore writes it in place, even if earlier launches have not read it yet. The
@@ -47,7 +47,7 @@ cdef inline bint is_uploaded(Plan* plan, size_t index, const PackedBytes* given)
     cdef Spill* spill = &plan.spills[index]
     return (
         not plan.parameters[index].writes and spill.known and spill.nbytes == given.nbytes
-        and memcmp(spill.last, given.data, spill.nbytes) == 0
+        and (given.stamp != 0 and given.stamp == spill.stamp or memcmp(spill.last, given.data, spill.nbytes) == 0)
     )
 
 
@@ -137,6 +137,7 @@ cdef Status upload(
     piece.used = end
     spill.last = <const void*> <uintptr_t> slot.address
     spill.nbytes = given.nbytes
+    spill.stamp = given.stamp
     spill.known = True
     state.counts.arg_bytes_set += given.nbytes
     if fills_up:

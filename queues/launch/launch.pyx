@@ -199,6 +199,23 @@ def watch_waits(watcher: Callable[[Queue, Kernel, int], None] | None) -> None:
     waits_watcher = watcher
 
 
+cdef Status launch_at_once(
+    QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments, char* packed,
+    uint32_t* failed_at
+) except? -1:
+    """Launch with bytes by value as the common launch does: no Python code has run since the arguments were packed, and
+    the GIL is kept. Returns NO_PLAN in any other case.
+    """
+    cdef const Geometry* geometry = read_geometry(kernel, grid, block)
+    cdef Status status = NO_PLAN
+    if state.lock.try_lock():
+        status = launch_ready(state, kernel.id, geometry, packed, True, kernel.follows, failed_at)
+        if status == 0:
+            note_writes(kernel.written, arguments)
+        state.lock.unlock()
+    return status
+
+
 cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
@@ -217,6 +234,10 @@ cdef int launch_uncommon(
         if views.unusual & HAS_ARRAYS:
             launch_with_arrays(queue, kernel, grid, block, list_of(arguments, kernel.count))
             return 0
+        if views.unusual == HAS_BYTES and basis == NULL:
+            status = launch_at_once(state, kernel, grid, block, arguments, packed, &failed_at)
+            if status == 0:
+                return 0
         geometry = read_geometry(kernel, grid, block)[0]
         # The GIL may go from here on, and was given to other code where an argument was converted.
         _held = hold_arguments(kernel, arguments, written)
@@ -225,7 +246,7 @@ cdef int launch_uncommon(
         answer = ask_step_again(state, kernel, &geometry, packed, answer)
         if answer == COLLECTED:
             return 0
-        if basis == NULL and status == NO_PLAN and views.unusual and state.lock.try_lock():
+        if basis == NULL and status == NO_PLAN and views.unusual & RAN_PYTHON and state.lock.try_lock():
             status = launch_ready(state, kernel.id, &geometry, packed, spilled, kernel.follows, &failed_at)
             if status == 0:
                 note_writes(kernel.written, arguments)

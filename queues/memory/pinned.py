@@ -7,7 +7,6 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
 from forebay.core.kinds import AnyDevice
@@ -15,6 +14,8 @@ from forebay.queues.memory.allocation import PinnedMemory
 from forebay.queues.memory.shapes import ShapeLike, read_dtype, read_shape
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from forebay.queues.device import Device
 
 

@@ -74,12 +74,36 @@ def test_equal_bytes_are_not_uploaded_again(device, queue, kernels, out):
     queue.finish()
     with observe(device) as calls:
         before = queue.stats
-        for value in (ps.by_value(array), ps.by_value(array.copy()), array.tobytes()):
+        mark = ps.by_value(array.tobytes())
+        for value in (ps.by_value(array), ps.by_value(array.copy()), array.tobytes(), mark, mark):
             total(queue, kernels, out, value, 1024)
-        assert calls.names() == [observer_of(device.info.backend).LAUNCH] * 3
+        assert calls.names() == [observer_of(device.info.backend).LAUNCH] * 5
         made = queue.stats - before
-    assert (made.launches, made.events_made, made.arg_bytes_set) == (3, 0, 0)
-    assert made.arg_bytes_skipped >= 3 * 4096
+    assert (made.launches, made.events_made, made.arg_bytes_set) == (5, 0, 0)
+    assert made.arg_bytes_skipped >= 5 * 4096
+
+
+@pytest.mark.executes
+def test_marks_in_turn(device, make_queue, kernels):
+    """Bytes that cannot change are known by their mark, on each queue those that it had last; others are compared."""
+    queues, out = [make_queue(blocking=False) for _ in range(2)], device.zeros(1, "i4")
+    ones, twos = (np.full(4, value, "i4").tobytes() for value in (1, 2))
+    array = np.full(4, 3, "i4")
+    marks = {1: ps.by_value(ones), 2: ps.by_value(twos), 3: ps.by_value(array), 4: ps.by_value(bytearray(ones))}
+    for turn, kind in enumerate([1, 1, 2, 1, 3, 3, 2, 4, 1, 2, 2, 4, 3, 1] * 2):
+        array[:] = turn
+        queue = queues[turn // 3 % 2]
+        total(queue, kernels, out, marks[kind], 4)
+        assert out.get(queue=queue)[0] == 4 * {1: 1, 2: 2, 3: turn, 4: 1}[kind]
+
+
+@pytest.mark.executes
+def test_the_elements_of_a_mark_are_looked_at_each_time(queue, kernels, out, refuses):
+    whole, real = ps.by_value(np.ones(4, "i4")), ps.by_value(np.ones(4, "i4").view("f4"))
+    total(queue, kernels, out, whole, 4)
+    with refuses(ps.ArgumentTypeError, TypeError, "floating-point"):
+        total(queue, kernels, out, real, 4)
+    total(queue, kernels, out, whole, 4)
 
 
 def test_changed_bytes_are_uploaded_once_and_nothing_is_allocated(device, queue, kernels, out):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from forebay.core.driver import DeviceInfo, DriverDevice
 from forebay.queues.drivers.folder import DriverFolder, Found
-from forebay.queues.drivers.levelzero import discovery
 
 
 class LevelZero(DriverFolder):
-    """See `DriverFolder`. What is compiled is imported late: only users of this driver pay for it."""
+    """See `DriverFolder`. The rest of the folder is imported late: `import forebay` looks for no device."""
 
     def look(self) -> Found:
         """See `DriverFolder`."""
+        from forebay.queues.drivers.levelzero import discovery
+
         return discovery.look()
 
     def open_device(self, info: DeviceInfo) -> DriverDevice:

@@ -9,11 +9,10 @@ from typing import Any
 from forebay.core import errors
 from forebay.core.driver import AdoptedQueue, DeviceInfo, DriverDevice
 from forebay.queues.drivers.folder import DriverFolder, Found
-from forebay.queues.drivers.opencl import discovery
 
 
 class OpenCL(DriverFolder):
-    """See `DriverFolder`. What is compiled is imported late: only users of this driver pay for it."""
+    """See `DriverFolder`. The rest of the folder is imported late: `import forebay` looks for no device."""
 
     adopts_queues = "a pyopencl.CommandQueue"
     adopts_devices = "a pyopencl.Context or a pyopencl.Device"
@@ -21,6 +20,8 @@ class OpenCL(DriverFolder):
 
     def look(self) -> Found:
         """See `DriverFolder`."""
+        from forebay.queues.drivers.opencl import discovery
+
         return discovery.look()
 
     def open_device(self, info: DeviceInfo) -> DriverDevice:
@@ -70,6 +71,8 @@ class OpenCL(DriverFolder):
 
     def _info_of(self, native: Any) -> DeviceInfo:
         """Return what is known of a device; its name is empty when no list contains it, as a part of another."""
+        from forebay.queues.drivers.opencl import discovery
+
         info = next((info for info in self.discover() if info.native == native), None)
         info = info or discovery.describe(native)
         if not info.usable:

@@ -10,11 +10,10 @@ from typing import Any
 from forebay.core import errors
 from forebay.core.driver import AdoptedQueue, DeviceInfo, DriverDevice
 from forebay.queues.drivers.folder import DriverFolder, Found
-from forebay.queues.drivers.sycl import discovery
 
 
 class Sycl(DriverFolder):
-    """See `DriverFolder`. What is compiled is imported late: only users of this driver pay for it.
+    """See `DriverFolder`. The rest of the folder is imported late: `import forebay` looks for no device.
 
     Parameters
     ----------
@@ -30,6 +29,8 @@ class Sycl(DriverFolder):
 
     def look(self) -> Found:
         """See `DriverFolder`."""
+        from forebay.queues.drivers.sycl import discovery
+
         return discovery.look()
 
     def open_device(self, info: DeviceInfo) -> DriverDevice:
@@ -70,6 +71,8 @@ class Sycl(DriverFolder):
         return SyclDevice(info, self.drivers, queue)
 
     def _info_of(self, native: Any) -> DeviceInfo:
+        from forebay.queues.drivers.sycl import discovery
+
         for info in self.discover():
             if info.native == native:
                 return replace(info, native=native)
