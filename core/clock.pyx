@@ -435,12 +435,12 @@ cdef inline void raise_completed(Epochs* epochs, uint64_t epoch) noexcept nogil:
             return
 
 
-cdef size_t raise_recent(const Clock* clock, uint64_t taken, uint64_t queue_id) noexcept nogil:
+cdef uint64_t raise_recent(const Clock* clock, uint64_t taken, uint64_t queue_id) noexcept nogil:
     """Raise the recent entries with a higher queue id than this, the highest first, but those whose bits are set.
     Returns the bits with theirs.
     """
     cdef size_t i, highest
-    while True:
+    while taken + 1 != <uint64_t> 1 << clock.count:
         highest = clock.count
         for i in range(clock.count):
             if taken >> i & 1 == 0 and clock.recent[i].queue.queue_id > queue_id and (
@@ -448,9 +448,10 @@ cdef size_t raise_recent(const Clock* clock, uint64_t taken, uint64_t queue_id) 
             ):
                 highest = i
         if highest == clock.count:
-            return taken
+            break
         raise_completed(clock.recent[highest].queue, clock.recent[highest].epoch)
         taken |= <uint64_t> 1 << highest
+    return taken
 
 
 cdef void note_reached(Epochs* queue, uint64_t epoch, const Clock* clock) noexcept nogil:
@@ -468,8 +469,7 @@ cdef void note_reached(Epochs* queue, uint64_t epoch, const Clock* clock) noexce
             chunk = clock.chunks.each[i - 1]
             for j in range(chunk.entries.size(), 0, -1):
                 entry = &chunk.entries[j - 1]
-                if taken + 1 != <uint64_t> 1 << clock.count:
-                    taken = raise_recent(clock, taken, entry.queue.queue_id)
+                taken = raise_recent(clock, taken, entry.queue.queue_id)
                 raise_completed(entry.queue, entry.epoch)
         raise_recent(clock, taken, 0)
     raise_completed(queue, epoch)

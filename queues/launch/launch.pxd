@@ -127,12 +127,6 @@ cdef int launch_uncommon(
 ) except -1
 
 
-# Submits a launch that carries pending waits, and gathers none; NO_PLAN in any other case. The queue is locked.
-cdef Status launch_after_waits(
-    QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
-) noexcept nogil
-
-
 cdef inline Status launch_ready(
     QueueState* state, uint64_t kernel_id, const Geometry* geometry, char* packed, bint spilled, bint follows,
     uint32_t* failed_at
@@ -142,7 +136,7 @@ cdef inline Status launch_ready(
     cdef Status status
     cdef uint64_t uploads
     if not is_ready_to_launch(state):
-        return NO_PLAN if spilled or follows else launch_after_waits(state, kernel_id, geometry, packed, failed_at)
+        return NO_PLAN
     plan = find_plan(state, kernel_id)
     if plan == NULL:
         return NO_PLAN

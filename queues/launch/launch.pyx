@@ -134,6 +134,7 @@ cdef Status launch_gathered(
 cdef Status launch_after_waits(
     QueueState* state, uint64_t kernel_id, const Geometry* geometry, const char* packed, uint32_t* failed_at
 ) noexcept nogil:
+    """Submit a launch that carries pending waits, and gathers none; NO_PLAN in any other case. The queue is locked."""
     cdef Plan* plan = find_plan(state, kernel_id)
     cdef vector[void*] events
     cdef Status status
@@ -234,6 +235,13 @@ cdef int launch_uncommon(
         if views.unusual & HAS_ARRAYS:
             launch_with_arrays(queue, kernel, grid, block, list_of(arguments, kernel.count))
             return 0
+        if status == NO_PLAN and basis == NULL and not (views.unusual or kernel.follows) and state.lock.try_lock():
+            status = launch_after_waits(state, kernel.id, read_geometry(kernel, grid, block), packed, &failed_at)
+            if status == 0:
+                note_writes(kernel.written, arguments)
+            state.lock.unlock()
+            if status == 0:
+                return 0
         if views.unusual == HAS_BYTES and basis == NULL:
             status = launch_at_once(state, kernel, grid, block, arguments, packed, &failed_at)
             if status == 0:
