@@ -54,6 +54,21 @@ def test_nothing_changed_is_one_call(calls, queue, advance, x, one_call):
     assert queue.stats.markers_made == 0
 
 
+@pytest.mark.skipif(RECORDINGS[-1] != "clones", reason="those of the driver are seen by its calls")
+def test_clones_are_replayed_and_changed(queue, advance, x):
+    from tests.observers.recordings import counts
+
+    _, replays, changes = counts()
+    step = queue.step()
+    warm(step, queue, advance, x)
+    with step:
+        for k in range(LAUNCHES):
+            advance(queue, x, k + 1)
+    queue.finish()
+    assert counts()[1] > replays
+    assert counts()[2] > changes
+
+
 def test_a_change_is_two_calls_more(calls, queue, advance, x, one_call):
     """One that changes the list, and one that closes it; the queue is idle, so nothing must be marked."""
     step = queue.step()
