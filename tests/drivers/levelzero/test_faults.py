@@ -43,6 +43,9 @@ SILENT = {
     "zeCommandListDestroy", "zeKernelDestroy", "zeEventPoolDestroy", "zeEventDestroy", "zeMemFree", "zeModuleDestroy",
     "zeContextDestroy", "zeEventQueryStatus", "zeModuleGetNativeBinary", "zeModuleCreate",
 }  # fmt: skip
+# Who makes a new plan collects what is done, and asks by a marker how far a queue is that has staged a copy. If that
+# fails, nobody knows: nothing is given back, and it is asked again later.
+ASKED = {"zeCommandListAppendSignalEvent", "zeEventCreate", "zeEventCounterBasedCreate"}
 
 
 class Run:
@@ -52,12 +55,19 @@ class Run:
         self.calls = calls
         self.name = name
         self.errors = []
+        self.silent = []  # steps in which the call failed, and that raised nothing
+
+    def injected(self):
+        return sum(call.injected for call in self.calls.log)
 
     def step(self, what, function, *queues):
         """The function's result; None if it fails. Then the queues must be unchanged."""
-        before = [counts_of(queue) for queue in queues]
+        before, injected = [counts_of(queue) for queue in queues], self.injected()
         try:
-            return function()
+            result = function()
+            if self.injected() != injected:
+                self.silent.append(what)
+            return result
         except ps.Error as error:
             self.errors.append((what, error))
         self.check(what, str(self.errors[-1][1]), queues)
@@ -70,7 +80,7 @@ class Run:
             ("zeKernelCreate", "zeKernelSetIndirectAccess", "zeMem")
         ):  # which are of no queue
             assert any(repr(queue) in message for queue in queues), f"{what}: {message}"
-        if what in ("launch", "bind", "bound launch"):
+        if what in ("launch", "bind", "bound launch", "launch after an upload"):
             assert "kernel 'advance'" in message
 
 
@@ -108,7 +118,7 @@ def play(run, device):
         step("fill", lambda: first.fill(buffer, 1), first)
         step("upload", lambda: first.copy(buffer, host), first)
         for k in (turn, turn, turn + 1):
-            step("launch", lambda k=k: first.launch(kernel, 4, 16, buffer, k), first)
+            step("launch after an upload", lambda k=k: first.launch(kernel, 4, 16, buffer, k), first)
         event = step("record", first.record, first)
         if event is not None:
             step("wait", lambda event=event: second.wait(event), second)
@@ -156,7 +166,11 @@ def play_with_failure(opened, emulated, name, code, after):
         device = run.step("device", opened) or opened()
         play(run, device)
         injected = any(call.injected for call in calls.log)
-        assert len(run.errors) == injected or (name in SILENT and len(run.errors) < 2)
+        assert (
+            len(run.errors) == injected
+            or (name in SILENT and len(run.errors) < 2)
+            or (name in ASKED and run.silent == ["launch after an upload"])
+        )
         expected = ps.OutOfMemoryError
         if code == UNKNOWN:
             expected = ps.DriverError
