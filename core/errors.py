@@ -29,6 +29,7 @@ __all__ = [
     "Error",
     "GraphUpdateError",
     "InvalidArgumentError",
+    "NotInstalledError",
     "NotSupportedError",
     "OutOfBoundsError",
     "OutOfMemoryError",
@@ -140,6 +141,10 @@ class TimeoutError(Error, builtins.TimeoutError):
 
 class NotSupportedError(Error, NotImplementedError):
     """The device, its driver or this version of forebay cannot do this."""
+
+
+class NotInstalledError(NotSupportedError, ImportError):
+    """A package that is needed is not installed; the message says how to install it."""
 
 
 class CaptureError(Error, RuntimeError):

@@ -20,6 +20,7 @@ FLOORS = {
     "queues.launch": 6,
     "queues.drivers": 6,  # which know core and kernels
     "queues.drivers.opencl": 6,
+    "queues.drivers.cuda": 6,
     "queues.drivers.levelzero": 6,
     "queues.drivers.sycl": 6,
     "queues.host_functions": 7,

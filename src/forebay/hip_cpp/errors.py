@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from forebay.core.errors import BuildError, NotSupportedError
+from forebay.core.errors import BuildError, NotInstalledError
 
 __all__ = ["NotInstalledError", "Place", "RefusedError"]
 
@@ -14,10 +14,6 @@ class Place(NamedTuple):
 
     file: str
     line: int
-
-
-class NotInstalledError(NotSupportedError, ImportError):
-    """A package that HIP C++ needs is not installed; the message says how to install it."""
 
 
 class RefusedError(BuildError):

@@ -33,9 +33,11 @@ from forebay.hiprtc.library import with_library
 from forebay.hiprtc.messages import explained, without_definition
 from forebay.hiprtc.options import Options
 from forebay.hiprtc.recursion import circles, with_levels
-from forebay.hiprtc.signatures import SYMBOL, Signatures, kernel_info, plain_names, read_signatures, unquoted
+from forebay.hiprtc.signatures import SYMBOL, kernel_info, read_signatures, unquoted
 from forebay.hiprtc.source_text import as_clang_takes_it
+from forebay.queues.kernels import signatures
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
+from forebay.queues.kernels.signatures import Signatures, plain_names
 from forebay.queues.kernels.source_files import digest_of, read_file, text_of
 
 __all__ = ["Compiled", "NotNamedError", "compile_bitcode", "compile_hip", "link_bitcode"]
@@ -219,7 +221,8 @@ def link_bitcode(clang: Clang, modules: Sequence[bytes], options: Options, copie
 def own_version() -> str:
     """Return what differs when the code that makes what is kept has changed."""
     folders = Path(__file__).parent, Path(str(spirv.__file__)).parent
-    return key_of(*(path.read_bytes() for folder in folders for path in sorted(folder.rglob("*.py"))))
+    paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    return key_of(*(path.read_bytes() for path in (*paths, Path(signatures.__file__))))
 
 
 class _Compilation:
