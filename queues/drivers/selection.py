@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from forebay.core.driver import KINDS, AdoptedQueue, DeviceInfo, DriverDevice
 from forebay.core.errors import ArgumentTypeError, DeviceNotFoundError, InvalidArgumentError
 from forebay.core.process import finished_before_exit, note_drivers
+from forebay.queues.drivers.cuda.driver import Cuda
 from forebay.queues.drivers.folder import DriverFolder
 from forebay.queues.drivers.levelzero.driver import LevelZero
 from forebay.queues.drivers.opencl.driver import OpenCL
@@ -21,6 +22,7 @@ log: logging.Logger = logging.getLogger(__name__)
 # The drivers by their filter word, in order of preference: a GPU's own driver before OpenCL on the same GPU; SYCL last,
 # as it drives the devices of the others. A new driver is one folder and one line here.
 DRIVERS: dict[str, DriverFolder] = {}
+DRIVERS["cuda"] = Cuda()
 DRIVERS["level_zero"] = LevelZero()
 DRIVERS["opencl"] = OpenCL()
 DRIVERS["sycl"] = Sycl(DRIVERS)
@@ -29,9 +31,9 @@ DRIVERS["sycl"] = Sycl(DRIVERS)
 def devices() -> list[DeviceInfo]:
     """Return every device found. Unusable devices carry the reason and advice.
 
-    The order is that of preference: the first usable device is the default. Level Zero devices come first, then OpenCL
-    devices, then SYCL devices; accelerators come last. The first call examines the machine, and blocks until every
-    driver has started and built a kernel.
+    The order is that of preference: the first usable device is the default. CUDA's devices come first, then those of
+    Level Zero, OpenCL and SYCL; accelerators come last. The first call examines the machine, and blocks until every
+    driver has started and all but CUDA's have built a kernel.
     """
     note_drivers()
     with finished_before_exit("devices()"):

@@ -124,7 +124,18 @@ cdef class Buffer:
 
         Users of the memory must keep this Buffer alive. Reading this attribute does not wait for work on the memory.
         """
-        name = "__sycl_usm_array_interface__"
+        return self._shown_as("__sycl_usm_array_interface__")
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Lets CuPy, PyTorch and numba use this memory without a copy. Only buffers of CUDA's devices have it.
+
+        Users of the memory must keep this Buffer alive. Reading this attribute does not wait for work on the memory,
+        and they do not either: the interface's ``stream`` is None.
+        """
+        return self._shown_as("__cuda_array_interface__")
+
+    def _shown_as(self, name: str) -> dict[str, Any]:
         shown = self.device.driver.array_interface(name, self.memory.address, self.shape, self.dtype)
         if shown is None:
             raise AttributeError(f"memory of {self.device.name} has no {name}", name=name, obj=self)

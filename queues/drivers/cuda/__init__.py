@@ -1,1 +1,1 @@
-"""The CUDA driver: NVIDIA's GPUs by their own driver library. Only this package deals with `CUstream` and the like."""
+"""CUDA's driver. Only this package deals with `CUstream` and the like."""

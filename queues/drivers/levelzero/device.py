@@ -14,7 +14,7 @@ from forebay.queues.drivers.levelzero import calls, loader, operations
 from forebay.queues.drivers.levelzero.discovery import COMPUTE, ZeNative
 from forebay.queues.drivers.levelzero.objects import DeviceHandle, ZeMemory, ZeProgram, explain
 from forebay.queues.drivers.levelzero.programs import compiled
-from forebay.queues.drivers.levelzero.staging import StagingPool
+from forebay.queues.drivers.staging import StagingPool
 from forebay.queues.kernels import build_process
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.spirv import declarations
@@ -97,7 +97,7 @@ class LevelZeroDevice(DriverDevice):
         self.priorities: tuple[int, ...] = tuple(
             priority for priority in PRIORITIES if highest <= priority <= lowest
         ) or (0,)
-        self._staging = StagingPool(self.handle)
+        self._staging = StagingPool(partial(ZeMemory, self.handle, usm_type="host"))
         # Lists on one (ordinal, index) share an engine, and a waiting list can stall the others. So take turns.
         self._ordinal = next(o for o, (flags, _, _) in enumerate(self.native.groups) if flags & COMPUTE)
         self._engines = itertools.cycle(range(self.native.groups[self._ordinal][1]))

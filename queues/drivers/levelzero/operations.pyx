@@ -1,13 +1,13 @@
 """The Level Zero side of the table of operations (`forebay.core.driver`)."""
 
 from libc.stdint cimport UINT64_MAX, uint32_t, uint64_t, uintptr_t
-from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
     CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, FOR_HOST, INTERRUPTED, LAUNCH_COMMAND, NOT_YET, TIMED, Answer,
     Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
+from forebay.queues.drivers.arrivals cimport Arrival, drop_arrival, new_arrival, on_arrival, settle
 from forebay.queues.drivers.levelzero.calls cimport (
     CALL_CommandListAppendHostFunction, CALL_CommandListAppendLaunchKernel, CALL_CommandListAppendMemoryCopy,
     CALL_CommandListAppendMemoryFill, CALL_CommandListAppendSignalEvent, CALL_CommandListAppendWaitOnEvents,
@@ -162,42 +162,6 @@ cdef Status barrier(void* queue, Waits waits) noexcept nogil:
         (<ZeQueue*> queue).list, to_handles(queue, waits), waits.events))
 
 
-cdef enum:
-    # states of an Arrival
-    SUBMITTING  # the hold's outcome is open, and the queue has not arrived
-    SUBMITTED  # the hold was submitted and holds the queue
-    ARRIVED  # the queue arrived before the hold's outcome was known
-    REFUSED
-
-
-cdef cppclass Arrival:
-    """The argument of the driver's host function call. The driver may call before a later part of the hold is refused,
-    and that call cannot be cancelled. So whichever comes second, the queue or the hold's outcome, wakes and frees.
-    """
-    atomic[int] state
-    Wake wake
-    void* data
-
-
-cdef void on_arrival(void* data) noexcept nogil:
-    cdef Arrival* arrival = <Arrival*> data
-    cdef int state = arrival.state.exchange(ARRIVED, memory_order_acq_rel)
-    if state == SUBMITTING:
-        return
-    if state == SUBMITTED:
-        arrival.wake(arrival.data)
-    del arrival
-
-
-cdef void settle(Arrival* arrival, int state) noexcept nogil:
-    """Note the hold's outcome: it was submitted, or refused after the driver had accepted the host function."""
-    if arrival.state.exchange(state, memory_order_acq_rel) == SUBMITTING:
-        return
-    if state == SUBMITTED:
-        arrival.wake(arrival.data)
-    del arrival
-
-
 cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data, void** gate) noexcept nogil:
     cdef ZeQueue* held = <ZeQueue*> queue
     cdef Status status = 0
@@ -214,14 +178,11 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
     if waits.count:
         status = barrier(queue, waits)
     if status == 0 and wake != NULL:
-        arrival = new Arrival()
-        arrival.state.store(SUBMITTING, memory_order_relaxed)
-        arrival.wake = wake
-        arrival.data = data
+        arrival = new_arrival(wake, data)
         status = outcome(CALL_CommandListAppendHostFunction, ze.CommandListAppendHostFunction(
             held.list, on_arrival, arrival, NULL, NULL, 0, NULL))
         if status != 0:
-            del arrival
+            drop_arrival(arrival)
             arrival = NULL
     if status == 0:
         status = outcome(CALL_CommandListAppendWaitOnEvents, ze.CommandListAppendWaitOnEvents(
@@ -239,7 +200,7 @@ cdef Status hold(void* queue, void* context, Waits waits, Wake wake, void* data,
         else:
             end_event(event)
     if arrival != NULL:
-        settle(arrival, SUBMITTED if status == 0 else REFUSED)
+        settle(arrival, status == 0)
     return status
 
 

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from forebay.queues.drivers.levelzero.objects import DeviceHandle, ZeMemory
+from forebay.core.driver import DriverMemory
 
 SMALLEST = 1 << 12
 KEPT = 64 << 20  # the pool keeps at most this many bytes for the next copies
 
 
 class StagingPool:
-    """Blocks of host memory, in powers of two. A block is used again once its array has no references left."""
+    """Blocks of host memory, in powers of two. A block is used again once its array has no references left.
 
-    def __init__(self, device: DeviceHandle) -> None:
-        self._device = device
-        self._idle: dict[int, list[ZeMemory]] = defaultdict(list)
+    Parameters
+    ----------
+    make
+        Allocates so many bytes of host memory which the device reads and writes directly.
+    """
+
+    def __init__(self, make: Callable[[int], DriverMemory]) -> None:
+        self._make = make
+        self._idle: dict[int, list[DriverMemory]] = defaultdict(list)
         self._kept = 0
         self._lock = threading.RLock()  # the collector may run `give_back` while this thread is in `take`
 
@@ -37,9 +44,9 @@ class StagingPool:
             idle = self._idle[size]
             memory = idle.pop() if idle else None
             self._kept -= size if memory is not None else 0
-        return np.asarray(_Block(self, memory or ZeMemory(self._device, size, "host")))[:nbytes]
+        return np.asarray(_Block(self, memory or self._make(size)))[:nbytes]
 
-    def give_back(self, memory: ZeMemory) -> None:
+    def give_back(self, memory: DriverMemory) -> None:
         """Keep a block for the next copy, unless the pool keeps too much already."""
         with self._lock:
             if self._kept + memory.nbytes <= KEPT:
@@ -50,7 +57,7 @@ class StagingPool:
 class _Block:
     """Gives its memory back when the last array made from it is gone."""
 
-    def __init__(self, pool: StagingPool, memory: ZeMemory) -> None:
+    def __init__(self, pool: StagingPool, memory: DriverMemory) -> None:
         self._pool = pool
         self._memory = memory
         self.__array_interface__ = {

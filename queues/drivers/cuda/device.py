@@ -1,0 +1,207 @@
+"""One GPU over CUDA's driver. It makes queues, memory and kernels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from forebay.core import errors
+from forebay.core.driver import Adopted, DeviceInfo, DriverDevice, Language, Limits, Natives, Parameter
+from forebay.queues.drivers.cuda import calls, library, operations
+from forebay.queues.drivers.cuda.foreign import INTERFACE, described_memory
+from forebay.queues.drivers.cuda.library import CuNative
+from forebay.queues.drivers.cuda.objects import OUT_OF_MEMORY, ContextHandle, CuMemory, CuProgram, explain
+from forebay.queues.drivers.cuda.programs import LANGUAGES, KernelFacts, build_image
+from forebay.queues.drivers.staging import StagingPool
+
+# A channel of the hardware has room for 1,020 commands (tried on an H100), and up to 32 channels are shared by all
+# streams of the process. So with 1,024 streams this many of each fit surely.
+KEEPS_GIL_BELOW = 31
+
+
+class CudaKernel:
+    """A kernel of the driver: its parameters and its limits. It makes kernel objects for plans."""
+
+    reshape = 0
+    local_bytes: int
+
+    def __init__(self, native: CuNative, program: CuProgram, facts: KernelFacts) -> None:
+        self.name = facts.name
+        self.parameters: list[Parameter] = facts.parameters
+        self.required_block = facts.required_block
+        self._program = program
+        self._multiprocessors = native.multiprocessors
+        self._function: int = program.function(facts.symbol)
+        passed = facts.parameters[:-1] if facts.dynamic_shared else facts.parameters
+        self._sizes = [parameter.nbytes for parameter in passed]
+        alignments = iter(facts.local_alignments)
+        self._alignments = [next(alignments) if each.kind == "local" else 0 for each in facts.parameters]
+        most_shared = native.max_shared if facts.local_alignments else 0
+        self.max_block: int
+        self.static_local_bytes: int
+        self.max_block, self.static_local_bytes = program.limits(self._function, most_shared)
+        self.max_block_axis = native.max_block
+        self.local_bytes = native.max_shared
+
+    def groups_at_once(self, block: tuple[int, int, int]) -> int:
+        """As `DriverKernel.groups_at_once`."""
+        groups: int = self._program.groups_at_once(self._function, math.prod(block))
+        return groups * self._multiprocessors
+
+    def create(self, follows: bool) -> int:
+        """The operations' handle of a new kernel object, which the caller owns."""
+        handle: int = self._program.create_kernel(self._function, self._sizes, self._alignments)
+        return handle
+
+
+class ForeignMemory:
+    """Memory of an object of another package, which it keeps."""
+
+    handle = 0
+    usm_type = "device"
+
+    def __init__(self, owner: object, address: int, nbytes: int) -> None:
+        self.address = address
+        self.nbytes = nbytes
+        self._owner = owner
+
+
+class CudaDevice(DriverDevice):
+    """A `DriverDevice` for one GPU. Its context handle is a CuContext, of the GPU's primary context."""
+
+    has_addresses = True
+    timing_is_free = True  # only the timed events themselves are different
+    takes_pageable = False
+    reads_pageable_late = False
+    keeps_gil_below = KEEPS_GIL_BELOW
+    languages = LANGUAGES
+
+    def __init__(self, info: DeviceInfo) -> None:
+        self.load()
+        self.info = info
+        self.native: CuNative = info.native
+        self.handle = ContextHandle(self.native.ordinal)
+        self.context_handle: int = self.handle.address
+        self.table: int = operations.table_address()
+        self.priorities: tuple[int, ...] = self.handle.priorities
+        self._staging = StagingPool(self._host_memory)
+
+    @staticmethod
+    def load() -> None:
+        """Find the driver's functions. Raises `ImportError` if it is too old."""
+        calls.load(library.start()[0])
+
+    @property
+    def limits(self) -> Limits:
+        """The device's sizes, and the largest launch."""
+        native = self.native
+        return Limits(
+            group_items=native.max_threads,
+            group_size=native.max_block,
+            group_count=native.max_grid,
+            local_bytes=native.max_shared,
+            constant_bytes=native.constant_bytes,
+            allocation=native.memory,
+            clock_khz=native.clock_khz,
+            cache_bytes=native.cache_bytes,
+            shares_memory=native.integrated,
+            has_shared=native.has_managed,
+        )
+
+    # -- queues
+
+    def create_queue(self, priority: int, timing: bool) -> tuple[int, int]:
+        """A stream: the driver's handle, and the operations'. Any stream can be timed."""
+        queue: tuple[int, int] = self.handle.create_queue(priority)
+        return queue
+
+    # -- memory
+
+    def allocate(self, nbytes: int, usm_type: str = "device") -> CuMemory:
+        """Memory of the device, of the host, or shared by both ("managed"), from a pool of the driver."""
+        if nbytes > self.native.memory and usm_type != "host":
+            raise errors.OutOfMemoryError(f"{nbytes} bytes: {self.info.name} has {self.native.memory}")
+        if nbytes >> 48:  # more than any address
+            raise errors.OutOfMemoryError(f"{nbytes} bytes of {usm_type} memory are more than {self.info.name} has")
+        if usm_type == "shared" and not self.native.has_managed:
+            raise errors.NotSupportedError(f"shared memory: {self.info.name} has none")
+        return CuMemory(self.handle, max(nbytes, 1), usm_type)
+
+    def pinned(self, nbytes: int) -> tuple[int, Any]:
+        """Host memory of the driver. Does not block."""
+        try:
+            memory = self.allocate(nbytes, "host")
+        except errors.OutOfMemoryError as error:
+            raise errors.OutOfMemoryError(f"pinned host memory: {error}") from None
+        return memory.address, memory
+
+    def _host_memory(self, nbytes: int) -> CuMemory:
+        return self.allocate(nbytes, "host")
+
+    def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Pinned host memory, from a pool."""
+        return self._staging.take(nbytes)
+
+    takes_over = "memory of CUDA (__cuda_array_interface__: CuPy, PyTorch, numba)"
+
+    def can_adopt(self, thing: object) -> bool:
+        """As `DriverDevice.can_adopt`."""
+        return hasattr(type(thing), INTERFACE)
+
+    def adopt_memory(self, thing: object) -> Adopted | None:
+        """As `DriverDevice.adopt_memory`."""
+        described = described_memory(thing)
+        if described is None:
+            return None
+        address, shape, dtype = described
+        return Adopted(ForeignMemory(thing, address, math.prod(shape) * dtype.itemsize), shape, dtype)
+
+    def array_interface(self, name: str, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> object | None:
+        """As `DriverDevice.array_interface`, for CuPy, PyTorch and numba. They do not wait for forebay's queues."""
+        if name != INTERFACE:
+            return None
+        return {
+            "data": (address, False), "shape": shape, "strides": None, "typestr": dtype.str, "descr": dtype.descr,
+            "version": 3, "stream": None,
+        }  # fmt: skip
+
+    # -- programs
+
+    def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
+        """Kernels by name, and variables.
+
+        Raises
+        ------
+        BuildError
+            If the program does not build; with the compiler's log.
+        """
+        image = build_image(self.info, language, source, options)
+        program = CuProgram(self.handle, image.code, self.info.name)
+        kernels = {facts.name: CudaKernel(self.native, program, facts) for facts in image.kernels}
+
+        def variable(name: str) -> Any:
+            return program.variable(image.variables[name]) if name in image.variables else None
+
+        return Natives(kernels, variable, image.log)
+
+    # -- errors
+
+    def explain(self, status: int) -> tuple[str, int, str]:
+        """(call, code, name of the code) of a failed operation."""
+        explained: tuple[str, int, str] = explain(status)
+        return explained
+
+    def error_name(self, code: int) -> str:
+        """The CUDA_ERROR_… name of an error code. Codes of commands come negated."""
+        name: str = calls.error_name(abs(code))
+        return name
+
+    def is_lost(self, code: int) -> bool:
+        """Whether the code means that the context is of no more use: no command runs in it any more."""
+        return bool(operations.lost(abs(code)))
+
+    def is_out_of_memory(self, code: int) -> bool:
+        """Whether the code means that memory ran out."""
+        return code == OUT_OF_MEMORY

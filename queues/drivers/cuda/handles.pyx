@@ -1,0 +1,386 @@
+"""Makes, shares and releases the structures of handles.pxd. None of this needs the GIL.
+
+Measured on an H100 (driver 580, CUDA 13.0), and what follows from it:
+
+- Launches, copies, records, waits and queries need no current context, and none to be the right one. What makes things
+  does: `enter` and `leave`.
+- cuMemFree, cuMemFreeHost, cuModuleLoadData and cuModuleUnload wait for all that runs on the device, a stream behind a
+  closed gate too. All but the last let no other thread launch meanwhile. So memory comes from pools and is given back
+  by cuMemFreeAsync, which waits for nobody; a module is loaded while no gate is closed (`try_loading`), and unloaded
+  when the next one is loaded.
+- A channel of the hardware has room for 1,020 commands, and many streams share one.
+"""
+
+from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
+from libcpp.atomic cimport atomic, memory_order_acq_rel, memory_order_relaxed
+from libcpp.vector cimport vector
+
+from forebay.core.driver cimport Status
+from forebay.core.epochs cimport Lock
+from forebay.queues.drivers.cuda.calls cimport (
+    CALL_CtxPushCurrent_v2, CALL_DevicePrimaryCtxRetain, CALL_EventCreate, CALL_MemHostAlloc, CALL_MemPoolCreate,
+    CALL_MemPoolSetAccess, CALL_MemPoolSetAttribute, CALL_ModuleGetFunction, CALL_ModuleLoadDataEx,
+    CALL_StreamCreateWithPriority, AccessDesc, PoolProps, cuda
+)
+
+cdef enum:
+    NON_BLOCKING = 1  # of a stream: forebay's own rules say what the null queue waits for
+    NO_TIMING = 2  # of an event
+    PORTABLE_MAPPED = 3  # host memory of all contexts, with an address for the device
+    PAGE = 4096  # bytes of gates' words
+    # CUmemAllocationType, CUmemLocationType, CUmemAccess_flags, CUmemPool_attribute
+    PINNED = 1
+    MANAGED = 2
+    ON_DEVICE = 1
+    ON_HOST = 2
+    READ_WRITE = 3
+    RELEASE_THRESHOLD = 4
+    KEPT_ON_HOST = 64 << 20  # making host memory takes milliseconds, so a pool keeps so much
+
+cdef extern from *:
+    """
+    #include <atomic>
+    static inline void forebay_store(std::uint32_t *word, std::uint32_t value) {
+        reinterpret_cast<std::atomic<std::uint32_t> *>(word)->store(value, std::memory_order_release);
+    }
+    """
+    void store "forebay_store" (uint32_t* word, uint32_t value) noexcept nogil
+
+
+# -- contexts
+
+cdef Lock contexts_lock
+cdef vector[CuContext*] contexts
+
+
+cdef CuContext* open_context(int32_t device, const char* fills, Status* status) noexcept nogil:
+    """The primary context of a GPU; `fills` is the PTX of the kernel that fills."""
+    cdef CuContext* context = NULL
+    cdef size_t i
+    contexts_lock.lock()
+    for i in range(contexts.size()):
+        if contexts[i].device == device:
+            context = contexts[i]
+    if context == NULL:
+        context = new CuContext()
+        context.device = device
+        status[0] = begin_context(context, fills)
+        if status[0] != 0:
+            del context  # what it has is the primary context's, and little; nobody will ask for it again
+            context = NULL
+        else:
+            contexts.push_back(context)
+    contexts_lock.unlock()
+    return context
+
+
+cdef Status begin_context(CuContext* context, const char* fills) noexcept nogil:
+    cdef Status status = outcome(CALL_DevicePrimaryCtxRetain, cuda.DevicePrimaryCtxRetain(
+        &context.handle, context.device))
+    if status == 0:
+        status = enter(context)
+    if status != 0:
+        return status
+    status = outcome(CALL_StreamCreateWithPriority, cuda.StreamCreateWithPriority(
+        &context.memory_stream, NON_BLOCKING, 0))
+    if status == 0:
+        status = outcome(CALL_ModuleLoadDataEx, cuda.ModuleLoadDataEx(&context.fills, fills, 0, NULL, NULL))
+    if status == 0:
+        status = outcome(CALL_ModuleGetFunction, cuda.ModuleGetFunction(&context.fill, context.fills, b"fill"))
+    leave()
+    return status if status != 0 else open_pool(context, DEVICE_POOL)
+
+
+cdef Status enter(CuContext* context) noexcept nogil:
+    """Make the context current in this thread, until `leave`."""
+    return outcome(CALL_CtxPushCurrent_v2, cuda.CtxPushCurrent_v2(context.handle))
+
+
+cdef void leave() noexcept nogil:
+    cdef void* popped = NULL
+    cuda.CtxPopCurrent_v2(&popped)
+
+
+cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil:
+    """Have a pool of this kind."""
+    cdef PoolProps props
+    cdef AccessDesc access
+    cdef uint64_t kept = KEPT_ON_HOST
+    cdef void* pool = NULL
+    cdef Status status
+    context.lock.lock()
+    pool = context.pools[<int> kind]
+    context.lock.unlock()
+    if pool != NULL:
+        return 0
+    props.allocation = MANAGED if kind == SHARED_POOL else PINNED
+    props.location.type = ON_HOST if kind == HOST_POOL else ON_DEVICE
+    props.location.id = 0 if kind == HOST_POOL else context.device
+    status = enter(context)
+    if status != 0:
+        return status
+    status = outcome(CALL_MemPoolCreate, cuda.MemPoolCreate(&pool, &props))
+    if status == 0 and kind == HOST_POOL:
+        access.location.type = ON_DEVICE
+        access.location.id = context.device
+        access.flags = READ_WRITE
+        status = outcome(CALL_MemPoolSetAccess, cuda.MemPoolSetAccess(pool, &access, 1))
+        if status == 0:
+            status = outcome(CALL_MemPoolSetAttribute, cuda.MemPoolSetAttribute(pool, RELEASE_THRESHOLD, &kept))
+    leave()
+    context.lock.lock()
+    if status == 0 and context.pools[<int> kind] == NULL:
+        context.pools[<int> kind] = pool
+        pool = NULL
+    context.lock.unlock()
+    if pool != NULL:  # refused, or another thread was first
+        cuda.MemPoolDestroy(pool)
+    return status
+
+
+# -- queues
+
+
+cdef CuQueue* new_queue(CuContext* context, int32_t priority, Status* status) noexcept nogil:
+    cdef void* stream = NULL
+    cdef CuQueue* queue
+    status[0] = enter(context)
+    if status[0] != 0:
+        return NULL
+    status[0] = outcome(CALL_StreamCreateWithPriority, cuda.StreamCreateWithPriority(&stream, NON_BLOCKING, priority))
+    leave()
+    if status[0] != 0:
+        return NULL
+    queue = new CuQueue()
+    queue.stream = stream
+    queue.context = context
+    queue.owned = True
+    return queue
+
+
+cdef void release_queue(CuQueue* queue) noexcept nogil:
+    if queue.owned:
+        cuda.StreamDestroy_v2(queue.stream)
+    del queue
+
+
+# -- events
+
+
+cdef CuEvent* take_event(CuContext* context, EventKind kind, Status* status) noexcept nogil:
+    """An idle event, or a new one, with one reference. NULL on failure.
+
+    One that others still wait for may be recorded again: a stream waits for what was recorded when it was told to.
+    """
+    cdef CuEvent* event = NULL
+    if kind == GATE_EVENT:
+        recycle_gates(context)
+    context.lock.lock()
+    if not context.idle[<int> kind].empty():
+        event = context.idle[<int> kind].back()
+        context.idle[<int> kind].pop_back()
+    context.lock.unlock()
+    if event == NULL:
+        event = new_event(context, kind, status)
+    if event != NULL:
+        event.references.store(1, memory_order_relaxed)
+        if event.word != NULL:
+            store(event.word, 0)
+    return event
+
+
+cdef CuEvent* new_event(CuContext* context, EventKind kind, Status* status) noexcept nogil:
+    cdef void* handle = NULL
+    cdef uint32_t* word = NULL
+    cdef CuEvent* event
+    status[0] = enter(context)
+    if status[0] != 0:
+        return NULL
+    if kind == GATE_EVENT:
+        word = take_word(context, status)
+    if status[0] == 0:
+        status[0] = outcome(CALL_EventCreate, cuda.EventCreate(&handle, 0 if kind == TIMED_EVENT else NO_TIMING))
+    leave()
+    if status[0] != 0:  # a word is lost, of a page of 1,024
+        return NULL
+    event = new CuEvent()
+    event.handle = handle
+    event.context = context
+    event.word = word
+    event.kind = kind
+    return event
+
+
+cdef uint32_t* take_word(CuContext* context, Status* status) noexcept nogil:
+    cdef uint32_t* word = NULL
+    cdef void* page = NULL
+    context.lock.lock()
+    if context.words_left == 0:
+        status[0] = outcome(CALL_MemHostAlloc, cuda.MemHostAlloc(&page, PAGE, PORTABLE_MAPPED))
+        if status[0] == 0:
+            context.words = <uint32_t*> page
+            context.words_left = PAGE // sizeof(uint32_t)
+    if context.words_left:
+        word = context.words
+        context.words += 1
+        context.words_left -= 1
+    context.lock.unlock()
+    return word
+
+
+cdef CuEvent* retain_event(CuEvent* event) noexcept nogil:
+    event.references.fetch_add(1, memory_order_relaxed)
+    return event
+
+
+cdef void release_event(CuEvent* event) noexcept nogil:
+    cdef CuContext* context = event.context
+    if event.references.fetch_sub(1, memory_order_acq_rel) != 1:
+        return
+    context.lock.lock()
+    if event.kind == GATE_EVENT:
+        context.passing.push_back(event)  # its stream may not have read the word yet
+    else:
+        context.idle[<int> event.kind].push_back(event)
+    context.lock.unlock()
+
+
+cdef void recycle_gates(CuContext* context) noexcept nogil:
+    """Find gates that can be used again, because their stream has passed them."""
+    cdef size_t i = 0
+    context.lock.lock()
+    while i < context.passing.size():
+        if cuda.EventQuery(context.passing[i].handle) == 0:
+            context.idle[<int> GATE_EVENT].push_back(context.passing[i])
+            context.passing[i] = context.passing.back()
+            context.passing.pop_back()
+        else:
+            i += 1
+    context.lock.unlock()
+
+
+# -- gates, and what must not run while one is closed
+
+cdef Lock loading  # a gate is closed, and a module loaded, with it
+cdef atomic[uint32_t] closed_gates  # of all devices of the process
+
+
+cdef bint begin_gate() noexcept nogil:
+    """Count a gate that is about to be closed. Blocks while a module is loaded: then no gate is closed, so that waits
+    for nothing but kernels.
+    """
+    loading.lock()
+    closed_gates.fetch_add(1)
+    loading.unlock()
+    return True
+
+
+cdef void end_gate() noexcept nogil:
+    closed_gates.fetch_sub(1)
+
+
+cdef void open_word(CuEvent* gate) noexcept nogil:
+    """Let the stream go on."""
+    store(gate.word, 1)
+
+
+cdef uint32_t gates_closed() noexcept nogil:
+    return closed_gates.load()
+
+
+cdef bint try_loading(CuContext* context) noexcept nogil:
+    """Begin to load a module, unless a gate is closed: the driver would wait until it opens, and let no other thread
+    launch. Unloads what has ended. `end_loading` follows if it returns True.
+    """
+    cdef vector[void*] ended
+    cdef size_t i
+    loading.lock()
+    if closed_gates.load() != 0:
+        loading.unlock()
+        return False
+    context.lock.lock()
+    ended.swap(context.ended_modules)
+    context.lock.unlock()
+    for i in range(ended.size()):
+        cuda.ModuleUnload(ended[i])
+    return True
+
+
+cdef void end_loading() noexcept nogil:
+    loading.unlock()
+
+
+# -- modules, kernels and recordings: a plan may keep a kernel for longer than anybody keeps the program
+
+
+cdef CuModule* new_module(CuContext* context, void* handle) noexcept nogil:
+    cdef CuModule* module = new CuModule()
+    module.references.store(1, memory_order_relaxed)
+    module.handle = handle
+    module.context = context
+    return module
+
+
+cdef CuModule* retain_module(CuModule* module) noexcept nogil:
+    module.references.fetch_add(1, memory_order_relaxed)
+    return module
+
+
+cdef void release_module(CuModule* module) noexcept nogil:
+    """Unloading waits for all that runs on the device, so it is left to who loads the next module."""
+    if module.references.fetch_sub(1, memory_order_acq_rel) != 1:
+        return
+    module.context.lock.lock()
+    module.context.ended_modules.push_back(module.handle)
+    module.context.lock.unlock()
+    del module
+
+
+cdef CuKernel* copy_kernel(const CuKernel* kernel) noexcept nogil:
+    """Another kernel object of the same function, with the same values."""
+    cdef CuKernel* copy = new CuKernel()
+    cdef size_t i
+    copy.function = kernel.function
+    copy.module = retain_module(kernel.module)
+    copy.words = kernel.words
+    copy.values = kernel.values
+    copy.locals = kernel.locals
+    copy.alignments = kernel.alignments
+    copy.shared = kernel.shared
+    for i in range(copy.values.size()):
+        copy.values[i] = <void*> (<uintptr_t> kernel.values[i] - <uintptr_t> kernel.words.data()
+                                  + <uintptr_t> copy.words.data())
+    return copy
+
+
+cdef void place_locals(CuKernel* kernel) noexcept nogil:
+    """Place the parameters in local memory one after the other in dynamic shared memory."""
+    cdef uint32_t end = 0
+    cdef uint32_t alignment
+    cdef size_t i
+    for i in range(kernel.alignments.size()):
+        alignment = kernel.alignments[i]
+        if alignment == 0:
+            continue
+        end = (end + alignment - 1) // alignment * alignment
+        if i < kernel.values.size():
+            (<uint64_t*> kernel.values[i])[0] = end
+        end += kernel.locals[i]
+    kernel.shared = end
+
+
+cdef void release_kernel(CuKernel* kernel) noexcept nogil:
+    release_module(kernel.module)
+    del kernel
+
+
+cdef void release_recording(CuRecording* recording) noexcept nogil:
+    cdef size_t i
+    if recording.executable != NULL:
+        cuda.GraphExecDestroy(recording.executable)
+    cuda.GraphDestroy(recording.graph)
+    for i in range(recording.nodes.size()):
+        if recording.nodes[i].kernel != NULL:
+            release_kernel(recording.nodes[i].kernel)
+        del recording.nodes[i]
+    del recording

@@ -1,0 +1,395 @@
+"""The driver's objects as Python objects. Each is given back with its last reference."""
+
+from collections.abc import Sequence
+
+cimport cython
+from cpython.buffer cimport PyBuffer_FillInfo
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
+from libcpp.vector cimport vector
+
+from forebay.core.driver cimport Status
+from forebay.queues.drivers.cuda.calls cimport (
+    CALL_CtxGetStreamPriorityRange, CALL_FuncGetAttribute, CALL_FuncSetAttribute, CALL_MemAllocFromPoolAsync,
+    CALL_ModuleGetFunction, CALL_ModuleGetGlobal_v2, CALL_ModuleLoadDataEx,
+    CALL_OccupancyMaxActiveBlocksPerMultiprocessor, CALL_StreamGetCtx, cuda
+)
+from forebay.queues.drivers.cuda.handles cimport (
+    DEVICE_POOL, HOST_POOL, POOLS, SHARED_POOL, CuContext, CuKernel, CuModule, CuQueue, MemoryKind, end_loading, enter,
+    leave, new_module, new_queue, open_context, gates_closed, open_pool, outcome, release_module, retain_module,
+    try_loading
+)
+
+from forebay.core.errors import BuildError, DriverError, OutOfMemoryError
+from forebay.queues.drivers.cuda.calls import CALL_NAMES, error_name
+
+cdef enum:
+    OUT_OF_MEMORY_CODE = 2
+    NOT_FOUND = 500
+    # CUfunction_attribute
+    THREADS = 0
+    STATIC_SHARED = 1
+    DYNAMIC_SHARED = 8
+    # CUjit_option
+    ERROR_LOG = 5
+    ERROR_SIZE = 6
+    LOG_SIZE = 1 << 14
+    KEPT = 64 << 20  # a pool keeps so many bytes, because mapping memory takes a hundred microseconds and more
+
+OUT_OF_MEMORY = OUT_OF_MEMORY_CODE
+KINDS: dict[str, int] = {"device": DEVICE_POOL, "shared": SHARED_POOL, "host": HOST_POOL}
+
+# A pattern of 8 to 128 bytes, which no call of the driver fills with: word i of the memory is word i & mask of it.
+FILL = b"""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry fill(.param .u64 to, .param .u64 count, .param .u32 mask, .param .align 4 .b8 pattern[128])
+{
+    .reg .u64 %to, %count, %i, %stride, %offset, %pattern;
+    .reg .u32 %mask, %group, %size, %item, %word;
+    .reg .pred %past;
+    ld.param.u64 %to, [to];
+    ld.param.u64 %count, [count];
+    ld.param.u32 %mask, [mask];
+    mov.u64 %pattern, pattern;
+    mov.u32 %group, %ctaid.x;
+    mov.u32 %size, %ntid.x;
+    mov.u32 %item, %tid.x;
+    mul.wide.u32 %i, %group, %size;
+    cvt.u64.u32 %offset, %item;
+    add.u64 %i, %i, %offset;
+    mov.u32 %group, %nctaid.x;
+    mul.wide.u32 %stride, %group, %size;
+NEXT:
+    setp.ge.u64 %past, %i, %count;
+    @%past bra END;
+    cvt.u32.u64 %item, %i;
+    and.b32 %item, %item, %mask;
+    mul.wide.u32 %offset, %item, 4;
+    add.u64 %offset, %pattern, %offset;
+    ld.param.u32 %word, [%offset];
+    shl.b64 %offset, %i, 2;
+    add.u64 %offset, %to, %offset;
+    st.global.u32 [%offset], %word;
+    add.u64 %i, %i, %stride;
+    bra NEXT;
+END:
+    ret;
+}
+"""
+
+
+def explain(Status status) -> tuple[str, int, str]:
+    """(call, code, name of the code) of a failed operation."""
+    code = status & 0xFFFFFFFF
+    return CALL_NAMES[status >> 32], code, error_name(code)
+
+
+cdef int check(Status status, str what) except -1:
+    """Raise for a failed call."""
+    if status == 0:
+        return 0
+    call, code, name = explain(status)
+    message = f"{call} failed: {name} ({what})"
+    if code == OUT_OF_MEMORY:
+        raise OutOfMemoryError(message)
+    raise DriverError(message, call=call, code=code, name=name)
+
+
+cdef class ContextHandle:
+    """The primary context of a GPU, which all Devices of it share and which lives as long as the process.
+
+    Parameters
+    ----------
+    device : int
+        The driver's number of the GPU.
+
+    Blocks while the context is made, half a second when nobody in the process has used the GPU before.
+    """
+
+    def __init__(self, int32_t device) -> None:
+        cdef Status status = 0
+        cdef const char* fills = FILL
+        if self.context != NULL:
+            raise TypeError("this ContextHandle is made already")
+        with nogil:
+            self.context = open_context(device, fills, &status)
+        check(status, "opening the device")
+
+    @property
+    def address(self) -> int:
+        """The address of the CuContext, which is the context handle for the table of operations."""
+        return <uintptr_t> self.context
+
+    @property
+    def handle(self) -> int:
+        """The driver's handle of the context."""
+        return <uintptr_t> self.context.handle
+
+    @property
+    def priorities(self) -> tuple[int, ...]:
+        """The priorities of streams; lower is more urgent."""
+        cdef int32_t least = 0, greatest = 0
+        cdef Status status = enter(self.context)
+        if status == 0:
+            status = outcome(CALL_CtxGetStreamPriorityRange, cuda.CtxGetStreamPriorityRange(&least, &greatest))
+            leave()
+        check(status, "the priorities of streams")
+        return tuple(range(greatest, least + 1))
+
+    def create_queue(self, int32_t priority) -> tuple[int, int]:
+        """A stream that the legacy null stream does not wait for: (the driver's handle, the operations' handle, which
+        the caller owns).
+        """
+        cdef Status status = 0
+        cdef CuQueue* queue = new_queue(self.context, priority, &status)
+        check(status, "making a queue")
+        return <uintptr_t> queue.stream, <uintptr_t> queue
+
+    def adopt_queue(self, uintptr_t stream) -> int:
+        """The operations' handle of a stream that another package owns, which the caller owns."""
+        cdef CuQueue* queue = new CuQueue()
+        queue.stream = <void*> stream
+        queue.context = self.context
+        queue.owned = False
+        return <uintptr_t> queue
+
+
+def context_of(uintptr_t stream) -> int:
+    """The driver's handle of the context that a stream is of. Raises `DriverError`."""
+    cdef void* context = NULL
+    check(outcome(CALL_StreamGetCtx, cuda.StreamGetCtx(<void*> stream, &context)), f"the context of stream {stream:#x}")
+    return <uintptr_t> context
+
+
+@cython.no_gc_clear  # freeing needs the context
+cdef class CuMemory:
+    """Memory of the device, of the host, or shared by both, from a pool of the driver. It goes back with this object.
+    Drop the last reference only when the device is done with it.
+
+    Host and shared memory has the buffer protocol.
+
+    Nothing waits until the stream that it was taken on has got there: the pool maps memory in the call, that stream has
+    no other work, and what the pool hands out again was given back when the device was done with it.
+
+    Parameters
+    ----------
+    usm_type : "device", "host" or "shared"
+    """
+
+    cdef readonly uintptr_t handle  # always 0: memory has addresses only
+    cdef readonly uintptr_t address
+    cdef readonly size_t nbytes
+    cdef readonly str usm_type
+    cdef ContextHandle context
+
+    def __init__(self, ContextHandle context not None, size_t nbytes, str usm_type="device") -> None:
+        cdef CuContext* of = context.context
+        cdef MemoryKind kind = KINDS[usm_type]
+        cdef uint64_t address = 0
+        cdef Status status
+        if self.address:
+            raise TypeError("this CuMemory is made already")
+        self.context = context
+        self.nbytes = nbytes
+        self.usm_type = usm_type
+        with nogil:
+            status = take_memory(of, kind, nbytes, &address)
+            if <uint32_t> status == OUT_OF_MEMORY_CODE:  # the pools may have kept some
+                trim(of, 0)
+                status = take_memory(of, kind, nbytes, &address)
+        check(status, f"{nbytes} bytes of {usm_type} memory")
+        self.address = address
+
+    def __dealloc__(self):
+        if self.address:
+            cuda.MemFreeAsync(<uint64_t> self.address, self.context.context.memory_stream)
+            trim(self.context.context, KEPT)
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        if self.usm_type == "device":
+            raise BufferError("device memory cannot be read by the host")
+        PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
+
+
+cdef Status take_memory(CuContext* context, MemoryKind kind, size_t nbytes, uint64_t* address) noexcept nogil:
+    cdef Status status = open_pool(context, kind)
+    if status != 0:
+        return status
+    return outcome(CALL_MemAllocFromPoolAsync, cuda.MemAllocFromPoolAsync(
+        address, nbytes, context.pools[<int> kind], context.memory_stream))
+
+
+cdef void trim(CuContext* context, size_t kept) noexcept nogil:
+    """Give memory back that the pools keep, but for so many bytes each."""
+    cdef int kind
+    for kind in range(POOLS):
+        if context.pools[kind] != NULL:
+            cuda.MemPoolTrimTo(context.pools[kind], kept)
+
+
+cdef class CuProgram:
+    """A module that is loaded.
+
+    Parameters
+    ----------
+    image : bytes
+        PTX that ends with a zero, or a cubin.
+    name : str
+        Of the device, for errors.
+
+    Raises
+    ------
+    BuildError
+        If the driver refuses it; with what it says as the log.
+
+    Blocks while the driver compiles; until nothing runs on the device; and while any gate is closed, of any device of
+    CUDA in this process: behind a closed gate the driver would block, and let no other thread launch.
+    """
+
+    cdef CuModule* module
+    cdef ContextHandle context
+
+    def __init__(self, ContextHandle context not None, bytes image not None, str name) -> None:
+        cdef CuContext* of = context.context
+        cdef const char* text = image
+        cdef uint32_t options[4]
+        cdef void* values[4]
+        cdef void* handle = NULL
+        cdef Status status
+        cdef bytearray errors = bytearray(LOG_SIZE)
+        cdef char[::1] view = errors
+        if self.module != NULL:
+            raise TypeError("this CuProgram is made already")
+        self.context = context
+        options[0] = ERROR_LOG
+        values[0] = &view[0]
+        options[1] = ERROR_SIZE
+        values[1] = <void*> <uintptr_t> LOG_SIZE
+        with nogil:
+            while not try_loading(of):
+                rest()
+                with gil:
+                    PyErr_CheckSignals()
+            status = enter(of)
+            if status == 0:
+                status = outcome(CALL_ModuleLoadDataEx, cuda.ModuleLoadDataEx(&handle, text, 2, options, values))
+                leave()
+            end_loading()
+        if status != 0:
+            call, code, called = explain(status)
+            if code == OUT_OF_MEMORY:
+                check(status, "building a program")
+            log = bytes(errors).split(b"\0")[0].decode(errors="replace").strip() or called
+            raise BuildError(f"the program does not build on {name}: {call} failed: {called}\n{log}", log=log)
+        self.module = new_module(of, handle)
+
+    def __dealloc__(self):
+        if self.module != NULL:
+            release_module(self.module)
+
+    def function(self, str symbol) -> int:
+        """The driver's handle of a kernel. It is valid as long as this object."""
+        cdef bytes encoded = symbol.encode()
+        cdef void* function = NULL
+        check(outcome(CALL_ModuleGetFunction, cuda.ModuleGetFunction(&function, self.module.handle, encoded)),
+              f"kernel {symbol!r}")
+        return <uintptr_t> function
+
+    def limits(self, uintptr_t function, int32_t most_shared) -> tuple[int, int]:
+        """Have a kernel take so many bytes of shared memory in all, and return (work-items that a group can have,
+        bytes of its own shared memory).
+        """
+        cdef int32_t threads = 0, static = 0
+        cdef Status status = outcome(CALL_FuncGetAttribute, cuda.FuncGetAttribute(
+            &threads, THREADS, <void*> function))
+        if status == 0:
+            status = outcome(CALL_FuncGetAttribute, cuda.FuncGetAttribute(&static, STATIC_SHARED, <void*> function))
+        if status == 0 and most_shared > static:
+            status = outcome(CALL_FuncSetAttribute, cuda.FuncSetAttribute(
+                <void*> function, DYNAMIC_SHARED, most_shared - static))
+        check(status, "properties of a kernel")
+        return threads, static
+
+    def groups_at_once(self, uintptr_t function, int32_t block) -> int:
+        """How many groups of so many work-items a multiprocessor runs at once."""
+        cdef int32_t groups = 0
+        cdef Status status = enter(self.context.context)
+        if status == 0:
+            status = outcome(CALL_OccupancyMaxActiveBlocksPerMultiprocessor,
+                             cuda.OccupancyMaxActiveBlocksPerMultiprocessor(&groups, <void*> function, block, 0))
+            leave()
+        check(status, f"groups of {block}")
+        return groups
+
+    def create_kernel(self, uintptr_t function, sizes: Sequence[int], alignments: Sequence[int]) -> int:
+        """The operations' handle of a new kernel object, which the caller owns.
+
+        Parameters
+        ----------
+        sizes
+            Bytes of the driver's parameters.
+        alignments
+            By forebay's parameter, that of its local memory; 0 for one that is none. The last ones may have no
+            parameter of the driver's.
+        """
+        cdef CuKernel* kernel = new CuKernel()
+        cdef vector[size_t] offsets
+        cdef size_t words = 0
+        cdef size_t offset
+        cdef size_t nbytes
+        for nbytes in sizes:
+            offsets.push_back(words)
+            words += (nbytes + 7) // 8
+        kernel.words.resize(words)
+        for offset in offsets:
+            kernel.values.push_back(kernel.words.data() + offset)
+        for alignment in alignments:
+            kernel.alignments.push_back(alignment)
+        kernel.locals.resize(kernel.alignments.size())
+        kernel.function = <void*> function
+        kernel.module = retain_module(self.module)
+        return <uintptr_t> kernel
+
+    def variable(self, str symbol) -> CuVariable | None:
+        """A variable of the program; None if no variable has this name."""
+        cdef bytes encoded = symbol.encode()
+        cdef size_t nbytes = 0
+        cdef uint64_t address = 0
+        cdef CuVariable variable
+        cdef Status status = outcome(CALL_ModuleGetGlobal_v2, cuda.ModuleGetGlobal_v2(
+            &address, &nbytes, self.module.handle, encoded))
+        if <uint32_t> status == NOT_FOUND:
+            return None
+        check(status, f"variable {symbol!r}")
+        variable = CuVariable.__new__(CuVariable)
+        variable.program = self
+        variable.address = address
+        variable.nbytes = nbytes
+        return variable
+
+
+cdef class CuVariable:
+    """The memory of a variable. It keeps the program loaded."""
+
+    cdef readonly uintptr_t address
+    cdef readonly size_t nbytes
+    cdef CuProgram program
+
+    handle = 0  # memory has addresses only
+    usm_type = "device"
+
+
+def gates() -> int:
+    """How many gates are closed, of all devices of CUDA in this process."""
+    return gates_closed()
+
+
+cdef extern from *:
+    """
+    #include <chrono>
+    #include <thread>
+    static inline void forebay_pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+    """
+    void rest "forebay_pause" () noexcept nogil
