@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from forebay.core.driver import DeviceInfo, Language, Parameter
 from forebay.core.errors import InvalidArgumentError
 from forebay.queues.drivers.cuda.cubin import parameters_in, without_facts
 from forebay.queues.drivers.cuda.nvrtc import NvrtcCompiler
+from forebay.queues.drivers.cuda.opencl_compiler import OpenCLPtx, compile_opencl
+from forebay.queues.drivers.cuda.opencl_ptx import for_cuda
 from forebay.queues.drivers.cuda.ptx import PtxEntry, PtxModule, PtxParameter, read_ptx
+from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import read_parameter
 from forebay.queues.kernels.signatures import KernelInfo
 from forebay.spirv.declarations import Declared
 
 __all__ = ["LANGUAGES", "Image", "KernelFacts", "NativeDevice", "build_image", "cpp_compiler"]
 
-LANGUAGES = (Language.CUBIN, Language.PTX)
+LANGUAGES = (Language.CUBIN, Language.PTX, Language.OPENCL_C)
 DYNAMIC = Declared("dynamic_shared", "uint4*", "local", 0)  # as in the SPIR-V of HIP C++
 DYNAMIC_ALIGNMENT = 16
 
-# PTX types in the words of OpenCL C; it has no other for bytes and bits than its size.
+# PTX types in the words of OpenCL C. Compilers write u32 for int and for unsigned int, and negative numbers are passed
+# more often than large ones. What b32 is nobody knows.
 WORDS = {
-    "s8": "char", "u8": "uchar", "s16": "short", "u16": "ushort", "s32": "int", "u32": "uint", "s64": "long",
-    "u64": "ulong", "f16": "half", "f32": "float", "f64": "double",
+    "s8": "char", "u8": "char", "s16": "short", "u16": "short", "s32": "int", "u32": "int", "s64": "long",
+    "u64": "long", "f16": "half", "f32": "float", "f64": "double",
 }  # fmt: skip
 
 
@@ -102,7 +107,31 @@ def build_image(info: DeviceInfo, language: Language, source: str | bytes, optio
     if language == Language.CUBIN:
         return _of_cubin(source if isinstance(source, bytes) else source.encode())
     text = source.decode(errors="replace") if isinstance(source, bytes) else source
-    return _of_ptx(text)
+    if language == Language.PTX:
+        return _of_ptx(text)
+    compiled = _compiled(info, text, tuple(options))
+    image = _of_ptx(compiled.ptx, compiled.declared, compiled.log)
+    return replace(image, code=for_cuda(compiled.ptx).encode() + b"\0")
+
+
+def _compiled(info: DeviceInfo, source: str, options: tuple[str, ...]) -> OpenCLPtx:
+    """PTX of OpenCL C, from the cache if possible. What includes files, which may change, is compiled each time."""
+    native: NativeDevice = info.native
+    if reads_files(source):
+        return compile_opencl(source, options, native.pci)
+    cache = BinaryCache()
+    device = f"{info.driver_version} {native.driver_version} {native.architecture}"
+    key = key_of("OpenCL C to PTX", device, source, *options)
+    kept = cache.get(key)
+    if kept is not None:
+        try:
+            ptx, log, declared = json.loads(kept)
+            return OpenCLPtx(ptx, log, {name: [Declared(*each) for each in found] for name, found in declared.items()})
+        except (ValueError, TypeError, AttributeError):
+            pass
+    made = compile_opencl(source, options, native.pci)
+    cache.put(key, json.dumps(made).encode())
+    return made
 
 
 def cpp_compiler(info: DeviceInfo) -> NvrtcCompiler:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["PtxEntry", "PtxModule", "PtxParameter", "PtxVariable", "read_ptx", "without_comments"]
+__all__ = ["NAME", "PtxEntry", "PtxModule", "PtxParameter", "PtxVariable", "read_ptx", "without_comments"]
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 NAME = r"(?:[A-Za-z][\w$]*|[_$%][\w$]+)"
