@@ -323,7 +323,8 @@ class DriverDevice(ABC):
     """What the table's functions take for `context`; valid as long as this object lives."""
     keeps_gil_below: int
     """While fewer commands than this are in flight on a queue, submitting one more surely does not block. While a host
-    function is outstanding, forebay submits no more than these: see docs/architecture.md, "Locks"."""
+    function is outstanding, forebay submits no more than these: see docs/architecture.md, "Locks". A driver whose
+    queues share their room says less with each that it makes: forebay asks again then."""
     languages: tuple[Language, ...]
     """What `build` takes. A program in another language is compiled for the first of these that its compiler makes."""
     priorities: tuple[int, ...] = (0,)
@@ -422,8 +423,30 @@ class DriverDevice(ABC):
         """
         return None
 
+    def hand_over(self, thing: object, native: Any) -> None:
+        """Let what a queue of this device, given as `create_queue` returned it, gets from now on come after what the
+        package that owns `thing` has submitted for it. Only for what `adopt_memory` took. Does not block.
+        """
+        return
+
+    def dlpack_device(self, usm_type: str) -> tuple[int, int] | None:
+        """DLPack's device of memory of this kind; None where other packages have no such memory."""
+        return None
+
+    def adopt_stream(self, stream: int) -> int:
+        """Handle for the table of a stream of other packages, in DLPack's numbering; the caller gives it to
+        `release_queue` of driver.pxd. Only where `dlpack_device` is not None. Raises `InvalidArgumentError`.
+        """
+        raise NotSupportedError(f"no other package has streams of {self.info.name}")
+
     def array_interface(self, name: str, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> object | None:
         """The attribute of this name by which other packages reach memory of this device; None where it has none."""
+        return None
+
+    def queue_interface(self, name: str, native: Any) -> object | None:
+        """The attribute of this name by which other packages use a queue, given as `create_queue` returned it; None
+        where it has none.
+        """
         return None
 
     def array_over(

@@ -352,6 +352,7 @@ cdef class Device:
         else:
             with finished_before_exit("queue()"):
                 native, handle = self.driver.create_queue(priority, timing)
+            self.state.keeps_gil_below = self.driver.keeps_gil_below
         queue = new_queue(self, new_queue_of(
             self.state, native, handle, self.number, False, blocking, timing, False, priority), native, priority)
         for i in range(idle.plans.size()):
@@ -590,6 +591,10 @@ cdef class Device:
         queues here before the host reads `thing`.
         """
         self._check_open()
+        return self._as_buffer(thing, self.current_queue)
+
+    def _as_buffer(self, thing: object, queue: Queue) -> Buffer:
+        """As `as_buffer`; this queue comes after what was submitted elsewhere, where the other package can tell."""
         own = getattr(type(thing), "__forebay_buffer__", None)
         if own is not None:
             buffer = own(thing)
@@ -599,7 +604,18 @@ cdef class Device:
         adopted = self.driver.adopt_memory(thing)
         if adopted is None:
             adopted = self._adopt_host(thing)
+        elif queue._capture is None:
+            self.driver.hand_over(thing, queue.native)
         return self._over(*adopted)
+
+    def _order_stream(self, stream: int, Buffer buffer) -> None:
+        """Let a stream of another package come after all uses of a buffer that are submitted."""
+        cdef Queue queue = self._adopt(None, self.driver.adopt_stream(stream), False, False)
+        try:
+            queue._come_after_uses(buffer)
+            queue.record()  # the command that carries the waits
+        finally:
+            queue.close()
 
     def _adopt_host(self, thing: Any) -> Adopted:
         if not self.driver.takes_over:

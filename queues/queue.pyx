@@ -179,6 +179,18 @@ cdef class Queue:
         return is_closed(self.state)
 
     @property
+    def __cuda_stream__(self) -> Callable[[], tuple[int, int]]:
+        """Lets cuda.core, CuPy and others use this queue as their stream. Only queues of CUDA's devices have it.
+
+        forebay does not see what they submit: adopt a stream of theirs where both are to be ordered with other queues.
+        """
+        name = "__cuda_stream__"
+        shown = self.device.driver.queue_interface(name, self.native)
+        if shown is None:
+            raise AttributeError(f"queues of {self.device.name} have no {name}", name=name, obj=self)
+        return shown
+
+    @property
     def empty(self) -> bool:
         """Whether everything submitted is known to be done: two loads, no lock, no driver call. See `query`.
 

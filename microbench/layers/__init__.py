@@ -50,6 +50,9 @@ class Ground:
     buffers : list of forebay.Buffer
     executes : bool
         Whether the device executes anything. Null hardware does not, so nothing has to be held there.
+    holds : bool
+        Whether queues are held while they are filled. Over CUDA they are not, because nothing holds the streams of the
+        other layers.
     native : Driver of microbench.raw
         The driver's own calls; None where there is no C compiler or no list of calls, `no_native` then says why.
     """
@@ -59,6 +62,7 @@ class Ground:
 
         self.device = device
         self.executes: bool = NULL_LEVELZERO not in os.environ
+        self.holds: bool = self.executes and device.info.backend != "cuda"
         self.program: ps.Program = device.program(kernels.opencl())
         self.buffers: list[ps.Buffer] = [device.zeros(1024) for _ in range(2)]
         self.native: Any = None
@@ -95,7 +99,7 @@ class Ground:
     def held(self, *queues: ps.Queue) -> Iterator[None]:
         """Hold queues while they are filled, so that a device that is this CPU does not compete for its cores."""
         with self.free(*queues), ExitStack() as gates:
-            for queue in queues if self.executes else ():
+            for queue in queues if self.holds else ():
                 gates.enter_context(queue._gate())
             yield
 

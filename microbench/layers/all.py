@@ -47,8 +47,8 @@ class LayerClass(NamedTuple):
 
 FLOOR, AGAIN = "C", "C again"
 LAYERS = (
-    LayerClass(FLOOR, "c", "CLoop", ours=True),
-    LayerClass(AGAIN, "c", "CLoopAgain", ours=True),
+    LayerClass(FLOOR, "floor", "floor", ours=True),
+    LayerClass(AGAIN, "floor", "floor_again", ours=True),
     LayerClass("C recording", "c", "Recorded", ours=True),
     LayerClass("forebay bound", "forebay", "Bound", ours=True),
     LayerClass("forebay", "forebay", "Queues", ours=True),

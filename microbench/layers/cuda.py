@@ -115,3 +115,9 @@ class CudaLoop(CLoop):
             variants.append(([*(call for call, _ in settings), launch], settings))
         calls = [call for made, _ in variants for call in made]
         return self.subject([stream], calls, variants, operations=2)
+
+
+class CudaLoopAgain(CudaLoop):
+    """The A/A comparison: how far apart two runs of the same thing are."""
+
+    about = "the same once more: what the machine's noise is"

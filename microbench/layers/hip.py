@@ -96,7 +96,7 @@ class Hip(Layer):
             for queue in queues:
                 queue.finish()
             with ExitStack() as gates:
-                for queue in queues if hold and self.ground.executes else ():
+                for queue in queues if hold and self.ground.holds else ():
                     gates.enter_context(queue._gate())
                 yield
             for queue in queues:

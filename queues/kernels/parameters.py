@@ -11,7 +11,10 @@ from forebay.core import errors
 from forebay.core.driver import Parameter
 from forebay.spirv import declarations
 
-__all__ = ["read_parameter"]
+__all__ = ["UNTYPED", "read_parameter"]
+
+UNTYPED = "u64"
+"""The type name of a pointer which may as well be a number: of assembly, where nobody knows. It takes ints, too."""
 
 # Types that are handles of the host's objects rather than values.
 OBJECTS = re.compile(r"(image\w*_t|sampler_t|event_t|clk_event_t|queue_t|reserve_id_t|pipe\b.*)$")

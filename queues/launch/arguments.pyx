@@ -22,6 +22,7 @@ from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.buffer cimport Buffer
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
+from forebay.queues.kernels.parameters import UNTYPED
 from forebay.queues.memory.foreign import is_foreign, name_of
 from forebay.queues.memory.shapes import convert, element_code, whole_number
 from forebay.queues.memory.strided import StridedView
@@ -241,6 +242,11 @@ cdef void release_views(Views* views):
 
 cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPointer* slot, Views* views) except -1:
     """Pass bytes by value, note an array to be copied in and out, and refuse everything else."""
+    if isinstance(value, (int, np.integer)) and kernel.parameters[i].type_name == UNTYPED:
+        memset(slot, 0, sizeof(PackedPointer))
+        slot.memory.address = (
+            <uint64_t> signed_value(kernel, i, value, 64) if value < 0 else unsigned_value(kernel, i, value, 64))
+        return 0
     if isinstance(value, (bytes, np.void, ctypes.Structure, ctypes.Union)):
         return pack_spilled(kernel, i, value, slot, views)
     if isinstance(value, np.ndarray):

@@ -77,7 +77,7 @@ def _taken_over(kernel: Kernel, queue: Queue, i: int, parameter: Parameter, valu
     if isinstance(value, (np.ndarray, Buffer)) or not is_foreign(value, queue.device.driver):
         return value
     try:
-        return queue.device.as_buffer(value)
+        return queue.device._as_buffer(value, queue)
     except Error as error:
         raise type(error)(
             f"kernel {kernel.name!r}, argument {i} ({parameter.type_name} {parameter.name}): {error}"

@@ -16,6 +16,7 @@ from forebay.core.process cimport is_forked
 from forebay.core.uses cimport Point, generation_of, points_of
 from forebay.lifetimes.retired cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
+from forebay.queues.memory.dlpack cimport new_capsule
 from forebay.queues.memory.waits cimport wait_for_uses
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
@@ -342,8 +343,12 @@ cdef class Buffer:
         For other memory, whoever asks for an array on the host (``device="cpu"``) gets a copy. The memory is kept until
         the other package drops it, also when this Buffer is closed. Until then it counts as changing (`generation`).
 
-        Blocks until the uses of the memory that were submitted by now are done, because memory of the host has no
-        stream in DLPack. Later commands are not ordered with what the other package does.
+        Memory of a device of CUDA goes to CuPy, PyTorch and others that are on CUDA: what they do on `stream` from now
+        on comes after the uses of the memory that were submitted by now, and nothing blocks. `stream` is DLPack's: 1
+        and None for the legacy default stream, 2 for the thread's, -1 for none, or a handle.
+
+        Of other memory it blocks until these uses are done, because memory of the host has no stream in DLPack. Later
+        commands are not ordered with what the other package does.
 
         Raises
         ------
@@ -352,6 +357,14 @@ cdef class Buffer:
             elements that DLPack does not know.
         """
         self._check_open()
+        place = self._dlpack_place()
+        if place is not None and not copy and dl_device in (None, place):
+            if stream != -1:
+                self.device._order_stream(1 if stream is None else stream, self)
+            expose(self.allocation)  # for good, as forebay cannot know when the other use ends
+            memory = hold_memory(self.allocation)
+            memory.reusable = 0
+            return new_capsule(memory, self.memory.address, self.shape, self.dtype, place)
         if stream is not None:
             raise BufferError("this memory is the host's, which has no stream: stream is None")
         array = None if copy else view_in_place(self)
@@ -367,9 +380,14 @@ cdef class Buffer:
         return array.__dlpack__(**{name: value for name, value in given.items() if value is not None})
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return DLPack's device: the host, (1, 0), for what the host reads in place; else (12, 0), some device."""
+        """Return DLPack's device: the host, (1, 0), for what the host reads in place; (2, …) for memory of a device of
+        CUDA; else (12, 0), some device.
+        """
         self._check_open()
-        return (12, 0) if view_in_place(self) is None else (1, 0)
+        return self._dlpack_place() or ((12, 0) if view_in_place(self) is None else (1, 0))
+
+    def _dlpack_place(self) -> tuple[int, int] | None:
+        return self.device.driver.dlpack_device(self.usm_type)
 
     def reshape(self, *shape: ShapeLike) -> Buffer:
         """Return a view of the same memory with another `shape` of equal size. One dimension may be -1.

@@ -16,9 +16,11 @@ from forebay.queues.drivers.cuda.objects import OUT_OF_MEMORY, ContextHandle, Cu
 from forebay.queues.drivers.cuda.programs import LANGUAGES, KernelFacts, build_image
 from forebay.queues.drivers.staging import StagingPool
 
-# A channel of the hardware has room for 1,020 commands (tried on an H100), and up to 32 channels are shared by all
-# streams of the process. So with 1,024 streams this many of each fit surely.
-KEEPS_GIL_BELOW = 31
+# A channel of the hardware has room for 1,020 commands, and the streams of a process share 32 channels (tried on an
+# H100). One stream a channel more is counted than there are, for streams of other packages and of other Devices.
+ROOM = 1020
+CHANNELS = 32
+ON_CUDA = 2  # DLPack's kDLCUDA
 
 
 class CudaKernel:
@@ -75,7 +77,6 @@ class CudaDevice(DriverDevice):
     timing_is_free = True  # only the timed events themselves are different
     takes_pageable = False
     reads_pageable_late = False
-    keeps_gil_below = KEEPS_GIL_BELOW
     languages = LANGUAGES
 
     def __init__(self, info: DeviceInfo) -> None:
@@ -86,6 +87,7 @@ class CudaDevice(DriverDevice):
         self.context_handle: int = self.handle.address
         self.table: int = operations.table_address()
         self.priorities: tuple[int, ...] = self.handle.priorities
+        self.keeps_gil_below = self._room()
         self._staging = StagingPool(self._host_memory)
 
     @staticmethod
@@ -115,7 +117,11 @@ class CudaDevice(DriverDevice):
     def create_queue(self, priority: int, timing: bool) -> tuple[int, int]:
         """A stream: the driver's handle, and the operations'. Any stream can be timed."""
         queue: tuple[int, int] = self.handle.create_queue(priority)
+        self.keeps_gil_below = self._room()
         return queue
+
+    def _room(self) -> int:
+        return max(ROOM // (1 + -(-self.handle.streams // CHANNELS)), 1)
 
     # -- memory
 
@@ -166,6 +172,30 @@ class CudaDevice(DriverDevice):
             "data": (address, False), "shape": shape, "strides": None, "typestr": dtype.str, "descr": dtype.descr,
             "version": 3, "stream": None,
         }  # fmt: skip
+
+    def queue_interface(self, name: str, native: int) -> object | None:
+        """As `DriverDevice.queue_interface`, for cuda.core, CuPy and others."""
+        return (lambda: (0, native)) if name == "__cuda_stream__" else None
+
+    def hand_over(self, thing: Any, native: int) -> None:
+        """As `DriverDevice.hand_over`: by DLPack's handshake, or the stream that ``__cuda_array_interface__`` names."""
+        if hasattr(type(thing), "__dlpack__"):
+            thing.__dlpack__(stream=native)  # the capsule is dropped; the wait stays
+            return
+        stream = getattr(thing, INTERFACE).get("stream")
+        if stream is not None:
+            self.handle.order(native, stream)
+
+    def dlpack_device(self, usm_type: str) -> tuple[int, int] | None:
+        """As `DriverDevice.dlpack_device`. What the host reads in place goes to it in place."""
+        return (ON_CUDA, self.native.ordinal) if usm_type == "device" else None
+
+    def adopt_stream(self, stream: int) -> int:
+        """As `DriverDevice.adopt_stream`."""
+        if not isinstance(stream, int) or stream <= 0:
+            raise errors.InvalidArgumentError(f"a stream of DLPack is a handle, or 1 or 2, not {stream!r}")
+        handle: int = self.handle.adopt_queue(stream)
+        return handle
 
     # -- programs
 

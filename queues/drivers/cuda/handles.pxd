@@ -34,6 +34,7 @@ cdef cppclass CuContext:
     void* memory_stream  # on which memory is taken from the pools and given back; it has no other work
     void* fills  # the module of the fill, and its kernel
     void* fill
+    atomic[uint32_t] streams  # that there are
     Lock lock  # guards all below
     vector[CuEvent*] idle[EVENT_KINDS]
     vector[CuEvent*] passing  # gates that are open and given back, which their queue may not have passed yet

@@ -3,7 +3,7 @@
 Measured on an H100 (driver 580, CUDA 13.0), and what follows from it:
 
 - Launches, copies, records, waits and queries need no current context, and none to be the right one. What makes things
-  does: `enter` and `leave`.
+  does, and to add or change a node of a graph without one ends the process: `enter` and `leave`.
 - cuMemFree, cuMemFreeHost, cuModuleLoadData and cuModuleUnload wait for all that runs on the device, a stream behind a
   closed gate too. All but the last let no other thread launch meanwhile. So memory comes from pools and is given back
   by cuMemFreeAsync, which waits for nobody; a module is loaded while no gate is closed (`try_loading`), and unloaded
@@ -155,12 +155,14 @@ cdef CuQueue* new_queue(CuContext* context, int32_t priority, Status* status) no
     queue.stream = stream
     queue.context = context
     queue.owned = True
+    context.streams.fetch_add(1)
     return queue
 
 
 cdef void release_queue(CuQueue* queue) noexcept nogil:
     if queue.owned:
         cuda.StreamDestroy_v2(queue.stream)
+        queue.context.streams.fetch_sub(1)
     del queue
 
 
@@ -376,9 +378,12 @@ cdef void release_kernel(CuKernel* kernel) noexcept nogil:
 
 cdef void release_recording(CuRecording* recording) noexcept nogil:
     cdef size_t i
+    cdef bint entered = enter(recording.context) == 0
     if recording.executable != NULL:
         cuda.GraphExecDestroy(recording.executable)
     cuda.GraphDestroy(recording.graph)
+    if entered:
+        leave()
     for i in range(recording.nodes.size()):
         if recording.nodes[i].kernel != NULL:
             release_kernel(recording.nodes[i].kernel)

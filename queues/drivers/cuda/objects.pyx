@@ -10,9 +10,9 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
 from forebay.queues.drivers.cuda.calls cimport (
-    CALL_CtxGetStreamPriorityRange, CALL_FuncGetAttribute, CALL_FuncSetAttribute, CALL_MemAllocFromPoolAsync,
+    CALL_CtxGetStreamPriorityRange, CALL_EventCreate, CALL_EventRecord, CALL_FuncGetAttribute, CALL_FuncSetAttribute, CALL_MemAllocFromPoolAsync,
     CALL_ModuleGetFunction, CALL_ModuleGetGlobal_v2, CALL_ModuleLoadDataEx,
-    CALL_OccupancyMaxActiveBlocksPerMultiprocessor, CALL_StreamGetCtx, cuda
+    CALL_OccupancyMaxActiveBlocksPerMultiprocessor, CALL_StreamGetCtx, CALL_StreamWaitEvent, cuda
 )
 from forebay.queues.drivers.cuda.handles cimport (
     DEVICE_POOL, HOST_POOL, POOLS, SHARED_POOL, CuContext, CuKernel, CuModule, CuQueue, MemoryKind, end_loading, enter,
@@ -26,6 +26,7 @@ from forebay.queues.drivers.cuda.calls import CALL_NAMES, error_name
 cdef enum:
     OUT_OF_MEMORY_CODE = 2
     NOT_FOUND = 500
+    NO_TIMING = 2  # of an event
     # CUfunction_attribute
     THREADS = 0
     STATIC_SHARED = 1
@@ -128,6 +129,11 @@ cdef class ContextHandle:
         return <uintptr_t> self.context.handle
 
     @property
+    def streams(self) -> int:
+        """How many streams forebay has on the GPU, of all Devices."""
+        return self.context.streams.load()
+
+    @property
     def priorities(self) -> tuple[int, ...]:
         """The priorities of streams; lower is more urgent."""
         cdef int32_t least = 0, greatest = 0
@@ -154,6 +160,21 @@ cdef class ContextHandle:
         queue.context = self.context
         queue.owned = False
         return <uintptr_t> queue
+
+
+    def order(self, uintptr_t later, uintptr_t earlier) -> None:
+        """Let what one stream gets from now on come after what another has got. The other may be a default stream."""
+        cdef void* event = NULL
+        cdef Status status = enter(self.context)  # which default streams are of
+        if status == 0:
+            status = outcome(CALL_EventCreate, cuda.EventCreate(&event, NO_TIMING))
+            if status == 0:
+                status = outcome(CALL_EventRecord, cuda.EventRecord(event, <void*> earlier))
+                if status == 0:
+                    status = outcome(CALL_StreamWaitEvent, cuda.StreamWaitEvent(<void*> later, event, 0))
+                cuda.EventDestroy_v2(event)
+            leave()
+        check(status, "waiting for a stream of another package")
 
 
 def context_of(uintptr_t stream) -> int:

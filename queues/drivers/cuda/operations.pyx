@@ -370,8 +370,10 @@ cdef Status change(void* recording, const Change* changes, size_t count) noexcep
     """Change nodes, each by one call of the driver. Launches of the recording that were submitted are not affected."""
     cdef CuRecording* changed = <CuRecording*> recording
     cdef CuNode* node
-    cdef Status status = 0
+    cdef Status status = enter(changed.context)  # without a current context the driver ends the process
     cdef size_t i
+    if status != 0:
+        return status
     for i in range(count):
         node = changed.nodes[changes[i].command]
         if changes[i].kind == CHANGED_GROUPS:
@@ -386,6 +388,7 @@ cdef Status change(void* recording, const Change* changes, size_t count) noexcep
                 changed.executable, node.node, &node.params))
             if status != 0:
                 break
+    leave()
     return status
 
 

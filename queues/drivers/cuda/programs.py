@@ -15,7 +15,7 @@ from forebay.queues.drivers.cuda.opencl_compiler import OpenCLPtx, compile_openc
 from forebay.queues.drivers.cuda.opencl_ptx import for_cuda
 from forebay.queues.drivers.cuda.ptx import PtxEntry, PtxModule, PtxParameter, read_ptx
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
-from forebay.queues.kernels.parameters import read_parameter
+from forebay.queues.kernels.parameters import UNTYPED, read_parameter
 from forebay.queues.kernels.signatures import KernelInfo
 from forebay.spirv.declarations import Declared
 
@@ -158,9 +158,9 @@ def _of_cubin(code: bytes) -> Image:
 
 
 def _nameless(index: int, nbytes: int) -> Declared:
-    """A parameter of which only the size is known: eight bytes are taken for a pointer."""
+    """A parameter of which only the size is known."""
     name = f"argument_{index}"
-    return Declared(name, "void*", "pointer", 8) if nbytes == 8 else Declared(name, "struct", "value", nbytes)
+    return Declared(name, UNTYPED, "pointer", 8) if nbytes == 8 else Declared(name, "struct", "value", nbytes)
 
 
 def _described(kernel: KernelInfo) -> KernelFacts:
@@ -216,5 +216,7 @@ def _declared(kernel: str, index: int, parameter: PtxParameter) -> Declared:
         return Declared(name, "void*", "pointer", 8, parameter.space == "const")
     if not parameter.nbytes:
         return Declared(name, f"{parameter.type}", "value", 0)
+    if parameter.type in ("u64", "b64"):  # pointers of C++ are no different here
+        return Declared(name, UNTYPED, "pointer", 8)
     word = WORDS.get(parameter.type, "struct")
     return Declared(name, word, "value", parameter.nbytes)
