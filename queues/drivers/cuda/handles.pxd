@@ -39,6 +39,7 @@ cdef cppclass CuContext:
     vector[CuEvent*] idle[EVENT_KINDS]
     vector[CuEvent*] passing  # gates that are open and given back, which their queue may not have passed yet
     vector[void*] ended_modules  # to be unloaded
+    vector[CuQueue*] joins  # private streams for host waits on many events, each one wait's at a time; these are idle
     uint32_t* words  # a page of them for the next gates
     uint32_t words_left
 
@@ -101,6 +102,8 @@ cdef void leave() noexcept nogil
 cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil
 cdef CuQueue* new_queue(CuContext* context, int32_t priority, Status* status) noexcept nogil
 cdef void release_queue(CuQueue* queue) noexcept nogil
+cdef CuQueue* take_join(CuContext* context, Status* status) noexcept nogil
+cdef void give_back_join(CuQueue* join) noexcept nogil
 cdef CuEvent* take_event(CuContext* context, EventKind kind, Status* status) noexcept nogil
 cdef CuEvent* retain_event(CuEvent* event) noexcept nogil
 cdef void release_event(CuEvent* event) noexcept nogil

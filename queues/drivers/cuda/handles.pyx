@@ -35,7 +35,7 @@ cdef enum:
     ON_HOST = 2
     READ_WRITE = 3
     RELEASE_THRESHOLD = 4
-    KEPT_ON_HOST = 64 << 20  # making host memory takes milliseconds, so a pool keeps so much
+    KEPT = 64 << 20  # mapping memory takes a hundred microseconds, of the host some milliseconds, so a pool keeps so much
 
 cdef extern from *:
     """
@@ -105,7 +105,7 @@ cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil:
     """Have a pool of this kind."""
     cdef PoolProps props
     cdef AccessDesc access
-    cdef uint64_t kept = KEPT_ON_HOST
+    cdef uint64_t kept = KEPT
     cdef void* pool = NULL
     cdef Status status
     context.lock.lock()
@@ -125,8 +125,8 @@ cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil:
         access.location.id = context.device
         access.flags = READ_WRITE
         status = outcome(CALL_MemPoolSetAccess, cuda.MemPoolSetAccess(pool, &access, 1))
-        if status == 0:
-            status = outcome(CALL_MemPoolSetAttribute, cuda.MemPoolSetAttribute(pool, RELEASE_THRESHOLD, &kept))
+    if status == 0:
+        status = outcome(CALL_MemPoolSetAttribute, cuda.MemPoolSetAttribute(pool, RELEASE_THRESHOLD, &kept))
     leave()
     context.lock.lock()
     if status == 0 and context.pools[<int> kind] == NULL:
@@ -164,6 +164,24 @@ cdef void release_queue(CuQueue* queue) noexcept nogil:
         cuda.StreamDestroy_v2(queue.stream)
         queue.context.streams.fetch_sub(1)
     del queue
+
+
+cdef CuQueue* take_join(CuContext* context, Status* status) noexcept nogil:
+    """An idle private stream, or a new one. NULL on failure."""
+    cdef CuQueue* join = NULL
+    context.lock.lock()
+    if not context.joins.empty():
+        join = context.joins.back()
+        context.joins.pop_back()
+    context.lock.unlock()
+    return join if join != NULL else new_queue(context, 0, status)
+
+
+cdef void give_back_join(CuQueue* join) noexcept nogil:
+    """Make a private stream, whose wait is over, idle."""
+    join.context.lock.lock()
+    join.context.joins.push_back(join)
+    join.context.lock.unlock()
 
 
 # -- events

@@ -35,7 +35,7 @@ cdef enum:
     ERROR_LOG = 5
     ERROR_SIZE = 6
     LOG_SIZE = 1 << 14
-    KEPT = 64 << 20  # a pool keeps so many bytes, because mapping memory takes a hundred microseconds and more
+    KEPT = 64 << 20  # as in handles.pyx
 
 OUT_OF_MEMORY = OUT_OF_MEMORY_CODE
 KINDS: dict[str, int] = {"device": DEVICE_POOL, "shared": SHARED_POOL, "host": HOST_POOL}

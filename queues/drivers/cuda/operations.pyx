@@ -17,9 +17,9 @@ from forebay.queues.drivers.cuda.calls cimport (
 )
 from forebay.queues.drivers.cuda.handles cimport (
     GATE_EVENT, PLAIN_EVENT, TIMED_EVENT, CuContext, CuEvent, CuKernel, CuNode, CuQueue, CuRecording, begin_gate,
-    copy_kernel, end_gate, enter, leave, open_word, outcome, place_locals, release_event as end_event,
-    release_kernel as end_kernel, release_queue as end_queue, release_recording as end_recording, retain_event,
-    take_event
+    copy_kernel, end_gate, enter, gates_closed, give_back_join, leave, open_word, outcome, place_locals,
+    release_event as end_event, release_kernel as end_kernel, release_queue as end_queue,
+    release_recording as end_recording, retain_event, take_event, take_join
 )
 
 cdef enum:
@@ -411,17 +411,45 @@ cdef Status poll(void* queue, bint* done) noexcept nogil:
 cdef enum:
     SPIN = 10000  # microseconds: a longer wait rests between two looks, which costs it at most a hundredth
     ASKS_EVERY = 50000  # microseconds, after which a signal handler gets its turn
+    JOINED_FROM = 4  # events
 
 
 cdef Status wait_events(void* context, Waits events, Interrupted interrupted) noexcept nogil:
-    """Look at each event until it is done. The driver's own wait cannot be interrupted; it spins as well."""
-    cdef int64_t begin = now()
-    cdef int64_t asked = begin
-    cdef int64_t current
-    cdef cuda_result_t error
+    """Wait for each event; for many by one of a private stream that waits for all, because to ask for one takes the
+    driver a microsecond. Not while a gate is closed: a stream that waits can hold up others, of which one may have to
+    go on before the gate is opened.
+    """
+    cdef CuContext* on = <CuContext*> context
+    cdef CuQueue* join
+    cdef void* joined = NULL
+    cdef Status status = 0
     cdef uint32_t i
-    for i in range(events.count):
-        error = cuda.EventQuery((<CuEvent*> events.events[i]).handle)
+    if events.count < JOINED_FROM or gates_closed() != 0:
+        for i in range(events.count):
+            status = wait_for_event(<CuEvent*> events.events[i], interrupted)
+            if status != 0:
+                break
+        return status
+    join = take_join(on, &status)
+    if join == NULL:
+        return status
+    status = marker(join, events, 0, &joined)
+    if status == 0:
+        status = wait_for_event(<CuEvent*> joined, interrupted)
+        end_event(<CuEvent*> joined)
+    if status == 0:
+        give_back_join(join)
+    else:
+        end_queue(join)  # it may wait still, for nobody
+    return status
+
+
+cdef Status wait_for_event(CuEvent* event, Interrupted interrupted) noexcept nogil:
+    """Ask for the event until it is done. The driver's own wait cannot be interrupted, and asks as well."""
+    cdef int64_t begin, asked, current
+    cdef cuda_result_t error = cuda.EventQuery(event.handle)
+    if error == NOT_READY:
+        begin = asked = now()
         while error == NOT_READY:
             current = now()
             if current - begin > SPIN:
@@ -430,10 +458,8 @@ cdef Status wait_events(void* context, Waits events, Interrupted interrupted) no
                 asked = current
                 if interrupted():
                     return INTERRUPTED
-            error = cuda.EventQuery((<CuEvent*> events.events[i]).handle)
-        if error != 0:
-            return outcome(CALL_EventQuery, error)
-    return 0
+            error = cuda.EventQuery(event.handle)
+    return outcome(CALL_EventQuery, error)
 
 
 cdef inline bint is_lost(cuda_result_t error) noexcept nogil:
