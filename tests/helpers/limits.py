@@ -33,6 +33,9 @@ def limits(info):
             native.has_aspect_atomic64,
             True,
         )
+    if info.backend == "cuda":
+        sizes = native.memory, native.max_shared, native.max_block[0]
+        return Limits(*sizes, doubles=True, halves=True, images=False, long_atomics=True, spirv=False)
     if info.backend == "nothing":
         sizes = native.allocation, native.local_bytes, native.group_size[0]
         return Limits(*sizes, doubles=True, halves=True, images=False, long_atomics=True, spirv=False)
