@@ -94,8 +94,10 @@ def extensions(*folders):
 
 
 def headers_of(folder):
-    """The headers a module in this folder may include: its own and the shared; for an observer its driver's, too."""
-    drivers = (*Path("queues/drivers").iterdir(), *DRIVERS.iterdir()) if folder == OBSERVERS else ()
+    """The headers a module in this folder may include: its own and the shared; for what observes a driver or stands in
+    for one that driver's, too.
+    """
+    drivers = (*Path("queues/drivers").iterdir(), DRIVERS, *DRIVERS.iterdir()) if folder.parts[0] == "tests" else ()
     folders = [folder, Path("core"), Path("queues/drivers"), *drivers]
     return [str(header) for each in folders for header in each.glob("*.hpp")]
 

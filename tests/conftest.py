@@ -23,6 +23,7 @@ import forebay as ps
 from forebay.core.errors import Error
 from forebay.queues.drivers.selection import VARIABLE, devices, select
 from forebay.queues.kernels import build_process
+from tests.drivers.cuda import standing_in
 from tests.drivers.levelzero import validation
 from tests.helpers.refusals import refused
 
@@ -70,7 +71,10 @@ DEVICES = devices_to_test()
 
 def on_null_hardware(name):
     """Whether the device of this name executes nothing."""
-    return str(name).startswith("nothing") or (null_levelzero.inside() and str(name).startswith("level_zero"))
+    return str(name).startswith("nothing") or any(
+        inside() and str(name).startswith(backend)
+        for backend, inside in (("level_zero", null_levelzero.inside), ("cuda", standing_in.inside))
+    )
 
 
 def pytest_addoption(parser):

@@ -74,6 +74,7 @@ NEW_RECORDING = "zeCommandListCreate"  # its detail is what `handle_of` is for a
 RELEASE_QUEUE = "zeCommandListDestroy"
 GATE_MARKERS = 1  # markers that a gate makes for itself, to know when it may be used again
 POLLS = True  # whether the driver reports that a queue is done, without a marker
+FINISH_IS_POLL = False
 DONE = 0  # the status of an event that is done
 FAILURE = 0x7FFFFFFE, "ZE_RESULT_ERROR_UNKNOWN"  # an error that any call may return
 EVENT_FAILURE = FAILURE[1]  # its name when the query of an event fails

@@ -66,6 +66,7 @@ NEW_RECORDING = None
 RELEASE_QUEUE = "ReleaseQueue"
 GATE_MARKERS = 0
 POLLS = True
+FINISH_IS_POLL = False
 DONE = 0  # the detail of a query of an event that is done
 FAILURE = 5, operations.ERRORS[5]
 EVENT_FAILURE = FAILURE[1]

@@ -61,6 +61,7 @@ NEW_RECORDING = None  # there is none
 RELEASE_QUEUE = "clReleaseCommandQueue"
 GATE_MARKERS = 0  # markers that a gate makes for itself
 POLLS = False  # whether the driver reports that a queue is done, without a marker
+FINISH_IS_POLL = False
 DONE = 0  # the status of an event that is done
 FAILURE = -36, "CL_INVALID_COMMAND_QUEUE"  # an error that any call may return
 EVENT_FAILURE = FAILURE[1]  # its name when the query of an event fails

@@ -387,6 +387,7 @@ NEW_RECORDING = None
 RELEASE_QUEUE = "DPCTLQueue_Delete"
 GATE_MARKERS = 0  # markers that a gate makes for itself
 POLLS = False  # whether the driver reports that a queue is done, without a marker
+FINISH_IS_POLL = False
 DONE = 0  # the status of an event that is done
 FAILURE = FAILED, NO_REASON  # an error that any call may return
 EVENT_FAILURE = NO_REASON  # its name when the query of an event fails

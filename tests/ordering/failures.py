@@ -22,6 +22,12 @@ from .mixed_program import MixedProgram
 ONE_IN = (5, 15, 50, 200)  # calls of a function, of which one fails
 # Of drivers whose observer counts only events: what makes an object, and what ends it.
 LIVES = {
+    "cuda": (
+        (("cuMemAllocFromPoolAsync",), ("cuMemFreeAsync",)),
+        (("cuStreamCreateWithPriority",), ("cuStreamDestroy_v2",)),
+        (("cuGraphCreate",), ("cuGraphDestroy",)),
+        (("cuGraphInstantiateWithFlags",), ("cuGraphExecDestroy",)),
+    ),
     "opencl": (
         (("clSVMAlloc",), ("clSVMFree",)),
         (("clCreateBuffer", "clCreateSubBuffer", "clRetainMemObject"), ("clReleaseMemObject",)),

@@ -198,8 +198,8 @@ def test_a_close_asks_another_devices_queue_once_however_much_waits_for_it(devic
     mine, other = (ps.Device(device.name) for _ in range(2))
     with mine, other:
         queue, buffer = mine.queue(blocking=False), mine.empty(64, "u4")
-        gate = hold(queue)
         fill = mine.program("kernel void fill(global uint *x) { x[get_global_id(0)] = 1; }")["fill"]
+        gate = hold(queue)
         bound = [fill.bind(queue, 4, 16, buffer) for _ in range(300)]
         for launch_again in bound:
             launch_again()

@@ -1,4 +1,4 @@
-"""The operations of `forebay.core.driver` over a model that executes nothing: see model.hpp.
+"""The operations of `forebay.core.driver` over a model that executes nothing: see ../model.hpp.
 
 Memory that runs out for the model itself ends the process; nothing else fails but what forebay should never ask for.
 """
@@ -15,7 +15,7 @@ from forebay.core.driver cimport (
 
 from forebay.core.errors import DriverError, OutOfMemoryError
 
-cdef extern from "tests/drivers/nothing/model.hpp" namespace "forebay_nothing" nogil:
+cdef extern from "tests/drivers/model.hpp" namespace "forebay_model" nogil:
     cdef cppclass Kernel:
         vector[cbool] set
 

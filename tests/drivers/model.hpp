@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace forebay_nothing {
+namespace forebay_model {
 
 typedef void (*Wake)(void *);
 typedef int (*Interrupted)();

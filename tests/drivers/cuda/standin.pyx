@@ -1,0 +1,19 @@
+"""CUDA's driver without a GPU: this file is the library that forebay loads in its place; see standin.hpp."""
+
+from libc.stdint cimport uint64_t
+
+cdef extern from "tests/drivers/cuda/standin.hpp" namespace "forebay_standin" nogil:
+    cdef struct Counts:
+        size_t streams, events, modules, graphs, executables, blocks, words
+        uint64_t faults
+
+    Counts counts()
+
+PATH: str = __file__
+
+
+def there_are() -> dict[str, int]:
+    """How many objects the driver has of each kind, how many words streams wait for, and how many calls it refused
+    because they were wrong.
+    """
+    return counts()
