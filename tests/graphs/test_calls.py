@@ -11,6 +11,7 @@ from tests.helpers.observer import observe, watch
 
 from .conftest import SIZE, made, steps
 
+pytestmark = pytest.mark.needs("graphs in lanes")
 REPLAYED_BY_ONE_CALL = select().backend == "level_zero"
 OF_FILL = {"clGetCommandQueueInfo", "clSetKernelArg", "clSetKernelArgSVMPointer"}  # by a kernel, before its launch
 
