@@ -433,9 +433,9 @@ class DriverDevice(ABC):
         """DLPack's device of memory of this kind; None where other packages have no such memory."""
         return None
 
-    def adopt_stream(self, stream: int) -> int:
-        """Handle for the table of a stream of other packages, in DLPack's numbering; the caller gives it to
-        `release_queue` of driver.pxd. Only where `dlpack_device` is not None. Raises `InvalidArgumentError`.
+    def order_stream(self, stream: int, native: Any) -> None:
+        """Let what a stream of another package, in DLPack's numbering, gets from now on come after what a queue of this
+        device has got. Only where `dlpack_device` is not None. Does not block. Raises `InvalidArgumentError`.
         """
         raise NotSupportedError(f"no other package has streams of {self.info.name}")
 

@@ -610,10 +610,11 @@ cdef class Device:
 
     def _order_stream(self, stream: int, Buffer buffer) -> None:
         """Let a stream of another package come after all uses of a buffer that are submitted."""
-        cdef Queue queue = self._adopt(None, self.driver.adopt_stream(stream), False, False)
+        cdef Queue queue = self.queue(blocking=False, timing=False)
         try:
             queue._come_after_uses(buffer)
             queue.record()  # the command that carries the waits
+            self.driver.order_stream(stream, queue.native)
         finally:
             queue.close()
 

@@ -345,7 +345,8 @@ cdef class Buffer:
 
         Memory of a device of CUDA goes to CuPy, PyTorch and others that are on CUDA: what they do on `stream` from now
         on comes after the uses of the memory that were submitted by now, and nothing blocks. `stream` is DLPack's: 1
-        and None for the legacy default stream, 2 for the thread's, -1 for none, or a handle.
+        for the legacy default stream, 2 for the thread's, -1 for none, or a handle. Who gives none, as NumPy, is
+        taken for the host.
 
         Of other memory it blocks until these uses are done, because memory of the host has no stream in DLPack. Later
         commands are not ordered with what the other package does.
@@ -358,9 +359,9 @@ cdef class Buffer:
         """
         self._check_open()
         place = self._dlpack_place()
-        if place is not None and not copy and dl_device in (None, place):
+        if place is not None and stream is not None and not copy and dl_device in (None, place):
             if stream != -1:
-                self.device._order_stream(1 if stream is None else stream, self)
+                self.device._order_stream(stream, self)
             expose(self.allocation)  # for good, as forebay cannot know when the other use ends
             memory = hold_memory(self.allocation)
             memory.reusable = 0

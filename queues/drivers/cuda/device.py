@@ -190,12 +190,11 @@ class CudaDevice(DriverDevice):
         """As `DriverDevice.dlpack_device`. What the host reads in place goes to it in place."""
         return (ON_CUDA, self.native.ordinal) if usm_type == "device" else None
 
-    def adopt_stream(self, stream: int) -> int:
-        """As `DriverDevice.adopt_stream`."""
+    def order_stream(self, stream: int, native: int) -> None:
+        """As `DriverDevice.order_stream`."""
         if not isinstance(stream, int) or stream <= 0:
             raise errors.InvalidArgumentError(f"a stream of DLPack is a handle, or 1 or 2, not {stream!r}")
-        handle: int = self.handle.adopt_queue(stream)
-        return handle
+        self.handle.order(stream, native)
 
     # -- programs
 
