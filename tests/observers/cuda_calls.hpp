@@ -164,7 +164,7 @@ template <int function, class R, class... A> struct Wrapper {
                     seen.event = task.serial;
                 } else {
                     seen.event = s.new_event(handle);
-                    if (task.kind != Task::WAIT) s.references[seen.event] = 1;  // a wait's own ends with it
+                    s.references[seen.event] = 1;
                 }
                 if (task.kept) {  // both are one command
                     task.command.event = seen.event;
