@@ -45,8 +45,8 @@ NEEDS = {
     "no more memory than the host": lambda info: info.memory <= host_memory(),
     "two devices": lambda info: len(hip.devices.infos()) > 1,
     "two drivers": lambda info: any(other.usable and other.backend != info.backend for other in devices()),
-    # NVIDIA's driver refuses to launch with a null pointer for a parameter that had an address before (580).
-    "null pointers after others": lambda info: info.platform != "NVIDIA CUDA",
+    # NVIDIA's OpenCL refuses to launch with a null pointer for a parameter that had an address before (580).
+    "null pointers after others": lambda info: info.backend != "opencl" or info.platform != "NVIDIA CUDA",
     "doubles": lambda info: limits(info).doubles,
     "halves": lambda info: limits(info).halves,
     "images": lambda info: limits(info).images,
