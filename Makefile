@@ -15,11 +15,12 @@ export PATH := $(abspath $(BIN)):$(PATH)
 
 .NOTPARALLEL:
 .SECONDARY:
-.PHONY: help demo test test-levelzero test-sycl test-on-sycl test-repeat check bench docs wheels clean
+.PHONY: help demo test test-cuda test-levelzero test-sycl test-on-sycl test-repeat check bench docs wheels clean
 
 help:
 	@echo "make demo            process a photograph on several queues, and write demo.png"
 	@echo "make test            run the tests; ARGS='-k name' goes to pytest"
+	@echo "make test-cuda       run them all on an NVIDIA GPU over CUDA's driver"
 	@echo "make test-levelzero  run them on Intel's Level Zero driver without a GPU, most under its validation layer"
 	@echo "make test-sycl       run the device tests on SYCL, in a separate environment with dpctl (1.7 GB)"
 	@echo "make test-repeat     run the tests N=10 times in varying order on a busy processor; ON=levelzero: there"
@@ -35,6 +36,11 @@ demo: $(VENV)/with-cpu,demo $(VENV)/built
 test: $(VENV)/with-cpu,test $(VENV)/observers
 	@$(BIN)/python -m forebay default
 	@$(BIN)/python -m pytest $(ARGS)
+
+# Without a GPU `make test` has tests/drivers/cuda, where another driver stands in: it shows the order, and no results.
+test-cuda: $(VENV)/with-cpu,test,cuda $(VENV)/observers
+	@FOREBAY_DEVICE=cuda $(BIN)/python -m forebay default
+	@FOREBAY_DEVICE=cuda $(BIN)/python -m pytest $(ARGS)
 
 # Intel's driver with null hardware: it compiles, encodes and submits, but executes nothing. The first run fetches 75 MB
 # of Debian packages into the user's cache; later runs need no network. If the fetch fails, it prints why and fails.

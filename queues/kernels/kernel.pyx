@@ -252,6 +252,8 @@ cdef class Kernel:
                 if leaf.name == name:
                     raise InvalidArgumentError(
                         f"kernel {self.name!r}: {name!r} cannot be scratch, the size of other scratch is {declared!r}")
+        if not all([isinstance(leaf, Argument) for leaf in size.leaves()]):
+            _ = self.device._reductions  # built now: CUDA builds nothing while a gate is closed
         self.scratch_ids[name] = self.identities.of(self.name, index + 1)
         self.left_out[index] = True
         self.plain = False

@@ -16,7 +16,7 @@ from tests.ordering.happens_before import Recorded
 
 from .test_lanes import ancestors
 
-pytestmark = pytest.mark.needs("graphs in lanes")
+pytestmark = pytest.mark.needs("graphs cut into lanes")
 RECORDS = select().backend == "level_zero"  # several commands become one call
 
 

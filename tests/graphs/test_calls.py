@@ -11,8 +11,7 @@ from tests.helpers.observer import observe, watch
 
 from .conftest import SIZE, made, steps
 
-pytestmark = pytest.mark.needs("graphs in lanes")
-REPLAYED_BY_ONE_CALL = select().backend == "level_zero"
+REPLAYED_BY_ONE_CALL = select().backend in ("level_zero", "cuda")
 OF_FILL = {"clGetCommandQueueInfo", "clSetKernelArg", "clSetKernelArgSVMPointer"}  # by a kernel, before its launch
 
 
@@ -84,6 +83,7 @@ def test_one_call_where_the_driver_can(calls, graph, queue):
 
 
 @pytest.mark.executes
+@pytest.mark.needs("graphs cut into lanes")
 def test_a_kernel_of_the_graphs_own(calls, graph, queue, kernels, x):
     """A launch of the same kernel on a queue uses another kernel object, whose arguments may change."""
     executable = graph.instantiate()
@@ -97,6 +97,7 @@ def test_a_kernel_of_the_graphs_own(calls, graph, queue, kernels, x):
     assert len(replayed) == 7 + (calls.name_of("FILL") == calls.driver.LAUNCH)  # the kernel that fills
 
 
+@pytest.mark.needs("graphs cut into lanes")
 def test_equal_launches_share_a_kernel_object(device, calls, kernels, x, queue):
     graph, last = device.graph(), ()
     for k in (1, 2, 1, 2, 1, 1):
@@ -294,7 +295,7 @@ def test_host_functions_of_a_launch_that_failed_are_let_go(device, calls, kernel
 @pytest.mark.parametrize(
     "name",
     [
-        "ARGUMENT",
+        pytest.param("ARGUMENT", marks=pytest.mark.needs("arguments set by calls")),
         *(
             pytest.param(name, marks=pytest.mark.needs("Level Zero"))
             for name in ("LAUNCH", "zeCommandListCreate", "zeCommandListClose")
@@ -311,6 +312,7 @@ def test_instantiation_that_fails(calls, graph, queue, works, name):
     works(queue)
 
 
+@pytest.mark.needs("arguments set by calls")
 def test_an_update_that_fails(calls, graph, queue, works):
     executable = graph.instantiate()
     calls.fail(calls.driver.ARGUMENT, calls.driver.FAILURE[0], 2)

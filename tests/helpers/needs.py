@@ -26,10 +26,10 @@ NEEDS = {
     "queues made by forebay": lambda info: info.backend != "opencl",
     # CUDA has no kernel objects: forebay keeps the arguments itself until a launch.
     "arguments set by calls": lambda info: info.backend != "cuda",
+    # On CUDA a graph without host functions is one graph of the driver's, branches included.
+    "graphs cut into lanes": lambda info: info.backend != "cuda",
     # Level Zero's own; for OpenCL the tests have some
-    "recordings that change": lambda info: info.backend in ("cuda", "level_zero", "opencl"),
-    # Over CUDA a graph is one recording with branches: tests/graphs/test_branching.py and tests/drivers/cuda.
-    "graphs in lanes": lambda info: info.backend != "cuda",
+    "recordings that change": lambda info: info.backend in ("level_zero", "opencl"),
     "null hardware": lambda info: null_levelzero.inside(),
     # For whole programs that only show what they have computed.
     "real hardware": lambda info: not null_levelzero.inside(),
@@ -45,7 +45,7 @@ NEEDS = {
     "no more memory than the host": lambda info: info.memory <= host_memory(),
     "two devices": lambda info: len(hip.devices.infos()) > 1,
     "two drivers": lambda info: any(other.usable and other.backend != info.backend for other in devices()),
-    # NVIDIA's driver refuses to launch with a null pointer for a parameter that had an address before (580).
+    # NVIDIA's OpenCL refuses to launch with a null pointer for a parameter that had an address before (580).
     "null pointers after others": lambda info: info.backend != "opencl" or info.platform != "NVIDIA CUDA",
     "doubles": lambda info: limits(info).doubles,
     "halves": lambda info: limits(info).halves,

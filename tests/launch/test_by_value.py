@@ -296,7 +296,7 @@ def test_the_kernel_is_dropped_with_a_launch_in_flight(device, make_queue, hold)
     del pressure
 
 
-@pytest.mark.executes
+@pytest.mark.executes(reads="there")
 def test_bytes_of_a_bound_launch_stay_until_they_are_uploaded(device, kernels, out, make_queue, monkeypatch):
     """Also when it is dropped before it was ever called. A gate would not show it: nothing is released meanwhile."""
     staged, stage = [], device.driver.stage

@@ -5,7 +5,7 @@ it is off it costs nothing. It does not see calls that other packages make.
 
 What is recorded is what the driver was asked for. Only what belongs together is put together, as other drivers have it
 in one call: what a stream waits for is recorded with the command that follows, or as a call of its own name where none
-does; a copy and the event behind it are one command; and a wait of the host is one call, however often it asks. Making
+does; a copy and the event behind it are one command; and a wait of the host is one call, however it asks. Making
 a gate, opening it, setting an argument and releasing a kernel object are no calls of the driver, and cannot fail.
 """
 
@@ -61,6 +61,9 @@ KINDS = {
     "gate": "gate",
     "open": "open",
     "argument": "argument",
+    "cuGraphAddKernelNode_v2": "node",  # its event is the node, and its waits are nodes
+    "cuGraphAddMemcpyNode": "node",
+    "cuGraphAddMemsetNode": "node",
 }
 COMMANDS = ("cuLaunch", "cuMemcpy", "cuMemset", "cuGraphLaunch")
 NEVER_FAIL = ("cuModuleUnload", "cuMemPoolTrimTo", "cuCtxPopCurrent_v2", "cuGetErrorName", "gate", "argument")

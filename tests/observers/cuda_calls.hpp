@@ -92,6 +92,8 @@ template <int function, class R, class... A> struct Wrapper {
     static constexpr bool is_command = begins(name, "Launch") || begins(name, "Memcpy") || begins(name, "Memset")
         || function == CALL_EventRecord || function == CALL_StreamWaitValue32_v2 || function == CALL_GraphLaunch;
 
+    static constexpr bool is_node = begins(name, "GraphAdd");
+
     static R call(A... args) {
         State& s = state();
         auto all = std::make_tuple(args...);
@@ -101,8 +103,18 @@ template <int function, class R, class... A> struct Wrapper {
         if constexpr (sizeof...(A) > 0) seen.object = word(std::get<place_of(function)>(all));
         if constexpr (sizeof...(A) > 1) seen.detail = (int64_t) word(std::get<1>(all));
         if constexpr (function == CALL_LaunchKernel) seen.kernel = word(std::get<0>(all));
+        if (task.kind == Task::WAIT) {  // it asks again and again, and may have a private stream wait
+            {
+                std::lock_guard<std::mutex> guard(s.lock);
+                seen.injected = s.fails_at_random(function, code);
+                if (seen.injected) {
+                    seen.status = code;
+                    s.log.push_back(seen);
+                }
+            }
+            return seen.injected ? (R) code : original(args...);
+        }
         if constexpr (function == CALL_EventQuery) {
-            if (task.kind == Task::WAIT) return original(args...);
             if (task.kind == Task::HOLD) {  // whether an old gate may be used again
                 R result = original(args...);
                 std::lock_guard<std::mutex> guard(s.lock);
@@ -138,6 +150,13 @@ template <int function, class R, class... A> struct Wrapper {
                     s.close_word(word(std::get<1>(all)), task.handle_of(*task.gate));
                 }
             }
+            if constexpr (is_node) {  // of a graph; what it comes after are other nodes
+                seen.event = s.new_event(word(*std::get<0>(all)));
+                for (size_t i = 0; i < std::get<3>(all); i++)
+                    seen.waits.push_back(s.serial_of(word(std::get<2>(all)[i])));
+            }
+            if constexpr (function == CALL_GraphExecKernelNodeSetParams_v2)
+                seen.event = s.serial_of(word(std::get<1>(all)));
             if constexpr (function == CALL_EventRecord) {
                 uintptr_t handle = word(std::get<0>(all));
                 seen.detail = 1;  // the host can ask all events
@@ -145,7 +164,7 @@ template <int function, class R, class... A> struct Wrapper {
                     seen.event = task.serial;
                 } else {
                     seen.event = s.new_event(handle);
-                    if (task.kind != Task::WAIT) s.references[seen.event] = 1;  // a wait's own ends with it
+                    s.references[seen.event] = 1;
                 }
                 if (task.kept) {  // both are one command
                     task.command.event = seen.event;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ class CudaDevice(DriverDevice):
         self.table: int = operations.table_address()
         self.priorities: tuple[int, ...] = self.handle.priorities
         self.keeps_gil_below = self._room()
-        self._staging = StagingPool(self._host_memory)
+        self._staging = StagingPool(partial(CuMemory, self.handle, usm_type="host"))
 
     @staticmethod
     def load() -> None:
@@ -142,9 +143,6 @@ class CudaDevice(DriverDevice):
         except errors.OutOfMemoryError as error:
             raise errors.OutOfMemoryError(f"pinned host memory: {error}") from None
         return memory.address, memory
-
-    def _host_memory(self, nbytes: int) -> CuMemory:
-        return self.allocate(nbytes, "host")
 
     def stage(self, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Pinned host memory, from a pool."""

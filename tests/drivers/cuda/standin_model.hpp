@@ -1,0 +1,292 @@
+// What CUDA's driver has, without a GPU, over the model of ../model.hpp: it orders what it is given and executes nothing.
+//
+// As measured on a GPU: a stream looks at the word that it waits for when it gets there; a host function is called by a
+// thread of the driver, and the stream waits for its return; a module is loaded and unloaded when nothing runs, so never
+// while a stream waits; nodes of graphs are added and changed with a context current.
+
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <sys/mman.h>
+
+#include "queues/drivers/cuda/calls.hpp"
+#include "tests/drivers/model.hpp"
+
+namespace forebay_standin {
+
+using namespace forebay_cuda;
+using namespace forebay_model;
+
+enum : Result {
+    OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_IMAGE = 200, INVALID_CONTEXT = 201,
+    INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600
+};
+
+constexpr size_t MEMORY = size_t(8) << 30;
+constexpr size_t HOST = size_t(64) << 30;  // what it pins at most
+constexpr size_t LARGE = 1 << 16;  // bytes of an allocation that is mapped
+constexpr size_t ALIGNMENT = 512;
+constexpr int32_t DEVICES = 1;
+
+struct Module {
+    std::map<std::string, size_t> kernels;  // the number of parameters
+    std::map<std::string, uint64_t> variables;
+    std::map<std::string, void *> functions;  // those that were asked for
+};
+struct Function { Module *module; size_t parameters; };
+struct Pool { uint32_t allocation; };
+struct Block { size_t nbytes; bool on_device; };
+struct Word { volatile uint32_t *address; uint32_t value; Link before, closed; };
+struct HostCall { void (*function)(void *); void *data; Link returned; };
+struct GraphNode { Function *function; bool is_kernel; };
+struct Graph { std::vector<GraphNode *> nodes; };
+struct Executable { std::set<GraphNode *> nodes; Link last; };
+
+// Guarded by the model's lock, like the model.
+struct Driver {
+    std::vector<Word> words;  // that streams wait for, or will
+    std::deque<HostCall> calls;  // of streams that have got there
+    std::condition_variable changed;  // for the thread
+    bool has_thread = false;
+    std::unordered_set<void *> streams, events, modules, functions, graphs, executables, nodes;
+    std::map<uint64_t, Block> blocks;
+    size_t used = 0, pinned = 0;  // bytes
+    uint64_t faults = 0;  // calls that were refused for what they were given
+};
+
+inline Driver &driver() {
+    static Driver &only = *new Driver();  // never destroyed: threads may still ask while the process ends
+    return only;
+}
+
+inline thread_local std::vector<void *> contexts;  // the current one is the last
+inline char context[DEVICES];  // their handles
+
+inline Result refuse(Result code) {
+    driver().faults++;
+    return code;
+}
+
+// -- with the lock held
+
+inline void note_arrival(void *data) {  // the model's `wake`
+    HostCall *call = static_cast<HostCall *>(data);
+    {
+        std::lock_guard<std::mutex> guard(model().lock);
+        driver().calls.push_back(*call);
+        driver().changed.notify_all();
+    }
+    delete call;
+}
+
+// Streams that wait for words look at them. What arrives at a host function stays in `wakes`.
+inline void look(Wakes &wakes) {
+    std::vector<Word> &words = driver().words;
+    for (size_t i = 0; i < words.size();) {
+        bool there = !words[i].before || words[i].before->done;
+        if (there && *words[i].address == words[i].value) {
+            Link closed = std::move(words[i].closed);
+            words.erase(words.begin() + i);
+            reach(closed, wakes);
+            model().advanced.notify_all();
+            i = 0;  // it may have let another stream get to a word
+        } else {
+            i++;
+        }
+    }
+}
+
+inline void run() {  // the thread of the driver
+    std::unique_lock<std::mutex> guard(model().lock);
+    for (;;) {
+        Wakes wakes;
+        look(wakes);
+        while (!driver().calls.empty()) {
+            HostCall next = driver().calls.front();
+            driver().calls.pop_front();
+            guard.unlock();
+            next.function(next.data);
+            guard.lock();
+            reach(next.returned, wakes);
+            model().advanced.notify_all();
+        }
+        guard.unlock();
+        call(wakes);
+        guard.lock();
+        if (!driver().calls.empty()) continue;
+        if (driver().words.empty()) driver().changed.wait(guard);
+        else driver().changed.wait_for(guard, std::chrono::microseconds(200));
+    }
+}
+
+inline void need_thread() {
+    if (!driver().has_thread) std::thread(run).detach();
+    driver().has_thread = true;
+    driver().changed.notify_all();
+}
+
+// What every call does first: it holds the lock, and streams have looked at their words.
+struct Entered {
+    Wakes wakes;
+    std::unique_lock<std::mutex> guard{model().lock};
+
+    Entered() { look(wakes); }
+    ~Entered() {
+        guard.unlock();
+        call(wakes);
+    }
+};
+
+// 0, 1 and 2 are the default streams of the current context.
+inline Queue *stream_of(void *handle) {
+    static Queue *defaults = new Queue[3];  // never destroyed
+    if (uintptr_t(handle) < 3) return contexts.empty() ? nullptr : &defaults[uintptr_t(handle)];
+    return driver().streams.count(handle) ? static_cast<Queue *>(handle) : nullptr;
+}
+
+inline Result submit_to(Entered &entered, void *stream) {
+    Queue *queue = stream_of(stream);
+    if (!queue) return refuse(INVALID_HANDLE);
+    submit(*queue, 0, nullptr, entered.wakes, nullptr, nullptr);
+    return OK;
+}
+
+inline bool has(uint64_t address, size_t nbytes) {
+    auto after = driver().blocks.upper_bound(address);
+    if (after == driver().blocks.begin()) return false;
+    auto found = std::prev(after);
+    return address + nbytes <= found->first + found->second.nbytes;
+}
+
+inline void *take(size_t nbytes) {
+    void *memory = nullptr;
+    if (nbytes < LARGE) {
+        if (posix_memalign(&memory, ALIGNMENT, nbytes)) return nullptr;
+        return std::memset(memory, 0, nbytes);
+    }
+    memory = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? nullptr : memory;
+}
+
+inline Result allocate(uint64_t *address, size_t nbytes, bool on_device) {
+    size_t &used = on_device ? driver().used : driver().pinned;
+    void *memory = nbytes <= (on_device ? MEMORY : HOST) - used ? take(nbytes) : nullptr;
+    if (!memory) return OUT_OF_MEMORY;
+    used += nbytes;
+    *address = uint64_t(memory);
+    driver().blocks[*address] = {nbytes, on_device};
+    return OK;
+}
+
+inline Result give_back(uint64_t address) {
+    auto found = driver().blocks.find(address);
+    if (found == driver().blocks.end()) return refuse(INVALID_VALUE);
+    Block block = found->second;
+    (block.on_device ? driver().used : driver().pinned) -= block.nbytes;
+    driver().blocks.erase(found);
+    if (block.nbytes < LARGE) std::free((void *) address);
+    else munmap((void *) address, block.nbytes);
+    return OK;
+}
+
+// Blocks until nothing runs. Streams that wait for a word run; a host function may open it.
+inline void wait_until_idle(Entered &entered) {
+    while (!driver().words.empty() || !driver().calls.empty()) {
+        Wakes wakes;
+        std::swap(wakes, entered.wakes);
+        entered.guard.unlock();
+        call(wakes);
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+        entered.guard.lock();
+        look(entered.wakes);
+    }
+}
+
+// -- PTX: what it declares
+
+inline bool is_word(char letter) { return std::isalnum((unsigned char) letter) || std::strchr("_$%", letter); }
+
+inline std::string word_at(const std::string &text, size_t &at) {
+    while (at < text.size() && !is_word(text[at])) at++;
+    size_t begin = at;
+    while (at < text.size() && is_word(text[at])) at++;
+    return text.substr(begin, at - begin);
+}
+
+// `.entry name ( .param …, .param … )`, and `.visible .global .align 4 .b8 name[12]` or `.u32 name`.
+inline bool read(const std::string &text, Module &module) {
+    if (text.find(".version") == std::string::npos || text.find(".target") == std::string::npos) return false;
+    for (size_t at = text.find(".entry"); at != std::string::npos; at = text.find(".entry", at)) {
+        at += 6;
+        std::string name = word_at(text, at);
+        size_t body = text.find_first_of("{;", at), open = text.find('(', at), parameters = 0;
+        if (name.empty() || body == std::string::npos) return false;
+        if (open < body)
+            for (size_t next = open; (next = text.find(".param", next)) < body; next += 6) parameters++;
+        module.kernels[name] = parameters;
+        at = body;
+    }
+    for (size_t at = text.find(".visible .global"); at != std::string::npos; at = text.find(".visible .global", at)) {
+        size_t end = text.find_first_of(";=", at += 16), type = text.rfind('.', end), size = 1;
+        if (end == std::string::npos || type < at) return false;
+        size_t bits = std::strtoul(text.c_str() + type + 2, nullptr, 10);
+        at = type + 1;
+        word_at(text, at);
+        std::string name = word_at(text, at);
+        size_t bracket = text.find('[', at);
+        if (bracket < end) size = std::strtoul(text.c_str() + bracket + 1, nullptr, 10);
+        if (allocate(&module.variables[name], std::max<size_t>(bits / 8, 1) * size, true)) return false;
+        at = end;
+    }
+    return true;
+}
+
+inline bool fits(Function *function, uint32_t x, uint32_t y, uint32_t z, uint32_t block_x, uint32_t block_y,
+                 uint32_t block_z, void **values) {
+    uint64_t block = uint64_t(block_x) * block_y * block_z;
+    if (!x || !y || !z || !block || block > 1024 || y > 65535 || z > 65535) return false;
+    for (size_t i = 0; i < function->parameters; i++)
+        if (!values || !values[i]) return false;
+    return true;
+}
+
+inline bool fits(const KernelNode *params) {
+    return driver().functions.count(params->function)
+        && fits(static_cast<Function *>(params->function), params->groups[0], params->groups[1], params->groups[2],
+                params->block[0], params->block[1], params->block[2], params->values);
+}
+
+inline Result add(void **made, void *graph, void *const *after, size_t count, Function *function) {
+    if (contexts.empty()) return refuse(INVALID_CONTEXT);
+    if (!driver().graphs.count(graph)) return refuse(INVALID_HANDLE);
+    std::vector<GraphNode *> &nodes = static_cast<Graph *>(graph)->nodes;
+    for (size_t i = 0; i < count; i++)
+        if (std::find(nodes.begin(), nodes.end(), after[i]) == nodes.end()) return refuse(INVALID_VALUE);
+    nodes.push_back(new GraphNode{function, function != nullptr});
+    *made = nodes.back();
+    return OK;
+}
+
+// -- for the tests
+
+struct Counts { size_t streams, events, modules, graphs, executables, blocks, words; uint64_t faults; };
+
+inline Counts counts() {
+    Entered entered;
+    Driver &d = driver();
+    return {d.streams.size(), d.events.size(), d.modules.size(), d.graphs.size(), d.executables.size(),
+            d.blocks.size(), d.words.size(), d.faults};
+}
+
+}

@@ -1,0 +1,554 @@
+"""The folder of CUDA, judged by its calls where there is no GPU: `standin.hpp` takes the place of the driver.
+
+What this shows: each call has arguments that fit the call, objects that are there, and a context where one is needed;
+what was submitted is in the order that HIP's rules ask for; what must not wait for a closed gate does not; a failure of
+any call leaves nothing behind. What it cannot show: that CUDA's driver agrees with the model, and that a kernel or copy
+computes anything, as none is executed. `make test-cuda` runs the whole suite on a GPU.
+"""
+
+import contextlib
+import gc
+import random
+import re
+import threading
+import time
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import forebay as ps
+from forebay.queues.drivers.cuda.driver import Cuda
+from forebay.queues.drivers.selection import DRIVERS
+from forebay.queues.graphs.lanes import BRANCHES, segments_of
+from tests.graphs.test_branch_calls import graphs
+from tests.graphs.test_lanes import ancestors
+from tests.helpers import processes
+from tests.helpers.observer import observe
+from tests.observers import cuda as observer
+from tests.ordering import failures, mixed, program
+from tests.ordering.happens_before import OrderError
+from tests.ordering.test_programs import OPERATIONS, QUEUES, Player
+
+from . import standin, standing_in
+
+pytestmark = [
+    pytest.mark.needs("no chosen device", "no validation layer"),
+    pytest.mark.skipif(bool(DRIVERS["cuda"].discover()), reason="the table has the functions of a real driver"),
+]
+SECONDS = 60
+
+
+@pytest.fixture(scope="module", autouse=True)
+def known():
+    """In this module CUDA is the stand-in."""
+    patches = standing_in.begin()
+    with mock.patch.dict(DRIVERS, cuda=Cuda()):
+        observer.watch()
+        yield
+    for patch in patches:
+        patch.stop()
+
+
+@pytest.fixture(autouse=True)
+def meant(known):
+    """No test calls the driver wrongly, but for what it appends here. Failures that are planned do not reach it."""
+    before, meant = standin.there_are()["faults"], []
+    yield meant
+    assert standin.there_are()["faults"] == before + len(meant)
+
+
+@pytest.fixture(scope="module")
+def device(known):
+    with ps.Device("cuda", private=True) as device:
+        yield device
+
+
+@pytest.fixture(scope="module")
+def kernels(device):
+    return device.program(program.SOURCE)
+
+
+@pytest.fixture
+def calls(device, kernels):
+    device.finish()
+    with observe(device) as calls:
+        yield calls
+    device.finish()
+
+
+@pytest.fixture
+def results_are_not_compared(monkeypatch):
+    for module in (program, mixed, failures):
+        monkeypatch.setattr(module, "EXECUTES", False)
+
+
+def in_a_thread(function):
+    """Start a thread, which ends with the process at the latest. Returns what waits for it and says if it has ended."""
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+
+    def ended(seconds=SECONDS):
+        thread.join(seconds)
+        return not thread.is_alive()
+
+    return ended
+
+
+# -- what it is
+
+
+def test_it_is_listed_and_selected(device):
+    info = next(info for info in ps.devices() if info.backend == "cuda")
+    assert (info.name, info.description, info.usable) == ("cuda:gpu:0", "Stand-in", True)
+    assert device.name == ps.Device("cuda:gpu:0").name == "cuda:gpu:0"
+
+
+def test_it_accepts_commands_and_memory_does_not_change(device, kernels):
+    queue, buffer = device.queue(blocking=False), device.zeros(64, "u4", usm_type="shared")
+    queue.fill(buffer, 7)
+    queue.launch(kernels["advance"], 4, 16, buffer, 1)
+    queue.finish()
+    assert queue.empty
+    assert not np.from_dlpack(buffer).any()
+
+
+def test_what_it_refuses_is_counted(device, kernels, meant):
+    """So the other tests see a wrong call also where forebay says nothing."""
+    with pytest.raises(ps.DriverError, match="cuLaunchKernel failed: CUDA_ERROR_INVALID_VALUE"):
+        device.null_queue.launch(kernels["advance"], (1, 1 << 20), 1, device.empty(64, "u4"), 1)
+    meant.append("too many groups in y")
+
+
+def test_nothing_is_done_behind_a_closed_gate(device, kernels):
+    first, second, free = (device.queue(blocking=False) for _ in range(3))
+    buffer, ran = device.empty(64, "u4"), []
+    gate = first._gate()
+    first.launch(kernels["advance"], 4, 16, buffer, 1)
+    event = first.record()
+    second.wait(event)
+    second.host(lambda: ran.append("host"))
+    free.launch(kernels["advance"], 4, 16, buffer, 1)
+    free.finish()
+    assert not event.done
+    assert not first.query()
+    assert not second.query()
+    with pytest.raises(ps.TimeoutError):
+        second.finish(timeout=0)
+    assert not ran
+    ended = in_a_thread(gate.open)
+    second.finish()
+    assert ended()
+    assert event.done
+    assert ran == ["host"]
+    assert first.query()
+
+
+def test_the_null_queue_comes_after_blocking_ones_and_before(device, kernels):
+    before, after, buffer = device.queue(), device.queue(), device.empty(64, "u4")
+    gate = before._gate()
+    device.null_queue.launch(kernels["advance"], 4, 16, buffer, 1)
+    after.launch(kernels["advance"], 4, 16, buffer, 1)
+    assert not device.null_queue.query()
+    assert not after.query()
+    gate.open()
+    after.finish()
+    assert device.null_queue.query()
+
+
+def test_time_goes_on_from_one_event_to_the_next(device):
+    queue = device.queue(timing=True)
+    first, second = queue.record(timing=True), queue.record(timing=True)
+    queue.finish()
+    assert second - first >= 0
+
+
+def test_another_device_waits_for_an_event(device):
+    with ps.Device("cuda", private=True) as other:
+        first, second = device.queue(blocking=False), other.queue(blocking=False)
+        gate = first._gate()
+        second.wait(first.record())
+        second.fill(other.empty(4, "u4"), 1)
+        assert not second.query()
+        gate.open()
+        second.finish()
+
+
+# -- what waits for a gate, and what must not
+
+
+def test_a_program_is_built_when_no_gate_is_closed(device, kernels):
+    """The driver would wait for the gate, and let no other thread launch. Whoever opens it is not kept from that."""
+    queue, buffer, built = device.queue(blocking=False), device.empty(64, "u4"), []
+    gate = queue._gate()
+    queue.launch(kernels["advance"], 4, 16, buffer, 1)
+    ended = in_a_thread(lambda: built.append(device.program("kernel void other(global int *x) {}")["other"]))
+    time.sleep(0.05)
+    assert not built
+    other = device.queue(blocking=False)
+    second = other._gate()  # gates, launches and host functions go on
+    second.open()
+    other.launch(kernels["advance"], 4, 16, buffer, 1)
+    other.host(lambda: None)
+    other.finish()
+    assert not built
+    gate.open()
+    assert ended()
+    device.null_queue.launch(built[0], 1, 1, buffer)
+    device.finish()
+
+
+def test_a_program_that_ends_while_a_gate_is_closed_is_unloaded_later(device):
+    """Unloading would wait for the gate, too, so it is left to who loads the next one."""
+    source = "kernel void passing(global int *x) {}"
+    device.program(source)
+    before = standin.there_are()["modules"]
+    for _ in range(10):
+        passing = [device.program(source)]
+        gate = device.queue(blocking=False)._gate()
+        ended = in_a_thread(passing.clear)
+        assert ended()
+        gc.collect()
+        gate.open()
+        device.finish()
+    assert standin.there_are()["modules"] <= before + 1
+
+
+def test_closing_waits_for_what_was_submitted_and_gives_everything_back(known):
+    device = ps.Device("cuda", private=True)
+    device.program(program.SOURCE)
+    device.close()
+    gc.collect()
+    before = standin.there_are()
+    device = ps.Device("cuda", private=True)
+    kernels, queue, buffer = device.program(program.SOURCE), device.queue(), device.zeros(1 << 20, "u4")
+    gate = queue._gate()
+    queue.launch(kernels["advance"], 4, 16, buffer, 1)
+    graph = device.graph()
+    graph.add_kernel(kernels["advance"], 4, 16, buffer, 1)
+    graph.launch(queue)
+    queue.copy(buffer, bytes(buffer.nbytes))
+    timer = threading.Timer(0.05, gate.open)
+    timer.start()
+    device.close()
+    timer.join()
+    del kernels, queue, buffer, graph, gate, device
+    gc.collect()
+    now = standin.there_are()
+    for what in ("streams", "graphs", "executables", "words"):
+        assert now[what] <= before[what], what
+    assert now["blocks"] <= before["blocks"] + 1  # a page of words
+
+
+# -- what does not grow
+
+
+def test_a_hundred_thousand_turns_take_no_more_of_anything(device, kernels):
+    queues, buffer = [device.queue(blocking=False) for _ in range(3)], device.empty(64, "u4")
+
+    def turns(count):
+        for k in range(count):
+            one, other = queues[k % 3], queues[(k + 1) % 3]
+            one.launch(kernels["advance"], 4, 16, buffer, k)
+            other.wait(one)
+            if k % 10 == 0:
+                gate = other._gate()
+                other.launch(kernels["advance"], 4, 16, buffer, k)
+                gate.open()
+            if k % 1000 == 0:
+                device.finish()
+
+    turns(3000)
+    before = standin.there_are()
+    turns(100_000)
+    device.finish()
+    now = standin.there_are()
+    assert now["events"] <= before["events"] + 8
+    assert now["blocks"] == before["blocks"]
+    assert now["words"] == 0
+
+
+def test_a_graph_that_changes_again_and_again_has_the_same_nodes(device, kernels, calls):
+    x, graph, queue = device.zeros(64, "u4"), device.graph(), device.queue(blocking=False)
+    nodes = [graph.add_kernel(kernels["advance"], 4, 16, x, k) for k in range(5)]
+    executable = graph.instantiate()
+    executable.launch(queue)
+    before, first = standin.there_are(), len(calls)
+    for k in range(1000):
+        executable.set_kernel(nodes[k % 5], kernels["advance"], 4, 16, x, 7 + k)
+        executable.launch(queue)
+    counts = calls.counts(first)
+    assert counts["cuGraphLaunch"] == 1000
+    assert counts["cuGraphExecKernelNodeSetParams_v2"] == 999  # at the first change it is recorded so that it can be
+    now = standin.there_are()
+    assert now["graphs"] == now["executables"] <= before["graphs"] + 1
+    queue.finish()
+
+
+# -- graphs
+
+
+@settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(graphs())
+def test_nodes_come_after_what_they_depend_on_and_nothing_else(device, kernels, calls, drawn):
+    dependencies, kinds = drawn
+    x, y, graph = device.zeros(64, "u4"), device.zeros(64, "u4"), device.graph()
+    for k, (earlier, kind) in enumerate(zip(dependencies, kinds, strict=True)):
+        after = [graph.nodes[i] for i in earlier]
+        if kind == "kernel":
+            graph.add_kernel(kernels["advance"], 4, 16, x, k, after=after)
+        elif kind == "fill":
+            graph.add_fill(x, k, after=after)
+        elif kind == "copy":
+            graph.add_copy(x, y, after=after)
+        else:
+            graph.add_empty(after=after)
+    acts = [kind != "empty" for kind in kinds]
+    first = len(calls)
+    executable = graph.instantiate()
+    order = [node for segment in segments_of(dependencies, acts, BRANCHES) for node in segment.nodes]
+    added = [call for call in calls.since(first) if calls.kind(call) == "node"]
+    assert len(added) == (len(order) if len(order) > 1 else 0)  # one command is submitted as it is
+    node_of = {call.event: node for call, node in zip(added, order, strict=False)}
+    before = {}
+    for call in added:
+        before[call.event] = set(call.waits).union(*(before[each] for each in call.waits))
+    for event, node in node_of.items():
+        assert {node_of[each] for each in before[event]} == ancestors(dependencies)[node] & set(order)
+    first = len(calls)
+    executable.launch(device.null_queue)
+    assert calls.kinds(first)["command"] == any(acts)
+
+
+def test_host_functions_cut_a_graph_and_are_called(device, kernels, calls):
+    graph, ran, x = device.graph(), [], device.zeros(64, "u4")
+    first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
+    host = graph.add_host(lambda: ran.append(1), after=first)
+    graph.add_kernel(kernels["advance"], 4, 16, x, 2, after=host)
+    executable = graph.instantiate()
+    for _ in range(10):
+        executable.launch(device.null_queue)
+    device.finish()
+    assert ran == [1] * 10
+    assert calls.count("cuLaunchHostFunc") == calls.count("open") == 10
+
+
+def test_a_step_that_repeats_is_one_launch_of_a_graph(device, kernels, calls):
+    queue, x = device.queue(blocking=False), device.zeros(64, "u4")
+    step = queue.step()
+    for k in range(20):
+        first = len(calls)
+        with step:
+            for i in range(10):
+                queue.launch(kernels["advance"], 4, 16, x, i * k)
+    names = calls.counts(first)
+    assert names["cuGraphLaunch"] == 1
+    assert names["cuLaunchKernel"] == 0
+    queue.finish()
+
+
+# -- judged
+
+
+def play(device, kernels, seed):
+    """A random program; the checker compares each of its commands with HIP's rules, by the calls of the driver."""
+    draw = random.Random(seed)
+    with program.program_on(device, kernels) as checked:
+        player = Player(checked)
+        for _ in range(60):
+            player.play(draw.choice(OPERATIONS), draw.randrange(len(QUEUES)), draw.randrange(6), draw.random() < 0.5)
+        checked.finish_device()
+
+
+def found_in(device, kernels, seeds):
+    """What the checker says of the random programs of these seeds, which is nothing of most."""
+    found = []
+    for seed in seeds:
+        try:
+            play(device, kernels, seed)
+        except OrderError as error:
+            found.append(str(error))
+    return found
+
+
+@pytest.fixture
+def lie(results_are_not_compared):
+    """``lie(waits=True)``, ``lie(gates=True)``: until the test ends, the folder is no good."""
+    yield observer.lie
+    observer.lie()
+
+
+def test_random_programs_are_in_the_order_of_the_rules(device, kernels, results_are_not_compared):
+    assert found_in(device, kernels, range(40)) == []
+
+
+def test_the_checker_finds_a_folder_that_launches_without_waits(device, kernels, lie):
+    lie(waits=True)
+    found = found_in(device, kernels, range(40))
+    assert len(found) > 10
+    assert any("is not ordered after" in each for each in found)
+
+
+def test_the_checker_finds_a_folder_whose_gates_do_not_hold(device, kernels, lie):
+    lie(gates=True)
+    found = found_in(device, kernels, range(40))
+    assert len(found) > 5
+    assert all("while their gates are closed" in each for each in found)
+
+
+def test_programs_with_everything_in_the_mix(results_are_not_compared):
+    with mixed.Bench("cuda", watched=True) as bench:
+        for seed in range(20):
+            bench.run(seed)
+        assert bench.pairs > 1000
+
+
+def test_programs_whose_calls_fail_at_random(results_are_not_compared):
+    with failures.FailingBench("cuda") as bench:
+        for seed in range(40):
+            bench.run(seed)
+        assert bench.failed > 100
+        assert bench.errors > 50
+
+
+# -- failures, each call of each operation in turn
+
+
+def operations_on(device, kernels):
+    """By name: what may be done again and again, also after it failed."""
+    queue, other = device.queue(blocking=False), device.queue(blocking=False)
+    x, y, wide = device.zeros(64, "u4"), device.zeros(64, "u4"), device.zeros(64, "u8")
+    host = bytes(x.nbytes)
+
+    def waiting(command):
+        def run():
+            gate = other._gate()
+            try:
+                other.launch(kernels["advance"], 4, 16, x, 1)
+                queue.wait(other)
+                command()
+            finally:
+                gate.open()
+
+        return run
+
+    def held():
+        queue._gate().open()
+
+    def graph(launches):
+        def run():
+            graph = device.graph()
+            first = graph.add_kernel(kernels["advance"], 4, 16, x, 1)
+            second = graph.add_kernel(kernels["advance"], 4, 16, y, 2)
+            third = graph.add_copy(x, y, after=[first, second])
+            graph.add_fill(wide, 1 << 40, after=third)
+            executable = graph.instantiate()
+            for k in range(launches):
+                executable.launch(queue)
+                executable.set_kernel(first, kernels["advance"], 4, 16, x, 10 + k)
+
+        return run
+
+    return {
+        "launch": waiting(lambda: queue.launch(kernels["advance"], 4, 16, x, 1)),
+        "record": waiting(queue.record),
+        "timed record": waiting(lambda: queue.record(timing=True)),
+        "upload": waiting(lambda: queue.copy(x, host)),
+        "copy": waiting(lambda: queue.copy(x, y)),
+        "fill": waiting(lambda: queue.fill(x, 1)),
+        "wide fill": waiting(lambda: queue.fill(wide, 1 << 40)),
+        "download": lambda: queue.copy(bytearray(x.nbytes), x),
+        "gate": waiting(held),
+        "host function": waiting(lambda: queue.host(int)),
+        "finish": lambda: (queue.launch(kernels["advance"], 4, 16, x, 1), queue.finish()),
+        "finish of many": lambda: ([each.fill(x, 1) for each in (queue, other, device.null_queue)], device.finish()),
+        "graph": graph(1),
+        "changed graph": graph(3),
+        "memory": lambda: device.empty(1 << 16, "u4").close(),
+    }
+
+
+OPERATIONS_THAT_FAIL = (
+    "launch", "record", "timed record", "upload", "copy", "fill", "wide fill", "download", "gate", "host function",
+    "finish", "finish of many", "graph", "changed graph", "memory",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OPERATIONS_THAT_FAIL)
+def test_a_call_that_fails_at_any_place(device, kernels, calls, what):
+    """Nothing is left of it, and the same works again."""
+    operation = operations_on(device, kernels)[what]
+    for _ in range(3):
+        operation()
+        device.finish()
+    first = len(calls)
+    operation()
+    made = {name: count for name, count in calls.counts(first).items() if name not in calls.driver.NEVER_FAIL}
+    device.finish()
+    alive, before = len(calls.events_alive()), standin.there_are()
+    failed = 0
+    for name, count in made.items():
+        if name == calls.driver.OPEN or any(word in name for word in ("Destroy", "Free", "Release")):
+            continue
+        for after in range(count):
+            begun = len(calls)
+            calls.fail(name, calls.driver.FAILURE[0], after)
+            with contextlib.suppress(ps.Error):
+                operation()
+            calls.forgive()
+            failed += sum(call.injected for call in calls.since(begun))
+            with contextlib.suppress(ps.Error):  # what only now is told
+                device.finish()
+            operation()
+            device.finish()
+            gc.collect()
+    assert failed
+    now = standin.there_are()
+    assert len(calls.events_alive()) <= alive + 4
+    assert now["words"] == 0
+    for what in ("streams", "graphs", "executables", "modules"):
+        assert now[what] <= before[what] + 4, what
+    assert now["events"] <= before["events"] + 2 * failed
+
+
+@pytest.mark.threads
+def test_two_threads_hold_build_launch_and_close(device, kernels):
+    errors, stop = [], time.monotonic() + 1
+
+    def work(seed):
+        try:
+            draw = random.Random(seed)
+            while time.monotonic() < stop:
+                queue, buffer = device.queue(blocking=draw.random() < 0.5), device.empty(64, "u4")
+                if draw.random() < 0.3:
+                    name = f"own{draw.randrange(5)}"
+                    queue.launch(device.program(f"kernel void {name}(global uint *x) {{}}")[name], 1, 1, buffer)
+                gate = queue._gate()
+                queue.launch(kernels["advance"], 4, 16, buffer, 1)
+                if draw.random() < 0.5:
+                    queue.host(lambda: None)
+                event = queue.record()
+                gate.open()
+                event.wait()
+                queue.close()
+        except BaseException as error:
+            errors.append(error)
+
+    ended = [in_a_thread(lambda seed=seed: work(seed)) for seed in range(2)]
+    assert all(each() for each in ended)
+    assert not errors
+    device.finish()
+
+
+def test_it_passes_the_tests_of_order_graphs_steps_and_lives():
+    """In a process that knows no other device of CUDA, with results left out and nothing else."""
+    done = processes.python(
+        *("-m", "pytest", "-q", "-p", "tests.drivers.cuda.plugin", "-p", "no:randomly", "-n", "2"),
+        *("tests/ordering", "tests/graphs", "tests/steps"),
+        *("tests/queues/test_closing.py", "tests/queues/test_device_lifetime.py"),
+        FOREBAY_DEVICE="cuda",
+    )
+    assert done.returncode == 0, done.stdout
+    passed = re.search(r"(\d+) passed", done.stdout)
+    assert int(passed[1]) > 600
