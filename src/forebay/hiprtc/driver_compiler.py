@@ -42,6 +42,10 @@ OF_RUNTIME = "channel_descriptor device_functions driver_types hip_common hip_ex
 OF_C = {"cassert": "assert", "cfloat": "float", "climits": "limits", "cstdio": "stdio", "ctime": "time"}
 ALL_STANDARD = ("algorithm", "array", "cmath", "cstdint", "functional", "limits", "tuple", "type_traits", "utility")
 NO_MEMBER = re.compile(r'error: namespace "std" has no member (?:template )?"(\w+)"')
+OF_TEXTURES = re.compile(
+    r'identifier "(?:hip(?:Texture|Surface|Array|Mipmapped|Channel|Resource|Read|Address|Filter|Boundary)\w*'
+    r'|texture\w*)"|"?texture"? is not a template'
+)
 OF_HOST = re.compile(  # which CUDA's library has not
     r"vector|w?string(?!_view)\w*|\w*stream\w*|cout|cerr|clog|cin|endl|fixed|set\w+|flush|(?:unordered_|multi)?(?:map|set)|list|deque"
     r"|queue|stack|j?thread|\w*mutex\w*|lock_guard|\w*_ptr|make_(?:shared|unique)|to_string|sto\w+|random_device|mt19937\w*"
@@ -104,6 +108,7 @@ def _more_headers(folders: tuple[str, ...]) -> dict[str, str]:
     found = {name: f"#pragma once\n#include <{each}.h>\n" for name, each in OF_C.items()}
     for name in STANDARD.split():
         found[name] = f"#pragma once\n#include <cuda/std/{name}>\nnamespace std {{ using namespace ::cuda::std; }}\n"
+    found["rocprim/rocprim.hpp"] = "#pragma once\n"  # of the host only: nothing of CUDA's is like it in kernels
     for name in OF_RUNTIME.split():
         found[f"hip/{name}.h"] = "#pragma once\n#include <hip/hip_runtime.h>\n"
     for name, header in names().items():
@@ -123,15 +128,16 @@ class _Compilation:
 
     def compile(self, source: str, expressions: Sequence[str]) -> CppProgram:
         mending = Mending(self.name, source, self._header)
-        first, before = "", ""
+        first, included = "", set[str]()
         for _ in range(ROUNDS):
             try:
-                program = self._compiled(before + mending.texts[self.name], expressions)
+                program = self._compiled(mending.texts[self.name], sorted(included), expressions)
             except BuildError as error:
-                first = first or error.log
-                if not before and any(not OF_HOST.fullmatch(each) for each in NO_MEMBER.findall(error.log)):
-                    before = "".join(f"#include <{each}>\n" for each in ALL_STANDARD) + f'#line 1 "{self.name}"\n'
+                wanted = included | _on_demand(error.log)
+                if wanted != included:
+                    included = wanted
                     continue
+                first = first or error.log
                 changed = mending.mend(as_clang_says(error.log))
                 if not changed:
                     log = mending.explained(as_clang_says(first), as_clang_says(error.log)) if mending.left_out else ""
@@ -145,7 +151,7 @@ class _Compilation:
     def _header(self, path: str) -> str | None:
         return self.headers.get(path)
 
-    def _compiled(self, text: str, expressions: Sequence[str]) -> CppProgram:
+    def _compiled(self, text: str, included: Sequence[str], expressions: Sequence[str]) -> CppProgram:
         headers = _more_headers(tuple(self.compiler.folders)) | self.headers
         command = [
             "-default-device",
@@ -156,7 +162,8 @@ class _Compilation:
             *(f"-I{folder}" for folder in self.options.folders),
         ]
         more = (f"-I{SHARED}",)
-        whole = "\n".join([*self.options.begins_with, f'#line 1 "{self.name}"', text, ""])
+        first = [f"#include <{each}>" for each in included]
+        whole = "\n".join([*first, *self.options.begins_with, f'#line 1 "{self.name}"', text, ""])
         # Of a constant NVRTC knows the address only; of a kernel, too.
         asked = {f"&{each.strip().removeprefix('&')}": each for each in expressions}
         try:
@@ -164,6 +171,16 @@ class _Compilation:
         except BuildError as error:
             raise (NotNamedError if NAME_MAP in error.log else BuildError)(str(error), log=error.log) from None
         return program._replace(lowered={each: program.lowered[name] for name, each in asked.items()})
+
+
+def _on_demand(log: str) -> set[str]:
+    """Headers with names that a program uses without including them, as hipcc lets it; reading these takes a second."""
+    found = set[str]()
+    if any(not OF_HOST.fullmatch(each) for each in NO_MEMBER.findall(log)):
+        found |= set(ALL_STANDARD)
+    if OF_TEXTURES.search(log):
+        found.add("hip/hip_texture_types.h")
+    return found
 
 
 def as_clang_says(log: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from forebay.core.errors import BuildError
+from forebay.hip.textures.references import DECLARED, _as_clang_says
 from forebay.hiprtc.compiler import NotNamedError
 from forebay.hiprtc.driver_compiler import as_clang_says, compile_cpp
 from forebay.hiprtc.options import split_options
@@ -231,3 +232,23 @@ def test_every_header_says_what_it_is_for():
     folder = Path(__file__).parents[3] / "src/forebay/hiprtc/include_nvidia"
     for path in folder.rglob("*.*"):
         assert re.search(r"^#pragma once$", path.read_text(), re.MULTILINE), path
+
+
+def test_textures_are_those_of_software(compiles):
+    """`forebay.hip` makes the objects, so kernels read them as on every device; CUDA's own are the hardware's."""
+    program = compiles("""
+    texture<float, 2, hipReadModeElementType> two;
+    texture<uchar4, 1, hipReadModeNormalizedFloat> four;
+    __global__ void k(hipTextureObject_t t, hipSurfaceObject_t s, float* x, cudaTextureObject_t c) {
+        float2 v;
+        surf2Dread(&v, s, 8, 1);
+        surf2Dwrite(v, s, 16, 1);
+        x[0] = tex2D<float>(t, 1, 2) + tex1Dfetch<float4>(t, 3).x + tex3D<uchar4>(t, 1, 2, 3).y + v.x;
+        x[1] = tex2D(two, 1, 2) + tex1Dfetch(four, 2).x + tex2D<float>(c, 1, 2);
+    }""")
+    parameters = program.kernels[0].parameters
+    assert [(each.is_pointer, each.nbytes) for each in parameters] == [(True, 8), (True, 8), (True, 8), (False, 8)]
+    found = {each.name: DECLARED.fullmatch(_as_clang_says(each.type_name)) for each in program.variables}
+    assert {name: match.groups() for name, match in found.items()} == {
+        "two": ("float", None, "0"), "four": ("unsigned char", "4", "1"),
+    }  # fmt: skip
