@@ -35,7 +35,7 @@ from forebay.queues.kernels.signatures import (
 __all__ = ["Nvrtc", "NvrtcCompiler", "find_nvrtc"]
 
 LIBRARY = "libnvrtc.so."
-RESERVED = re.compile(r"_Z\w*?\d(?:__nv_|cuda3std|cub\d|__forebay|cooperative_groups)")  # constants of headers
+RESERVED = re.compile(r"_Z\w*?\d(?:__nv_|cuda3|cub\d|__forebay|cooperative_groups)")  # constants of headers
 ADVICE = "pip install 'forebay[cuda]'"
 
 

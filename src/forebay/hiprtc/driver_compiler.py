@@ -155,7 +155,8 @@ class _Compilation:
         headers = _more_headers(tuple(self.compiler.folders)) | self.headers
         command = [
             "-default-device",
-            "--diag-suppress=47",  # macros of the same meaning, in these headers and in CUDA's
+            # Macros of the same meaning, in these headers and in CUDA's; double4, which HIP has for good.
+            "--diag-suppress=47,1444",
             f"--pre-include={PRELUDE}",
             *self.options.for_nvrtc,
             f"-I{HEADERS}",

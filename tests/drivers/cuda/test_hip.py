@@ -252,3 +252,18 @@ def test_textures_are_those_of_software(compiles):
     assert {name: match.groups() for name, match in found.items()} == {
         "two": ("float", None, "0"), "four": ("unsigned char", "4", "1"),
     }  # fmt: skip
+
+
+def test_random_numbers(compiles):
+    """hipRAND's are forebay's own, the same numbers on every device."""
+    program = compiles("""
+    #include <hiprand/hiprand_kernel.h>
+    __global__ void k(float* x, hiprandState_t* kept) {
+        hiprandState state;
+        hiprandStatePhilox4_32_10_t other;
+        hiprand_init(1, 2, 0, &state);
+        hiprand_init(1, 2, 3, &other);
+        x[0] = hiprand_uniform(&state) + hiprand_normal(&state) + hiprand_uniform4(&other).x;
+        *kept = state;
+    }""")
+    assert program.variables == ()
