@@ -39,6 +39,13 @@ STANDARD = """
 """
 # Headers of HIP whose contents hip_runtime.h has here.
 OF_RUNTIME = "channel_descriptor device_functions driver_types hip_common hip_ext math_functions"
+# What only the host calls of these libraries, as far as NVRTC can read them: Thrust's algorithms and containers.
+OF_HOST_HEADERS = """
+    rocprim/rocprim.hpp adjacent_difference binary_search copy count device_free device_malloc device_ptr device_vector
+    execution_policy extrema fill find for_each gather generate host_vector inner_product logical merge partition random
+    reduce remove replace reverse scan scatter sequence set_operations sort tabulate transform transform_reduce
+    transform_scan unique universal_vector
+"""
 OF_C = {"cassert": "assert", "cfloat": "float", "climits": "limits", "cstdio": "stdio", "ctime": "time"}
 ALL_STANDARD = ("algorithm", "array", "cmath", "cstdint", "functional", "limits", "tuple", "type_traits", "utility")
 NO_MEMBER = re.compile(r'error: namespace "std" has no member (?:template )?"(\w+)"')
@@ -46,6 +53,9 @@ OF_TEXTURES = re.compile(
     r'identifier "(?:hip(?:Texture|Surface|Array|Mipmapped|Channel|Resource|Read|Address|Filter|Boundary)\w*'
     r'|texture\w*)"|"?texture"? is not a template'
 )
+# Of a name in std and in the global namespace: sqrt is one function there in other libraries, and two in CUDA's.
+AMBIGUOUS = re.compile(r'error: more than one instance of overloaded function|error: "\w+" is ambiguous')
+USING_STD = re.compile(r"\busing\s+namespace\s+std\s*;")
 OF_HOST = re.compile(  # which CUDA's library has not
     r"vector|w?string(?!_view)\w*|\w*stream\w*|cout|cerr|clog|cin|endl|fixed|set\w+|flush|(?:unordered_|multi)?(?:map|set)|list|deque"
     r"|queue|stack|j?thread|\w*mutex\w*|lock_guard|\w*_ptr|make_(?:shared|unique)|to_string|sto\w+|random_device|mt19937\w*"
@@ -108,12 +118,14 @@ def _more_headers(folders: tuple[str, ...]) -> dict[str, str]:
     found = {name: f"#pragma once\n#include <{each}.h>\n" for name, each in OF_C.items()}
     for name in STANDARD.split():
         found[name] = f"#pragma once\n#include <cuda/std/{name}>\nnamespace std {{ using namespace ::cuda::std; }}\n"
-    found["rocprim/rocprim.hpp"] = "#pragma once\n"  # of the host only: nothing of CUDA's is like it in kernels
+    for name in OF_HOST_HEADERS.split():
+        found[name if "/" in name else f"thrust/{name}.h"] = "#pragma once\n"
     for name in OF_RUNTIME.split():
         found[f"hip/{name}.h"] = "#pragma once\n#include <hip/hip_runtime.h>\n"
     for name, header in names().items():
         plain, meant = name.removeprefix("cuda/"), header.removeprefix("cuda/")
-        if not any(Path(folder, plain).exists() for folder in (str(HEADERS), *folders)):
+        there = any(Path(folder, plain).exists() for folder in (str(HEADERS), *folders))
+        if not there and not plain.startswith(("thrust/", "cub/")):  # these are CUDA's, whole
             empty = meant == "host_library.h"
             found[plain] = "#pragma once\n" + ("" if empty else f"#include <{meant}>\n")
     return found
@@ -136,6 +148,10 @@ class _Compilation:
                 wanted = included | _on_demand(error.log)
                 if wanted != included:
                     included = wanted
+                    continue
+                text = mending.texts[self.name]
+                if AMBIGUOUS.search(error.log) and USING_STD.search(text):
+                    mending.texts[self.name] = USING_STD.sub(lambda found: " " * len(found[0]), text)
                     continue
                 first = first or error.log
                 changed = mending.mend(as_clang_says(error.log))

@@ -267,3 +267,12 @@ def test_random_numbers(compiles):
         *kept = state;
     }""")
     assert program.variables == ()
+
+
+def test_functions_of_std_that_are_global_too(compiles):
+    """``using namespace std`` makes two of one function: CUDA's library has its own."""
+    compiles("""
+    #include <cmath>
+    #include <algorithm>
+    using namespace std;
+    __global__ void k(double* x) { x[0] = sqrt(x[1]) + std::pow(x[2], 2.0) + max(x[3], x[4]) + abs(x[5]); }""")
