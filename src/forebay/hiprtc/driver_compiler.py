@@ -22,7 +22,7 @@ from forebay.hiprtc.included import read_included
 from forebay.hiprtc.options import Options
 from forebay.queues.kernels.cache import BinaryCache, key_of
 from forebay.queues.kernels.signatures import CppCompiler, CppProgram
-from forebay.queues.kernels.source_files import digest_of
+from forebay.queues.kernels.source_files import digest_of, text_of
 
 __all__ = ["compile_cpp"]
 
@@ -62,6 +62,9 @@ OF_HOST = re.compile(  # which CUDA's library has not
     r"|\w*_distribution|\w*_engine|\w*error|\w*exception|exit|getenv|filesystem|regex|function|printf|s?n?printf"
 )
 
+# What a macro names may be another file the next time, and NVRTC does not tell what it read.
+COMPUTED = re.compile(r"^\s*#\s*include(?:_next)?\s+\w", re.MULTILINE)
+
 HEAD = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<kind>catastrophic error|error|warning|note|remark)"
                   r"(?: #[\w-]+)?: (?P<text>.*)$")  # fmt: skip
 CARET = re.compile(r"^ *\^ *$")
@@ -96,12 +99,14 @@ def compile_cpp(
         "HIP", own_version(), compiler.identity, _content_key(), name, source, json.dumps(dict(headers)), repr(options),
         json.dumps(list(expressions)), os.getcwd() if read or folders or forced else "",
     )  # fmt: skip
-    kept = cache.get(key)
+    computed = any(COMPUTED.search(text) for text in (source, *headers.values(), *map(text_of, read)))
+    kept = None if computed else cache.get(key)
     known = loads(kept) if kept is not None else None
     if known is not None:
         return known
     program = _Compilation(compiler, options, name, headers).compile(source, expressions)
-    cache.put(key, dumps(program, {path: digest_of(path) for path in read}))
+    if not computed:
+        cache.put(key, dumps(program, {path: digest_of(path) for path in read}))
     return program
 
 
@@ -117,7 +122,10 @@ def _more_headers(folders: tuple[str, ...]) -> dict[str, str]:
     """Headers of few lines, by name: other names of those in `HEADERS`, and the C++ library."""
     found = {name: f"#pragma once\n#include <{each}.h>\n" for name, each in OF_C.items()}
     for name in STANDARD.split():
-        found[name] = f"#pragma once\n#include <cuda/std/{name}>\nnamespace std {{ using namespace ::cuda::std; }}\n"
+        if any(Path(folder, "cuda/std", name).exists() for folder in folders):  # not every version has all
+            found[name] = (
+                f"#pragma once\n#include <cuda/std/{name}>\nnamespace std {{ using namespace ::cuda::std; }}\n"
+            )
     for name in OF_HOST_HEADERS.split():
         found[name if "/" in name else f"thrust/{name}.h"] = "#pragma once\n"
     for name in OF_RUNTIME.split():
@@ -179,7 +187,7 @@ class _Compilation:
             *(f"-I{folder}" for folder in self.options.folders),
         ]
         more = (f"-I{SHARED}",)
-        first = [f"#include <{each}>" for each in included]
+        first = [f"#include <{each}>" for each in included if each in headers or "/" in each]
         whole = "\n".join([*first, *self.options.begins_with, f'#line 1 "{self.name}"', text, ""])
         # Of a constant NVRTC knows the address only; of a kernel, too.
         asked = {f"&{each.strip().removeprefix('&')}": each for each in expressions}

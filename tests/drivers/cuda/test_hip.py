@@ -202,6 +202,14 @@ def test_the_cache_knows_the_files(compiles, nvrtc, tmp_path, monkeypatch):
         assert len(calls) == count
 
 
+def test_a_file_that_a_macro_names_is_read_anew(compiles, tmp_path):
+    header = tmp_path / "mine.h"
+    source, options = "#include FILE\n__global__ void k(T* x) { *x = 1; }", [f"-I{tmp_path}", "-DFILE=<mine.h>"]
+    for text, name in (("typedef int T;", "int*"), ("typedef float T;", "float*")):
+        header.write_text(text)
+        assert compiles(source, options).kernels[0].parameters[0].type_name == name
+
+
 def test_messages_in_the_form_of_clangs():
     log = """a.hip(3): error: identifier "x" is undefined
       y = x + 1;

@@ -12,44 +12,29 @@ namespace __forebay {
 template <class V>
 struct vector_of {};
 
-#define FOREBAY_VECTOR(name, number)                       \
-    template <>                                            \
-    struct vector_of<name##1> {                            \
-        using type = number;                               \
-        enum { lanes = 1 };                    \
-    };                                                     \
-    template <>                                            \
-    struct vector_of<name##2> {                            \
-        using type = number;                               \
-        enum { lanes = 2 };                    \
-    };                                                     \
-    template <>                                            \
-    struct vector_of<name##3> {                            \
-        using type = number;                               \
-        enum { lanes = 3 };                    \
+#define FOREBAY_VECTOR(name, number, n) \
+    template <>                         \
+    struct vector_of<name> {            \
+        using type = number;            \
+        enum { lanes = n };             \
     };
-#define FOREBAY_VECTORS(name, number)                      \
-    FOREBAY_VECTOR(name, number)                           \
-    template <>                                            \
-    struct vector_of<name##4> {                            \
-        using type = number;                               \
-        enum { lanes = 4 };                    \
-    };
+#define FOREBAY_VECTORS(name, number)   \
+    FOREBAY_VECTOR(name##1, number, 1)  \
+    FOREBAY_VECTOR(name##2, number, 2)  \
+    FOREBAY_VECTOR(name##3, number, 3)  \
+    FOREBAY_VECTOR(name##4, number, 4)
 FOREBAY_VECTORS(char, signed char)
 FOREBAY_VECTORS(uchar, unsigned char)
 FOREBAY_VECTORS(short, short)
 FOREBAY_VECTORS(ushort, unsigned short)
 FOREBAY_VECTORS(int, int)
 FOREBAY_VECTORS(uint, unsigned int)
-FOREBAY_VECTOR(long, long)
-FOREBAY_VECTOR(ulong, unsigned long)
-FOREBAY_VECTOR(longlong, long long)
-FOREBAY_VECTOR(ulonglong, unsigned long long)
-FOREBAY_VECTORS(float, float)
-FOREBAY_VECTOR(double, double)
-#if __CUDACC_VER_MAJOR__ < 13
 FOREBAY_VECTORS(long, long)
-#endif
+FOREBAY_VECTORS(ulong, unsigned long)
+FOREBAY_VECTORS(longlong, long long)
+FOREBAY_VECTORS(ulonglong, unsigned long long)
+FOREBAY_VECTORS(float, float)
+FOREBAY_VECTORS(double, double)
 #undef FOREBAY_VECTORS
 #undef FOREBAY_VECTOR
 
