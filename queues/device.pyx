@@ -59,7 +59,7 @@ from forebay.queues.graphs.graph import Graph
 from forebay.queues.host_functions import stop as stop_host_functions
 from forebay.queues.kernels.program import Program, compiled_source, languages_of, read_source
 from forebay.queues.launch.reductions import Reductions
-from forebay.queues.memory.foreign import host_array, name_of as name_of_type
+from forebay.queues.memory.sharing.foreign import host_array, name_of as name_of_type
 from forebay.queues.memory.pinned import remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
 from forebay.queues.memory.strided import Moves

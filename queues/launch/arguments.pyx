@@ -22,7 +22,7 @@ from forebay.queues.memory.buffer cimport Buffer
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError
 from forebay.queues.kernels.parameters import UNTYPED
-from forebay.queues.memory.foreign import is_foreign, name_of
+from forebay.queues.memory.sharing.foreign import is_foreign, name_of
 from forebay.queues.memory.shapes import convert, element_code, whole_number
 from forebay.queues.memory.strided import StridedView
 

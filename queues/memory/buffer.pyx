@@ -16,7 +16,7 @@ from forebay.core.process cimport is_forked
 from forebay.core.uses cimport Point, generation_of, points_of
 from forebay.lifetimes.retired cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
-from forebay.queues.memory.dlpack cimport new_capsule
+from forebay.queues.memory.sharing.dlpack cimport new_capsule
 from forebay.queues.memory.waits cimport wait_for_uses
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError

@@ -33,7 +33,7 @@ from forebay.sync.ordering cimport (
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError
 from forebay.core.process import refuse_on_host_thread
-from forebay.queues.memory.foreign import host_array
+from forebay.queues.memory.sharing.foreign import host_array
 from forebay.queues.memory.shapes import check_copied
 from forebay.queues.memory.strided import StridedView, copy_strided
 

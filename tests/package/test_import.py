@@ -20,7 +20,7 @@ print(*sorted(alone))
 print(*sorted(set(sys.modules) - before))
 """
 OTHERS = ["click", "dpctl", "pyopencl", "pytools", "rich"]
-DRIVERS = ["levelzero", "opencl", "sycl"]
+DRIVERS = ["cuda", "levelzero", "opencl", "sycl"]
 LATER = [
     "asyncio", "ctypes", "email", "glob", "graphlib", "hashlib", "html", "importlib.metadata", "importlib.resources",
     "json", "numpy.typing", "random", "shutil", "socket", "subprocess", "tempfile", "zipfile",

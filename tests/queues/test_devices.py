@@ -383,7 +383,7 @@ def test_on_a_machine_without_drivers_the_message_begins_with_the_one_that_pip_i
         select()
     problem, *missing = str(error.value).splitlines()
     assert problem == "there is no device that can be used; what is missing:"
-    assert missing == ["  no opencl", "  no cuda", "  no level_zero", "  no sycl"]
+    assert missing == ["  no opencl", "  no level_zero", "  no cuda", "  no sycl"]
 
 
 def test_a_wrong_environment_variable_is_named_in_the_error(machine, monkeypatch):

@@ -11,11 +11,11 @@ import numpy as np
 from forebay.core import errors
 from forebay.core.driver import Adopted, DeviceInfo, DriverDevice, Language, Limits, Natives, Parameter
 from forebay.queues.drivers.cuda import calls, library, operations
+from forebay.queues.drivers.cuda.compilers.nvrtc import NvrtcCompiler
+from forebay.queues.drivers.cuda.compilers.programs import LANGUAGES, KernelFacts, build_image, cpp_compiler
 from forebay.queues.drivers.cuda.foreign import INTERFACE, described_memory
 from forebay.queues.drivers.cuda.library import CuNative
 from forebay.queues.drivers.cuda.objects import OUT_OF_MEMORY, ContextHandle, CuMemory, CuProgram, explain
-from forebay.queues.drivers.cuda.nvrtc import NvrtcCompiler
-from forebay.queues.drivers.cuda.programs import LANGUAGES, KernelFacts, build_image, cpp_compiler
 from forebay.queues.drivers.staging import StagingPool
 
 # A channel of the hardware has room for 1,020 commands, and the streams of a process share 32 channels (tried on an

@@ -5,8 +5,9 @@ from __future__ import annotations
 from unittest import mock
 
 from forebay.core.errors import BuildError
-from forebay.queues.drivers.cuda import library, programs
-from forebay.queues.drivers.cuda.opencl_compiler import OpenCLPtx
+from forebay.queues.drivers.cuda import library
+from forebay.queues.drivers.cuda.compilers import programs
+from forebay.queues.drivers.cuda.compilers.opencl_compiler import OpenCLPtx
 from forebay.spirv.declarations import Declared
 from tests.drivers.nothing.device import read_kernels
 

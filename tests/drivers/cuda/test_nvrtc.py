@@ -3,9 +3,9 @@
 import pytest
 
 from forebay.core.errors import BuildError, NotInstalledError
-from forebay.queues.drivers.cuda import nvrtc as module
-from forebay.queues.drivers.cuda.debug_info import read_entries, read_signatures
-from forebay.queues.drivers.cuda.nvrtc import NvrtcCompiler, find_nvrtc
+from forebay.queues.drivers.cuda.compilers import nvrtc as module
+from forebay.queues.drivers.cuda.compilers.debug_info import read_entries, read_signatures
+from forebay.queues.drivers.cuda.compilers.nvrtc import NvrtcCompiler, find_nvrtc
 
 SOURCE = """
 struct Node { Node *next; float value; };

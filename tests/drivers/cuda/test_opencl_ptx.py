@@ -6,10 +6,10 @@ import pytest
 
 from forebay.core.driver import Language
 from forebay.core.errors import NotInstalledError, NotSupportedError
-from forebay.queues.drivers.cuda import opencl_compiler, programs
-from forebay.queues.drivers.cuda.opencl_compiler import OpenCLPtx, compile_opencl
-from forebay.queues.drivers.cuda.opencl_ptx import for_cuda
-from forebay.queues.drivers.cuda.ptx import read_ptx
+from forebay.queues.drivers.cuda.compilers import opencl_compiler, programs
+from forebay.queues.drivers.cuda.compilers.opencl_compiler import OpenCLPtx, compile_opencl
+from forebay.queues.drivers.cuda.compilers.opencl_ptx import for_cuda
+from forebay.queues.drivers.cuda.compilers.ptx import read_ptx
 from forebay.spirv.declarations import Declared
 from forebay.spirv.intel_cpu.runtime import intel_cpu_runtime
 

@@ -4,8 +4,8 @@ import pytest
 
 from forebay.core.driver import Language
 from forebay.core.errors import InvalidArgumentError
-from forebay.queues.drivers.cuda.cubin import MAGIC, without_facts
-from forebay.queues.drivers.cuda.programs import build_image
+from forebay.queues.drivers.cuda.compilers.cubin import MAGIC, without_facts
+from forebay.queues.drivers.cuda.compilers.programs import build_image
 
 SOURCE = """
 __device__ int count;
@@ -91,7 +91,7 @@ def test_ptx(info, form):
     assert image.code == PTX.encode() + b"\0"
     (plain,) = image.kernels
     assert parameters(plain) == [
-        ("param_0", "value", "q", 8, False), ("param_1", "pointer", "", 8, False), ("param_2", "value", "f", 4, False),
+        ("param_0", "pointer", "", 8, False), ("param_1", "pointer", "", 8, False), ("param_2", "value", "f", 4, False),
         ("param_3", "value", "V", 12, False),
     ]  # fmt: skip
     assert plain.required_block == (32, 1, 1)

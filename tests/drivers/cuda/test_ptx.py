@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay.queues.drivers.cuda.ptx import read_ptx
+from forebay.queues.drivers.cuda.compilers.ptx import read_ptx
 
 HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 

@@ -9,11 +9,11 @@ from typing import NamedTuple, Protocol
 
 from forebay.core.driver import DeviceInfo, Language, Parameter
 from forebay.core.errors import BuildError, InvalidArgumentError
-from forebay.queues.drivers.cuda.cubin import parameters_in, without_facts
-from forebay.queues.drivers.cuda.nvrtc import NvrtcCompiler
-from forebay.queues.drivers.cuda.opencl_compiler import OpenCLPtx, compile_opencl
-from forebay.queues.drivers.cuda.opencl_ptx import for_cuda
-from forebay.queues.drivers.cuda.ptx import PtxEntry, PtxModule, PtxParameter, read_ptx
+from forebay.queues.drivers.cuda.compilers.cubin import parameters_in, without_facts
+from forebay.queues.drivers.cuda.compilers.nvrtc import NvrtcCompiler
+from forebay.queues.drivers.cuda.compilers.opencl_compiler import OpenCLPtx, compile_opencl
+from forebay.queues.drivers.cuda.compilers.opencl_ptx import for_cuda
+from forebay.queues.drivers.cuda.compilers.ptx import PtxEntry, PtxModule, PtxParameter, read_ptx
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
 from forebay.queues.kernels.parameters import UNTYPED, read_parameter
 from forebay.queues.kernels.signatures import KernelInfo

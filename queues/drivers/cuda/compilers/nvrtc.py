@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError, DriverError, NotInstalledError
-from forebay.queues.drivers.cuda.cubin import with_facts
-from forebay.queues.drivers.cuda.debug_info import read_signatures
-from forebay.queues.drivers.cuda.ptx import PtxModule, read_ptx
+from forebay.queues.drivers.cuda.compilers.cubin import with_facts
+from forebay.queues.drivers.cuda.compilers.debug_info import read_signatures
+from forebay.queues.drivers.cuda.compilers.ptx import PtxModule, read_ptx
 from forebay.queues.kernels.signatures import (
     CppProgram,
     KernelSignature,

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 
 from forebay.core.errors import NotSupportedError
-from forebay.queues.drivers.cuda.ptx import NAME, without_comments
+from forebay.queues.drivers.cuda.compilers.ptx import NAME, without_comments
 
 __all__ = ["for_cuda"]
 

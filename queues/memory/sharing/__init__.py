@@ -1,0 +1,1 @@
+"""Memory that other packages own, and memory that is handed to them."""
