@@ -57,32 +57,35 @@ cdef Event record(object queue, QueueState* state, object device, object capture
     return event
 
 
-cdef int wait_for_event(object queue, QueueState* state, Event event) except -1:
-    """Implement `Queue.wait` for an event."""
+cdef int wait_for_event(object queue, QueueState* state, object capture, Event event) except -1:
+    """Implement `Queue.wait` for an event, of a queue with this capture."""
     captured = captured_point(event)
     if captured is not None:
         captured[0].wait(queue, captured[1])
         return 0
     if event.marker == NULL:
         return 0
-    if queue._capture is not None:
-        queue._capture.wait_outside(queue, repr(event))
+    if capture is not None:
+        capture.wait_outside(queue, repr(event))
     if event.state.driver != state.driver:
         raise InvalidArgumentError("wait: the event belongs to another driver's device")
     return wait_for(queue, state, event.marker)
 
 
-cdef int wait_for_queue(object queue, QueueState* state, object producer, QueueState* producer_state) except -1:
-    """Implement `Queue.wait` for another queue."""
+cdef int wait_for_queue(
+    object queue, QueueState* state, object capture, object producer, QueueState* producer_state,
+    object producer_capture
+) except -1:
+    """Implement `Queue.wait` for another queue, of queues with these captures."""
     cdef Marker* marker = NULL
     cdef Status status
-    if producer._capture is not None:
-        captured = producer._capture.fork(producer)
+    if producer_capture is not None:
+        captured = producer_capture.fork(producer)
         if captured is not None:
             captured[0].wait(queue, captured[1])
             return 0
-    if queue._capture is not None:
-        queue._capture.wait_outside(queue, repr(producer))
+    if capture is not None:
+        capture.wait_outside(queue, repr(producer))
     if producer_state.driver != state.driver:
         raise InvalidArgumentError("wait: the queue belongs to another driver's device")
     status = record_keeping_gil(

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 cimport cython
 from cpython.object cimport PyObject
-from libcpp.vector cimport vector
 
 from forebay.core.plan cimport POINTER
-from forebay.core.state cimport QueueState
 from forebay.queues.kernels.kernel cimport Kernel, set_configure
 from forebay.queues.launch.launch cimport launch, list_of
 from forebay.queues.launch.scratch cimport launch_with_scratch
@@ -45,20 +43,22 @@ cdef extern from "Python.h":
 # -- queue.launch(…)
 
 
-cdef bint captured_launch(object queue, Kernel kernel, PyObject* const* arguments, Py_ssize_t count) except -1:
+cdef bint captured_launch(
+    Queue queue, Kernel kernel, object grid, object block, PyObject* const* arguments, Py_ssize_t count
+) except -1:
     """Capture the launch of a kernel that is not plain. Returns whether it became part of a graph."""
     cdef Py_ssize_t i
     capture = queue._capture
     if capture is None or kernel.closed:
         return False
-    given = list_of(arguments + 3, count - 3)
+    given = list_of(arguments, count)
     taking = [i for i in range(kernel.count) if not kernel.left_out[i]]
     for i, argument in zip(taking, given):
         if kernel.layout[i].kind == POINTER and (
             isinstance(argument, np.ndarray) or is_foreign(argument, kernel.device.driver)
         ):
             return False  # the caller then launches again with Buffers, and comes here again
-    return capture.launch(queue, kernel, <object> arguments[1], <object> arguments[2], tuple(given))
+    return capture.launch(queue, kernel, grid, block, tuple(given))
 
 
 cdef int refuse_without_grid(list given, tuple keywords) except -1:
@@ -73,8 +73,26 @@ cdef int refuse_without_grid(list given, tuple keywords) except -1:
         f"queue.launch({name}, grid, block, {parameters}), where grid counts groups and block the work-items of each")
 
 
+cdef object launch_special(
+    Queue queue, Kernel kernel, object grid, object block, PyObject* const* arguments, Py_ssize_t count,
+    PyObject* keywords
+):
+    """Launch a kernel that is not plain, or one with keywords, whose values come after the arguments."""
+    if keywords != NULL:
+        if <tuple> keywords != ("result",):
+            raise ArgumentTypeError(f"launch takes the keyword result only, not {', '.join(<tuple> keywords)}")
+        if <object> arguments[count] is not None:
+            queue._refuse_in_capture(
+                "launch with result= (pass a Buffer, and copy it to an array, to read after each run)")
+            return launch_for_result(queue, kernel, grid, block, list_of(arguments, count), <object> arguments[count])
+    if kernel.plain:
+        launch(queue, queue.state, kernel, grid, block, arguments, count)
+    elif not captured_launch(queue, kernel, grid, block, arguments, count):
+        launch_with_scratch(queue, queue.state, kernel, grid, block, arguments, count)
+    return None
+
+
 cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords):
-    cdef QueueState* state = (<Queue> self).state
     cdef PyObject* kernel  # borrowed, as the next two are: the caller keeps them
     cdef PyObject* grid
     cdef PyObject* block
@@ -85,19 +103,11 @@ cdef object launch_method(object self, PyObject* const* arguments, Py_ssize_t co
         raise ArgumentTypeError(
             f"launch needs a Kernel, not {type(<object> kernel).__name__}: queue.launch(program['name'], grid, block, "
             "*args)")
-    if keywords != NULL:
-        if <tuple> keywords != ("result",):
-            raise ArgumentTypeError(f"launch takes the keyword result only, not {', '.join(<tuple> keywords)}")
-        if <object> arguments[count] is not None:
-            self._refuse_in_capture(
-                "launch with result= (pass a Buffer, and copy it to an array, to read after each run)")
-            return launch_for_result(
-                self, <object> kernel, <object> grid, <object> block, list_of(arguments + 3, count - 3),
-                <object> arguments[count])
-    if (<Kernel> kernel).plain:
-        launch(self, state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
-    elif not captured_launch(self, <Kernel> kernel, arguments, count):
-        launch_with_scratch(self, state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
+    if keywords != NULL or not (<Kernel> kernel).plain:
+        return launch_special(
+            self, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3, keywords)
+    launch(
+        self, (<Queue> self).state, <Kernel> kernel, <object> grid, <object> block, arguments + 3, count - 3)
     return None
 
 
@@ -163,9 +173,6 @@ add_launch_method()
 
 # -- kernel[grid, block](…)
 
-cdef enum:
-    FEW = 32  # arguments that need no memory of their own
-
 
 @cython.freelist(8)
 cdef class Launcher:
@@ -204,20 +211,13 @@ cdef object configure(Kernel kernel, tuple given):
 
 cdef object call_launcher(Launcher launcher, PyObject* const* arguments, size_t flags, PyObject* keywords):
     cdef Py_ssize_t count = PyVectorcall_NARGS(flags)
-    cdef Py_ssize_t total = count + (0 if keywords == NULL else len(<tuple> keywords))
-    cdef PyObject* few[FEW + 3]
-    cdef vector[PyObject*] many
-    cdef PyObject** given = few
-    cdef Py_ssize_t i
-    if total > FEW:
-        many.resize(total + 3)
-        given = many.data()
-    given[0] = <PyObject*> launcher.kernel
-    given[1] = <PyObject*> launcher.grid
-    given[2] = <PyObject*> launcher.block
-    for i in range(total):
-        given[i + 3] = arguments[i]
-    return launch_method(launcher.queue, given, count + 3, keywords)
+    cdef PyObject* kernel = <PyObject*> launcher.kernel  # the caller keeps the Launcher, which keeps this
+    if keywords != NULL or not (<Kernel> kernel).plain:
+        return launch_special(
+            launcher.queue, <Kernel> kernel, launcher.grid, launcher.block, arguments, count, keywords)
+    launch(
+        launcher.queue, launcher.queue.state, <Kernel> kernel, launcher.grid, launcher.block, arguments, count)
+    return None
 
 
 cdef Launcher probe = Launcher.__new__(Launcher)

@@ -13,6 +13,7 @@ cdef class Queue:
     cdef readonly object _capture  # the Capture that records its commands; None when they run
     cdef public object _step  # the open Step that it takes part in, or None
     cdef object __weakref__
+    cdef object reference  # a weak one to itself, which its events share: one of each event's own is dear to make
 
 
 # A Queue over this state. It takes over the owner's reference, except to a null queue, which belongs to the Context.

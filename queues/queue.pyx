@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, overload
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
+from cpython.weakref cimport PyWeakref_NewRef
 from libc.stdint cimport uint64_t, uintptr_t
 from libcpp.vector cimport vector
 
@@ -83,9 +84,16 @@ cdef Queue new_queue(object device, QueueState* state, object native, object pri
     queue.device = device
     queue.priority = priority
     queue.native = native
+    queue.reference = PyWeakref_NewRef(queue, None)
     for watcher in tuple(watchers):  # one may leave
         watcher(queue)
     return queue
+
+
+cdef inline int check_open(Queue queue) except -1:
+    if is_closed(queue.state):
+        raise queue.device._unusable(queue)
+    return 0
 
 
 cdef int join_step(Queue queue, object waited_for) except -1:
@@ -236,7 +244,7 @@ cdef class Queue:
     # -- commands
 
     def _bind(self, Kernel kernel, grid: Grid, block: Grid, tuple args) -> BoundLaunch:
-        self._check_open()
+        check_open(self)
         return bind(self, self.state, kernel, grid, block, args)
 
     # What replaces these, with its documentation, is in launcher.pyx.
@@ -312,7 +320,7 @@ cdef class Queue:
         """
         if self._capture is None or (buffer := self._capture.alloc(self, shape, dtype)) is None:
             if is_closed(self.state):
-                self._check_open()
+                check_open(self)
             buffer = (<MemoryPool> self.device.pool).alloc(self.device, self, self.state, shape, dtype)
         return buffer
 
@@ -335,7 +343,7 @@ cdef class Queue:
         """
         if self._capture is None or not self._capture.free(self, buf):
             if is_closed(self.state):
-                self._check_open()
+                check_open(self)
             free(self, self.state, buf)
 
     def host(self, function: Callable[[], object]) -> None:
@@ -400,12 +408,14 @@ cdef class Queue:
         CaptureIsolationError, CaptureMergeError
             When one of the two is captured and the other is not, or by another capture.
         """
-        self._check_open()
+        check_open(self)
         if isinstance(event_or_queue, Event):
-            wait_for_event(self, self.state, event_or_queue)
+            wait_for_event(self, self.state, self._capture, event_or_queue)
         elif isinstance(event_or_queue, Queue):
             if event_or_queue is not self:
-                wait_for_queue(self, self.state, event_or_queue, (<Queue> event_or_queue).state)
+                wait_for_queue(
+                    self, self.state, self._capture, event_or_queue, (<Queue> event_or_queue).state,
+                    (<Queue> event_or_queue)._capture)
         else:
             wait_for_foreign(self, self.state, event_or_queue, next(_ids))
             return
@@ -419,7 +429,7 @@ cdef class Queue:
         """
         cdef Status status
         cdef int reached = 0
-        self._check_open()
+        check_open(self)
         self._check_may_wait("query of")
         with nogil:
             status = query_queue(self.state, &reached)
@@ -453,7 +463,7 @@ cdef class Queue:
         """
         cdef Status status
         if is_closed(self.state):
-            self._check_open()
+            check_open(self)
         if self._capture is not None or captures_under_way():
             self._check_may_wait("finish of")
         if on_host_thread():
@@ -548,7 +558,7 @@ cdef class Queue:
         CaptureInvalidatedError, CaptureUnjoinedError
             When the capture gives no graph. It has ended.
         """
-        self._check_open()
+        check_open(self)
         if self._capture is None:
             raise CaptureError(f"{self!r} is not captured")
         return self._capture.end(self)
@@ -569,7 +579,7 @@ cdef class Queue:
         ------
         ClosedError
         """
-        self._check_open()
+        check_open(self)
         return self.device._new_step(self)
 
     def _enter_capture(self, capture: Capture) -> None:
@@ -622,7 +632,7 @@ cdef class Queue:
             self._raise(status, "close")
 
     def __enter__(self) -> Self:
-        self._check_open()
+        check_open(self)
         self.device._context.entered.enter(self)
         return self
 
@@ -630,11 +640,10 @@ cdef class Queue:
         self.device._context.entered.leave(self)
 
     def _check_open(self) -> None:
-        if is_closed(self.state):
-            raise self.device._unusable(self)
+        check_open(self)
 
     def _check_buffer(self, Buffer buffer, what: str) -> None:
-        self._check_open()
+        check_open(self)
         if buffer.allocation.closed:
             raise ClosedError(f"{what} is closed")
         if buffer.allocation.state != self.state.device:

@@ -100,7 +100,7 @@ def draw():
                 x = place[(room, other, row)]
                 points += [(x, middle[row] - BOX / 2), (x, middle[row] + BOX / 2)]
             points.append((place[other], middle[at[other]] - BOX / 2))
-            drawing.arrow(points, f"{room or 'forebay'} imports {other}")
+            drawing.arrow(points, f"{room or 'forebay'} imports {other or 'forebay'}")
     for room in sorted(rooms):
         lines = lines_of(room)
         kind = KINDS.get(room.partition(".")[0], "b")

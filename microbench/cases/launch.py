@@ -14,7 +14,9 @@ def points(bench: Bench) -> Sequence[Point]:
     counts = bench.pick(ARGUMENTS, (1, 16, 64))
     return [
         *(Point(name, bench.plain("launch", change, 2)) for name, change in changes),
+        Point("a number of NumPy's", bench.plain("launch_numpy", 2)),
         *(Point(f"{count} arguments", bench.plain("launch", "", count)) for count in counts),
+        *(Point(f"{count} arguments in a tuple", bench.plain("launch_tuple", count)) for count in counts[-2:]),
     ]
 
 

@@ -145,6 +145,10 @@ class Layer:
 
     launch = _absent
     """``launch(change, arguments)``: change is "", "scalar" or "pointer"."""
+    launch_tuple = _absent
+    """``launch_tuple(arguments)``: a launch whose arguments the program has in a tuple."""
+    launch_numpy = _absent
+    """``launch_numpy(arguments)``: a launch whose numbers are NumPy's."""
     launch_on = _absent
     """``launch_on(kind)``: on the null, a blocking, a non-blocking, or the per-thread stream."""
     launch_finish = _absent

@@ -83,6 +83,12 @@ class CLoop(Layer):
         calls = [call for setting in settings for call in (setting, *launched)]
         return self.subject([stream], calls, (kernel, memories, cells), operations=2)
 
+    def launch_tuple(self, arguments: int) -> Subject:
+        """One launch: C has no tuples."""
+        return self.launch("", arguments)
+
+    launch_numpy = launch_tuple
+
     def _kernel(self) -> tuple[Any, Any]:
         memory = self.native.memory(4096)
         return self.native.kernel(2, memory), memory

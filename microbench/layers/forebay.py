@@ -132,6 +132,19 @@ class Queues(OfQueues):
             other = f"launch(kernel, 1, 1, a{''.join(f', {value}' for value in (1, *given[1:]))})"
         return self.subject(timed(f"launch(kernel, 1, 1, a{rest}); {other}", operations=2, **names), queue)
 
+    def launch_tuple(self, arguments: int) -> Subject:
+        """``kernel[grid, block, queue](*args)``, which CPython passes as they are."""
+        (queue,) = self.queues(1)
+        given = (self.ground.buffers[0], *kernels.values(arguments))
+        return self.subject(timed("launch(*given)", launch=self.take(arguments)[1, 1, queue], given=given), queue)
+
+    def launch_numpy(self, arguments: int) -> Subject:
+        """`Queue.launch` with numbers of NumPy."""
+        (queue,) = self.queues(1)
+        numbers: dict[str, Any] = {f"n{value}": np.int32(value) for value in kernels.values(arguments)}
+        names = {**numbers, "launch": queue.launch, "kernel": self.take(arguments), "a": self.ground.buffers[0]}
+        return self.subject(timed(f"launch(kernel, 1, 1, a, {', '.join(numbers)})", **names), queue)
+
     def _launches(self, queue: ps.Queue) -> Run:
         return timed("launch(kernel, 1, 1, a, 100)", launch=queue.launch, kernel=self.take(), a=self.ground.buffers[0])
 

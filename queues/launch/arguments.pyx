@@ -9,11 +9,10 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLongLong, PyLong_AsUnsignedLongLong
+from cpython.number cimport PyNumber_Long
 from cpython.object cimport PyObject
 from libc.math cimport isinf
-from libc.stdint cimport (
-    int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-)
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from forebay.core.driver cimport ELEMENT_AT, element_of
@@ -37,7 +36,57 @@ cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         pass
     bint Py_IS_TYPE(PyObject*, PyTypeObject*)
-    long long PyLong_AsLongLongAndOverflow(object, int* overflow)  # never raises for an int
+
+cdef extern from *:
+    """
+    #include <array>
+    #include <cstdint>
+
+    // What an integer parameter takes. The bytes of a number that fits are number & mask.
+    struct Range {
+        std::uint64_t bias;  // 0 without a sign
+        std::uint64_t mask;  // 0: no integer
+        std::uint64_t most;  // a number of 30 bits fits when number + bias <= most, counted without a sign
+    };
+
+    constexpr std::array<Range, 256> make_ranges() {
+        std::array<Range, 256> ranges{};
+        for (auto &range : ranges) {
+            range.bias = std::uint64_t(1) << 62;
+        }
+        const char codes[] = "BHIQbhiq";
+        for (int i = 0; i < 8; i++) {
+            std::uint64_t mask = ~std::uint64_t(0) >> (64 - (8 << i % 4));
+            ranges[codes[i]] = i < 4 ? Range{0, mask, mask >> (i == 3)} : Range{mask / 2 + 1, mask, mask};
+        }
+        return ranges;
+    }
+
+    constexpr std::array<Range, 256> ranges = make_ranges();
+
+    static inline const Range *range_of(char code) { return &ranges[static_cast<unsigned char>(code)]; }
+
+    // Whether an exact int has one digit, of 30 bits, and its value. CPython's own function is a call, and its result
+    // must be looked at for errors: half of what an argument takes.
+    static inline bool read_small(PyObject *integer, std::int64_t *number) {
+    #if PY_VERSION_HEX >= 0x030C0000
+        auto *object = reinterpret_cast<PyLongObject *>(integer);
+        bool is_small = PyUnstable_Long_IsCompact(object);
+        *number = is_small ? PyUnstable_Long_CompactValue(object) : 0;
+        return is_small;
+    #else
+        Py_ssize_t digits = Py_SIZE(integer);  // negative for a negative number
+        *number = digits * static_cast<std::int64_t>(reinterpret_cast<PyLongObject *>(integer)->ob_digit[0]);
+        return -1 <= digits && digits <= 1;
+    #endif
+    }
+    """
+    ctypedef struct Range:
+        uint64_t bias
+        uint64_t mask
+        uint64_t most
+    const Range* range_of(char code)
+    bint read_small(PyObject* integer, int64_t* number)
 
 
 cdef class Local:
@@ -67,6 +116,13 @@ local = Local  # ps.local(nbytes)
 
 
 cdef object structure = ctypes.Structure
+
+# Types of Python's and NumPy's own numbers: no Python code runs when one is converted
+cdef frozenset whole_numbers = frozenset({
+    int, bool, np.bool_, np.int8, np.int16, np.int32, np.int64, np.intc, np.longlong, np.uint8, np.uint16, np.uint32,
+    np.uint64, np.uintc, np.ulonglong
+})
+cdef frozenset numbers = whole_numbers | {float, np.float16, np.float32, np.float64}
 
 
 cdef object argument_error(Kernel kernel, Py_ssize_t index, str problem, object kind):
@@ -98,31 +154,18 @@ cdef int check_elements(Kernel kernel, const char* packed) except -1:
         f".view({wanted.str[1:]!r})", ArgumentTypeError)
 
 
-cdef int64_t signed_value(Kernel kernel, Py_ssize_t i, object value, int bits) except? -1:
-    cdef int64_t number
-    cdef int64_t limit = <int64_t> ((<uint64_t> 1 << (bits - 1)) - 1)
-    if not PyLong_CheckExact(value):
-        value = whole_value(kernel, i, value)
-    try:
-        number = PyLong_AsLongLong(value)
-    except OverflowError:
-        raise out_of_range(kernel, i, value) from None
-    if number > limit or number < -limit - 1:
-        raise out_of_range(kernel, i, value)
-    return number
-
-
-cdef uint64_t unsigned_value(Kernel kernel, Py_ssize_t i, object value, int bits) except? 0:
+cdef uint64_t integer_value(Kernel kernel, Py_ssize_t i, object value, const Range* fitting) except? 0:
+    """Return the bytes of any integer."""
     cdef uint64_t number
     if not PyLong_CheckExact(value):
         value = whole_value(kernel, i, value)
     try:
-        number = PyLong_AsUnsignedLongLong(value)
+        number = <uint64_t> PyLong_AsLongLong(value) if fitting.bias else PyLong_AsUnsignedLongLong(value)
     except OverflowError:
         raise out_of_range(kernel, i, value) from None
-    if bits < 64 and number >> bits:
+    if number + fitting.bias > fitting.mask:
         raise out_of_range(kernel, i, value)
-    return number
+    return number & fitting.mask
 
 
 cdef object out_of_range(Kernel kernel, Py_ssize_t i, object value):
@@ -130,6 +173,8 @@ cdef object out_of_range(Kernel kernel, Py_ssize_t i, object value):
 
 
 cdef object whole_value(Kernel kernel, Py_ssize_t i, object value):
+    if type(value) in whole_numbers:
+        return PyNumber_Long(value)
     try:
         return whole_number(value)
     except TypeError:
@@ -139,7 +184,9 @@ cdef object whole_value(Kernel kernel, Py_ssize_t i, object value):
 cdef double real_value(Kernel kernel, Py_ssize_t i, object value) except? -1.0:
     if PyFloat_CheckExact(value):
         return PyFloat_AS_DOUBLE(value)
-    if isinstance(value, (Buffer, str, bytes)) or not hasattr(value, "__float__"):
+    if type(value) not in numbers and (
+        isinstance(value, (Buffer, str, bytes)) or not hasattr(value, "__float__")
+    ):
         raise argument_error(kernel, i, f"needs a number, not {type(value).__name__}", ArgumentTypeError)
     try:
         return float(value)
@@ -321,17 +368,10 @@ cdef int pack_local(Kernel kernel, Py_ssize_t i, object value, char* slot) excep
     return 0
 
 
-# The next three handle the common cases inline and leave the rest, including errors, to `pack_other`. Their arguments
-# are borrowed and not reference-counted: the caller of `pack_arguments` keeps them.
-
-
-cdef inline int pack_pointer(
+cdef int pack_special_pointer(
     Kernel kernel, Py_ssize_t i, PyObject* value, PackedPointer* slot, Views* views
 ) except -1:
-    if Py_IS_TYPE(value, <PyTypeObject*> Buffer) and is_open_buffer(kernel, <Buffer> value):
-        slot.allocation = <uint64_t> (<Buffer> value).allocation.uses
-        slot.memory = (<Buffer> value).memory
-        return 0
+    """Pack what a pointer takes beside an open Buffer."""
     if Py_IS_TYPE(value, <PyTypeObject*> ByValue):
         pack_bytes_at(
             slot, (<ByValue> value).view.buf, (<ByValue> value).view.len, (<ByValue> value).kind,
@@ -346,26 +386,6 @@ cdef inline int pack_pointer(
     return pack_other(kernel, i, <object> value, <char*> slot, views)
 
 
-cdef inline int pack_int(Kernel kernel, Py_ssize_t i, PyObject* value, uint64_t* slot, Views* views) except -1:
-    cdef int64_t number
-    cdef int overflow
-    if PyLong_CheckExact(<object> value):
-        number = PyLong_AsLongLongAndOverflow(<object> value, &overflow)
-        if number == <int32_t> number and not overflow:
-            slot[0] = <uint32_t> number
-            return 0
-    return pack_other(kernel, i, <object> value, <char*> slot, views)
-
-
-cdef inline int pack_float(Kernel kernel, Py_ssize_t i, PyObject* value, uint64_t* slot, Views* views) except -1:
-    if PyFloat_CheckExact(<object> value):
-        slot[0] = 0
-        (<float*> slot)[0] = <float> PyFloat_AS_DOUBLE(<object> value)
-        if not isinf((<float*> slot)[0]):
-            return 0
-    return pack_other(kernel, i, <object> value, <char*> slot, views)
-
-
 cdef int refuse_count(Kernel kernel, PyObject* const* arguments, Py_ssize_t count) except -1:
     given = f"{count} given"
     if count == 1 and isinstance(<object> arguments[0], (tuple, list)):
@@ -377,33 +397,53 @@ cdef int refuse_count(Kernel kernel, PyObject* const* arguments, Py_ssize_t coun
 cdef int pack_arguments(
     Kernel kernel, PyObject* const* arguments, Py_ssize_t count, char* packed, Views* views
 ) except -1:
-    """Check the arguments and put their bytes into their slots. Unused bytes are zero. The driver sees nothing yet."""
+    """Check the arguments and put their bytes into their slots. Unused bytes are zero. The driver sees nothing yet.
+
+    The usual kinds are read here, and borrowed: the caller keeps them. The rest, and errors, are left to `pack_other`.
+    """
     cdef Py_ssize_t i
-    cdef Parameter* layout = kernel.layout
+    cdef const Parameter* layout = kernel.layout
+    cdef const Parameter* parameter
+    cdef const Range* fitting
+    cdef PyObject* value
     cdef char* slot
-    cdef char code
+    cdef int64_t number
     views.count = views.unusual = 0
     if count != kernel.count:
         refuse_count(kernel, arguments, count)
     memset(packed + kernel.packed_size - 16, 0, 16)  # the last word may belong to no argument
     for i in range(count):
-        slot = packed + layout[i].offset
-        code = layout[i].code
-        if code == 0:
-            pack_pointer(kernel, i, arguments[i], <PackedPointer*> slot, views)
-        elif code == c"i":
-            pack_int(kernel, i, arguments[i], <uint64_t*> slot, views)
-        elif code == c"f":
-            pack_float(kernel, i, arguments[i], <uint64_t*> slot, views)
-        else:
-            pack_other(kernel, i, <object> arguments[i], slot, views)
+        parameter = &layout[i]
+        slot = packed + parameter.offset
+        value = arguments[i]
+        if parameter.code == 0:
+            if Py_IS_TYPE(value, <PyTypeObject*> Buffer) and is_open_buffer(kernel, <Buffer> value):
+                (<PackedPointer*> slot).allocation = <uint64_t> (<Buffer> value).allocation.uses
+                (<PackedPointer*> slot).memory = (<Buffer> value).memory
+            else:
+                pack_special_pointer(kernel, i, value, <PackedPointer*> slot, views)
+            continue
+        if PyLong_CheckExact(<object> value):
+            fitting = range_of(parameter.code)
+            if read_small(value, &number) and <uint64_t> number + fitting.bias <= fitting.most:
+                (<uint64_t*> slot)[0] = <uint64_t> number & fitting.mask
+                continue
+        elif PyFloat_CheckExact(<object> value):
+            if parameter.code == c"f":
+                (<uint64_t*> slot)[0] = 0
+                (<float*> slot)[0] = <float> PyFloat_AS_DOUBLE(<object> value)
+                if not isinf((<float*> slot)[0]):
+                    continue
+            elif parameter.code == c"d":
+                (<double*> slot)[0] = PyFloat_AS_DOUBLE(<object> value)
+                continue
+        pack_other(kernel, i, <object> value, slot, views)
     return 0
 
 
 cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
-    # Anything but an exact int or float may run Python code, which may close a Buffer that is packed already.
-    if not PyLong_CheckExact(value) and not PyFloat_CheckExact(value):
-        views.unusual |= RAN_PYTHON
+    if type(value) not in numbers:
+        views.unusual |= RAN_PYTHON  # it may have closed a Buffer that is packed already
     try:
         pack_argument(kernel, i, value, slot, views)
     except BaseException:
@@ -414,11 +454,12 @@ cdef int pack_other(Kernel kernel, Py_ssize_t i, object value, char* slot, Views
 
 cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Views* views) except -1:
     cdef char code = kernel.layout[i].code
+    cdef const Range* fitting = range_of(code)
     cdef double real
     if code == 0:
         pack_other_pointer(kernel, i, value, <PackedPointer*> slot, views)
-    elif code == c"i":
-        (<uint64_t*> slot)[0] = <uint32_t> signed_value(kernel, i, value, 32)
+    elif fitting.mask:
+        (<uint64_t*> slot)[0] = integer_value(kernel, i, value, fitting)
     elif code == c"f":
         real = real_value(kernel, i, value)
         (<uint64_t*> slot)[0] = 0
@@ -427,20 +468,6 @@ cdef int pack_argument(Kernel kernel, Py_ssize_t i, object value, char* slot, Vi
             raise out_of_range(kernel, i, value)
     elif code == c"d":
         (<double*> slot)[0] = real_value(kernel, i, value)
-    elif code == c"I":
-        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 32)
-    elif code == c"q":
-        (<int64_t*> slot)[0] = signed_value(kernel, i, value, 64)
-    elif code == c"Q":
-        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 64)
-    elif code == c"h":
-        (<uint64_t*> slot)[0] = <uint16_t> signed_value(kernel, i, value, 16)
-    elif code == c"H":
-        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 16)
-    elif code == c"b":
-        (<uint64_t*> slot)[0] = <uint8_t> signed_value(kernel, i, value, 8)
-    elif code == c"B":
-        (<uint64_t*> slot)[0] = unsigned_value(kernel, i, value, 8)
     elif code == c"L":
         pack_local(kernel, i, value, slot)
     else:

@@ -17,9 +17,9 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 from cython.operator cimport dereference
 
-from forebay.core.driver cimport DONE, Memory, NO_ROOM, Status, Waits, no_waits
+from forebay.core.driver cimport DONE, NO_ROOM, WRONG_TYPE, Memory, Status, Waits, element_of, no_waits
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
-from forebay.core.plan cimport POINTER, SPILLED, PackedBytes, PackedPointer, Plan, Spill, Staging
+from forebay.core.plan cimport POINTER, SPILLED, PackedBytes, PackedPointer, Plan, Spill, Staging, check_types
 from forebay.core.state cimport QueueState
 from forebay.lifetimes.retired cimport retire_after
 from forebay.queues.kernels.kernel cimport Kernel
@@ -90,7 +90,15 @@ cdef bint has_staging(QueueState* state, Spill* spill, size_t nbytes) noexcept n
     return piece.capacity >= nbytes and is_free(state, piece)
 
 
-cdef Status choose_uploads(QueueState* state, Plan* plan, const char* packed) noexcept nogil:
+cdef bint has_wrong_type(const Plan* plan, size_t index, const PackedBytes* given) noexcept nogil:
+    """Return what `check_types` says of bytes by value."""
+    return (
+        given.kind != 0 and plan.parameters[index].element != 0
+        and element_of(given.kind) != plan.parameters[index].element
+    )
+
+
+cdef Status choose_uploads(QueueState* state, Plan* plan, const char* packed, bint* any_chosen) noexcept nogil:
     """Mark the spill buffers that do not hold the given bytes. NO_ROOM when one is too small or in use.
 
     This is decided once, because another thread may change the bytes meanwhile. Then it is unspecified which of them
@@ -98,17 +106,26 @@ cdef Status choose_uploads(QueueState* state, Plan* plan, const char* packed) no
     """
     cdef PackedBytes* given
     cdef Spill* spill
+    cdef uint64_t skipped = 0
     cdef size_t i
+    any_chosen[0] = False
     if plan.spills.empty():
         return NO_ROOM
     for i in range(plan.parameters.size()):
         given = spilled_at(plan, packed, i)
-        if given == NULL or is_uploaded(plan, i, given):
+        if given == NULL:
+            continue
+        if has_wrong_type(plan, i, given):
+            return WRONG_TYPE
+        if is_uploaded(plan, i, given):
+            skipped += given.nbytes
             continue
         spill = &plan.spills[i]
         if spill.capacity < given.nbytes or not has_staging(state, spill, given.nbytes):
             return NO_ROOM
         spill.known = False
+        any_chosen[0] = True
+    state.counts.arg_bytes_skipped += skipped
     return 0
 
 
@@ -153,22 +170,24 @@ cdef Status upload_spills(
 ) noexcept nogil:
     """Upload the given bytes to the plan's buffers. The queue is locked and stays locked.
 
-    Returns NO_ROOM, before anything is submitted, when a buffer or the staging memory is too small or still in use.
+    Returns NO_ROOM, before anything is submitted, when a buffer or the staging memory is too small or still in use, and
+    WRONG_TYPE when memory has other elements than its parameter points to: nobody need have looked before.
     `uploads` is the number of commands that the driver took, also after a failure. The first carried the waits. The
     caller counts them in the epoch.
     """
     cdef PackedBytes* given
     cdef size_t i
-    cdef Status status = choose_uploads(state, plan, packed)
+    cdef bint any_chosen
+    cdef Status status = choose_uploads(state, plan, packed, &any_chosen)
     uploads[0] = 0
+    if status != 0 or not any_chosen:
+        return status
+    status = check_types(plan.parameters.data(), plan.parameters.size(), packed, failed_at)
     for i in range(plan.parameters.size()):
         if status != 0:
             break
         given = spilled_at(plan, packed, i)
-        if given == NULL:
-            continue
-        if plan.spills[i].known:
-            state.counts.arg_bytes_skipped += given.nbytes
+        if given == NULL or plan.spills[i].known:
             continue
         status = upload(
             state, &plan.spills[i], given, waits if uploads[0] == 0 else no_waits(),

@@ -221,56 +221,64 @@ cdef int launch_uncommon(
     object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
     char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
 ) except -1:
-    cdef Geometry geometry
-    cdef vector[Uses*] written
-    cdef bint spilled = views.unusual & HAS_BYTES != 0
-    cdef Collecting answer = NOT_COLLECTED
-    cdef uint64_t waits = state.counts.waits_made  # the program's own were counted when it made them
-    if state.barred & BY_STEP and basis == NULL and not views.unusual:
-        answer = ask_step(state, kernel, read_geometry(kernel, grid, block), packed, &failed_at)
-        if answer == COLLECTED:
-            return 0
     try:
-        check_elements(kernel, packed)
-        if views.unusual & HAS_ARRAYS:
-            launch_with_arrays(queue, kernel, grid, block, list_of(arguments, kernel.count))
-            return 0
-        if status == NO_PLAN and basis == NULL and not (views.unusual or kernel.follows) and state.lock.try_lock():
-            status = launch_after_waits(state, kernel.id, read_geometry(kernel, grid, block), packed, &failed_at)
-            if status == 0:
-                note_writes(kernel.written, arguments)
-            state.lock.unlock()
-            if status == 0:
-                return 0
         if views.unusual == HAS_BYTES and basis == NULL:
             status = launch_at_once(state, kernel, grid, block, arguments, packed, &failed_at)
             if status == 0:
                 return 0
-        geometry = read_geometry(kernel, grid, block)[0]
-        # The GIL may go from here on, and was given to other code where an argument was converted.
-        _held = hold_arguments(kernel, arguments, written)
-        if state.barred & BY_STEP and basis == NULL and views.unusual == RAN_PYTHON:
-            answer = ask_step(state, kernel, &geometry, packed, &failed_at)
-        answer = ask_step_again(state, kernel, &geometry, packed, answer)
-        if answer == COLLECTED:
-            return 0
-        if basis == NULL and status == NO_PLAN and views.unusual & RAN_PYTHON and state.lock.try_lock():
-            status = launch_ready(state, kernel.id, &geometry, packed, spilled, kernel.follows, &failed_at)
-            if status == 0:
-                note_writes(kernel.written, arguments)
-            state.lock.unlock()
-            if status == 0:
-                return 0
-        while status == NO_PLAN or status == NO_ROOM:
-            with nogil:
-                status = launch_gathered(
-                    state, kernel.id, &geometry, packed, spilled, kernel.follows, basis, written, &failed_at)
-            if status == NO_PLAN:
-                add_plan(queue, state, kernel)
-            elif status == NO_ROOM:
-                make_room(queue, state, kernel.id, NULL, packed)
+        return launch_otherwise(
+            queue, state, kernel, grid, block, arguments, packed, views.unusual, basis, status, failed_at)
     finally:
         release_views(views)
+
+
+cdef int launch_otherwise(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, int unusual, const Basis* basis, Status status, uint32_t failed_at
+) except -1:
+    cdef Geometry geometry
+    cdef vector[Uses*] written
+    cdef bint spilled = unusual & HAS_BYTES != 0
+    cdef Collecting answer = NOT_COLLECTED
+    cdef uint64_t waits = state.counts.waits_made  # the program's own were counted when it made them
+    if state.barred & BY_STEP and basis == NULL and not unusual:
+        answer = ask_step(state, kernel, read_geometry(kernel, grid, block), packed, &failed_at)
+        if answer == COLLECTED:
+            return 0
+    check_elements(kernel, packed)
+    if unusual & HAS_ARRAYS:
+        launch_with_arrays(queue, kernel, grid, block, list_of(arguments, kernel.count))
+        return 0
+    if status == NO_PLAN and basis == NULL and not (unusual or kernel.follows) and state.lock.try_lock():
+        status = launch_after_waits(state, kernel.id, read_geometry(kernel, grid, block), packed, &failed_at)
+        if status == 0:
+            note_writes(kernel.written, arguments)
+        state.lock.unlock()
+        if status == 0:
+            return 0
+    geometry = read_geometry(kernel, grid, block)[0]
+    # The GIL may go from here on, and was given to other code where an argument was converted.
+    _held = hold_arguments(kernel, arguments, written)
+    if state.barred & BY_STEP and basis == NULL and unusual == RAN_PYTHON:
+        answer = ask_step(state, kernel, &geometry, packed, &failed_at)
+    answer = ask_step_again(state, kernel, &geometry, packed, answer)
+    if answer == COLLECTED:
+        return 0
+    if basis == NULL and status == NO_PLAN and unusual & RAN_PYTHON and state.lock.try_lock():
+        status = launch_ready(state, kernel.id, &geometry, packed, spilled, kernel.follows, &failed_at)
+        if status == 0:
+            note_writes(kernel.written, arguments)
+        state.lock.unlock()
+        if status == 0:
+            return 0
+    while status == NO_PLAN or status == NO_ROOM:
+        with nogil:
+            status = launch_gathered(
+                state, kernel.id, &geometry, packed, spilled, kernel.follows, basis, written, &failed_at)
+        if status == NO_PLAN:
+            add_plan(queue, state, kernel)
+        elif status == NO_ROOM:
+            make_room(queue, state, kernel.id, NULL, packed)
     if status == QUEUE_CAPTURED:
         return capture_launch(queue, kernel, grid, block, arguments)
     if status == STALE:

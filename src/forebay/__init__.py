@@ -2,135 +2,39 @@
 
 from typing import TYPE_CHECKING
 
-from forebay.core.driver import Language as _Language
-from forebay.core.errors import (
-    ArgumentTypeError,
-    BuildError,
-    CapturedEventError,
-    CaptureError,
-    CaptureImplicitError,
-    CaptureInvalidatedError,
-    CaptureIsolationError,
-    CaptureMergeError,
-    CaptureUnjoinedError,
-    CaptureUnmatchedError,
-    CaptureUnsupportedError,
-    CaptureWrongThreadError,
-    ClosedError,
-    DeviceLostError,
-    DeviceNotFoundError,
-    DriverError,
-    Error,
-    GraphUpdateError,
-    InvalidArgumentError,
-    NotSupportedError,
-    OutOfBoundsError,
-    OutOfMemoryError,
-    OutOfRangeError,
-    ScratchOverflowError,
-    StepError,
-    TimeoutError,
-)
-from forebay.core.stats import Stats
-from forebay.events.event import Event
-from forebay.queues import interop as _interop  # noqa: F401 - it adds names
-from forebay.queues.device import Device
-from forebay.queues.drivers.selection import devices
-from forebay.queues.graphs.executable import ExecutableGraph
-from forebay.queues.graphs.graph import Graph, Node
-from forebay.queues.kernels import program as _program
-from forebay.queues.kernels.kernel import Kernel
-from forebay.queues.kernels.program import Program
-from forebay.queues.kernels.scratch_size import Argument, MaxOver, MinOver, SumOver
-from forebay.queues.launch.arguments import by_value, local
-from forebay.queues.launch.bound import BoundLaunch
-from forebay.queues.launch.results import Result, results
-from forebay.queues.launcher import Launcher
-from forebay.queues.memory.buffer import Buffer
-from forebay.queues.memory.pinned import host_empty
-from forebay.queues.memory.pool import MemoryPool
-from forebay.queues.memory.strided import StridedView
-from forebay.queues.queue import Queue
-from forebay.queues.steps.step import Step
 from forebay.tracing import begin_by_environment as _begin_by_environment
-from forebay.tracing import trace
 
-__version__: str
+if TYPE_CHECKING:
+    from forebay.face import *  # noqa: F403
 
-if not TYPE_CHECKING:  # or every name would exist for a type checker
+    __version__: str
+else:  # or every name would exist for a type checker
 
     def __getattr__(name):
         if name == "__version__":
             from importlib.metadata import version  # it takes longer than a thousand launches
 
             return version("forebay")
+        names = _import_names() if name == "__all__" or not name.startswith("_") else {}
+        if name in names:
+            return names[name]
         from forebay.other_names import instead_of
 
         raise AttributeError(f"forebay has no {name!r}{instead_of(name)}", name=name)
 
+    def __dir__():
+        return sorted({*_import_names(), "__version__"})
 
-__all__ = [
-    "Argument",
-    "ArgumentTypeError",
-    "BoundLaunch",
-    "Buffer",
-    "BuildError",
-    "CaptureError",
-    "CaptureImplicitError",
-    "CaptureInvalidatedError",
-    "CaptureIsolationError",
-    "CaptureMergeError",
-    "CaptureUnjoinedError",
-    "CaptureUnmatchedError",
-    "CaptureUnsupportedError",
-    "CaptureWrongThreadError",
-    "CapturedEventError",
-    "ClosedError",
-    "Device",
-    "DeviceLostError",
-    "DeviceNotFoundError",
-    "DriverError",
-    "Error",
-    "Event",
-    "ExecutableGraph",
-    "Graph",
-    "GraphUpdateError",
-    "InvalidArgumentError",
-    "Kernel",
-    "Launcher",
-    "MaxOver",
-    "MemoryPool",
-    "MinOver",
-    "Node",
-    "NotSupportedError",
-    "OutOfBoundsError",
-    "OutOfMemoryError",
-    "OutOfRangeError",
-    "Program",
-    "Queue",
-    "Result",
-    "ScratchOverflowError",
-    "Stats",
-    "Step",
-    "StepError",
-    "StridedView",
-    "SumOver",
-    "TimeoutError",
-    "__version__",
-    "by_value",
-    "devices",
-    "host_empty",
-    "local",
-    "results",
-    "trace",
-]
+    def _import_names():
+        """Import what `forebay.face` offers, and return all names there are."""
+        from importlib import import_module
+
+        face = import_module("forebay.face")  # ``from forebay import face`` would come here again
+        names = globals()
+        for name in face.__all__:
+            names.setdefault(name, getattr(face, name))
+        names["__all__"] = [*face.__all__, "__version__"]
+        return names
 
 
-def _compile_hip(device: Device, source: str, options: tuple[str, ...]) -> _program.Compiled:
-    from forebay.hiprtc.front_end import compile_for_device  # imported late: most programs need no clang
-
-    return compile_for_device(device, source, options)
-
-
-_program.add_front_end(_Language.HIP_CPP, _compile_hip)
 _begin_by_environment()

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import forebay.face  # noqa: F401 - it has Devices take HIP C++
 from forebay.core.errors import InvalidArgumentError, NotSupportedError
 from forebay.hip_cpp import KernelInfo
 from forebay.hip_cpp.building import build, current_device

@@ -14,6 +14,7 @@ from tests.helpers.refusals import refused
 
 BOOLS = True, np.True_, np.False_, np.array(True)
 INTEGERS = {"char": "b", "uchar": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "long": "q", "ulong": "Q"}
+NUMPY_INTEGERS = tuple(np.dtype(code).type(7) for code in "bBhHiIlLqQ")
 DTYPES = {name: np.dtype(code) for name, code in INTEGERS.items()} | {"float": np.dtype("f4")}
 
 
@@ -76,7 +77,9 @@ def test_what_is_no_kernel_is_refused(queue, refuses, thing):
 def test_integers_to_the_edges(device, queue, taker, name):
     limits = np.iinfo(DTYPES[name])
     result = device.zeros(1, DTYPES[name])
-    for value in (limits.min, -1 if limits.min else 1, 0, 1, limits.max, np.int8(7), np.array(5), *BOOLS):
+    around_a_digit = [sign * ((1 << 30) + more) for sign in (1, -1) for more in (-1, 0, 1)]  # of CPython's integers
+    whole = [value for value in around_a_digit if limits.min <= value <= limits.max]
+    for value in (limits.min, -1 if limits.min else 1, 0, 1, limits.max, *whole, np.array(5), *BOOLS, *NUMPY_INTEGERS):
         expected = int(value)
         queue.launch(taker(name), 1, 1, result, value)
         assert result.get(queue=queue)[0] == expected
@@ -91,7 +94,9 @@ def test_integers_beyond_the_edges_are_refused(queue, taker, refuses, name, spar
 
 
 @pytest.mark.parametrize("name", INTEGERS)
-@pytest.mark.parametrize("value", [1.0, np.float32(2), "1", b"1", None, 1j, Decimal(1), [1], np.array([1, 2])])
+@pytest.mark.parametrize(
+    "value", [1.0, np.float32(2), np.float64(2), "1", b"1", None, 1j, Decimal(1), [1], np.array([1, 2])]
+)
 def test_integers_are_not_made_from_other_things(queue, taker, refuses, name, value, spare):
     with refuses(ps.ArgumentTypeError, TypeError, "argument 1", f"{name} value", "integer", type(value).__name__):
         queue.launch(taker(name), 1, 1, spare, value)
@@ -100,7 +105,7 @@ def test_integers_are_not_made_from_other_things(queue, taker, refuses, name, va
 @pytest.mark.executes
 @pytest.mark.parametrize(
     "value", [0.0, -0.0, 1.5, 3, True, 1e-45, 3.4028234e38, np.inf, -np.inf, np.float64(0.1), np.float32(0.1),
-              np.int64(9), np.array(2.5), Decimal("0.25"), Fraction(1, 4)],
+              np.float16(0.1), np.int64(9), np.longdouble("0.5"), np.array(2.5), Decimal("0.25"), Fraction(1, 4)],
 )  # fmt: skip
 def test_floats(device, queue, taker, value):
     result = device.zeros(1, "f4")

@@ -106,6 +106,17 @@ def test_the_elements_of_a_mark_are_looked_at_each_time(queue, kernels, out, ref
     total(queue, kernels, out, whole, 4)
 
 
+def test_the_elements_of_other_memory_are_looked_at_before_bytes_are_uploaded(device, queue, kernels, out):
+    real = device.zeros(out.shape, "f4")
+    for value in (1, 1, 2):
+        total(queue, kernels, out, ps.by_value(np.full(4, value, "i4")), 4)
+    queue.finish()
+    with observe(device) as calls:
+        with pytest.raises(ps.ArgumentTypeError, match="floating-point"):
+            total(queue, kernels, real, ps.by_value(np.full(4, 3, "i4")), 4)
+        assert calls.kinds()["command"] == 0
+
+
 def test_changed_bytes_are_uploaded_once_and_nothing_is_allocated(device, queue, kernels, out):
     array = np.zeros(1024, "i4")
     mark = ps.by_value(array)

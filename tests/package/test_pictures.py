@@ -40,7 +40,7 @@ def test_arrows_lead_down_and_say_all_that_is_imported():
     rows = rooms.rows_of(imports)
     reached = {room: set() for room in imports}
     for importer, imported in sorted(arrows, key=lambda arrow: -rows[arrow[0].replace("forebay", "")]):
-        importer = importer.replace("forebay", "")
+        importer, imported = importer.replace("forebay", ""), imported.replace("forebay", "")
         assert rows[importer] < rows[imported]
         assert imported in imports[importer]
         reached[importer] |= {imported} | reached[imported]

@@ -25,6 +25,7 @@ class Uses:
         with self.queue.capture() as graph:
             self.queue.fill(self.buffer, 2)
         self.graph = graph.instantiate()
+        self.other, self.pinned = device.queue(), ps.host_empty(64, "i4", device=device)
 
     def launch(self):
         self.queue.launch(self.kernel, 1, 64, self.buffer)
@@ -46,8 +47,18 @@ class Uses:
     def graphs(self):
         self.graph.launch(self.queue)
 
+    def copies(self):
+        self.queue.copy(self.buffer, self.pinned)
+        self.queue.copy(self.pinned, self.buffer)
 
-USES = ["launch", "bound", "steps", "mixed", "graphs"]
+    def events(self):
+        self.launch()
+        self.other.wait(self.queue.record())
+        self.other.launch(self.kernel, 1, 64, self.buffer)
+        self.queue.wait(self.other)
+
+
+USES = ["launch", "bound", "steps", "mixed", "graphs", "copies", "events"]
 
 
 def close_meanwhile(device, what):
@@ -92,6 +103,33 @@ def test_nothing_of_it_is_left(device, what):
             del queue, _
             gc.collect()
             assert handle in {call.object for call in calls.since(first) if call.name == calls.driver.RELEASE_QUEUE}
+
+
+@pytest.mark.threads
+@pytest.mark.executes(run=False)  # null hardware waits for no gate
+@pytest.mark.parametrize("dropped", [False, True])
+def test_copies_of_pinned_memory_that_wait_for_a_gate(device, pins_of, dropped):
+    """Closing waits for them, whether or not the program still has the memory."""
+    other = ps.Device(device.name, private=True)
+    pins, queue = pins_of(other), other.queue()
+    buffer = other.zeros(64, "i4")
+    source, result = (ps.host_empty(64, "i4", device=other) for _ in range(2))
+    source[:] = 5
+    gate = queue._gate()
+    queue.copy(buffer, source)
+    queue.copy(result, buffer)
+    if dropped:
+        del source, result
+        gc.collect()
+    closing = threading.Thread(target=other.close)
+    closing.start()
+    closing.join(0.05)
+    assert closing.is_alive()
+    assert pins() == 2
+    gate.open()
+    closing.join()
+    assert queue.completed == queue.epoch
+    assert pins() == 0 if dropped else result.tolist() == [5] * 64
 
 
 class Watched(ps.Device):

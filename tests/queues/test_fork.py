@@ -98,6 +98,17 @@ STATES = {
         "gate = queue._gate(); queue.fill(busy, 1); busy.close(); other.close()",
         "gate.open()",
     ),
+    "copies of pinned memory in flight": (
+        "there, back = (ps.host_empty(1000, 'i4', device=device) for _ in range(2)); there[:] = 3\n"
+        "gate = queue._gate(); queue.copy(buffer, there); queue.copy(back, buffer); del there",
+        "gate.open(); queue.finish(); assert back.tolist() == [3] * 1000 or not really",
+    ),
+    "pinned memory that the child drops": (
+        "pinned = [ps.host_empty(1000, 'i4', device=device)]\n"
+        "gate = queue._gate(); queue.copy(pinned[0], buffer)\n"
+        "call = in_child; in_child = lambda end: call(lambda: (pinned.clear(), gc.collect(), end()))",
+        "gate.open(); queue.finish(); assert pinned[0].tolist() == [1] * 1000 or not really",
+    ),
     "graph": (
         "with queue.capture() as graph:\n    add[10, 100, queue](buffer, 0)\ngraph.launch(queue)",
         "graph.launch(queue)",

@@ -19,7 +19,7 @@ LAUNCHES = 6
 @pytest.fixture
 def one_call(device):
     """What the driver's own recordings submit by one call, clones submit launch by launch, with a marker."""
-    return device.info.backend == "level_zero"
+    return device.info.backend in ("cuda", "level_zero")
 
 
 def commands(calls, queue, first):

@@ -18,9 +18,9 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Status
 from forebay.core.epochs cimport Lock
 from forebay.queues.drivers.cuda.calls cimport (
-    CALL_CtxPushCurrent_v2, CALL_DevicePrimaryCtxRetain, CALL_EventCreate, CALL_MemHostAlloc, CALL_MemPoolCreate,
-    CALL_MemPoolSetAccess, CALL_MemPoolSetAttribute, CALL_ModuleGetFunction, CALL_ModuleLoadDataEx,
-    CALL_StreamCreateWithPriority, AccessDesc, PoolProps, cuda
+    CALL_CtxPushCurrent_v2, CALL_DevicePrimaryCtxRetain, CALL_EventCreate, CALL_MemAllocFromPoolAsync,
+    CALL_MemHostAlloc, CALL_MemPoolCreate, CALL_MemPoolSetAccess, CALL_MemPoolSetAttribute, CALL_ModuleGetFunction,
+    CALL_ModuleLoadDataEx, CALL_StreamCreateWithPriority, AccessDesc, PoolProps, cuda
 )
 
 cdef enum:
@@ -75,6 +75,8 @@ cdef CuContext* open_context(int32_t device, const char* fills, Status* status) 
 
 
 cdef Status begin_context(CuContext* context, const char* fills) noexcept nogil:
+    """Make what the context has. All of it is made here, because some of these calls wait behind closed gates."""
+    cdef int kind
     cdef Status status = outcome(CALL_DevicePrimaryCtxRetain, cuda.DevicePrimaryCtxRetain(
         &context.handle, context.device))
     if status == 0:
@@ -88,7 +90,12 @@ cdef Status begin_context(CuContext* context, const char* fills) noexcept nogil:
     if status == 0:
         status = outcome(CALL_ModuleGetFunction, cuda.ModuleGetFunction(&context.fill, context.fills, b"fill"))
     leave()
-    return status if status != 0 else open_pool(context, DEVICE_POOL)
+    for kind in range(POOLS):
+        if status == 0:
+            status = open_pool(context, <MemoryKind> kind)
+            if kind == SHARED_POOL:
+                status = 0  # a GPU may have none, which is said when it is asked for
+    return status
 
 
 cdef Status enter(CuContext* context) noexcept nogil:
@@ -102,10 +109,11 @@ cdef void leave() noexcept nogil:
 
 
 cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil:
-    """Have a pool of this kind."""
+    """Have a pool of this kind, with its first memory."""
     cdef PoolProps props
     cdef AccessDesc access
     cdef uint64_t kept = KEPT
+    cdef uint64_t first = 0
     cdef void* pool = NULL
     cdef Status status
     context.lock.lock()
@@ -127,6 +135,11 @@ cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil:
         status = outcome(CALL_MemPoolSetAccess, cuda.MemPoolSetAccess(pool, &access, 1))
     if status == 0:
         status = outcome(CALL_MemPoolSetAttribute, cuda.MemPoolSetAttribute(pool, RELEASE_THRESHOLD, &kept))
+    if status == 0:
+        status = outcome(CALL_MemAllocFromPoolAsync, cuda.MemAllocFromPoolAsync(
+            &first, PAGE, pool, context.memory_stream))
+        if status == 0:
+            cuda.MemFreeAsync(first, context.memory_stream)
     leave()
     context.lock.lock()
     if status == 0 and context.pools[<int> kind] == NULL:

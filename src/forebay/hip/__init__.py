@@ -29,6 +29,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import forebay.face  # noqa: F401 - it has Devices take HIP C++
 from forebay.core.errors import NotSupportedError
 from forebay.hip import (
     addresses,

@@ -68,7 +68,7 @@ cdef object wait_front(PyObject* const* given, Py_ssize_t count, PyObject* keywo
     event = event_of(words[1])
     if event is None or queue is None or steps_under_way() or words[2] != NULL and <object> words[2] is not 0:
         return None
-    wait_for_event(queue, queue.state, event)
+    wait_for_event(queue, queue.state, queue._capture, event)
     return succeed()
 
 

@@ -1,0 +1,120 @@
+"""What ``import forebay`` offers: imported with the first use of a name, because NumPy and the rest take a while.
+
+It also has Devices take HIP C++, and types say what other packages' names are called here.
+"""
+
+from forebay.core.driver import Language as _Language
+from forebay.core.errors import (
+    ArgumentTypeError,
+    BuildError,
+    CapturedEventError,
+    CaptureError,
+    CaptureImplicitError,
+    CaptureInvalidatedError,
+    CaptureIsolationError,
+    CaptureMergeError,
+    CaptureUnjoinedError,
+    CaptureUnmatchedError,
+    CaptureUnsupportedError,
+    CaptureWrongThreadError,
+    ClosedError,
+    DeviceLostError,
+    DeviceNotFoundError,
+    DriverError,
+    Error,
+    GraphUpdateError,
+    InvalidArgumentError,
+    NotSupportedError,
+    OutOfBoundsError,
+    OutOfMemoryError,
+    OutOfRangeError,
+    ScratchOverflowError,
+    StepError,
+    TimeoutError,
+)
+from forebay.core.stats import Stats
+from forebay.events.event import Event
+from forebay.queues import interop as _interop  # noqa: F401 - it adds names
+from forebay.queues.device import Device
+from forebay.queues.drivers.selection import devices
+from forebay.queues.graphs.executable import ExecutableGraph
+from forebay.queues.graphs.graph import Graph, Node
+from forebay.queues.kernels import program as _program
+from forebay.queues.kernels.kernel import Kernel
+from forebay.queues.kernels.program import Program
+from forebay.queues.kernels.scratch_size import Argument, MaxOver, MinOver, SumOver
+from forebay.queues.launch.arguments import by_value, local
+from forebay.queues.launch.bound import BoundLaunch
+from forebay.queues.launch.results import Result, results
+from forebay.queues.launcher import Launcher
+from forebay.queues.memory.buffer import Buffer
+from forebay.queues.memory.pinned import host_empty
+from forebay.queues.memory.pool import MemoryPool
+from forebay.queues.memory.strided import StridedView
+from forebay.queues.queue import Queue
+from forebay.queues.steps.step import Step
+from forebay.tracing import trace
+
+__all__ = [
+    "Argument",
+    "ArgumentTypeError",
+    "BoundLaunch",
+    "Buffer",
+    "BuildError",
+    "CaptureError",
+    "CaptureImplicitError",
+    "CaptureInvalidatedError",
+    "CaptureIsolationError",
+    "CaptureMergeError",
+    "CaptureUnjoinedError",
+    "CaptureUnmatchedError",
+    "CaptureUnsupportedError",
+    "CaptureWrongThreadError",
+    "CapturedEventError",
+    "ClosedError",
+    "Device",
+    "DeviceLostError",
+    "DeviceNotFoundError",
+    "DriverError",
+    "Error",
+    "Event",
+    "ExecutableGraph",
+    "Graph",
+    "GraphUpdateError",
+    "InvalidArgumentError",
+    "Kernel",
+    "Launcher",
+    "MaxOver",
+    "MemoryPool",
+    "MinOver",
+    "Node",
+    "NotSupportedError",
+    "OutOfBoundsError",
+    "OutOfMemoryError",
+    "OutOfRangeError",
+    "Program",
+    "Queue",
+    "Result",
+    "ScratchOverflowError",
+    "Stats",
+    "Step",
+    "StepError",
+    "StridedView",
+    "SumOver",
+    "TimeoutError",
+    "by_value",
+    "devices",
+    "host_empty",
+    "local",
+    "results",
+    "trace",
+]
+
+
+def _compile_hip(device: Device, source: str, options: tuple[str, ...]) -> _program.Compiled:
+    from forebay.hiprtc.front_end import compile_for_device  # imported late: most programs need no clang
+
+    return compile_for_device(device, source, options)
+
+
+_program.add_front_end(_Language.HIP_CPP, _compile_hip)

@@ -1,0 +1,80 @@
+"""Programs that go on and on and never wait for the device: copies, records and waits keep nothing of each turn."""
+
+import numpy as np
+import pytest
+
+import forebay as ps
+from tests.helpers.growth import MIB, growth
+
+pytestmark = pytest.mark.needs("no validation layer")  # it remembers every call
+
+LITTLE = 4 * MIB  # in 50,000 turns: 80 bytes each
+
+COUNT = 64
+
+
+class Program:
+    def __init__(self, device, make_queue, kernels):
+        self.queue, self.other = make_queue(), make_queue()
+        self.buffer, self.second = device.zeros(COUNT, "u4"), device.zeros(COUNT, "u4")
+        self.pinned = ps.host_empty(COUNT, "u4", device=device)
+        self.kernel, self.event = kernels["advance"], device.event()
+
+    def is_done(self):
+        return self.queue.query() and self.other.query()
+
+    def launch(self):
+        self.queue.launch(self.kernel, 1, COUNT, self.buffer, 1)
+
+    def up(self):
+        self.queue.copy(self.buffer, self.pinned)
+
+    def down(self):
+        self.queue.copy(self.pinned, self.buffer)
+
+    def across(self):
+        self.queue.copy(self.second, self.buffer)
+
+    def part(self):
+        self.queue.copy(self.buffer[1:9], self.pinned[1:9])
+
+    def new_event(self):
+        self.launch()
+        self.queue.record()
+
+    def one_event(self):
+        self.launch()
+        self.queue.record(self.event)
+
+    def wait_for_queue(self):
+        self.launch()
+        self.other.wait(self.queue)
+        self.other.launch(self.kernel, 1, COUNT, self.second, 1)
+
+    def wait_for_event(self):
+        self.launch()
+        self.queue.record(self.event)
+        self.other.wait(self.event)
+
+    def wait_both_ways(self):
+        self.up()
+        self.other.wait(self.queue)
+        self.other.copy(self.second, self.buffer)
+        self.queue.wait(self.other)
+
+    def numpy_numbers(self):
+        self.queue.launch(self.kernel, 1, COUNT, self.buffer, np.uint32(1))
+
+    def launcher(self):
+        self.kernel[1, COUNT, self.queue](*(self.buffer, 1))
+
+
+WAYS = [name for name in vars(Program) if not name.startswith("_") and name not in ("is_done", "launch")]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nothing_is_kept_of_each_turn(device, make_queue, kernels, way):
+    program = Program(device, make_queue, kernels)
+    assert growth(getattr(program, way), program.is_done) < LITTLE
+    program.queue.finish()
+    program.other.finish()
