@@ -11,11 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from forebay.core.errors import NotSupportedError
+
+if TYPE_CHECKING:
+    from forebay.queues.kernels.signatures import CppCompiler
 
 __all__ = [
     "KINDS",
@@ -468,6 +471,10 @@ class DriverDevice(ABC):
     def expect_spirv(self) -> None:
         """Get ready to build SPIR-V, which is being made. Does not block."""
         return
+
+    def cpp_compiler(self) -> CppCompiler | None:
+        """The driver's own compiler of C++ for this device; None where it has none. Raises `NotInstalledError`."""
+        return None
 
     @property
     def variable_options(self) -> tuple[str, ...] | None:

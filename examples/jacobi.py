@@ -5,8 +5,8 @@ sides of the block meanwhile and copies them to the neighbours. Events order the
 what the neighbours have sent. Every step adds up the squares of its residual on the device, and the host looks at them
 now and then only.
 
-The kernels are templates in HIP C++, jacobi.hip. Clang compiles them to SPIR-V; where there is no clang, or the device
-takes no SPIR-V, they are translated to OpenCL C. NumPy computes the same steps, and the solution is known.
+The kernels are templates in HIP C++, jacobi.hip. Clang compiles them to SPIR-V, NVRTC for CUDA. NumPy computes the same
+steps, and the solution is known.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import click
 import numpy as np
 
 from forebay import hip, hiprtc
-from forebay.hip_cpp import NotInstalledError
+from forebay.core.errors import NotInstalledError
 
 KERNELS = Path(__file__).with_suffix(".hip")
 GROUP = 128
@@ -104,7 +104,7 @@ class Program:
             raise click.ClickException(f"{KERNELS.name} does not compile, or the device has no {real}\n{log.decode()}")
         code = bytearray(check(hiprtc.hiprtcGetCodeSize(source)))
         check(hiprtc.hiprtcGetCode(source, code))
-        self.compiler = "compiled by clang" if SPIRV in code else "translated to OpenCL C, without clang or SPIR-V"
+        self.compiler = "compiled by clang" if SPIRV in code else "compiled by NVRTC"
         module = check(hip.hipModuleLoadData(code))
         lowered = [check(hiprtc.hiprtcGetLoweredName(source, name)) for name in names]
         self.functions = dict(

@@ -3,6 +3,7 @@
     git clone https://github.com/ROCm/rocm-examples
     python -m tests.hip_collections rocm-examples
     python -m tests.hip_collections cuda-samples --device level_zero --only histogram
+    python -m tests.hip_collections HIP-Examples --architecture 9.0     # by NVRTC, without a GPU: nothing is loaded
 
 Each file with kernels is cut down to them (`tests.helpers.hip_sources`), as somebody does who moves to hiprtc. What is
 left of the host and does not compile without it goes too, one declaration after another. Then the file is compiled
@@ -32,6 +33,10 @@ from rich.table import Table
 
 import forebay.hiprtc
 from forebay import hip, hiprtc
+from forebay.core.errors import BuildError
+from forebay.hiprtc.driver_compiler import as_clang_says, compile_cpp
+from forebay.hiprtc.options import split_options
+from forebay.queues.drivers.cuda.nvrtc import NvrtcCompiler
 
 from .helpers.hip_builds import asked_at, declaration_of, defined_under, macros_for
 from .helpers.hip_instances import Instances
@@ -55,6 +60,8 @@ TRIES = 3
 """With how many of the files that include it a kernel is tried."""
 OPTIONS: list[str] = []
 """More options of the compiler, from the command line."""
+NVRTC: list[NvrtcCompiler] = []
+"""The compiler to use instead of the device's."""
 NAME = "k.hip"
 ERROR = re.compile(r"^[^\n:]*:\d+:\d+: (?:fatal )?error: (.*)$", re.MULTILINE)
 ERROR_LINE = re.compile(rf"^{re.escape(NAME)}:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
@@ -126,14 +133,31 @@ def check(result: tuple) -> object:
     return result[1] if len(result) > 1 else None
 
 
+def compile_by_nvrtc(source: str, expressions: list[str], options: list[bytes]) -> bytes:
+    """As `compile_`."""
+    words = split_options([option.decode() for option in options])
+    try:
+        return compile_cpp(NVRTC[0], source, NAME, {}, words, expressions).code
+    except BuildError as error:
+        log = as_clang_says(error.log)
+        log = re.sub(r'identifier "(\w+)" is undefined', r"use of undeclared identifier '\1'", log)
+        log = re.sub(r'name(space|d type)? "(\w+)" is (not|un)\w+( a type name)?', r"unknown type name '\2'", log)
+        symbols = re.sub(
+            r"Unresolved extern function '(_Z\w+)'", r"the function \1 is declared, and defined nowhere", log
+        )
+        raise CompileError(symbols) from None
+
+
 def compile_(source: str, expressions: list[str], macros: Mapping[str, str] = types.MappingProxyType({})) -> bytes:
     """Return the code of a program; raises `CompileError`."""
+    options = [b"-ferror-limit=40", b"-std=c++20", *(option.encode() for option in OPTIONS)]
+    options += [f"-D{name}={value}".encode() for name, value in macros.items()]
+    if NVRTC:
+        return compile_by_nvrtc(source, expressions, options)
     program = check(hiprtc.hiprtcCreateProgram(source.encode(), NAME.encode(), 0, [], []))
     try:
         for expression in expressions:
             check(hiprtc.hiprtcAddNameExpression(program, expression.encode()))
-        options = [b"-ferror-limit=40", b"-std=c++20", *(option.encode() for option in OPTIONS)]
-        options += [f"-D{name}={value}".encode() for name, value in macros.items()]
         if int(hiprtc.hiprtcCompileProgram(program, len(options), options)[0]):
             log = bytearray(check(hiprtc.hiprtcGetProgramLogSize(program)))
             hiprtc.hiprtcGetProgramLog(program, log)
@@ -147,6 +171,8 @@ def compile_(source: str, expressions: list[str], macros: Mapping[str, str] = ty
 
 def load(code: bytes) -> str:
     """Build a program's code for the device; return what the driver says against it."""
+    if NVRTC:
+        return ""
     status, module = hip.hipModuleLoadData(code)
     if int(status):
         return str(status)
@@ -433,13 +459,19 @@ def of_others(found: list[Outcome]) -> float:
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--device", help="As in FOREBAY_DEVICE.")
+@click.option("--architecture", help="Compile by NVRTC for this compute capability, such as 9.0; nothing is loaded.")
 @click.option("--option", multiple=True, help="An option of hiprtcCompileProgram, such as -DTILE=16.")
 @click.option("--only", default="", help="Only files whose path has this in it.")
 @click.option("--at-least", type=float, default=95, show_default=True, help="Percent of the kernels that must load.")
-def main(folder: Path, device: str | None, option: tuple[str, ...], only: str, at_least: float) -> None:
+def main(
+    folder: Path, device: str | None, architecture: str | None, option: tuple[str, ...], only: str, at_least: float
+) -> None:
     """Compile the kernels of the HIP and CUDA programs below FOLDER, and load them."""
     console = Console() if sys.stdout.isatty() else Console(width=180)
     OPTIONS[:] = option
+    if architecture:
+        major, minor = map(int, architecture.split("."))
+        NVRTC[:] = [NvrtcCompiler((major, minor), 99000)]
     if device:
         os.environ["FOREBAY_DEVICE"] = device
     found = outcomes_of(folder, only, lambda paths: track(paths, console=Console(stderr=True)))

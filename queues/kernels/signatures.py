@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from forebay.core.driver import Language
 
@@ -22,7 +22,9 @@ __all__ = [
     "Signatures",
     "VariableSignature",
     "kernel_info",
+    "kernels_from",
     "plain_names",
+    "variables_from",
 ]
 
 VECTOR = re.compile(r"u?(?:char|short|int|long|longlong)[1234]|(?:float|double|half)[1234]")
@@ -294,3 +296,18 @@ def kernel_info(
         kernel.name if unique else symbol, symbol, kernel.parameters, dynamic_shared, kernel.line, kernel.symbol,
         follows, required_block,
     )  # fmt: skip
+
+
+def kernels_from(rows: Sequence[Sequence[Any]]) -> tuple[KernelInfo, ...]:
+    """Return kernels from what JSON makes of them. Raises `TypeError` for other rows."""
+    return tuple(
+        KernelInfo(*row)._replace(
+            parameters=tuple(ParameterSignature(*each) for each in row[2]), required_block=tuple(row[7])
+        )
+        for row in rows
+    )
+
+
+def variables_from(rows: Sequence[Sequence[Any]]) -> tuple[VariableSignature, ...]:
+    """Return variables, likewise."""
+    return tuple(VariableSignature(*row) for row in rows)

@@ -291,8 +291,7 @@ cdef int pack_other_pointer(Kernel kernel, Py_ssize_t i, object value, PackedPoi
     """Pass bytes by value, note an array to be copied in and out, and refuse everything else."""
     if isinstance(value, (int, np.integer)) and kernel.parameters[i].type_name == UNTYPED:
         memset(slot, 0, sizeof(PackedPointer))
-        slot.memory.address = (
-            <uint64_t> signed_value(kernel, i, value, 64) if value < 0 else unsigned_value(kernel, i, value, 64))
+        slot.memory.address = integer_value(kernel, i, value, range_of(c"q" if value < 0 else c"Q"))
         return 0
     if isinstance(value, (bytes, np.void, ctypes.Structure, ctypes.Union)):
         return pack_spilled(kernel, i, value, slot, views)

@@ -6,7 +6,7 @@ The capsule without a version is the one that every consumer takes.
 from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 
 CODES: dict[str, int] = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 """DLPack's code of a type, by NumPy's kind."""

@@ -15,13 +15,13 @@ from typing import Any
 
 import forebay.face  # noqa: F401 - it has Devices take HIP C++
 from forebay.core.errors import InvalidArgumentError, NotSupportedError
-from forebay.hip_cpp import KernelInfo
-from forebay.hip_cpp.building import build, current_device
+from forebay.hiprtc.current import current_device
 from forebay.hiprtc.front_end import prepare
 from forebay.hiprtc.options import split_options
 from forebay.queues.device import Device
 from forebay.queues.kernels.kernel import Kernel
 from forebay.queues.kernels.program import Program
+from forebay.queues.kernels.signatures import KernelInfo
 from forebay.queues.launch.arguments import local
 from forebay.queues.memory.buffer import Buffer
 
@@ -107,7 +107,7 @@ class RawModule:
                 made = prepare(device, self.code, "program.cu", {}, split_options(self.options), self.name_expressions)
                 kernels = {kernel.symbol: kernel for kernel in made.kernels}
                 kernels |= {kernel.name: kernel for kernel in made.kernels}
-                program = build(device, made.text, made.options, made.variables)
+                program = device.program(made.text, made.options)
                 self._built[device] = program, kernels, made.lowered
             return self._built[device]
 

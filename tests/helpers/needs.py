@@ -53,6 +53,9 @@ NEEDS = {
     "atomics on 64 bits": lambda info: limits(info).long_atomics,
     "SPIR-V": lambda info: limits(info).spirv,
     "no SPIR-V": lambda info: not limits(info).spirv,
+    # Of clang, which makes SPIR-V, or of the driver; elsewhere it is refused.
+    "a compiler of HIP C++": lambda info: limits(info).spirv or info.backend == "cuda",
+    "no compiler of HIP C++": lambda info: not limits(info).spirv and info.backend != "cuda",
     "no variables": lambda info: info.backend == "sycl" or (info.backend == "opencl" and not options_for(info.native)),
 }
 

@@ -32,7 +32,6 @@ FLOORS = {
     "queues.launcher": 8,
     "queues.device": 9,
     "queues.interop": 10,
-    "hip_cpp": 10,
     "c_string": 10,
     "tracing": 10,
     "": 11,  # the face

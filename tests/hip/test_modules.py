@@ -7,7 +7,7 @@ import pytest
 from forebay import hip
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError
-from forebay.hip_cpp.code import pack_code
+from forebay.hiprtc.code import pack_code
 from tests.helpers.limits import limits
 
 from .conftest import SOURCE, ok

@@ -19,7 +19,6 @@ from rich.console import Console
 from rich.table import Table
 
 import forebay as ps
-from forebay.hip_cpp import build
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
@@ -60,7 +59,7 @@ def kernels(device: ps.Device, name: str, case: Case, options: list[str]) -> tup
     names = [case.expression] if case.expression else []
     made = compile_hip(clang, source(name), f"{name}.hip", {}, split_options(options), names)
     symbol = made.lowered.get(case.expression, name)
-    return build(device, made.spirv)[symbol], device.program(opencl_source(name))[name]
+    return device.program(made.code)[symbol], device.program(opencl_source(name))[name]
 
 
 @click.command()

@@ -1,12 +1,11 @@
-"""Kernels in HIP C++, compiled or translated, built and run."""
+"""Kernels in HIP C++, compiled for a device, built and run."""
 
 import numpy as np
 import pytest
 
 import forebay as ps
-from forebay.hip_cpp import RefusedError, build, translate
-from forebay.hiprtc.clang import find_clang
-from forebay.hiprtc.compiler import compile_hip
+from forebay.core.errors import NotSupportedError
+from forebay.hiprtc.front_end import prepare
 from forebay.hiprtc.options import split_options
 from tests.helpers.observer import EXECUTES
 
@@ -14,32 +13,22 @@ from tests.helpers.observer import EXECUTES
 class Built:
     """A program in HIP C++ on a device; arrays given to a launch are copied in and out."""
 
-    def __init__(self, device, queue, source, options=(), names=(), way="translator"):
-        if way == "clang":
-            clang, _ = find_clang()
-            self.translation = made = compile_hip(
-                clang, source, "program.hip", {}, split_options(options), names, copies=device.info.kind == "cpu"
-            )
-            text, self.lowered = made.spirv, made.lowered
-        else:
-            self.translation = translate(source, options=options, name_expressions=names)
-            text, self.lowered = self.translation.text, {}
+    def __init__(self, device, queue, source, options=(), names=()):
         try:
-            self.program = build(device, text, (), self.translation.variables)
-        except RefusedError as error:
-            assert device.driver.variable_options is None
-            pytest.skip(error.what)
-        except ps.BuildError as error:
-            raise AssertionError(f"{error.log}\n{text}") from None
-        self.kernels = {kernel.name: kernel for kernel in self.translation.kernels}
-        self.instances = {kernel.mangled: kernel for kernel in self.translation.kernels}
+            self.made = prepare(device, source, "program.hip", {}, split_options(options), names)
+        except NotSupportedError as error:
+            pytest.skip(str(error))
+        self.lowered = self.made.lowered
+        self.program = device.program(self.made.text, self.made.options)
+        self.kernels = {kernel.name: kernel for kernel in self.made.kernels}
+        self.instances = {kernel.mangled: kernel for kernel in self.made.kernels}
         self.device, self.queue = device, queue
 
     def variable(self, name, dtype):
         """The Buffer of a variable."""
         if self.device.info.backend == "sycl":
             pytest.skip("the driver tells nobody where variables are")
-        (variable,) = (each for each in self.translation.variables if each.name == name)
+        (variable,) = (each for each in self.made.variables if each.name == name)
         buffer = self.program.get_global(variable.symbol)
         assert buffer.nbytes == variable.nbytes
         return buffer.view(dtype)

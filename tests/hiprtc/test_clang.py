@@ -78,7 +78,7 @@ def test_names_types_and_constness_of_parameters(device):
         ("ch", "char", 1, False), ("uc", "uchar", 1, False), ("d", "struct", 12, False), ("r", "struct*", 8, True),
         ("three", "struct", 12, False),
     ]  # fmt: skip
-    with device.program(made.spirv) as program:
+    with device.program(made.code) as program:
         seen = [(p.name, p.type_name, p.nbytes, p.read_only) for p in program["many"].parameters]
     assert seen == expected
     (info,) = made.kernels
@@ -147,7 +147,7 @@ def test_kernels_that_use_it_have_one_more_parameter():
     made = compiled(SHARED)
     dynamic = {kernel.name: kernel.dynamic_shared for kernel in made.kernels}
     assert dynamic == {"none": False, "direct": True, "by_functions": True, "bits": True, "typed<double>": True}
-    for symbol, parameters in declarations.kernels_of(made.spirv).items():
+    for symbol, parameters in declarations.kernels_of(made.code).items():
         kinds = [parameter.kind for parameter in parameters]
         assert kinds.count("local") == (symbol != "none")
         assert symbol == "none" or kinds[-1] == "local"
@@ -201,7 +201,7 @@ def test_names_of_instances_and_variables(device):
         "add<3>": "_ZN4deep3addILi3EEEvPi", "plain": "plain", "c": "c", "uses": "uses",
     }  # fmt: skip
     assert {variable.name: variable.nbytes for variable in made.variables} == {"count": 4, "weights": 16}
-    with device.program(made.spirv) as program:
+    with device.program(made.code) as program:
         assert set(program) == {kernel.symbol for kernel in made.kernels}
 
 
@@ -319,7 +319,7 @@ def test_macros_do_not_reach_the_header_that_comes_first():
 ])  # fmt: skip
 def test_options_of_clang(device, options):
     made = compiled("__global__ void k(float* x) { x[0] = x[1] * x[2] + sqrtf(x[3]) / x[4]; }", options)
-    with device.program(made.spirv, split_options(options).opencl) as program:
+    with device.program(made.code, split_options(options).opencl) as program:
         assert list(program) == ["k"]
 
 
@@ -338,7 +338,7 @@ def test_a_multiplication_and_an_addition_may_become_one_operation(device, queue
         (source, ["-ffp-contract=off"], apart), (pragma, (), apart),
     ):  # fmt: skip
         out = np.zeros(64, "f4")
-        with device.program(compiled(text, options).spirv) as program:
+        with device.program(compiled(text, options).code) as program:
             queue.launch(program["k"], 1, 64, x, out)
         assert np.array_equal(out, expected), (text, options)
 
@@ -346,7 +346,7 @@ def test_a_multiplication_and_an_addition_may_become_one_operation(device, queue
 @pytest.mark.needs("a compiler of its own")
 def test_functions_that_nobody_calls_are_left_out():
     source = '__device__ void never() { asm("nop"); } __global__ void k(int* x) { x[0] = 1; }'
-    assert b"never" not in compiled(source).spirv
+    assert b"never" not in compiled(source).code
 
 
 @pytest.mark.executes
@@ -387,7 +387,7 @@ LOCKS = [
 @pytest.mark.executes
 @pytest.mark.parametrize("source", LOCKS)
 def test_threads_of_a_block_may_wait_for_a_lock(device, queue, source):
-    assert asks_for_vectors(compiled(source).spirv) == 1
+    assert asks_for_vectors(compiled(source).code) == 1
     f = device.zeros(2, "i4")
     queue.launch(device.program(source)["k"], 2, 32, f)
     assert f.get(queue=queue).tolist() == [0, 64]
@@ -401,4 +401,4 @@ def test_threads_of_a_block_may_wait_for_a_lock(device, queue, source):
     "atomicCAS(n, 0, 1); atomicExch(n, 0);",
 ])  # fmt: skip
 def test_what_waits_for_nobody_is_no_lock(body):
-    assert asks_for_vectors(compiled(f"__global__ void k(float* x, int* n) {{ {body} }}").spirv) == 0
+    assert asks_for_vectors(compiled(f"__global__ void k(float* x, int* n) {{ {body} }}").code) == 0

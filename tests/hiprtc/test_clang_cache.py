@@ -178,7 +178,7 @@ def test_an_included_file_that_changes(tmp_path, runs):
     assert compiled(source, options) == one
     assert len(runs) == count
     header.write_text("#define NUMBER 2\n")
-    assert compiled(source, options).spirv != one.spirv
+    assert compiled(source, options).code != one.code
     assert len(runs) == count + 2
     header.unlink()
     with pytest.raises(ps.BuildError, match=r"number file\.h"):
@@ -309,7 +309,7 @@ def test_threads_and_processes_at_once(folder):
         "from forebay.hiprtc.clang import find_clang; from forebay.hiprtc.compiler import compile_hip;"
         "from forebay.hiprtc.options import split_options;"
         f"made = compile_hip(find_clang()[0], {KERNEL!r}, 'some.hip', {{}}, split_options(['-DNUMBER=1']));"
-        "print(len(made.spirv))"
+        "print(len(made.code))"
     )
     arguments, env = command("-c", code, FOREBAY_CACHE=folder)
     others = [subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -319,7 +319,7 @@ def test_threads_and_processes_at_once(folder):
         thread.start()
     for thread in threads:
         thread.join()
-    sizes = {int(other.communicate()[0]) for other in others} | {len(made.spirv) for made in results}
+    sizes = {int(other.communicate()[0]) for other in others} | {len(made.code) for made in results}
     assert len(sizes) == 1
     assert len(results) == 2
     assert len(files(folder, "headers")) == 1

@@ -380,32 +380,30 @@ def compiled_by_clang(source, options=(), **how):
 @pytest.mark.parametrize("options", [(), ("-O0",), ("-O3",)], ids=str)
 def test_found(options):
     """Only kernels in which threads may part are changed, also if nothing is optimized."""
-    assert (
-        let_threads_return(compiled_by_clang(UNCHANGED, options).spirv) == compiled_by_clang(UNCHANGED, options).spirv
-    )
-    assert find_early_returns(compiled_by_clang(UNCHANGED, options).spirv).kernels == set()
+    assert let_threads_return(compiled_by_clang(UNCHANGED, options).code) == compiled_by_clang(UNCHANGED, options).code
+    assert find_early_returns(compiled_by_clang(UNCHANGED, options).code).kernels == set()
     made = compiled_by_clang(UNCHANGED + CHANGED, options)
-    assert find_early_returns(made.spirv).kernels == {"early"}
-    changed = let_threads_return(made.spirv)
-    assert changed != made.spirv
+    assert find_early_returns(made.code).kernels == {"early"}
+    changed = let_threads_return(made.code)
+    assert changed != made.code
     assert let_threads_return(changed) == changed
 
 
 def test_log_of_what_is_not_changed():
     made = compiled_by_clang(RECURSIVE, copies=False)
-    assert find_early_returns(made.spirv).refused.keys() == {"recursive"}
+    assert find_early_returns(made.code).refused.keys() == {"recursive"}
     assert "warning: threads of the kernel recursive may return" in made.log
 
 
 def test_warps_at_different_barriers(device, queue):
     """Intel's CPU runtime would end the process over the code that lets them; it gets the old one, and the log says so."""
     made = compiled_by_clang(WARPS)
-    assert find_early_returns(made.spirv).refused.keys() == {"warps"}
+    assert find_early_returns(made.code).refused.keys() == {"warps"}
     assert "warning: threads of the kernel warps may return or part" in made.log
     x, lanes = np.arange(256, dtype="i4") * 37 % 1000, np.arange(128)
     odd = (x.reshape(8, 32) % 2).sum(1).repeat(32).reshape(2, 128)
     sums = sum(x.reshape(2, 128)[:, lanes ^ 32] + (lanes // 32 ^ 1) + 4 * k + odd for k in range(2))
-    with device.program(made.spirv) as program:
+    with device.program(made.code) as program:
         o = device.array(np.full(256, -1, "i4"))
         queue.launch(program["warps"], 2, 128, device.array(x), o, 8)
         assert o.get(queue=queue).tolist() == np.roll(sums, -1, 1).ravel().tolist()

@@ -148,7 +148,7 @@ def test_the_smallest_integer_is_not_divided_by_minus_one(name, op):
 @pytest.mark.executes(run=False)  # what differs each time is an error of hypothesis
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(expressions=st.lists(trees, min_size=AT_ONCE, max_size=AT_ONCE), values=values_of)
-def test_integer_expressions(build_both, expressions, values):
+def test_integer_expressions(compiled, expressions, values):
     wanted = {}
     for tree in expressions:
         try:
@@ -160,7 +160,7 @@ def test_integer_expressions(build_both, expressions, values):
         f"out[{index}] = {text}; out[{index + AT_ONCE}] = sizeof({text});" for index, text in enumerate(wanted)
     )
     parameters = ", ".join(f"{kind} {name}" for name, kind in VARIABLES.items())
-    program = build_both(f"__global__ void k(long long* out, {parameters}) {{\n{lines}\n}}")
+    program = compiled(f"__global__ void k(long long* out, {parameters}) {{\n{lines}\n}}")
     out = np.zeros(2 * AT_ONCE, "i8")
     program.run("k", 1, 1, out, *(values[name] for name in VARIABLES))
     for index, (text, (name, value)) in enumerate(wanted.items()):

@@ -6,7 +6,6 @@ import pytest
 
 import forebay as ps
 from forebay import hip, hiprtc
-from forebay.hip_cpp import RefusedError, translate
 from forebay.hiprtc import clang_process
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
@@ -60,13 +59,6 @@ def test_what_is_included_is_a_regular_file(compiles, irregular, tmp_path, way):
     assert place in caught.value.log
     assert why in caught.value.log
     assert path in caught.value.log
-
-
-def test_the_translator_reads_regular_files_only(irregular):
-    path, why = irregular
-    with pytest.raises(RefusedError, match=why) as caught:
-        translate(f'\n#include "{path}"{KERNEL}')
-    assert caught.value.line == 2
 
 
 def test_folders_are_no_headers(compiles, tmp_path):

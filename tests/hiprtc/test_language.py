@@ -12,8 +12,8 @@ def floats(count):
     return RNG.random(count, dtype="f4")
 
 
-def test_integers_of_all_widths(build_both):
-    program = build_both(r"""
+def test_integers_of_all_widths(compiled):
+    program = compiled(r"""
         #include <stdint.h>
         __global__ void widths(long long* out, uint8_t b, int8_t c, unsigned short s, uint32_t u, int64_t l, char sign) {
             out[0] = b + 1; out[1] = c; out[2] = s; out[3] = u + 1u; out[4] = l * 2; out[5] = sign;
@@ -34,8 +34,8 @@ def test_integers_of_all_widths(build_both):
     ]  # fmt: skip
 
 
-def test_statements(build_both):
-    program = build_both("""
+def test_statements(compiled):
+    program = compiled("""
         enum Mode { ADD, SUBTRACT = 5, OTHER };
         using number = int;
         __device__ number apply(int mode, number a, number b = 2) {
@@ -76,7 +76,7 @@ def test_statements(build_both):
     assert out.tolist() == [10, 5, -1, 0, 12, 10 + 8 + 6 + 4 + 2, -1, 11, 5, 8, 34, 13, 32, 3]
 
 
-def test_templates(build_both):
+def test_templates(compiled):
     source = """
         template <typename T> __device__ T square(T x) { return x * x; }
         template <typename T, int N> __device__ T sum(const T* of) { T s = 0; for (int i = 0; i < N; i++) s += of[i]; return s; }
@@ -88,7 +88,7 @@ def test_templates(build_both):
             __syncthreads();
             if (threadIdx.x == 0) { out[0] = sum<T, N>(tile); out[1] = convert<int>(sum<T, 2>(in)); }
         }"""
-    program = build_both(source, names=["squares<float>", "squares<int>", "sums<float, 2 * 4>", "sums<long long, 4>"])
+    program = compiled(source, names=["squares<float>", "squares<int>", "sums<float, 2 * 4>", "sums<long long, 4>"])
     x = floats(8)
     expected = x * x
     program.run("squares<float>", 1, 8, x)
@@ -104,8 +104,8 @@ def test_templates(build_both):
     assert wide.tolist() == [4 * (1 << 40) + 6, ((2 << 40) + 1) - (1 << 41)]
 
 
-def test_overloads(build_both):
-    program = build_both("""
+def test_overloads(compiled):
+    program = compiled("""
         __device__ int which(int) { return 1; }
         __device__ int which(float x) { return 2; }
         __device__ int which(int a, int b) { return 3; }
@@ -118,8 +118,8 @@ def test_overloads(build_both):
     assert out.tolist() == [1, 2, 3, 4]
 
 
-def test_names_that_mean_something_in_opencl_only(build_both):
-    program = build_both("""
+def test_names_that_mean_something_in_opencl_only(compiled):
+    program = compiled("""
         struct local { int global; int kernel; };
         __device__ float clamp(float x, float low) { return x < low ? low : x; }
         __device__ int half_of(int private_, int pipe) { return private_ / pipe; }
@@ -136,8 +136,8 @@ def test_names_that_mean_something_in_opencl_only(build_both):
     assert (out[0], dot[0]) == (5, 0.5)
 
 
-def test_casts_of_pointers(build_both):
-    program = build_both(
+def test_casts_of_pointers(compiled):
+    program = compiled(
         """
         __device__ unsigned bits(const void* p) { return *static_cast<const unsigned*>(p); }
         __global__ void casts(const float* in, float* out, unsigned* words) {
@@ -157,8 +157,8 @@ def test_casts_of_pointers(build_both):
     assert words.tolist() == [0x3F800000, 0x3F800000, 0x40, 4]
 
 
-def test_structures_that_hold_pointers(build_both):
-    program = build_both("""
+def test_structures_that_hold_pointers(compiled):
+    program = compiled("""
         struct View { float* data; int n; };
         __device__ float sum(View v) { float s = 0; for (int i = 0; i < v.n; i++) s += v.data[i]; return s; }
         __global__ void sums(float* x, int n, float* out) { View v{x, n}; View w = v; w.n = 2; out[0] = sum(v); out[1] = sum(w); }
@@ -168,8 +168,8 @@ def test_structures_that_hold_pointers(build_both):
     assert out.tolist() == [6, 3]
 
 
-def test_the_preprocessor(build_both):
-    program = build_both("""
+def test_the_preprocessor(compiled):
+    program = compiled("""
         #ifdef __HIP_DEVICE_COMPILE__
         #define AT(p, i) (p)[(i)]
         #endif
@@ -187,9 +187,9 @@ def test_the_preprocessor(build_both):
     assert out.tolist() == [6, 8, 3]
 
 
-def test_the_kernel_of_hip_pythons_jacobi_example_has_these_parts(build_both):
+def test_the_kernel_of_hip_pythons_jacobi_example_has_these_parts(compiled):
     # a constant local variable as an array's size, and a double that initializes a float
-    program = build_both("""
+    program = compiled("""
         extern "C" __global__
         //__launch_bounds__(DEFAULT_BLOCK_SIZE, 3)
         void residual(float* x, float* A, float* b, int n) {
@@ -208,8 +208,8 @@ def test_the_kernel_of_hip_pythons_jacobi_example_has_these_parts(build_both):
     assert np.allclose(x, (b - (a.sum(1) - a.diagonal())) / a.diagonal(), rtol=1e-4)
 
 
-def test_constants_keep_their_types(build_both):
-    program = build_both("""
+def test_constants_keep_their_types(compiled):
+    program = compiled("""
         template <unsigned N, bool B> __device__ int below(int a) { int size[B + 1]; return (a < N) + sizeof(size); }
         const unsigned ALL = -1;
         constexpr unsigned char BYTE = 257;
@@ -227,8 +227,8 @@ def test_constants_keep_their_types(build_both):
     assert out.tolist() == [8, 8 + 80 + 1200 + 20000, (1 << 32) - 1, 1, (1 << 32) - 1, 0, 1]
 
 
-def test_names_do_not_meet(build_both):
-    program = build_both("""
+def test_names_do_not_meet(compiled):
+    program = compiled("""
         const int n = 5;
         __device__ int f(int a, int b = n) { return a + b; }
         __device__ int f_1(int n) { return f(n) * 100; }
@@ -247,8 +247,8 @@ def test_names_do_not_meet(build_both):
     assert out.tolist() == [1005, 600, 35, 3, 4, 14]
 
 
-def test_linkage_and_host_device(build_both):
-    program = build_both("""
+def test_linkage_and_host_device(compiled):
+    program = compiled("""
         __host__ __device__ int twice(int a) { return 2 * a; }
         extern "C" {
         __global__ void folds(int* out, const int* in) { out[0] = twice(in[0]); }
@@ -258,8 +258,8 @@ def test_linkage_and_host_device(build_both):
     assert out[0] == 8
 
 
-def test_side_effects_happen_once(build_both):
-    program = build_both("""
+def test_side_effects_happen_once(compiled):
+    program = compiled("""
         __device__ int next(int* n) { return (*n)++; }
         __global__ void effects(int* out, float3* v) {
             int n = 0;
@@ -276,9 +276,9 @@ def test_side_effects_happen_once(build_both):
     assert v.tolist() == [1, 2, 3]
 
 
-def test_macros_do_not_run_together(build_both):
+def test_macros_do_not_run_together(compiled):
     # a preprocessor that writes text makes x--1 of the first
-    program = build_both("""
+    program = compiled("""
         #define NEGATIVE -1
         #define MINUS(x) -x
         #define EMPTY

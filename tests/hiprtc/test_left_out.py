@@ -118,8 +118,8 @@ def test_what_only_the_host_reaches_is_left_out(compiled, tmp_path, source):
     program = compiled(text + KERNEL % "5")
     program.run("k", 1, 1, x)
     assert x[0] == 5
-    assert "left out" in program.translation.log
-    assert "__forebay" not in program.translation.log
+    assert "left out" in program.made.log
+    assert "__forebay" not in program.made.log
 
 
 def test_a_function_of_the_device_within_one_of_the_host_is_an_error(compiled):

@@ -5,10 +5,10 @@ import pytest
 
 from forebay import hip, hiprtc
 from forebay.core.driver import Language
-from forebay.hip_cpp.code import unpack_code
 from forebay.hiprtc import hiprtcJITInputType, hiprtcResult
 from forebay.hiprtc.clang import find_clang
-from tests.hiprtc.test_api import checked, code_of, create, log_of
+from forebay.hiprtc.code import pack_code, unpack_code
+from tests.hiprtc.test_api import checked, create, log_of
 
 clang, reason = find_clang()
 if clang is None:
@@ -128,12 +128,7 @@ def test_wrong_arguments():
 
 @pytest.mark.needs("no SPIR-V")
 def test_code_in_spirv_is_refused_where_it_cannot_be_loaded(device, monkeypatch):
-    monkeypatch.setattr(device.driver, "languages", (*device.driver.languages, Language.SPIRV))
-    monkeypatch.setattr("forebay.hiprtc.api.build", lambda *arguments: device.program("kernel void none() { }"))
-    prog = create(b"__global__ void k(int* x) { x[0] = 1; }")
-    checked(hiprtc.hiprtcCompileProgram(prog, 0, []))
-    code = code_of(prog)
-    monkeypatch.undo()
+    code = pack_code("k", Language.HIP_CPP, b"\x03\x02\x23\x07 compiled elsewhere")
     monkeypatch.setattr("forebay.hip.modules.current_device", lambda: device)
     result, module = hip.hipModuleLoadData(code)
     assert (result, module) == (hip.hipError_t.hipErrorNoBinaryForGpu, None)

@@ -36,11 +36,11 @@ WARNING = "warning: the kernel reduce reads volatile shared memory that other th
 
 @pytest.mark.parametrize("source", [*(REDUCE.replace("SHARED", each) for each in SHARED), LOOP])
 def test_steps_of_a_warp_without_a_barrier_are_warned_of(compiled, source):
-    log = compiled(source.replace("SYNC", "")).translation.log
+    log = compiled(source.replace("SYNC", "")).made.log
     assert WARNING in log
     assert log.count("volatile") == 1
     for sync in ("__syncwarp();", "__syncthreads();"):
-        assert "volatile" not in compiled(source.replace("SYNC", sync)).translation.log
+        assert "volatile" not in compiled(source.replace("SYNC", sync)).made.log
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_steps_of_a_warp_without_a_barrier_are_warned_of(compiled, source):
     ],
 )
 def test_nothing_else_is_warned_of(compiled, body):
-    assert "volatile" not in compiled(f'extern "C" __global__ void k(int* x) {{ {body} }}').translation.log
+    assert "volatile" not in compiled(f'extern "C" __global__ void k(int* x) {{ {body} }}').made.log

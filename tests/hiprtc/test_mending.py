@@ -111,7 +111,7 @@ def test_code_of_the_host_that_does_not_compile_is_left_out(compiled):
     assert np.array_equal(floats, np.arange(32) + 2)
     assert np.array_equal(doubles, np.arange(32) * 3)
     assert np.array_equal(numbers, -np.arange(32))
-    log = program.translation.log
+    log = program.made.log
     place = source[: source.index("library::finish")].count("\n") + 1
     assert f"program.hip:{place}:" in log
     assert "warning: a statement of the host is left out: use of undeclared identifier 'library'" in log
@@ -131,7 +131,7 @@ def test_headers_on_the_disk_are_read_in_another_way_and_stay(compiled, tmp_path
     program = compiled(source, [f"-I{tmp_path}"])
     program.run("scale", 1, 32, x, np.float32(3))
     assert np.array_equal(x, np.arange(32) * 3)
-    assert f"{header}:3:" in program.translation.log
+    assert f"{header}:3:" in program.made.log
     assert header.read_text() == text
 
 

@@ -3,17 +3,16 @@
 import numpy as np
 import pytest
 
-from forebay import hip_cpp, hiprtc
-from forebay.hip_cpp import RefusedError, translate
-from forebay.hip_cpp.code import unpack_code
+from forebay import hiprtc
+from forebay.hiprtc.code import unpack_code
 
-from .test_api import COMPILATION, OK, code_of, create, log_of
+from .test_api import OK, code_of, create, log_of
 
 pytestmark = pytest.mark.executes
 
 
-def test_a_counter(build_both):
-    program = build_both("""
+def test_a_counter(compiled):
+    program = compiled("""
         __device__ unsigned int count;
         __device__ void bump(unsigned int* c) { atomicAdd(c, 1u); }
         __global__ void tally(const int* x, int n) {
@@ -44,12 +43,12 @@ TYPES = """
     }"""
 
 
-def test_types_and_initializers(build_both):
-    program = build_both("enum enum_t { A, B = 5 };" + TYPES)
+def test_types_and_initializers(compiled):
+    program = compiled("enum enum_t { A, B = 5 };" + TYPES)
     x = np.zeros(10, "f4")
     program.run("all", 1, 1, x)
     assert x.tolist() == [6, 5, 4, 4, 1, 1, 255, 15, 9, 5]
-    sizes = {each.name: each.nbytes for each in program.translation.variables}
+    sizes = {each.name: each.nbytes for each in program.made.variables}
     assert sizes == {"p": 20, "three": 24, "four": 16, "grid": 24, "flag": 1, "wide": 8, "bytes": 3, "watched": 4,
                      "second": 4, "own": 4, "kind": 4}  # fmt: skip
     for name in sizes:
@@ -57,8 +56,8 @@ def test_types_and_initializers(build_both):
     assert program.variable("three", "f4").get(queue=program.queue).tolist() == [1, 2, 3, 4, 5, 6]
 
 
-def test_the_host_sets_constants(build_both):
-    program = build_both("""
+def test_the_host_sets_constants(compiled):
+    program = compiled("""
         __constant__ float weights[3];
         __constant__ float offset = 1;
         __device__ float sum(const float* w, int n) { float s = 0; for (int i = 0; i < n; i++) s += w[i]; return s; }
@@ -74,8 +73,8 @@ def test_the_host_sets_constants(build_both):
     assert x.tolist() == [65, 3, 1, 2]
 
 
-def test_pointers_to_variables(build_both):
-    program = build_both("""
+def test_pointers_to_variables(compiled):
+    program = compiled("""
         __device__ int a[4] = {1, 2, 3, 4};
         __device__ int b[4] = {5, 6, 7, 8};
         __constant__ int c[2] = {9, 10};
@@ -97,8 +96,8 @@ def test_pointers_to_variables(build_both):
     assert program.variable("a", "i4").get(queue=program.queue).tolist() == [21, 2, 3, 4]
 
 
-def test_names_that_mean_something_else_where_they_are_declared_again(build_both):
-    program = build_both("""
+def test_names_that_mean_something_else_where_they_are_declared_again(compiled):
+    program = compiled("""
         __device__ int x = 1;
         __device__ int global = 2;
         __device__ int hip_constant = 3;
@@ -109,59 +108,21 @@ def test_names_that_mean_something_else_where_they_are_declared_again(build_both
     assert n.tolist() == [42, 5]
 
 
-# -- devices without variables
-
-
 CONSTANTS = "__constant__ float w[2] = {1, 2}; __global__ void k(float* x) { x[0] = w[1]; }"
 
 
-def test_constants_with_a_value_need_no_variables(build_both, device):
+def test_constants_with_a_value_need_no_variables(compiled, device):
     """On every device; whether the host can set them depends on it."""
-    program = build_both(CONSTANTS)
+    program = compiled(CONSTANTS)
     x = np.zeros(1, "f4")
     program.run("k", 1, 1, x)
     assert x.tolist() == [2]
 
 
-@pytest.mark.parametrize("declared", ["__device__ int a;", "__device__ int a = 1;", "__constant__ int a;"])
-def test_a_device_without_variables_refuses_them_with_their_line(device, declared, monkeypatch):
-    if device.driver.variable_options is not None:
-        monkeypatch.setattr(type(device.driver), "variable_options", None)
-    translation = translate(f"{CONSTANTS}\n{declared}\n", "file.hip")
-    with pytest.raises(RefusedError) as caught:
-        hip_cpp.build(device, translation.text, (), translation.variables)
-    for words in ("file.hip:2: error: the variable a ", device.name, "no program-scope variables"):
-        assert words in caught.value.log
-
-
-def test_the_log_of_hiprtc_says_so(device, monkeypatch):
-    monkeypatch.setenv("FOREBAY_CLANG", "none")
-    monkeypatch.setattr(hiprtc.api, "_current_device", lambda: device)
-    prog = create(b"\n__device__ int count; __global__ void k(int* n) { n[0] = count; }")
-    result = hiprtc.hiprtcCompileProgram(prog, 0, None)
-    if device.driver.variable_options is not None:
-        assert result == (OK,)
-        monkeypatch.setattr(type(device.driver), "variable_options", None)
-        result = hiprtc.hiprtcCompileProgram(prog, 0, None)
-    assert result == (COMPILATION,)
-    assert "2: error: the variable count at file scope: " + device.name in log_of(prog)
-
-
-def test_the_version_of_opencl_c_is_the_programs_to_choose(device):
-    """And nothing is added to the options of programs that need no variables."""
-    if device.driver.variable_options is None:
-        pytest.skip("the device has no variables")
-    translation = translate("__constant__ int a = 1; __global__ void k(int* n) { n[0] = a; }")
-    seen = "\n#if defined(__opencl_c_program_scope_global_variables)\nkernel void newer(global int *x) { x[0] = 1; }\n#endif\n"
-    for options, variables, newer in (
-        ((), translation.variables, True), ((), (), False), (("-cl-std=CL1.2",), translation.variables, False)
-    ):  # fmt: skip
-        assert ("newer" in hip_cpp.build(device, translation.text + seen, options, variables)) == newer
-
-
 # -- name expressions
 
 
+@pytest.mark.needs("a compiler of HIP C++")
 def test_name_expressions_of_variables(device, monkeypatch):
     monkeypatch.setattr(hiprtc.api, "_current_device", lambda: device)
     prog = create(b"__constant__ int a[2] = {1, 2}; __global__ void k(int* n) { n[0] = a[1]; }")

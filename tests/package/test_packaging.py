@@ -109,8 +109,8 @@ def test_the_wheel_has_everything_and_nothing_else(checkout, wheel):
     expected = {Path("forebay/py.typed")}
     bench = [path.relative_to(checkout / BENCH) for path in (checkout / BENCH).rglob("*.[pc]*")]
     expected |= {Path("forebay/bench", path) for path in bench if path.suffix in (".py", ".c")}
-    include = FACE / "hiprtc" / "include"
-    headers = [path for path in (checkout / include).rglob("*") if path.is_file()]
+    folders = [checkout / FACE / "hiprtc" / name for name in ("include", "include_nvidia")]
+    headers = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     assert len(headers) > 20
     expected |= {path.relative_to(checkout / "src") for path in headers}
     for pattern in ("**/*.py", "**/*.pyx", "**/*.pxd"):

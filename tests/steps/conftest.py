@@ -19,9 +19,7 @@ kernel void inside(global uint *a, local uint *room) { room[0] = 1; a[get_global
 kernel void use(global const uint *rows, global uchar *stack, global uint *out) { out[0] = rows[0]; stack[0] = 1; }
 """
 SIZE = 64
-RECORDINGS = {"opencl": ["none", "clones"], "level_zero": ["the driver's"]}.get(
-    select().backend, ["none"]
-)
+RECORDINGS = {"opencl": ["none", "clones"], "level_zero": ["the driver's"]}.get(select().backend, ["none"])
 
 
 @pytest.fixture(scope="package", autouse=True)

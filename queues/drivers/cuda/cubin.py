@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 
 from forebay.core.errors import InvalidArgumentError
-from forebay.queues.kernels.signatures import KernelInfo, ParameterSignature, VariableSignature
+from forebay.queues.kernels.signatures import KernelInfo, VariableSignature, kernels_from, variables_from
 
 __all__ = ["parameters_in", "with_facts", "without_facts"]
 
@@ -35,7 +35,7 @@ def with_facts(cubin: bytes, kernels: Sequence[KernelInfo], variables: Sequence[
     return cubin + facts + END.pack(len(facts), MAGIC)
 
 
-def without_facts(code: bytes) -> tuple[bytes, list[KernelInfo] | None, list[VariableSignature]]:
+def without_facts(code: bytes) -> tuple[bytes, tuple[KernelInfo, ...] | None, tuple[VariableSignature, ...]]:
     """Return the cubin itself, and what is known of it; None for the kernels of a cubin that has no facts.
 
     Raises
@@ -44,22 +44,12 @@ def without_facts(code: bytes) -> tuple[bytes, list[KernelInfo] | None, list[Var
         If they are damaged.
     """
     if len(code) < END.size or not code.endswith(MAGIC):
-        return code, None, []
+        return code, None, ()
     nbytes, _ = END.unpack_from(code, len(code) - END.size)
     start = len(code) - END.size - nbytes
     try:
         kernels, variables = json.loads(code[start : len(code) - END.size])
-        return (
-            code[:start],
-            [
-                KernelInfo(*kernel)._replace(
-                    parameters=tuple(ParameterSignature(*each) for each in kernel[2]),
-                    required_block=(kernel[7][0], kernel[7][1], kernel[7][2]),
-                )
-                for kernel in kernels
-            ],
-            [VariableSignature(*variable) for variable in variables],
-        )
+        return code[:start], kernels_from(kernels), variables_from(variables)
     except (ValueError, TypeError, IndexError):
         raise InvalidArgumentError("program: what follows this cubin is damaged") from None
 

@@ -210,7 +210,7 @@ class _Types(DebugTypes):
         symbol = str(told["location"])
         type = self.type_of(str(told.get("type", "")))
         return VariableSignature(
-            str(told.get("name", symbol)), symbol, type.name, type.nbytes, type.holds_pointers,
+            _plain(str(told.get("name", symbol))), symbol, type.name, type.nbytes, type.holds_pointers,
             int(told.get("decl_line", 0)),
         )  # fmt: skip
 
@@ -249,3 +249,12 @@ class _Types(DebugTypes):
                 bound = child.values.get("upper_bound")
                 nbytes *= int(child.values.get("count", 0)) if bound is None else int(bound) + 1
         return nbytes
+
+
+def _plain(name: str) -> str:
+    """The name in the source of a variable in a namespace, of which NVRTC says the symbol."""
+    rest, last = name.removeprefix("_ZN"), name
+    while found := re.match(r"\d+", rest):
+        end = found.end() + int(found[0])
+        last, rest = rest[found.end() : end], rest[end:]
+    return last

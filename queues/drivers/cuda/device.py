@@ -14,7 +14,8 @@ from forebay.queues.drivers.cuda import calls, library, operations
 from forebay.queues.drivers.cuda.foreign import INTERFACE, described_memory
 from forebay.queues.drivers.cuda.library import CuNative
 from forebay.queues.drivers.cuda.objects import OUT_OF_MEMORY, ContextHandle, CuMemory, CuProgram, explain
-from forebay.queues.drivers.cuda.programs import LANGUAGES, KernelFacts, build_image
+from forebay.queues.drivers.cuda.nvrtc import NvrtcCompiler
+from forebay.queues.drivers.cuda.programs import LANGUAGES, KernelFacts, build_image, cpp_compiler
 from forebay.queues.drivers.staging import StagingPool
 
 # A channel of the hardware has room for 1,020 commands, and the streams of a process share 32 channels (tried on an
@@ -195,6 +196,10 @@ class CudaDevice(DriverDevice):
         self.handle.order(stream, native)
 
     # -- programs
+
+    def cpp_compiler(self) -> NvrtcCompiler:
+        """As `DriverDevice.cpp_compiler`: NVRTC, for this architecture. Raises `NotInstalledError`."""
+        return cpp_compiler(self.info)
 
     def build(self, language: Language, source: str | bytes, options: tuple[str, ...]) -> Natives:
         """Kernels by name, and variables.

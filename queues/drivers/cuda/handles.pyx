@@ -35,7 +35,7 @@ cdef enum:
     ON_HOST = 2
     READ_WRITE = 3
     RELEASE_THRESHOLD = 4
-    KEPT = 64 << 20  # mapping memory takes a hundred microseconds, of the host some milliseconds, so a pool keeps so much
+    KEPT = 64 << 20  # bytes of a pool: mapping memory takes a hundred microseconds, of the host some milliseconds
 
 cdef extern from *:
     """

@@ -35,6 +35,7 @@ from forebay.queues.kernels.signatures import (
 __all__ = ["Nvrtc", "NvrtcCompiler", "find_nvrtc"]
 
 LIBRARY = "libnvrtc.so."
+RESERVED = re.compile(r"_Z\w*?\d(?:__nv_|cuda3|cub\d|__forebay|cooperative_groups)")  # constants of headers
 ADVICE = "pip install 'forebay[cuda]'"
 
 
@@ -309,5 +310,5 @@ def _variables(module: PtxModule, told: Signatures) -> tuple[VariableSignature, 
     return tuple(
         known[each.name]._replace(nbytes=each.nbytes)
         for each in module.variables
-        if each.name in known
-    )  # fmt: skip
+        if each.name in known and not RESERVED.match(each.name)
+    )

@@ -10,8 +10,8 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Status
 from forebay.queues.drivers.cuda.calls cimport (
-    CALL_CtxGetStreamPriorityRange, CALL_EventCreate, CALL_EventRecord, CALL_FuncGetAttribute, CALL_FuncSetAttribute, CALL_MemAllocFromPoolAsync,
-    CALL_ModuleGetFunction, CALL_ModuleGetGlobal_v2, CALL_ModuleLoadDataEx,
+    CALL_CtxGetStreamPriorityRange, CALL_EventCreate, CALL_EventRecord, CALL_FuncGetAttribute, CALL_FuncSetAttribute,
+    CALL_MemAllocFromPoolAsync, CALL_ModuleGetFunction, CALL_ModuleGetGlobal_v2, CALL_ModuleLoadDataEx,
     CALL_OccupancyMaxActiveBlocksPerMultiprocessor, CALL_StreamGetCtx, CALL_StreamWaitEvent, cuda
 )
 from forebay.queues.drivers.cuda.handles cimport (
@@ -160,7 +160,6 @@ cdef class ContextHandle:
         queue.context = self.context
         queue.owned = False
         return <uintptr_t> queue
-
 
     def order(self, uintptr_t later, uintptr_t earlier) -> None:
         """Let what one stream gets from now on come after what another has got. The other may be a default stream."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from forebay.core.driver import DeviceInfo, Language, Parameter
-from forebay.core.errors import InvalidArgumentError
+from forebay.core.errors import BuildError, InvalidArgumentError
 from forebay.queues.drivers.cuda.cubin import parameters_in, without_facts
 from forebay.queues.drivers.cuda.nvrtc import NvrtcCompiler
 from forebay.queues.drivers.cuda.opencl_compiler import OpenCLPtx, compile_opencl
@@ -109,7 +109,10 @@ def build_image(info: DeviceInfo, language: Language, source: str | bytes, optio
     text = source.decode(errors="replace") if isinstance(source, bytes) else source
     if language == Language.PTX:
         return _of_ptx(text)
-    compiled = _compiled(info, text, tuple(options))
+    try:
+        compiled = _compiled(info, text, tuple(options))
+    except BuildError as error:
+        raise BuildError(f"the program does not build on {info.name}\n{error.log}", log=error.log) from None
     image = _of_ptx(compiled.ptx, compiled.declared, compiled.log)
     return replace(image, code=for_cuda(compiled.ptx).encode() + b"\0")
 

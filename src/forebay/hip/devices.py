@@ -18,7 +18,7 @@ from forebay.core.process import refuse_on_host_thread
 from forebay.hip.compiled.handles import forget_own, set_null_queue
 from forebay.hip.enums import HIP_VERSION, hipError_t
 from forebay.hip.errors import HipError, api, asserting, check_assertions
-from forebay.hip_cpp.building import compile_for
+from forebay.hiprtc.current import compile_for
 from forebay.queues.device import Device
 from forebay.queues.drivers import selection
 

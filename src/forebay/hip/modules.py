@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import inspect
 import itertools
@@ -30,9 +31,9 @@ from forebay.hip.errors import HipError, Result, api, asserting, code_of, record
 from forebay.hip.memory import pointer_to
 from forebay.hip.pointers import DeviceArray, Number, address_of, handle_number, host_view
 from forebay.hip.streams import queue_of
-from forebay.hip_cpp import RefusedError, build
-from forebay.hip_cpp.code import Code, is_code, unpack_code
+from forebay.hiprtc.code import Code, is_code, unpack_code
 from forebay.queues.kernels.kernel import Kernel
+from forebay.queues.kernels.languages import language_of
 from forebay.queues.kernels.program import Program
 from forebay.queues.kernels.source_files import MOST_OF_CODE, read_file
 
@@ -54,7 +55,6 @@ __all__ = [
 ]
 
 FIRST_MODULE, FIRST_FUNCTION = 5 << 60, 6 << 60
-SPIRV_MAGIC = (b"\x03\x02\x23\x07", b"\x07\x23\x02\x03")
 ASSERTION = "__forebay_assertion_failed"  # of hiprtc's headers
 AMD_CODE = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
 
@@ -115,8 +115,9 @@ def _source_of(image: Any) -> tuple[Any, Any, Code | None]:
     if is_code(code):
         unpacked = unpack_code(code)
         return unpacked.text, unpacked.options, unpacked
-    if code.startswith(SPIRV_MAGIC):
-        return code, (), None
+    with contextlib.suppress(InvalidArgumentError):
+        if language_of(code) in (Language.SPIRV, Language.CUBIN):
+            return code, (), None
     if code.startswith(AMD_CODE):
         raise HipError(hipError_t.hipErrorNoBinaryForGpu, "this image has code for AMD's GPUs only")
     try:
@@ -124,7 +125,7 @@ def _source_of(image: Any) -> tuple[Any, Any, Code | None]:
     except UnicodeDecodeError:
         source = ""
     if not source.strip():
-        raise HipError(hipError_t.hipErrorInvalidImage, "this image is neither OpenCL C nor SPIR-V")
+        raise HipError(hipError_t.hipErrorInvalidImage, "this image is neither text nor code of a device")
     return source, (), None
 
 
@@ -133,11 +134,8 @@ def _load(image: Any) -> ihipModule_t:
     module = ihipModule_t(FIRST_MODULE + 16 * next(_numbers))
     try:
         source, options, module.code = _source_of(image)
-        if module.code is None:
-            module.program = device.program(source, options)
-        else:
-            module.program = build(device, source, options, module.code.variables)
-    except (NotSupportedError, RefusedError) as error:
+        module.program = device.program(source, options)
+    except NotSupportedError as error:
         raise HipError(hipError_t.hipErrorNoBinaryForGpu, str(error)) from error
     except InvalidArgumentError as error:
         raise HipError(hipError_t.hipErrorInvalidImage, str(error)) from error

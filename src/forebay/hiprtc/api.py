@@ -10,11 +10,10 @@ from typing import Any
 
 from forebay.c_string import CString
 from forebay.core.driver import Language
-from forebay.core.errors import BuildError, Error
-from forebay.hip_cpp import NotInstalledError, build
-from forebay.hip_cpp.building import current_device as _current_device
-from forebay.hip_cpp.code import pack_code
+from forebay.core.errors import BuildError, Error, NotInstalledError
+from forebay.hiprtc.code import pack_code
 from forebay.hiprtc.compiler import NotNamedError
+from forebay.hiprtc.current import current_device as _current_device
 from forebay.hiprtc.front_end import Prepared, prepare, prepare_for_linking
 from forebay.hiprtc.options import Options, split_options
 from forebay.queues.device import Device
@@ -227,8 +226,8 @@ def hiprtcCompileProgram(prog: Any, numOptions: int, options: Any) -> tuple[hipr
 
     `prog` is what `hiprtcCreateProgram` returned. The first `numOptions` of the options count.
 
-    HIP C++ goes to clang where the device takes SPIR-V, and elsewhere to the translator to OpenCL C; see
-    docs/hip-kernels.md. Blocks while the compilers work. What they say is in the program's log: errors, or the warnings
+    HIP C++ goes to clang where the device takes SPIR-V, and on CUDA to NVRTC; see docs/hip-kernels.md. Blocks while the
+    compilers work. What they say is in the program's log: errors, or the warnings
     of what succeeded. A program that any process has compiled before comes from the cache.
 
     Parameters
@@ -237,8 +236,8 @@ def hiprtcCompileProgram(prog: Any, numOptions: int, options: Any) -> tuple[hipr
         Those of clang: ``-D``, ``-U``, ``-I``, ``-include``; ``-std=c++20`` (C++17 without it), ``-O…``, ``-W…``;
         ``-ffast-math`` and its like, ``-ffp-contract=…``; ``-g`` for lines in the device's code; ``-fgpu-rdc`` for
         bitcode that is to be linked, and no code. For the device's own
-        compiler any ``-cl-…``. Those that choose an architecture are ignored. The translator knows ``-D``, ``-U`` and
-        ``-I``, and gives OpenCL C's compiler the options that mean the same.
+        compiler any ``-cl-…``. Those that choose an architecture are ignored. NVRTC gets those that mean something to
+        it.
 
     Returns
     -------
@@ -249,7 +248,8 @@ def hiprtcCompileProgram(prog: Any, numOptions: int, options: Any) -> tuple[hipr
     Raises
     ------
     NotInstalledError
-        If the program is HIP C++ and neither clang nor pcpp is installed: ``pip install 'forebay[hip]'``.
+        If the program is HIP C++ and its compiler is not installed: ``pip install 'forebay[hip]'``, on CUDA
+        ``'forebay[cuda]'``.
     """
     if not _usable(prog):
         return (INVALID_PROGRAM,)
@@ -277,14 +277,14 @@ def _compile(prog: hiprtcProgram, options: Options) -> hiprtcResult:
             if prog._headers or prog._expressions:
                 prog._log = "headers and name expressions are for HIP C++: this program is OpenCL C"
                 return COMPILATION
-            made = Prepared(options.prelude + prog._source, (*options.macros, *options.opencl), (), ())
+            made = Prepared(options.prelude + prog._source, (*options.macros, *options.opencl))
         elif options.links:
             prog._bitcode, prog._log = prepare_for_linking(device, prog._source, prog._name, prog._headers, options)
             return SUCCESS
         else:
             made = prepare(device, prog._source, prog._name, prog._headers, options, prog._expressions)
         log = made.log
-        build(device, made.text, made.options, made.variables).close()
+        device.program(made.text, made.options).close()
     except NotInstalledError:  # the installation is wrong, not the program
         raise
     except NotNamedError as error:

@@ -13,13 +13,10 @@ import re
 import struct
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from forebay import spirv
 from forebay.core.errors import BuildError
-from forebay.hip_cpp.program import Variable
-from forebay.hip_cpp.translate import KernelInfo, ParameterInfo
 from forebay.hiprtc import prelude
 from forebay.hiprtc.clang import FIXED, HEADERS, INCLUDE, TARGET, Clang
 from forebay.hiprtc.clang_process import run_clang
@@ -27,20 +24,36 @@ from forebay.hiprtc.finishing import ModuleError, finish_module, imported_functi
 from forebay.hiprtc.header_names import overlay
 from forebay.hiprtc.host_code.mending import Mending
 from forebay.hiprtc.host_code.reach import own_text
-from forebay.hiprtc.included import check_included
-from forebay.hiprtc.indirect_calls import are_given, are_refused, with_direct_calls
+from forebay.hiprtc.included import read_included
 from forebay.hiprtc.library import with_library
-from forebay.hiprtc.messages import explained, without_definition
+from forebay.hiprtc.llvm.indirect_calls import are_given, are_refused, with_direct_calls
+from forebay.hiprtc.llvm.messages import explained, without_definition
+from forebay.hiprtc.llvm.recursion import circles, with_levels
+from forebay.hiprtc.llvm.signatures import SYMBOL, read_signatures, unquoted
 from forebay.hiprtc.options import Options
-from forebay.hiprtc.recursion import circles, with_levels
-from forebay.hiprtc.signatures import SYMBOL, kernel_info, read_signatures, unquoted
 from forebay.hiprtc.source_text import as_clang_takes_it
 from forebay.queues.kernels import signatures
 from forebay.queues.kernels.cache import BinaryCache, key_of, reads_files
-from forebay.queues.kernels.signatures import Signatures, plain_names
+from forebay.queues.kernels.signatures import (
+    CppProgram,
+    Signatures,
+    kernel_info,
+    kernels_from,
+    plain_names,
+    variables_from,
+)
 from forebay.queues.kernels.source_files import digest_of, read_file, text_of
 
-__all__ = ["Compiled", "NotNamedError", "compile_bitcode", "compile_hip", "link_bitcode"]
+__all__ = [
+    "EXPRESSION",
+    "NotNamedError",
+    "compile_bitcode",
+    "compile_hip",
+    "dumps",
+    "link_bitcode",
+    "loads",
+    "own_version",
+]
 
 EXTENSIONS = "--spirv-ext=+SPV_EXT_relaxed_printf_string_address_space,+SPV_KHR_bit_instructions,+SPV_KHR_shader_clock"
 # It makes pointers that count up, of which Intel's CPU runtime writes an "invalid binary operator record"; and the
@@ -85,49 +98,23 @@ class NotNamedError(BuildError):
     """A name expression names nothing of the program."""
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """A program in SPIR-V.
+def dumps(program: CppProgram, files: Mapping[str, str]) -> bytes:
+    """Return a program as bytes, with the files that it was made from."""
+    facts = json.dumps([*program[1:], files]).encode()
+    return LENGTH.pack(len(facts)) + facts + program.code
 
-    Attributes
-    ----------
-    spirv : bytes
-    kernels : tuple of KernelInfo
-    variables : tuple of Variable
-    lowered : dict
-        The symbol of each name expression.
-    log : str
-        Clang's warnings.
-    """
 
-    spirv: bytes
-    kernels: tuple[KernelInfo, ...]
-    variables: tuple[Variable, ...]
-    lowered: dict[str, str]
-    log: str
-
-    def dumps(self, files: Mapping[str, str]) -> bytes:
-        """Return it as bytes, with the files that it was made from."""
-        facts = asdict(replace(self, spirv=b"")) | {"spirv": "", "files": files}
-        text = json.dumps(facts).encode()
-        return LENGTH.pack(len(text)) + text + self.spirv
-
-    @classmethod
-    def loads(cls, data: bytes) -> Compiled | None:
-        """Return it from bytes; None if they are not whole, or a file that it was made from is another now."""
-        try:
-            (length,) = LENGTH.unpack_from(data)
-            facts = json.loads(data[LENGTH.size :][:length])
-            if any(digest_of(path) != digest for path, digest in facts["files"].items()):
-                return None
-            kernels = tuple(
-                KernelInfo(**kernel | {"parameters": tuple(ParameterInfo(**each) for each in kernel["parameters"])})
-                for kernel in facts["kernels"]
-            )
-            variables = tuple(Variable(**variable) for variable in facts["variables"])
-            return cls(data[LENGTH.size + length :], kernels, variables, facts["lowered"], facts["log"])
-        except (struct.error, ValueError, TypeError, KeyError, AttributeError):
+def loads(data: bytes) -> CppProgram | None:
+    """Return it from bytes; None if they are not whole, or a file that it was made from is another now."""
+    try:
+        (length,) = LENGTH.unpack_from(data)
+        kernels, variables, lowered, log, files = json.loads(data[LENGTH.size :][:length])
+        if any(digest_of(path) != digest for path, digest in files.items()):
             return None
+        code = data[LENGTH.size + length :]
+        return CppProgram(code, kernels_from(kernels), variables_from(variables), lowered, log)
+    except (struct.error, ValueError, TypeError, KeyError, AttributeError, IndexError):
+        return None
 
 
 def compile_hip(
@@ -139,7 +126,7 @@ def compile_hip(
     expressions: Sequence[str] = (),
     on_miss: Callable[[], None] = lambda: None,
     copies: bool = True,
-) -> Compiled:
+) -> CppProgram:
     """Compile HIP C++ to SPIR-V.
 
     Parameters
@@ -175,7 +162,7 @@ def compile_hip(
         repr(options), json.dumps(list(expressions)), os.getcwd() if reads else "", str(copies),
     )  # fmt: skip
     kept = cache.get(key)
-    known = Compiled.loads(kept) if kept is not None else None
+    known = loads(kept) if kept is not None else None
     if known is not None:
         return known
     on_miss()
@@ -186,7 +173,7 @@ def compile_hip(
         if " spir_kernel " not in module and VARIABLE.search(module):  # no driver takes a module without a kernel
             module, log = work.module_of(source + NO_KERNEL, expressions)
         compiled = work.finished(module, expressions, log)
-        cache.put(key, compiled.dumps(work.files()))
+        cache.put(key, dumps(compiled, work.files()))
     return compiled
 
 
@@ -201,7 +188,7 @@ def compile_bitcode(
         return work.bitcode_of(module), log
 
 
-def link_bitcode(clang: Clang, modules: Sequence[bytes], options: Options, copies: bool = True) -> Compiled:
+def link_bitcode(clang: Clang, modules: Sequence[bytes], options: Options, copies: bool = True) -> CppProgram:
     """Link LLVM modules, in bitcode or text, to one program. `copies` is that of `compile_hip`.
 
     Raises
@@ -251,7 +238,7 @@ class _Compilation:
     def module_of(self, source: str, expressions: Sequence[str] = ()) -> tuple[str, str]:
         """The LLVM module of a program, and the warnings."""
         self.sources[self.name] = source
-        check_included(self.name, source, self.headers, *self._folders())
+        read_included(self.name, source, self.headers, self.options.folders, self.options.forced)
         mending = Mending(
             self.name, as_clang_takes_it(source), self._header, lambda: self._preprocessed(mending.texts[self.name])
         )
@@ -318,7 +305,7 @@ class _Compilation:
             raise BuildError(f"clang makes no {what}\n{log}", log=log)
         return made
 
-    def finished(self, module: str, expressions: Sequence[str], log: str) -> Compiled:
+    def finished(self, module: str, expressions: Sequence[str], log: str) -> CppProgram:
         symbols = {int(number): unquoted(symbol) for number, symbol in ASKED_LINE.findall(module)}
         lowered = {text: symbols[number] for number, text in enumerate(expressions) if number in symbols}
         module = NOT_FOR_DEVICES.sub("", module)
@@ -348,15 +335,11 @@ class _Compilation:
             raise BuildError(message, log=message) from None
         log = "\n".join(filter(None, [log, *warnings]))
         follows = any(variable.follows for variable in signatures.variables)
-        names = [kernel.name for kernel in signatures.kernels]
         kernels = tuple(
-            kernel_info(kernel, names.count(kernel.name) == 1, plain, dynamic, follows) for kernel in signatures.kernels
+            kernel_info(kernel, signatures.kernels, plain.get(kernel.symbol, kernel.symbol) in dynamic, follows)
+            for kernel in signatures.kernels
         )
-        variables = tuple(
-            Variable(each.name, each.symbol, each.type_name, each.nbytes, True, self.name, each.line)
-            for each in signatures.variables
-        )
-        return Compiled(spirv, kernels, variables, lowered, log)
+        return CppProgram(spirv, kernels, signatures.variables, lowered, log)
 
     def files(self) -> dict[str, str]:
         """The files that were read and may change, with what they held."""
@@ -370,16 +353,9 @@ class _Compilation:
         read = [path for path in paths if path != "-" and not path.startswith(ours)]
         return {path: digest_of(path) for path in (*read, *self._elsewhere(read))}
 
-    def _folders(self) -> tuple[list[str], list[str]]:
-        """Where the program's files are looked for, and those that it begins with."""
-        pairs = list(zip(self.options.includes[::2], self.options.includes[1::2], strict=True))
-        folders = [word[2:] for word in self.options.macros if word.startswith("-I")]
-        folders += [path for option, path in pairs if option != "-include"]
-        return folders, [path for option, path in pairs if option == "-include"]
-
     def _elsewhere(self, read: Sequence[str]) -> list[str]:
         """Where clang would look for these files, too, and for those that the program asks for: one may appear."""
-        folders, _ = self._folders()
+        folders = [*self.options.folders]
         folders += sorted({os.path.dirname(path) for path in read})
         within = [os.path.relpath(path, folder or ".") for path in read for folder in folders]
         texts = [*self.sources.values(), *(text_of(path) for path in read)]
@@ -392,20 +368,12 @@ class _Compilation:
 
         Macros come after the prelude, precompiled or not: a name of the program's, such as T, is none of its business.
         """
-        lines = []
-        for word in self.options.macros:
-            if word.startswith("-D"):
-                macro, _, value = word[2:].partition("=")
-                lines.append(f"#define {macro} {value if '=' in word else 1}")
-            elif word.startswith("-U"):
-                lines.append(f"#undef {word[2:]}")
-        lines += [f'#include "{path}"' for path in self._folders()[1]]
         asked = [
             f'#line 1 "{EXPRESSION}"\nextern "C" __attribute__((device)) const void* {ASKED}{number} = '
             f"(const void*)&{text.strip().removeprefix('&')};"
             for number, text in enumerate(expressions)
         ]
-        return "\n".join([*lines, f'#line 1 "{self.name}"', text, *asked, ""])
+        return "\n".join([*self.options.begins_with, f'#line 1 "{self.name}"', text, *asked, ""])
 
     def _preprocessed(self, text: str) -> str:
         """What the preprocessor makes of the program's own files, with their macros."""

@@ -9,17 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from forebay.core.errors import BuildError
 from forebay.queues.kernels.source_files import FileRefusedError, read_file
 
-__all__ = ["check_included"]
+__all__ = ["read_included"]
 
 INCLUDED = re.compile(
     r"""^[ \t]*\#[ \t]*(?:include|include_next|import|embed)[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)""", re.MULTILINE
 )
 
 
-def check_included(
+def read_included(
     name: str, source: str, headers: Mapping[str, str], folders: Sequence[str], forced: Sequence[str]
-) -> None:
-    """Refuse a program that includes something other than regular files, or one that is too large.
+) -> list[str]:
+    """Return the files that a program may include, and where others would be found first; some need not be there.
+
+    A program that includes something other than regular files, or one that is too large, is refused.
 
     Names that macros give are not looked at: there the limits of the compiler's process hold.
 
@@ -40,22 +42,26 @@ def check_included(
     """
     before = "".join(f'#include "{path}"\n' for path in forced)
     left = [("command line", before, ""), (name, source, ""), *((each, text, "") for each, text in headers.items())]
-    seen: set[str] = set()
+    seen: dict[str, None] = {}
+    known: set[str] = set()
     while left:
         file, text, folder = left.pop()
         for found in INCLUDED.finditer(text):
             path = found[1] or found[2]
             if path in headers:
                 continue
+            places = [*([folder] if found[1] else []), *folders]
+            seen |= dict.fromkeys(os.path.join(place, path) for place in places)
             try:
-                read = next(_read(path, [*([folder] if found[1] else []), *folders]), None)
+                read = next(_read(path, places), None)
             except FileRefusedError as error:
                 line = text.count("\n", 0, found.start()) + 1
                 log = f"{file}:{line}:1: error: {error}"
                 raise BuildError(f"the program does not compile\n{log}", log=log) from None
-            if read and read[0] not in seen:
-                seen.add(read[0])
+            if read and read[0] not in known:
+                known.add(read[0])
                 left.append((*read, os.path.dirname(read[0])))
+    return list(seen)
 
 
 def _read(path: str, folders: Sequence[str]) -> Iterator[tuple[str, str]]:

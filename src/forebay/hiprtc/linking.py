@@ -8,11 +8,10 @@ from typing import Any
 
 from forebay.core.driver import Language
 from forebay.core.errors import BuildError, Error
-from forebay.hip_cpp import build
-from forebay.hip_cpp.code import pack_code
 from forebay.hiprtc import api
 from forebay.hiprtc.api import INVALID_INPUT, INVALID_PROGRAM, SUCCESS, hiprtcResult
 from forebay.hiprtc.clang import find_clang
+from forebay.hiprtc.code import pack_code
 from forebay.hiprtc.compiler import link_bitcode
 from forebay.hiprtc.options import Options
 from forebay.queues.kernels.source_files import MOST_OF_CODE, read_file
@@ -178,11 +177,11 @@ def hiprtcLinkComplete(hiprtc_link_state: Any) -> tuple[hiprtcResult, bytes | No
         if clang is None or Language.SPIRV not in device.driver.languages:
             raise BuildError(log=why or f"{device.name} takes no SPIR-V, and linking makes nothing else")
         made = link_bitcode(clang, hiprtc_link_state._modules, options, device.driver.unrolls_recursion)
-        build(device, made.spirv).close()
+        device.program(made.code).close()
     except Error as error:
         hiprtc_link_state.log = getattr(error, "log", "") or str(error)
         return hiprtcResult.HIPRTC_ERROR_LINKING, None, None
-    code = pack_code("linked", Language.HIP_CPP, made.spirv, (), made.kernels, made.variables)
+    code = pack_code("linked", Language.HIP_CPP, made.code, (), made.kernels, made.variables)
     return SUCCESS, code, len(code)
 
 

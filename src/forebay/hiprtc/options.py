@@ -1,4 +1,4 @@
-"""The options of ``hiprtcCompileProgram``: what they are for clang, the translator and a compiler of OpenCL C."""
+"""The options of ``hiprtcCompileProgram``: what they are for clang, NVRTC and a compiler of OpenCL C."""
 
 from __future__ import annotations
 
@@ -87,6 +87,41 @@ class Options:
     prelude: str = ""
     lines: bool = False
     links: bool = False
+
+    @property
+    def folders(self) -> list[str]:
+        """Where the program's files are looked for."""
+        own = [word[2:] for word in self.macros if word.startswith("-I")]
+        return own + [path for option, path in self._pairs if option != "-include"]
+
+    @property
+    def forced(self) -> list[str]:
+        """The files that the program begins with."""
+        return [path for option, path in self._pairs if option == "-include"]
+
+    @property
+    def begins_with(self) -> list[str]:
+        """The lines that the program begins with: macros and files."""
+        lines = []
+        for word in self.macros:
+            if word.startswith("-D"):
+                macro, _, value = word[2:].partition("=")
+                lines.append(f"#define {macro} {value if '=' in word else 1}")
+            elif word.startswith("-U"):
+                lines.append(f"#undef {word[2:]}")
+        return lines + [f'#include "{path}"' for path in self.forced]
+
+    @property
+    def for_nvrtc(self) -> list[str]:
+        """What NVRTC is told."""
+        words = [self.front_end[0].replace("gnu++", "c++")]
+        told = {"-ffast-math": "--use_fast_math", "-ffp-contract=off": "--fmad=false", "-w": "--disable-warnings"}
+        words += [told[word] for word in self.front_end if word in told]
+        return [*words, *(["--generate-line-info"] if self.lines else [])]
+
+    @property
+    def _pairs(self) -> list[tuple[str, str]]:
+        return list(zip(self.includes[::2], self.includes[1::2], strict=True))
 
 
 def split_options(words: Sequence[str]) -> Options:

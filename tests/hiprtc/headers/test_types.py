@@ -231,7 +231,7 @@ def test_headers_warn_of_nothing(compiled):
         '#include <hip/hip_runtime.h>\nextern "C" __global__ void k(float* x) { x[0] = sinf(__shfl(x[1], 2)); }',
         ["-Wall", "-Wextra"],
     )
-    assert program.translation.log == ""
+    assert program.made.log == ""
 
 
 @pytest.mark.parametrize("others", [0, 9, 17, 26])

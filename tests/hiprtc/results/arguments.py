@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forebay.hip_cpp import KernelInfo, ParameterInfo
+from forebay.queues.kernels.signatures import KernelInfo, ParameterSignature
 
 from .host import Launch
 
@@ -72,7 +72,7 @@ def filled(random: np.random.Generator, dtype: np.dtype, count: int, recipe: Rec
     return random.integers(low, high, count).astype(dtype)
 
 
-def value_of(random: np.random.Generator, parameter: ParameterInfo, recipe: Recipe) -> bytes:
+def value_of(random: np.random.Generator, parameter: ParameterSignature, recipe: Recipe) -> bytes:
     """Return the bytes of an argument that is no pointer."""
     dtype = dtype_of(parameter.type_name, recipe.floats)
     count = max(parameter.nbytes // dtype.itemsize, 1)
@@ -97,7 +97,7 @@ def launches(
         arguments: list[np.ndarray | bytes] = []
         dtypes = []
         for parameter in kernel.parameters:
-            if parameter.kind != "pointer":
+            if not parameter.is_pointer:
                 arguments.append(value_of(random, parameter, recipe))
                 continue
             dtype = dtype_of(parameter.type_name, recipe.floats)

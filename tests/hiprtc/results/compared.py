@@ -9,10 +9,10 @@ import sys
 import numpy as np
 
 import forebay as ps
-from forebay.hip_cpp import KernelInfo, build
 from forebay.hiprtc.clang import Clang, find_clang
-from forebay.hiprtc.compiler import Compiled, compile_hip
+from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
+from forebay.queues.kernels.signatures import CppProgram, KernelInfo
 
 from ...helpers.hip_sources import items
 from .arguments import disturbed, launches
@@ -118,7 +118,7 @@ class Compared:
     """The kernels of a program."""
 
     def __init__(self, clang: Clang, source: str, expressions: list[str], wanted: set[str]) -> None:
-        self.made: Compiled = compile_hip(clang, source, "k.hip", {}, split_options(OPTIONS), expressions)
+        self.made: CppProgram = compile_hip(clang, source, "k.hip", {}, split_options(OPTIONS), expressions)
         by_symbol = {kernel.symbol: kernel for kernel in self.made.kernels}
         self.kernels: list[tuple[str, str, KernelInfo]] = []  # name, expression, description
         for expression in expressions:
@@ -217,7 +217,7 @@ def main() -> None:
             if not references:
                 say(name, "set aside", why)
                 continue
-            program = build(device, compared.made.spirv, (), compared.made.variables)
+            program = device.program(compared.made.code)
             states = []
             for launch, reference in references:
                 try:

@@ -18,7 +18,6 @@ import click
 import numpy as np
 
 import forebay as ps
-from forebay.hip_cpp import build
 from forebay.hiprtc.clang import find_clang
 from forebay.hiprtc.compiler import compile_hip
 from forebay.hiprtc.options import split_options
@@ -261,7 +260,7 @@ def differences(
     host = HostProgram(clang, source, [each.name for each in kernels])
     made = compile_hip(clang, source, "k.hip", {}, split_options(list(options)), [])
     by_name = {each.name: each for each in made.kernels}
-    program = build(queue.device, made.spirv, (), made.variables)
+    program = queue.device.program(made.code)
     result = []
     for i, kernel in enumerate(kernels):
         launch = kernel.launch()

@@ -70,6 +70,10 @@ READ = hipTextureReadMode
 
 # Clang's name of the type, and of its elements in the order of `forebay.hip.transfers.formats.TYPES`.
 DECLARED = re.compile(r"texture<(?:__forebay::vector<)?([\w ]+)(?:, (\d)>)?, \d+, \(hipTextureReadMode\)(\d)>")
+# The same as NVRTC says it.
+SHORT = re.compile(
+    r"texture<(signed |u|unsigned )?(char|short|int|float)(\d?),(\d+),hipReadMode(ElementType|NormalizedFloat)>"
+)
 ELEMENTS = ("unsigned char", "signed char", "unsigned short", "short", "unsigned int", "int", "_Float16", "float")
 
 _references: dict[int, textureReference] = {}
@@ -162,12 +166,19 @@ def hipModuleGetTexRef(hmod: Any, name: Any) -> textureReference:
         raise HipError(result, str(last_exception()))
     code, text = module_of(hmod).code, text_of(name)
     variable = code.find_variable(text) if code is not None else None
-    declared = (
-        DECLARED.fullmatch(variable.type_name.replace("<char,", "<signed char,")) if variable is not None else None
-    )
+    declared = DECLARED.fullmatch(_as_clang_says(variable.type_name)) if variable is not None else None
     if declared is None:
         raise HipError(hipError_t.hipErrorNotFound, f"the variable {text!r} is no texture reference")
     return _reference_of(pointer._owner, declared)
+
+
+def _as_clang_says(type_name: str) -> str:
+    """The type of a reference in one form, whatever compiler said it."""
+    if found := SHORT.fullmatch(type_name):
+        element = ("unsigned " if found[1] and found[1].startswith("u") else "") + found[2]
+        whole = f"__forebay::vector<{element}, {found[3]}>" if found[3] else element
+        type_name = f"texture<{whole}, {found[4]}, (hipTextureReadMode){int(found[5] != 'ElementType')}>"
+    return type_name.replace("<char,", "<signed char,")
 
 
 @api(outputs=1)

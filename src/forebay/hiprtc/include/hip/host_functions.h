@@ -65,10 +65,14 @@ FOREBAY_CUDA(StreamDestroy) FOREBAY_CUDA(StreamSynchronize)
 enum hipFuncAttribute {
     hipFuncAttributeMaxDynamicSharedMemorySize = 8,
     hipFuncAttributePreferredSharedMemoryCarveout = 9,
+#ifndef __CUDACC_RTC__  // which has CUDA's
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
     cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+#endif
 };
 enum hipFuncCache_t {
     hipFuncCachePreferNone, hipFuncCachePreferShared, hipFuncCachePreferL1, hipFuncCachePreferEqual,
+#ifndef __CUDACC_RTC__
     cudaFuncCachePreferNone = 0, cudaFuncCachePreferShared, cudaFuncCachePreferL1, cudaFuncCachePreferEqual,
+#endif
 };

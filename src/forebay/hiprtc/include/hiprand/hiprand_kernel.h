@@ -85,7 +85,7 @@ struct philox : random_extras {
     }
     __DEVICE__ uint4 next4() {
         unsigned x = next(), y = next(), z = next(), w = next();
-        return uint4(x, y, z, w);
+        return make_uint4(x, y, z, w);
     }
     __DEVICE__ void skip(unsigned long long numbers) {
         numbers += used;
@@ -160,7 +160,8 @@ struct sobol : random_extras {
 
     __DEVICE__ W next_word() {
         W now = x;
-        x ^= v[__builtin_ctzg((W)~i, bits - 1)];
+        int first = __ffsll((long long)(unsigned long long)(W)~i);
+        x ^= v[first ? first - 1 : bits - 1];
         i++;
         return now;
     }

@@ -6,7 +6,11 @@
 
 namespace __forebay::textures {
 
+#ifdef __CUDACC_RTC__
+__DEVICE__ float floor_of(float x) { return floorf(x); }
+#else
 __DEVICE__ float floor_of(float x) { return __builtin_floorf(x); }
+#endif
 
 // A coordinate in elements. Comparisons are such that no number at all becomes the lower end; all fit an int then.
 __DEVICE__ float in_elements(texture_pointer t, int axis, float x) {
@@ -63,18 +67,58 @@ __DEVICE__ pair_of_elements between(texture_pointer t, int axis, float x) {
     return {element_index(t, axis, i), element_index(t, axis, i + 1), weight};
 }
 
+// The channels of an element as floats, and what is done with them.
+#ifdef __CUDACC_RTC__
+template <int N>
+struct floats {
+    float lanes[N];
+};
+template <class T, int N = texel_of<T>::channels>
+__DEVICE__ floats<N> floats_of(T value) {
+    native_texel<T> native = __builtin_bit_cast(native_texel<T>, value);
+    floats<N> result;
+    for (int i = 0; i < N; i++)
+        result.lanes[i] = (float)native[i];
+    return result;
+}
+template <class T, int N = texel_of<T>::channels>
+__DEVICE__ T of_floats(floats<N> sum) {
+    native_texel<T> native;
+    for (int i = 0; i < N; i++)
+        native[i] = (element_of<T>)sum.lanes[i];
+    return __builtin_bit_cast(T, native);
+}
+template <int N>
+__DEVICE__ void add_weighted(floats<N>& sum, float weight, floats<N> value) {
+    for (int i = 0; i < N; i++)
+        sum.lanes[i] += weight * value.lanes[i];
+}
+#else
 template <int N>
 using floats = float __attribute__((ext_vector_type(N)));
-
 template <class T>
-__DEVICE__ floats<texel_of<T>::channels> element_or_border(texture_pointer t, int i, int j, int k, unsigned long slice) {
+__DEVICE__ floats<texel_of<T>::channels> floats_of(T value) {
     constexpr int N = texel_of<T>::channels;
-    T value = (i | j | k) < 0 ? border_of<T>(t)
-                              : texel_at<T>(t, slice + k * t->slice + j * t->row + (unsigned long)i * t->nbytes);
     if constexpr (std::is_same_v<element_of<T>, float>)
         return __builtin_bit_cast(floats<N>, value);
     else
         return __builtin_convertvector(__builtin_bit_cast(native_texel<T>, value), floats<N>);
+}
+template <class T>
+__DEVICE__ T of_floats(floats<texel_of<T>::channels> sum) {
+    return __builtin_bit_cast(T, __builtin_convertvector(sum, native_texel<T>));
+}
+template <class F>
+__DEVICE__ void add_weighted(F& sum, float weight, F value) {
+    sum += weight * value;
+}
+#endif
+
+template <class T>
+__DEVICE__ floats<texel_of<T>::channels> element_or_border(texture_pointer t, int i, int j, int k, unsigned long slice) {
+    T value = (i | j | k) < 0 ? border_of<T>(t)
+                              : texel_at<T>(t, slice + k * t->slice + j * t->row + (unsigned long)i * t->nbytes);
+    return floats_of<T>(value);
 }
 
 // Of one, two or three dimensions; `slice` is where the layer begins. One element after another, not all in one: programs
@@ -82,8 +126,10 @@ __DEVICE__ floats<texel_of<T>::channels> element_or_border(texture_pointer t, in
 template <class T, int D>
 __DEVICE__ T filtered(texture_pointer t, pair_of_elements x, pair_of_elements y, pair_of_elements z, unsigned long slice) {
     constexpr int N = texel_of<T>::channels;
-    floats<N> sum = 0;
+    floats<N> sum = {};
+#ifdef __clang__
 #pragma clang loop unroll(disable)
+#endif
     for (int corner = 0; corner < 1 << D; corner++) {
         float weight = corner & 1 ? x.weight : 1.0f - x.weight;
         int i = corner & 1 ? x.second : x.first, j = 0, k = 0;
@@ -95,9 +141,9 @@ __DEVICE__ T filtered(texture_pointer t, pair_of_elements x, pair_of_elements y,
             weight *= corner & 4 ? z.weight : 1.0f - z.weight;
             k = corner & 4 ? z.second : z.first;
         }
-        sum += weight * element_or_border<T>(t, i, j, k, slice);
+        add_weighted(sum, weight, element_or_border<T>(t, i, j, k, slice));
     }
-    return __builtin_bit_cast(T, __builtin_convertvector(sum, native_texel<T>));
+    return of_floats<T>(sum);
 }
 
 __DEVICE__ unsigned long layer_offset(texture_pointer t, int layer) {

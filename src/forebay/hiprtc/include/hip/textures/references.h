@@ -12,9 +12,21 @@ struct textureReference {
 // The attribute makes it a variable of the device without its saying so. Until it is bound it is all zeros: no elements,
 // so reads give 0. The host reads from the name of the type how it is declared.
 template <class T, int dimensions = hipTextureType1D, hipTextureReadMode mode = hipReadModeElementType>
-struct __attribute__((device_builtin_texture_type)) texture : textureReference {};
+struct
+#ifndef __CUDACC_RTC__
+    __attribute__((device_builtin_texture_type))
+#endif
+    texture : textureReference {};
 
 namespace __forebay::textures {
+
+#ifdef __CUDACC_RTC__
+template <int N>
+using float_vector = std::conditional_t<N == 1, float1, std::conditional_t<N == 2, float2, float4>>;
+#else
+template <int N>
+using float_vector = vector<float, N>;
+#endif
 
 // What a read gives: floats when integers are read so.
 template <class T, hipTextureReadMode mode>
@@ -23,7 +35,7 @@ struct texture_result {
 };
 template <class T>
 struct texture_result<T, hipReadModeNormalizedFloat> {
-    using type = std::conditional_t<std::is_arithmetic_v<T>, float, vector<float, texel_of<T>::channels>>;
+    using type = std::conditional_t<std::is_arithmetic_v<T>, float, float_vector<texel_of<T>::channels>>;
 };
 
 }  // namespace __forebay::textures

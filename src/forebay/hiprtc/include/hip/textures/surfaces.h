@@ -1,7 +1,9 @@
 // Reading and writing arrays through surface objects. The first coordinate counts bytes.
 #pragma once
 
+#ifndef __CUDACC_RTC__
 #include <hip/device/printing.h>
+#endif
 #include <hip/hip_texture_types.h>
 #include <hip/textures/filtering.h>
 
@@ -17,8 +19,13 @@ struct bytes_of_surface;
 FOREBAY_BYTES(1, unsigned char)
 FOREBAY_BYTES(2, unsigned short)
 FOREBAY_BYTES(4, unsigned)
+#ifdef __CUDACC_RTC__
+FOREBAY_BYTES(8, uint2)
+FOREBAY_BYTES(16, uint4)
+#else
 FOREBAY_BYTES(8, unsigned __attribute__((ext_vector_type(2))))
 FOREBAY_BYTES(16, unsigned __attribute__((ext_vector_type(4))))
+#endif
 #undef FOREBAY_BYTES
 
 // Where an element is; null when it is outside and nothing is to be read or written.
@@ -44,7 +51,7 @@ template <class T>
 __DEVICE__ T surface_read(handle object, int x, int y, int z, int layer, int mode) {
     using B = typename bytes_of_surface<sizeof(T)>::type;
     FOREBAY_GLOBAL char* at = surface_at<T>(object, x, y, z, layer, mode);
-    B value = 0;
+    B value = {};
     if (at)
         value = *(FOREBAY_GLOBAL B*)at;
     return __builtin_bit_cast(T, value);

@@ -10,7 +10,11 @@ namespace __forebay::textures {
 enum texel_type { texel_u8, texel_s8, texel_u16, texel_s16, texel_u32, texel_s32, texel_f16, texel_f32 };
 enum address_mode { address_wrap, address_clamp, address_mirror, address_border };
 
+#ifdef __CUDACC_RTC__
+#define FOREBAY_GLOBAL
+#else
 #define FOREBAY_GLOBAL __attribute__((address_space(1)))
+#endif
 
 struct texture_descriptor {
     const FOREBAY_GLOBAL char* base;
@@ -37,16 +41,24 @@ struct handle {
     __DEVICE__ handle(unsigned long long object) : to((texture_pointer)object) {}
 };
 
-template <class T>
+template <class T, class = void>
 struct texel_of {
     using element = T;
-    static constexpr int channels = 1;
+    enum { channels = 1 };
 };
+#ifdef __CUDACC_RTC__
+template <class V>
+struct texel_of<V, std::void_t<typename vector_of<V>::type>> {
+    using element = typename vector_of<V>::type;
+    enum { channels = vector_of<V>::lanes };
+};
+#else
 template <class T, int N>
 struct texel_of<vector<T, N>> {
     using element = T;
-    static constexpr int channels = N;
+    enum { channels = N };
 };
+#endif
 template <class T>
 using element_of = typename texel_of<T>::element;
 
@@ -104,8 +116,16 @@ __DEVICE__ R channel_at(texture_pointer t, const FOREBAY_GLOBAL char* at, int ch
 template <class T>
 using texel_result = std::conditional_t<is_floating_texel<T>, float, int>;
 
+#ifdef __CUDACC_RTC__
+template <class T>
+struct alignas(sizeof(T)) native_texel {
+    element_of<T> lanes[texel_of<T>::channels];
+    __DEVICE__ element_of<T>& operator[](int i) { return lanes[i]; }
+};
+#else
 template <class T>
 using native_texel = element_of<T> __attribute__((ext_vector_type(texel_of<T>::channels)));
+#endif
 
 // The element that begins there, as it is.
 template <class T>

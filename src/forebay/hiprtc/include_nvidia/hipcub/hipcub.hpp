@@ -1,0 +1,5 @@
+// hipCUB is CUB.
+#pragma once
+#include <cub/cub.cuh>
+
+namespace hipcub = cub;

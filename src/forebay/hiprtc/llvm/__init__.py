@@ -1,0 +1,1 @@
+"""Reads and changes the modules of LLVM that clang makes, as text."""

@@ -1,0 +1,110 @@
+"""What clang's LLVM module says of the kernels and the variables: names, types, constness.
+
+A SPIR-V module has none of it: pointers to const are pointers, and a structure is bytes. The debug information of the
+LLVM module has it all, also for ``extern "C"`` kernels and for instances of templates, whose mangled names do not tell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from forebay.queues.kernels.signatures import DebugTypes, KernelSignature, Signatures, VariableSignature
+
+__all__ = [
+    "SYMBOL",
+    "fields_of",
+    "nodes_of",
+    "read_signatures",
+    "unquoted",
+]
+
+QUOTED = r'"(?:[^"\\]|\\[0-9A-Fa-f]{2})*"'
+SYMBOL = rf"(?:{QUOTED}|[-\w$.]+)"
+KERNEL = re.compile(rf"define [^@]*\bspir_kernel void @({SYMBOL})\(.*!dbg !(\d+)")
+# Of those that are local to the module the host is told nothing.
+LOCAL = "external |private |internal "
+VARIABLE = re.compile(rf"@({SYMBOL}) = (?!{LOCAL})[\w() ]*addrspace\(1\)[\w() ]* (?:global|constant) .*!dbg !(\d+)")
+NODE = re.compile(r"^!(\d+) = (?:distinct )?!(.*)", re.MULTILINE)
+FIELD = re.compile(rf"(\w+): (?:!(\d+)|({QUOTED})|([^,()]+))")
+REFERENCE = re.compile(r"!(\d+)|null")
+
+
+def read_signatures(module: str) -> Signatures:
+    """Read LLVM's text, made with ``-debug-info-kind=limited``."""
+    return _Module(module).signatures()
+
+
+class _Module(DebugTypes):
+    def __init__(self, module: str) -> None:
+        super().__init__()
+        self.nodes = nodes_of(module)
+        self.kernels: list[tuple[str, str]] = []
+        self.variables: list[tuple[str, str]] = []
+        self.names: dict[tuple[str, int], str] = {}  # of parameters, by function and position
+        for line in module.splitlines():
+            if line.startswith("define ") and (match := KERNEL.match(line)):
+                self.kernels.append((unquoted(match[1]), match[2]))
+            elif line.startswith("@") and (match := VARIABLE.match(line)):
+                self.variables.append((unquoted(match[1]), match[2]))
+        wanted = {node for _, node in self.kernels}
+        for text in self.nodes.values():
+            if text.startswith("DILocalVariable(") and "arg: " in text:
+                fields = fields_of(text)
+                if fields.get("scope") in wanted and "name" in fields:
+                    self.names[fields["scope"], int(fields["arg"])] = fields["name"]
+
+    def signatures(self) -> Signatures:
+        return Signatures(
+            tuple(self._kernel(symbol, node) for symbol, node in self.kernels),
+            tuple(self._variable(symbol, node) for symbol, node in self.variables),
+        )
+
+    def _kernel(self, symbol: str, node: str) -> KernelSignature:
+        fields = self.fields(node)
+        types = REFERENCE.findall(self.nodes[self.fields(fields["type"])["types"]])[1:]  # the first is the result
+        parameters = tuple(
+            self.parameter(self.names.get((node, index + 1), f"argument_{index}"), type)
+            for index, type in enumerate(types)
+        )
+        return KernelSignature(fields["name"], symbol, parameters, int(fields.get("line", 0)))
+
+    def _variable(self, symbol: str, expression: str) -> VariableSignature:
+        fields = self.fields(self.fields(expression)["var"])
+        type = self.type_of(fields["type"])
+        return VariableSignature(
+            fields["name"], symbol, type.name, type.nbytes, type.holds_pointers, int(fields.get("line", 0))
+        )
+
+    def members(self, fields: Mapping[str, str]) -> Iterator[str]:
+        for match in REFERENCE.finditer(self.nodes.get(fields.get("elements", ""), "")):
+            member = self.fields(match[1] or "")
+            if member.get("tag") in ("DW_TAG_member", "DW_TAG_inheritance") and "StaticMember" not in member.get(
+                "flags", ""
+            ):
+                yield member.get("baseType", "")
+
+    def fields(self, node: str) -> dict[str, str]:
+        return fields_of(self.nodes.get(node, ""))
+
+
+def nodes_of(module: str) -> dict[str, str]:
+    """Return the numbered metadata of LLVM's text."""
+    return dict(NODE.findall(module))
+
+
+def fields_of(text: str) -> dict[str, str]:
+    """Return the fields of a node of debug information, references as bare numbers; its kind under the empty name."""
+    fields = {
+        name: reference or (unquoted(string) if string else word.strip().removeprefix("null"))
+        for name, reference, string, word in FIELD.findall(text)
+    }
+    fields[""] = text.partition("(")[0]
+    return fields
+
+
+def unquoted(symbol: str) -> str:
+    """Return a name of LLVM's text without its quotes."""
+    if not symbol.startswith('"'):
+        return symbol
+    return re.sub(r"\\([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), symbol[1:-1])

@@ -1,0 +1,286 @@
+"""HIP C++ by NVRTC, without a GPU: what compiles, what it is called, and what is said of what does not."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from forebay.core.errors import BuildError
+from forebay.hip.textures.references import DECLARED, _as_clang_says
+from forebay.hiprtc.compiler import NotNamedError
+from forebay.hiprtc.driver_compiler import as_clang_says, compile_cpp
+from forebay.hiprtc.options import split_options
+
+HEADERS = ("hip_fp16", "hip_bf16", "hip_fp8", "hip_complex", "hip_ext", "math_functions", "amd_detail/hip_runtime")
+
+
+@pytest.fixture
+def compiles(nvrtc, tmp_path, monkeypatch):
+    """``compiles(source, options, names, headers)``: the program, compiled anew."""
+    monkeypatch.setenv("FOREBAY_CACHE", str(tmp_path / "cache"))
+
+    def compiled(source, options=(), names=(), headers=None):
+        return compile_cpp(nvrtc, source, "program.hip", headers or {}, split_options(options), names)
+
+    return compiled
+
+
+@pytest.fixture
+def refused(compiles):
+    """``refused(source)``: the log of a program that does not compile."""
+
+    def log(source, *arguments):
+        with pytest.raises(BuildError) as caught:
+            compiles(source, *arguments)
+        return caught.value.log
+
+    return log
+
+
+def test_what_hip_has_and_cuda_has_not(compiles):
+    program = compiles("""
+    struct Twelve { int a, b, c; };
+    __global__ void k(float4* v, float3* w, double* d, unsigned long long* votes, unsigned long* n, Twelve* t) {
+        int i = hipThreadIdx_x + hipBlockIdx_x * hipBlockDim_x;
+        v[i] = v[i] * 2 + v[i + 1] - make_float4(1, 2, 3, 4) / 3.0f;
+        v[i] += 1;
+        w[i] = 2 * -w[i];
+        votes[i] = __ballot(i > 3) + __any(i) + __all(i) + __popcll(__ballot64(1)) + (v[i] == v[0]);
+        d[i] = __shfl_down(d[i], 1) + __shfl_xor(i, 2, 16) + __shfl(d[i], 0) + atomicMax(d, 3.0);
+        t[i] = __shfl(t[i], 3);
+        atomicAdd(n, 1ul);
+        unsafeAtomicAdd(d, 2.0);
+        votes[i] += __lane_id() + wall_clock64() + __AMDGCN_WAVEFRONT_SIZE;
+        HIP_DYNAMIC_SHARED(float, shared)
+        shared[i] = uint64_t(INT_MAX) + FLT_MAX * M_PI;
+    }""")
+    (kernel,) = program.kernels
+    assert [each.type_name for each in kernel.parameters] == [
+        "float4*", "float3*", "double*", "ulong*", "ulong*", "struct*",
+    ]  # fmt: skip
+    assert kernel.dynamic_shared
+    assert program.variables == (), "constants of headers are none of the program's"
+
+
+def test_a_programs_own_operator_goes_first(compiles):
+    compiles("""
+    __device__ float3 operator+(float3 a, float3 b) { return make_float3(a.x, b.y, 0); }
+    __global__ void k(float3* v) { v[0] = v[1] + v[2]; }""")
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_headers_of_hip(compiles, header):
+    compiles(f"#include <hip/{header}.h>\n__global__ void k(int* x) {{ *x = 1; }}")
+
+
+def test_half_precision_and_complex_numbers(compiles):
+    program = compiles("""
+    #include <hip/hip_fp16.h>
+    #include <hip/hip_bf16.h>
+    #include <hip/hip_complex.h>
+    __global__ void k(__half* h, __hip_bfloat16* b, hipFloatComplex* c, half x) {
+        h[0] = __hadd(h[1], x); b[0] = __float2bfloat16(1.0f); c[0] = hipCmulf(c[1], make_hipFloatComplex(1, 2));
+    }""")
+    assert [each.type_name for each in program.kernels[0].parameters] == ["half*", "struct*", "float2*", "half"]
+
+
+def test_the_library_of_c_plus_plus(compiles):
+    """Also where a program names it without including it, as hipcc lets it."""
+    program = compiles("""
+    template <class T> __global__ void k(T* x) {
+        x[0] = std::min(x[1], std::numeric_limits<T>::max()) + std::is_same_v<T, int>;
+    }
+    template __global__ void k<int>(int*);""")
+    assert [each.name for each in program.kernels] == ["k<int>"]
+
+
+def test_cub_and_cooperative_groups(compiles):
+    compiles("""
+    #include <hipcub/hipcub.hpp>
+    #include <hip/hip_cooperative_groups.h>
+    __global__ void k(const int* in, int* out) {
+        using Sum = hipcub::BlockReduce<int, 128>;
+        __shared__ typename Sum::TempStorage room;
+        int sum = Sum(room).Sum(in[threadIdx.x]);
+        cooperative_groups::this_thread_block().sync();
+        if (threadIdx.x == 0) *out = sum;
+    }""")
+
+
+WHOLE = """
+#include <hip/hip_runtime.h>
+#include <iostream>
+#include <vector>
+#define CHECK(call) if ((call) != hipSuccess) { std::cerr << "bad" << std::endl; exit(1); }
+template <class T> __global__ void scale(T* x, T by) { x[threadIdx.x] *= by; }
+struct Timer { std::vector<float> times; ~Timer() { std::cout << times[0]; } };
+static int calls = 0;
+__host__ __device__ inline int both(int n) { return n + 1; }
+__global__ void plain(int* n) { n[0] = both(n[0]); }
+int main(int argc, char** argv) {
+    std::vector<float> host(100);
+    float* x;
+    CHECK(hipMalloc(&x, 400));
+    scale<float><<<dim3(1), 64, 0, 0>>>(x, 2.f);
+    hipLaunchKernelGGL(scale<double>, dim3(1), dim3(2), 0, 0, (double*)x, 2.0);
+    for (auto& each : host) std::cout << each;
+    return calls;
+}
+"""
+
+
+def test_whole_files_with_their_host(compiles):
+    """What of the host does not compile is left out, and the log says what; instances that it launches are there."""
+    program = compiles(WHOLE)
+    assert {each.name for each in program.kernels} == {"scale<float>", "scale<double>", "plain"}
+    assert "program.hip:3:" in program.log
+    assert "left out" in program.log
+
+
+def test_code_of_the_host_that_a_kernel_reaches(refused):
+    log = refused("""
+    #include <vector>
+    int size() { std::vector<int> all(3); return all.size(); }
+    __global__ void k(int* n) { n[0] = size(); }""")
+    assert "program.hip:3:" in log
+    assert "which kernels reach" in log
+
+
+def test_a_function_without_a_definition(refused):
+    assert "missing" in refused("__device__ int missing(int); __global__ void k(int* n) { *n = missing(1); }")
+
+
+def test_errors_are_nvrtcs(refused):
+    log = refused("\n__global__ void k(int* n) {\n  *n = nothing; }")
+    assert 'program.hip(3): error: identifier "nothing" is undefined' in log
+    assert "  *n = nothing; }" in log
+
+
+def test_name_expressions(compiles):
+    source = """
+    template <class T> __global__ void k(T* x) { *x = 1; }
+    __device__ int v[4];
+    namespace n { __constant__ int c; }"""
+    program = compiles(source, names=["k<int>", "&v", "n::c"])
+    assert program.lowered == {"k<int>": "_Z1kIiEvPT_", "&v": "v", "n::c": "_ZN1n1cE"}
+    assert {each.name for each in program.variables} == {"v", "c"}
+    with pytest.raises(NotNamedError, match="nothing"):
+        compiles(source, names=["nothing<int>"])
+
+
+def test_options_and_headers(compiles, tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "far.h").write_text("#define FAR 3\n")
+    source = '#include "near.h"\n#include <far.h>\n__global__ void k(T* x) { *x = NEAR + FAR + N; }'
+    options = [
+        "-DT=double",
+        "-DN",
+        f"-I{tmp_path / 'far'}",
+        "-ffast-math",
+        "-std=gnu++20",
+        "--offload-arch=gfx90a",
+        "-O3",
+    ]
+    program = compiles(source, options, headers={"near.h": "#define NEAR 2"})
+    assert program.kernels[0].parameters[0].type_name == "double*"
+
+
+def test_the_cache_knows_the_files(compiles, nvrtc, tmp_path, monkeypatch):
+    header = tmp_path / "mine.h"
+    header.write_text("typedef int T;")
+    source, options = "#include <mine.h>\n__global__ void k(T* x) { *x = 1; }", [f"-I{tmp_path}"]
+    calls = []
+    compile_ = type(nvrtc).compile
+    monkeypatch.setattr(type(nvrtc), "compile", lambda *arguments: calls.append(1) or compile_(*arguments))
+    for text, name, count in (
+        ("typedef int T;", "int*", 1),
+        ("typedef float T;", "float*", 2),
+        ("typedef float T;", "float*", 2),
+    ):
+        header.write_text(text)
+        assert compiles(source, options).kernels[0].parameters[0].type_name == name
+        assert len(calls) == count
+
+
+def test_a_file_that_a_macro_names_is_read_anew(compiles, tmp_path):
+    header = tmp_path / "mine.h"
+    source, options = "#include FILE\n__global__ void k(T* x) { *x = 1; }", [f"-I{tmp_path}", "-DFILE=<mine.h>"]
+    for text, name in (("typedef int T;", "int*"), ("typedef float T;", "float*")):
+        header.write_text(text)
+        assert compiles(source, options).kernels[0].parameters[0].type_name == name
+
+
+def test_messages_in_the_form_of_clangs():
+    log = """a.hip(3): error: identifier "x" is undefined
+      y = x + 1;
+          ^
+
+a.hip(1): catastrophic error: cannot open source file "vector"
+  #include <vector>
+                   ^
+
+/usr/h.h(7): error: no member
+  T t;
+    ^
+          detected during instantiation of "void f<T>()" at line 12 of a.hip
+
+ptxas fatal   : Unresolved extern function '_Z18__forebay_left_outILi4EEiv'
+"""
+    assert as_clang_says(log).splitlines() == [
+        'a.hip:3:9: error: identifier "x" is undefined',
+        "a.hip:1:18: fatal error: 'vector' file not found",
+        "/usr/h.h:7:3: error: no member",
+        "a.hip:12:1: note: instantiated here",
+        "ptxas:1:1: error: __forebay_left_out<4>",
+    ]
+
+
+def test_every_header_says_what_it_is_for():
+    """As those of clang do, where a name alone does not."""
+    folder = Path(__file__).parents[3] / "src/forebay/hiprtc/include_nvidia"
+    for path in folder.rglob("*.*"):
+        assert re.search(r"^#pragma once$", path.read_text(), re.MULTILINE), path
+
+
+def test_textures_are_those_of_software(compiles):
+    """`forebay.hip` makes the objects, so kernels read them as on every device; CUDA's own are the hardware's."""
+    program = compiles("""
+    texture<float, 2, hipReadModeElementType> two;
+    texture<uchar4, 1, hipReadModeNormalizedFloat> four;
+    __global__ void k(hipTextureObject_t t, hipSurfaceObject_t s, float* x, cudaTextureObject_t c) {
+        float2 v;
+        surf2Dread(&v, s, 8, 1);
+        surf2Dwrite(v, s, 16, 1);
+        x[0] = tex2D<float>(t, 1, 2) + tex1Dfetch<float4>(t, 3).x + tex3D<uchar4>(t, 1, 2, 3).y + v.x;
+        x[1] = tex2D(two, 1, 2) + tex1Dfetch(four, 2).x + tex2D<float>(c, 1, 2);
+    }""")
+    parameters = program.kernels[0].parameters
+    assert [(each.is_pointer, each.nbytes) for each in parameters] == [(True, 8), (True, 8), (True, 8), (False, 8)]
+    found = {each.name: DECLARED.fullmatch(_as_clang_says(each.type_name)) for each in program.variables}
+    assert {name: match.groups() for name, match in found.items()} == {
+        "two": ("float", None, "0"), "four": ("unsigned char", "4", "1"),
+    }  # fmt: skip
+
+
+def test_random_numbers(compiles):
+    """hipRAND's are forebay's own, the same numbers on every device."""
+    program = compiles("""
+    #include <hiprand/hiprand_kernel.h>
+    __global__ void k(float* x, hiprandState_t* kept) {
+        hiprandState state;
+        hiprandStatePhilox4_32_10_t other;
+        hiprand_init(1, 2, 0, &state);
+        hiprand_init(1, 2, 3, &other);
+        x[0] = hiprand_uniform(&state) + hiprand_normal(&state) + hiprand_uniform4(&other).x;
+        *kept = state;
+    }""")
+    assert program.variables == ()
+
+
+def test_functions_of_std_that_are_global_too(compiles):
+    """``using namespace std`` makes two of one function: CUDA's library has its own."""
+    compiles("""
+    #include <cmath>
+    #include <algorithm>
+    using namespace std;
+    __global__ void k(double* x) { x[0] = sqrt(x[1]) + std::pow(x[2], 2.0) + max(x[3], x[4]) + abs(x[5]); }""")
