@@ -203,8 +203,8 @@ MISTAKES = {
         lambda s: ps.Queue(s.device),
         ps.ArgumentTypeError, TypeError, ("Queue", "Device.queue")),
     "a backend that is not there": (
-        lambda s: ps.Device("cuda"),
-        ps.InvalidArgumentError, ValueError, ("'cuda'", "level_zero, opencl, sycl")),
+        lambda s: ps.Device("vulkan"),
+        ps.InvalidArgumentError, ValueError, ("'vulkan'", "cuda, level_zero, opencl, sycl")),
 }  # fmt: skip
 
 

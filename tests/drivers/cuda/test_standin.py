@@ -406,10 +406,10 @@ def test_programs_with_everything_in_the_mix(results_are_not_compared):
 
 def test_programs_whose_calls_fail_at_random(results_are_not_compared):
     with failures.FailingBench("cuda") as bench:
-        for seed in range(40):
+        for seed in range(80):
             bench.run(seed)
-        assert bench.failed > 100
-        assert bench.errors > 50
+        assert bench.failed > 60
+        assert bench.errors > 30
 
 
 # -- failures, each call of each operation in turn
