@@ -213,7 +213,7 @@ cdef class Kernel:
         unspecified. It grows when a launch needs more. A size that depends on data is computed again only after
         something may have written to the data. That takes one launch for each changed buffer and one host synchronize,
         so such a launch blocks. It measures the data after all writes submitted so far, on any queue, that forebay
-        knows.
+        knows. Declaring the first such size on a Device builds what measures.
 
         In a graph the same holds for launches of the graph. Each executable graph has its own scratch for each branch,
         and grows it when a launch needs more. A graph that writes to data from which it takes a size is refused.

@@ -108,11 +108,12 @@ def test_a_closed_program(device, queue, refuses):
 def test_a_program_may_be_closed_or_dropped_while_its_kernels_are_in_flight(device, queue, hold):
     buffer, other = device.zeros(1, "i4"), device.zeros(1, "i4")
     device.finish()
+    program, second = device.program(ONE_TWO, "-DN=5"), device.program(ONE_TWO, "-DN=6")
     gate = hold(queue)
-    with device.program(ONE_TWO, "-DN=5") as program:
+    with program:
         queue.launch(program["one"], 1, 1, buffer)
-    queue.launch(device.program(ONE_TWO, "-DN=6")["one"], 1, 1, other)
-    del program
+    queue.launch(second["one"], 1, 1, other)
+    del program, second
     gc.collect()
     gate.open()
     assert [buffer.get(queue=queue)[0], other.get(queue=queue)[0]] == [5, 6]

@@ -112,13 +112,13 @@ def test_memory_freed_on_a_queue_is_handed_out_there_at_once(device, queue, hold
 
 
 @pytest.mark.executes
-def test_each_user_of_the_same_memory_sees_its_own(queue, hold, fill, pool):
+def test_each_user_of_the_same_memory_sees_its_own(device, queue, hold, fill, pool):
     gate = hold(queue)
     outs = []
     for value in range(20):
         buffer = queue.alloc(N, "i4")
         queue.launch(fill, N // 10, 10, buffer, value)
-        outs.append(np.zeros(N, "i4"))
+        outs.append(ps.host_empty(N, "i4", device=device))  # a copy to pageable memory may wait for the queue
         queue.copy(outs[-1], buffer)
         queue.free(buffer)
     gate.open()
