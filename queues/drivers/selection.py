@@ -32,9 +32,9 @@ DRIVERS["sycl"] = Sycl(DRIVERS)
 def devices() -> list[DeviceInfo]:
     """Return every device found. Unusable devices carry the reason and advice.
 
-    The order is that of preference: the first usable device is the default. Those of Level Zero come first, then OpenCL, CUDA
-    and SYCL; accelerators come last. The first call examines the machine, and blocks until every driver has started and
-    all but CUDA's have built a kernel.
+    The order is that of preference: the first usable device is the default. Those of Level Zero come first, then those
+    of OpenCL, CUDA and SYCL; accelerators come last. The first call examines the machine, and blocks until every driver
+    has started and all but CUDA's have built a kernel.
     """
     note_drivers()
     with finished_before_exit("devices()"):

@@ -236,4 +236,4 @@ class CudaDevice(DriverDevice):
 
     def is_out_of_memory(self, code: int) -> bool:
         """Whether the code means that memory ran out."""
-        return code == OUT_OF_MEMORY
+        return bool(code == OUT_OF_MEMORY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -48,12 +49,11 @@ class Cuda(DriverFolder):
 
         CudaDevice.load()
         context = context_of(stream)
-        for device in opened:
-            if isinstance(device, CudaDevice) and device.handle.handle == context:
-                return AdoptedQueue(device, device.handle.adopt_queue(stream), True)
-        for info in self.discover():
-            device = CudaDevice(info) if info.usable else None
-            if device is not None and device.handle.handle == context:
+        there = [device for device in opened if isinstance(device, CudaDevice)]
+        known = {device.info.name for device in there}
+        others = (CudaDevice(info) for info in self.discover() if info.usable and info.name not in known)
+        for device in itertools.chain(there, others):
+            if device.handle.handle == context:
                 return AdoptedQueue(device, device.handle.adopt_queue(stream), True)
         raise errors.InvalidArgumentError(
             "adopt_queue: this stream is in a context of its own; forebay uses the primary context of a GPU, as CUDA's "

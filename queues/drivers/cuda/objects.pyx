@@ -37,7 +37,7 @@ cdef enum:
     LOG_SIZE = 1 << 14
     KEPT = 64 << 20  # as in handles.pyx
 
-OUT_OF_MEMORY = OUT_OF_MEMORY_CODE
+OUT_OF_MEMORY: int = 2  # as Python knows it
 KINDS: dict[str, int] = {"device": DEVICE_POOL, "shared": SHARED_POOL, "host": HOST_POOL}
 
 # A pattern of 8 to 128 bytes, which no call of the driver fills with: word i of the memory is word i & mask of it.
