@@ -38,6 +38,7 @@ cdef cppclass CuContext:
     Lock lock  # guards all below
     vector[CuEvent*] idle[EVENT_KINDS]
     vector[CuEvent*] passing  # gates that are open and given back, which their queue may not have passed yet
+    size_t asked_for  # which of these is asked for next
     vector[void*] ended_modules  # to be unloaded
     vector[CuQueue*] joins  # private streams for host waits on many events, each one wait's at a time; these are idle
     uint32_t* words  # a page of them for the next gates

@@ -28,6 +28,7 @@ cdef enum:
     NO_TIMING = 2  # of an event
     PORTABLE_MAPPED = 3  # host memory of all contexts, with an address for the device
     PAGE = 4096  # bytes of gates' words
+    MOST_ASKED = 4  # gates, for each that is made
     # CUmemAllocationType, CUmemLocationType, CUmemAccess_flags, CUmemPool_attribute
     PINNED = 1
     MANAGED = 2
@@ -279,16 +280,24 @@ cdef void release_event(CuEvent* event) noexcept nogil:
 
 
 cdef void recycle_gates(CuContext* context) noexcept nogil:
-    """Find gates that can be used again, because their stream has passed them."""
-    cdef size_t i = 0
+    """Find gates that can be used again, because their stream has passed them. It asks for a few in turn: many may be
+    open behind one that is closed.
+    """
+    cdef size_t left, i
     context.lock.lock()
-    while i < context.passing.size():
+    left = context.passing.size()
+    if left > MOST_ASKED:
+        left = MOST_ASKED
+    while left:
+        left -= 1
+        i = context.asked_for if context.asked_for < context.passing.size() else 0
         if cuda.EventQuery(context.passing[i].handle) == 0:
             context.idle[<int> GATE_EVENT].push_back(context.passing[i])
             context.passing[i] = context.passing.back()
             context.passing.pop_back()
+            context.asked_for = i
         else:
-            i += 1
+            context.asked_for = i + 1
     context.lock.unlock()
 
 

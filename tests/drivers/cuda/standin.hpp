@@ -221,6 +221,7 @@ EXPORTED cuEventRecord(void *event, void *stream) {
 
 EXPORTED cuEventQuery(void *event) {
     Entered entered;
+    driver().queries++;
     if (!driver().events.count(event)) return refuse(INVALID_HANDLE);
     const Link &node = static_cast<Event *>(event)->node;
     return !node || node->done ? OK : NOT_READY;

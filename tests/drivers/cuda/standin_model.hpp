@@ -63,6 +63,7 @@ struct Driver {
     std::map<uint64_t, Block> blocks;
     size_t used = 0, pinned = 0;  // bytes
     uint64_t faults = 0;  // calls that were refused for what they were given
+    uint64_t queries = 0;  // of events
 };
 
 inline Driver &driver() {
@@ -280,13 +281,13 @@ inline Result add(void **made, void *graph, void *const *after, size_t count, Fu
 
 // -- for the tests
 
-struct Counts { size_t streams, events, modules, graphs, executables, blocks, words; uint64_t faults; };
+struct Counts { size_t streams, events, modules, graphs, executables, blocks, words; uint64_t faults, queries; };
 
 inline Counts counts() {
     Entered entered;
     Driver &d = driver();
     return {d.streams.size(), d.events.size(), d.modules.size(), d.graphs.size(), d.executables.size(),
-            d.blocks.size(), d.words.size(), d.faults};
+            d.blocks.size(), d.words.size(), d.faults, d.queries};
 }
 
 }

@@ -269,6 +269,28 @@ def test_a_hundred_thousand_turns_take_no_more_of_anything(device, kernels):
     assert now["words"] == 0
 
 
+def test_a_gate_asks_for_few_of_those_that_are_open_behind_a_closed_one(device):
+    """Each question takes the driver a microsecond, and meanwhile nobody else of the context gets an event."""
+    queue, other = device.queue(blocking=False), device.queue(blocking=False)
+    closed = queue._gate()
+    for _ in range(500):
+        queue._gate().open()
+    before = standin.there_are()
+    for _ in range(200):
+        other._gate().open()
+        other.finish()
+    now = standin.there_are()
+    assert now["queries"] - before["queries"] < 200 * 20
+    assert now["events"] - before["events"] <= 200
+    closed.open()
+    device.finish()
+    before = standin.there_are()
+    for _ in range(1000):
+        other._gate().open()
+        other.finish()
+    assert standin.there_are()["events"] == before["events"]
+
+
 def test_a_graph_that_changes_again_and_again_has_the_same_nodes(device, kernels, calls):
     x, graph, queue = device.zeros(64, "u4"), device.graph(), device.queue(blocking=False)
     nodes = [graph.add_kernel(kernels["advance"], 4, 16, x, k) for k in range(5)]
