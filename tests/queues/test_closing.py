@@ -147,13 +147,13 @@ class Watched(ps.Device):
 def test_a_command_after_it_has_waited_and_before_it_decides(device, on):
     other = Watched(device.name, private=True)
     uses = Uses(other)
-    queue = uses.queue if on == "queue" else other.null_queue
-    other.meanwhile = lambda: queue.fill(uses.buffer, 1)
+    queue, buffer = uses.queue if on == "queue" else other.null_queue, uses.buffer
+    other.meanwhile = lambda: queue.fill(buffer, 1)  # not `uses`: an array in a cycle with its Device is for good
     other.close()
     assert queue.epoch > 0
     assert queue.completed == queue.epoch
     with pytest.raises(ps.ClosedError):
-        queue.fill(uses.buffer, 1)
+        queue.fill(buffer, 1)
 
 
 def test_a_queue_that_is_made_meanwhile(device, monkeypatch):
