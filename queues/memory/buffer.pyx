@@ -346,7 +346,8 @@ cdef class Buffer:
         Memory of a device of CUDA goes to CuPy, PyTorch and others that are on CUDA: what they do on `stream` from now
         on comes after the uses of the memory that were submitted by now, and nothing blocks. `stream` is DLPack's: 1
         for the legacy default stream, 2 for the thread's, -1 for none, or a handle. Who gives none, as NumPy, is
-        taken for the host.
+        taken for the host. Keep this Buffer, or the other array, until what the other package has submitted with it is
+        done: DLPack has no word for that, and forebay does not see it.
 
         Of other memory it blocks until these uses are done, because memory of the host has no stream in DLPack. Later
         commands are not ordered with what the other package does.

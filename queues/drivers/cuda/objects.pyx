@@ -16,7 +16,7 @@ from forebay.queues.drivers.cuda.calls cimport (
 )
 from forebay.queues.drivers.cuda.handles cimport (
     DEVICE_POOL, HOST_POOL, POOLS, SHARED_POOL, CuContext, CuKernel, CuModule, CuQueue, MemoryKind, end_loading, enter,
-    leave, new_module, new_queue, open_context, gates_closed, open_pool, outcome, release_module, retain_module,
+    leave, new_module, new_queue, open_context, open_pool, outcome, release_module, retain_module,
     try_loading
 )
 
@@ -399,11 +399,6 @@ cdef class CuVariable:
 
     handle = 0  # memory has addresses only
     usm_type = "device"
-
-
-def gates() -> int:
-    """How many gates are closed, of all devices of CUDA in this process."""
-    return gates_closed()
 
 
 cdef extern from *:

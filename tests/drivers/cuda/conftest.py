@@ -1,3 +1,4 @@
+import importlib.metadata
 from types import SimpleNamespace
 
 import pytest
@@ -11,11 +12,22 @@ ARCHITECTURE, DRIVER = (9, 0), 13000
 
 @pytest.fixture(scope="session")
 def nvrtc():
-    """NVRTC for an H100, which needs no GPU."""
+    """NVRTC for an H100, which needs no GPU. Where its package is installed it must be found."""
     try:
         return NvrtcCompiler(ARCHITECTURE, DRIVER)
     except NotInstalledError as error:
+        if is_installed("nvidia-cuda-nvrtc"):
+            raise
         pytest.skip(str(error))
+
+
+def is_installed(package):
+    """Whether pip has installed it."""
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 @pytest.fixture

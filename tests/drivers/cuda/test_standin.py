@@ -180,12 +180,16 @@ def test_another_device_waits_for_an_event(device):
 
 def test_a_program_is_built_when_no_gate_is_closed(device, kernels):
     """The driver would wait for the gate, and let no other thread launch. Whoever opens it is not kept from that."""
-    queue, buffer, built = device.queue(blocking=False), device.empty(64, "u4"), []
+    queue, buffer, built, begun = device.queue(blocking=False), device.empty(64, "u4"), [], threading.Event()
+
+    def build():
+        begun.set()
+        built.append(device.program("kernel void other(global int *x) {}")["other"])
+
     gate = queue._gate()
     queue.launch(kernels["advance"], 4, 16, buffer, 1)
-    ended = in_a_thread(lambda: built.append(device.program("kernel void other(global int *x) {}")["other"]))
-    time.sleep(0.05)
-    assert not built
+    ended = in_a_thread(build)
+    assert begun.wait(SECONDS)
     other = device.queue(blocking=False)
     second = other._gate()  # gates, launches and host functions go on
     second.open()
