@@ -17,6 +17,7 @@ from pathlib import Path
 from forebay.core.errors import BuildError
 from forebay.hiprtc.compiler import NotNamedError, dumps, loads, own_version
 from forebay.hiprtc.header_names import names
+from forebay.hiprtc.host_code.constants import with_constant_expressions
 from forebay.hiprtc.host_code.mending import Mending
 from forebay.hiprtc.included import read_included
 from forebay.hiprtc.options import Options
@@ -69,6 +70,7 @@ HEAD = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<kind>catastrophic error
                   r"(?: #[\w-]+)?: (?P<text>.*)$")  # fmt: skip
 CARET = re.compile(r"^ *\^ *$")
 AT_LINE = re.compile(r'at line (\d+)(?: of "?([^"\n]+?)"?)?$', re.MULTILINE)
+DYNAMIC = "dynamic initialization is not supported for a __device__ variable"
 NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
 UNRESOLVED = re.compile(r"Unresolved extern function '([^']+)'")
 NAME_MAP = "__nv_name_map("  # where NVRTC's errors about name expressions are
@@ -160,6 +162,9 @@ class _Compilation:
                 text = mending.texts[self.name]
                 if AMBIGUOUS.search(error.log) and USING_STD.search(text):
                     mending.texts[self.name] = USING_STD.sub(lambda found: " " * len(found[0]), text)
+                    continue
+                if DYNAMIC in error.log and (constant := with_constant_expressions(text)) != text:
+                    mending.texts[self.name] = constant
                     continue
                 first = first or error.log
                 changed = mending.mend(as_clang_says(error.log))

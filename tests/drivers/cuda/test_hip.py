@@ -37,6 +37,37 @@ def refused(compiles):
     return log
 
 
+def test_mathematics_of_integers_and_of_two_types(compiles, refused):
+    source = """
+    template <class T, class U> struct same { enum { value = 0 }; };
+    template <class T> struct same<T, T> { enum { value = 1 }; };
+    template <class T> __device__ void is_double(T) { static_assert(same<T, double>::value, "double"); }
+    template <class T> __device__ void is_float(T) { static_assert(same<T, float>::value, "float"); }
+    __global__ void k(double* out, float f, double d, int n, unsigned char c, long long w) {
+        is_double(sqrt(n)); is_double(exp(1)); is_double(floor(w)); is_double(sin(c)); is_double(fabs(n));
+        is_double(fmax(f, d)); is_double(fmin(n, f)); is_double(pow(n, n)); is_double(atan2(1, f)); is_double(hypot(n, w));
+        is_float(sqrt(f)); is_float(fmax(f, f)); is_float(exp(f)); is_double(sqrt(d)); is_double(fmod(d, d));
+        out[0] = sqrt(n) + fmax(f, d) + pow(2, f) + max(f, 0.1) + abs(-3) + abs(-f);
+    }"""
+    compiles(source)
+    compiles("#include <cmath>\nusing namespace std;\n" + source)
+    assert "no instance of overloaded function" in refused("__global__ void k(float4* v) { v[0].x = sqrt(v[0]); }")
+
+
+def test_constants_computed_from_others(compiles, refused):
+    compiles("""
+    static const float SCALE = 2.0f;
+    const float TWICE = SCALE * 2;
+    namespace inner { double const HALF = SCALE / 2; }
+    /* } */
+    extern "C" { const double ALL = TWICE + inner::HALF; }
+    __global__ void k(float* out) { const float local = out[1] * SCALE; out[0] = TWICE * inner::HALF * ALL + local; }""")
+    assert "calls" in refused("""
+    float calls(float);
+    const float ONCE = calls(1);
+    __global__ void k(float* out) { out[0] = ONCE; }""")
+
+
 def test_what_hip_has_and_cuda_has_not(compiles):
     program = compiles("""
     struct Twelve { int a, b, c; };

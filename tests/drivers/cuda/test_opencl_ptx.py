@@ -253,4 +253,3 @@ def test_the_table_of_functions():
     assert build._build(program, [])
     assert "no_such" in build._log(program, "kernel void k() {\n  no_such(1); }")
     opencl.call("clReleaseProgram", program)
-    opencl.call("clReleaseContext", context)

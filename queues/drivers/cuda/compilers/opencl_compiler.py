@@ -24,7 +24,7 @@ LIBRARY = "libnvidia-opencl.so.1"
 
 # Places in the table, from Khronos' cl_icd.h.
 PLACES = {
-    "clGetPlatformInfo": 1, "clGetDeviceIDs": 2, "clGetDeviceInfo": 3, "clCreateContext": 4, "clReleaseContext": 7,
+    "clGetPlatformInfo": 1, "clGetDeviceIDs": 2, "clGetDeviceInfo": 3, "clCreateContext": 4,
     "clCreateProgramWithSource": 26, "clReleaseProgram": 29, "clBuildProgram": 30, "clGetProgramInfo": 32,
     "clGetProgramBuildInfo": 33, "clCreateKernel": 34, "clReleaseKernel": 37, "clGetKernelArgInfo": 101,
 }  # fmt: skip
@@ -61,13 +61,17 @@ def compile_opencl(source: str, options: Sequence[str], pci: tuple[int, int, int
     Blocks while it compiles, without the GIL.
     """
     opencl = _load(library)
+    return _Build(opencl, *_context(opencl, pci)).compile(source, options)
+
+
+@functools.cache
+def _context(opencl: _OpenCL, pci: tuple[int, int, int]) -> tuple[c_void_p, c_void_p]:
+    """A context of the device at this place, and the device. It lives as long as the process, as CUDA's does.
+
+    For NVIDIA's driver it is a context of the GPU, which takes half a second to make, and ten while other processes are at work.
+    """
     device = opencl.device_at(pci)
-    devices = (c_void_p * 1)(device)
-    context = opencl.call("clCreateContext", None, 1, devices, None, None)
-    try:
-        return _Build(opencl, context, device).compile(source, options)
-    finally:
-        opencl.call("clReleaseContext", context)
+    return opencl.call("clCreateContext", None, 1, (c_void_p * 1)(device), None, None), device
 
 
 class _OpenCL:

@@ -54,6 +54,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <hip/math_overloads.h>
 #include <hip/hip_vector_types.h>
 #include <hip/warps.h>
 #include <hip/atomics.h>
