@@ -490,6 +490,12 @@ class DriverDevice(ABC):
         while it compiles.
         """
 
+    def moves(self) -> Natives | None:
+        """The kernels of `forebay.queues.memory.strided`, by their names there. None, which is the default: it builds
+        them at the first use. Where building waits for what is outstanding, they have to be there before. Does not block.
+        """
+        return None
+
     # -- errors
 
     @abstractmethod

@@ -68,13 +68,13 @@ from forebay.queues.steps.step import Step
 from forebay.queues.thread_queues import ThreadQueues
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from numpy.typing import ArrayLike, DTypeLike
     from typing_extensions import Self
 
-    from forebay.core.driver import DriverDevice, DriverKernel, DriverMemory
+    from forebay.core.driver import DriverDevice, DriverKernel, DriverMemory, Natives
     from forebay.core.stats import Stats
     from forebay.events.event import Event
     from forebay.queues.kernels.ids import Identities
@@ -700,19 +700,24 @@ cdef class Device:
         Blocks while it compiles. A program that was compiled before, by any process, is read from the disk instead,
         unless the source includes files.
         """
-        from forebay.queues.kernels.ids import identify  # with the cache, and so with what only that needs
-
         self._check_open()
         source, options = read_source(source, options)
         began = time.perf_counter()
         with finished_before_exit("program()"):
             compiled = compiled_source(self, source, options)
             natives = self.driver.build(compiled.language, compiled.source, compiled.options)
-        identities = identify(natives, compiled.source, compiled.options)
-        program = Program(self, natives, identities, self._make_kernel, compiled.symbols)
+        program = self._program_of(natives, compiled.source, compiled.options, compiled.symbols)
         spent = 1e3 * (time.perf_counter() - began)
         log.info("built a program (%s) for %s in %.1f ms", ", ".join(program), self.name, spent)
         return program
+
+    def _program_of(
+        self, natives: Natives, source: str | bytes, options: tuple[str, ...] = (), symbols: Mapping[str, str] | None = None
+    ) -> Program:
+        """A program of kernels that the driver has made from this source."""
+        from forebay.queues.kernels.ids import identify  # with the cache, and so with what only that needs
+
+        return Program(self, natives, identify(natives, source, options), self._make_kernel, symbols)
 
     @property
     def _reductions(self) -> Reductions:

@@ -98,7 +98,9 @@ class Moves:
     """The kernels of a device that copy between strided memory."""
 
     def __init__(self, device: Device) -> None:
-        program = device.program("".join(SOURCE.replace("UNIT", name) for name in UNITS.values()))
+        source = "".join(SOURCE.replace("UNIT", name) for name in UNITS.values())
+        natives = device.driver.moves()
+        program = device.program(source) if natives is None else device._program_of(natives, source)
         self._kernels: dict[int, Kernel] = {size: program[f"move_{name}"] for size, name in UNITS.items()}
 
     def move(self, queue: Queue, to: StridedView, source: StridedView) -> None:

@@ -166,7 +166,7 @@ def read_behind_a_gate(queue, hold, fill, gated=None):
     queue.launch(fill, N // 10, 10, buffer, 1)
     queue.finish()
     gate = hold(queue)
-    out = np.zeros(N, "i4")
+    out = ps.host_empty(N, "i4", device=queue.device)  # a copy to pageable memory may wait for the queue
     queue.copy(out, buffer)
     return buffer, out, gate
 

@@ -17,6 +17,7 @@ from forebay.queues.drivers.cuda.calls cimport CALL_EventQuery, Calls, cuda
 from forebay.queues.drivers.cuda.handles cimport CuEvent, CuQueue
 
 from forebay.queues.drivers.cuda import calls, library, operations
+from forebay.queues.drivers.cuda.own_kernels import PTX
 from forebay.queues.drivers.cuda.objects import ContextHandle
 
 include "recorder.pxi"
@@ -255,7 +256,7 @@ def watch(emulate=False):
     driver, count = library.start()
     calls.load(driver)
     for ordinal in range(count):
-        ContextHandle(ordinal)
+        ContextHandle(ordinal, PTX.encode() + b"\0")
 
 
 def unwatch():

@@ -103,6 +103,7 @@ template <int function, class R, class... A> struct Wrapper {
         if constexpr (sizeof...(A) > 0) seen.object = word(std::get<place_of(function)>(all));
         if constexpr (sizeof...(A) > 1) seen.detail = (int64_t) word(std::get<1>(all));
         if constexpr (function == CALL_LaunchKernel) seen.kernel = word(std::get<0>(all));
+        if constexpr (function == CALL_GraphLaunch) seen.kernel = word(std::get<0>(all));
         if (task.kind == Task::WAIT) {  // it asks again and again, and may have a private stream wait
             {
                 std::lock_guard<std::mutex> guard(s.lock);

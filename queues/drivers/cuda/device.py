@@ -12,10 +12,17 @@ from forebay.core import errors
 from forebay.core.driver import Adopted, DeviceInfo, DriverDevice, Language, Limits, Natives, Parameter
 from forebay.queues.drivers.cuda import calls, library, operations
 from forebay.queues.drivers.cuda.compilers.nvrtc import NvrtcCompiler
-from forebay.queues.drivers.cuda.compilers.programs import LANGUAGES, KernelFacts, build_image, cpp_compiler
+from forebay.queues.drivers.cuda.compilers.programs import (
+    LANGUAGES,
+    KernelFacts,
+    build_image,
+    cpp_compiler,
+    facts_of,
+)
 from forebay.queues.drivers.cuda.foreign import INTERFACE, described_memory
 from forebay.queues.drivers.cuda.library import CuNative
 from forebay.queues.drivers.cuda.objects import OUT_OF_MEMORY, ContextHandle, CuMemory, CuProgram, explain
+from forebay.queues.drivers.cuda.own_kernels import MOVES, PTX
 from forebay.queues.drivers.staging import StagingPool
 
 # A channel of the hardware has room for 1,020 commands, and the streams of a process share 32 channels (tried on an
@@ -85,11 +92,13 @@ class CudaDevice(DriverDevice):
         self.load()
         self.info = info
         self.native: CuNative = info.native
-        self.handle = ContextHandle(self.native.ordinal)
+        self.handle = ContextHandle(self.native.ordinal, PTX.encode() + b"\0")
         self.context_handle: int = self.handle.address
         self.table: int = operations.table_address()
         self.priorities: tuple[int, ...] = self.handle.priorities
         self.keeps_gil_below = self._room()
+        own = CuProgram.own(self.handle)
+        self._moves = {each.name: CudaKernel(self.native, own, each) for each in facts_of(PTX, MOVES)}
         self._staging = StagingPool(partial(CuMemory, self.handle, usm_type="host"))
 
     @staticmethod
@@ -217,6 +226,10 @@ class CudaDevice(DriverDevice):
             return program.variable(image.variables[name]) if name in image.variables else None
 
         return Natives(kernels, variable, image.log)
+
+    def moves(self) -> Natives:
+        """As `DriverDevice.moves`."""
+        return Natives(self._moves, lambda name: None, "")
 
     # -- errors
 

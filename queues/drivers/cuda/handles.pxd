@@ -24,6 +24,12 @@ cdef enum MemoryKind:
     POOLS
 
 
+cdef enum:
+    SMALLEST_BLOCK = 256  # bytes, which all are multiples of: no type wants more
+    BLOCK_CLASSES = 9
+    LARGEST_BLOCK = 1 << 16
+
+
 cdef cppclass CuContext:
     """The primary context of one GPU. It lives as long as the process, as with CUDA's runtime: making one takes half a
     second, and other packages use it.
@@ -32,7 +38,7 @@ cdef cppclass CuContext:
     int32_t device
     void* pools[POOLS]  # NULL until needed
     void* memory_stream  # on which memory is taken from the pools and given back; it has no other work
-    void* fills  # the module of the fill, and its kernel
+    CuModule* kernels  # forebay's own; and the one that fills
     void* fill
     atomic[uint32_t] streams  # that there are
     Lock lock  # guards all below
@@ -41,8 +47,9 @@ cdef cppclass CuContext:
     size_t asked_for  # which of these is asked for next
     vector[void*] ended_modules  # to be unloaded
     vector[CuQueue*] joins  # private streams for host waits on many events, each one wait's at a time; these are idle
-    uint32_t* words  # a page of them for the next gates
-    uint32_t words_left
+    vector[uint64_t] blocks[BLOCK_CLASSES]  # small memory of the host that is idle, by size
+    uint64_t chunk  # of which more is cut from the end
+    size_t chunk_left  # bytes
 
 
 cdef cppclass CuEvent:
@@ -97,10 +104,12 @@ cdef inline Status outcome(Call call, cuda_result_t error) noexcept nogil:
     return (<Status> call << 32) | error
 
 
-cdef CuContext* open_context(int32_t device, const char* fills, Status* status) noexcept nogil
+cdef CuContext* open_context(int32_t device, const char* kernels, Status* status) noexcept nogil
 cdef Status enter(CuContext* context) noexcept nogil
 cdef void leave() noexcept nogil
 cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil
+cdef Status take_block(CuContext* context, size_t nbytes, uint64_t* address) noexcept nogil
+cdef void give_back_block(CuContext* context, size_t nbytes, uint64_t address) noexcept nogil
 cdef CuQueue* new_queue(CuContext* context, int32_t priority, Status* status) noexcept nogil
 cdef void release_queue(CuQueue* queue) noexcept nogil
 cdef CuQueue* take_join(CuContext* context, Status* status) noexcept nogil

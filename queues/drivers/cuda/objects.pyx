@@ -15,9 +15,9 @@ from forebay.queues.drivers.cuda.calls cimport (
     CALL_OccupancyMaxActiveBlocksPerMultiprocessor, CALL_StreamGetCtx, CALL_StreamWaitEvent, cuda
 )
 from forebay.queues.drivers.cuda.handles cimport (
-    DEVICE_POOL, HOST_POOL, POOLS, SHARED_POOL, CuContext, CuKernel, CuModule, CuQueue, MemoryKind, end_loading, enter,
-    leave, new_module, new_queue, open_context, open_pool, outcome, release_module, retain_module,
-    try_loading
+    DEVICE_POOL, HOST_POOL, LARGEST_BLOCK, POOLS, SHARED_POOL, CuContext, CuKernel, CuModule, CuQueue, MemoryKind,
+    end_loading, enter, give_back_block, leave, new_module, new_queue, open_context, open_pool, outcome,
+    release_module, retain_module, take_block, try_loading
 )
 
 from forebay.core.errors import BuildError, DriverError, OutOfMemoryError
@@ -39,47 +39,6 @@ cdef enum:
 
 OUT_OF_MEMORY: int = 2  # as Python knows it
 KINDS: dict[str, int] = {"device": DEVICE_POOL, "shared": SHARED_POOL, "host": HOST_POOL}
-
-# A pattern of 8 to 128 bytes, which no call of the driver fills with: word i of the memory is word i & mask of it.
-FILL = b"""
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry fill(.param .u64 to, .param .u64 count, .param .u32 mask, .param .align 4 .b8 pattern[128])
-{
-    .reg .u64 %to, %count, %i, %stride, %offset, %pattern;
-    .reg .u32 %mask, %group, %size, %item, %word;
-    .reg .pred %past;
-    ld.param.u64 %to, [to];
-    ld.param.u64 %count, [count];
-    ld.param.u32 %mask, [mask];
-    mov.u64 %pattern, pattern;
-    mov.u32 %group, %ctaid.x;
-    mov.u32 %size, %ntid.x;
-    mov.u32 %item, %tid.x;
-    mul.wide.u32 %i, %group, %size;
-    cvt.u64.u32 %offset, %item;
-    add.u64 %i, %i, %offset;
-    mov.u32 %group, %nctaid.x;
-    mul.wide.u32 %stride, %group, %size;
-NEXT:
-    setp.ge.u64 %past, %i, %count;
-    @%past bra END;
-    cvt.u32.u64 %item, %i;
-    and.b32 %item, %item, %mask;
-    mul.wide.u32 %offset, %item, 4;
-    add.u64 %offset, %pattern, %offset;
-    ld.param.u32 %word, [%offset];
-    shl.b64 %offset, %i, 2;
-    add.u64 %offset, %to, %offset;
-    st.global.u32 [%offset], %word;
-    add.u64 %i, %i, %stride;
-    bra NEXT;
-END:
-    ret;
-}
-"""
-
 
 def explain(Status status) -> tuple[str, int, str]:
     """(call, code, name of the code) of a failed operation."""
@@ -105,17 +64,19 @@ cdef class ContextHandle:
     ----------
     device : int
         The driver's number of the GPU.
+    kernels : bytes
+        PTX of forebay's own kernels, ending with a zero.
 
     Blocks while the context is made, half a second when nobody in the process has used the GPU before.
     """
 
-    def __init__(self, int32_t device) -> None:
+    def __init__(self, int32_t device, bytes kernels not None) -> None:
         cdef Status status = 0
-        cdef const char* fills = FILL
+        cdef const char* text = kernels
         if self.context != NULL:
             raise TypeError("this ContextHandle is made already")
         with nogil:
-            self.context = open_context(device, fills, &status)
+            self.context = open_context(device, text, &status)
         check(status, "opening the device")
 
     @property
@@ -223,7 +184,11 @@ cdef class CuMemory:
         self.address = address
 
     def __dealloc__(self):
-        if self.address:
+        if not self.address:
+            return
+        if is_block(KINDS[self.usm_type], self.nbytes):
+            give_back_block(self.context.context, self.nbytes, self.address)
+        else:
             cuda.MemFreeAsync(<uint64_t> self.address, self.context.context.memory_stream)
             trim(self.context.context, KEPT)
 
@@ -233,8 +198,15 @@ cdef class CuMemory:
         PyBuffer_FillInfo(buffer, self, <void*> self.address, self.nbytes, False, flags)
 
 
+cdef inline bint is_block(MemoryKind kind, size_t nbytes) noexcept nogil:
+    return kind == HOST_POOL and nbytes <= LARGEST_BLOCK
+
+
 cdef Status take_memory(CuContext* context, MemoryKind kind, size_t nbytes, uint64_t* address) noexcept nogil:
-    cdef Status status = open_pool(context, kind)
+    cdef Status status
+    if is_block(kind, nbytes):
+        return take_block(context, nbytes, address)
+    status = open_pool(context, kind)
     if status != 0:
         return status
     return outcome(CALL_MemAllocFromPoolAsync, cuda.MemAllocFromPoolAsync(
@@ -304,6 +276,14 @@ cdef class CuProgram:
             log = bytes(errors).split(b"\0")[0].decode(errors="replace").strip() or called
             raise BuildError(f"the program does not build on {name}: {call} failed: {called}\n{log}", log=log)
         self.module = new_module(of, handle)
+
+    @staticmethod
+    def own(ContextHandle context not None) -> CuProgram:
+        """The module of forebay's own kernels, which was loaded with the context and stays. Does not block."""
+        cdef CuProgram made = CuProgram.__new__(CuProgram)
+        made.context = context
+        made.module = retain_module(context.context.kernels)
+        return made
 
     def __dealloc__(self):
         if self.module != NULL:

@@ -3,6 +3,9 @@
 import pytest
 
 from forebay.queues.drivers.cuda.compilers.ptx import read_ptx
+from forebay.queues.drivers.cuda.own_kernels import MOVES, PTX
+from forebay.queues.memory.strided import SOURCE, UNITS
+from tests.drivers.nothing.device import read_kernels
 
 HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
@@ -89,3 +92,14 @@ def test_variables():
 def test_nothing():
     assert read_ptx(HEAD + "\0") == ((), ())
     assert read_ptx("") == ((), ())
+
+
+def test_own_kernels_are_called_like_those_in_opencl_c():
+    source = read_kernels("".join(SOURCE.replace("UNIT", name) for name in UNITS.values()))
+    assert source.keys() == MOVES.keys()
+    entries = {each.name: each for each in read_ptx(PTX).entries}
+    for name, kernel in source.items():
+        expected = [(each.name, each.type_name, each.kind, each.read_only) for each in kernel.parameters]
+        assert [(each.name, each.type_name, each.kind, each.read_only) for each in MOVES[name]] == expected
+        assert [each.name for each in entries[name].parameters] == [f"p_{each.name}" for each in MOVES[name]]
+        assert {each.nbytes for each in entries[name].parameters} == {8}

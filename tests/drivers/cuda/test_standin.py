@@ -203,6 +203,20 @@ def test_a_program_is_built_when_no_gate_is_closed(device, kernels):
     device.finish()
 
 
+def test_strided_memory_moves_for_the_first_time_behind_a_closed_gate(device, kernels):
+    """Its kernels are not built then: that would wait until the gate opens."""
+    queue = device.queue(blocking=False)
+    gate = queue._gate()
+    with ps.Device("cuda", private=True) as fresh:
+        x, other = fresh.zeros((8, 8), "u4"), fresh.queue(blocking=False)
+        before = other.stats.launches
+        x[::2, ::2].fill(7)
+        other.copy(x[:, 1].copy(), x[:, 2])
+        assert other.stats.launches > before
+    gate.open()
+    queue.finish()
+
+
 def test_a_program_that_ends_while_a_gate_is_closed_is_unloaded_later(device):
     """Unloading would wait for the gate, too, so it is left to who loads the next one."""
     source = "kernel void passing(global int *x) {}"

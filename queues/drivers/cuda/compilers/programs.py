@@ -137,6 +137,11 @@ def _compiled(info: DeviceInfo, source: str, options: tuple[str, ...]) -> OpenCL
     return made
 
 
+def facts_of(ptx: str, named: Mapping[str, Sequence[Declared]]) -> list[KernelFacts]:
+    """What is known of these kernels of PTX, whose parameters are declared so."""
+    return [_of_entry(each, named[each.name]) for each in read_ptx(ptx).entries if each.name in named]
+
+
 def cpp_compiler(info: DeviceInfo) -> NvrtcCompiler:
     """Return the compiler of C++ for a device. Raises `NotInstalledError`."""
     native: NativeDevice = info.native
