@@ -19,6 +19,7 @@ cdef enum:
     STALE = -6
     WRONG_TYPE = -7
     INTERRUPTED = -8
+    NOT_NOW = -9
 
 # What a driver says of an event. DONE, or NOT_YET. Negative: its command failed with this error, and is over; that says
 # nothing of what came before it, because a command also fails when something that it waits for does. More than DONE:
@@ -149,7 +150,8 @@ cdef struct Driver:
     Status (*new_recording)(void* queue, bint changeable, void** recording) noexcept nogil
     # The arguments are those that the kernel has now. The kernel is kept as long as the recording. The command comes
     # after these others of the recording, each given by how many were added before it; a driver whose recordings do not
-    # branch may run all in the order in which they were added.
+    # branch may run all in the order in which they were added. The first and the last of these answer NOT_NOW where the
+    # driver would have to wait for a gate: the commands are submitted one by one then, and forebay asks again later.
     Status (*add_command)(
         void* recording, const Command* command, const uint32_t* after, uint32_t count
     ) noexcept nogil

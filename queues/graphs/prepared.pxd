@@ -21,6 +21,7 @@ cdef class Prepared:
     cdef dict scratch  # Scratch by lane, kernel and index of the parameter; empty on a debugging device
     cdef dict room  # bytes of each scratch of a KernelWork, on the lane where it has the least
     cdef bint changeable  # its recordings can be changed
+    cdef bint not_now  # something is not recorded that could be at another time
     cdef vector[size_t] command_of  # by node: the index of its launch, NO_LAUNCH for other nodes
     cdef vector[size_t] step_of
     cdef vector[size_t] plan_of

@@ -15,7 +15,7 @@ from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    FILL_COMMAND, HOST_MEMORY, LAUNCH_COMMAND, Command, Driver, Memory, Status
+    FILL_COMMAND, HOST_MEMORY, LAUNCH_COMMAND, NOT_NOW, Command, Driver, Memory, Status
 )
 from forebay.core.plan cimport PackedPointer, Plan, new_plan, set_changed_arguments
 from forebay.core.state cimport QueueState
@@ -338,6 +338,9 @@ cdef Status record_commands(
     cdef Status status = queue.driver.new_recording(queue.handle, changeable, &step.recording)
     cdef uint32_t previous
     cdef size_t i
+    if status == NOT_NOW:
+        prepared.not_now = True
+        return 0
     if status != 0 or step.recording == NULL:
         return status
     for i in range(step.count):
@@ -347,7 +350,14 @@ cdef Status record_commands(
         elif status == 0:
             status = queue.driver.add_command(
                 step.recording, &commands[i], prepared.after[i].data(), <uint32_t> prepared.after[i].size())
-    return queue.driver.end_recording(step.recording) if status == 0 else status
+    if status == 0:
+        status = queue.driver.end_recording(step.recording)
+    if status == NOT_NOW:
+        prepared.not_now = True
+        prepared.driver.release_recording(step.recording)
+        step.recording = NULL
+        return 0
+    return status
 
 
 cdef int record_steps(Prepared prepared, object device, QueueState* queue) except -1:
@@ -362,7 +372,7 @@ cdef int record_steps(Prepared prepared, object device, QueueState* queue) excep
         with nogil:
             status = record_commands(
                 prepared, queue, submission.commands.data() + step.first, step, prepared.changeable)
-            if prepared.changeable and (status != 0 or step.recording == NULL):
+            if prepared.changeable and (status != 0 or step.recording == NULL) and not prepared.not_now:
                 # some kernels can be recorded, but not to be changed
                 prepared.changeable = False
                 if step.recording != NULL:
@@ -440,7 +450,7 @@ cdef Replay new_replay(
         record_steps(prepared, device, queue)
     replay.prepared = prepared
     replay.submission = prepared.submission
-    replay.one_by_one = one_by_one
+    replay.one_by_one = one_by_one or prepared.not_now
     note_works(replay, sizes)
     return replay
 

@@ -9,7 +9,7 @@ from libc.string cimport memcmp, memcpy
 from libcpp.vector cimport vector
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, DONE, LAUNCH_COMMAND, Change, Command, Status, Waits
+    CHANGED_GROUPS, CHANGED_POINTER, CHANGED_VALUE, DONE, LAUNCH_COMMAND, NOT_NOW, Change, Command, Status, Waits
 )
 from forebay.core.clock cimport note_reached
 from forebay.core.epochs cimport completed_epoch, submitted_epoch
@@ -116,6 +116,7 @@ cdef bint may_run(QueueState* queue, Copy* copy) noexcept nogil:
 cdef Copy* choose_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
     """Return a copy that does what was collected; NULL when all may still run, or none can be made."""
     cdef Copy* copy
+    cdef Status status = 0
     cdef size_t i, at
     if not run.copies.empty():
         copy = run.copies[run.current]
@@ -134,9 +135,9 @@ cdef Copy* choose_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
                 return NULL
         if run.copies.size() == MOST_COPIES:
             return NULL
-    copy = new_copy(queue, lane, run)
+    copy = new_copy(queue, lane, run, &status)
     if copy == NULL:
-        lane.plain = True
+        lane.plain = status != NOT_NOW
         return NULL
     run.current = run.copies.size()
     run.copies.push_back(copy)
@@ -162,18 +163,18 @@ cdef void mark_end(QueueState* queue, Lane* lane, Copy* copy) noexcept nogil:
         mark_before(queue, queue.before_pending, queue.clock_before, &copy.marker)
 
 
-cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
-    """Record the run as it was collected. NULL when the driver cannot."""
+cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run, Status* status) noexcept nogil:
+    """Record the run as it was collected. NULL when the driver cannot, which the status explains if it is not 0."""
     cdef uint64_t bytes_set = 0, bytes_skipped = 0
     cdef uint32_t failed_at = 0
     cdef void* recording = NULL
-    cdef Status status = queue.driver.new_recording(queue.handle, True, &recording)
     cdef Command command
     cdef Copy* copy
     cdef Entry* entry
     cdef uint32_t previous
     cdef size_t i
-    if status != 0 or recording == NULL:
+    status[0] = queue.driver.new_recording(queue.handle, True, &recording)
+    if status[0] != 0 or recording == NULL:
         return NULL
     copy = new Copy()
     copy.recording = recording
@@ -184,11 +185,11 @@ cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
         entry = lane.entries[i]
         command.kernel = entry.plan.kernel
         command.geometry = entry.geometry
-        if status == 0:
-            status = set_changed_arguments(entry.plan, entry.values.data(), &bytes_set, &bytes_skipped, &failed_at)
-        if status == 0:
+        if status[0] == 0:
+            status[0] = set_changed_arguments(entry.plan, entry.values.data(), &bytes_set, &bytes_skipped, &failed_at)
+        if status[0] == 0:
             previous = <uint32_t> (i - run.first) - 1
-            status = queue.driver.add_command(recording, &command, &previous, i > run.first)
+            status[0] = queue.driver.add_command(recording, &command, &previous, i > run.first)
         copy.versions.push_back(lane.versions[i])
         copy.values.insert(copy.values.end(), entry.values.begin(), entry.values.end())
         copy.uses.insert(copy.uses.end(), entry.uses.begin(), entry.uses.end())
@@ -199,9 +200,9 @@ cdef Copy* new_copy(QueueState* queue, Lane* lane, Run* run) noexcept nogil:
     for i in range(copy.uses.size()):
         if copy.uses[i] != NULL:
             retain_uses(copy.uses[i])
-    if status == 0:
-        status = queue.driver.end_recording(recording)
-    if status != 0:
+    if status[0] == 0:
+        status[0] = queue.driver.end_recording(recording)
+    if status[0] != 0:
         delete_copy(queue, copy)
         return NULL
     return copy

@@ -120,8 +120,9 @@ cdef void release_event(CuEvent* event) noexcept nogil
 cdef void open_word(CuEvent* gate) noexcept nogil
 cdef bint begin_gate() noexcept nogil
 cdef void end_gate() noexcept nogil
-cdef bint try_loading(CuContext* context) noexcept nogil
-cdef void end_loading() noexcept nogil
+cdef bint begin_without_gates() noexcept nogil
+cdef void end_without_gates() noexcept nogil
+cdef void unload_ended(CuContext* context) noexcept nogil
 cdef uint32_t gates_closed() noexcept nogil
 cdef CuModule* new_module(CuContext* context, void* handle) noexcept nogil
 cdef CuModule* retain_module(CuModule* module) noexcept nogil

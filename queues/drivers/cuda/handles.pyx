@@ -6,8 +6,9 @@ Measured on an H100 (driver 580, CUDA 13.0), and what follows from it:
   does, and to add or change a node of a graph without one ends the process: `enter` and `leave`.
 - cuMemFree, cuMemFreeHost, cuModuleLoadData and cuModuleUnload wait for all that runs on the device, a stream behind a
   closed gate too. All but the last let no other thread launch meanwhile. So memory comes from pools and is given back
-  by cuMemFreeAsync, which waits for nobody; a module is loaded while no gate is closed (`try_loading`), and unloaded
-  when the next one is loaded.
+  by cuMemFreeAsync, which waits for nobody; a module is loaded while no gate is closed (`begin_without_gates`), and
+  unloaded when the next one is loaded.
+- cuGraphInstantiate was seen to wait for a closed gate, for a graph of three launches side by side; most did not.
 - A channel of the hardware has room for 1,020 commands, and many streams share one.
 """
 
@@ -346,17 +347,17 @@ cdef void recycle_gates(CuContext* context) noexcept nogil:
 
 # -- gates, and what must not run while one is closed
 
-cdef Lock loading  # a gate is closed, and a module loaded, with it
+cdef Lock without_gates  # a gate is closed, a module loaded and a graph instantiated with it
 cdef atomic[uint32_t] closed_gates  # of all devices of the process
 
 
 cdef bint begin_gate() noexcept nogil:
-    """Count a gate that is about to be closed. Blocks while a module is loaded: then no gate is closed, so that waits
-    for nothing but kernels.
+    """Count a gate that is about to be closed. Blocks while a module is loaded or a graph instantiated: then no gate is
+    closed, so that waits for nothing but kernels.
     """
-    loading.lock()
+    without_gates.lock()
     closed_gates.fetch_add(1)
-    loading.unlock()
+    without_gates.unlock()
     return True
 
 
@@ -373,26 +374,30 @@ cdef uint32_t gates_closed() noexcept nogil:
     return closed_gates.load()
 
 
-cdef bint try_loading(CuContext* context) noexcept nogil:
-    """Begin to load a module, unless a gate is closed: the driver would wait until it opens, and let no other thread
-    launch. Unloads what has ended. `end_loading` follows if it returns True.
+cdef bint begin_without_gates() noexcept nogil:
+    """Begin something for which the driver would wait until all gates are open, and let no other thread launch. Returns
+    False, and nothing is begun, if one is closed. `end_without_gates` follows if it returns True.
     """
+    without_gates.lock()
+    if closed_gates.load() == 0:
+        return True
+    without_gates.unlock()
+    return False
+
+
+cdef void end_without_gates() noexcept nogil:
+    without_gates.unlock()
+
+
+cdef void unload_ended(CuContext* context) noexcept nogil:
+    """Unload the modules that nobody uses any more. No gate is closed."""
     cdef vector[void*] ended
     cdef size_t i
-    loading.lock()
-    if closed_gates.load() != 0:
-        loading.unlock()
-        return False
     context.lock.lock()
     ended.swap(context.ended_modules)
     context.lock.unlock()
     for i in range(ended.size()):
         cuda.ModuleUnload(ended[i])
-    return True
-
-
-cdef void end_loading() noexcept nogil:
-    loading.unlock()
 
 
 # -- modules, kernels and recordings: a plan may keep a kernel for longer than anybody keeps the program

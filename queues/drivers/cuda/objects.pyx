@@ -16,8 +16,8 @@ from forebay.queues.drivers.cuda.calls cimport (
 )
 from forebay.queues.drivers.cuda.handles cimport (
     DEVICE_POOL, HOST_POOL, LARGEST_BLOCK, POOLS, SHARED_POOL, CuContext, CuKernel, CuModule, CuQueue, MemoryKind,
-    end_loading, enter, give_back_block, leave, new_module, new_queue, open_context, open_pool, outcome,
-    release_module, retain_module, take_block, try_loading
+    begin_without_gates, end_without_gates, enter, give_back_block, leave, new_module, new_queue, open_context,
+    open_pool, outcome, release_module, retain_module, take_block, unload_ended
 )
 
 from forebay.core.errors import BuildError, DriverError, OutOfMemoryError
@@ -260,15 +260,16 @@ cdef class CuProgram:
         options[1] = ERROR_SIZE
         values[1] = <void*> <uintptr_t> LOG_SIZE
         with nogil:
-            while not try_loading(of):
+            while not begin_without_gates():
                 rest()
                 with gil:
                     PyErr_CheckSignals()
+            unload_ended(of)
             status = enter(of)
             if status == 0:
                 status = outcome(CALL_ModuleLoadDataEx, cuda.ModuleLoadDataEx(&handle, text, 2, options, values))
                 leave()
-            end_loading()
+            end_without_gates()
         if status != 0:
             call, code, called = explain(status)
             if code == OUT_OF_MEMORY:

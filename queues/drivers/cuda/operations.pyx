@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, INTERRUPTED, LAUNCH_COMMAND, NOT_YET, TIMED, Answer, Change,
+    CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, INTERRUPTED, LAUNCH_COMMAND, NOT_NOW, NOT_YET, TIMED, Answer, Change,
     Command, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
 from forebay.queues.drivers.arrivals cimport Arrival, drop_arrival, new_arrival, on_arrival, settle
@@ -17,7 +17,7 @@ from forebay.queues.drivers.cuda.calls cimport (
 )
 from forebay.queues.drivers.cuda.handles cimport (
     GATE_EVENT, PLAIN_EVENT, TIMED_EVENT, CuContext, CuEvent, CuKernel, CuNode, CuQueue, CuRecording, begin_gate,
-    copy_kernel, end_gate, enter, gates_closed, give_back_join, leave, open_word, outcome, place_locals,
+    begin_without_gates, copy_kernel, end_gate, end_without_gates, enter, gates_closed, give_back_join, leave, open_word, outcome, place_locals,
     release_event as end_event, release_kernel as end_kernel, release_queue as end_queue,
     release_recording as end_recording, retain_event, take_event, take_join
 )
@@ -255,7 +255,10 @@ cdef Status open_gate(void* gate, bint failed) noexcept nogil:
 cdef Status new_recording(void* queue, bint changeable, void** recording) noexcept nogil:
     cdef void* graph = NULL
     cdef CuRecording* made
-    cdef Status status = outcome(CALL_GraphCreate, cuda.GraphCreate(&graph, 0))
+    cdef Status status
+    if gates_closed() != 0:
+        return NOT_NOW
+    status = outcome(CALL_GraphCreate, cuda.GraphCreate(&graph, 0))
     if status != 0:
         return status
     made = new CuRecording()
@@ -358,11 +361,15 @@ cdef Status add_fill(CuRecording* recording, CuNode* node, const Command* comman
 
 cdef Status close_recording(void* recording) noexcept nogil:
     cdef CuRecording* closed = <CuRecording*> recording
-    cdef Status status = enter(closed.context)
+    cdef Status status
+    if not begin_without_gates():
+        return NOT_NOW
+    status = enter(closed.context)
     if status == 0:
         status = outcome(CALL_GraphInstantiateWithFlags, cuda.GraphInstantiateWithFlags(
             &closed.executable, closed.graph, 0))
         leave()
+    end_without_gates()
     return status
 
 

@@ -270,6 +270,7 @@ EXPORTED cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned lo
     Entered entered;
     if (contexts.empty()) return refuse(INVALID_CONTEXT);
     if (!driver().graphs.count(graph)) return refuse(INVALID_HANDLE);
+    wait_until_idle(entered);  // the driver does so for some graphs only
     std::vector<GraphNode *> &nodes = static_cast<Graph *>(graph)->nodes;
     *executable = new Executable{{nodes.begin(), nodes.end()}, nullptr};
     driver().executables.insert(*executable);

@@ -374,6 +374,47 @@ def test_host_functions_cut_a_graph_and_are_called(device, kernels, calls):
     assert calls.count("cuLaunchHostFunc") == calls.count("open") == 10
 
 
+def test_a_graph_is_not_instantiated_while_a_gate_is_closed(device, kernels, calls):
+    """The driver may wait for the gate then. Its launches are submitted one by one, in order, until it can be."""
+    queue, held, x = device.queue(blocking=False), device.queue(blocking=False), device.zeros(64, "u4")
+    gate = held._gate()
+    graph = device.graph()
+    begin = graph.add_kernel(kernels["advance"], 4, 16, x, 0)
+    branches = [graph.add_kernel(kernels["advance"], 4, 16, x, k, after=begin) for k in (1, 2, 3)]
+    graph.add_kernel(kernels["advance"], 4, 16, x, 4, after=branches)
+    executable = graph.instantiate()
+    for _ in range(20):
+        executable.launch(queue)
+    assert (calls.count("cuLaunchKernel"), calls.count("cuGraphLaunch")) == (100, 0)
+    assert len({call.object for call in calls.log if call.name == "cuLaunchKernel"}) == 1  # so they are in order
+    gate.open()
+    for _ in range(20):
+        executable.launch(queue)
+    first = len(calls)
+    executable.launch(queue)
+    assert (calls.count("cuLaunchKernel", first), calls.count("cuGraphLaunch", first)) == (0, 1)
+    queue.finish()
+    held.finish()
+
+
+def test_a_step_is_not_made_a_graph_while_a_gate_is_closed(device, kernels, calls):
+    queue, held, x = device.queue(blocking=False), device.queue(blocking=False), device.zeros(64, "u4")
+    gate, step = held._gate(), queue.step()
+
+    def turn():
+        first = len(calls)
+        with step:
+            for i in range(10):
+                queue.launch(kernels["advance"], 4, 16, x, i)
+        return calls.count("cuLaunchKernel", first), calls.count("cuGraphLaunch", first)
+
+    assert [turn() for _ in range(10)] == [(10, 0)] * 10
+    gate.open()
+    held.finish()
+    assert [turn() for _ in range(10)][-1] == (0, 1)
+    queue.finish()
+
+
 def test_a_step_that_repeats_is_one_launch_of_a_graph(device, kernels, calls):
     queue, x = device.queue(blocking=False), device.zeros(64, "u4")
     step = queue.step()

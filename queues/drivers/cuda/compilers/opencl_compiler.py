@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections.abc import Sequence
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_ulong, c_void_p, cast
 from typing import Any, NamedTuple
 
 from forebay.core.errors import BuildError, DriverError, NotInstalledError
+from forebay.queues.drivers.cuda.library import CONNECTIONS
 from forebay.queues.drivers.cuda.compilers.ptx import read_ptx
 from forebay.queues.kernels.build_log import readable
 from forebay.spirv.declarations import Declared
@@ -68,10 +70,20 @@ def compile_opencl(source: str, options: Sequence[str], pci: tuple[int, int, int
 def _context(opencl: _OpenCL, pci: tuple[int, int, int]) -> tuple[c_void_p, c_void_p]:
     """A context of the device at this place, and the device. It lives as long as the process, as CUDA's does.
 
-    For NVIDIA's driver it is a context of the GPU, which takes half a second to make, and ten while other processes are at work.
+    For NVIDIA's driver it is a context of the GPU, which takes 0.2 s to make.
     """
     device = opencl.device_at(pci)
-    return opencl.call("clCreateContext", None, 1, (c_void_p * 1)(device), None, None), device
+    # Its channels are never used, and with the 32 of CUDA's context it takes several times as long, when other processes
+    # make contexts, too. The driver reads the variable for each context; a thread that makes one now gets one channel.
+    connections = os.environ.get(CONNECTIONS)
+    os.environ[CONNECTIONS] = "1"
+    try:
+        return opencl.call("clCreateContext", None, 1, (c_void_p * 1)(device), None, None), device
+    finally:
+        if connections is None:
+            del os.environ[CONNECTIONS]
+        else:
+            os.environ[CONNECTIONS] = connections
 
 
 class _OpenCL:
