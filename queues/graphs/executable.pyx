@@ -13,19 +13,20 @@ from libc.stdint cimport uint64_t
 from libcpp.atomic cimport memory_order_relaxed
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Status
+from forebay.core.driver cimport NO_PLAN, Status
 from forebay.core.epochs cimport Lock, submitted_epoch
+from forebay.core.state cimport QueueState
 from forebay.lifetimes.collection cimport collect_device
 from forebay.queues.graphs.changes cimport is_time_for_one_by_one, replay_for, spares_of
-from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, is_one_recording, new_replay
+from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, is_one_call, is_one_recording, new_replay
 from forebay.queues.graphs.sizes cimport Sizes, is_still, read_sizes
-from forebay.queues.graphs.submission cimport OUT_OF_DATE, submit_replay
-from forebay.queues.graphs.work cimport KernelWork, MemoryWork, Work
+from forebay.queues.graphs.submission cimport OUT_OF_DATE, Submission, replay_one, submit_replay
+from forebay.queues.graphs.work cimport KernelWork, MemoryWork, Work, kernel_work
 from forebay.queues.host_functions cimport Call, new_call, settle_call
 from forebay.queues.launch.scratch cimport check_guards, fill_guards
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
-from forebay.sync.ordering cimport wait_for_point
+from forebay.sync.ordering cimport is_ready_to_launch, wait_for_point
 from forebay.sync.room cimport make_room
 
 from forebay.core.errors import (
@@ -36,7 +37,7 @@ from forebay.queues.graphs.lanes import BRANCHES, LANES, segments_of
 from forebay.queues.graphs.allocations.lifetimes import Lifetimes
 from forebay.queues.graphs.shape import check_same_shape, direction_of, serial_order, shape_of
 from forebay.queues.graphs.sizes import Accesses
-from forebay.queues.graphs.work import make_copy, make_fill, make_host, make_kernel
+from forebay.queues.graphs.work import make_copy, make_fill, make_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -256,6 +257,12 @@ cdef class ExecutableGraph:
         cdef Queue on
         cdef Replay replay
         cdef Status status
+        if type(queue) is Queue:
+            status = self.launch_at_once((<Queue> queue).state)
+            if status == 0:
+                return
+            if status != NO_PLAN:
+                (<Queue> queue)._raise(status, "graph launch")
         if not isinstance(queue, Queue):
             raise ArgumentTypeError(f"a graph is launched on a Queue, not on {type(queue).__name__}")
         on = queue
@@ -282,6 +289,31 @@ cdef class ExecutableGraph:
                         submitted = self.submit(on, replay)
             finally:
                 replay.users -= 1
+
+    cdef Status launch_at_once(self, QueueState* state) noexcept:
+        """Submit what the launch before did, keeping the GIL, where that is one recording, nothing has changed, and there
+        is nobody to wait for. NO_PLAN: nothing was done.
+        """
+        cdef Replay replay = self.replay
+        cdef Submission* submission
+        cdef Status status = NO_PLAN
+        if replay is None or self.stale or replay.works is not self.works or not is_one_call(replay):
+            return NO_PLAN
+        submission = replay.submission
+        if state.device != replay.prepared.state or not self.lock.try_lock():
+            return NO_PLAN
+        if (self.last_queue == state.epochs.queue_id or self.last_queue == 0) and state.lock.try_lock():
+            if (
+                is_ready_to_launch(state) and is_still(&replay.sizes.moment, state.device)
+                and state.device.closings.load() == replay.closings
+            ):
+                status = replay_one(state, submission)
+                if status == 0:
+                    self.last_queue = state.epochs.queue_id
+                    self.last_epoch = submitted_epoch(state.epochs)
+            state.lock.unlock()
+        self.lock.unlock()
+        return status
 
     cdef bint capture_into(self, object capture, Queue queue) except -1:
         """Make the works part of the queue's capture. Returns False when it has ended."""
@@ -396,7 +428,8 @@ cdef class ExecutableGraph:
         kernel, grid, block, *args
             As for `Queue.launch`.
         """
-        self.put(self.place_of(node, "kernel"), make_kernel(self.device, kernel, grid, block, args))
+        cdef Py_ssize_t at = self.place_of(node, "kernel")
+        self.put(at, kernel_work(self.device, kernel, grid, block, args, self.latest[at]))
 
     def set_copy(self, node: Node, dst: Buffer | HostBuffer, src: Buffer | HostBuffer) -> None:
         """Change what a copy node copies, from the next launch on (HIP, hipGraphExecMemcpyNodeSetParams1D).
@@ -453,7 +486,8 @@ cdef class ExecutableGraph:
 
     cdef Py_ssize_t place_of(self, object node, str kind) except -1:
         """Return which node this is; it is one of this kind."""
-        self._check_open()
+        if self.closed:
+            self._check_open()
         try:
             at = self.places.get(node)
         except TypeError:  # it has no hash
@@ -476,7 +510,8 @@ cdef class ExecutableGraph:
                 before = self.works
                 Accesses().add((*before[:at], work, *before[at + 1:]))
             self.measures = True
-        self._check_open()  # another thread may have closed it
+        if self.closed:  # meanwhile, by another thread
+            self._check_open()
         self.changes = True
         _before = self.latest[at]
         self.latest[at] = work

@@ -26,6 +26,7 @@ cdef class Replay:
     cdef Sizes sizes  # of the scratch when they were last read; there is room for them
     cdef tuple buffers  # all that the works use
     cdef tuple written  # those that they may write to
+    cdef bint alone  # all is in one recording
     cdef bint one_by_one  # without recordings, though the driver has them
     cdef int repeats  # launches of such a one in turn with nothing changed
     cdef int wasted  # how many sizes in turn needed far less scratch than there is
@@ -35,6 +36,11 @@ cdef class Replay:
 
 cdef enum:
     NO_LAUNCH = 0xFFFFFFFF
+
+
+cdef inline bint is_one_call(Replay replay):
+    """Return whether a launch is one call of the driver, replaying a recording, and nothing else."""
+    return replay.alone and replay.lifetimes is None and replay.sizes.lasting and not replay.submission.follows
 
 
 cdef bint is_acting(Work work)

@@ -367,7 +367,8 @@ cdef int record_steps(Prepared prepared, object device, QueueState* queue) excep
     cdef size_t i
     for i in range(submission.steps.size()):
         step = &submission.steps[i]
-        if step.kind != COMMANDS or step.count == 1:
+        # CUDA, whose recordings branch, replays one launch in less time than it launches it.
+        if step.kind != COMMANDS or (step.count == 1 and not queue.driver.recordings_branch):
             continue
         with nogil:
             status = record_commands(
@@ -451,6 +452,9 @@ cdef Replay new_replay(
     replay.prepared = prepared
     replay.submission = prepared.submission
     replay.one_by_one = one_by_one or prepared.not_now
+    replay.alone = (
+        prepared.submission.steps.size() == 1 and prepared.submission.steps[0].kind == RECORDED
+        and not replay.one_by_one and not prepared.functions and not prepared.guards)
     note_works(replay, sizes)
     return replay
 

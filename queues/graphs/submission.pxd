@@ -53,6 +53,7 @@ cdef enum:
     OUT_OF_DATE = -100  # not submitted: a buffer was written to or closed after the launch looked at it
 
 
+cdef Status replay_one(QueueState* queue, Submission* submission) noexcept nogil
 cdef Status submit_replay(
     QueueState* queue, Submission* submission, const Basis* moment, uint64_t closings, vector[Call*]& calls,
     size_t* called, bint* began

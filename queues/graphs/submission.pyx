@@ -215,6 +215,16 @@ cdef void note_launch(QueueState* queue, Submission* submission) noexcept nogil:
     submission.last_epoch = epoch
 
 
+cdef Status replay_one(QueueState* queue, Submission* submission) noexcept nogil:
+    """Submit a launch that is one recording and carries no wait. The queue is locked."""
+    cdef Status status = queue.driver.replay(queue.handle, submission.steps[0].recording, no_waits())
+    if status == 0:
+        count_command(queue)
+        queue.counts.graph_launches += 1
+        note_launch(queue, submission)
+    return status
+
+
 cdef Status submit_replay(
     QueueState* queue, Submission* submission, const Basis* moment, uint64_t closings, vector[Call*]& calls,
     size_t* called, bint* began

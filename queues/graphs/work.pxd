@@ -66,3 +66,7 @@ cdef class ListWork(Work):
 
 cdef class EmptyWork(Work):
     pass
+
+
+cdef KernelWork kernel_work(
+    object device, object launched, object grid, object block, tuple given, KernelWork before)

@@ -175,19 +175,28 @@ def make_kernel(device: Device, kernel: Kernel, grid: Grid, block: Grid, tuple a
 
     What the sizes of scratch are computed from is only noted: launches of the graph read it as it is then.
     """
-    if type(kernel) is not Kernel:
-        raise ArgumentTypeError(f"a launch needs a Kernel, not {type(kernel).__name__}")
-    return kernel_work(device, kernel, grid, block, arguments)
+    return kernel_work(device, kernel, grid, block, arguments, None)
 
 
-cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object block, tuple given):
-    cdef KernelWork work = KernelWork.__new__(KernelWork)
+cdef KernelWork kernel_work(
+    object device, object launched, object grid, object block, tuple given, KernelWork before
+):
+    """As `make_kernel`. `before`, or None, is a work of the same graph that this one may have something in common with.
+    """
+    cdef KernelWork work
+    cdef Kernel kernel
     cdef PyObject** arguments
     cdef Views views
     cdef Py_ssize_t i
+    if type(launched) is not Kernel:
+        raise ArgumentTypeError(f"a launch needs a Kernel, not {type(launched).__name__}")
+    kernel = launched
+    work = KernelWork.__new__(KernelWork)
     if kernel.closed:
         raise ClosedError(f"kernel {kernel.name!r} is closed")
-    if kernel.device._context is not device._context:
+    if before is not None and before.kernel is not kernel:
+        before = None
+    if before is None and kernel.device._context is not device._context:
         raise InvalidArgumentError(
             f"kernel {kernel.name!r} belongs to {kernel.device.name}, the graph to {device.name}")
     if kernel.scratch_sizes:
@@ -215,7 +224,7 @@ cdef KernelWork kernel_work(object device, Kernel kernel, object grid, object bl
         work.measures = bool(work.measured)
         if not work.measures:
             sizes_of(kernel, work.scratch, work.scalars)  # which raises errors
-    note_arguments(work, given)
+    note_arguments(work, given, before)
     return work
 
 
@@ -228,12 +237,28 @@ def make_bound(BoundLaunch bound) -> KernelWork:
     work.packed = bound.plan.values
     work.geometry = bound.geometry
     work.by_value = bound.by_value
-    note_arguments(work, bound.arguments)
+    note_arguments(work, bound.arguments, None)
     return work
 
 
-cdef void note_arguments(KernelWork work, tuple given):
-    """Note the arguments, with copies of bytes by value, and which buffers they are."""
+cdef bint has_same_buffers(tuple given, tuple before):
+    """Return whether all Buffers among these arguments of a kernel are the same."""
+    cdef Py_ssize_t i
+    for i in range(len(given)):
+        if given[i] is not before[i] and (type(given[i]) is Buffer or type(before[i]) is Buffer):
+            return False
+    return True
+
+
+cdef void note_arguments(KernelWork work, tuple given, KernelWork before):
+    """Note the arguments, with copies of bytes by value, and which buffers they are. `before`, or None, is of the same
+    kernel.
+    """
+    if before is not None and not work.by_value and has_same_buffers(given, before.arguments):
+        work.arguments = given
+        work.follows = work.kernel.follows
+        work.buffers, work.writes = before.buffers, before.writes
+        return
     if work.by_value:
         copies = dict(work.by_value)
         given = tuple([copies.get(i, argument) for i, argument in enumerate(given)])

@@ -45,7 +45,8 @@ cdef cppclass CuContext:
     vector[CuEvent*] idle[EVENT_KINDS]
     vector[CuEvent*] passing  # gates that are open and given back, which their queue may not have passed yet
     size_t asked_for  # which of these is asked for next
-    vector[void*] ended_modules  # to be unloaded
+    vector[void*] ended_modules  # to be unloaded when no gate is closed
+    vector[void*] ended_executables  # likewise to be destroyed
     vector[CuQueue*] joins  # private streams for host waits on many events, each one wait's at a time; these are idle
     vector[uint64_t] blocks[BLOCK_CLASSES]  # small memory of the host that is idle, by size
     uint64_t chunk  # of which more is cut from the end
@@ -122,6 +123,7 @@ cdef bint begin_gate() noexcept nogil
 cdef void end_gate() noexcept nogil
 cdef bint begin_without_gates() noexcept nogil
 cdef void end_without_gates() noexcept nogil
+cdef void destroy_ended(CuContext* context) noexcept nogil
 cdef void unload_ended(CuContext* context) noexcept nogil
 cdef uint32_t gates_closed() noexcept nogil
 cdef CuModule* new_module(CuContext* context, void* handle) noexcept nogil

@@ -8,7 +8,8 @@ Measured on an H100 (driver 580, CUDA 13.0), and what follows from it:
   closed gate too. All but the last let no other thread launch meanwhile. So memory comes from pools and is given back
   by cuMemFreeAsync, which waits for nobody; a module is loaded while no gate is closed (`begin_without_gates`), and
   unloaded when the next one is loaded.
-- cuGraphInstantiate was seen to wait for a closed gate, for a graph of three launches side by side; most did not.
+- cuGraphInstantiate was seen to wait for a closed gate, for a graph of three launches side by side; most did not. So was
+  the destruction of an executable.
 - A channel of the hardware has room for 1,020 commands, and many streams share one.
 """
 
@@ -389,8 +390,19 @@ cdef void end_without_gates() noexcept nogil:
     without_gates.unlock()
 
 
+cdef void destroy_ended(CuContext* context) noexcept nogil:
+    """Destroy the executables that nobody uses any more. The context is current, and no gate is closed."""
+    cdef vector[void*] ended
+    cdef size_t i
+    context.lock.lock()
+    ended.swap(context.ended_executables)
+    context.lock.unlock()
+    for i in range(ended.size()):
+        cuda.GraphExecDestroy(ended[i])
+
+
 cdef void unload_ended(CuContext* context) noexcept nogil:
-    """Unload the modules that nobody uses any more. No gate is closed."""
+    """Unload the modules that nobody uses any more, which waits until nothing runs. No gate is closed."""
     cdef vector[void*] ended
     cdef size_t i
     context.lock.lock()
@@ -465,10 +477,17 @@ cdef void release_kernel(CuKernel* kernel) noexcept nogil:
 
 
 cdef void release_recording(CuRecording* recording) noexcept nogil:
+    """To destroy an executable may wait for closed gates, as to make one does: then it is left to who makes the next."""
+    cdef CuContext* context = recording.context
     cdef size_t i
-    cdef bint entered = enter(recording.context) == 0
+    cdef bint entered = enter(context) == 0
     if recording.executable != NULL:
-        cuda.GraphExecDestroy(recording.executable)
+        context.lock.lock()
+        context.ended_executables.push_back(recording.executable)
+        context.lock.unlock()
+        if entered and begin_without_gates():
+            destroy_ended(context)
+            end_without_gates()
     cuda.GraphDestroy(recording.graph)
     if entered:
         leave()

@@ -264,9 +264,9 @@ cdef class CuProgram:
                 rest()
                 with gil:
                     PyErr_CheckSignals()
-            unload_ended(of)
             status = enter(of)
             if status == 0:
+                unload_ended(of)
                 status = outcome(CALL_ModuleLoadDataEx, cuda.ModuleLoadDataEx(&handle, text, 2, options, values))
                 leave()
             end_without_gates()

@@ -17,7 +17,8 @@ from forebay.queues.drivers.cuda.calls cimport (
 )
 from forebay.queues.drivers.cuda.handles cimport (
     GATE_EVENT, PLAIN_EVENT, TIMED_EVENT, CuContext, CuEvent, CuKernel, CuNode, CuQueue, CuRecording, begin_gate,
-    begin_without_gates, copy_kernel, end_gate, end_without_gates, enter, gates_closed, give_back_join, leave, open_word, outcome, place_locals,
+    begin_without_gates, copy_kernel, destroy_ended, end_gate, end_without_gates, enter, gates_closed, give_back_join,
+    leave, open_word, outcome, place_locals,
     release_event as end_event, release_kernel as end_kernel, release_queue as end_queue,
     release_recording as end_recording, retain_event, take_event, take_join
 )
@@ -366,6 +367,7 @@ cdef Status close_recording(void* recording) noexcept nogil:
         return NOT_NOW
     status = enter(closed.context)
     if status == 0:
+        destroy_ended(closed.context)
         status = outcome(CALL_GraphInstantiateWithFlags, cuda.GraphInstantiateWithFlags(
             &closed.executable, closed.graph, 0))
         leave()

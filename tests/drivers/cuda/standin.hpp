@@ -301,6 +301,7 @@ EXPORTED cuGraphLaunch(void *executable, void *stream) {
 
 EXPORTED cuGraphExecDestroy(void *executable) {
     Entered entered;
+    wait_until_idle(entered);
     if (!driver().executables.erase(executable)) return refuse(INVALID_HANDLE);
     delete static_cast<Executable *>(executable);
     return OK;

@@ -62,6 +62,13 @@ def test_constants_computed_from_others(compiles, refused):
     /* } */
     extern "C" { const double ALL = TWICE + inner::HALF; }
     __global__ void k(float* out) { const float local = out[1] * SCALE; out[0] = TWICE * inner::HALF * ALL + local; }""")
+    compiles("""
+    __device__ float3 three[2] = {{1, 2, 3}, make_float3(4, (2 + 3), 6)};
+    __device__ float4 four = make_float4(1, 2, 3, 4);
+    __global__ void k(float* out, int n) {
+        float4 v = make_float4(n, n, n, n);
+        out[0] = three[1].y + four.x + v.w;
+    }""")
     assert "calls" in refused("""
     float calls(float);
     const float ONCE = calls(1);

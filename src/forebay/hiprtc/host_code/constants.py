@@ -1,4 +1,4 @@
-"""Constants of a program that are computed from other constants, as compilers with a host take them."""
+"""Constants of a program that are computed from others, or by ``make_float4`` and its like, as clang takes them."""
 
 from __future__ import annotations
 
@@ -8,28 +8,45 @@ __all__ = ["with_constant_expressions"]
 
 TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'"""
-    r"""|(?P<open>(?P<scope>\b(?:namespace(?:\s+[\w:]+)?|extern\s*"C(?:\+\+)?")\s*)?\{)|(?P<close>\})"""
+    r"""|(?P<open>(?:(?P<scope>\b(?:namespace(?:\s+[\w:]+)?|extern\s*"C(?:\+\+)?"))|(?P<value>=))?\s*\{)|(?P<close>\})"""
     r"""|\b(?P<const>const)(?=\s+(?:static\s+)?(?:float|double)\s+\w+\s*=)"""
-    r"""|\b(?:float|double)\s+(?P<later>const)(?=\s+\w+\s*=)""",
+    r"""|\b(?:float|double)\s+(?P<later>const)(?=\s+\w+\s*=)"""
+    r"""|\b(?P<call>make_(?P<type>u?(?:char|short|int|long|longlong|float|double)[1-4])\s*\()|(?P<argument>\()|(?P<end>\))""",
     re.DOTALL,
 )
+NAMESPACE, VALUE, BODY = "namespace", "value", "body"
 
 
 def with_constant_expressions(text: str) -> str:
-    """Return the program with its floating-point constants outside of functions and classes as ``constexpr``.
+    """Return the program with what is initialized outside of functions and classes as constant expressions.
 
-    One that is computed from another is not a constant expression in C++, and clang and gcc compute it nevertheless.
+    Floating-point constants become ``constexpr``: one that is computed from another is no constant expression in C++,
+    and clang and gcc compute it nevertheless. ``make_float4(…)`` becomes ``float4{…}``.
     """
     made: list[str] = []
-    end = 0
-    scopes: list[bool] = []  # of the open braces, whether it is a namespace's
+    done = 0
+    scopes: list[str] = []  # of the open braces
+    calls: list[bool] = []  # of the open parentheses: whether they became braces
+
+    def put(begin: int, end: int, words: str) -> None:
+        nonlocal done
+        made.extend([text[done:begin], words])
+        done = end
+
     for found in TOKEN.finditer(text):
+        outside = BODY not in scopes
         if found["open"]:
-            scopes.append(bool(found["scope"]))
+            inside = scopes[-1:] == [VALUE]
+            scopes.append(NAMESPACE if found["scope"] else VALUE if found["value"] or inside else BODY)
         elif found["close"] and scopes:
             scopes.pop()
-        word = "const" if found["const"] else "later" if found["later"] else ""
-        if word and all(scopes):
-            made += [text[end : found.start(word)], "constexpr"]
-            end = found.end(word)
-    return "".join([*made, text[end:]])
+        elif found["call"] or found["argument"]:
+            calls.append(bool(found["call"]) and outside)
+            if calls[-1]:
+                put(*found.span(), found["type"] + "{")
+        elif found["end"] and calls:
+            if calls.pop():
+                put(*found.span(), "}")
+        elif outside and (word := "const" if found["const"] else "later" if found["later"] else ""):
+            put(*found.span(word), "constexpr")
+    return "".join([*made, text[done:]])
