@@ -162,6 +162,7 @@ def test_a_race_on_purpose_is_seen(bench, really):
 # -- the whole of it in this process
 
 
+@pytest.mark.threads
 @pytest.mark.needs("real hardware", "the default device")
 def test_a_run_tells_everything(device, really):
     told = list(work.work(Request(device.name, 1, 300, 300, calls_only=not really)))
@@ -179,6 +180,7 @@ def test_a_run_tells_everything(device, really):
     assert told[-1].stats["launches"] > len(LITMUS)
 
 
+@pytest.mark.threads
 def test_time_that_is_over_ends_it_after_the_first_round(device, really):
     told = list(work.work(Request(device.name, 1000, 0, 300, calls_only=not really)))
     assert told[-1].rounds == 1
