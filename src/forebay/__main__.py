@@ -172,8 +172,9 @@ RUNS_A_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": Fal
 
 @commands.command("trace", short_help="Run a program, and trace what its queues do.", context_settings=RUNS_A_PROGRAM)
 @click.option("-o", "--output", default="trace.json", show_default=True, help="The file to write; it is replaced.")
+@click.option("--device-times", is_flag=True, help="Show also when commands ran on the device; costs more.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def trace(output: str, command: tuple[str, ...]) -> None:
+def trace(output: str, device_times: bool, command: tuple[str, ...]) -> None:
     """Run a program, and write a trace of what its queues do.
 
     For example: forebay trace -o trace.json -- python app.py. Open the file at https://ui.perfetto.dev. Each process of
@@ -188,7 +189,8 @@ def trace(output: str, command: tuple[str, ...]) -> None:
     except OSError as error:
         print(f"forebay: {output}: {error.strerror}", file=sys.stderr)
         sys.exit(2)
-    status = run(command, {"FOREBAY_TRACE": path})
+    times = {"FOREBAY_TRACE_DEVICE_TIMES": "1"} if device_times else {}
+    status = run(command, {"FOREBAY_TRACE": path} | times)
     if os.path.exists(path):
         print(f"forebay: the trace is in {output}", file=sys.stderr)
     else:
