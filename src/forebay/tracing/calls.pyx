@@ -280,7 +280,7 @@ def keep_gil_as_before(device: Device) -> None:
     context.state.keeps_gil_below = device.driver.keeps_gil_below
 
 
-def mark_time(table: int, context: int, queue: int, tries: int) -> tuple[int, int, int] | None:
+def mark_time(table: int, queue: int, tries: int) -> tuple[int, int, int] | None:
     """Have a timed event signalled on an idle queue of the trace's own.
 
     Returns

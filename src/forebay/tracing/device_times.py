@@ -11,6 +11,7 @@ import os
 import threading
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 EVERY = 10.0  # seconds: the clock of some devices wraps after minutes, and CUDA says milliseconds in 24 bits
 APART = 1.0  # seconds between references that say how fast the clocks run: each is known to some microseconds only
 TRIES = 5  # of which the one that is known best counts
-PATIENCE = 1_000_000  # times that the driver is asked whether an event is signalled
+PATIENCE = 200_000  # times that the driver is asked whether an event is signalled
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ class DeviceTimes:
     def _take(self, context: int) -> None:
         """Take a reference: the one of several that is known best."""
         driver, _, handle = self._drivers[context]
-        marked = [calls.mark_time(driver.table, context, handle, PATIENCE) for _ in range(TRIES)]
+        marks = (calls.mark_time(driver.table, handle, PATIENCE) for _ in range(TRIES))
+        marked = takewhile(lambda mark: mark is not None, marks)  # a device that is busy is not asked again and again
         found = sorted((each for each in marked if each is not None), key=lambda each: each[2] - each[1])
         for event, _, _ in found[1:]:
             calls.release(driver.table, event)
