@@ -213,3 +213,16 @@ def test_with_no_compiler_at_all_it_says_why(device, monkeypatch):
     told = list(work.work(Request(device.name, 1, 300, 300)))
     assert "BuildError" in told[-1].problem
     assert isinstance(told[-2], Opened)
+
+
+@pytest.mark.parametrize(("wrong_from", "slower", "seen"), [(1, 1, 24), (16, 16, 24), (17, 1, 0)])
+def test_kernels_become_as_slow_as_it_takes_to_see_a_race(monkeypatch, wrong_from, slower, seen):
+    bench = Bench(None, None, 100)
+
+    def run(_):
+        if bench.steps >= 100 * wrong_from:
+            raise WrongError("seen")
+
+    monkeypatch.setattr(bench, "run", run)
+    assert work._control(bench) == Controlled(seen, 24, slower)
+    assert bench.steps == 100 * slower

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import forebay as ps
+from forebay.tracing import device_times
 from forebay.tracing.device_times import Clock, Reference
 from tests.conftest import DEVICES, on_null_hardware
 from tests.helpers.observer import observe
@@ -201,6 +202,25 @@ def test_threads(path, device, program, really):
     assert len(ran(trace, shared)) == 400 or not really
     for buffer in buffers:
         buffer.close()
+
+
+@pytest.mark.threads
+def test_many_references(path, device, program, buffer, really, monkeypatch):
+    """The thread that takes them does so while commands are submitted, and none is left."""
+    taken, take = [], device_times.calls.mark_time
+    monkeypatch.setattr(device_times, "EVERY", 0.001)
+    monkeypatch.setattr(device_times.calls, "mark_time", lambda *given: taken.append(take(*given)) or taken[-1])
+    with ps.trace(path, device_times=True):
+        queue = device.queue(blocking=False)
+        turns = 0
+        while turns < 20 or (really and len(taken) < 10 * device_times.TRIES):
+            queue.launch(program["add"], 10, 10, buffer, 1)
+            queue.finish()
+            turns += 1
+    trace = Trace(path)
+    assert trace.launches() == turns
+    assert trace.about["device times"]["commands"] == turns * really
+    check_one_after_the_other(ran(trace, queue))
 
 
 def test_perfetto_reads_it(path, device, program, buffer, really):

@@ -89,10 +89,17 @@ class Ran:
 
 @dataclass(frozen=True)
 class Controlled:
-    """How many programs that lack a wait went wrong, as they should, of how many."""
+    """How many programs that lack a wait went wrong, as they should, of how many.
+
+    Attributes
+    ----------
+    slower : int
+        How many times as slow as before a slow kernel is now, so that they are seen.
+    """
 
     seen: int
     of: int
+    slower: int = 1
 
 
 @dataclass(frozen=True)

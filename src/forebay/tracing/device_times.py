@@ -15,7 +15,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from forebay.core.errors import Error
+from forebay.core.errors import ClosedError, Error
+from forebay.core.process import finished_before_exit
 from forebay.tracing import calls
 
 if TYPE_CHECKING:
@@ -114,9 +115,12 @@ class DeviceTimes:
 
     def _keep_taking(self) -> None:
         while not self._over.wait(EVERY):
-            with self._lock:
-                for context in self._drivers if not self._over.is_set() else ():
-                    self._take(context)
+            try:
+                with finished_before_exit("taking the time"), self._lock:
+                    for context in self._drivers if not self._over.is_set() else ():
+                        self._take(context)
+            except ClosedError:
+                return
 
     def end(self, speed: float) -> dict[int, RanTime]:
         """Take no more times, and give everything back. In a forked child nothing is.
