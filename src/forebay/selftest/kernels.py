@@ -57,7 +57,7 @@ def build(device: ps.Device) -> tuple[ps.Program, str]:
             return device.program(IN_CPP), "C++"
         except ps.Error:
             pass
-        raise
+        raise  # that of OpenCL C, which says what to install
 
 
 def calibrate(launch_and_finish: Callable[[int], None]) -> tuple[int, float]:
