@@ -344,6 +344,9 @@ class DriverDevice(ABC):
     """Whether a copy goes between memory that has an address only and adopted memory that has a handle only."""
     unrolls_recursion: bool = False
     """Whether functions that call themselves become copies, one for each level: a circle of calls costs it too much."""
+    executes: bool = True
+    """Whether commands really run. They do not under Intel's Level Zero driver with null hardware: memory keeps what it
+    had, and whoever asks when an event was signalled waits for ever."""
     takes_host: bool = False
     """Whether the device reaches ordinary memory of the host by its address."""
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import csv
-import importlib.metadata
 import json
 import os
 import platform
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import forebay as ps
+from forebay.selftest import machine
 
 from . import statistics
 from .bench import Bench, Case, Row
@@ -26,24 +25,6 @@ PACKAGES = (
     "forebay", "pyopencl", "intel-opencl-rt", "dpctl", "numpy", "cupy-cuda13x", "cupy-cuda12x", "cuda-core", "torch",
 )  # fmt: skip
 HEADINGS = ("case", "point", "layer", "min", "median", "p10", "p90", "min/C", "median/C", "low", "high", "note")
-
-
-def _processor() -> str:
-    try:
-        found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
-    except OSError:
-        found = None
-    return found[1] if found else platform.processor() or platform.machine()
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version(), "compiler": platform.python_compiler()}
-    for package in PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 @dataclass
@@ -79,10 +60,10 @@ class Report:
         about = {
             "format": FORMAT,
             "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
-            "machine": {"processor": _processor(), "cores": os.cpu_count(), "system": platform.platform()},
+            "machine": {"processor": machine.processor(), "cores": os.cpu_count(), "system": platform.platform()},
             "device": {"name": info.name, "description": info.description, "platform": info.platform},
             "driver": info.driver_version,
-            "versions": _versions(),
+            "versions": {"compiler": platform.python_compiler()} | machine.versions(PACKAGES),
             "options": {"quick": bench.quick, "rounds": bench.rounds, "calls": bench.calls, "seconds": round(seconds)},
             "layers": {layer.name: layer.about for layer in bench.layers},
         }

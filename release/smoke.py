@@ -1,5 +1,7 @@
 """What an installed forebay must be able to do: import, list devices, and run a kernel on the first one."""
 
+import os
+import subprocess
 import sys
 
 import forebay as ps
@@ -12,4 +14,6 @@ queue.finish()
 found = buffer.get().tolist()
 if found != [7] * 64:
     sys.exit(f"forebay {ps.__version__} on {device.name}: {found}")
+if subprocess.run([sys.executable, "-m", "forebay", "selftest", "--rounds", "1", "-o", os.devnull]).returncode:
+    sys.exit("forebay selftest failed")
 print(f"forebay {ps.__version__} works on {device.name}, Python {sys.version.split()[0]}")

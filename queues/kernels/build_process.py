@@ -27,7 +27,7 @@ from forebay.core.driver import DeviceInfo
 
 __all__ = [
     "ACCEPTED", "UNAVAILABLE", "BuildProcessError", "CompilerEndedError", "build_apart", "build_seconds", "expect",
-    "receive", "send",
+    "python_command", "receive", "send",
 ]  # fmt: skip
 
 SERVER = "forebay.queues.kernels.build_server"
@@ -148,15 +148,12 @@ def _end() -> None:
 
 class _Process:
     def __init__(self) -> None:
-        if not sys.executable:
-            raise BuildProcessError("the path of Python is not known")
         self.owner = os.getpid()
         # A file, not a pipe that nobody reads until the end.
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
-        start = f"import sys; sys.path[:] = {sys.path!r}; from {SERVER} import serve; serve()"
         try:
             self.child = subprocess.Popen(
-                [*_loader(), sys.executable, "-c", start],
+                python_command(f"from {SERVER} import serve; serve()"),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said,
                 start_new_session=True,  # Ctrl-C is for this process
             )  # fmt: skip
@@ -190,6 +187,16 @@ class _Process:
             if file is not None:
                 with contextlib.suppress(OSError):  # what it was sent and never read
                     file.close()
+
+
+def python_command(code: str) -> list[str]:
+    """Return the command line of a Python that runs this code, and imports and loads what this one does.
+
+    Raises OSError when the path of Python is not known.
+    """
+    if not sys.executable:
+        raise OSError("the path of Python is not known")
+    return [*_loader(), sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {code}"]
 
 
 def _loader() -> list[str]:

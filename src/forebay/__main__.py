@@ -172,8 +172,9 @@ RUNS_A_PROGRAM = {"ignore_unknown_options": True, "allow_interspersed_args": Fal
 
 @commands.command("trace", short_help="Run a program, and trace what its queues do.", context_settings=RUNS_A_PROGRAM)
 @click.option("-o", "--output", default="trace.json", show_default=True, help="The file to write; it is replaced.")
+@click.option("--device-times", is_flag=True, help="Show also when commands ran on the device; costs more.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def trace(output: str, command: tuple[str, ...]) -> None:
+def trace(output: str, device_times: bool, command: tuple[str, ...]) -> None:
     """Run a program, and write a trace of what its queues do.
 
     For example: forebay trace -o trace.json -- python app.py. Open the file at https://ui.perfetto.dev. Each process of
@@ -188,7 +189,8 @@ def trace(output: str, command: tuple[str, ...]) -> None:
     except OSError as error:
         print(f"forebay: {output}: {error.strerror}", file=sys.stderr)
         sys.exit(2)
-    status = run(command, {"FOREBAY_TRACE": path})
+    times = {"FOREBAY_TRACE_DEVICE_TIMES": "1"} if device_times else {}
+    status = run(command, {"FOREBAY_TRACE": path} | times)
     if os.path.exists(path):
         print(f"forebay: the trace is in {output}", file=sys.stderr)
     else:
@@ -208,6 +210,39 @@ def stats(command: tuple[str, ...]) -> None:
     program's.
     """
     sys.exit(run(command, {"FOREBAY_STATS": "1"}))
+
+
+@commands.command("selftest", short_help="Test on your device whether commands run in order.")
+@click.argument("device", required=False)
+@click.option(
+    "-o", "--output", default="forebay-selftest.json", show_default=True, help="The file to write; it is replaced."
+)
+@click.option("--rounds", type=click.IntRange(1), default=100, show_default=True, help="How often each test runs.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0),
+    default=60,
+    show_default=True,
+    help="After so long no further test begins, but each has run once.",
+)
+@click.option("--patience", type=click.FloatRange(1), default=30, show_default=True, help="Seconds a test may take.")
+@click.option("--calls-only", is_flag=True, help="Compare no results: the device executes nothing.")
+@click.option("--in-process", is_flag=True, help="Run the tests in this process, for debuggers; it may hang or end.")
+def selftest(
+    device: str | None, output: str, rounds: int, seconds: float, patience: float, calls_only: bool, in_process: bool
+) -> None:
+    """Test on your device whether commands run in the order in which they have to, and measure the main calls.
+
+    DEVICE is any part of backend:kind:index, as for forebay.Device; the default is the device that a program gets.
+    Small programs with several queues, events, graphs, steps, copies and threads are run again and again, and what they
+    leave in memory is compared with what it must be. It takes less than two minutes. The file has what failed, the
+    driver and all versions: please attach it to an issue. The exit status is 1 when something failed, and 2 when there
+    is no such device.
+    """
+    from forebay.selftest.command import selftest as run_selftest
+    from forebay.selftest.messages import Request
+
+    sys.exit(run_selftest(Request(device, rounds, seconds, patience, calls_only), output, in_process))
 
 
 @commands.command(

@@ -38,6 +38,7 @@ FLOORS = {
     "hiprtc": 11,
     "cupy_style": 12,
     "hip": 12,
+    "selftest": 12,
     "__main__": 13,
 }
 FOLDERS = ("core", "spirv", "sync", "lifetimes", "events", "queues", "src/forebay")

@@ -83,9 +83,14 @@ template <int function, class R, class... A> struct Wrapper {
             if constexpr (is_of_event) seen.event = s.serial_of(seen.object);
             seen.injected = s.fails(function, code);
             if (function == CALL_EnqueueNDRangeKernel) s.check_list(seen.kernel);
+            if constexpr (is_command)
+                if (!seen.waits.empty() && s.drops_waits(function)) {
+                    std::get<n - 3>(all) = 0;
+                    std::get<n - 2>(all) = nullptr;
+                }
         }
         R result = R();
-        if (!seen.injected) result = original(args...);
+        if (!seen.injected) result = std::apply(original, all);
         if constexpr (function == CALL_GetEventInfo) {
             std::lock_guard<std::mutex> guard(s.lock);
             if (result == 0 && !seen.injected && s.fails(FAILED_COMMAND, code))

@@ -43,6 +43,11 @@ struct Record {
     std::vector<uint64_t> counted;  // calls of each function since then
     uint64_t seed = 0;
     uint64_t one_in = 0;
+    // Of these functions one call in so many (0: none) that has waits reaches the driver without them.
+    std::vector<bool> to_drop;
+    uint64_t drop_one_in = 0;
+    uint64_t with_waits = 0;  // calls since then
+    uint64_t dropped = 0;
     int to_pause = -1;  // the function of which a call is to be paused
     bool paused = false;
 
@@ -83,6 +88,12 @@ struct Record {
         return true;
     }
 
+    bool drops_waits(int function) {
+        if (drop_one_in == 0 || !to_drop[function] || ++with_waits % drop_one_in) return false;
+        dropped++;
+        return true;
+    }
+
     void violate(const std::string& text) {
         if (violations.size() < 100) violations.push_back(text);
     }
@@ -116,10 +127,23 @@ struct Record {
         one_in = in;
     }
 
+    void drop_waits(const std::vector<bool>& functions, uint64_t in) {
+        std::lock_guard<std::mutex> guard(lock);
+        to_drop = functions;
+        drop_one_in = in;
+        with_waits = dropped = 0;
+    }
+
+    uint64_t waits_dropped() {
+        std::lock_guard<std::mutex> guard(lock);
+        return dropped;
+    }
+
     void forgive() {
         std::lock_guard<std::mutex> guard(lock);
         failures.clear();
         one_in = 0;
+        drop_one_in = 0;
     }
 
     std::vector<Call> take() {

@@ -25,6 +25,8 @@ cdef extern from "tests/observers/record.hpp" namespace "forebay_observer" nogil
         void fail_at_random(
             const vector[cbool]& functions, const vector[int64_t]& codes, uint64_t seed, uint64_t one_in)
         vector[Seen] take()
+        void drop_waits(const vector[cbool]& functions, uint64_t one_in)
+        uint64_t waits_dropped()
         void forgive()
         vector[string] take_violations()
         void pause(int function)
@@ -49,6 +51,7 @@ def start():
     if recording:
         raise RuntimeError("the driver's calls are being observed already")
     begin()
+    record().forgive()
     recording = True
 
 
@@ -111,8 +114,21 @@ def take():
     return described(found)
 
 
+def drop_waits(uint64_t one_in, names=None):
+    """Let one call in so many, of those of these functions (all) that have waits, reach the driver without them, until
+    `forgive`: an order that the program asked for is lost. OpenCL's observer alone does.
+    """
+    cdef vector[cbool] functions = [names is None or name in names for name in NAMES]
+    record().drop_waits(functions, one_in)
+
+
+def waits_dropped():
+    """How many calls have lost their waits."""
+    return record().waits_dropped()
+
+
 def forgive():
-    """Cancel all failures planned by `fail` and `fail_at_random`."""
+    """Cancel all failures planned by `fail` and `fail_at_random`, and give the driver all waits."""
     record().forgive()
 
 

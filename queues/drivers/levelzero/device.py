@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,8 @@ from forebay.spirv import declarations
 # A list surely takes this many commands before an append blocks. Null hardware never blocks. A real device's ring of
 # commands holds more than this; nobody has measured how much more.
 KEEPS_GIL_BELOW = 512
+# Of Intel's driver: which reads such variables only when it is told to. It writes commands to a file, or nowhere.
+READS_KEYS, RECEIVER, NO_HARDWARE = "NEOReadDebugKeys", "SetCommandStreamReceiver", ("1", "5")
 
 # From forebay's priorities (lower is more urgent, as in HIP) to ze_command_queue_priority_t.
 PRIORITIES = {-1: 2, 0: 0, 1: 1}
@@ -71,6 +74,11 @@ class LevelZeroKernel:
         return handle
 
 
+def on_null_hardware() -> bool:
+    """Whether the environment tells Intel's driver to drive no hardware, as `tests.null_levelzero` does."""
+    return os.environ.get(READS_KEYS) == "1" and os.environ.get(RECEIVER) in NO_HARDWARE
+
+
 class LevelZeroDevice(DriverDevice):
     """A `DriverDevice` for one Level Zero device. Its context handle is a ZeDevice."""
 
@@ -97,6 +105,7 @@ class LevelZeroDevice(DriverDevice):
         self.priorities: tuple[int, ...] = tuple(
             priority for priority in PRIORITIES if highest <= priority <= lowest
         ) or (0,)
+        self.executes: bool = not on_null_hardware()
         self._staging = StagingPool(partial(ZeMemory, self.handle, usm_type="host"))
         # Lists on one (ordinal, index) share an engine, and a waiting list can stall the others. So take turns.
         self._ordinal = next(o for o, (flags, _, _) in enumerate(self.native.groups) if flags & COMPUTE)

@@ -25,8 +25,9 @@ class trace:  # noqa: N801 - it is used like a function
     The threads of the host have tracks with the calls that may block, and the line of the program that made them. For
     each queue there is the number of commands in flight: those submitted and not known to be done.
 
-    The times of commands are those of the driver's calls by which they were submitted. The device runs them later, and
-    forebay does not ask when: a timed `Queue.record` does. Commands in an open `Step` are seen when they are submitted.
+    The times of commands are those of the driver's calls by which they were submitted. The device runs them later. When
+    that was is noted if `device_times` asks for it: then each queue has a second track, with arrows from what was
+    submitted to when it ran. Commands in an open `Step` are seen when they are submitted.
 
     Queues and kernels of before are in the trace too, with what they do in the block. A child that is forked in the
     block writes nothing. The newest 1,048,576 calls are kept, in 64 MiB of memory, and ``"lost calls"`` in the file
@@ -36,6 +37,10 @@ class trace:  # noqa: N801 - it is used like a function
     ----------
     path : str or path
         The file, which is replaced.
+    device_times : bool
+        Whether to note when launches, copies, fills, and stretches of steps and graphs ran on the device. Each of them
+        is three commands of the driver's then: a timed event before it and one after it. Queues that are made meanwhile
+        take timed records; of those of before, the ones that do are timed.
 
     Raises
     ------
@@ -51,10 +56,13 @@ class trace:  # noqa: N801 - it is used like a function
     does not keep the file from being written.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], device_times: bool = False) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise ArgumentTypeError(f"trace: path is a str or a path, not {type(path).__name__}")
+        if not isinstance(device_times, bool):
+            raise ArgumentTypeError(f"trace: device_times is a bool, not {type(device_times).__name__}")
         self.path: str = os.fspath(path)
+        self.device_times = device_times
         self._recorder: Recorder | None = None
         self._file: IO[str] | None = None
 
@@ -63,7 +71,7 @@ class trace:  # noqa: N801 - it is used like a function
             raise Error("this trace is running already")
         from forebay.tracing.recording import Recorder  # late: most programs are never traced
 
-        recorder = Recorder()
+        recorder = Recorder(self.device_times)
         recorder.begin()
         try:
             self._file = open(self.path, "w", encoding="utf-8")

@@ -11,6 +11,8 @@
 #include <x86intrin.h>
 #endif
 
+#include "src/forebay/tracing/times.hpp"
+
 namespace forebay_tracing {
 
 enum Kind : uint16_t {
@@ -35,8 +37,6 @@ struct alignas(64) Entry {
     uint32_t extra;
 };
 static_assert(sizeof(Entry) == 64);
-
-constexpr uint64_t CAPACITY = 1 << 20; // the newest are kept
 
 inline Entry* entries = nullptr; // never given back: a call that began long ago may end at any time
 inline std::atomic<uint64_t> next_number{0};
@@ -109,14 +109,17 @@ struct Noted {
 template <class Driver, int slot> struct Table {
     static inline Driver driver; // what the table had before
 
+    typedef Timing<Driver, slot> Times;
+
     template <class Geometry, class Waits>
     static int64_t launch(void* queue, void* kernel, const Geometry* geometry, Waits waits) {
         if (thread.inside) return driver.launch(queue, kernel, geometry, waits);
+        Times times(driver, queue, waits);
         Noted noted(LAUNCH, queue, waits, 0);
         noted.entry.detail = address_of(kernel);
         noted.entry.event = geometry->groups[0] | uint64_t(geometry->groups[1]) << 32;
         noted.entry.extra = geometry->groups[2];
-        return noted.end(driver.launch(queue, kernel, geometry, waits));
+        return times.end(noted.number, noted.end(driver.launch(queue, kernel, geometry, waits)));
     }
 
     template <class Memory> static uint32_t direction(const Memory* to, const Memory* source) {
@@ -125,21 +128,23 @@ template <class Driver, int slot> struct Table {
 
     template <class Memory, class Waits>
     static int64_t copy(void* queue, const Memory* to, const Memory* source, size_t nbytes, Waits waits, void** event) {
+        Times times(driver, queue, waits);
         Noted noted(COPY, queue, waits, 0);
         noted.entry.detail = nbytes;
         noted.entry.extra = direction(to, source);
         int64_t status = driver.copy(queue, to, source, nbytes, waits, event);
         if (event && status == 0) noted.entry.event = address_of(*event);
-        return noted.end(status);
+        return times.end(noted.number, noted.end(status));
     }
 
     template <class Memory, class Waits>
     static int64_t fill(void* queue, const Memory* to, const void* pattern, size_t size, size_t nbytes, Waits waits, void** event) {
+        Times times(driver, queue, waits);
         Noted noted(FILL, queue, waits, 0);
         noted.entry.detail = nbytes;
         int64_t status = driver.fill(queue, to, pattern, size, nbytes, waits, event);
         if (event && status == 0) noted.entry.event = address_of(*event);
-        return noted.end(status);
+        return times.end(noted.number, noted.end(status));
     }
 
     template <class Waits> static int64_t marker(void* queue, Waits waits, int use, void** event) {
@@ -194,12 +199,13 @@ template <class Driver, int slot> struct Table {
     }
 
     template <class Waits> static int64_t replay(void* queue, void* recording, Waits waits) {
+        Times times(driver, queue, waits);
         Noted noted(REPLAY, queue, waits, 0);
         noted.entry.detail = address_of(recording);
         thread.inside++;
         int64_t status = driver.replay(queue, recording, waits);
         thread.inside--;
-        return noted.end(status);
+        return times.end(noted.number, noted.end(status));
     }
 
     template <class Done> static int64_t poll(void* queue, Done* done) {
@@ -256,6 +262,14 @@ template <class Driver> void set_watched(Driver* table, int slot, bool watched) 
     case number: watched ? Table<Driver, number>::watch(table) : Table<Driver, number>::unwatch(table); break;
     switch (slot) { FOREBAY_SLOT(0) FOREBAY_SLOT(1) FOREBAY_SLOT(2) FOREBAY_SLOT(3) }
 #undef FOREBAY_SLOT
+}
+
+// The driver's own functions, while its table is watched.
+template <class Driver> const Driver* originals(int slot) {
+#define FOREBAY_SLOT(number) case number: return &Table<Driver, number>::driver;
+    switch (slot) { FOREBAY_SLOT(0) FOREBAY_SLOT(1) FOREBAY_SLOT(2) FOREBAY_SLOT(3) }
+#undef FOREBAY_SLOT
+    return nullptr;
 }
 
 inline bool make_room() {

@@ -11,9 +11,12 @@ from libc.stdint cimport uint16_t, uint32_t, uint64_t, uintptr_t
 from libcpp cimport bool as cbool
 from libcpp.atomic cimport atomic, memory_order_acquire
 
+from libcpp.deque cimport deque
+from libcpp.mutex cimport mutex
+from libcpp.unordered_map cimport unordered_map
 from libcpp.vector cimport vector
 
-from forebay.core.driver cimport Driver
+from forebay.core.driver cimport DONE, NOT_YET, TIMED, Answer, Driver, Status, no_waits
 from forebay.core.state cimport QueueState, registered_queues, release_queue_state
 from forebay.queues.context cimport Context
 from forebay.queues.queue cimport Queue
@@ -65,6 +68,37 @@ cdef extern from "src/forebay/tracing/calls.hpp" namespace "forebay_tracing" nog
     uint64_t read_ticks "forebay_tracing::ticks"()
     void set_watched(Driver* table, int slot, cbool watched)
     cbool make_room()
+    const Driver* originals[Driver](int slot)
+
+cdef extern from "src/forebay/tracing/times.hpp" namespace "forebay_tracing" nogil:
+    cppclass Ran:
+        uint64_t number
+        uint64_t reference
+        double begin
+        double end
+
+    cppclass InFlight:
+        pass
+
+    cppclass Reference:
+        void* event
+        uint64_t number
+
+    cppclass TimedQueue:
+        uint64_t context
+        int slot
+        deque[InFlight] commands
+
+    cppclass DeviceTimes:
+        mutex lock
+        unordered_map[uint64_t, TimedQueue] queues
+        unordered_map[uint64_t, Reference] references
+        deque[Ran] ran
+        size_t in_flight
+
+    atomic[cbool] times_wanted
+    DeviceTimes& device_times()
+    void read_times(const Driver& driver, uint64_t queue, int most, cbool all)
 
 _FIELDS = np.dtype([
     ("kind", "u2"), ("failed", "u2"), ("thread", "u4"), ("number", "u8"), ("begin", "u8"), ("end", "u8"),
@@ -192,3 +226,148 @@ def queues_of(device: Device) -> list[tuple[int, str, int]]:
     for i in range(states.size()):
         release_queue_state(states[i])
     return found
+
+
+# -- when commands ran: see times.hpp, and device_times.py, which makes the references
+
+
+cdef const Driver* driver_of(object table) except NULL:
+    return originals[Driver](_tables.index(table))
+
+
+def want_times(wanted: bool) -> None:
+    """Take the times of commands from now on, or not any more."""
+    times_wanted.store(wanted)
+
+
+def time_queues(device: Device) -> None:
+    """Take the times of the queues of a device that time events, as far as they may have work outstanding."""
+    cdef Context context = device._context
+    cdef vector[QueueState*] states
+    cdef size_t i
+    registered_queues(context.state, states)
+    for i in range(states.size()):
+        note_timed(states[i], device)
+        release_queue_state(states[i])
+
+
+def time_queue(Queue queue) -> None:
+    """Take the times of this queue, if it times events."""
+    note_timed(queue.state, queue.device)
+
+
+cdef int note_timed(QueueState* state, object device) except -1:
+    cdef DeviceTimes* known = &device_times()
+    cdef uint64_t handle = <uintptr_t> state.handle
+    cdef uint64_t context = <uintptr_t> state.device.context
+    cdef int slot = _tables.index(device.driver.table)
+    cdef TimedQueue* entry
+    # Each command is up to four of the driver's then, and this is a number of those.
+    state.device.keeps_gil_below = max(<uint64_t> device.driver.keeps_gil_below // 4, 1)
+    if state.timing:
+        with nogil:
+            known.lock.lock()
+            entry = &known.queues[handle]
+            entry.context = context
+            entry.slot = slot
+            known.lock.unlock()
+    return 0
+
+
+def keep_gil_as_before(device: Device) -> None:
+    """End what `time_queue` has changed of the device."""
+    cdef Context context = device._context
+    context.state.keeps_gil_below = device.driver.keeps_gil_below
+
+
+def mark_time(table: int, queue: int, tries: int) -> tuple[int, int, int] | None:
+    """Have a timed event signalled on an idle queue of the trace's own.
+
+    Returns
+    -------
+    event : int
+        The driver's handle.
+    before, after : int
+        Ticks between which it was signalled.
+
+    None if the driver refuses, or has not signalled it after so many `tries` to ask.
+    """
+    cdef const Driver* driver = driver_of(table)
+    cdef void* handle = <void*> <uintptr_t> queue
+    cdef void* event = NULL
+    cdef uint64_t before, after = 0
+    cdef Answer answer = NOT_YET
+    cdef bint done = False
+    cdef Py_ssize_t left = tries
+    with nogil:
+        before = read_ticks()
+        if driver.marker(handle, no_waits(), TIMED, &event) != 0:
+            event = NULL
+        while event != NULL and answer == NOT_YET and left > 0:
+            left -= 1
+            answer = driver.event_status(event)
+            after = read_ticks()
+            if answer == NOT_YET and driver.poll != NULL and driver.poll(handle, &done) == 0 and done:
+                answer = DONE
+        if event != NULL and answer != DONE:
+            driver.release_event(event)
+            event = NULL
+    return None if event == NULL else (<uintptr_t> event, before, after)
+
+
+def elapsed(table: int, first: int, second: int) -> float | None:
+    """Nanoseconds of the device between two events of `mark_time`; None if the driver does not say."""
+    cdef const Driver* driver = driver_of(table)
+    cdef double nanoseconds = 0
+    cdef Status status = driver.elapsed(<void*> <uintptr_t> first, <void*> <uintptr_t> second, &nanoseconds)
+    return None if status != 0 else nanoseconds
+
+
+def release(table: int, event: int) -> None:
+    """Give an event of `mark_time` back."""
+    driver_of(table).release_event(<void*> <uintptr_t> event)
+
+
+def release_queue(table: int, queue: int) -> None:
+    """Give the driver's queue back, on which nothing is outstanding."""
+    driver_of(table).release_queue(<void*> <uintptr_t> queue)
+
+
+def set_reference(context: int, event: int, number: int) -> None:
+    """Read the times of this context's commands against this event from now on."""
+    cdef DeviceTimes* known = &device_times()
+    cdef Reference reference
+    reference.event = <void*> <uintptr_t> event
+    reference.number = number
+    cdef uint64_t key = context
+    with nogil:
+        known.lock.lock()
+        known.references[key] = reference
+        known.lock.unlock()
+
+
+def read_all_times() -> list[tuple[int, int, float, float]]:
+    """Read the times of what is done, and forget the rest, the queues and the references.
+
+    Returns the number of each call, the number of a reference, and nanoseconds since that: begin and end.
+    """
+    cdef DeviceTimes* known = &device_times()
+    cdef vector[uint64_t] handles
+    cdef vector[int] slots
+    cdef size_t i
+    cdef deque[Ran] ran
+    known.lock.lock()
+    for entry in known.queues:
+        handles.push_back(entry.first)
+        slots.push_back(entry.second.slot)
+    known.lock.unlock()
+    for i in range(handles.size()):
+        with nogil:
+            read_times(originals[Driver](slots[i])[0], handles[i], 0, True)
+    known.lock.lock()
+    known.queues.clear()
+    known.references.clear()
+    ran.swap(known.ran)
+    known.in_flight = 0
+    known.lock.unlock()
+    return [(ran[i].number, ran[i].reference, ran[i].begin, ran[i].end) for i in range(ran.size())]

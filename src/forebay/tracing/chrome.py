@@ -8,23 +8,36 @@ import os
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
+from forebay.tracing.habits import measure_ticks
 from forebay.tracing.recording import Recording
 from forebay.tracing.timeline import QueueTrack, Slice, build_timeline
 
 ABOVE_ALL_THREADS = 5_000_000  # Linux numbers threads and processes up to 2**22; no queue may look like one
+MOST_QUEUES = 5_000_000  # of a trace: what lies between the two tracks of a queue
+MOST_ARROWS = 1 << 32  # of a queue
+TIMED = ("launch", "copy", "fill", "recording")
 
 
 def write(recording: Recording, file: IO[str]) -> None:
     """Write one JSON object to an open file, an event to a line. Times are microseconds since the trace began."""
     timeline = build_timeline(recording)
     stats = [{"device": name} | dataclasses.asdict(counts) for name, counts in recording.stats]
-    about = {
+    about: dict[str, Any] = {
         "began": recording.began_at,
         "lost calls": recording.lost,
         "waits for markers of before": timeline.unknown_waits,
         "commands of unknown queues": timeline.unknown_queues,
         "stats": stats,
     }
+    if recording.ran is not None:
+        timed = [piece for track in timeline.queues for piece in track.slices if piece.kind in TIMED]
+        count = sum(len(track.ran) for track in timeline.queues)
+        within = max((each.within for each in recording.ran.values()), default=0) * _unit(recording) / 1000
+        about["device times"] = {
+            "commands": count,
+            "commands without": len(timed) - count,
+            "known within, µs": round(within, 3),
+        }
     file.write(f'{{"displayTimeUnit": "ns",\n"otherData": {json.dumps(about)},\n"traceEvents": [')
     separator = "\n"
     for event in _events(recording, timeline.queues, timeline.threads, timeline.arrows):
@@ -34,10 +47,14 @@ def write(recording: Recording, file: IO[str]) -> None:
     file.write("\n]}\n")
 
 
+def _unit(recording: Recording) -> float:
+    """Return the nanoseconds of a tick."""
+    return measure_ticks(recording.begin, recording.end)
+
+
 def _clock(recording: Recording) -> Callable[[int], float]:
     """Return the function from ticks to microseconds since the trace began, in whole nanoseconds."""
-    (first, began), (last, ended) = recording.begin, recording.end
-    unit = (ended - began) / max(last - first, 1)
+    first, unit = recording.begin[0], _unit(recording)
 
     def microseconds(ticks: int) -> float:
         return max(round((ticks - first) * unit), 0) / 1000
@@ -62,6 +79,8 @@ def _events(
         yield _named("thread_name", *places[id(track)], track.queue.name)
         for piece in track.slices:
             yield _slice(piece, *places[id(track)], at)
+        if track.ran:
+            yield from _ran(track, places[id(track)], number, at)
         for time, count in track.in_flight:
             yield {
                 "ph": "C",
@@ -80,6 +99,19 @@ def _events(
         for phase, piece, (pid, tid) in (("s", arrow.source, places[id(arrow.producer)]), ("f", arrow.target, target)):
             event = {"ph": phase, "name": kind, "cat": kind, "id": number, "ts": at(piece.begin)}
             yield event | {"pid": pid, "tid": tid} | ({"bp": "e"} if phase == "f" else {})
+
+
+def _ran(
+    track: QueueTrack, place: tuple[int, int], number: int, at: Callable[[int], float]
+) -> Iterator[dict[str, Any]]:
+    """Yield the track with the device's times, and an arrow to each from where it was submitted."""
+    beside = place[0], place[1] + MOST_QUEUES
+    yield _named("thread_name", *beside, f"{track.queue.name}, on the device")
+    for order, (submitted, ran) in enumerate(track.ran):
+        yield _slice(ran, *beside, at)
+        arrow = {"name": "ran", "cat": "ran", "id": number * MOST_ARROWS + order}
+        yield arrow | {"ph": "s", "ts": at(submitted.begin), "pid": place[0], "tid": place[1]}
+        yield arrow | {"ph": "f", "ts": at(ran.begin), "pid": beside[0], "tid": beside[1], "bp": "e"}
 
 
 def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 LOG = "FOREBAY_LOG"
 LEVELS = ("debug", "info", "warning", "error")
 TRACE = "FOREBAY_TRACE"
+DEVICE_TIMES = "FOREBAY_TRACE_DEVICE_TIMES"
 STATS = "FOREBAY_STATS"
 RANGES = "FOREBAY_RANGES"
 
@@ -79,7 +80,7 @@ class ProcessTrace:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.recorder: Recorder = Recorder()
+        self.recorder: Recorder = Recorder(bool(os.environ.get(DEVICE_TIMES)))
         self.file: IO[str] | None = None
 
     def begin(self) -> None:

@@ -18,6 +18,7 @@ from forebay.queues.kernels import kernel as kernels
 from forebay.queues.memory.buffer import Buffer
 from forebay.tracing import calls, watching
 from forebay.tracing.counters import Counters
+from forebay.tracing.device_times import DeviceTimes, RanTime
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,12 +81,20 @@ class Recording:
     threads: dict[int, str]
     stats: list[tuple[str, Stats]]
     began_at: float  # seconds since 1970
+    ran: dict[int, RanTime] | None  # by the number of the call; None if nobody asked for the device's times
 
 
 class Recorder:
-    """Notes from `begin` to `end`. There is one at a time in a process."""
+    """Notes from `begin` to `end`. There is one at a time in a process.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    device_times
+        Whether to note also when commands ran on the device.
+    """
+
+    def __init__(self, device_times: bool = False) -> None:
+        self._times = DeviceTimes() if device_times else None
         self._queues: list[QueueMade] = []
         self._kernels: list[tuple[int, int, str]] = []
         self._host_calls: deque[HostCall] = deque(maxlen=MOST_HOST_CALLS)
@@ -112,6 +121,8 @@ class Recorder:
             self._kernels += [(0, handle, name) for handle, name in kernels.names().items()]
             self._counters = Counters()
             watching.add(self)
+            if self._times is not None:
+                self._times.begin()
             for device in list(devices._live):
                 if not device.closed:
                     self._add_device(device)
@@ -122,11 +133,15 @@ class Recorder:
     def end(self) -> Recording:
         """Note no more. Returns what was noted."""
         self._stop()
+        end = calls.now()
+        ran = None
+        if self._times is not None:
+            ran = self._times.end(max(end[0] - self._begin[0], 1) / max(end[1] - self._begin[1], 1))
         self._threads.update({each.native_id: each.name for each in threading.enumerate() if each.native_id})
         entries, lost = calls.entries(self._first)
         return Recording(
             self._begin,
-            calls.now(),
+            end,
             entries,
             lost,
             self._queues,
@@ -135,6 +150,7 @@ class Recorder:
             self._threads,
             self._counters.all(),
             self._began_at,
+            ran,
         )
 
     @property
@@ -152,6 +168,8 @@ class Recorder:
         calls.watch(device.driver.table)
         for handle, name, number in calls.queues_of(device):
             self._queues.append(QueueMade(0, handle, name, number, device.name))
+        if self._times is not None:
+            self._times.add_device(device)
 
     # -- a listener
 
@@ -160,13 +178,15 @@ class Recorder:
         self._counters.began(call)
         if call.name == "Queue.host" and len(call.arguments) == 2 and callable(call.arguments[1]):
             call.arguments = (call.arguments[0], self._noted(call.arguments[1], call.line))
+        if call.name == "Device.queue" and self._times is not None:
+            call.arguments, call.keywords = call.arguments[:3], call.keywords | {"timing": True}
 
     def ended(self, call: watching.Call) -> None:
         """Note a call."""
         if call.name == "Kernel._create":
             if not call.raised:
                 self._kernels.append((call.end, call.result, call.arguments[0].name))
-        elif call.name != "Device._disband":
+        elif call.name not in ("Device._disband", "Device.queue"):
             self._note(call.name, call.line, call.begin, call.end, _subject(call.arguments[0]))
 
     def queue_made(self, queue: Queue) -> None:
@@ -174,6 +194,8 @@ class Recorder:
         calls.watch(queue.device.driver.table)
         handle, name, number = calls.queue_of(queue)
         self._queues.append(QueueMade(calls.ticks(), handle, name, number, queue.device.name))
+        if self._times is not None:
+            self._times.add_queue(queue)
 
     def _note(self, name: str, line: str, begin: int, end: int, about: str) -> None:
         thread = threading.get_native_id()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from forebay.tracing.calls import Kind
+from forebay.tracing.device_times import RanTime
 from forebay.tracing.recording import QueueMade, Recording
 
 T = TypeVar("T")
@@ -61,12 +62,15 @@ class QueueTrack:
 
     Attributes
     ----------
+    ran : list of (Slice, Slice)
+        A slice of these, and the time in which the device ran it, of kind "ran".
     in_flight : list of (int, int)
         From when on how many commands were submitted and not known to be done. Markers and waits do not count.
     """
 
     queue: QueueMade
     slices: list[Slice] = field(default_factory=list)
+    ran: list[tuple[Slice, Slice]] = field(default_factory=list)
     in_flight: list[tuple[int, int]] = field(default_factory=list)
 
     def note_in_flight(self, time: int, done: int, given: int) -> None:
@@ -159,6 +163,7 @@ class _Builder:
                 Slice(call.name, "call", call.begin, call.end, {name: value for name, value in about.items() if value})
             )
         self.entries = _read(recording)
+        self.ran = recording.ran or {}
 
     def build(self) -> Timeline:
         shown: list[tuple[_Entry, QueueTrack | int, Slice]] = []
@@ -179,6 +184,8 @@ class _Builder:
                     piece.submitted += piece.commands if entry.kind in WORK else 0
                     track.slices.append(piece)
                     piece.position = len(track.slices)
+                    if entry.number in self.ran:
+                        track.ran.append((piece, self._ran(track, piece, self.ran[entry.number])))
                     if entry.event and entry.kind != Kind.LAUNCH:
                         self.points.add(entry.end, entry.event, (track, piece))
                     shown.append((entry, track, piece))
@@ -204,6 +211,14 @@ class _Builder:
         return Timeline(
             list(self.tracks.values()), dict(self.threads), self.arrows, self.unknown_waits, self.unknown_queues
         )
+
+    @staticmethod
+    def _ran(track: QueueTrack, piece: Slice, time: RanTime) -> Slice:
+        """Return when the device ran it: not before it was submitted, nor before the one before it had ended, whatever
+        two clocks say that are known to some microseconds only.
+        """
+        begin = max(time.begin, piece.begin, track.ran[-1][1].end if track.ran else 0)
+        return Slice(piece.name, "ran", begin, max(time.end, begin), piece.about)
 
     def _read_recordings(self) -> None:
         for entry in self.entries:

@@ -28,7 +28,7 @@ from forebay.tracing.methods import replace
 WATCHED: dict[type, tuple[str, ...]] = {
     Queue: ("finish", "copy", "host", "step"),
     Event: ("wait",),
-    Device: ("finish", "program", "_disband"),
+    Device: ("finish", "program", "queue", "_disband"),
     Buffer: ("get", "set"),
     Result: ("get",),
     Graph: ("instantiate", "launch"),

@@ -120,6 +120,7 @@ class Device(DriverDevice):
     languages = (Language.OPENCL_C,)
     priorities = (-1, 0, 1)
     timing_is_free = True
+    executes = False
     has_addresses = True
     takes_pageable = True
     reads_pageable_late = False

@@ -1,0 +1,109 @@
+"""How long the main calls take here, in microseconds of the host's clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import forebay as ps
+
+ROUNDS = 40
+CALLS = 50  # of a round; a queue of any driver takes as many without waiting
+NODES = 20
+
+
+@dataclass(frozen=True)
+class Latency:
+    """What a call takes.
+
+    Attributes
+    ----------
+    minimum, median : float
+        Microseconds of one, over rounds of `CALLS`.
+    """
+
+    name: str
+    minimum: float
+    median: float
+
+
+def measure(device: ps.Device, program: ps.Program) -> Iterator[Latency]:
+    """Measure the rows one after the other: kernels that do nothing, copies of 4 bytes. Blocks for about a second.
+
+    A wait elsewhere is one of another queue for the event that was recorded, and a launch there. What a round leaves
+    the device to do is waited for after its time was taken.
+    """
+    kernel = program["nothing"]
+    with ExitStack() as closing:
+        a = closing.enter_context(device.queue(blocking=False))
+        b = closing.enter_context(device.queue(blocking=False))
+        buffer = closing.enter_context(device.zeros(1, "u4"))
+        pinned: Any = ps.host_empty(1, "u4", device)
+        pinned[:] = np.uint32(1)
+
+        def launch() -> None:
+            a.launch(kernel, 1, 1)
+
+        def record() -> None:
+            a.launch(kernel, 1, 1)
+            a.record()
+
+        def wait_elsewhere() -> None:
+            a.launch(kernel, 1, 1)
+            b.wait(a.record())
+            b.launch(kernel, 1, 1)
+
+        def copy() -> None:
+            a.copy(buffer, pinned)
+
+        def copy_and_finish() -> None:
+            a.copy(pinned, buffer)
+            a.finish()
+
+        def finish() -> None:
+            a.launch(kernel, 1, 1)
+            a.finish()
+
+        with a.capture() as graph:
+            for _ in range(NODES):
+                a.launch(kernel, 1, 1)
+        closing.enter_context(graph)
+        step = a.step()
+
+        def in_step() -> None:
+            with step:
+                for _ in range(NODES):
+                    a.launch(kernel, 1, 1)
+
+        rows: list[tuple[str, Callable[[], None]]] = [
+            ("launch", launch),
+            ("launch + record", record),
+            ("launch + record + wait elsewhere", wait_elsewhere),
+            ("copy to the device", copy),
+            ("copy to the host + finish", copy_and_finish),
+            (f"graph of {NODES} launches", lambda: graph.launch(a)),
+            (f"step of {NODES} launches", in_step),
+            ("launch + finish", finish),
+        ]
+        for name, call in rows:
+            yield _measured(device, name, call)
+        step.close()
+
+
+def _measured(device: ps.Device, name: str, call: Callable[[], None]) -> Latency:
+    calls = max(1, CALLS // NODES) if str(NODES) in name else CALLS
+    taken = []
+    for number in range(-2, ROUNDS):  # the first ones warm up
+        began = time.perf_counter()
+        for _ in range(calls):
+            call()
+        ended = time.perf_counter()
+        device.finish()
+        if number >= 0:
+            taken.append((ended - began) / calls * 1e6)
+    return Latency(name, min(taken), float(np.median(taken)))

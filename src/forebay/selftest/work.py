@@ -1,0 +1,160 @@
+"""Runs the tests on a device, and tells how far it is. Nothing here may be trusted to return: see `supervisor`."""
+
+from __future__ import annotations
+
+import dataclasses
+import faulthandler
+import os
+import random
+import time
+import traceback
+from collections.abc import Iterator
+
+import numpy as np
+
+import forebay as ps
+from forebay.selftest import kernels, latencies, machine
+from forebay.selftest.kernels import WIDTH
+from forebay.selftest.litmus import LITMUS, RACES, Litmus
+from forebay.selftest.messages import Begun, Controlled, Ended, Message, Opened, Ran, Request
+from forebay.selftest.scene import Bench, WrongError
+
+CONTROLS = 8  # times that each program without a wait runs
+SLOWER = (1, 4, 16)  # how many times as slow a slow kernel becomes where a machine is busy, so that races are seen
+ENOUGH = 0.8  # of the races
+OPENING, MEASURING, CONTROLLING = "opening the device", "measuring latencies", "looking whether a race is seen"
+EXECUTES_NOTHING = "a kernel was launched and finished without an error, and has written nothing"
+
+
+def work(request: Request) -> Iterator[Message]:
+    """Run what is asked for. The device is closed at the end.
+
+    Yields
+    ------
+    Message
+        What is begun is told before, so that it is known when this process ends in the middle.
+    """
+    yield Begun(OPENING)
+    faulthandler.dump_traceback_later(2 * request.patience, exit=True)  # compilers take their time
+    try:
+        try:
+            device = ps.Device(request.device, private=True)
+        except (ps.DeviceNotFoundError, ps.InvalidArgumentError) as error:
+            yield Ended(0, str(error), found=False)
+            return
+        except (ps.Error, ImportError, OSError) as error:
+            yield Ended(0, said(error))
+            return
+        with device:
+            try:
+                program, language = kernels.build(device)
+                bench, slow = _bench(device, program, request.calls_only)
+            except (ps.Error, WrongError) as error:
+                yield Opened(_facts(device), True, 0)
+                yield Ended(0, said(error))
+                return
+            facts = _facts(device) | {"kernels built from": language, "steps of a slow kernel": bench.steps}
+            yield Opened(facts, bench.executes, slow)
+            yield from _run(request, bench)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _run(request: Request, bench: Bench) -> Iterator[Message]:
+    began, rounds = time.perf_counter(), request.first_round
+    tests = [test for test in LITMUS if str(test) not in request.left_out]
+    if bench.executes and CONTROLLING not in request.left_out:
+        yield Begun(CONTROLLING)
+        faulthandler.dump_traceback_later(request.patience, exit=True)
+        yield _control(bench)
+    for number in range(request.first_round, request.rounds):
+        random.Random(number).shuffle(tests)
+        for test in tests:
+            if number == request.first_round and str(test) in request.run:
+                continue
+            yield Begun(str(test), number)
+            faulthandler.dump_traceback_later(request.patience, exit=True)
+            yield _ran(test, number, bench)
+            if number and time.perf_counter() - began > request.seconds:
+                break
+        else:
+            rounds = number + 1
+            continue
+        break
+    if MEASURING not in request.left_out:
+        yield Begun(MEASURING)
+        faulthandler.dump_traceback_later(request.patience, exit=True)
+        yield from latencies.measure(bench.device, bench.program)
+    stats = {name: count for name, count in dataclasses.asdict(bench.device.stats).items() if count}
+    yield Ended(rounds, stats=stats)
+
+
+def _ran(test: Litmus, number: int, bench: Bench) -> Ran:
+    if test.needs_execution and not bench.executes:
+        return Ran(str(test), number, absent="this device executes nothing, and would never come to the end")
+    try:
+        bench.run(test.run)
+    except ps.NotSupportedError as error:
+        return Ran(str(test), number, absent=said(error))
+    except Exception as error:
+        return Ran(str(test), number, said(error))
+    return Ran(str(test), number)
+
+
+def _control(bench: Bench) -> Controlled:
+    """Run programs that lack a wait, and make slow kernels as slow as it takes to see that."""
+    tried: list[Controlled] = []
+    steps = bench.steps
+    for times in SLOWER:
+        bench.steps = times * steps
+        seen = 0
+        for _ in range(CONTROLS):
+            for race in RACES:
+                try:
+                    bench.run(race.run)
+                except WrongError:
+                    seen += 1
+        tried.append(Controlled(seen, CONTROLS * len(RACES), times))
+        if seen >= ENOUGH * tried[-1].of:
+            break
+    best = max(tried, key=lambda each: each.seen)  # the first of these
+    bench.steps = best.slower * steps
+    return best
+
+
+def _bench(device: ps.Device, program: ps.Program, calls_only: bool) -> tuple[Bench, float]:
+    """Find out whether the device executes, and how many steps are slow."""
+    with device.queue(blocking=False) as queue, device.zeros(WIDTH, "u4") as x, device.zeros(WIDTH, "u4") as zeros:
+        device.finish()
+
+        def launch_and_finish(steps: int) -> None:
+            queue.launch(program["mix"], 1, WIDTH, x, zeros, steps, 1)
+            queue.finish()
+
+        launch_and_finish(0)
+        executes = device.driver.executes and not calls_only
+        if executes and not np.array_equal(x.get(), np.ones(WIDTH, "u4")):
+            raise WrongError(EXECUTES_NOTHING if not x.get().any() else f"a first kernel has written {x.get()}")
+        steps, slow = kernels.calibrate(launch_and_finish) if executes else (1, 0.0)
+    return Bench(device, program, steps, executes), slow
+
+
+def said(error: BaseException) -> str:
+    """An error in words, and where forebay was then. No path of this machine is in it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    parts = [frame.filename.replace(os.sep, "/").rpartition("forebay/") for frame in frames]
+    places = [f"{part[2]}:{frame.lineno}" for part, frame in zip(parts, frames, strict=True) if part[1]]
+    kind = "" if isinstance(error, WrongError) else f"{type(error).__name__}: "
+    return f"{kind}{error}" + (f" ({' < '.join(places[::-1][:4])})" if places and kind else "")
+
+
+def _facts(device: ps.Device) -> dict[str, object]:
+    info = dataclasses.asdict(dataclasses.replace(device.info, native=None))
+    driver = device.driver
+    return {name: info[name] for name in info if name not in ("native", "usable", "reason", "advice", "index")} | {
+        "languages": [str(language) for language in device.languages],
+        "priorities": list(driver.priorities),
+        "timing is free": driver.timing_is_free,
+        "limits": dataclasses.asdict(driver.limits),
+        "libraries": machine.libraries(),
+    }
