@@ -494,8 +494,8 @@ class DriverDevice(ABC):
         """
 
     def moves(self) -> Natives | None:
-        """The kernels of `forebay.queues.memory.strided`, by their names there. None, which is the default: it builds
-        them at the first use. Where building waits for what is outstanding, they have to be there before. Does not block.
+        """The kernels of `forebay.queues.memory.strided`, by their names there. None, which is the default: they are
+        built at the first use. Where that waits for what is outstanding, they have to be there before. Does not block.
         """
         return None
 

@@ -712,7 +712,8 @@ cdef class Device:
         return program
 
     def _program_of(
-        self, natives: Natives, source: str | bytes, options: tuple[str, ...] = (), symbols: Mapping[str, str] | None = None
+        self, natives: Natives, source: str | bytes, options: tuple[str, ...] = (),
+        symbols: Mapping[str, str] | None = None,
     ) -> Program:
         """A program of kernels that the driver has made from this source."""
         from forebay.queues.kernels.ids import identify  # with the cache, and so with what only that needs

@@ -291,8 +291,8 @@ cdef class ExecutableGraph:
                 replay.users -= 1
 
     cdef Status launch_at_once(self, QueueState* state) noexcept:
-        """Submit what the launch before did, keeping the GIL, where that is one recording, nothing has changed, and there
-        is nobody to wait for. NO_PLAN: nothing was done.
+        """Submit what the launch before did, keeping the GIL, where that is one recording, nothing has changed, and
+        there is nobody to wait for. NO_PLAN: nothing was done.
         """
         cdef Replay replay = self.replay
         cdef Submission* submission

@@ -8,8 +8,8 @@ Measured on an H100 (driver 580, CUDA 13.0), and what follows from it:
   closed gate too. All but the last let no other thread launch meanwhile. So memory comes from pools and is given back
   by cuMemFreeAsync, which waits for nobody; a module is loaded while no gate is closed (`begin_without_gates`), and
   unloaded when the next one is loaded.
-- cuGraphInstantiate was seen to wait for a closed gate, for a graph of three launches side by side; most did not. So was
-  the destruction of an executable.
+- cuGraphInstantiate was seen to wait for a closed gate, for a graph of three launches side by side; most did not. So
+  was the destruction of an executable.
 - A channel of the hardware has room for 1,020 commands, and many streams share one.
 """
 
@@ -157,8 +157,9 @@ cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil:
     return status
 
 
-# -- small memory of the host: pinned and never given back to the driver, whose cuMemFreeHost waits for the whole device.
-# A copy of 4 bytes from its pool's memory, which can be given back, takes 1.6 µs more; from 64 KiB on there is no difference.
+# -- small memory of the host: pinned, and never given back to the driver, whose cuMemFreeHost waits for the whole
+# device. A copy of 4 bytes from its pool's memory, which can be given back, takes 1.6 µs more; from 64 KiB on there is no
+# difference.
 
 
 cdef inline int class_of(size_t nbytes) noexcept nogil:
@@ -477,7 +478,8 @@ cdef void release_kernel(CuKernel* kernel) noexcept nogil:
 
 
 cdef void release_recording(CuRecording* recording) noexcept nogil:
-    """To destroy an executable may wait for closed gates, as to make one does: then it is left to who makes the next."""
+    """To destroy an executable may wait for closed gates, as to make one does; then it is left to who makes the next.
+    """
     cdef CuContext* context = recording.context
     cdef size_t i
     cdef bint entered = enter(context) == 0

@@ -40,6 +40,7 @@ cdef enum:
 OUT_OF_MEMORY: int = 2  # as Python knows it
 KINDS: dict[str, int] = {"device": DEVICE_POOL, "shared": SHARED_POOL, "host": HOST_POOL}
 
+
 def explain(Status status) -> tuple[str, int, str]:
     """(call, code, name of the code) of a failed operation."""
     code = status & 0xFFFFFFFF

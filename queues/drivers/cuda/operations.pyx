@@ -4,8 +4,8 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 
 from forebay.core.driver cimport (
-    CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, INTERRUPTED, LAUNCH_COMMAND, NOT_NOW, NOT_YET, TIMED, Answer, Change,
-    Command, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
+    CHANGED_GROUPS, CHANGED_POINTER, COPY_COMMAND, DONE, INTERRUPTED, LAUNCH_COMMAND, NOT_NOW, NOT_YET, TIMED, Answer,
+    Change, Command, Driver, Geometry, Interrupted, Memory, Status, Waits, Wake
 )
 from forebay.queues.drivers.arrivals cimport Arrival, drop_arrival, new_arrival, on_arrival, settle
 from forebay.queues.drivers.cuda.calls cimport (

@@ -104,8 +104,13 @@ END:
 }}
 """
 
-UNITS = {"uchar": (1, "u8", "u16"), "ushort": (2, "u16", "u16"), "uint": (4, "u32", "u32"), "ulong": (8, "u64", "u64")}
-NAMES = "to to_start from from_start rows nx to_x from_x ny to_y from_y nz to_z from_z to_w from_w".split()
+UNITS = {
+    "uchar": (1, "u8", "u16"), "ushort": (2, "u16", "u16"), "uint": (4, "u32", "u32"), "ulong": (8, "u64", "u64"),
+}  # fmt: skip
+NAMES = (
+    "to", "to_start", "from", "from_start", "rows",
+    "nx", "to_x", "from_x", "ny", "to_y", "from_y", "nz", "to_z", "from_z", "to_w", "from_w",
+)  # fmt: skip
 
 
 def _move(unit: str) -> str:

@@ -45,7 +45,8 @@ def test_mathematics_of_integers_and_of_two_types(compiles, refused):
     template <class T> __device__ void is_float(T) { static_assert(same<T, float>::value, "float"); }
     __global__ void k(double* out, float f, double d, int n, unsigned char c, long long w) {
         is_double(sqrt(n)); is_double(exp(1)); is_double(floor(w)); is_double(sin(c)); is_double(fabs(n));
-        is_double(fmax(f, d)); is_double(fmin(n, f)); is_double(pow(n, n)); is_double(atan2(1, f)); is_double(hypot(n, w));
+        is_double(fmax(f, d)); is_double(fmin(n, f)); is_double(pow(n, n)); is_double(atan2(1, f));
+        is_double(hypot(n, w));
         is_float(sqrt(f)); is_float(fmax(f, f)); is_float(exp(f)); is_double(sqrt(d)); is_double(fmod(d, d));
         out[0] = sqrt(n) + fmax(f, d) + pow(2, f) + max(f, 0.1) + abs(-3) + abs(-f);
     }"""
@@ -61,7 +62,7 @@ def test_constants_computed_from_others(compiles, refused):
     namespace inner { double const HALF = SCALE / 2; }
     /* } */
     extern "C" { const double ALL = TWICE + inner::HALF; }
-    __global__ void k(float* out) { const float local = out[1] * SCALE; out[0] = TWICE * inner::HALF * ALL + local; }""")
+    __global__ void k(float* out) { const float own = out[1] * SCALE; out[0] = TWICE * inner::HALF * ALL + own; }""")
     compiles("""
     __device__ float3 three[2] = {{1, 2, 3}, make_float3(4, (2 + 3), 6)};
     __device__ float4 four = make_float4(1, 2, 3, 4);

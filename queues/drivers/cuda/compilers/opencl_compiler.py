@@ -15,8 +15,8 @@ from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_size_t, c_uint,
 from typing import Any, NamedTuple
 
 from forebay.core.errors import BuildError, DriverError, NotInstalledError
-from forebay.queues.drivers.cuda.library import CONNECTIONS
 from forebay.queues.drivers.cuda.compilers.ptx import read_ptx
+from forebay.queues.drivers.cuda.library import CONNECTIONS
 from forebay.queues.kernels.build_log import readable
 from forebay.spirv.declarations import Declared
 
