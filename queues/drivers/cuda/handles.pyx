@@ -158,8 +158,8 @@ cdef Status open_pool(CuContext* context, MemoryKind kind) noexcept nogil:
 
 
 # -- small memory of the host: pinned, and never given back to the driver, whose cuMemFreeHost waits for the whole
-# device. A copy of 4 bytes from its pool's memory, which can be given back, takes 1.6 µs more; from 64 KiB on there is no
-# difference.
+# device. A copy of 4 bytes from its pool's memory, which can be given back, takes 1.6 µs more; from 64 KiB on there is
+# no difference.
 
 
 cdef inline int class_of(size_t nbytes) noexcept nogil:
