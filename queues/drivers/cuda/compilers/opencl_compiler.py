@@ -73,8 +73,8 @@ def _context(opencl: _OpenCL, pci: tuple[int, int, int]) -> tuple[c_void_p, c_vo
     For NVIDIA's driver it is a context of the GPU, which takes 0.2 s to make.
     """
     device = opencl.device_at(pci)
-    # Its channels are never used, and with the 32 of CUDA's context it takes several times as long, when other processes
-    # make contexts, too. The driver reads the variable for each context; a thread that makes one now gets one channel.
+    # Its channels are never used, and with the 32 of CUDA's context it takes many times as long, when other processes
+    # make contexts as well. The driver reads the variable each time; a thread that makes a context now gets one, too.
     connections = os.environ.get(CONNECTIONS)
     os.environ[CONNECTIONS] = "1"
     try:
