@@ -25,6 +25,9 @@ from forebay.queues.host_functions cimport Call, new_call, settle_call
 from forebay.queues.launch.scratch cimport check_guards, fill_guards
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
+from forebay.queues.races.checker cimport drop_point, host_function, is_checked, point, withdraw
+from forebay.queues.races.engine cimport Use
+from forebay.queues.races.graphs cimport check_launch, check_nodes
 from forebay.sync.ordering cimport wait_for_point
 from forebay.sync.room cimport make_room
 
@@ -92,9 +95,13 @@ cdef class ExecutableGraph:
     cdef Lock lock  # allows one launch at a time; guards the two below
     cdef uint64_t last_queue  # id of the last launch's queue; 0, which no queue has, before the first launch
     cdef uint64_t last_epoch
+    cdef void* seen  # what the checker of races knows of the last launch; owned; NULL: nothing
     cdef object __weakref__
 
     device: Device
+
+    def __dealloc__(self):
+        drop_point(&self.seen)
 
     def __init__(self, *args: Never, **kwargs: Never) -> None:
         raise ArgumentTypeError("an ExecutableGraph is made by Graph.instantiate")
@@ -111,7 +118,10 @@ cdef class ExecutableGraph:
         made.lanes = []
         made.spares = []
         made.handing_out = threading.RLock()
-        made.replace(tuple([node.work for node in ordered]))
+        works = tuple([node.work for node in ordered])
+        if device._checked:
+            check_nodes(device, works, made.ordered, [dependencies for _, dependencies, _ in made.shape])
+        made.replace(works)
         return made
 
     cdef int replace(self, tuple works) except -1:
@@ -254,8 +264,6 @@ cdef class ExecutableGraph:
             When the driver refuses part of the graph. Everything submitted before that part still runs.
         """
         cdef Queue on
-        cdef Replay replay
-        cdef Status status
         if not isinstance(queue, Queue):
             raise ArgumentTypeError(f"a graph is launched on a Queue, not on {type(queue).__name__}")
         on = queue
@@ -266,6 +274,25 @@ cdef class ExecutableGraph:
         capture = on._capture
         if capture is not None and self.capture_into(capture, on):
             return
+        if is_checked(on.state):
+            self.launch_checked(on)
+        else:
+            self.launch_now(on)
+
+    cdef int launch_checked(self, Queue on) except -1:
+        """Launch on a queue that is checked for races."""
+        cdef vector[Use] uses
+        check_launch(on, on.state, self.current(), self.ordered, self.seen, uses)
+        try:
+            self.launch_now(on)
+        except BaseException:
+            withdraw(uses)
+            raise
+        return point(on, on.state, &self.seen)
+
+    cdef int launch_now(self, Queue on) except -1:
+        cdef Replay replay
+        cdef Status status
         submitted = False
         while not submitted:
             with nogil:
@@ -307,7 +334,11 @@ cdef class ExecutableGraph:
             return False
         # a buffer that is closed from now on must outlive the launch
         _held = [(<Buffer> buffer).allocation.memory for buffer in replay.buffers]
-        functions, guards, lifetimes = replay.prepared.functions, replay.prepared.guards, replay.lifetimes
+        if is_checked(queue.state):
+            functions = [host_function(queue, queue.state, function) for function in replay.prepared.functions]
+        else:
+            functions = replay.prepared.functions
+        guards, lifetimes = replay.prepared.guards, replay.lifetimes
         if guards:
             fill_guards(queue, guards)
         if lifetimes is not None:

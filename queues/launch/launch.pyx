@@ -16,6 +16,9 @@ from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, HAS_BYTES, RAN_PYTHON, argument_error, check_elements, release_views
 )
 from forebay.queues.launch.by_value cimport apply_uploads, end_uploads, make_room
+from forebay.queues.races.checker cimport command, is_checked, on_host, withdraw
+from forebay.queues.races.engine cimport Use
+from forebay.queues.races.uses cimport add_by_value, add_launch
 from forebay.sync.ordering cimport Order, begin_command, gather_ahead, gathers_nothing, waits_of
 from forebay.sync.points cimport drop_pending, waits_of_pending
 
@@ -222,6 +225,9 @@ cdef int launch_uncommon(
     char* packed, Views* views, const Basis* basis, Status status, uint32_t failed_at
 ) except -1:
     try:
+        if is_checked(state):
+            return launch_checked(
+                queue, state, kernel, grid, block, arguments, packed, views.unusual, basis, status, failed_at)
         if views.unusual == HAS_BYTES and basis == NULL:
             status = launch_at_once(state, kernel, grid, block, arguments, packed, &failed_at)
             if status == 0:
@@ -230,6 +236,31 @@ cdef int launch_uncommon(
             queue, state, kernel, grid, block, arguments, packed, views.unusual, basis, status, failed_at)
     finally:
         release_views(views)
+
+
+cdef int launch_checked(
+    object queue, QueueState* state, Kernel kernel, object grid, object block, PyObject* const* arguments,
+    char* packed, int unusual, const Basis* basis, Status status, uint32_t failed_at
+) except -1:
+    """Launch on a queue that is checked for races. A launch with arrays comes here again, with Buffers."""
+    cdef vector[Use] uses, read
+    cdef int out_of_date
+    check_elements(kernel, packed)
+    if not unusual & HAS_ARRAYS:
+        if unusual & HAS_BYTES:
+            add_by_value(kernel, arguments, read)
+            on_host(state.device, read)
+        add_launch(kernel, arguments, packed, read_geometry(kernel, grid, block), uses)
+        command(queue, state, uses)
+    try:
+        out_of_date = launch_otherwise(
+            queue, state, kernel, grid, block, arguments, packed, unusual, basis, status, failed_at)
+    except BaseException:
+        withdraw(uses)
+        raise
+    if out_of_date:
+        withdraw(uses)
+    return out_of_date
 
 
 cdef int launch_otherwise(

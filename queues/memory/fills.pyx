@@ -1,11 +1,16 @@
 """Fills convert a value to the dtype of a buffer and make the pattern that the drivers repeat."""
 
+from libcpp.vector cimport vector
+
 from forebay.core.driver cimport Status
 from forebay.core.epochs cimport submitted_epoch
 from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, note_use
 from forebay.queues.memory.allocation cimport hold_memory
 from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.races.checker cimport command, is_checked, withdraw
+from forebay.queues.races.engine cimport Use
+from forebay.queues.races.uses cimport add_buffer
 from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 
 import numpy as np
@@ -29,6 +34,26 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
 
 
 cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size) except -1:
+    if is_checked(state):
+        return fill_checked(queue, state, buffer, first, size)
+    return fill_now(queue, state, buffer, first, size)
+
+
+cdef int fill_checked(
+    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
+) except -1:
+    """Fill on a queue that is checked for races."""
+    cdef vector[Use] uses
+    add_buffer(buffer, True, "fill", uses)
+    command(queue, state, uses)
+    try:
+        return fill_now(queue, state, buffer, first, size)
+    except BaseException:
+        withdraw(uses)
+        raise
+
+
+cdef int fill_now(object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size) except -1:
     cdef Order order
     cdef Status status
     cdef Uses* uses = buffer.allocation.uses

@@ -13,6 +13,9 @@ FLOORS = {
     "sync": 2,
     "lifetimes": 3,
     "events": 4,
+    "queues.races": 2,  # of queues, because what is judged there are these; events and memory tell it what they do
+    "queues.races.uses": 5,
+    "queues.races.graphs": 8,
     "queues.kernels": 5,
     "queues.memory": 5,
     "queues.capture_rules": 5,
