@@ -13,7 +13,7 @@ from forebay.core.marker cimport Marker, poll_marker, release_marker, retain_mar
 from forebay.core.process cimport is_forked
 from forebay.core.state cimport DeviceState, release_device_state
 from forebay.lifetimes.collection cimport collect_device, collect_reached
-from forebay.queues.races.checker cimport drop_point, reached
+from forebay.races.checker cimport drop_point, reached
 from forebay.sync.finish cimport wait_on_host_for_all
 
 from forebay.core.errors import ArgumentTypeError, CapturedEventError, InvalidArgumentError

@@ -11,7 +11,7 @@ from forebay.core.epochs cimport Epochs, advance_submitted, new_epochs, release_
 from forebay.core.marker cimport Marker, new_marker, poll_marker, release_marker
 from forebay.core.state cimport QueueState
 from forebay.events.event cimport Event, captured_point, new_event, set_captured, set_marker
-from forebay.queues.races.checker cimport come_after_queue, drop_point, is_checked, point, wait_for_point
+from forebay.races.checker cimport come_after_queue, drop_point, is_checked, point, wait_for_point
 from forebay.sync.finish cimport mark_ends
 from forebay.sync.ordering cimport record_keeping_gil, wait_keeping_gil
 

@@ -41,7 +41,7 @@ from forebay.queues.memory.allocation cimport (
 from forebay.queues.memory.buffer cimport Buffer, new_buffer
 from forebay.queues.memory.pool cimport Lease, MemoryPool, new_pool
 from forebay.queues.queue cimport Queue, new_queue, new_queue_of
-from forebay.queues.races.checker cimport begin_check, finished_device, made
+from forebay.races.checker cimport begin_check, finished_device, made
 from forebay.sync.finish cimport close_queues, finish_device
 from forebay.sync.ordering cimport enter_list
 
@@ -65,8 +65,8 @@ from forebay.queues.memory.pinned import remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
 from forebay.queues.memory.strided import Moves
 from forebay.queues.drivers.selection import adopt_device, adopt_queue
-from forebay.queues.races.reports import found as found_races
-from forebay.queues.races.settings import begin_summary, read_check
+from forebay.races.reports import found as found_races
+from forebay.races.settings import begin_summary, read_check
 from forebay.queues.steps.step import Step
 from forebay.queues.thread_queues import ThreadQueues
 
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from forebay.queues.kernels.ids import Identities
     from forebay.queues.kernels.kernel import Kernel
     from forebay.queues.memory.shapes import ShapeLike
-    from forebay.queues.races.reports import Race
+    from forebay.races.reports import Race
 
 log = logging.getLogger(__name__)
 _live: weakref.WeakSet[Device] = weakref.WeakSet()  # closed ones, too

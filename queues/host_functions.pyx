@@ -25,7 +25,7 @@ from forebay.core.process cimport is_forked
 from forebay.core.state cimport QueueState, release_device_state
 from forebay.lifetimes.abandoned cimport collect_abandoned
 from forebay.lifetimes.collection cimport collect_device
-from forebay.queues.races.checker cimport host_function, is_checked
+from forebay.races.checker cimport host_function, is_checked
 from forebay.sync.ordering cimport Order, abort_command, begin_command, end_parted_command, waits_of
 from forebay.sync.points cimport note_hold
 from forebay.sync.room cimport be_host_thread, begin_host_function, end_host_function

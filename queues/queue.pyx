@@ -30,7 +30,7 @@ from forebay.queues.memory.copies cimport copy, copy_to_staging
 from forebay.queues.memory.fills cimport fill
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.waits cimport order_after_uses, order_after_writers, wait_for_writers
-from forebay.queues.races.checker cimport finished, is_checked, known_done
+from forebay.races.checker cimport finished, is_checked, known_done
 from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
 
 from forebay.core.errors import (
@@ -38,7 +38,7 @@ from forebay.core.errors import (
 )
 from forebay.core.kinds import AnyQueue, be
 from forebay.core.process import refuse_on_host_thread
-from forebay.queues.races.uses import announce_move
+from forebay.races.uses import announce_move
 from forebay.queues.capture_rules import captures_that_bar_null, refuse_null, refuse_unsafe
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from forebay.queues.host_functions cimport Call, new_call, settle_call
 from forebay.queues.launch.scratch cimport check_guards, fill_guards
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
-from forebay.queues.races.checker cimport drop_point, host_function, is_checked, point, withdraw
-from forebay.queues.races.engine cimport Use
-from forebay.queues.races.graphs cimport check_launch, check_nodes
+from forebay.races.checker cimport drop_point, host_function, is_checked, point, withdraw
+from forebay.races.engine cimport Use
+from forebay.races.graphs cimport check_launch, check_nodes
 from forebay.sync.ordering cimport wait_for_point
 from forebay.sync.room cimport make_room
 

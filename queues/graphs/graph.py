@@ -35,7 +35,7 @@ from forebay.queues.graphs.work import (
     make_list,
 )
 
-from forebay.queues.races.checker import place
+from forebay.races.checker import place
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -16,9 +16,9 @@ from forebay.queues.launch.arguments cimport (
     HAS_ARRAYS, HAS_BYTES, RAN_PYTHON, argument_error, check_elements, release_views
 )
 from forebay.queues.launch.by_value cimport apply_uploads, end_uploads, make_room
-from forebay.queues.races.checker cimport command, is_checked, on_host, withdraw
-from forebay.queues.races.engine cimport Use
-from forebay.queues.races.uses cimport add_by_value, add_launch
+from forebay.races.checker cimport command, is_checked, on_host, withdraw
+from forebay.races.engine cimport Use
+from forebay.races.uses cimport add_by_value, add_launch
 from forebay.sync.ordering cimport Order, begin_command, gather_ahead, gathers_nothing, waits_of
 from forebay.sync.points cimport drop_pending, waits_of_pending
 

@@ -63,4 +63,5 @@ cdef void expose(Allocation allocation) noexcept
 cdef OwnedMemory hold_memory(Allocation allocation, object what=*)
 cdef HostView new_host_view(Allocation allocation)
 cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceState* state)
+cdef uint64_t pinned_begin(const void* address)  # of the pinned memory in which this lies
 cdef PackedPointer pointer_to(OwnedMemory memory)  # an argument

@@ -213,6 +213,10 @@ cdef class PinnedMemory:
             _pinned.erase(self.address)
 
 
+cdef uint64_t pinned_begin(const void* address):
+    return dereference(predecrement(_pinned.upper_bound(<uint64_t> <uintptr_t> address))).first
+
+
 cdef OwnedMemory pinned_memory_of(const void* address, size_t nbytes, DeviceState* state):
     """Return the pinned memory of the device in which these bytes lie, whatever shows them; else None."""
     cdef uint64_t first = <uint64_t> <uintptr_t> address

@@ -18,8 +18,8 @@ from forebay.lifetimes.retired cimport retire_memory
 from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, hold_memory, new_host_view
 from forebay.queues.memory.sharing.dlpack cimport new_capsule
 from forebay.queues.memory.waits cimport wait_for_uses
-from forebay.queues.races.checker cimport named, on_host, use_of
-from forebay.queues.races.engine cimport DOUBTFUL, Use
+from forebay.races.checker cimport named, on_host, use_of
+from forebay.races.engine cimport DOUBTFUL, Use
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
 from forebay.core.kinds import AnyBuffer, AnyQueue, be

@@ -25,11 +25,11 @@ from forebay.core.uses cimport Uses, note_use
 from forebay.events.event cimport Event, new_event, reach, set_marker
 from forebay.lifetimes.collection cimport collect_device, collect_queue
 from forebay.lifetimes.retired cimport retire_after
-from forebay.queues.memory.allocation cimport OwnedMemory, hold_memory, pinned_memory_of
+from forebay.queues.memory.allocation cimport OwnedMemory, hold_memory, pinned_begin, pinned_memory_of
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.races.checker cimport command, is_checked, named, on_host, point, use_of, withdraw
-from forebay.queues.races.engine cimport WRITES, Use
-from forebay.queues.races.uses cimport add_buffer, add_host
+from forebay.races.checker cimport command, is_checked, named, on_host, point, use_of, withdraw
+from forebay.races.engine cimport WRITES, Use
+from forebay.races.uses cimport add_buffer, add_host
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, count_command, end_order, is_ready_to_launch, waits_of
 )
@@ -102,7 +102,8 @@ cdef int add_host_end(
             add_host(host, <uint64_t> <uintptr_t> view.buf, view.len, writes, "copy", at_once)
         elif view.len:
             uses.push_back(use_of(
-                pinned.uses, <uint64_t> <uintptr_t> view.buf, view.len, WRITES if writes else 0,
+                pinned.uses, <uint64_t> <uintptr_t> view.buf - pinned_begin(view.buf), view.len,
+                WRITES if writes else 0,
                 named("copy", "to" if writes else "from")))
     finally:
         PyBuffer_Release(&view)

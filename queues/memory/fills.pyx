@@ -8,9 +8,9 @@ from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, note_use
 from forebay.queues.memory.allocation cimport hold_memory
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.races.checker cimport command, is_checked, withdraw
-from forebay.queues.races.engine cimport Use
-from forebay.queues.races.uses cimport add_buffer
+from forebay.races.checker cimport command, is_checked, withdraw
+from forebay.races.engine cimport Use
+from forebay.races.uses cimport add_buffer
 from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 
 import numpy as np

@@ -18,7 +18,7 @@ from forebay.core.state cimport (
 from forebay.core.uses cimport Point, Uses, points_of, release_points, writers_of
 from forebay.events.event cimport reach
 from forebay.queues.memory.allocation cimport Allocation
-from forebay.queues.races.checker cimport come_after_uses, is_checked, waited_for_uses
+from forebay.races.checker cimport come_after_uses, is_checked, waited_for_uses
 from forebay.sync.ordering cimport wait_for_point
 from forebay.sync.points cimport take_point
 

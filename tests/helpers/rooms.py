@@ -13,9 +13,9 @@ FLOORS = {
     "sync": 2,
     "lifetimes": 3,
     "events": 4,
-    "queues.races": 2,  # of queues, because what is judged there are these; events and memory tell it what they do
-    "queues.races.uses": 5,
-    "queues.races.graphs": 8,
+    "races": 2,  # of queues, because what is judged there are these; events and memory tell it what they do
+    "races.uses": 5,
+    "races.graphs": 8,
     "queues.kernels": 5,
     "queues.memory": 5,
     "queues.capture_rules": 5,
@@ -43,7 +43,7 @@ FLOORS = {
     "hip": 12,
     "__main__": 13,
 }
-FOLDERS = ("core", "spirv", "sync", "lifetimes", "events", "queues", "src/forebay")
+FOLDERS = ("core", "spirv", "sync", "lifetimes", "events", "races", "queues", "src/forebay")
 CIMPORT = re.compile(r"^[ \t]*from (forebay[\w.]*) c?import (\([^)]*\)|[^\n#]*)|^[ \t]*c?import (forebay[\w.]*)", re.M)
 
 

@@ -23,11 +23,11 @@ from libcpp.vector cimport vector
 from forebay.core.process cimport on_host_thread
 from forebay.core.state cimport DeviceState, QueueState, check_queues
 from forebay.core.uses cimport Uses, release_uses, retain_uses
-from forebay.queues.races.engine cimport Conflict, Engine, Memory, Moment, Past, Queue, Use, is_certain
+from forebay.races.engine cimport Conflict, Engine, Memory, Moment, Past, Queue, Use, is_certain
 
 from forebay.core.errors import RaceError
-from forebay.queues.races import reports
-from forebay.queues.races.reports import Told
+from forebay.races import reports
+from forebay.races.reports import Told
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,8 @@ from forebay.core.uses cimport Uses, new_uses, release_uses
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.allocation cimport HostView
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.races.checker cimport named, use_of, what_of
-from forebay.queues.races.engine cimport DECLARED, DOUBTFUL, NOT_CONST, WRITES, Use
+from forebay.races.checker cimport named, use_of, what_of
+from forebay.races.engine cimport DECLARED, DOUBTFUL, NOT_CONST, WRITES, Use
 
 if TYPE_CHECKING:
     from forebay.queues.memory.strided import StridedView
@@ -62,17 +62,6 @@ cdef inline uint64_t items_of(const Geometry* geometry) noexcept nogil:
     return items
 
 
-cdef bint is_extent(int64_t value, uint64_t elements, const Geometry* geometry) noexcept nogil:
-    """Return whether an integer says how much there is, rather than where."""
-    cdef int i
-    if value == <int64_t> elements or value == <int64_t> items_of(geometry):
-        return True
-    for i in range(geometry.dimensions):
-        if value == <int64_t> (<uint64_t> geometry.groups[i] * geometry.block[i]):
-            return True
-    return False
-
-
 cdef uint64_t choice_of(
     Kernel kernel, const char* packed, const Geometry* geometry, uint64_t elements
 ) noexcept nogil:
@@ -91,7 +80,7 @@ cdef uint64_t choice_of(
             continue
         if is_integer(parameter.code):
             value = integer_at(parameter.code, packed + parameter.offset)
-            if not is_extent(value, elements, geometry):
+            if value != <int64_t> elements:  # which says how much there is, rather than where
                 chooses = True
                 found = mix(found, <uint64_t> value)
         elif parameter.code == c"V":
@@ -188,6 +177,7 @@ cdef class HostMemory:
 
     cdef Uses* uses  # owned
     cdef object owner  # a weak reference
+    cdef uint64_t begin  # the address that offsets are counted from
 
     def __dealloc__(self):
         if self.uses != NULL:
@@ -243,9 +233,10 @@ cdef int add_host(object host, uint64_t address, uint64_t nbytes, bint writes, s
         memory = HostMemory.__new__(HostMemory)
         memory.uses = new_uses()
         memory.owner = reference
+        memory.begin = owner.ctypes.data if isinstance(owner, np.ndarray) else 0
         host_memory[id(owner)] = memory
     uses.push_back(use_of(
-        memory.uses, address, nbytes, WRITES if writes else 0, named(kind, "to" if writes else "from")))
+        memory.uses, address - memory.begin if address >= memory.begin else address, nbytes, WRITES if writes else 0, named(kind, "to" if writes else "from")))
     return 0
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple
+
+from forebay.core.kinds import AnyQueue
 
 log: logging.Logger = logging.getLogger("forebay.races")
 
@@ -136,6 +138,7 @@ _lock = threading.Lock()
 _found: dict[int, list[Race]] = {}  # by context, in the order of finding
 _known: dict[tuple[Any, ...], Race] = {}  # by context, lines and certainty
 MOST = 10_000  # races that are kept
+MOST_FRAMES, MOST_ITEMS = 64, 64  # that are searched for names
 
 
 def tell(told: Told) -> Race:
@@ -184,19 +187,19 @@ def place_of(line: Line) -> str:
 
 def made_of(told: Told) -> Race:
     """Put what was found into words."""
-    names = Names()
+    names = Names(told.first_queue, told.second_queue)
     host = told.second_queue is None
     inside = told.missing is not None
-    first_name = names.of(told.first_queue, told.first_queue_id)
-    second_name = "" if host else names.of(told.second_queue, 0)
-    first_on = "a graph" if inside else f"{first_name} (queue {told.first_queue_id})"
-    second_on = "a graph" if inside else "the host" if host else f"{second_name} (queue {told.second_queue.id})"
+    first_name = names.of(told.first_queue, f"queue_{told.first_queue_id}")
+    second_name = "" if host else names.of(told.second_queue, f"queue_{told.second_queue.id}")
+    first_on = "a graph" if inside else named_queue(first_name, told.first_queue_id)
+    second_on = "a graph" if inside else "the host" if host else named_queue(second_name, told.second_queue.id)
     first = access_of(told.first_what, told.first_flags, told.first_line, first_on)
     second = access_of(told.second_what, told.second_flags, told.second_line, second_on)
     if told.missing is not None:
         missing, where = told.missing
     else:
-        where = f"before {place_of(told.second_line)}"
+        where = f"before {place_of(names.line)}"
         if host:
             missing = names.finish(first_name)
         elif told.first_queue is None or told.first_queue.closed:
@@ -220,8 +223,13 @@ def made_of(told: Told) -> Race:
         missing,
         where,
         early,
-        tuple(reasons(told)),
+        tuple(dict.fromkeys(reasons(told))),
     )
+
+
+def named_queue(name: str, number: int) -> str:
+    """Return what the program calls a queue, with its id."""
+    return name if name == f"queue_{number}" else f"{name} (queue {number})"
 
 
 def access_of(what: Any, flags: int, line: Line, queue: str) -> Access:
@@ -254,44 +262,53 @@ def reasons(told: Told) -> Iterator[str]:
 
 
 class Names:
-    """How the program calls its queues, on the line that is running now."""
+    """How the program calls things, in the innermost of its functions that has names for all of them.
 
-    def __init__(self) -> None:
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "forebay":
-            frame = frame.f_back
+    Attributes
+    ----------
+    line : Line
+        Where that function is now.
+    hip : str
+        How it calls `forebay.hip`, if its streams are HIP's; else empty.
+    """
+
+    def __init__(self, *things: Any) -> None:
+        self.hip: str = ""
+        self.line: Line = ("", 0, "")
+        frames = list(frames_of_program())[:MOST_FRAMES]
+        for frame in frames or [None]:
+            self._enter(frame)
+            if all(self._named(thing) for thing in things if thing is not None):
+                return
+        self._enter(frames[0] if frames else None)
+
+    def _enter(self, frame: FrameType | None) -> None:
+        self.hip = ""
         self.scopes: list[dict[str, Any]] = [] if frame is None else [frame.f_locals, frame.f_globals]
-        self.hip = ""  # how the program calls forebay.hip, if its streams are HIP's
+        if frame is not None:
+            self.line = (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
-    def of(self, queue: Any, number: int) -> str:
-        """Return an expression for a queue."""
-        if queue is None:
-            return f"queue_{number}"
-        return (
-            self._find(lambda value: self._is_queue(value, queue))
-            or self._of_device(queue)
-            or f"queue_{queue.id}"
-        )
+    def _named(self, thing: Any) -> str:
+        """Return an expression for a queue or another object; empty when there is none."""
+        if not isinstance(thing, AnyQueue):
+            return self._find(lambda value: value is thing)
+        return self._find(lambda value: self._is_queue(value, thing)) or self._of_device(thing)
 
-    def of_thing(self, thing: Any, otherwise: str) -> str:
-        """Return an expression for any object."""
-        return self._find(lambda value: value is thing) or otherwise
-
-    def of_graph(self, graph: Any) -> str:
-        """Return an expression for a graph."""
-        return self.of_thing(graph, "graph")
+    def of(self, thing: Any, otherwise: str) -> str:
+        """Return an expression for a queue or another object."""
+        return (self._named(thing) if thing is not None else "") or otherwise
 
     def _is_queue(self, value: Any, queue: Any) -> bool:
-        if type(value) is type(queue):
+        if isinstance(value, AnyQueue):
             return bool(value == queue)
-        if type(value).__module__.startswith("forebay.hip") and getattr(value, "queue", None) is not None:
+        if str(type(value).__module__).startswith("forebay.hip") and getattr(value, "queue", None) is not None:
             if value.queue == queue:
                 self._note_hip()
                 return True
         return False
 
     def _note_hip(self) -> None:
-        self.hip = self.hip or self._find(lambda value: isinstance(value, ModuleType) and value.__name__ == "forebay.hip") or "hip"
+        self.hip = self.hip or self._find(is_hip) or "hip"
 
     def _of_device(self, queue: Any) -> str:
         if not queue.is_null:
@@ -299,24 +316,24 @@ class Names:
         device = self._find(lambda value: value is queue.device)
         if device:
             return f"{device}.null_queue"
-        if self._find(lambda value: isinstance(value, ModuleType) and value.__name__ == "forebay.hip"):
+        if self._find(is_hip):
             self._note_hip()
             return "None"
         return ""
 
-    def _find(self, fits: Any) -> str:
+    def _find(self, fits: Callable[[Any], bool]) -> str:
         for scope in self.scopes:
             for name, value in list(scope.items()):
                 if fits(value):
                     return name
             for name, value in list(scope.items()):
                 if isinstance(value, (list, tuple)):
-                    for i, each in enumerate(value[:64]):
+                    for i, each in enumerate(value[:MOST_ITEMS]):
                         if fits(each):
                             return f"{name}[{i}]"
                 elif isinstance(value, dict) and not name.startswith("__"):
-                    for key, each in list(value.items())[:64]:
-                        if fits(each):
+                    for key, each in list(value.items())[:MOST_ITEMS]:
+                        if isinstance(key, (str, int)) and fits(each):
                             return f"{name}[{key!r}]"
                 elif name == "self":
                     for key, each in list(getattr(value, "__dict__", {}).items()):
@@ -340,6 +357,18 @@ class Names:
 
     def finish_device(self, device: Any) -> str:
         """Return the line that has the host wait for everything."""
-        if self.hip:
-            return f"{self.hip}.hipDeviceSynchronize()"
-        return f"{self._find(lambda value: value is device) or 'device'}.finish()"
+        return f"{self.hip}.hipDeviceSynchronize()" if self.hip else f"{self.of(device, 'device')}.finish()"
+
+
+def is_hip(value: Any) -> bool:
+    """Whether it is the module `forebay.hip`."""
+    return isinstance(value, ModuleType) and value.__name__ == "forebay.hip"
+
+
+def frames_of_program() -> Iterator[FrameType]:
+    """Yield the frames of this thread that are not forebay's own, the innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] != "forebay":
+            yield frame
+        frame = frame.f_back

@@ -5,7 +5,7 @@ from libcpp.vector cimport vector
 
 from forebay.core.state cimport BY_CHECK, DeviceState, QueueState
 from forebay.core.uses cimport Uses
-from forebay.queues.races.engine cimport Moment, Use
+from forebay.races.engine cimport Moment, Use
 
 
 cdef inline bint is_checked(const QueueState* queue) noexcept nogil:

@@ -1,7 +1,7 @@
 """What graphs read and write."""
 
 from forebay.core.state cimport QueueState
-from forebay.queues.races.engine cimport Use
+from forebay.races.engine cimport Use
 
 from libcpp.vector cimport vector
 

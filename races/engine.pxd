@@ -6,7 +6,7 @@ from libcpp.unordered_map cimport unordered_map
 from libcpp.utility cimport pair
 from libcpp.vector cimport vector
 
-cdef extern from "queues/races/engine.hpp" namespace "races" nogil:
+cdef extern from "races/engine.hpp" namespace "races" nogil:
     cdef enum:
         WRITES  # the use may write
         NOT_CONST  # which is known of nothing but a pointer that is not const

@@ -10,13 +10,13 @@ from forebay.core.state cimport QueueState
 from forebay.queues.graphs.work cimport CopyWork, FillWork, KernelWork, ListWork, MemoryWork, PyTupleObject, Work
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
-from forebay.queues.races.checker cimport (
+from forebay.races.checker cimport (
     begin_life, command, line_of_program, made, named, tell_of_nodes, use_of, wait_for_point, what_of_node
 )
-from forebay.queues.races.engine cimport APART, WRITES, Use, overlap
-from forebay.queues.races.uses cimport add_buffer, add_host, add_launch
+from forebay.races.engine cimport APART, WRITES, Use, overlap
+from forebay.races.uses cimport add_buffer, add_host, add_launch
 
-from forebay.queues.races.reports import Names
+from forebay.races.reports import Names
 
 if TYPE_CHECKING:
     from forebay.queues.graphs.graph import Node
@@ -109,13 +109,15 @@ cdef int check_nodes(object device, tuple works, tuple nodes, list dependencies)
 
 def missing_edge(first: Node, second: Node) -> tuple[str, str]:
     """Return the line of Python that orders two nodes, and where it belongs."""
-    names = Names()
     earlier, later = first._captured_on(), second._captured_on()
     if earlier is not None and later is not None:
-        return names.wait(names.of(later, 0), names.of(earlier, 0)), f"in the capture, before {second._place}"
+        names = Names(earlier, later)
+        line = names.wait(names.of(later, f"queue_{later.id}"), names.of(earlier, f"queue_{earlier.id}"))
+        return line, f"in the capture, before {second._place}"
+    names = Names(first.graph, first, second)
     return (
-        f"{names.of_graph(first.graph)}.add_dependency({names.of_thing(first, 'first')}, "
-        f"{names.of_thing(second, 'second')})", "before the graph is launched")
+        f"{names.of(first.graph, 'graph')}.add_dependency({names.of(first, 'first')}, {names.of(second, 'second')})",
+        "before the graph is launched")
 
 
 cdef int check_launch(

@@ -7,7 +7,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Geometry
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.queues.races.engine cimport Use
+from forebay.races.engine cimport Use
 
 
 # Adds the uses of a launch. `packed` are its arguments as `pack_arguments` lays them out.

@@ -7,7 +7,7 @@ import os
 import sys
 
 from forebay.core.errors import ArgumentTypeError, InvalidArgumentError
-from forebay.queues.races import reports
+from forebay.races import reports
 
 VARIABLE = "FOREBAY_CHECK"
 SUMMARY = "FOREBAY_CHECK_SUMMARY"  # a file for `forebay check`, to which each process adds its numbers
