@@ -36,6 +36,7 @@ cdef void drop_point(void** kept) noexcept
 cdef int wait_for_point(object queue, QueueState* state, const void* kept) except -1
 cdef int come_after_queue(object queue, QueueState* state, object producer, QueueState* producer_state) except -1
 cdef void reached(const void* kept) noexcept  # the host knows it
+cdef int other_command(object queue, QueueState* state) except -1  # which uses no memory
 cdef int finished(object queue, QueueState* state) except -1
 cdef int known_done(object queue, QueueState* state) except -1  # of this queue alone
 cdef int finished_device(DeviceState* device) except -1

@@ -361,6 +361,11 @@ cdef void reached(const void* kept) noexcept:
         engine.wait_on_host((<const Moment*> kept)[0])
 
 
+cdef int other_command(object queue, QueueState* state) except -1:
+    cdef Queue* own = NULL
+    return begin_order(queue, state, &own)
+
+
 cdef int finished(object queue, QueueState* state) except -1:
     engine.finish(dereference(queue_of(queue, state)))
     return 0
@@ -383,7 +388,7 @@ cdef void waited_for_uses(Uses* uses, bint writers_only) noexcept:
 
 cdef int come_after_uses(object queue, QueueState* state, Uses* uses, bint writers_only) except -1:
     cdef Queue* own = queue_of(queue, state)
-    own.past = engine.joined(own.past, engine.past_of(uses, writers_only))
+    engine.come_after(dereference(own), engine.joined(own.past, engine.past_of(uses, writers_only)))
     return 0
 
 

@@ -133,8 +133,14 @@ class Engine {
 
     // -- order
 
+    bool covers(const Past& past, const Past& other) const {
+        return std::all_of(other->begin(), other->end(), [&](const auto& entry) {
+            return entry.second <= epoch_in(past, entry.first) || entry.second <= waited_for(entry.first);
+        });
+    }
+
     Past joined(const Past& past, const Past& other) const {
-        if (!other || other == past) return past;
+        if (!other || other == past || covers(past, other)) return past;
         auto made = std::make_shared<Entries>();
         size_t i = 0, j = 0, ours = past ? past->size() : 0;
         while (i < ours || j < other->size()) {
@@ -148,7 +154,8 @@ class Engine {
     }
 
     Past joined(const Past& past, const Moment& moment) const {
-        if (!moment.queue || moment.epoch <= epoch_in(past, moment.queue)) return past;  // and so its past is there
+        // What comes after an epoch comes after its past, too.
+        if (moment.epoch <= epoch_in(past, moment.queue) || moment.epoch <= waited_for(moment.queue)) return past;
         auto own = std::make_shared<Entries>(1, std::make_pair(moment.queue, moment.epoch));
         return joined(joined(past, moment.past), own);
     }
@@ -158,9 +165,17 @@ class Engine {
         return Moment{queue.past, queue.id, queue.epoch, line};
     }
 
+    // Whoever comes after an epoch comes after all of its past, so a queue with more of a past has a new epoch.
+    void come_after(Queue& queue, Past past) {
+        if (past == queue.past) return;
+        queue.past = std::move(past);
+        if (queue.observed) queue.epoch++;
+        queue.observed = false;
+    }
+
     void come_after(Queue& queue, const Moment& moment) {
         if (!moment.queue || moment.queue == queue.id) return;
-        queue.past = joined(queue.past, moment);
+        come_after(queue, joined(queue.past, moment));
         list(queue);
         for (auto& point : queue.points)
             if (point.queue == moment.queue) {
@@ -179,16 +194,16 @@ class Engine {
     // What every command does first, records and waits among them: the rules of the null queue.
     void begin(Queue& queue) {
         Context& context = contexts[queue.context];
-        if (running) queue.past = joined(queue.past, *running);
+        if (running) come_after(queue, joined(queue.past, *running));
         if (queue.null) {
             for (Queue* other : context.listed) {
-                queue.past = joined(queue.past, moment_of(*other));
+                come_after(queue, joined(queue.past, moment_of(*other)));
                 other->listed = false;
             }
             context.listed.clear();
         } else if (queue.blocking) {
             if (context.null && context.null->commands != queue.null_seen) {
-                queue.past = joined(queue.past, moment_of(*context.null));
+                come_after(queue, joined(queue.past, moment_of(*context.null)));
                 queue.null_seen = context.null->commands;
             }
             list(queue);

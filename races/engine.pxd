@@ -95,6 +95,7 @@ cdef extern from "races/engine.hpp" namespace "races" nogil:
         Past joined(const Past& past, const Moment& moment)
         Moment moment_of(Queue& queue, uint32_t line)
         void come_after(Queue& queue, const Moment& moment)
+        void come_after(Queue& queue, Past past)
         void begin(Queue& queue)
         void wait_on_host(const Moment& moment)
         void wait_on_host(const Past& past)
