@@ -11,7 +11,7 @@ from forebay.core.epochs cimport Epochs, advance_submitted, new_epochs, release_
 from forebay.core.marker cimport Marker, new_marker, poll_marker, release_marker
 from forebay.core.state cimport QueueState
 from forebay.events.event cimport Event, captured_point, new_event, set_captured, set_marker
-from forebay.races.checker cimport come_after_queue, drop_point, is_checked, point, wait_for_point
+from forebay.races.checker cimport come_after_queue, drop_point, is_checked, note_point, wait_for_point
 from forebay.sync.finish cimport mark_ends
 from forebay.sync.ordering cimport record_keeping_gil, wait_keeping_gil
 
@@ -56,14 +56,14 @@ cdef Event record(object queue, QueueState* state, object device, object capture
         queue._raise(status, "record")
     set_marker(event, marker, timing, queue)
     if state.barred != 0 or event.seen != NULL:
-        note_point(queue, state, event)
+        note_record(queue, state, event)
     return event
 
 
-cdef int note_point(object queue, QueueState* state, Event event) except -1:
+cdef int note_record(object queue, QueueState* state, Event event) except -1:
     """Tell the checker of races what an event was recorded for."""
     if is_checked(state):
-        return point(queue, state, &event.seen)
+        return note_point(queue, state, &event.seen)
     drop_point(&event.seen)
     return 0
 
@@ -80,10 +80,9 @@ cdef int wait_for_event(object queue, QueueState* state, object capture, Event e
         capture.wait_outside(queue, repr(event))
     if event.state.driver != state.driver:
         raise InvalidArgumentError("wait: the event belongs to another driver's device")
-    wait_for(queue, state, event.marker)
     if is_checked(state):
         wait_for_point(queue, state, event.seen)
-    return 0
+    return wait_for(queue, state, event.marker)
 
 
 cdef int wait_for_queue(
@@ -102,14 +101,13 @@ cdef int wait_for_queue(
         capture.wait_outside(queue, repr(producer))
     if producer_state.driver != state.driver:
         raise InvalidArgumentError("wait: the queue belongs to another driver's device")
+    if is_checked(state) and is_checked(producer_state):
+        come_after_queue(queue, state, producer, producer_state)
     status = record_keeping_gil(
         producer_state, FOR_DEVICE if producer_state.device == state.device else FOR_HOST, &marker)
     if status != 0:
         producer._raise(status, "wait")
-    wait_and_release(queue, state, marker)
-    if is_checked(state) and is_checked(producer_state):
-        come_after_queue(queue, state, producer, producer_state)
-    return 0
+    return wait_and_release(queue, state, marker)
 
 
 cdef int wait_for_foreign(object queue, QueueState* state, object thing, uint64_t number) except -1:

@@ -65,7 +65,7 @@ from forebay.queues.memory.pinned import remember
 from forebay.queues.memory.shapes import read_dtype, read_shape
 from forebay.queues.memory.strided import Moves
 from forebay.queues.drivers.selection import adopt_device, adopt_queue
-from forebay.races.reports import found as found_races
+from forebay.races.reports import forget as forget_races, found as found_races
 from forebay.races.settings import begin_summary, read_check
 from forebay.queues.steps.step import Step
 from forebay.queues.thread_queues import ThreadQueues
@@ -322,6 +322,10 @@ cdef class Device:
     def _checked(self) -> bool:
         """Whether some Device of its context checks for races."""
         return self.state.checked
+
+    def _forget_races(self) -> None:
+        """Forget which races were told; for tests."""
+        forget_races(<uintptr_t> self.state)
 
     @property
     def races(self) -> tuple[Race, ...]:

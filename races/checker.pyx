@@ -23,14 +23,13 @@ from libcpp.vector cimport vector
 from forebay.core.process cimport on_host_thread
 from forebay.core.state cimport DeviceState, QueueState, check_queues
 from forebay.core.uses cimport Uses, release_uses, retain_uses
-from forebay.races.engine cimport Conflict, Engine, Memory, Moment, Past, Queue, Use, is_certain
+from forebay.races.engine cimport Conflict, Engine, Memory, Moment, Queue, Use, is_certain
 
 from forebay.core.errors import RaceError
 from forebay.races import reports
 from forebay.races.reports import Told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 cdef extern from "Python.h":
@@ -243,6 +242,21 @@ cdef int begin_order(object queue, QueueState* state, Queue** own) except -1:
     return 0
 
 
+cdef bint going_on = False
+
+
+cdef void go_on() noexcept:
+    global going_on
+    going_on = True
+
+
+cdef bint goes_on() noexcept:
+    global going_on
+    went = going_on
+    going_on = False
+    return went
+
+
 cdef void withdraw(vector[Use]& uses) noexcept:
     engine.withdraw(uses)
 
@@ -319,7 +333,7 @@ cdef int made(Uses* uses, uint64_t nbytes) except -1:
 # -- order
 
 
-cdef int point(object queue, QueueState* state, void** kept) except -1:
+cdef int note_point(object queue, QueueState* state, void** kept) except -1:
     cdef uint32_t line = line_of_program()
     cdef Queue* own = NULL
     cdef Moment* moment
@@ -349,7 +363,7 @@ cdef int wait_for_point(object queue, QueueState* state, const void* kept) excep
 
 cdef int come_after_queue(object queue, QueueState* state, object producer, QueueState* producer_state) except -1:
     cdef void* kept = NULL
-    point(producer, producer_state, &kept)
+    note_point(producer, producer_state, &kept)
     try:
         return wait_for_point(queue, state, kept)
     finally:

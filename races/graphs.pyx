@@ -1,18 +1,15 @@
-"""What graphs read and write: their nodes among each other, when a graph is made, and each launch of one as a command."""
+"""What graphs read and write: nodes among each other, when a graph is made, and each launch of one as a command."""
 
 from typing import TYPE_CHECKING
 
-from cpython.object cimport PyObject
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 
 from forebay.core.state cimport QueueState
 from forebay.queues.graphs.work cimport CopyWork, FillWork, KernelWork, ListWork, MemoryWork, PyTupleObject, Work
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
-from forebay.races.checker cimport (
-    begin_life, command, line_of_program, made, named, tell_of_nodes, use_of, wait_for_point, what_of_node
-)
+from forebay.races.checker cimport begin_life, command, tell_of_nodes, wait_for_point, what_of_node
 from forebay.races.engine cimport APART, WRITES, Use, overlap
 from forebay.races.uses cimport add_buffer, add_host, add_launch
 
@@ -72,7 +69,7 @@ cdef int check_nodes(object device, tuple works, tuple nodes, list dependencies)
     """Tell the races between nodes that do not depend on each other. `dependencies` are places in `nodes`."""
     cdef vector[Use] uses
     cdef vector[size_t] owners
-    cdef size_t i, j, place
+    cdef size_t i, j
     cdef Queue null_queue
     before = []
     chain = True

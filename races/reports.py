@@ -301,10 +301,10 @@ class Names:
     def _is_queue(self, value: Any, queue: Any) -> bool:
         if isinstance(value, AnyQueue):
             return bool(value == queue)
-        if str(type(value).__module__).startswith("forebay.hip") and getattr(value, "queue", None) is not None:
-            if value.queue == queue:
-                self._note_hip()
-                return True
+        is_stream = str(type(value).__module__).startswith("forebay.hip")
+        if is_stream and getattr(value, "queue", None) is not None and value.queue == queue:
+            self._note_hip()
+            return True
         return False
 
     def _note_hip(self) -> None:

@@ -235,8 +235,9 @@ cdef int add_host(object host, uint64_t address, uint64_t nbytes, bint writes, s
         memory.owner = reference
         memory.begin = owner.ctypes.data if isinstance(owner, np.ndarray) else 0
         host_memory[id(owner)] = memory
+    begin = address - memory.begin if address >= memory.begin else address
     uses.push_back(use_of(
-        memory.uses, address - memory.begin if address >= memory.begin else address, nbytes, WRITES if writes else 0, named(kind, "to" if writes else "from")))
+        memory.uses, begin, nbytes, WRITES if writes else 0, named(kind, "to" if writes else "from")))
     return 0
 
 
@@ -320,9 +321,9 @@ cdef bint take_announced(vector[Use]& uses) except -1:
     if rows is None:
         return False
     for memory, low, end, pitch, width, writes, doubtful in rows:
+        flags = (WRITES if writes else 0) | (DOUBTFUL if doubtful else 0)
         use = use_of(
-            (<Buffer> memory).allocation.uses, low, end - low, (WRITES if writes else 0) | (DOUBTFUL if doubtful else 0),
-            named("copy", "to" if writes else "from"))
+            (<Buffer> memory).allocation.uses, low, end - low, flags, named("copy", "to" if writes else "from"))
         use.pitch = pitch
         use.width = width
         uses.push_back(use)

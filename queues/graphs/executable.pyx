@@ -25,7 +25,7 @@ from forebay.queues.host_functions cimport Call, new_call, settle_call
 from forebay.queues.launch.scratch cimport check_guards, fill_guards
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
-from forebay.races.checker cimport drop_point, host_function, is_checked, point, withdraw
+from forebay.races.checker cimport drop_point, host_function, is_checked, note_point, withdraw
 from forebay.races.engine cimport Use
 from forebay.races.graphs cimport check_launch, check_nodes
 from forebay.sync.ordering cimport wait_for_point
@@ -288,7 +288,7 @@ cdef class ExecutableGraph:
         except BaseException:
             withdraw(uses)
             raise
-        return point(on, on.state, &self.seen)
+        return note_point(on, on.state, &self.seen)
 
     cdef int launch_now(self, Queue on) except -1:
         cdef Replay replay

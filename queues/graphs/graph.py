@@ -34,7 +34,6 @@ from forebay.queues.graphs.work import (
     make_kernel,
     make_list,
 )
-
 from forebay.races.checker import place
 
 if TYPE_CHECKING:

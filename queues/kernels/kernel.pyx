@@ -294,12 +294,14 @@ cdef class Kernel:
         bounds = (None, None)
         if part is not None:
             if not isinstance(part, slice) or part.step not in (None, 1):
-                raise ArgumentTypeError(f"kernel {self.name!r}: a part is a slice of elements without a step, not {part!r}")
+                raise ArgumentTypeError(
+                    f"kernel {self.name!r}: a part is a slice of elements without a step, not {part!r}")
             bounds = tuple([None if bound is None else read_size(bound) for bound in (part.start, part.stop)])
             for bound in bounds:
                 for leaf in () if bound is None else bound.leaves():
                     if not isinstance(leaf, Argument):
-                        raise InvalidArgumentError(f"kernel {self.name!r}: a part is known by arguments, not by {leaf!r}")
+                        raise InvalidArgumentError(
+                            f"kernel {self.name!r}: a part is known by arguments, not by {leaf!r}")
                     self._check_leaf(name, leaf)
         self.parts = {**(self.parts or {}), index: (writes, *bounds)}
 

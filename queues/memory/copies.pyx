@@ -27,7 +27,7 @@ from forebay.lifetimes.collection cimport collect_device, collect_queue
 from forebay.lifetimes.retired cimport retire_after
 from forebay.queues.memory.allocation cimport OwnedMemory, hold_memory, pinned_begin, pinned_memory_of
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.races.checker cimport command, is_checked, named, on_host, point, use_of, withdraw
+from forebay.races.checker cimport command, go_on, goes_on, is_checked, named, note_point, on_host, use_of, withdraw
 from forebay.races.engine cimport WRITES, Use
 from forebay.races.uses cimport add_buffer, add_host
 from forebay.sync.ordering cimport (
@@ -58,9 +58,22 @@ cdef struct End:
 
 cdef int copy(object queue, QueueState* state, object dst, object src) except -1:
     """Implement `Queue.copy`."""
-    if is_checked(state):
+    if is_checked(state) and not goes_on():
         return copy_checked(queue, state, dst, src)
-    return copy_now(queue, state, dst, src)
+    if type(dst) is strided_view or type(src) is strided_view:
+        queue._check_open()
+        copy_strided(queue, dst, src)
+    elif isinstance(dst, Buffer):
+        if isinstance(src, Buffer):
+            copy_buffers(queue, state, dst, src)
+        else:
+            upload(queue, state, dst, src)
+    elif isinstance(src, Buffer):
+        download(queue, state, dst, src)
+    else:
+        raise ArgumentTypeError(
+            f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
+    return 0
 
 
 cdef int copy_checked(object queue, QueueState* state, object dst, object src) except -1:
@@ -80,7 +93,8 @@ cdef int copy_checked(object queue, QueueState* state, object dst, object src) e
     if type(dst) is not strided_view and type(src) is not strided_view and not uses.empty():
         command(queue, state, uses)
     try:
-        return copy_now(queue, state, dst, src)
+        go_on()
+        return copy(queue, state, dst, src)
     except BaseException:
         withdraw(uses)
         raise
@@ -107,23 +121,6 @@ cdef int add_host_end(
                 named("copy", "to" if writes else "from")))
     finally:
         PyBuffer_Release(&view)
-    return 0
-
-
-cdef int copy_now(object queue, QueueState* state, object dst, object src) except -1:
-    if type(dst) is strided_view or type(src) is strided_view:
-        queue._check_open()
-        copy_strided(queue, dst, src)
-    elif isinstance(dst, Buffer):
-        if isinstance(src, Buffer):
-            copy_buffers(queue, state, dst, src)
-        else:
-            upload(queue, state, dst, src)
-    elif isinstance(src, Buffer):
-        download(queue, state, dst, src)
-    else:
-        raise ArgumentTypeError(
-            f"copy(dst, src) needs at least one Buffer, not {type(dst).__name__} and {type(src).__name__}")
     return 0
 
 
@@ -211,7 +208,7 @@ cdef object copy_to_staging(object queue, QueueState* state, object staged, Buff
     if marker != NULL:
         set_marker(event, marker, False, queue)
         if is_checked(state):
-            point(queue, state, &(<Event> event).seen)
+            note_point(queue, state, &(<Event> event).seen)
     return event
 
 

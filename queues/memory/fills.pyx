@@ -8,7 +8,7 @@ from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, note_use
 from forebay.queues.memory.allocation cimport hold_memory
 from forebay.queues.memory.buffer cimport Buffer
-from forebay.races.checker cimport command, is_checked, withdraw
+from forebay.races.checker cimport command, go_on, goes_on, is_checked, withdraw
 from forebay.races.engine cimport Use
 from forebay.races.uses cimport add_buffer
 from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
@@ -34,29 +34,11 @@ cdef int fill(object queue, QueueState* state, object buf, object value) except 
 
 
 cdef int fill_bytes(object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size) except -1:
-    if is_checked(state):
-        return fill_checked(queue, state, buffer, first, size)
-    return fill_now(queue, state, buffer, first, size)
-
-
-cdef int fill_checked(
-    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
-) except -1:
-    """Fill on a queue that is checked for races."""
-    cdef vector[Use] uses
-    add_buffer(buffer, True, "fill", uses)
-    command(queue, state, uses)
-    try:
-        return fill_now(queue, state, buffer, first, size)
-    except BaseException:
-        withdraw(uses)
-        raise
-
-
-cdef int fill_now(object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size) except -1:
     cdef Order order
     cdef Status status
     cdef Uses* uses = buffer.allocation.uses
+    if is_checked(state) and not goes_on():
+        return fill_checked(queue, state, buffer, first, size)
     if buffer.nbytes == 0:
         return 0
     held = hold_memory(buffer.allocation, "buf")  # the value may have closed it, and another thread may
@@ -74,6 +56,21 @@ cdef int fill_now(object queue, QueueState* state, Buffer buffer, const unsigned
     if status != 0:
         queue._raise(status, "fill")
     return 0
+
+
+cdef int fill_checked(
+    object queue, QueueState* state, Buffer buffer, const unsigned char* first, size_t size
+) except -1:
+    """Fill on a queue that is checked for races."""
+    cdef vector[Use] uses
+    add_buffer(buffer, True, "fill", uses)
+    command(queue, state, uses)
+    try:
+        go_on()
+        return fill_bytes(queue, state, buffer, first, size)
+    except BaseException:
+        withdraw(uses)
+        raise
 
 
 cdef bytes fill_pattern(Buffer buf, object value):

@@ -124,7 +124,7 @@ def test_what_reads_and_writes_refuse(device, kernels):
 
 
 def test_host_memory_that_a_download_still_writes(device, queues, found):
-    a, b, _ = queues
+    a, _, _ = queues
     x, y = device.empty(SIZE), device.empty(SIZE)
     host = np.zeros(SIZE, "f4")
     a.copy(host, x)
