@@ -250,6 +250,7 @@ cdef inline void submit_collected(QueueState* queue) noexcept nogil:
 
 cdef object stats_of(const Statistics& counts, object allocations=*)
 cdef void check_queues(DeviceState* device) noexcept nogil  # those that there are, and all that are made later
+cdef void uncheck_queue(QueueState* queue) noexcept nogil
 cdef void bar_for_capture(QueueState* queue) noexcept nogil
 cdef void unbar_after_capture(QueueState* queue) noexcept nogil
 cdef int captures_under_way() noexcept nogil

@@ -368,6 +368,10 @@ cdef void check_queues(DeviceState* device) noexcept nogil:
         release_queue_state(queues[i])
 
 
+cdef void uncheck_queue(QueueState* queue) noexcept nogil:
+    bar(queue, BY_CHECK, False)
+
+
 cdef void count_blocking_capture(QueueState* queue, int by) noexcept nogil:
     """Bar the null queue while a blocking queue is captured, because it would have to come after that queue."""
     cdef QueueState* null_queue = queue.device.null_queue

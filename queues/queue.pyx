@@ -16,7 +16,7 @@ from forebay.core.epochs cimport completed_epoch, is_empty
 from forebay.core.process cimport is_forked, on_host_thread
 from forebay.core.state cimport (
     BY_CHECK, DeviceState, QueueState, bar_for_capture, captures_under_way, is_closed, new_queue_state,
-    release_queue_state, retain_queue_state, stats_of, steps_under_way, unbar_after_capture
+    release_queue_state, retain_queue_state, stats_of, steps_under_way, unbar_after_capture, uncheck_queue
 )
 from forebay.events.event cimport Event
 from forebay.events.record cimport finish_within, record, wait_for_event, wait_for_foreign, wait_for_queue
@@ -30,7 +30,7 @@ from forebay.queues.memory.copies cimport copy, copy_to_staging
 from forebay.queues.memory.fills cimport fill
 from forebay.queues.memory.pool cimport MemoryPool, free
 from forebay.queues.memory.waits cimport order_after_uses, order_after_writers, wait_for_writers
-from forebay.races.checker cimport finished, is_checked, known_done
+from forebay.races.checker cimport come_after_unseen, finished, is_checked, known_done
 from forebay.sync.finish cimport finish_queue, mark_for_closing, query_queue
 
 from forebay.core.errors import (
@@ -187,6 +187,16 @@ cdef class Queue:
     def checked(self) -> bool:
         """Whether its commands are checked for races: see `Device.races`."""
         return self.state.barred & BY_CHECK != 0
+
+    def _check_no_more(self) -> None:
+        """Tell the checker of races nothing of this queue's commands."""
+        with nogil:
+            uncheck_queue(self.state)
+
+    def _come_after_unseen(self) -> None:
+        """Tell the checker of races that the queue waits for something that it cannot see."""
+        if is_checked(self.state):
+            come_after_unseen(self, self.state)
 
     def _announce_move(self, to: StridedView, source: StridedView) -> None:
         """Say what memory this thread's next launch copies, byte by byte."""

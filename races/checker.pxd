@@ -41,6 +41,7 @@ cdef int wait_for_point(object queue, QueueState* state, const void* kept) excep
 cdef int come_after_queue(object queue, QueueState* state, object producer, QueueState* producer_state) except -1
 cdef void reached(const void* kept) noexcept  # the host knows it
 cdef int other_command(object queue, QueueState* state) except -1  # which uses no memory
+cdef int come_after_unseen(object queue, QueueState* state) except -1
 cdef int finished(object queue, QueueState* state) except -1
 cdef int known_done(object queue, QueueState* state) except -1  # of this queue alone
 cdef int finished_device(DeviceState* device) except -1

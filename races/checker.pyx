@@ -375,6 +375,14 @@ cdef void reached(const void* kept) noexcept:
         engine.wait_on_host((<const Moment*> kept)[0])
 
 
+cdef int come_after_unseen(object queue, QueueState* state) except -1:
+    """A queue waits for a value in memory, which any other queue may write. What it does then is possible only."""
+    cdef Queue* own = NULL
+    begin_order(queue, state, &own)
+    engine.come_after_all(dereference(own))
+    return 0
+
+
 cdef int other_command(object queue, QueueState* state) except -1:
     cdef Queue* own = NULL
     return begin_order(queue, state, &own)

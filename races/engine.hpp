@@ -73,6 +73,7 @@ struct Queue {
     bool null = false, blocking = false;
     bool observed = false;  // somebody comes after its last epoch, and not after what follows
     bool listed = false;
+    bool vague = false;  // what it comes after cannot all be seen
     void* context = nullptr;
     void* thing = nullptr;  // a weak reference to the Queue
     uint64_t null_seen = 0;
@@ -185,6 +186,13 @@ class Engine {
         if (queue.points.size() < MOST_USES) queue.points.push_back(moment);
     }
 
+    void come_after_all(Queue& queue) {
+        for (auto& each : queues)
+            if (each.second.context == queue.context && each.first != queue.id)
+                come_after(queue, moment_of(each.second));
+        queue.vague = true;
+    }
+
     void list(Queue& queue) {
         if (!queue.blocking || queue.null || queue.listed) return;
         queue.listed = true;
@@ -256,8 +264,9 @@ class Engine {
     }
 
     // `queue` is NULL for what the host itself does, at once.
-    void find_conflicts(Queue* queue, const std::vector<Use>& uses, std::vector<Conflict>& found) {
+    void find_conflicts(Queue* queue, std::vector<Use>& uses, std::vector<Conflict>& found) {
         for (auto& use : uses) {
+            if (queue && queue->vague) use.flags |= DOUBTFUL;
             auto place = memories.find(use.memory);
             if (place == memories.end()) continue;
             Memory& memory = place->second;

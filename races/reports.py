@@ -258,7 +258,7 @@ def reasons(told: Told) -> Iterator[str]:
             "kernel.writes(name, part)"
         )
     if (told.first_flags | told.second_flags) & DOUBTFUL:
-        yield "which bytes are used is not known: pointers that a kernel follows, or strides"
+        yield "not all is known: which bytes pointers in memory or strides lead to, or whom a wait for a value is for"
 
 
 class Names:
@@ -313,13 +313,11 @@ class Names:
     def _of_device(self, queue: Any) -> str:
         if not queue.is_null:
             return ""
-        device = self._find(lambda value: value is queue.device)
-        if device:
-            return f"{device}.null_queue"
-        if self._find(is_hip):
+        if self._find(is_hip) and not self._find(lambda value: isinstance(value, AnyQueue)):
             self._note_hip()
             return "None"
-        return ""
+        device = self._find(lambda value: value is queue.device)
+        return f"{device}.null_queue" if device else ""
 
     def _find(self, fits: Callable[[Any], bool]) -> str:
         for scope in self.scopes:

@@ -67,10 +67,11 @@ def test_names_are_those_of_the_function_that_has_both(device, kernels):
     workers = [Worker(), Worker()]
     queues = [worker.queue for worker in workers]
     x = device.empty(SIZE)
-    workers[0].work(x)
-    workers[1].work(x)
+    for worker in workers:
+        worker.work(x)
     assert device.races[0].missing == "queues[1].wait(queues[0])"
     assert device.races[0].where == f"before {__file__}:{sys._getframe().f_lineno - 2}"
+    assert len(queues) == 2
 
 
 def test_an_error_instead_of_the_second_command():
@@ -90,9 +91,9 @@ def test_an_error_instead_of_the_second_command():
         b.copy(host, x)
         with pytest.raises(ps.RaceError):
             b.copy(x, host)
+        pooled = a.alloc(SIZE)
         with pytest.raises(ps.RaceError):
-            x_again = a.alloc(SIZE)
-            b.fill(x_again, 1)
+            b.fill(pooled, 1)
         b.finish()
         assert not EXECUTES or (host == 2).all()
 
