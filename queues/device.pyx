@@ -333,12 +333,15 @@ cdef class Device:
 
         Each is told once for each pair of lines, also by ``logging``, as a warning of "forebay.races".
         """
-        return tuple(race for race in found_races(<uintptr_t> self.state) if race.certain)
+        return tuple(race for race in self._races_found() if race.certain)
 
     @property
     def possible_races(self) -> tuple[Race, ...]:
         """What may be races: `Race.basis` says what is not known. ``logging`` has them as infos of "forebay.races"."""
-        return tuple(race for race in found_races(<uintptr_t> self.state) if not race.certain)
+        return tuple(race for race in self._races_found() if not race.certain)
+
+    def _races_found(self) -> tuple[Race, ...]:
+        return found_races(<uintptr_t> self.state) if self.state.checked else ()
 
     # -- queues
 

@@ -2,7 +2,7 @@
 
 import gc
 import logging
-import subprocess
+import os
 import sys
 import threading
 
@@ -11,6 +11,7 @@ import pytest
 
 import forebay as ps
 from tests.helpers.observer import EXECUTES
+from tests.helpers.processes import python
 
 SIZE = 64
 GRID = SIZE // 16, 16
@@ -244,20 +245,14 @@ raise SystemExit({})
 
 
 def check(*options, insert="", status=0):
-    command = [
-        sys.executable,
-        "-m",
-        "forebay",
-        "check",
-        *options,
-        "--",
-        sys.executable,
-        "-c",
-        APP.format(insert, status),
-    ]
-    return subprocess.run(command, capture_output=True, text=True)
+    return run("check", *options, "--", sys.executable, "-c", APP.format(insert, status))
 
 
+def run(*arguments):
+    return python("-m", "forebay", *arguments, FOREBAY_DEVICE=os.environ.get("FOREBAY_DEVICE"))
+
+
+@pytest.mark.needs("no chosen device")
 def test_forebay_check():
     found = check()
     assert found.returncode == 1
@@ -272,6 +267,5 @@ def test_forebay_check():
 
 
 def test_forebay_check_of_what_makes_no_device():
-    command = [sys.executable, "-m", "forebay", "check", "--", sys.executable, "-c", ""]
-    found = subprocess.run(command, capture_output=True, text=True)
+    found = run("check", "--", sys.executable, "-c", "")
     assert (found.returncode, "nothing was checked" in found.stderr) == (0, True)

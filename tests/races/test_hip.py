@@ -2,10 +2,13 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
+
+from forebay.queues.drivers.selection import select
+from tests.helpers.processes import python
+
+pytestmark = pytest.mark.skipif(select().backend == "cuda", reason="another process has no stand-in")
 
 # Each plants a race, and gets what stands before its second command: nothing, or the line that was told.
 PLANTED = '''
@@ -172,9 +175,7 @@ print(json.dumps([found, [str(race) for race in device.races]]))
 def told(tmp_path_factory):
     script = tmp_path_factory.mktemp("hip") / "planted.py"
     script.write_text(PLANTED)
-    ran = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, env={**os.environ, "FOREBAY_CHECK": "races"}
-    )
+    ran = python(script, FOREBAY_CHECK="races", FOREBAY_DEVICE=os.environ.get("FOREBAY_DEVICE"))
     assert ran.returncode == 0, ran.stderr[-3000:]
     return json.loads(ran.stdout.splitlines()[-1])
 

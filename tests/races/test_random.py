@@ -20,6 +20,13 @@ class RacedError(Exception):
     """A command was submitted that races."""
 
 
+class Told(Program):
+    """Believes what a driver says: null hardware says that what is behind a closed gate is done."""
+
+    def now_done(self, must):
+        self.told |= must
+
+
 class LeavingOut(Player):
     """Leaves out one wait that the rules need, and ends the program with the command that needs it."""
 
@@ -44,7 +51,7 @@ def played(player_class, program_steps):
     """Play on a device that has told nothing yet. Returns certain and possible races, and whether there is one."""
     raced = False
     with ps.Device(private=True, check="races") as device:
-        program = Program(device, device.program(SOURCE))
+        program = Told(device, device.program(SOURCE))
         try:
             player = player_class(program)
             try:
