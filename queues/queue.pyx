@@ -38,7 +38,7 @@ from forebay.core.errors import (
 )
 from forebay.core.kinds import AnyQueue, be
 from forebay.core.process import refuse_on_host_thread
-from forebay.races.uses import announce_move
+from forebay.races.launches import announce_move
 from forebay.queues.capture_rules import captures_that_bar_null, refuse_null, refuse_unsafe
 
 if TYPE_CHECKING:

@@ -20,15 +20,17 @@ from forebay.queues.graphs.changes cimport is_time_for_one_by_one, replay_for, s
 from forebay.queues.graphs.replay cimport Replay, has_room, is_acting, is_one_recording, new_replay
 from forebay.queues.graphs.sizes cimport Sizes, is_still, read_sizes
 from forebay.queues.graphs.submission cimport OUT_OF_DATE, submit_replay
-from forebay.queues.graphs.work cimport KernelWork, MemoryWork, Work
+from forebay.queues.graphs.work cimport KernelWork, MemoryWork, Work, add_nodes
 from forebay.queues.host_functions cimport Call, new_call, settle_call
 from forebay.queues.launch.scratch cimport check_guards, fill_guards
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.queues.queue cimport Queue
-from forebay.races.checker cimport drop_point, host_function, is_checked, note_point, withdraw
+from forebay.races.checker cimport (
+    begin_life, command, drop_point, host_function, is_checked, note_point, wait_for_point, withdraw
+)
 from forebay.races.engine cimport Use
-from forebay.races.graphs cimport check_launch, check_nodes
-from forebay.sync.ordering cimport wait_for_point
+from forebay.races.graphs cimport check_nodes
+from forebay.sync.ordering cimport wait_for_point as order_after_point
 from forebay.sync.room cimport make_room
 
 from forebay.core.errors import (
@@ -120,9 +122,19 @@ cdef class ExecutableGraph:
         made.handing_out = threading.RLock()
         works = tuple([node.work for node in ordered])
         if device._checked:
-            check_nodes(device, works, made.ordered, [dependencies for _, dependencies, _ in made.shape])
+            made.check(works)
         made.replace(works)
         return made
+
+    cdef int check(self, tuple works) except -1:
+        """Tell the races of nodes with each other."""
+        cdef vector[Use] uses
+        cdef vector[size_t] owners
+        cdef Queue null_queue = self.device.null_queue
+        add_nodes(works, self.ordered, uses, owners)
+        return check_nodes(
+            null_queue, null_queue.state, uses, owners, self.ordered,
+            [dependencies for _, dependencies, _ in self.shape])
 
     cdef int replace(self, tuple works) except -1:
         """Replace all works, and prepare them for launches. On an error nothing has changed."""
@@ -282,7 +294,14 @@ cdef class ExecutableGraph:
     cdef int launch_checked(self, Queue on) except -1:
         """Launch on a queue that is checked for races."""
         cdef vector[Use] uses
-        check_launch(on, on.state, self.current(), self.ordered, self.seen, uses)
+        cdef vector[size_t] owners
+        works = self.current()
+        wait_for_point(on, on.state, self.seen)  # the launch before
+        for work in works:
+            if type(work) is MemoryWork and (<Work> work).kind == "alloc":
+                begin_life(on, on.state, (<MemoryWork> work).buffer.allocation.uses)
+        add_nodes(works, self.ordered, uses, owners)
+        command(on, on.state, uses)
         try:
             self.launch_now(on)
         except BaseException:
@@ -352,10 +371,10 @@ cdef class ExecutableGraph:
                 self.lock.lock()
                 status = 0
                 if self.last_queue != queue.state.epochs.queue_id and self.last_queue != 0:
-                    status = wait_for_point(queue.state, self.last_queue, self.last_epoch)
+                    status = order_after_point(queue.state, self.last_queue, self.last_epoch)
                 for i in range(points.size()):
                     if status == 0:
-                        status = wait_for_point(queue.state, points[i].queue, points[i].epoch)
+                        status = order_after_point(queue.state, points[i].queue, points[i].epoch)
                 if status == 0:
                     status = submit_replay(
                         queue.state, replay.submission, &sizes.moment, closings, calls, &called, &begun)

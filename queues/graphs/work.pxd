@@ -7,6 +7,7 @@ from libcpp.vector cimport vector
 from forebay.core.driver cimport Geometry, Memory
 from forebay.queues.kernels.kernel cimport Kernel
 from forebay.queues.memory.buffer cimport Buffer
+from forebay.races.engine cimport Use
 
 
 cdef extern from "Python.h":
@@ -66,3 +67,6 @@ cdef class ListWork(Work):
 
 cdef class EmptyWork(Work):
     pass
+
+
+cdef int add_nodes(tuple works, tuple nodes, vector[Use]& uses, vector[size_t]& owners) except -1

@@ -33,7 +33,7 @@ from forebay.queues.launch.vectorcall cimport PyVectorcall_NARGS, enable_vectorc
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.races.checker cimport command, is_checked, withdraw
 from forebay.races.engine cimport Use
-from forebay.races.uses cimport add_launch
+from forebay.races.launches cimport add_launch
 from forebay.sync.ordering cimport Order, abort_command, begin_command, end_order, is_ready_to_launch, waits_of
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, NotSupportedError

@@ -18,7 +18,7 @@ from forebay.queues.launch.arguments cimport (
 from forebay.queues.launch.by_value cimport apply_uploads, end_uploads, make_room
 from forebay.races.checker cimport command, go_on, goes_on, is_checked, on_host, withdraw
 from forebay.races.engine cimport Use
-from forebay.races.uses cimport add_by_value, add_launch
+from forebay.races.launches cimport add_by_value, add_launch
 from forebay.sync.ordering cimport Order, begin_command, gather_ahead, gathers_nothing, waits_of
 from forebay.sync.points cimport drop_pending, waits_of_pending
 

@@ -19,7 +19,7 @@ from forebay.queues.memory.allocation cimport Allocation, OwnedMemory, expose, h
 from forebay.queues.memory.sharing.dlpack cimport new_capsule
 from forebay.queues.memory.waits cimport wait_for_uses
 from forebay.races.checker cimport named, on_host, use_of
-from forebay.races.engine cimport DOUBTFUL, Use
+from forebay.races.engine cimport DOUBTFUL, WRITES, Use
 
 from forebay.core.errors import ArgumentTypeError, ClosedError, InvalidArgumentError, NotSupportedError, OutOfRangeError
 from forebay.core.kinds import AnyBuffer, AnyQueue, be
@@ -48,6 +48,14 @@ cdef object view_in_place(Buffer buffer):
     except (TypeError, BufferError):
         return None
     return np.ndarray(buffer.shape, buffer.dtype, new_host_view(buffer.allocation), buffer.start)
+
+
+cdef int add_use(Buffer buffer, bint writes, str kind, vector[Use]& uses) except -1:
+    if buffer.nbytes:
+        uses.push_back(use_of(
+            buffer.allocation.uses, buffer.start, buffer.nbytes, WRITES if writes else 0,
+            named(kind, "to" if writes else "from")))
+    return 0
 
 
 cdef int check_view(Buffer buffer) except -1:

@@ -25,11 +25,12 @@ from forebay.core.uses cimport Uses, note_use
 from forebay.events.event cimport Event, new_event, reach, set_marker
 from forebay.lifetimes.collection cimport collect_device, collect_queue
 from forebay.lifetimes.retired cimport retire_after
-from forebay.queues.memory.allocation cimport OwnedMemory, hold_memory, pinned_begin, pinned_memory_of
-from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.allocation cimport (
+    OwnedMemory, add_host_use, hold_memory, pinned_begin, pinned_memory_of
+)
+from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.races.checker cimport command, go_on, goes_on, is_checked, named, note_point, on_host, use_of, withdraw
 from forebay.races.engine cimport WRITES, Use
-from forebay.races.uses cimport add_buffer, add_host
 from forebay.sync.ordering cimport (
     Order, abort_command, apply_command, begin_command, count_command, end_order, is_ready_to_launch, waits_of
 )
@@ -82,13 +83,13 @@ cdef int copy_checked(object queue, QueueState* state, object dst, object src) e
     if isinstance(dst, Buffer) and getattr(src, "nbytes", (<Buffer> dst).nbytes) == (<Buffer> dst).nbytes:
         if isinstance(src, Buffer):
             if (<Buffer> src).allocation.state == state.device:
-                add_buffer(src, False, "copy", uses)
+                add_use(src, False, "copy", uses)
         elif type(src) is not strided_view:
             add_host_end(src, False, state, uses, read)
             on_host(state.device, read)
-        add_buffer(dst, True, "copy", uses)
+        add_use(dst, True, "copy", uses)
     elif isinstance(src, Buffer) and getattr(dst, "nbytes", 0) == (<Buffer> src).nbytes:
-        add_buffer(src, False, "copy", uses)
+        add_use(src, False, "copy", uses)
         add_host_end(dst, True, state, uses, uses)
     if type(dst) is not strided_view and type(src) is not strided_view and not uses.empty():
         command(queue, state, uses)
@@ -113,7 +114,7 @@ cdef int add_host_end(
     try:
         pinned = pinned_memory_of(view.buf, view.len, state.device)
         if pinned is None:
-            add_host(host, <uint64_t> <uintptr_t> view.buf, view.len, writes, "copy", at_once)
+            add_host_use(host, <uint64_t> <uintptr_t> view.buf, view.len, writes, "copy", at_once)
         elif view.len:
             uses.push_back(use_of(
                 pinned.uses, <uint64_t> <uintptr_t> view.buf - pinned_begin(view.buf), view.len,
@@ -202,7 +203,7 @@ cdef object copy_to_staging(object queue, QueueState* state, object staged, Buff
     cdef OwnedMemory source = hold_memory(src.allocation, "src")
     cdef vector[Use] uses
     if is_checked(state):
-        add_buffer(src, False, "copy", uses)
+        add_use(src, False, "copy", uses)
         command(queue, state, uses)
     submit_kept(queue, state, staging_end(staged), end_of(src, source), src.nbytes, staged, &marker)
     if marker != NULL:

@@ -7,10 +7,9 @@ from forebay.core.epochs cimport submitted_epoch
 from forebay.core.state cimport QueueState
 from forebay.core.uses cimport Uses, note_use
 from forebay.queues.memory.allocation cimport hold_memory
-from forebay.queues.memory.buffer cimport Buffer
+from forebay.queues.memory.buffer cimport Buffer, add_use
 from forebay.races.checker cimport command, go_on, goes_on, is_checked, withdraw
 from forebay.races.engine cimport Use
-from forebay.races.uses cimport add_buffer
 from forebay.sync.ordering cimport Order, begin_command, end_command, waits_of
 
 import numpy as np
@@ -63,7 +62,7 @@ cdef int fill_checked(
 ) except -1:
     """Fill on a queue that is checked for races."""
     cdef vector[Use] uses
-    add_buffer(buffer, True, "fill", uses)
+    add_use(buffer, True, "fill", uses)
     command(queue, state, uses)
     try:
         go_on()

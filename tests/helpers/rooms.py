@@ -14,8 +14,7 @@ FLOORS = {
     "lifetimes": 3,
     "events": 4,
     "races": 2,  # of queues, because what is judged there are these; events and memory tell it what they do
-    "races.uses": 5,
-    "races.graphs": 8,
+    "races.launches": 5,
     "queues.kernels": 5,
     "queues.memory": 5,
     "queues.capture_rules": 5,

@@ -1,4 +1,4 @@
-"""What commands read and write: bytes of buffers, and of the host's memory.
+"""What launches read and write: the bytes of their buffers, by what is known of the kernel.
 
 A pointer that is not const counts as written, as everywhere in forebay, unless `Kernel.reads` says otherwise. All bytes
 of a buffer count as used. But a kernel that has fewer work-items than elements may choose a part by an integer that it
@@ -6,7 +6,6 @@ is given, and then another launch may choose another part.
 """
 
 import threading
-import weakref
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +15,9 @@ from libcpp.vector cimport vector
 
 from forebay.core.driver cimport Geometry
 from forebay.core.plan cimport POINTER, VALUE, Parameter
-from forebay.core.uses cimport Uses, new_uses, release_uses
+from forebay.core.uses cimport Uses, new_uses
 from forebay.queues.kernels.kernel cimport Kernel
-from forebay.queues.memory.allocation cimport HostView
+from forebay.queues.memory.allocation cimport add_host_use
 from forebay.queues.memory.buffer cimport Buffer
 from forebay.races.checker cimport named, use_of, what_of
 from forebay.races.engine cimport DECLARED, DOUBTFUL, NOT_CONST, WRITES, Use
@@ -152,92 +151,10 @@ cdef int add_launch(
 cdef int add_by_value(Kernel kernel, PyObject* const* arguments, vector[Use]& read) except -1:
     """Add the memory of the host from which a launch takes bytes by value, at once."""
     cdef Py_ssize_t i
-    if not host_memory:
-        return 0
     for i in range(kernel.count):
         value = getattr(<object> arguments[i], "value", None)  # of a ByValue
         if isinstance(value, np.ndarray):
-            add_host(value, value.ctypes.data, value.nbytes, False, "launch", read)
-    return 0
-
-
-cdef int add_buffer(Buffer buffer, bint writes, str kind, vector[Use]& uses) except -1:
-    if buffer.nbytes:
-        uses.push_back(use_of(
-            buffer.allocation.uses, buffer.start, buffer.nbytes, WRITES if writes else 0,
-            named(kind, "to" if writes else "from")))
-    return 0
-
-
-# -- memory of the host
-
-
-cdef class HostMemory:
-    """Stands for the memory of an object that is not forebay's."""
-
-    cdef Uses* uses  # owned
-    cdef object owner  # a weak reference
-    cdef uint64_t begin  # the address that offsets are counted from
-
-    def __dealloc__(self):
-        if self.uses != NULL:
-            release_uses(self.uses)
-
-
-cdef dict host_memory = {}  # by id of the owner
-cdef size_t sweep_at = 256
-
-
-cdef object owner_of(object host):
-    """Return the object that the memory behind an array, or a view of one, belongs to."""
-    while True:
-        if isinstance(host, np.ndarray):
-            if host.base is None:
-                return host
-            host = host.base
-        elif isinstance(host, memoryview):
-            host = host.obj
-        else:
-            return host
-
-
-cdef int forget_gone() except -1:
-    global sweep_at
-    for key in [key for key, memory in host_memory.items() if (<HostMemory> memory).owner() is None]:
-        del host_memory[key]
-    sweep_at = max(<size_t> 256, <size_t> (2 * len(host_memory)))
-    return 0
-
-
-cdef int add_host(object host, uint64_t address, uint64_t nbytes, bint writes, str kind, vector[Use]& uses) except -1:
-    cdef HostMemory memory
-    cdef uint64_t begin
-    owner = owner_of(host)
-    if type(owner) is HostView:  # memory that the device shares
-        begin = (<HostView> owner).memory.native.address
-        if begin and address >= begin:
-            uses.push_back(use_of(
-                (<HostView> owner).allocation.uses, address - begin, nbytes, WRITES if writes else 0,
-                named(kind, "to" if writes else "from")))
-        return 0
-    memory = <HostMemory> host_memory.get(id(owner))
-    if memory is None or memory.owner() is not owner:
-        if not writes:  # nobody writes there
-            return 0
-        try:
-            reference = weakref.ref(owner)
-        except TypeError:  # another object may have its place later
-            return 0
-        if len(host_memory) > sweep_at:
-            forget_gone()
-        memory = HostMemory.__new__(HostMemory)
-        memory.uses = new_uses()
-        memory.owner = reference
-        memory.begin = owner.ctypes.data if isinstance(owner, np.ndarray) else 0
-        host_memory[id(owner)] = memory
-    begin = address - memory.begin if address >= memory.begin else address
-    uses.push_back(use_of(
-        memory.uses, begin, nbytes, WRITES if writes else 0, named(kind, "to" if writes else "from")))
+            add_host_use(value, value.ctypes.data, value.nbytes, False, "launch", read)
     return 0
 
 
