@@ -19,12 +19,13 @@ cdef Use use_of(Uses* uses, uint64_t start, uint64_t nbytes, uint8_t flags, uint
 cdef uint32_t what_of(uint64_t kernel_id, uint32_t index, object kernel) except 0
 cdef uint32_t named(str kind, str argument) except 0
 cdef uint32_t what_of_node(uint32_t what, str place) except 0
-cdef int tell_of_nodes(object queue, QueueState* state, const Use& first, const Use& second, tuple missing) except -1
+cdef int tell_of_nodes(
+    object queue, QueueState* state, const Use& first, const Use& second, tuple missing
+) except -1
 cdef uint32_t line_of_program() except? 0
 
 # Before a command is submitted. Raises RaceError where the Device wants that; else the race is told, and noted is all.
 cdef int command(object queue, QueueState* state, vector[Use]& uses) except -1
-cdef int command_at(object queue, QueueState* state, vector[Use]& uses, uint32_t line) except -1
 # Whoever has told a command calls its function again, which then goes on: so that its body is there once, and is
 # compiled as if nothing was checked. No Python code runs between the two.
 cdef void go_on() noexcept
@@ -35,10 +36,13 @@ cdef int made(Uses* uses, uint64_t nbytes) except -1
 cdef int begin_life(object queue, QueueState* state, Uses* uses) except -1  # memory that is handed out again
 
 # Order
-cdef int note_point(object queue, QueueState* state, void** kept) except -1  # a record; `kept` is given back by `drop_point`
+# A record; `kept` is given back by `drop_point`
+cdef int note_point(object queue, QueueState* state, void** kept) except -1
 cdef void drop_point(void** kept) noexcept
 cdef int wait_for_point(object queue, QueueState* state, const void* kept) except -1
-cdef int come_after_queue(object queue, QueueState* state, object producer, QueueState* producer_state) except -1
+cdef int come_after_queue(
+    object queue, QueueState* state, object producer, QueueState* producer_state
+) except -1
 cdef void reached(const void* kept) noexcept  # the host knows it
 cdef int other_command(object queue, QueueState* state) except -1  # which uses no memory
 cdef int come_after_unseen(object queue, QueueState* state) except -1

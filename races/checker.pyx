@@ -199,17 +199,11 @@ cdef Use use_of(Uses* uses, uint64_t start, uint64_t nbytes, uint8_t flags, uint
 
 
 cdef int command(object queue, QueueState* state, vector[Use]& uses) except -1:
-    return command_at(queue, state, uses, line_of_program())
-
-
-cdef int command_at(object queue, QueueState* state, vector[Use]& uses, uint32_t line) except -1:
+    cdef uint32_t line = line_of_program()
     cdef vector[Conflict] found
     cdef Queue* own = queue_of(queue, state)
     cdef bint raises = engine.contexts[own.context].raises
-    if engine.running != NULL and not on_host_thread():
-        begin_elsewhere(own)
-    else:
-        engine.begin(dereference(own))
+    begin_order(queue, state, &own)
     engine.find_conflicts(own, uses, found)
     if found.empty():
         engine.note(dereference(own), uses, line)

@@ -276,7 +276,7 @@ class Names:
         self.hip: str = ""
         self.line: Line = ("", 0, "")
         frames = list(frames_of_program())[:MOST_FRAMES]
-        for frame in frames or [None]:
+        for frame in frames:
             self._enter(frame)
             if all(self._named(thing) for thing in things if thing is not None):
                 return
