@@ -248,3 +248,16 @@ def test_a_view_of_shared_memory_is_possible(device, queues, found):
     assert x.host is not view
     assert found() == ()
     assert len(device.possible_races) == before + 1
+
+
+def test_a_read_does_not_stand_for_a_doubtful_write(device, queues, found):
+    a, b, _ = queues
+    x = device.empty((4, 4, 8), "u1")
+    part = x[::2, ::2, ::3]
+    before = len(device.possible_races)
+    a.copy(part, device.empty(part.shape, "u1"))
+    a.copy(device.empty(x.shape, "u1"), x)
+    b.copy(device.empty(x.shape, "u1"), x)
+    assert found() == ()
+    (race,) = device.possible_races[before:]
+    assert race.first.writes
